@@ -25,7 +25,7 @@ import { readTopic } from '../support/read-topic.ts'
 const PARTITIONS = 6
 /** Enough numbers for every partition to have some. */
 const MESSAGES = 48
-/** A bound on what hangs. */
+/** Only ends a wait that hangs. */
 const WITHIN = { withinMs: 90_000, everyMs: 200 }
 
 let hub: TestHub

@@ -35,7 +35,7 @@ const MESSAGES = 450
 const SEED = 20_261_121
 /** Requests under way. */
 const AT_ONCE = 8
-/** Bounds on what hangs. */
+/** These limits only end a wait that hangs. */
 const WITHIN = { withinMs: 120_000, everyMs: 250 }
 const WITHIN_MS = 420_000
 

@@ -29,7 +29,7 @@ const BETWEEN = Math.ceil(RATE * READY_SECONDS)
 /** Before anything is measured: processes that have just started compile what they do, and so they answer the first seconds of a high rate late. */
 const WARM_UP = { perSecond: Math.min(RATE, 100), messages: 2 * RATE }
 
-/** A bound on what hangs: a machine with other work takes several times as long as a quiet one. */
+/** Only ends a run that hangs: a busy machine needs several times as long as a quiet one. */
 const WITHIN_MS = 420_000
 
 let receiver: WebhookReceiver

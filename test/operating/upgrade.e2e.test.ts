@@ -18,7 +18,7 @@ import { expectNothingLostOrRepeated, startTraffic } from '../support/traffic.ts
 const RATE = Number(process.env['HUB_UPGRADE_RATE'] ?? 60)
 /** Messages of each stage. */
 const MESSAGES = Number(process.env['HUB_UPGRADE_MESSAGES'] ?? 100)
-/** A bound on what hangs. */
+/** Only ends a wait that hangs. */
 const WITHIN_MS = 420_000
 
 /** In the order of docs/operating.md: who reads a topic knows a new schema before anybody writes by it. */

@@ -1,6 +1,7 @@
 /**
- * Somebody else's consumer, `confluent-kafka` for Python, reads every topic of a busy hub through the schemas that the hub serves, and
- * finds in each what docs/analytics.md says; and finds the same through somebody else's schema registry, Apicurio, that was given them.
+ * A third-party consumer, `confluent-kafka` for Python, reads every topic of a hub through the
+ * schemas that the hub serves. The fields must be those that docs/analytics.md describes. The same
+ * works through a third-party schema registry, Apicurio.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,7 +26,7 @@ import { pythonTool, runTool } from '../support/external-tools.ts'
 
 const VERSION = '2.14.2'
 const CONSUMER = join(import.meta.dirname, 'analytics_consumer.py')
-/** Bounds on what hangs. */
+/** These limits only end a wait that hangs. */
 const READ_WITHIN_MS = 120_000
 const WITHIN = { withinMs: 60_000, everyMs: 200 }
 
@@ -33,7 +34,7 @@ let hub: TestHub
 let tool: Awaited<ReturnType<typeof pythonTool>>
 let registry: Awaited<ReturnType<typeof startRegistry>>
 beforeAll(async () => {
-  // Over SMPP, where recipients write back.
+  // The default operator is SMPP, which also delivers inbound messages.
   ;[hub, tool, registry] = await Promise.all([
     startHub(),
     pythonTool('confluent-kafka[avro]', VERSION),
@@ -62,11 +63,11 @@ const consume = async (folder: string, schemasAt: string, topics: ReadonlyArray<
     { withinMs: READ_WITHIN_MS },
   )
   expect(code, text).toBe(0)
-  // Behind its one line may stand warnings of its libraries.
+  // Warnings of its libraries may follow the first line.
   return JSON.parse(text.split('\n', 1)[0]!) as Found
 }
 
-/** The page's own words: by topic the records it names, by record its fields with their types. */
+/** Parses the page: the records of each topic, and the fields of each record with their types. */
 const documented = () => {
   const page = readFileSync(join(ROOT, 'docs/analytics.md'), 'utf8')
   const topics = new Map<string, ReadonlySet<string>>()
@@ -81,7 +82,7 @@ const documented = () => {
   return { topics, fields }
 }
 
-/** What Python makes of a documented type. */
+/** The Python types of a documented type. */
 const PYTHON: Readonly<Record<string, string>> = {
   string: 'str',
   int: 'int',
@@ -97,13 +98,13 @@ const kindsOf = (type: string): ReadonlyArray<string> =>
     .map((word) => word.trim())
     .map((word) => (word === 'null' ? 'NoneType' : word.startsWith('list of') ? 'list' : PYTHON[word]!))
 
-/** That records of a type have the fields that the page describes, and values of the types that it names. */
+/** Checks that records of a type have the documented fields with the documented types. */
 const expectDescribed = (
   described: ReadonlyMap<string, string>,
   type: string,
   fields: Found['topics'][string][string]['fields'],
 ): void => {
-  // A record within a record is described field by field, and so are the records of a list.
+  // The page describes nested records, and records in lists, field by field.
   const outer = new Set([...described.keys()].map((field) => field.split(/\.|\[\]/u)[0]!))
   expect(Object.keys(fields).toSorted(), type).toEqual([...outer].toSorted())
   for (const [field, type_] of described) {
@@ -112,7 +113,7 @@ const expectDescribed = (
   }
 }
 
-/** A value of a schema: the same one always. */
+/** Returns a fixed sample value of a schema. */
 const sample = (schema: any): unknown => {
   if (Array.isArray(schema)) return null
   if (typeof schema === 'object') {
@@ -133,9 +134,12 @@ const sample = (schema: any): unknown => {
   return values[schema]
 }
 
-/** A topic with a record of every version of every schema: some are rare, and old versions are in old topics only. */
+/**
+ * A topic with one record of every version of every schema, because some records are rare and old
+ * versions only occur in old topics.
+ */
 const EVERY_VERSION = 'hub.every-version'
-const writeEveryVersion = () => {
+const appendEveryVersion = () => {
   const connection: KafkaConnection = { brokers: hub.describe().kafka.brokers, clientId: 'analytics-test' }
   return Effect.runPromise(
     Effect.gen(function* () {
@@ -165,7 +169,7 @@ const writeEveryVersion = () => {
 
 const OUTCOMES = ['02', '05', '06', '07', '10', '98', '99']
 
-const fill = async (): Promise<void> => {
+const sendMessages = async (): Promise<void> => {
   const { base_url, keys, operator_url } = hub.describe()
   const clients: ReadonlyArray<Client> = [client(base_url, keys.test), client(base_url, keys.live)]
   const endpoint = { url: 'https://93.184.216.34/hook', event_types: ['webhook.test'] }
@@ -200,33 +204,33 @@ const fill = async (): Promise<void> => {
 }
 
 describe('a stock Avro consumer', () => {
-  it('reads every topic of a hub through the schemas that it serves, as the page describes them', async (context) => {
+  it('reads every topic through the schemas that the hub serves, as docs/analytics.md describes them', async (context) => {
     if ('missing' in tool) {
-      console.log(`The stock consumer was not run: ${tool.missing}`)
+      console.log(`Skipped, because the consumer is not available: ${tool.missing}`)
       context.skip(tool.missing)
       return
     }
-    await Promise.all([fill(), writeEveryVersion()])
+    await Promise.all([sendMessages(), appendEveryVersion()])
     const names = Object.values(topicNames())
     const found = await consume(tool.folder, hub.describe().schema_registry_url, [...names, EVERY_VERSION])
     const page = documented()
 
     expect(new Set(page.topics.keys())).toEqual(new Set(names))
-    const met = new Set<string>()
+    const seenTypes = new Set<string>()
     for (const topic of names) {
       const types = found.topics[topic]!
       expect(Object.keys(types).length, topic).toBeGreaterThan(0)
       for (const [type, { fields, records }] of Object.entries(types)) {
-        met.add(type)
+        seenTypes.add(type)
         expect(page.topics.get(topic)!.has(type), `${type} in ${topic}`).toBe(true)
         expect(records).toBeGreaterThan(0)
         expectDescribed(page.fields.get(type)!, type, fields)
       }
     }
-    // What a quarter of a minute does not bring about: a centre that says not now, messages open behind thousands of records.
-    // Before decision 26 those were carried one by one.
+    // These facts need rare conditions: an operator that refuses for now, or open messages behind
+    // thousands of records. Until decision 26 open messages were re-appended one by one.
     const rare = new Set(['HandoverRefused', 'OpenMessageCarried', 'OpenMessagesCarried'])
-    expect(RECORD_NAMES.filter((name) => !met.has(name) && !rare.has(name))).toEqual([])
+    expect(RECORD_NAMES.filter((name) => !seenTypes.has(name) && !rare.has(name))).toEqual([])
 
     const everyVersion = found.topics[EVERY_VERSION]!
     const versions = SCHEMAS.map(({ name, version }) => `${name}.v${version}`)
@@ -240,15 +244,15 @@ describe('a stock Avro consumer', () => {
     }
   })
 
-  it('reads the same through a registry of others that was given the schemas', async (context) => {
+  it('reads every topic through a third-party registry with the same schemas', async (context) => {
     const missing = [tool, registry].find((one) => 'missing' in one)
     if ('missing' in tool || 'missing' in registry) {
       const why = missing !== undefined && 'missing' in missing ? missing.missing : ''
-      console.log(`The registry was not run: ${why}`)
+      console.log(`Skipped, because the registry or the consumer is not available: ${why}`)
       context.skip(why)
       return
     }
-    // As docs/analytics.md has it; a second time it finds everything there.
+    // The script is described in docs/analytics.md. A second run finds all schemas registered.
     for (const words of [/registered/u, /there already/u]) {
       const given = await runTool(process.execPath, ['packages/kafka/scripts/register.ts', registry.url], {
         cwd: ROOT,

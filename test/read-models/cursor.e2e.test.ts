@@ -1,6 +1,7 @@
 /**
- * Readers that follow a journal by its cursor while eight writers fill it through four projectors, of which one is killed every few
- * seconds: each reader sees every event once, and in order. `HUB_CURSOR_SECONDS` sets for how long.
+ * Readers follow an event journal by its cursor while eight writers fill it through four
+ * projectors. One projector is killed every few seconds. Each reader must see every event once and
+ * in order. `HUB_CURSOR_SECONDS` sets the duration.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { encodeId } from '@hub/domain'
@@ -16,14 +17,20 @@ import { seededRandom } from '../support/seeded-random.ts'
 const SECONDS = Number(process.env['HUB_CURSOR_SECONDS'] ?? 15)
 const SEED = Number(process.env['HUB_CURSOR_SEED'] ?? 20_261_121)
 const WRITERS = 8
-/** Beside the hub's own. */
+/** Projectors in addition to the first one. */
 const MORE_PROJECTORS = 3
 const READERS = 2
 const KILL_EVERY_MS = 5000
-/** A writer's batch, and its pause between two: some hundred messages a second in all, which one core projects. */
+/**
+ * The batch size of a writer and its pause between batches. Together some hundred messages a
+ * second, which one core can project.
+ */
 const BATCH = 10
 const PAUSE_MS = 200
-/** A bound on what hangs. A batch that a busy machine left without its seal has it after a minute. */
+/**
+ * Only ends a wait that hangs. On a busy machine the sweep may have to seal a batch, which takes a
+ * minute.
+ */
 const CAUGHT_UP_WITHIN_MS = 180_000
 
 let hub: TestHub
@@ -46,7 +53,9 @@ afterAll(async () => {
   await hub?.stop()
 })
 
-/** Sends batches into one account until it is over, each until all of it is accepted: what a busy machine refuses is repeated. */
+/**
+ * Sends batches to one account until `isOver`. Refused sends are repeated until they are accepted.
+ */
 const write = async (
   apiClient: Client,
   writer: number,
@@ -63,10 +72,13 @@ const write = async (
   }
 }
 
-/** A page that a busy machine did not give is asked for again. */
-const AGAIN_AFTER_MS = 100
+/** The pause before a failed read is repeated. */
+const RETRY_AFTER_MS = 100
 
-/** Follows the journal from its beginning: the ids in the order in which they came, pages of whatever size. */
+/**
+ * Follows the journal from its beginning with pages of `limit` events. Returns the ids in the order
+ * of arrival.
+ */
 const follow = (apiClient: Client, limit: number) => {
   const ids: Array<string> = []
   let ending = false
@@ -78,13 +90,13 @@ const follow = (apiClient: Client, limit: number) => {
         `/v1/events?limit=${limit}${cursor === null ? '' : `&starting_after=${cursor}`}`,
       )
       if (status >= 500) {
-        await delay(AGAIN_AFTER_MS)
+        await delay(RETRY_AFTER_MS)
         continue
       }
       expect(status).toBe(200)
       for (const { id } of body.data) ids.push(id)
       cursor = body.next_cursor
-      // Everything was there before this page was asked for.
+      // All events were recorded before this page was requested.
       if (last && body.has_more !== true) return
       if (body.has_more !== true) await delay(5)
     }
@@ -102,7 +114,7 @@ const follow = (apiClient: Client, limit: number) => {
 
 describe(`${WRITERS} writers, ${MORE_PROJECTORS + 1} projectors, ${READERS} readers for ${SECONDS} s, a projector killed every ${KILL_EVERY_MS / 1000} s (seed ${SEED})`, () => {
   it(
-    'show each reader every event once, and in order',
+    'each reader sees every event once and in order',
     async () => {
       const random = seededRandom(SEED)
       const began = performance.now()
@@ -138,7 +150,7 @@ describe(`${WRITERS} writers, ${MORE_PROJECTORS + 1} projectors, ${READERS} read
       const messages = sent.accepted.size
       expect([...sent.refused]).toEqual([])
       await waitUntilIdle(hub, { accepted: messages, awaitSeals: true, withinMs: CAUGHT_UP_WITHIN_MS })
-      const restedAfter = seconds()
+      const idleAfter = seconds()
       await Promise.all(readers.map(({ end }) => end()))
 
       const sql = openDatabase(hub.describe().database_url)
@@ -148,16 +160,17 @@ describe(`${WRITERS} writers, ${MORE_PROJECTORS + 1} projectors, ${READERS} read
         expect(rows.map(({ sequence }) => Number(sequence))).toEqual(rows.map((_, index) => index + 1))
         const journal = rows.map(({ id }) => encodeId('evt', id))
         const [batches] = await sql<[{ count: number }]>`SELECT count(*)::int FROM read.batches WHERE closed`
-        // Accepted, sent and delivered of each message, and completed of each batch.
+        // Three events for each message (accepted, sent, delivered) and one for each batch
+        // (completed).
         expect(journal).toHaveLength(3 * messages + batches.count)
         for (const { ids } of readers) {
-          // Compared by hand first: a difference in ten thousand ids is not to be printed as a whole.
+          // This finds the first difference, because vitest would print ten thousand ids.
           const at = ids.findIndex((id, index) => id !== journal[index])
           expect({ at, read: ids.length }).toEqual({ at: -1, read: journal.length })
         }
         console.log(
           `seed ${SEED}: ${messages} messages and ${journal.length} events in ${killedFor} s with ${kills} projectors killed; ` +
-            `all projected after ${restedAfter} s, read after ${seconds()} s`,
+            `all projected after ${idleAfter} s, read after ${seconds()} s`,
         )
       } finally {
         await sql.end()

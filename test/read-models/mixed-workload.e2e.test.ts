@@ -1,6 +1,7 @@
 /**
- * A checker that shares no code with the projector builds every read model again from the topics, after mixed messages with apps killed in
- * their midst, and finds what the tables say. `HUB_CHECKER_MESSAGES` sets how many messages; 50,000 take some minutes.
+ * Sends mixed messages and kills apps meanwhile. Then a checker that shares no code with the
+ * projector builds every read model again from the topics, and compares all rows.
+ * `HUB_CHECKER_MESSAGES` sets the number of messages; 50,000 take some minutes.
  */
 import { openDatabase, eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
@@ -16,25 +17,31 @@ const DEFAULT_MESSAGES = 3000
 const MESSAGES = Number(process.env['HUB_CHECKER_MESSAGES'] ?? DEFAULT_MESSAGES)
 const SEED = Number(process.env['HUB_CHECKER_SEED'] ?? 20_261_121)
 
-/** The projector twice as often: it is what is checked. One waits for another, so what is to meet requests under way is the first. */
+/**
+ * The projector is killed twice as often because it is the app under test. A kill waits for the
+ * restart of the previous app, so the apps with requests in flight come first.
+ */
 const KILLED = ['command-api', 'dispatcher', 'projector', 'projector'] as const
-/** Each of them once in the small run, and once more for so many messages. */
+/** Each app is killed once in the small run, and once more for each further number of messages. */
 const MESSAGES_A_ROUND = 12_500
 const KILLS = KILLED.length * Math.max(1, Math.round(MESSAGES / MESSAGES_A_ROUND))
-/** From a hand-over by the sandbox to its late report, and a second to tell it. */
+/** The time from the handover in the sandbox to its late report, with one second for the report. */
 const LATE_REPORT_MS = SANDBOX_DEFAULTS.lateReportMs + 1000
-/** Requests under way. */
-const AT_ONCE = 12
-/** A bound on what hangs: a busy machine carries a hundred messages a second. */
+/** Requests in flight. */
+const MAX_IN_FLIGHT = 12
+/** Only ends a wait that hangs: a busy machine handles a hundred messages a second. */
 const WITHIN_MS = 120_000 + MESSAGES * 20
-/** What a crash left unsealed is sealed after a minute; only the large run waits for it. */
+/**
+ * The sweep seals batches that a crash left open after a minute. Only the large run waits for it.
+ */
 const AWAIT_SEALS = MESSAGES > DEFAULT_MESSAGES
 
 let hub: TestHub
 let admin: HubAdmin
 
 beforeAll(async () => {
-  // An operator that recognises our reference: so every message ends, whoever is killed while it is handed over.
+  // Over HTTP the operator recognises repeated references. So every message becomes final,
+  // whichever app is killed.
   hub = await startHub({ liveOperator: 'http' })
   admin = makeHubAdmin(hub)
 })
@@ -47,13 +54,13 @@ const uuids = (ids: Iterable<string>): Array<string> => [...ids].map((id) => dec
 
 describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () => {
   it(
-    'leave read models that are, to the row, what the topics say',
+    'produce read models that equal the topics in every row',
     async () => {
       const random = seededRandom(SEED)
       const noWindows = { flood_pause_seconds: 0, flood_per_hour: 1_000_000, flood_per_day: 1_000_000 }
       const accounts = [
         await admin.createAccount({
-          // Crossed early, and never reached.
+          // The run reaches the soft threshold early and never the limit.
           live: { ...noWindows, spend_limit: `${MESSAGES * 3}.00`, soft_threshold_percent: 3 },
         }),
         await admin.createAccount({ live: { ...noWindows, price_otp: '3.07', price_service: '0.10' } }),
@@ -72,11 +79,11 @@ describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () =
       const dispatcherKilled: Array<string> = []
       let next = 0
       await Promise.all(
-        Array.from({ length: AT_ONCE }, async () => {
+        Array.from({ length: MAX_IN_FLIGHT }, async () => {
           for (let index = next++; index < requests.length; index = next++) {
             const name = kills.get(index)
             if (name !== undefined) {
-              // One at a time: the next is killed when this one is back.
+              // Only one app is down at a time.
               restarted = restarted.then(async () => {
                 const app = hub.app(name)
                 if (name === 'dispatcher') dispatcherKilled.push(new Date().toISOString())
@@ -99,7 +106,8 @@ describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () =
       try {
         await eventually(
           async () => {
-            // A dispatcher that ends between the expiry and the late report of a test message takes that report along.
+            // A dispatcher that is killed between the expiry and the late report of a test message
+            // loses that report.
             const rows = await sql`
               SELECT 1 FROM read.messages m JOIN read.message_history h ON h.message_id = m.id AND h.status = 'sent'
                WHERE m.id = ANY (${uuids(sent.corrections)}::uuid[])
@@ -116,20 +124,20 @@ describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () =
           awaitSeals: AWAIT_SEALS,
           withinMs: WITHIN_MS,
         })
-        const restSeconds = (performance.now() - began) / 1000
+        const idleSeconds = (performance.now() - began) / 1000
 
         const checked = await checkReadModels(hub)
         console.log(
-          `seed ${SEED}: ${sent.accepted.size} messages accepted in ${sentSeconds.toFixed(0)} s, at rest after ${restSeconds.toFixed(0)} s; ` +
+          `seed ${SEED}: ${sent.accepted.size} messages accepted in ${sentSeconds.toFixed(0)} s, idle after ${idleSeconds.toFixed(0)} s; ` +
             `${KILLS} crashes, ${sent.repeats} requests repeated; refused: ` +
             `${[...sent.refused].map(([code, count]) => `${count} ${code}`).join(', ')}; compared ${checked.messages} messages, ` +
             `${checked.batches} batches, ${checked.events} events from ${checked.records} records in ` +
-            `${((performance.now() - began) / 1000 - restSeconds).toFixed(0)} s`,
+            `${((performance.now() - began) / 1000 - idleSeconds).toFixed(0)} s`,
         )
         expect(checked.differences.slice(0, 50)).toEqual([])
         expect(checked.messages).toBe(sent.accepted.size)
 
-        // Every outcome there is was among them.
+        // Every outcome occurred.
         const outcomes = await sql<ReadonlyArray<{ outcome: string }>>`
           SELECT DISTINCT status || coalesce(' ' || reason_code, '') AS outcome FROM read.messages ORDER BY 1`
         expect(outcomes.map(({ outcome }) => outcome)).toEqual([
@@ -143,12 +151,13 @@ describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () =
           'undelivered recipient_nonexistent',
           'undelivered recipient_unreachable',
         ])
-        // What no record tells of: settings decide it.
+        // This event depends on settings, so no record explains it.
         const thresholds = await sql<ReadonlyArray<{ account: string; mode: string }>>`
           SELECT account, mode FROM read.events WHERE type = 'account.spend_threshold'`
         expect([...thresholds]).toEqual([{ account: accounts[0]!.uuid, mode: 'live' }])
 
-        // What was spent is what the ledger of charges comes to, once what a crash left of codes has been reconciled.
+        // The spend equals the ledger of charges, after the reconciler has handled the codes that a
+        // crash left open.
         await eventually(
           async () => {
             const spent = await sql<ReadonlyArray<{ spent: string; charged: string }>>`
@@ -162,7 +171,7 @@ describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () =
           { withinMs: WITHIN_MS, everyMs: 500 },
         )
 
-        // A checker that finds nothing must be able to find something.
+        // The checker must also report planted differences.
         const [history] = await sql<[{ message_id: string; fact_id: string }]>`
           DELETE FROM read.message_history WHERE (message_id, fact_id) IN (
             SELECT message_id, fact_id FROM read.message_history WHERE status = 'sent' LIMIT 1)
@@ -194,8 +203,8 @@ describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () =
           `read.batches ${batch.id}: expired is`,
           `read.daily_stats `,
           `read.charges ${charge.message_id} reversal: is missing`,
-          `read.events ${event.id}: body is not what was published`,
-          `: parts is not what the topics say`,
+          `read.events ${event.id}: body differs from the published one`,
+          `: parts differs from the topics`,
         ]) {
           expect(found.filter((difference) => difference.includes(expected))).toHaveLength(1)
         }

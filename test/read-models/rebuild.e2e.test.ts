@@ -1,7 +1,7 @@
 /**
- * The read models are rebuilt from the log while messages of every kind are sent and read, and the projector that is at it is killed: what is there
- * afterwards is what the topics say, nobody is told anything twice, and whoever was forgotten stays forgotten. `HUB_REBUILD_MESSAGES` sets how
- * many messages.
+ * Rebuilds the read models while mixed messages are sent and read, and kills the projector during
+ * the rebuild. Afterwards the tables equal the topics, no event is published twice, and an erased
+ * recipient stays erased. `HUB_REBUILD_MESSAGES` sets the number of messages.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { decodeId } from '@hub/domain'
@@ -27,10 +27,13 @@ import { seededRandom } from '../support/seeded-random.ts'
 
 const MESSAGES = Number(process.env['HUB_REBUILD_MESSAGES'] ?? 600)
 const SEED = Number(process.env['HUB_REBUILD_SEED'] ?? 20_261_121)
-const AT_ONCE = 8
-/** A bound on what hangs. A killed projector's lease ends after ten seconds, and each projector joins two groups. */
+const MAX_IN_FLIGHT = 8
+/**
+ * Only ends a wait that hangs. The lease of a killed projector lasts ten seconds, and each
+ * projector joins two groups.
+ */
 const WITHIN_MS = 120_000
-const WHOM = '+79161234321'
+const ERASED_NUMBER = '+79161234321'
 
 let hub: TestHub
 let admin: HubAdmin
@@ -57,7 +60,7 @@ const withStore = <A, E>(effect: Effect.Effect<A, E, Sql>): Promise<A> =>
   )
 const rebuildFor = (policy: RebuildPolicy): Promise<string> =>
   withStore(Effect.map(requestRebuild(policy), ({ id }) => id))
-const endOf = (id: string): Promise<Rebuild> =>
+const untilEnded = (id: string): Promise<Rebuild> =>
   eventually(
     async () => {
       const rebuild = await withStore(readRebuild(id))
@@ -66,8 +69,11 @@ const endOf = (id: string): Promise<Rebuild> =>
     { withinMs: WITHIN_MS, everyMs: 100 },
   )
 
-/** Reads what messages and events say until it is over; every answer must be one. */
-const readOn = (ids: ReadonlySet<string>) => {
+/**
+ * Reads messages, events and statistics until the returned function is called. Every response must
+ * be a success. Returns the number of responses.
+ */
+const readContinuously = (ids: ReadonlySet<string>) => {
   let over = false
   let answers = 0
   const ended = (async () => {
@@ -76,7 +82,7 @@ const readOn = (ids: ReadonlySet<string>) => {
       const paths = ['/v1/events?limit=50', '/v1/stats', ...(id === undefined ? [] : [`/v1/messages/${id}`])]
       for (const path of paths) {
         const { status } = await account.live.get(path)
-        // Of the other mode.
+        // The message belongs to the other mode.
         if (status === 404 && path.startsWith('/v1/messages/')) continue
         expect({ path, status }).toEqual({ path, status: 200 })
         answers += 1
@@ -94,7 +100,7 @@ const readOn = (ids: ReadonlySet<string>) => {
 
 describe(`${MESSAGES} mixed messages around a rebuild (seed ${SEED})`, () => {
   it(
-    'leave read models that are what the topics say, with nothing told twice and nobody back',
+    'leave read models that equal the topics, publish no event twice, and keep an erased recipient erased',
     async () => {
       const sql = openDatabase(hub.describe().database_url)
       const sent = emptyWorkloadResult()
@@ -107,15 +113,15 @@ describe(`${MESSAGES} mixed messages around a rebuild (seed ${SEED})`, () => {
       let next = 0
       const sendSome = (upTo: number): Promise<unknown> =>
         Promise.all(
-          Array.from({ length: AT_ONCE }, async () => {
+          Array.from({ length: MAX_IN_FLIGHT }, async () => {
             while (next < upTo) await sendRequest(requests[next++]!, sent)
           }),
         )
       try {
-        const forgotten = await account.live.post('/v1/messages', send('service', WHOM, 'to be forgotten'))
-        expect(forgotten.status).toBe(202)
-        sent.accepted.add(forgotten.body.id)
-        const uuid = decodeId('msg', forgotten.body.id)!
+        const erased = await account.live.post('/v1/messages', send('service', ERASED_NUMBER, 'to be erased'))
+        expect(erased.status).toBe(202)
+        sent.accepted.add(erased.body.id)
+        const uuid = decodeId('msg', erased.body.id)!
         const [person] = await eventually(
           async () => {
             const rows = await sql<ReadonlyArray<{ recipient: Buffer }>>`
@@ -128,8 +134,9 @@ describe(`${MESSAGES} mixed messages around a rebuild (seed ${SEED})`, () => {
         expect(receipt.personalData).toBe(1)
         await sendSome(requests.length / 2)
 
-        // The rebuild cannot come to its end while this reader has the tables; so it is killed in its midst, however fast it is.
-        const stopReading = readOn(sent.accepted)
+        // This transaction locks the tables, so the rebuild cannot finish before the projector is
+        // killed.
+        const stopReading = readContinuously(sent.accepted)
         let id = ''
         await sql.begin(async (q) => {
           await q`SELECT count(*) FROM read.messages`
@@ -145,7 +152,7 @@ describe(`${MESSAGES} mixed messages around a rebuild (seed ${SEED})`, () => {
         const sending = sendSome(requests.length)
         sending.catch(() => {})
         await hub.app('projector').restart()
-        const rebuild = await endOf(id)
+        const rebuild = await untilEnded(id)
         const answers = await stopReading()
         await sending
 
@@ -168,12 +175,12 @@ describe(`${MESSAGES} mixed messages around a rebuild (seed ${SEED})`, () => {
         )
         await waitUntilIdle(hub, { accepted: sent.accepted.size, awaitSeals: false, withinMs: WITHIN_MS })
         const checked = await checkReadModels(hub)
-        // The checker reads the topics, which know of nobody who was forgotten.
+        // The topics still contain the erased recipient, so the checker reports this row.
         expect(checked.differences.slice(0, 50)).toEqual([`read.personal_data ${uuid}: is missing`])
         expect(checked.messages).toBe(sent.accepted.size)
 
-        // Once more, at rest: nothing is appended, recorded, charged or queued by it.
-        const told = async () => {
+        // A second rebuild on an idle hub appends, records, charges and queues nothing.
+        const readState = async () => {
           const [row] = await sql`
             SELECT (SELECT json_agg(json_build_array(account, mode, sequence, id) ORDER BY account, mode, sequence)
                       FROM read.events) AS events,
@@ -183,16 +190,16 @@ describe(`${MESSAGES} mixed messages around a rebuild (seed ${SEED})`, () => {
           const topic = await readTopic(hub.describe().kafka.brokers, 'hub.webhooks.v1')
           return { ...row, topic: topic.map(({ offset, partition }) => `${partition}/${offset}`).toSorted() }
         }
-        const before = await told()
-        const again = await endOf(await rebuildFor('swap_if_equal'))
+        const before = await readState()
+        const again = await untilEnded(await rebuildFor('swap_if_equal'))
         expect(again.outcome).toBe('swapped')
-        expect(await told()).toEqual(before)
+        expect(await readState()).toEqual(before)
 
-        // Their number is in the log for two days, and in no table.
+        // The number stays in the lanes for two days, and is in no table.
         const stored = await sql`SELECT 1 FROM read.personal_data WHERE recipient = ${person!.recipient}`
         expect(stored).toHaveLength(0)
-        const shown = await account.live.get(`/v1/messages/${forgotten.body.id}`)
-        expect(shown.body).toMatchObject({ id: forgotten.body.id, to: '', text: null, variables: null })
+        const shown = await account.live.get(`/v1/messages/${erased.body.id}`)
+        expect(shown.body).toMatchObject({ id: erased.body.id, to: '', text: null, variables: null })
         console.log(
           `seed ${SEED}: ${checked.messages} messages, ${checked.events} events; ${rebuild.records} records folded by two projectors and ` +
             `${again.records} by one; ${answers} reads answered meanwhile`,

@@ -44,7 +44,10 @@ interface WorkloadOptions {
   readonly prefix: string
 }
 
-/** Makes the requests for so many messages. The ones that take ten seconds and more are in the first half. */
+/**
+ * Generates requests for a number of messages. Messages that take ten seconds or more are in the
+ * first half.
+ */
 export const makeMixedWorkload = ({
   accounts,
   messages,

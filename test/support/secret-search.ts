@@ -36,7 +36,7 @@ const swapped = (bytes: Buffer): Buffer => Buffer.from(bytes).swap16()
 const semiOctets = (digits: string): Buffer =>
   Buffer.from((digits.length % 2 === 0 ? digits : `${digits}f`).replace(/(.)(.)/gu, '$2$1'), 'hex')
 
-/** The needlesOfSpelling of one spelling. */
+/** Returns the encodings of one spelling. */
 const needlesOfSpelling = (text: string): ReadonlyArray<Needle> => {
   const utf8 = Buffer.from(text)
   const utf16 = Buffer.from(text, 'utf16le')

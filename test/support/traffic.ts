@@ -50,7 +50,7 @@ const MAX_IN_FLIGHT_SECONDS = 3
 const TICK_MS = 20
 /** The pause before a refused send is repeated, as the contract tells clients to. */
 const RETRY_AFTER_MS = 200
-/** A bound on what hangs. */
+/** Only ends a wait that hangs. */
 const ACCEPTED_WITHIN_MS = 60_000
 
 /** Sends both classes with both keys in turn until `stop`. */

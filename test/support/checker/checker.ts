@@ -1,6 +1,7 @@
 /**
- * The checker: reads all topics of a hub from their beginnings, builds every read model once more (`reference-projection.ts`), and compares it
- * with the live tables row by row (`compare.ts`). To be asked when the hub is at rest: `waitUntilIdle`.
+ * The checker of the read models. It reads all topics from their beginning, builds every read model
+ * again (`reference-projection.ts`), and compares the result with the live tables row by row
+ * (`compare.ts`). Call it when the hub is idle: see `waitUntilIdle`.
  */
 import { eventually, openDatabase } from '@hub/testkit'
 import { type TestHub } from '../hub.ts'
@@ -10,19 +11,22 @@ import { buildReference } from './reference-projection.ts'
 import { readTopics } from './read-topics.ts'
 
 interface Checked {
-  /** A line each; see `compare.ts`. */
+  /** One line for each difference; see `compare.ts`. */
   readonly differences: ReadonlyArray<string>
-  /** What was looked at. */
+  /** The numbers of compared items. */
   readonly messages: number
   readonly records: number
   readonly events: number
   readonly batches: number
 }
 
-/** A bound on what hangs: 50,000 messages are half a million records. */
+/** Only ends a read that hangs: 50,000 messages are half a million records. */
 const READ_WITHIN_MS = 300_000
 
-/** A batch that a crash has left is sealed a minute later, and may be so while the checker reads: then it reads again. */
+/**
+ * The sweep seals a batch that a crash left open after one minute. If that happens while the
+ * checker reads, the checker reads again.
+ */
 const MAX_ATTEMPTS = 5
 
 export const checkReadModels = async (hub: TestHub): Promise<Checked> => {
@@ -44,16 +48,20 @@ export const checkReadModels = async (hub: TestHub): Promise<Checked> => {
 }
 
 interface IdleOptions {
-  /** So many messages were accepted. */
+  /** The number of accepted messages. */
   readonly accepted: number
-  /** Whether what a crash left open must have been sealed, which takes over a minute. */
+  /**
+   * Whether to wait until the sweep has sealed the batches that a crash left open. This takes over
+   * a minute.
+   */
   readonly awaitSeals: boolean
   readonly withinMs: number
 }
 
 /**
- * Waits until all messages have come to their end and nothing is on its way any more: not in an outbox, not between a topic and its
- * projector. What may still come although a message is final (a late report, a read receipt) the caller waits for.
+ * Waits until all messages are final, the outboxes are empty, and the projector has applied all
+ * records. The caller waits for facts that may follow a final status (a late report, a read
+ * receipt).
  */
 export const waitUntilIdle = async (
   hub: TestHub,
@@ -83,10 +91,10 @@ export const waitUntilIdle = async (
                  (SELECT sum(position)::int FROM read.checkpoints WHERE projection = 'messages') AS applied,
                  (SELECT count(*)::int FROM read.events) AS events`
         const now = JSON.stringify(row)
-        const rested = now === before
+        const unchanged = now === before
         before = now
-        if (row.messages < accepted || row.open > 0 || row.batches > 0 || row.outboxes > 0 || !rested) {
-          throw new Error(`not at rest: ${now}, of ${accepted} messages`)
+        if (row.messages < accepted || row.open > 0 || row.batches > 0 || row.outboxes > 0 || !unchanged) {
+          throw new Error(`the hub is not idle: ${now}, of ${accepted} accepted messages`)
         }
         return true
       },

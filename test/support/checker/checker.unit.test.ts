@@ -53,8 +53,8 @@ const seal = () =>
 const row = (reference: ReferenceModels, table: TableName, key: string = uuidOf(message)) =>
   reference.tables[table].get(key)
 
-describe('the second fold', () => {
-  it('makes a message of its facts, and sums of the message', () => {
+describe('reference projection', () => {
+  it('builds a message from its facts, and the sums from the message', () => {
     const reference = buildReference({
       lanes: [acceptance(), acceptance()],
       log: [
@@ -105,7 +105,7 @@ describe('the second fold', () => {
     expect(reference.completions).toHaveLength(1)
   })
 
-  it('leaves out what was said behind a fence, and nothing before it', () => {
+  it('ignores facts of a lower epoch behind a fence, and no fact before it', () => {
     const log = [
       fact('HandoverStarted', 10, { epoch: 1, attempt: 1 }),
       record('ShardOpened', { epoch: 2 }),
@@ -118,7 +118,7 @@ describe('the second fold', () => {
     })
   })
 
-  it('corrects its own deadline to a late report, and charges for both', () => {
+  it('lets a late report correct the local timeout, and charges once', () => {
     const reference = buildReference({
       lanes: [acceptance()],
       log: [
@@ -137,7 +137,7 @@ describe('the second fold', () => {
     expect(reference.tables.charges.size).toBe(1)
   })
 
-  it('gives the price of what was never billed back, and charges nothing in test mode', () => {
+  it('reverses the charge of an unbilled message, and charges nothing in test mode', () => {
     const log = [fact('MessageRejected', 30, { reason: 'operator_rejected' })]
     const reference = buildReference({ lanes: [acceptance()], log })
     expect(row(reference, 'charges', `${uuidOf(message)} reversal`)).toMatchObject({
@@ -149,7 +149,7 @@ describe('the second fold', () => {
   })
 })
 
-/** A message that was delivered, and tables that say so. */
+/** Creates topics with a delivered message, and tables that agree with them. */
 const consistentModels = () => {
   const lanes = [acceptance()]
   const log = [sent(), fact('MessageDelivered', 30)]
@@ -195,7 +195,7 @@ const consistentModels = () => {
   return { topics, reference, live }
 }
 
-/** The public id of an event, by the book: base32 of the UUID. */
+/** Encodes the public id of an event: base32 of the UUID. */
 const idOfEvent = (uuid: string): string => {
   let number = BigInt(`0x${uuid.replaceAll('-', '')}`)
   let digits = ''
@@ -205,8 +205,8 @@ const idOfEvent = (uuid: string): string => {
   return `evt_${digits}`
 }
 
-describe('the comparison', () => {
-  it('finds nothing where nothing differs', () => {
+describe('comparison', () => {
+  it('reports nothing if topics and tables agree', () => {
     const { live, reference, topics } = consistentModels()
     expect(differences(topics, reference, live)).toEqual([])
   })
@@ -219,41 +219,37 @@ describe('the comparison', () => {
     ]
   > = [
     [
-      'a row that is missing',
+      'a missing row',
       ({ tables }) => {
         tables.charges.clear()
       },
       /^read\.charges \S+ charge: is missing$/u,
     ],
     [
-      'a row of which nobody knows',
+      'a row without a record',
       ({ tables }) => void tables.batches.set('x', {}),
-      /^read\.batches x: no record tells of it$/u,
+      /^read\.batches x: no record explains it$/u,
     ],
     [
-      'another value',
+      'a changed value',
       ({ tables }) => void (tables.messages.get(uuidOf(message))!['attempts'] = '7'),
       /^read\.messages \S+: attempts is 7, the topics say 0$/u,
     ],
     [
-      'another reference, without telling it',
+      'a changed client_ref, without showing it',
       ({ tables }) => void (tables.messages.get(uuidOf(message))!['client_ref'] = 'secret'),
-      /^read\.messages \S+: client_ref is something else, the topics say something else$/u,
+      /^read\.messages \S+: client_ref is another value, the topics say another value$/u,
     ],
+    ['a wrong journal head', () => ({ heads: new Map() }), /^read\.event_heads \S+ live: sequence is 0/u],
     [
-      'an end that is not the last',
-      () => ({ heads: new Map() }),
-      /^read\.event_heads \S+ live: sequence is 0/u,
-    ],
-    [
-      'an event of which no record tells',
+      'an event without a record',
       ({ journal }) => ({
         journal: journal.map((one) => ({
           ...one,
           ...(one.sequence === 3 ? { id: eventUuid('msg_other', one.type) } : {}),
         })),
       }),
-      /^read\.events \S+: no record tells of this message\.delivered$/u,
+      /^read\.events \S+: no record explains this message\.delivered$/u,
     ],
     [
       'events in another order',
@@ -263,19 +259,23 @@ describe('the comparison', () => {
           sequence: index + 1,
         })),
       }),
-      /^read\.events \S+: message\.delivered of \S+ stands too early$/u,
+      /^read\.events \S+: message\.delivered of \S+ is too early$/u,
     ],
-    ['a gap', ({ journal }) => ({ journal: journal.toSpliced(1, 1) }), /has place 3 behind place 1$/u],
     [
-      'another body',
+      'a gap in the sequence',
+      ({ journal }) => ({ journal: journal.toSpliced(1, 1) }),
+      /has sequence 3 after sequence 1$/u,
+    ],
+    [
+      'a changed body',
       ({ journal }) => ({
         journal: journal.map((one) => ({ ...one, body: one.body.replace('"parts":2', '"parts":3') })),
       }),
-      /\(message\.sent\): parts is not what the topics say$/u,
+      /\(message\.sent\): parts differs from the topics$/u,
     ],
     ['records that were not applied', () => ({ applied: 1 }), /^read\.checkpoints: 1 records are applied/u],
   ]
-  it.each(faults)('finds %s', (_what, corrupt, expected) => {
+  it.each(faults)('reports %s', (_what, corrupt, expected) => {
     const { live, reference, topics } = consistentModels()
     const corrupted = { ...live, ...corrupt(live) }
     const found = differences(topics, reference, corrupted)
@@ -283,7 +283,7 @@ describe('the comparison', () => {
     expect(found.join('\n')).not.toMatch(/a secret of the client|abababab/u)
   })
 
-  it('finds an event that was published in two versions, and a dead letter', () => {
+  it('reports an event that was published with two contents, and a dead letter', () => {
     const { live, reference, topics } = consistentModels()
     const [first] = topics.webhooks
     const twice = { ...first!, value: { ...first!.value, sequence: 9 } }

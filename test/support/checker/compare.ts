@@ -1,6 +1,6 @@
 /**
- * Differences between what the topics say and what the tables say, a line each. A line names table, key and column, and shows values only
- * where they are the hub's own words: never what a client or a recipient could be known by. Pure.
+ * Compares the topics with the live tables, and returns one line for each difference. A line names
+ * table, key and column. It shows no value that could identify a client or a recipient. Pure.
  */
 import type { JournalRow, LiveTables } from './live-tables.ts'
 import type { MessageEvent, ReferenceModels, Row, Table } from './reference-projection.ts'
@@ -8,11 +8,11 @@ import { TABLES } from './reference-projection.ts'
 import { uuidOf } from './ids.ts'
 import type { TopicRecord, Topics } from './read-topics.ts'
 
-/** Columns of which only that they differ is told. */
+/** Columns whose values are not shown. */
 const HIDDEN_COLUMNS = new Set(['recipient', 'client_ref', 'variables'])
 
 const show = (column: string, value: string | null | undefined): string =>
-  HIDDEN_COLUMNS.has(column) ? 'something else' : value === undefined ? 'no such column' : String(value)
+  HIDDEN_COLUMNS.has(column) ? 'another value' : value === undefined ? 'no such column' : String(value)
 
 const compareRow = (label: string, expected: Row, found: Row): ReadonlyArray<string> =>
   Object.entries(expected).flatMap(([column, value]) =>
@@ -21,7 +21,7 @@ const compareRow = (label: string, expected: Row, found: Row): ReadonlyArray<str
       : [`${label}: ${column} is ${show(column, found[column])}, the topics say ${show(column, value)}`],
   )
 
-/** Row by row, both ways. */
+/** Compares two tables row by row, in both directions. */
 export const compareTable = (name: string, expected: Table, found: Table): ReadonlyArray<string> => {
   const lines: Array<string> = []
   for (const [key, row] of expected) {
@@ -31,12 +31,15 @@ export const compareTable = (name: string, expected: Table, found: Table): Reado
     else lines.push(...compareRow(label, row, there))
   }
   for (const key of found.keys()) {
-    if (!expected.has(key)) lines.push(`read.${name} ${key}: no record tells of it`)
+    if (!expected.has(key)) lines.push(`read.${name} ${key}: no record explains it`)
   }
   return lines
 }
 
-/** The journal as `hub.webhooks.v1` has it: the same rows, each event's records all alike. */
+/**
+ * Compares the event journal with `hub.webhooks.v1`: the same events, and equal records for
+ * repeated events.
+ */
 const comparePublished = (
   webhooks: ReadonlyArray<TopicRecord>,
   journal: ReadonlyArray<JournalRow>,
@@ -56,7 +59,7 @@ const comparePublished = (
     }
     const before = published.get(id)
     if (before !== undefined && JSON.stringify(before) !== JSON.stringify(row)) {
-      lines.push(`hub.webhooks.v1: ${id} is there twice, with different content`)
+      lines.push(`hub.webhooks.v1: has two records with different content for ${id}`)
     }
     published.set(id, row)
   }
@@ -66,24 +69,27 @@ const comparePublished = (
     const record = published.get(row.id)
     const label = `read.events ${row.id}`
     if (record === undefined) {
-      lines.push(`${label}: was never published`)
+      lines.push(`${label}: was not published`)
       continue
     }
-    const told = {
+    const expected = {
       account: row.account,
       mode: row.mode,
       sequence: String(row.sequence),
       type: row.type,
       created_at: String(row.createdAt),
     }
-    lines.push(...compareRow(label, told, record))
-    if (record['body'] !== row.body) lines.push(`${label}: body is not what was published`)
+    lines.push(...compareRow(label, expected, record))
+    if (record['body'] !== row.body) lines.push(`${label}: body differs from the published one`)
   }
   for (const id of published.keys()) if (!seen.has(id)) lines.push(`read.events ${id}: is missing`)
   return lines
 }
 
-/** Places: from 1 without a gap in each journal, moments that never go back, an end that is the last one. */
+/**
+ * Checks each journal: sequence numbers from 1 without a gap, ascending timestamps, and a journal
+ * head with the last sequence number.
+ */
 const compareSequences = ({
   heads,
   journal,
@@ -94,7 +100,7 @@ const compareSequences = ({
     const key = `${account} ${mode}`
     const end = ends.get(key) ?? { sequence: 0, createdAt: 0 }
     if (sequence !== end.sequence + 1) {
-      lines.push(`read.events ${id}: has place ${sequence} behind place ${end.sequence}`)
+      lines.push(`read.events ${id}: has sequence ${sequence} after sequence ${end.sequence}`)
     }
     if (createdAt < end.createdAt) lines.push(`read.events ${id}: was recorded before its predecessor`)
     ends.set(key, { sequence, createdAt })
@@ -106,7 +112,7 @@ const compareSequences = ({
   return lines
 }
 
-/** JSON with its names in order, so that only content counts. */
+/** Serialises JSON with sorted names, so that only the content counts. */
 const canonical = (value: unknown): string =>
   JSON.stringify(value, (_name, part: unknown) =>
     typeof part === 'object' && part !== null && !Array.isArray(part)
@@ -116,18 +122,19 @@ const canonical = (value: unknown): string =>
 
 const ENVELOPE = ['created_at', 'data', 'id', 'mode', 'object', 'type'].join()
 
-/** Envelope and owner of a row, and its `data.object`. */
+/** Checks the envelope of an event against its row, and returns its `data.object`. */
 const checkEnvelope = (row: JournalRow): { readonly object: any; readonly lines: ReadonlyArray<string> } => {
   const body = JSON.parse(row.body)
   const lines: Array<string> = []
   const label = `read.events ${row.id}`
-  if (Object.keys(body).toSorted().join() !== ENVELOPE) lines.push(`${label}: its envelope has other fields`)
+  if (Object.keys(body).toSorted().join() !== ENVELOPE)
+    lines.push(`${label}: its envelope has other fields than an event`)
   if (body.object !== 'event' || body.type !== row.type || body.mode !== row.mode) {
-    lines.push(`${label}: its envelope says something else than its row`)
+    lines.push(`${label}: its envelope differs from its row`)
   }
   if (uuidOf(body.id) !== row.id) lines.push(`${label}: its body has another id`)
   if (body.created_at !== new Date(row.createdAt).toISOString()) {
-    lines.push(`${label}: its body has another moment`)
+    lines.push(`${label}: its body has another created_at`)
   }
   return { object: body.data?.object, lines }
 }
@@ -142,19 +149,22 @@ const compareEvent = (
   const wrong = [...lines]
   if (row.type !== type) wrong.push(`${label}: type is ${row.type}, the topics say ${type}`)
   if (row.account !== owner.account || row.mode !== owner.mode) {
-    wrong.push(`${label}: is in somebody else's journal`)
+    wrong.push(`${label}: is in the journal of another account or mode`)
   }
   const { batch, ...rest } = found
   if (!batches.includes(batch)) wrong.push(`${label}: names another batch`)
   for (const name of new Set([...Object.keys(object), ...Object.keys(rest)])) {
     if (canonical(object[name]) !== canonical(rest[name])) {
-      wrong.push(`${label} (${type}): ${name} is not what the topics say`)
+      wrong.push(`${label} (${type}): ${name} differs from the topics`)
     }
   }
   return wrong
 }
 
-/** Each event that the records call for is there once, says what they say, in the order of the message's life. */
+/**
+ * Checks that each expected event exists once, has the content that the records imply, and follows
+ * the earlier events of its message.
+ */
 const compareContent = (
   reference: ReferenceModels,
   journal: ReadonlyArray<JournalRow>,
@@ -162,78 +172,82 @@ const compareContent = (
   const lines: Array<string> = []
   const rows = new Map<string, JournalRow>()
   for (const row of journal) {
-    if (rows.has(row.id)) lines.push(`read.events ${row.id}: is there twice`)
+    if (rows.has(row.id)) lines.push(`read.events ${row.id}: exists twice`)
     rows.set(row.id, row)
   }
   const expectedIds = new Set<string>()
-  const find = (id: string, what: string): JournalRow | null => {
+  const findRow = (id: string, label: string): JournalRow | null => {
     expectedIds.add(id)
     const row = rows.get(id)
-    if (row === undefined) lines.push(`read.events ${id}: ${what} is missing`)
+    if (row === undefined) lines.push(`read.events ${id}: ${label} is missing`)
     return row ?? null
   }
 
   for (const [message, story] of reference.messageEvents) {
-    let place = 0
+    let lastSequence = 0
     let first = 0
     for (const event of story.changes) {
-      const row = find(event.id, `${event.type} of ${message}`)
+      const row = findRow(event.id, `${event.type} of ${message}`)
       if (row === null) continue
       lines.push(...compareEvent(event, story, row))
-      if (row.sequence <= place)
-        lines.push(`read.events ${row.id}: ${event.type} of ${message} stands too early`)
-      place = row.sequence
+      if (row.sequence <= lastSequence)
+        lines.push(`read.events ${row.id}: ${event.type} of ${message} is too early`)
+      lastSequence = row.sequence
       if (event.type === 'message.accepted') first = row.sequence
     }
     if (story.seen === null) continue
-    const row = find(story.seen.id, `message.seen of ${message}`)
+    const row = findRow(story.seen.id, `message.seen of ${message}`)
     if (row === null) continue
     lines.push(...compareEvent(story.seen, story, row))
-    if (row.sequence <= first)
-      lines.push(`read.events ${row.id}: message.seen of ${message} stands too early`)
+    if (row.sequence <= first) lines.push(`read.events ${row.id}: message.seen of ${message} is too early`)
   }
 
   for (const { account, batch, corrected, counts, createdAt, id, mode } of reference.completions) {
-    const row = find(id, `batch.completed of ${batch}`)
+    const row = findRow(id, `batch.completed of ${batch}`)
     if (row === null) continue
     const label = `read.events ${id} (batch.completed)`
     const { lines: wrong, object } = checkEnvelope(row)
     lines.push(...wrong)
-    if (row.account !== account || row.mode !== mode) lines.push(`${label}: is in somebody else's journal`)
+    if (row.account !== account || row.mode !== mode)
+      lines.push(`${label}: is in the journal of another account or mode`)
     if (object.id !== batch || object.closed !== true || object.created_at !== createdAt) {
-      lines.push(`${label}: tells of another batch, or of one that is open`)
+      lines.push(`${label}: describes another batch, or an open one`)
     }
     for (const [name, count] of Object.entries(counts)) {
-      const told = object.counts[name]
-      // A late report moves a message from expired to another count.
+      const published = object.counts[name]
+      // A late delivery report moves a message from expired to another count.
       const slack = ['expired', 'delivered', 'undelivered'].includes(name) ? corrected : 0
-      if (Math.abs(told - count) > slack) lines.push(`${label}: ${name} is ${told}, the topics say ${count}`)
+      if (Math.abs(published - count) > slack)
+        lines.push(`${label}: ${name} is ${published}, the topics say ${count}`)
     }
   }
 
   for (const { id, type } of journal) {
     if (expectedIds.has(id)) continue
     if (type.startsWith('message.') || type === 'batch.completed') {
-      lines.push(`read.events ${id}: no record tells of this ${type}`)
+      lines.push(`read.events ${id}: no record explains this ${type}`)
     }
   }
   return lines
 }
 
-/** All differences between the records and the tables; none when the read models are right to the row. */
+/**
+ * Returns all differences between records and tables. The result is empty if the read models are
+ * correct.
+ */
 export const differences = (
   topics: Topics,
   reference: ReferenceModels,
   live: LiveTables,
 ): ReadonlyArray<string> => [
-  // No record has been removed from these topics yet, so places and numbers of records agree.
+  // Retention has removed no record of these topics yet, so offsets and record counts agree.
   ...(live.applied === topics.lanes.length + topics.log.length
     ? []
     : [
-        `read.checkpoints: ${live.applied} records are applied, the topics hold ${topics.lanes.length + topics.log.length}`,
+        `read.checkpoints: ${live.applied} records are applied, the topics contain ${topics.lanes.length + topics.log.length}`,
       ]),
   ...[...topics.deadLetters].flatMap(([topic, count]) =>
-    count === 0 ? [] : [`${topic}: holds ${count} records`],
+    count === 0 ? [] : [`${topic}: contains ${count} records`],
   ),
   ...TABLES.flatMap((name) => compareTable(name, reference.tables[name], live.tables[name])),
   ...comparePublished(topics.webhooks, live.journal),

@@ -1,12 +1,12 @@
 /**
- * Ids as the checker makes them, naively and by itself: Crockford base32 through one large number, UUIDv5 by the book. The namespaces are
- * those of the hub; that they never change is part of what is checked.
+ * Ids, computed independently of the hub: Crockford base32 with a large integer, and UUIDv5 by its
+ * definition. The namespaces are those of the hub. They must never change.
  */
 import { createHash } from 'node:crypto'
 
 const DIGITS = '0123456789abcdefghjkmnpqrstvwxyz'
 
-/** The UUID of a public id, canonical text. */
+/** Returns the UUID of a public id in canonical text. */
 export const uuidOf = (id: string): string => {
   const digits = id.slice(id.indexOf('_') + 1)
   if (digits.length !== 26) throw new Error('not an id')
@@ -27,10 +27,12 @@ const uuidV5 = (namespace: string, name: string): string => {
   return dashed(`${digest.slice(0, 12)}5${digest.slice(13, 16)}${variant}${digest.slice(17, 32)}`)
 }
 
-/** The id of a fact: of the message and the step that it reports. */
+/** Returns the id of a fact, from the message and the step that it reports. */
 export const factUuid = (message: string, step: string): string =>
   uuidV5('2485ebf1-ef40-4bbe-8310-7ca02555beb5', `${message} ${step}`)
 
-/** The UUID of the event about a subject that meets each type of event once. */
+/**
+ * Returns the UUID of the event of a type about a subject. Each subject has each event type once.
+ */
 export const eventUuid = (subject: string, type: string): string =>
   uuidV5('d70c25ee-3214-4d05-a371-e384f5373d76', `${subject} ${type}`)

@@ -1,4 +1,7 @@
-/** What the tables say, in the words of `reference-projection.ts`: every column as text, moments as milliseconds since the epoch. */
+/**
+ * Reads the live read models in the form of `reference-projection.ts`: every column as text,
+ * timestamps in ms since the epoch.
+ */
 import { openDatabase } from '@hub/testkit'
 import type { Row, Table, TableName } from './reference-projection.ts'
 
@@ -18,17 +21,17 @@ export interface JournalRow {
 
 export interface LiveTables {
   readonly tables: Readonly<Record<TableName, Table>>
-  /** In the order of account, mode and sequence. */
+  /** Ordered by account, mode and sequence. */
   readonly journal: ReadonlyArray<JournalRow>
-  /** By `account mode`: the sequence of the last event. */
+  /** The sequence of the last event, by `<account> <mode>`. */
   readonly heads: ReadonlyMap<string, number>
-  /** Records that have been applied, by the projector's own account. */
+  /** The number of records that the projector has applied. */
   readonly applied: number
 }
 
 const ms = (column: string): string => `(extract(epoch FROM ${column}) * 1000)::bigint::text AS ${column}`
 
-/** Of each table: the columns of its key, and the rest, as PostgreSQL is to give them. */
+/** The key expression and the other columns of each table. */
 const SELECTS: Readonly<Record<TableName, { readonly key: string; readonly columns: string }>> = {
   messages: {
     key: 'id',
@@ -79,7 +82,7 @@ const countApplied = async (sql: Sql): Promise<number> => {
   return row.applied ?? 0
 }
 
-/** How many records the projector has applied. */
+/** Reads the number of records that the projector has applied. */
 export const readAppliedCount = async (databaseUrl: string): Promise<number> => {
   const sql = openDatabase(databaseUrl)
   try {

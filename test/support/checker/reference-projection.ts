@@ -1,28 +1,31 @@
 /**
- * Every read model once more, from the records of the topics alone: message by message, with no polls, no bulk and no differences. It is
- * written from the contract and shares no code with the projector or the domain, so that a fault must be made twice to stay
- * unseen. Pure.
+ * A second, independent implementation of the projection: it builds every read model from the
+ * records of the topics, message by message. It follows the contract and shares no code with the
+ * projector or the domain, so that only an error made twice stays undetected. Pure.
  */
 import { eventUuid, factUuid, uuidOf } from './ids.ts'
 import type { TopicRecord, Topics } from './read-topics.ts'
 
-/** A row: what its columns say, as text; `null` for NULL. */
+/** A row: its columns as text, or `null` for NULL. */
 export type Row = Readonly<Record<string, string | null>>
-/** Rows by their key. */
+/** Rows by key. */
 export type Table = ReadonlyMap<string, Row>
 
-/** What a message's event must say, whatever else the journal adds. */
+/** The content that an event of a message must have. */
 export interface MessageEvent {
-  /** UUID of the event. */
+  /** The UUID of the event. */
   readonly id: string
   readonly type: string
   /** `data.object` of its body. */
   readonly object: Readonly<Record<string, unknown>>
-  /** Batches that the message was in, one after the other; one as a rule. An event names one of them. */
+  /** The batches of the message in order, usually one. An event names one of them. */
   readonly batches: ReadonlyArray<string | null>
 }
 
-/** The events of a message, in the order in which they must stand; a read receipt stands anywhere behind the first. */
+/**
+ * The events of a message in their required order. A read receipt may follow anywhere after the
+ * first event.
+ */
 interface MessageEvents {
   readonly account: string
   readonly mode: string
@@ -30,7 +33,7 @@ interface MessageEvents {
   readonly seen: MessageEvent | null
 }
 
-/** A closed batch, and what its `batch.completed` must say. */
+/** A closed batch, and the content of its `batch.completed`. */
 export interface Completion {
   readonly id: string
   readonly account: string
@@ -38,7 +41,10 @@ export interface Completion {
   readonly batch: string
   readonly createdAt: string
   readonly counts: Readonly<Record<string, number>>
-  /** Members that a late report has corrected: what it said of them when it closed may have been another thing. */
+  /**
+   * Members that a late report has corrected. The counts at the close of the batch may contain
+   * their earlier status.
+   */
   readonly corrected: number
 }
 
@@ -67,19 +73,19 @@ interface Change {
   readonly at: number
 }
 
-/** All that the topics say of one message. */
+/** All records of one message. */
 interface MessageRecords {
   readonly id: string
-  /** Acceptances, in the order of their lane. */
+  /** Acceptances in the order of their lane. */
   readonly acceptances: Array<TopicRecord>
-  /** Facts of the log, in its order; void ones left out. */
+  /** Facts in log order, without void ones. */
   readonly facts: Array<TopicRecord>
 }
 
 const byPosition = (a: TopicRecord, b: TopicRecord): number =>
   a.partition === b.partition ? a.offset - b.offset : a.partition - b.partition
 
-/** The log without what was said by members that had lost their shard: behind the fence of another, under a lower epoch. */
+/** Removes void facts: facts with a lower epoch behind the fence of another member. */
 const withoutVoid = (log: ReadonlyArray<TopicRecord>): ReadonlyArray<TopicRecord> => {
   const fences = new Map<number, number>()
   return [...log].sort(byPosition).filter(({ partition, type, value }) => {
@@ -112,7 +118,7 @@ const groupByMessage = ({
   return recordsByMessage
 }
 
-/** The status that a fact would give its message, or `null` when it is about something else. */
+/** Returns the status that a fact sets, or `null` if it sets none. */
 const changeOf = ({ type, value }: TopicRecord): Change | null => {
   const at = Number(value['at'])
   switch (type) {
@@ -131,7 +137,10 @@ const changeOf = ({ type, value }: TopicRecord): Change | null => {
   }
 }
 
-/** Contract, Message: what is final stays, but for our own deadline, which a late report may correct. */
+/**
+ * Contract, Message: a final status stays. Only `dlr_timeout_local` may be corrected by a late
+ * report.
+ */
 const replaces = (next: Change, last: Change): boolean => {
   if (last.status === 'accepted') return true
   if (last.status === 'sent') return next.status !== 'sent'
@@ -159,7 +168,7 @@ const stepOf = ({ reason, status }: Change): string => STEPS[status] ?? `expired
 const text = (value: unknown): string => String(value)
 const iso = (ms: number): string => new Date(ms).toISOString()
 
-interface Life {
+interface MessageState {
   readonly changes: ReadonlyArray<Change>
   readonly attempts: number
   readonly handedOver: boolean
@@ -168,12 +177,12 @@ interface Life {
   readonly operatorIds: ReadonlyArray<{ readonly operator: string; readonly id: string; readonly at: number }>
 }
 
-/** A message's life. `acceptedAt` is `null` for one of which only the log knows. */
-const lifeOf = (acceptedAt: number | null, facts: ReadonlyArray<TopicRecord>): Life => {
+/** A message's state. `acceptedAt` is `null` for one of which only the log knows. */
+const stateOf = (acceptedAt: number | null, facts: ReadonlyArray<TopicRecord>): MessageState => {
   const changes: Array<Change> = [{ status: 'accepted', reason: null, at: acceptedAt ?? 0 }]
-  const operatorIds: Array<Life['operatorIds'][number]> = []
-  /** Moments of what changed the row. */
-  const moments = [acceptedAt ?? 0]
+  const operatorIds: Array<MessageState['operatorIds'][number]> = []
+  /** The times of the facts that changed the row. */
+  const changedAt = [acceptedAt ?? 0]
   let attempts = 0
   let handedOver = false
   let seen = false
@@ -181,34 +190,34 @@ const lifeOf = (acceptedAt: number | null, facts: ReadonlyArray<TopicRecord>): L
     const { type, value } = fact
     if (type === 'HandoverStarted' && value['attempt'] > attempts) {
       attempts = value['attempt']
-      moments.push(Number(value['at']))
+      changedAt.push(Number(value['at']))
     }
     if (type === 'MessageSeen' && !seen) {
       seen = true
-      moments.push(Number(value['at']))
+      changedAt.push(Number(value['at']))
     }
     if (type === 'MessageSent' || type === 'OpenMessageCarried') {
       const at = Number(type === 'MessageSent' ? value['at'] : value['sent_at'])
       for (const id of value['operator_ids']) operatorIds.push({ operator: value['operator'], id, at })
     }
-    // Only an operator that has it can say so.
+    // These facts prove that the operator received the message.
     if (type === 'MessageSent' || type === 'MessageDelivered') handedOver = true
     if (type === 'MessageExpired' && value['reason'] !== 'ttl_expired_before_submit') handedOver = true
     const change = changeOf(fact)
     if (change !== null && replaces(change, changes.at(-1)!)) {
       changes.push(change)
-      moments.push(change.at)
+      changedAt.push(change.at)
     }
   }
-  return { changes, attempts, handedOver, seen, updatedAt: Math.max(...moments), operatorIds }
+  return { changes, attempts, handedOver, seen, updatedAt: Math.max(...changedAt), operatorIds }
 }
 
-/** Hundredths of the currency. */
+/** Converts an amount to hundredths of the currency. */
 const unitsOf = (amount: string): number => Math.round(Number(amount) * 100)
 const amountOf = (units: number): string => (units / 100).toFixed(2)
 
-/** A count that grows. */
-const bump = (counts: Record<string, number>, name: string, by = 1): void => {
+/** Adds to a counter. */
+const addTo = (counts: Record<string, number>, name: string, by = 1): void => {
   counts[name] = (counts[name] ?? 0) + by
 }
 
@@ -220,7 +229,7 @@ interface BatchSum {
   seal: Readonly<Record<string, any>> | null
 }
 
-/** Folds everything. */
+/** Builds all read models from the topics. */
 export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): ReferenceModels => {
   const tables = Object.fromEntries(TABLES.map((name) => [name, new Map<string, Row>()])) as Record<
     TableName,
@@ -240,31 +249,31 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
   for (const { acceptances, facts, id } of groupByMessage(topics).values()) {
     const uuid = uuidOf(id)
     const acceptance = acceptances[0]?.value ?? null
-    const life = lifeOf(acceptance === null ? null : Number(acceptance['at']), facts)
-    const last = life.changes.at(-1)!
-    for (const change of acceptance === null ? life.changes.slice(1) : life.changes) {
+    const state = stateOf(acceptance === null ? null : Number(acceptance['at']), facts)
+    const last = state.changes.at(-1)!
+    for (const change of acceptance === null ? state.changes.slice(1) : state.changes) {
       tables.message_history.set(`${uuid} ${factUuid(id, stepOf(change))}`, {
         status: change.status,
         reason_code: change.reason,
         at: text(change.at),
       })
     }
-    for (const { at, id: operatorId, operator } of life.operatorIds) {
+    for (const { at, id: operatorId, operator } of state.operatorIds) {
       const key = `${operator} ${operatorId} ${uuid}`
       if (!tables.operator_ids.has(key)) tables.operator_ids.set(key, { sent_at: text(at) })
     }
     const common = {
-      updated_at: text(life.updatedAt),
+      updated_at: text(state.updatedAt),
       status: last.status,
       rank: text(rankOf(last)),
       final: text(FINAL.has(last.status)),
       reason_code: last.reason,
-      attempts: text(life.attempts),
-      handed_over: text(life.handedOver),
-      seen: text(life.seen),
+      attempts: text(state.attempts),
+      handed_over: text(state.handedOver),
+      seen: text(state.seen),
     }
     if (acceptance === null) {
-      // It waits for its acceptance, unseen.
+      // The acceptance is not projected yet, so the row is invisible.
       tables.messages.set(uuid, { account: null, ...common })
       continue
     }
@@ -274,7 +283,7 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
     const ownBatches = [acceptance['batch'], ...moved.map(({ value }) => value['batch'])]
     const batch: string | null = ownBatches.at(-1) ?? null
     const { currency } = acceptance['price']
-    // Nothing is charged in test mode.
+    // Test messages cost nothing.
     const charged: string = mode === 'test' ? '0.00' : acceptance['price'].amount
     const price = isFree(last) ? '0.00' : charged
     const accountUuid = uuidOf(account!)
@@ -305,7 +314,7 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
         currency,
       }
       tables.charges.set(`${uuid} charge`, { ...line, created_at: text(acceptedAt) })
-      const free = life.changes.find(isFree)
+      const free = state.changes.find(isFree)
       if (free !== undefined) {
         tables.charges.set(`${uuid} reversal`, { ...line, created_at: text(free.at) })
       }
@@ -315,20 +324,20 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
     const key = [day, accountUuid, mode, messageClass, template, currency].join(' ')
     const sum = stats.get(key) ?? { line: {}, counts: {} }
     stats.set(key, sum)
-    bump(sum.counts, 'accepted')
-    if (life.handedOver) bump(sum.counts, 'sent')
-    if (FINAL.has(last.status)) bump(sum.counts, last.status)
-    bump(sum.counts, 'parts', acceptance['parts'])
-    bump(sum.counts, 'units', unitsOf(price))
+    addTo(sum.counts, 'accepted')
+    if (state.handedOver) addTo(sum.counts, 'sent')
+    if (FINAL.has(last.status)) addTo(sum.counts, last.status)
+    addTo(sum.counts, 'parts', acceptance['parts'])
+    addTo(sum.counts, 'units', unitsOf(price))
 
     if (batch !== null) {
       const into = batchOf(batch, account!, mode!)
-      bump(into.counts, 'members')
+      addTo(into.counts, 'members')
       if (FINAL.has(last.status)) {
-        bump(into.counts, 'final')
-        bump(into.counts, last.status)
+        addTo(into.counts, 'final')
+        addTo(into.counts, last.status)
       }
-      if (life.changes.filter(({ status }) => FINAL.has(status)).length > 1) into.corrected += 1
+      if (state.changes.filter(({ status }) => FINAL.has(status)).length > 1) into.corrected += 1
     }
 
     const eventOf = (type: string, change: Change): MessageEvent => ({
@@ -352,16 +361,16 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
     messageEvents.set(id, {
       account: accountUuid,
       mode: mode!,
-      changes: life.changes.map((change) => eventOf(`message.${change.status}`, change)),
-      // A read receipt is told of a delivered message.
-      seen: life.seen ? eventOf('message.seen', { status: 'delivered', reason: null, at: 0 }) : null,
+      changes: state.changes.map((change) => eventOf(`message.${change.status}`, change)),
+      // A read receipt reports a delivered message.
+      seen: state.seen ? eventOf('message.seen', { status: 'delivered', reason: null, at: 0 }) : null,
     })
   }
 
   for (const { type, value } of [...topics.log].sort(byPosition)) {
     if (type !== 'BatchSealed') continue
     const sum = batchOf(value['batch'], value['account'], value['mode'])
-    // The first seal counts.
+    // Only the first seal counts.
     sum.seal ??= value
   }
   const completions: Array<Completion> = []
