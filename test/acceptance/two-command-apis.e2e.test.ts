@@ -1,6 +1,6 @@
 /**
- * Two command-api processes behind one contract: what is accepted once is accepted once, whichever of them is asked, however many
- * ask at once, and whoever is killed meanwhile.
+ * Two command-api processes accept each message once, whichever process gets the requests, with
+ * concurrent repeats and with kills.
  */
 import { eventually } from '@hub/testkit'
 import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
@@ -16,11 +16,12 @@ let admin: HubAdmin
 let bases: readonly [string, string]
 
 beforeAll(async () => {
-  // An operator that recognises our reference, and counts how often each came.
+  // Over HTTP the operator simulator recognises and counts repeated references.
   hub = await startHub({ secondCommandApi: true, liveOperator: 'http' })
   admin = makeHubAdmin(hub)
   const { base_url, second_base_url } = hub.describe()
-  if (second_base_url === undefined) throw new Error('there is no second command-api')
+  if (second_base_url === undefined)
+    throw new Error('the hub has no second command-api: start it with secondCommandApi')
   bases = [base_url, second_base_url]
 })
 afterAll(async () => {
@@ -28,10 +29,10 @@ afterAll(async () => {
   await hub?.stop()
 })
 
-/** One client for each process. */
+/** Returns one client for each process. */
 const both = (key: string): readonly [Client, Client] => [client(bases[0], key), client(bases[1], key)]
 
-/** Runs `work` for 0 … times-1, so many at once. */
+/** Runs `work` for the indexes from 0 to times - 1, with `atOnce` concurrent workers. */
 const inWorkers = async (
   times: number,
   atOnce: number,
@@ -45,8 +46,11 @@ const inWorkers = async (
   )
 }
 
-/** As the contract tells clients to: again after 503. A burst on a busy machine may well get one. */
-const persistently = async (post: () => Promise<Answer>): Promise<Answer> => {
+/**
+ * Repeats a request after 503, as the contract tells clients to. A burst on a busy machine may
+ * cause one.
+ */
+const retryUnavailable = async (post: () => Promise<Answer>): Promise<Answer> => {
   for (;;) {
     const answer = await post()
     if (answer.status !== 503) return answer
@@ -54,35 +58,39 @@ const persistently = async (post: () => Promise<Answer>): Promise<Answer> => {
   }
 }
 
-/** The messages that an account has, by the events that tell their acceptance. */
+/** Returns the ids of the accepted messages of an account, from its events. */
 const acceptedIds = async (apiClient: Client): Promise<ReadonlyArray<string>> =>
   (await allEvents(apiClient))
     .filter(({ type }) => type === 'message.accepted')
     .map(({ data }) => data.object.id as string)
 
 describe('two thousand concurrent repeats across two processes', () => {
-  it.each(['otp', 'service'] as const)('of one client_ref accept exactly one message (%s)', async (kind) => {
-    const account = await admin.createAccount()
-    const clients = both(account.keys.live)
-    const body = send(kind, freshNumber(), 'the-one')
-    const answers = await Promise.all(
-      Array.from({ length: REPEATS }, (_, index) =>
-        persistently(() => clients[index % 2]!.post('/v1/messages', body)),
-      ),
-    )
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]))
-    const ids = new Set(answers.map((answer) => answer.body.id as string))
-    expect(ids.size).toBe(1)
-    // Of a code that is still on its way to Kafka, the other process may become the one that hears of its arrival.
-    const first = answers.filter((answer) => answer.body.duplicate === undefined)
-    expect(first.length).toBeGreaterThanOrEqual(1)
-    expect(first.length).toBeLessThanOrEqual(kind === 'otp' ? 2 : 1)
-    const [id] = ids
-    await onlyMessage(clients[0], account, id!, kind)
-  })
+  it.each(['otp', 'service'] as const)(
+    'with one client_ref accept exactly one message (%s)',
+    async (kind) => {
+      const account = await admin.createAccount()
+      const clients = both(account.keys.live)
+      const body = send(kind, freshNumber(), 'the-one')
+      const answers = await Promise.all(
+        Array.from({ length: REPEATS }, (_, index) =>
+          retryUnavailable(() => clients[index % 2]!.post('/v1/messages', body)),
+        ),
+      )
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]))
+      const ids = new Set(answers.map((answer) => answer.body.id as string))
+      expect(ids.size).toBe(1)
+      // While a code is not yet confirmed by Kafka, the other process may receive the confirmation
+      // and answer as the first.
+      const first = answers.filter((answer) => answer.body.duplicate === undefined)
+      expect(first.length).toBeGreaterThanOrEqual(1)
+      expect(first.length).toBeLessThanOrEqual(kind === 'otp' ? 2 : 1)
+      const [id] = ids
+      await expectOnlyMessage(clients[0], account, id!, kind)
+    },
+  )
 
   it.each(['otp', 'service'] as const)(
-    'of one Idempotency-Key accept exactly one message (%s)',
+    'with one Idempotency-Key accept exactly one message (%s)',
     async (kind) => {
       const account = await admin.createAccount()
       const clients = both(account.keys.live)
@@ -93,14 +101,15 @@ describe('two thousand concurrent repeats across two processes', () => {
       const texts = new Set<string>()
       const repeat = async (index: number): Promise<void> => {
         for (;;) {
-          const answer = await persistently(() => clients[index % 2]!.post('/v1/messages', body, headers))
+          const answer = await retryUnavailable(() => clients[index % 2]!.post('/v1/messages', body, headers))
           statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
           if (answer.status === 202) {
             texts.add(answer.text)
             if (answer.headers.get('idempotent-replayed') === null) originals.push(answer.body.id)
             return
           }
-          // The first is still running: the contract's advice, with less patience.
+          // The first request is still in progress. The contract tells clients to wait; this test
+          // repeats at once.
           expect([answer.status, answer.body.error?.code]).toEqual([409, 'idempotency_conflict'])
         }
       }
@@ -108,12 +117,12 @@ describe('two thousand concurrent repeats across two processes', () => {
       expect(originals).toHaveLength(1)
       expect(texts.size).toBe(1)
       expect(statuses.get(202)).toBe(REPEATS)
-      await onlyMessage(clients[0], account, originals[0]!, kind)
+      await expectOnlyMessage(clients[0], account, originals[0]!, kind)
     },
   )
 
-  /** One message, charged once, handed over once. */
-  const onlyMessage = async (
+  /** Checks that the account has one message, charged once and handed over once. */
+  const expectOnlyMessage = async (
     apiClient: Client,
     account: Account,
     id: string,
@@ -141,14 +150,16 @@ describe('two thousand concurrent repeats across two processes', () => {
   }
 })
 
-// Its waits may add up to more than the usual bound; each has a bound of its own.
+// The waits may exceed the usual timeout in total. Each has its own limit.
 describe('random kill -9 of command-api during batches', { timeout: 400_000 }, () => {
   const BATCHES = 30
   const ELEMENTS = 50
   const AT_ONCE = 6
   const KILLS = 6
-  /** After so many 409, a tenth of a second apart, a client goes on under another key. */
-  const PATIENCE = 20
+  /**
+   * After this many 409 answers, a tenth of a second apart, a client continues with another key.
+   */
+  const MAX_CONFLICTS = 20
   const price = { otp: 250, service: 200 }
 
   interface Sent {
@@ -158,15 +169,16 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
     readonly floods: boolean
   }
 
-  it('loses no 202, makes no second message for a client_ref, and leaves no counter spent for a refusal', async () => {
-    // A pause of a day: however long a batch is repeated on a busy machine, it has not passed.
+  it('loses no accepted message, creates no second message for a client_ref, and consumes no counter for a refusal', async () => {
+    // A pause of a day does not end while a busy machine repeats batches.
     const account = await admin.createAccount({
       live: { spend_limit: '1000000.00', flood_pause_seconds: 86_400 },
     })
     const clients = both(account.keys.live)
     const processes: ReadonlyArray<ProcessHandle> = [hub.app('command-api'), hub.secondCommandApi()]
 
-    // Each batch ends with one more element: to a number that the batch has used already, so that its pause refuses it.
+    // Each batch ends with a second message to one of its numbers. The pause of the flood windows
+    // refuses it.
     const batches: ReadonlyArray<ReadonlyArray<Sent>> = Array.from({ length: BATCHES }, (_, batch) => {
       const elements = Array.from({ length: ELEMENTS }, (__, index): Sent => ({
         ref: `b${batch}-${index}`,
@@ -177,7 +189,8 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
       return [...elements, { ref: `b${batch}-again`, kind: 'service', to: elements[1]!.to, floods: true }]
     })
 
-    // What the contract tells a client to do: the same key after 409, 5xx and a broken connection.
+    // Repeats a batch as the contract tells clients to: with the same key after 409, 5xx and broken
+    // connections.
     const results = new Map<string, Set<string>>()
     const refused = new Map<string, Set<string>>()
     let broken = 0
@@ -194,10 +207,11 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
         if (answer === null || answer.status !== 202) {
           if (answer === null) broken += 1
           else expect([409, 503]).toContain(answer.status)
-          // The lease of a killed process stands for a minute. The references protect under another key as well.
+          // The idempotency lock of a killed process lasts a minute. With another key the
+          // client_refs still prevent duplicates.
           if (answer?.status === 409) conflicts += 1
-          if (conflicts === PATIENCE) {
-            key = `batch-${batch}-anew-${attempt}`
+          if (conflicts === MAX_CONFLICTS) {
+            key = `batch-${batch}-new-${attempt}`
             conflicts = 0
           }
           seen.push(answer === null ? 'broken' : `${answer.status} ${answer.body.error?.code}`)
@@ -217,14 +231,17 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
         if (!retry) return
         seen.push('elements to repeat')
       }
-      throw new Error(`batch ${batch} was not answered: ${[...new Set(seen)].join(', ')}`)
+      throw new Error(
+        `batch ${batch} got no final answer. The last responses were: ${[...new Set(seen)].join(', ')}`,
+      )
     }
 
-    // Kills are placed by progress, each at a random moment of its stretch, of one process or the other.
+    // Each kill happens at a random point of its part of the run, and hits one of the two
+    // processes.
     const killAt = new Map<number, number>()
     for (let kill = 0; kill < KILLS; kill += 1) {
-      const stretch = BATCHES / KILLS
-      killAt.set(Math.floor((kill + Math.random()) * stretch), Math.random() < 0.5 ? 0 : 1)
+      const batchesPerKill = BATCHES / KILLS
+      killAt.set(Math.floor((kill + Math.random()) * batchesPerKill), Math.random() < 0.5 ? 0 : 1)
     }
     const restarting: Array<Promise<void>> = [Promise.resolve(), Promise.resolve()]
     await inWorkers(BATCHES, AT_ONCE, async (index) => {
@@ -233,7 +250,7 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
       if (victim !== undefined) {
         restarting[victim] = restarting[victim]!.then(async () => {
           const process = processes[victim]!
-          // In the middle of what it is doing.
+          // Wait a little, so that requests are in flight.
           await new Promise((resolve) => setTimeout(resolve, Math.random() * 60))
           process.kill('SIGKILL')
           await process.exited()
@@ -244,19 +261,20 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
     })
     await Promise.all(restarting)
 
-    // One message for a client_ref, whoever answered how often; and one client_ref for a message.
+    // Each client_ref has one message, and each message one client_ref, however often it was
+    // answered.
     const sent = batches.flat()
     const expected = sent.filter(({ floods }) => !floods)
     for (const { ref } of expected) expect(results.get(ref)?.size, ref).toBe(1)
     const ids = new Map(expected.map(({ ref }) => [ref, [...results.get(ref)!][0]!]))
     expect(new Set(ids.values()).size).toBe(expected.length)
-    // The second to a number is refused by its pause, and by nothing else.
+    // The second message to a number is refused by the pause, and by nothing else.
     for (const { ref } of sent.filter(({ floods }) => floods)) {
       expect(results.has(ref), ref).toBe(false)
       expect([...(refused.get(ref) ?? [])], ref).toEqual(['recipient_flood_limited'])
     }
 
-    // No 202 is lost, and there is nothing beside them.
+    // No accepted message is lost, and there are no others.
     const events = await eventually(
       async () => {
         const found = await allEvents(clients[0])
@@ -270,11 +288,11 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
     expect(new Set(accepted.map(({ data }) => data.object.id))).toEqual(new Set(ids.values()))
     expect(accepted).toHaveLength(expected.length)
 
-    // Handed over once.
+    // Each message was handed over once.
     const claims = await readHandoverClaims(hub.describe().kafka.brokers)
     expect(claims.repeatedAfterOutcome).toEqual([])
 
-    // A repeat is a duplicate of the same message, under any key.
+    // A repeat is a duplicate of the same message, with any idempotency key.
     for (const [index, elements] of batches.entries()) {
       const again = await clients[index % 2]!.post('/v1/messages/batch', {
         messages: elements.filter(({ floods }) => !floods).map(({ kind, ref, to }) => send(kind, to, ref)),
@@ -284,7 +302,7 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
       }
     }
 
-    // Every batch has closed, and is told once.
+    // Every batch is closed, and has one event.
     const completed = await eventually(
       async () => {
         const found = (await allEvents(clients[0])).filter(({ type }) => type === 'batch.completed')
@@ -296,7 +314,8 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
     )
     expect(new Set(completed.map(({ data }) => data.object.id)).size).toBe(completed.length)
 
-    // Money: what was accepted, and nothing else. A crash between taking and accepting is repaired by the reconciler.
+    // The spend equals the accepted messages. The reconciler repairs a crash between reservation
+    // and acceptance.
     const cents = expected.reduce((sum, { kind }) => sum + price[kind], 0)
     await eventually(
       async () => {
@@ -308,12 +327,13 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
     )
     console.log(
       `${BATCHES} batches, ${KILLS} kills, ${broken} broken requests, ${completed.length} batches completed, ` +
-        `${claims.repeatedWithoutOutcome} hand-overs of unknown outcome repeated`,
+        `${claims.repeatedWithoutOutcome} handovers of unknown outcome repeated`,
     )
   })
 
-  it('a window taken for a message that was never accepted is given back', async () => {
-    // Nothing may be spent, so every element is refused behind its windows; the process is killed over and over.
+  it('releases the flood reservation of a message that was never accepted', async () => {
+    // The spend limit of zero refuses every element after its flood reservation, while the process
+    // is killed repeatedly.
     const account = await admin.createAccount({ live: { spend_limit: '0.00', flood_pause_seconds: 86_400 } })
     const clients = both(account.keys.live)
     const [victim] = [hub.secondCommandApi()]
@@ -345,7 +365,7 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
     )
     await killing
     await admin.setAccountSettings(account, 'live', { spend_limit: '1000.00', flood_pause_seconds: 86_400 })
-    // Places of a killed process lapse by themselves, 20 s at most after they were taken.
+    // Reservations of a killed process expire 20 s after they were made at the latest.
     const waiting = new Set(numbers)
     await eventually(
       async () => {

@@ -1,4 +1,4 @@
-/** SIGSTOP of Kafka for five seconds during sends. Source: contract, Unavailability. */
+/** Pauses Kafka with SIGSTOP for five seconds during sends. Source: contract, Unavailability. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
@@ -7,19 +7,21 @@ import { readHandoverClaims } from '../support/handover-claims.ts'
 import { type Client, client, send, sendUntilAccepted } from '../support/client.ts'
 
 const STOPPED_MS = 5000
-/** A code and a message every so often, before, during and after. */
+/**
+ * The interval of sends, each a code and a service message, before, during and after the outage.
+ */
 const EVERY_MS = 100
 const AROUND_MS = 2000
 
 let hub: TestHub
 
 beforeAll(async () => {
-  // An operator that recognises our reference, and counts how often each came.
+  // Over HTTP the operator simulator recognises and counts repeated references.
   hub = await startHub({ apiRps: 10_000, liveOperator: 'http' })
 })
 afterAll(() => hub?.stop())
 
-interface Seen {
+interface Result {
   readonly class: 'otp' | 'service'
   readonly ref: string
   readonly to: string
@@ -30,13 +32,13 @@ interface Seen {
   readonly id: string | null
 }
 
-describe('Kafka stopped for five seconds during sends', () => {
-  it('otp: 503 provider_unavailable within 3 s; service: 202, delivered later, once', async () => {
+describe('Kafka paused for five seconds during sends', () => {
+  it('answers codes with 503 provider_unavailable within 3 s, and accepts service messages and delivers them once later', async () => {
     const { base_url, keys, kafka, operator_url } = hub.describe()
     const live: Client = client(base_url, keys.live)
-    const seen: Array<Promise<Seen>> = []
+    const results: Array<Promise<Result>> = []
     const begun = performance.now()
-    const put = async (kind: 'otp' | 'service', index: number): Promise<Seen> => {
+    const sendOne = async (kind: 'otp' | 'service', index: number): Promise<Result> => {
       const ref = `stop-${kind}-${index}`
       const to = `+79${kind === 'otp' ? 4 : 5}${String(10_000_000 + index)}`
       const at = performance.now()
@@ -68,13 +70,13 @@ describe('Kafka stopped for five seconds during sends', () => {
         broker.kill('SIGCONT')
         resumedAt = performance.now() - begun
       }
-      seen.push(put('otp', index), put('service', index))
+      results.push(sendOne('otp', index), sendOne('service', index))
       await delay(Math.max(0, (index + 1) * EVERY_MS - (performance.now() - begun)))
     }
     if (resumedAt === 0) broker.kill('SIGCONT')
-    const answers = await Promise.all(seen)
+    const answers = await Promise.all(results)
 
-    // Everybody got an answer in time, and only the ones of the contract.
+    // Every request is answered in time, with an answer of the contract.
     for (const answer of answers) {
       expect(answer.ms, `${answer.ref} answered ${answer.status}`).toBeLessThan(3000)
       if (answer.class === 'service') expect(answer.status, answer.ref).toBe(202)
@@ -87,14 +89,14 @@ describe('Kafka stopped for five seconds during sends', () => {
     expect(whileStopped.length).toBeGreaterThan(5)
     expect(new Set(whileStopped.map(({ status }) => status))).toEqual(new Set([503]))
 
-    // A refused code is accepted anew under the same client_ref.
+    // A refused code is accepted later with the same client_ref.
     const ids = new Map<string, string>()
     for (const answer of answers) {
       if (answer.id !== null) ids.set(answer.ref, answer.id)
       else ids.set(answer.ref, (await sendUntilAccepted(live, send('otp', answer.to, answer.ref), 30_000)).id)
     }
 
-    // All of them arrive, once.
+    // Each message is delivered once.
     await eventually(
       async () => {
         for (const [ref, id] of ids) {
@@ -110,7 +112,7 @@ describe('Kafka stopped for five seconds during sends', () => {
     const operator = (await (await fetch(`${operator_url}/statistics`)).json()) as Record<string, number>
     expect(operator['references']).toBe(ids.size)
     expect(operator['repeated']).toBeLessThanOrEqual(claims.repeatedWithoutOutcome)
-    const waited = answers.filter(({ status }) => status === 503).length
-    console.log(`${ids.size} sends, ${waited} codes refused while Kafka was stopped, all delivered once`)
+    const refused = answers.filter(({ status }) => status === 503).length
+    console.log(`${ids.size} sends, ${refused} codes refused while Kafka was paused, all delivered once`)
   })
 })

@@ -1,4 +1,4 @@
-/** kill -9 of every app in the middle of sends: nothing lost, nothing handed over twice. */
+/** Kills each app with SIGKILL during sends. No message is lost or handed over twice. */
 import { APPS } from '@hub/config'
 import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
@@ -7,10 +7,13 @@ import { readHandoverClaims } from '../support/handover-claims.ts'
 import { allEvents, type Client, client, send, sendUntilAccepted } from '../support/client.ts'
 import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts'
 
-/** Half by test keys to the sandbox, half by live keys to the operator simulator; both classes in turn. */
+/**
+ * Half of them to the sandbox with test keys, half to the operator simulator with live keys; both
+ * classes in turn.
+ */
 const SENDS = 2000
-/** So many requests under way. The pace follows: the kills spread over it. */
-const AT_ONCE = 16
+/** Requests in flight. The kills are spread over the resulting run time. */
+const MAX_IN_FLIGHT = 16
 
 let hub: TestHub
 let receiver: WebhookReceiver
@@ -19,7 +22,8 @@ beforeAll(async () => {
   receiver = await startWebhookReceiver()
   hub = await startHub({
     apiRps: 10_000,
-    // An operator that recognises our reference: what was under way with a killed dispatcher is handed over again, and counted.
+    // Over HTTP the operator simulator recognises and counts the messages that are handed over
+    // again after a kill of the dispatcher.
     liveOperator: 'http',
     environment: receiver.environment,
   })
@@ -29,7 +33,7 @@ afterAll(async () => {
   await receiver?.close()
 })
 
-describe('kill -9 of each app in the middle of 2,000 sends', () => {
+describe('SIGKILL of each app during 2,000 sends', () => {
   it('loses nothing and hands nothing over twice', async () => {
     const { base_url, keys, kafka, operator_url } = hub.describe()
     const modes = { test: client(base_url, keys.test), live: client(base_url, keys.live) }
@@ -37,7 +41,7 @@ describe('kill -9 of each app in the middle of 2,000 sends', () => {
       expect((await apiClient.post('/v1/webhook_endpoints', { url: receiver.url('/hook') })).status).toBe(201)
     }
 
-    // The kills are placed by progress, not by time: each app goes down with sends behind it and sends to come.
+    // The kills depend on progress, not on time: each app is killed with sends before and after it.
     const kills = new Map(
       APPS.map((name, index) => [Math.floor(((index + 0.5) * SENDS) / APPS.length), name]),
     )
@@ -45,7 +49,7 @@ describe('kill -9 of each app in the middle of 2,000 sends', () => {
     const accepted = new Map<string, { readonly id: string; readonly apiClient: Client }>()
     let next = 0
     await Promise.all(
-      Array.from({ length: AT_ONCE }, async () => {
+      Array.from({ length: MAX_IN_FLIGHT }, async () => {
         for (;;) {
           const index = next++
           if (index >= SENDS) return
@@ -67,7 +71,7 @@ describe('kill -9 of each app in the middle of 2,000 sends', () => {
     expect(restarts).toHaveLength(APPS.length)
     expect(new Set([...accepted.values()].map(({ id }) => id)).size).toBe(SENDS)
 
-    // Nothing lost: every accepted message ends, and ends delivered.
+    // Every accepted message is delivered.
     const events = await eventually(
       async () => {
         const found = { test: await allEvents(modes.test), live: await allEvents(modes.live) }
@@ -78,7 +82,7 @@ describe('kill -9 of each app in the middle of 2,000 sends', () => {
       { withinMs: 90_000, everyMs: 1000 },
     )
 
-    // Every event once, one of each kind a message.
+    // Every message has each event once.
     const all = [...events.test, ...events.live]
     expect(new Set(all.map(({ id }) => id)).size).toBe(all.length)
     const kinds = new Map<string, Array<string>>()
@@ -90,7 +94,8 @@ describe('kill -9 of each app in the middle of 2,000 sends', () => {
     for (const { id } of accepted.values()) expect(kinds.get(id)?.toSorted().join()).toBe(expected)
     expect(kinds.size).toBe(SENDS)
 
-    // Handed over once: by the log, and by the operator, who lived through it all.
+    // Each message was handed over once: according to the log, and according to the operator, which
+    // ran all the time.
     const claims = await readHandoverClaims(kafka.brokers)
     expect(claims.messages).toBe(SENDS)
     expect(claims.repeatedAfterOutcome).toEqual([])
@@ -98,19 +103,19 @@ describe('kill -9 of each app in the middle of 2,000 sends', () => {
     expect(operator['references']).toBe(SENDS / 2)
     expect(operator['repeated']).toBeLessThanOrEqual(claims.repeatedWithoutOutcome)
     console.log(
-      `${SENDS} sends, ${APPS.length} kills: ${claims.repeatedWithoutOutcome} hand-overs of unknown outcome repeated, ` +
-        `${operator['repeated']} of them seen (and recognised) by the live operator`,
+      `${SENDS} sends, ${APPS.length} kills: ${claims.repeatedWithoutOutcome} handovers of unknown outcome repeated, ` +
+        `${operator['repeated']} of them received and recognised by the live operator`,
     )
 
-    // Told: each event reaches the subscriber at least once.
+    // Each event reaches the subscriber at least once.
     await eventually(
       () => {
-        const told = new Set(
+        const deliveredIds = new Set(
           receiver.received.flatMap((request) =>
             (JSON.parse(request.body.toString('utf8')) as Array<{ id: string }>).map(({ id }) => id),
           ),
         )
-        expect(all.filter(({ id }) => !told.has(id)).map(({ id }) => id)).toEqual([])
+        expect(all.filter(({ id }) => !deliveredIds.has(id)).map(({ id }) => id)).toEqual([])
         return true
       },
       { withinMs: 90_000, everyMs: 500 },
@@ -118,8 +123,8 @@ describe('kill -9 of each app in the middle of 2,000 sends', () => {
   })
 })
 
-describe('kill -9 of command-api behind a batch with codes that is not projected yet', () => {
-  it('leaves no batch open: a repeat answers what the batch has accepted, and the batch completes', async () => {
+describe('SIGKILL of command-api after it accepted a batch with codes that is not projected yet', () => {
+  it('leaves no batch open: a repeat returns the accepted messages, and the batch completes', async () => {
     const { base_url, keys } = hub.describe()
     const test = client(base_url, keys.test)
     const messages = ['otp', 'service', 'otp'].map((kind, index) =>

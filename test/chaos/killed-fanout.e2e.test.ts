@@ -71,8 +71,8 @@ const logOf = async (endpoint: string) => {
   return log
 }
 
-describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
-  it('loses none, repeats few, and the next process continues', async () => {
+describe(`SIGKILL during ${BATCHES} batches of one event`, () => {
+  it('of the fan-out loses no batch, repeats few, and the next process continues', async () => {
     const { endpoint } = await hub.subscribe(receiver.url())
     await hub.fillBacklog({ endpoint, batches: BATCHES, events: 1 })
     await hub.start()
@@ -107,7 +107,7 @@ describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
     expect(longestPause).toBeLessThanOrEqual(RECOVERED_WITHIN_MS)
   })
 
-  it('of PostgreSQL loses nothing and repeats nothing', async () => {
+  it('of PostgreSQL loses no batch and repeats none', async () => {
     await hub.kill('SIGTERM')
     const before = receiver.received.length
     const deliveries = () => receiver.received.slice(before)

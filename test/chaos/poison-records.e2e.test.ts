@@ -1,6 +1,6 @@
 /**
- * Records that nobody can read, in every partition of every topic of a hub at work: each goes to the dead letters of its topic, byte for byte, with its
- * reason and where it was, and everything else goes on.
+ * Appends unreadable records to every partition of every topic of a busy hub. Each is dead-lettered
+ * unchanged, with its reason and its source position. All other records are processed.
  */
 import {
   DEAD_LETTER_HEADERS,
@@ -21,9 +21,9 @@ import { client, send } from '../support/client.ts'
 import { type WebhookReceiver, startWebhookReceiver } from '../support/webhook-receiver.ts'
 import { readTopic } from '../support/read-topic.ts'
 
-/** The local hub's, and that of the tests. */
+/** The partition count of a local hub. */
 const PARTITIONS = 6
-/** Enough numbers for every partition to have some. */
+/** Enough recipients for every partition. */
 const MESSAGES = 48
 /** Only ends a wait that hangs. */
 const WITHIN = { withinMs: 90_000, everyMs: 200 }
@@ -51,7 +51,7 @@ const WEBHOOK = encodeRecord({
 })
 const DELIVERED = encodeRecord({ type: 'MessageDelivered', messageId: MESSAGE, at: 0 })
 
-/** What nobody can read, whatever topic it is in, and why. */
+/** Records that no reader can decode in any topic, with the reason. */
 const UNREADABLE: ReadonlyArray<readonly [reason: string, value: Uint8Array]> = [
   ['truncated', Buffer.from('??')],
   ['not_wire_format', Buffer.from('{"this":"is JSON"}')],
@@ -59,13 +59,16 @@ const UNREADABLE: ReadonlyArray<readonly [reason: string, value: Uint8Array]> = 
   ['trailing_bytes', Buffer.concat([DELIVERED, Buffer.from([1])])],
 ]
 
-interface Poison {
+interface PoisonRecord {
   readonly record: OutgoingRecord
   readonly reason: string
 }
 
-/** Of each kind one for every partition of a topic. The header calls it a record that the topic's readers look into. */
-const poisonFor = (topic: string, type: string, misplaced: Uint8Array): ReadonlyArray<Poison> =>
+/**
+ * Creates one record of each kind for every partition of a topic. The type header names a record
+ * type that the readers of the topic decode.
+ */
+const poisonFor = (topic: string, type: string, misplaced: Uint8Array): ReadonlyArray<PoisonRecord> =>
   Array.from({ length: PARTITIONS }, (_, partition) =>
     [...UNREADABLE, ['unexpected_type', misplaced] as const].map(([reason, value]) => ({
       reason,
@@ -82,7 +85,7 @@ const poisonFor = (topic: string, type: string, misplaced: Uint8Array): Readonly
   ).flat()
 
 const topics = topicNames()
-const POISON: ReadonlyArray<Poison> = [
+const POISON: ReadonlyArray<PoisonRecord> = [
   ...poisonFor(topics.acceptedOtp, 'MessageAccepted', WEBHOOK),
   ...poisonFor(topics.acceptedService, 'MessageAccepted', WEBHOOK),
   ...poisonFor(topics.messages, 'MessageDelivered', WEBHOOK),
@@ -90,15 +93,15 @@ const POISON: ReadonlyArray<Poison> = [
   ...poisonFor(topics.webhooks, 'EventRecorded', DELIVERED),
 ]
 
-const placeOf = ({ offset, partition, topic }: Position): string => `${topic}/${partition}/${offset}`
+const positionKey = ({ offset, partition, topic }: Position): string => `${topic}/${partition}/${offset}`
 
 const sourceOf = (headers: Readonly<Record<string, string>> | undefined): string =>
   [DEAD_LETTER_HEADERS.topic, DEAD_LETTER_HEADERS.partition, DEAD_LETTER_HEADERS.offset]
     .map((name) => headers?.[name])
     .join('/')
 
-/** Appends it, and answers what was put where. */
-const append = async (): Promise<ReadonlyMap<string, Poison>> => {
+/** Appends the poison records. Returns them by position. */
+const appendPoison = async (): Promise<ReadonlyMap<string, PoisonRecord>> => {
   const connection = { brokers: hub.describe().kafka.brokers, clientId: 'poison-test' }
   const positions = await Effect.runPromise(
     Effect.flatMap(EventLog, (log) =>
@@ -108,10 +111,10 @@ const append = async (): Promise<ReadonlyMap<string, Poison>> => {
       ),
     ).pipe(Effect.provide(layerEventLog({ connection, partitions: PARTITIONS })), Effect.scoped),
   )
-  return new Map(positions.map((position, i) => [placeOf(position), POISON[i]!]))
+  return new Map(positions.map((position, i) => [positionKey(position), POISON[i]!]))
 }
 
-/** Sends messages of both kinds in both modes, and answers their ids by mode. */
+/** Sends messages of both classes in both modes. Returns their ids by mode. */
 const sendSome = async (round: number) => {
   const { base_url, keys } = hub.describe()
   const sent = { test: new Array<string>(), live: new Array<string>() }
@@ -127,25 +130,26 @@ const sendSome = async (round: number) => {
   return sent
 }
 
-describe('records that nobody can read', () => {
-  it('go to the dead letters with their reason, each where it was found, and stop nothing', async () => {
+describe('unreadable records', () => {
+  it('are dead-lettered with their reason and source position, and block no other record', async () => {
     const { base_url, kafka, keys } = hub.describe()
     const modes = ['test', 'live'] as const
     for (const mode of modes) {
-      const made = await client(base_url, keys[mode]).post('/v1/webhook_endpoints', {
+      const created = await client(base_url, keys[mode]).post('/v1/webhook_endpoints', {
         url: receiver.url(`/${mode}`),
         event_types: ['message.delivered'],
       })
-      expect(made.status).toBe(201)
+      expect(created.status).toBe(201)
     }
-    // Some before, in the same fetch as some of it, and some behind it.
+    // Some messages come before the poison records, partly in the same fetch, and some come after
+    // them.
     const before = await sendSome(1)
-    const put = await append()
-    const behind = await sendSome(2)
+    const appended = await appendPoison()
+    const after = await sendSome(2)
 
     for (const mode of modes) {
       const apiClient = client(base_url, keys[mode])
-      const ids = [...before[mode], ...behind[mode]]
+      const ids = [...before[mode], ...after[mode]]
       expect(ids).toHaveLength(2 * MESSAGES)
       await eventually(async () => {
         const open = await Promise.all(
@@ -155,29 +159,29 @@ describe('records that nobody can read', () => {
         return true
       }, WITHIN)
       await eventually(() => {
-        const told = new Set(
+        const deliveredIds = new Set(
           receiver.received
             .filter(({ path }) => path === `/${mode}`)
             .flatMap(({ body }) => JSON.parse(body.toString('utf8')) as ReadonlyArray<any>)
             .map(({ data }) => data.object.id as string),
         )
-        expect(ids.filter((id) => !told.has(id))).toEqual([])
+        expect(ids.filter((id) => !deliveredIds.has(id))).toEqual([])
         return true
       }, WITHIN)
     }
 
     const found = await eventually(async () => {
-      const letters = (
+      const deadLetters = (
         await Promise.all(
           Object.values(topics).map((topic) => readTopic(kafka.brokers, deadLetterTopic(topic))),
         )
       ).flat()
-      const places = new Set(letters.map(({ headers }) => sourceOf(headers)))
-      expect([...put.keys()].filter((place) => !places.has(place))).toEqual([])
-      return letters
+      const sources = new Set(deadLetters.map(({ headers }) => sourceOf(headers)))
+      expect([...appended.keys()].filter((position) => !sources.has(position))).toEqual([])
+      return deadLetters
     }, WITHIN)
     for (const { headers, id, topic, type, value } of found) {
-      const poison = put.get(sourceOf(headers))
+      const poison = appended.get(sourceOf(headers))
       expect(poison, `${topic}: ${JSON.stringify(headers)}`).toBeDefined()
       expect({ id, type, reason: headers?.[DEAD_LETTER_HEADERS.reason] }).toEqual({
         id: poison!.record.id,

@@ -1,6 +1,7 @@
 /**
- * Three dispatchers share the shards and the live traffic, and every few seconds one of them is killed, stopped or ended, against an
- * operator that takes every submission for a new one. Nothing may be lost, stuck, or handed over twice.
+ * Three dispatchers share the shards under live traffic. Every few seconds one of them is killed,
+ * paused or stopped. The operator accepts every submit as a new message, so a repeat would be
+ * visible. No message may be lost, stuck, or handed over twice.
  *
  *   HUB_CHAOS_SECONDS=120 HUB_CHAOS_RATE=1000 [HUB_CHAOS_SEED=…] npm run test:e2e -- three-dispatchers
  */
@@ -14,63 +15,64 @@ import { type Client, client } from '../support/client.ts'
 import { readHandoverHistory } from '../support/handover-history.ts'
 import { seededRandom } from '../support/seeded-random.ts'
 
-const readNumber = (name: string, otherwise: number): number => {
+const readNumber = (name: string, defaultValue: number): number => {
   const text = process.env[name] ?? ''
-  if (text === '') return otherwise
-  if (!/^[1-9]\d{0,8}$/u.test(text)) throw new Error(`${name} must be a whole number above zero`)
+  if (text === '') return defaultValue
+  if (!/^[1-9]\d{0,8}$/u.test(text)) throw new Error(`${name} must be a positive integer`)
   return Number(text)
 }
 
-/** As in `npm test`: each kind of end once, at a pace that two busy cores carry. */
+/** The default in `npm test`: each fault once, at a rate that two busy cores can handle. */
 const SECONDS = readNumber('HUB_CHAOS_SECONDS', 45)
-/** Messages a second. */
+/** Messages per second. */
 const RATE = readNumber('HUB_CHAOS_RATE', 150)
 const SEED = readNumber('HUB_CHAOS_SEED', randomInt(1, 1_000_000_000))
 
-/** The operator takes so long to answer, so that whoever is injected always has messages under way. */
+/** The response time of the operator, so that each dispatcher always has messages in flight. */
 const ANSWER_AFTER_MS = 100
-/** A batch goes off so often. */
+/** The interval of batches. */
 const BATCH_EVERY_MS = 250
-/** Batches under way at once; then the pace follows the answers. */
+/** Batches in flight. At this limit the rate follows the answers. */
 const BATCHES = 8
-/** From one fault to the next. */
+/** The interval of faults. */
 const FAULT_EVERY_MS = 5000
-/** Longer than the six seconds after which the group gives a silent member up. */
-const STOPPED_MS = 9000
-/** Its shards are with the others by then. */
+/** Longer than the six seconds after which the group removes a silent member. */
+const PAUSED_MS = 9000
+/** By then the other members own its shards. */
 const AWAY_MS = 12_000
 /**
- * What an overloaded hub may answer for an element: Kafka did not confirm a code; Redis did not answer in time, or the place in the
- * windows of a request that failed has not lapsed yet (decision 8). No recipient gets a second message here.
+ * Errors of an overloaded hub: Kafka did not confirm a code, Redis did not respond in time, or the
+ * reservation of a failed request has not expired yet (decision 8). No recipient gets a second
+ * message in this test.
  */
 const RETRYABLE: ReadonlySet<string> = new Set(['provider_unavailable', 'recipient_flood_limited'])
-/** Before a batch that was not wholly accepted comes again. */
+/** The pause before the refused elements of a batch are repeated. */
 const RETRY_AFTER_MS = 500
-/** A bound on what hangs: the session of a member that is gone, and some rebalances of a busy machine. */
+/** Only ends a wait that hangs: a session timeout and some rebalances on a busy machine. */
 const HEALTHY_WITHIN = { withinMs: 60_000, everyMs: 250 }
-/** The traffic goes on for so long after the last fault. */
+/** The traffic continues for this long after the last fault. */
 const QUIET_MS = 5000
-/** A bound on what hangs, not on what is slow: the backlog of the whole run may have to be worked off on a busy machine. */
+/** Only ends a wait that hangs: on a busy machine the backlog of the whole run may remain. */
 const ALL_FINAL_WITHIN_MS = 180_000 + SECONDS * 4000
 
 const FAULTS = {
-  'killed, started again': async (process: ProcessHandle) => {
+  'killed and restarted': async (process: ProcessHandle) => {
     process.kill('SIGKILL')
     await process.exited()
     await process.restart()
   },
-  'killed, away': async (process: ProcessHandle) => {
+  'killed and away': async (process: ProcessHandle) => {
     process.kill('SIGKILL')
     await process.exited()
     await delay(AWAY_MS)
   },
-  stopped: async (process: ProcessHandle) => {
+  paused: async (process: ProcessHandle) => {
     process.kill('SIGSTOP')
-    await delay(STOPPED_MS)
+    await delay(PAUSED_MS)
     process.kill('SIGCONT')
     await process.waitReady()
   },
-  'ended, started again': async (process: ProcessHandle) => {
+  'stopped and restarted': async (process: ProcessHandle) => {
     process.kill('SIGTERM')
     await process.exited()
     await process.restart()
@@ -83,7 +85,7 @@ interface InjectedFault {
   readonly kind: Fault
   readonly name: string
   readonly at: number
-  /** When all were well again and the next thing could happen to any of them. */
+  /** The time when all dispatchers were healthy again, before the next fault. */
   readonly until: number
 }
 
@@ -93,7 +95,7 @@ beforeAll(async () => {
 })
 afterAll(() => hub?.stop())
 
-/** A figure of a dispatcher, summed over its labels. */
+/** Reads a metric of a dispatcher, summed over its labels. */
 const metricOf = async ({ name }: ProcessHandle, metric: string): Promise<number> => {
   const urls: Readonly<Record<string, string>> = hub.describe().metrics_urls
   const text = await (await fetch(urls[name]!)).text()
@@ -103,7 +105,7 @@ const metricOf = async ({ name }: ProcessHandle, metric: string): Promise<number
     .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
 }
 
-/** Waits until each dispatcher has two of the six shards and hands over. */
+/** Waits until each dispatcher has two of the six shards and hands messages over. */
 const untilHealthy = async (): Promise<void> => {
   const handedOver = (dispatcher: ProcessHandle) =>
     metricOf(dispatcher, 'hub_dispatcher_handover_latency_seconds_count')
@@ -121,11 +123,14 @@ const untilHealthy = async (): Promise<void> => {
 
 interface Message {
   readonly body: { readonly to: string } & Readonly<Record<string, unknown>>
-  /** As the operator gets it. */
+  /** The text that the operator receives. */
   readonly text: string
 }
 
-/** A message in four is a code; each has a recipient and a text of its own, by which the operator counts it. */
+/**
+ * Creates a message. Every fourth is a code. Each has its own recipient and text, by which the
+ * operator counts it.
+ */
 const makeMessage = (index: number): Message => {
   const to = `+7911${String(1_000_000 + index)}`
   const client_ref = `chaos-${index}`
@@ -147,12 +152,12 @@ const makeMessage = (index: number): Message => {
 }
 
 /**
- * Sends batches at an even pace until `isOver`, each until all of it is accepted: `client_ref` makes a repeat harmless. Answers the
- * messages by their ids.
+ * Sends batches at a constant rate until `isOver`. Refused elements are repeated with the same
+ * `client_ref`. Returns the accepted messages by id.
  */
 const sendWhile = async (hubClient: Client, isOver: () => boolean) => {
   const accepted = new Map<string, Message>()
-  /** What must not happen; told at the end, since the traffic goes on. */
+  /** Unexpected errors. They are checked at the end because the traffic continues. */
   const refused = new Set<string>()
   let repeats = 0
   let next = 0
@@ -162,14 +167,14 @@ const sendWhile = async (hubClient: Client, isOver: () => boolean) => {
         .post('/v1/messages/batch', { messages: left.map(({ body }) => body) })
         .catch(() => null)
       if (answer?.status === 202) {
-        const again: Array<Message> = []
+        const retry: Array<Message> = []
         for (const [i, result] of answer.body.results.entries()) {
           const id = result.message?.id ?? result.message_id
           if (id !== undefined) accepted.set(id, left[i]!)
-          else if (RETRYABLE.has(result.error.code)) again.push(left[i]!)
+          else if (RETRYABLE.has(result.error.code)) retry.push(left[i]!)
           else refused.add(result.error.code)
         }
-        left = again
+        left = retry
       } else if (answer !== null && answer.status !== 429 && answer.status < 500) {
         refused.add(`${answer.status} ${answer.text}`)
         return
@@ -188,7 +193,7 @@ const sendWhile = async (hubClient: Client, isOver: () => boolean) => {
       inFlight.delete(sent)
     })
     inFlight.add(sent)
-    // What the hub does not carry is not sent later: the pace follows its answers.
+    // Sends that the hub cannot handle are dropped: the rate follows its answers.
     if (inFlight.size >= BATCHES) await Promise.race(inFlight)
     due = Math.max(due + BATCH_EVERY_MS, performance.now() - BATCH_EVERY_MS)
     await delay(Math.max(0, due - performance.now()))
@@ -197,7 +202,10 @@ const sendWhile = async (hubClient: Client, isOver: () => boolean) => {
   return { accepted, refused, repeats, sent: next }
 }
 
-/** The longest time in which a shard did not hand over, from a fault until all were well again, ms. */
+/**
+ * Returns the longest time in ms in which a shard handed nothing over, from a fault until all
+ * dispatchers were healthy again.
+ */
 const longestGap = (times: ReadonlyArray<number>, { at, until }: InjectedFault): number => {
   let longest = 0
   let last = at
@@ -210,9 +218,9 @@ const longestGap = (times: ReadonlyArray<number>, { at, until }: InjectedFault):
 
 const inSeconds = (ms: number): string => (ms / 1000).toFixed(1)
 
-describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, one struck every few seconds (seed ${SEED})`, () => {
+describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, with a fault every few seconds (seed ${SEED})`, () => {
   it(
-    'lose nothing, leave nothing behind, and hand nothing over twice',
+    'lose no message, leave none open, and hand none over twice',
     async () => {
       const random = seededRandom(SEED)
       const { base_url, database_url, kafka, keys, operator_url } = hub.describe()
@@ -228,18 +236,18 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, on
       const elapsed = (): number => performance.now() - begun
       const injected: Array<InjectedFault> = []
       const injectFaults = async (): Promise<void> => {
-        // Every kind at least once, however slow the machine.
+        // Every fault occurs at least once, on any machine.
         for (let round = 0; round === 0 || elapsed() < SECONDS * 1000; round++) {
           for (const kind of random.shuffled(FAULT_KINDS)) {
             if (round > 0 && elapsed() > SECONDS * 1000) return
             const victim = hub.dispatchers[random.below(hub.dispatchers.length)]!
             const at = Date.now()
             await FAULTS[kind](victim)
-            // One at a time: the next comes when its time has come and the victim is well again.
+            // One fault at a time: the next waits until the dispatcher is healthy again.
             await delay(Math.max(0, at + FAULT_EVERY_MS - Date.now()))
-            if (kind !== 'killed, away') await untilHealthy()
+            if (kind !== 'killed and away') await untilHealthy()
             injected.push({ kind, name: victim.name, at, until: Date.now() })
-            if (kind === 'killed, away') {
+            if (kind === 'killed and away') {
               await victim.restart()
               await untilHealthy()
             }
@@ -261,7 +269,7 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, on
       expect([...traffic.refused]).toEqual([])
       expect(accepted.size).toBe(traffic.sent)
 
-      /** How often the operator got a message. */
+      /** Returns how often the operator received a message. */
       const timesReceived = async (id: string): Promise<number> => {
         const { body, text } = accepted.get(id)!
         const found = await fetch(
@@ -273,7 +281,8 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, on
       }
       const sql = openDatabase(database_url)
       try {
-        // None stuck: everything comes to its end, but for what counts as sent and reached nobody: no report can come of that.
+        // No message is stuck. Only a message that counts as sent and that the operator never
+        // received gets no report.
         const withoutReport = await eventually(
           async () => {
             const [all] = await sql<ReadonlyArray<{ count: number }>>`
@@ -283,14 +292,17 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, on
               SELECT id, status FROM read.messages WHERE NOT final LIMIT 1000`
             expect(open.filter(({ status }) => status !== 'sent')).toEqual([])
             const ids = open.map(({ id }) => encodeId('msg', id))
-            for (const id of ids) expect(await timesReceived(id), `${id} has been reported`).toBe(0)
+            for (const id of ids)
+              expect(await timesReceived(id), `the operator received ${id}, but it has no final status`).toBe(
+                0,
+              )
             return ids
           },
           { withinMs: ALL_FINAL_WITHIN_MS, everyMs: 2000 },
         )
         const allFinalMs = elapsed() - tookMs
 
-        // None lost: each was delivered, or the operator never had it.
+        // No message is lost: each was delivered, or the operator never received it.
         const statuses = new Map(
           (
             await sql<ReadonlyArray<{ status: string; reason: string | null; count: number }>>`
@@ -307,13 +319,14 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, on
           FROM read.events WHERE type LIKE 'message.%' GROUP BY 1, 2 HAVING count(*) > 1`
         expect(twice).toEqual([])
 
-        // None handed over twice: by the log, and by the operator, which lived through it all.
+        // No message was handed over twice: according to the log, and according to the operator,
+        // which ran all the time.
         const log = await readHandoverHistory(kafka.brokers, ALL_FINAL_WITHIN_MS)
         expect(log.repeated).toEqual([])
         const neverReceived: Array<string> = []
         for (const id of log.unknown) {
           const times = await timesReceived(id)
-          expect(times, `${id} was handed over once at most`).toBeLessThanOrEqual(1)
+          expect(times, `${id} was handed over more than once`).toBeLessThanOrEqual(1)
           if (times === 0) neverReceived.push(id)
         }
         expect(withoutReport.toSorted()).toEqual(neverReceived.toSorted())
@@ -327,17 +340,17 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, on
         const lines = injected.map((fault) => {
           const gaps = [...log.claimTimes.values()]
             .map((times) => longestGap(times, fault))
-            .toSorted((one, other) => one - other)
-          return `  ${fault.name} ${fault.kind}: longest time without a hand-over, by shard: ${gaps.map(inSeconds).join(', ')} s`
+            .toSorted((a, b) => a - b)
+          return `  ${fault.name} ${fault.kind}: longest time without a handover, by shard: ${gaps.map(inSeconds).join(', ')} s`
         })
         console.log(
           [
             `seed ${SEED}: ${accepted.size} messages in ${inSeconds(tookMs)} s (${Math.round((accepted.size / tookMs) * 1000)}/s), ` +
-              `${traffic.repeats} requests repeated, all at their end ${inSeconds(allFinalMs)} s later: ` +
+              `${traffic.repeats} requests repeated, all final ${inSeconds(allFinalMs)} s later: ` +
               [...statuses].map(([status, count]) => `${count} ${status}`).join(', '),
-            `${injected.length} blows, ${log.fences} fences; hand-overs of unknown outcome ${log.unknown.size}, of them ` +
-              `${log.unknown.size - neverReceived.length} had reached the operator and ${neverReceived.length} had not; ` +
-              `${log.refused} claims ended without a hand-over, ${log.voidClaims} were void; handed over twice: 0`,
+            `${injected.length} faults, ${log.fences} fences; ${log.unknown.size} handovers of unknown outcome, of which ` +
+              `${log.unknown.size - neverReceived.length} the operator received and ${neverReceived.length} it did not; ` +
+              `${log.refused} claims ended without a handover, ${log.voidClaims} were void; handed over twice: 0`,
             ...lines,
           ].join('\n'),
         )

@@ -1,6 +1,6 @@
 /**
- * Kafka, PostgreSQL and Redis killed, hung and slow, one after the other under a hub that lives through all of it. Source: contract
- * decisions, Unavailability: what is down and what a client sees.
+ * Kills, hangs and slows Kafka, PostgreSQL and Redis, one after the other, under one hub. Source:
+ * contract decisions, Unavailability.
  */
 import { execFileSync } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -11,9 +11,12 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Answer, type Client, client, send, sendUntilAccepted } from '../support/client.ts'
 import { type Account, freshNumber, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
 
-/** Every answer comes within so long. */
+/** The longest time until an answer. */
 const WITHIN_MS = 3000
-/** What is back must be in use again within so long: reconnects back off to a few seconds, and the machine may be busy. */
+/**
+ * A recovered server is in use again within this time: reconnects back off to a few seconds, and
+ * the machine may be busy.
+ */
 const RECOVERY = { withinMs: 60_000, everyMs: 200 } as const
 
 let hub: TestHub
@@ -21,11 +24,11 @@ let admin: HubAdmin
 let account: Account
 
 beforeAll(async () => {
-  // An operator that recognises our reference, and counts how often each came.
+  // Over HTTP the operator simulator recognises and counts repeated references.
   hub = await startHub({ liveOperator: 'http' })
   admin = makeHubAdmin(hub)
   account = await admin.createAccount()
-  // What a cold hub answers is not the question here.
+  // Warm up first: a cold hub may answer differently.
   await untilRecovered(account.live)
 })
 afterAll(async () => {
@@ -45,7 +48,7 @@ const timed = async (request: Promise<Answer>): Promise<Timed> => {
 }
 
 let refs = 0
-const newRef = (): string => `away-${(refs += 1)}`
+const newRef = (): string => `outage-${(refs += 1)}`
 
 const otp = (apiClient: Client, ref = newRef(), to = freshNumber(), headers: Record<string, string> = {}) =>
   timed(apiClient.post('/v1/messages', send('otp', to, ref), headers))
@@ -56,7 +59,7 @@ const service = (
   headers: Record<string, string> = {},
 ) => timed(apiClient.post('/v1/messages', send('service', to, ref), headers))
 
-/** An answer of the contract, in time. */
+/** Expects an answer of the contract, in time. */
 const expectAnswer = ({ answer, ms }: Timed, expected: number, code?: string): void => {
   expect([answer.status, answer.body?.error?.code]).toEqual([expected, code])
   expect(ms).toBeLessThan(WITHIN_MS)
@@ -66,7 +69,7 @@ const expectAnswer = ({ answer, ms }: Timed, expected: number, code?: string): v
   }
 }
 
-/** PostgreSQL serves each connection by a process of its own. */
+/** Returns the child processes of a server. PostgreSQL has one for each connection. */
 const childrenOf = (server: ProcessHandle): ReadonlyArray<number> => {
   const parent = String(server.pid())
   const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' })
@@ -77,7 +80,7 @@ const childrenOf = (server: ProcessHandle): ReadonlyArray<number> => {
     .flatMap(([pid, ppid]) => (ppid === parent ? [Number(pid)] : []))
 }
 
-/** False: it has ended in this very moment. */
+/** Sends a signal. Returns false if the process has just ended. */
 const trySignal = (pid: number, signal: NodeJS.Signals): boolean => {
   try {
     return process.kill(pid, signal)
@@ -87,15 +90,15 @@ const trySignal = (pid: number, signal: NodeJS.Signals): boolean => {
 }
 
 /**
- * Stops or continues a server with everything it has started, which is in sessions of its own. A stopped parent starts no more of
- * them.
+ * Pauses or continues a server and its child processes, which have their own sessions. A paused
+ * parent starts no more of them.
  */
 const signalProcessTree = (server: ProcessHandle, signal: 'SIGSTOP' | 'SIGCONT'): void => {
   server.kill(signal)
   for (const pid of childrenOf(server)) trySignal(pid, signal)
 }
 
-/** A outage to be away: how it begins and how it ends. */
+/** A kind of outage: how it begins and how it ends. */
 interface Outage {
   readonly name: string
   readonly begin: (server: ProcessHandle) => Promise<void>
@@ -120,27 +123,27 @@ const hung: Outage = {
   },
 }
 
-/** Awake for a tenth of the time only, in slices of a second: it answers, and later than anybody waits. */
+/** Runs the server for a tenth of each second, so that it responds later than the clients wait. */
 const slow = (): Outage => {
   let running: Promise<void> = Promise.resolve()
-  let over = false
+  let ended = false
   return {
     name: 'slow',
     begin: async (server) => {
-      over = false
+      ended = false
       signalProcessTree(server, 'SIGSTOP')
       running = (async () => {
-        while (!over) {
+        while (!ended) {
           await delay(900)
           signalProcessTree(server, 'SIGCONT')
           await delay(100)
-          if (!over) signalProcessTree(server, 'SIGSTOP')
+          if (!ended) signalProcessTree(server, 'SIGSTOP')
         }
         signalProcessTree(server, 'SIGCONT')
       })()
     },
     end: async (server) => {
-      over = true
+      ended = true
       await running
       await server.waitReady()
     },
@@ -148,7 +151,7 @@ const slow = (): Outage => {
 }
 
 let ending: (() => Promise<void>) | null = null
-// Whatever a test finds, the next one has all servers.
+// Also after a failed test, the next one needs all servers.
 afterEach(async () => {
   await ending?.()
   ending = null
@@ -163,7 +166,7 @@ const duringOutage = async (server: ServerName, outage: Outage, use: () => Promi
   ending = null
 }
 
-/** Until a code and a message are accepted again, without one failure between them. */
+/** Waits until a code and a service message are accepted in a row. */
 const untilRecovered = async (apiClient: Client): Promise<void> => {
   await eventually(async () => {
     expect((await otp(apiClient)).answer.status).toBe(202)
@@ -186,7 +189,7 @@ const timesHandedOver = async (id: string): Promise<number> => {
 
 describe('Kafka', () => {
   it.each([killed, hung])(
-    '$name: otp is 503 provider_unavailable, service is 202 and goes out when Kafka is back, reads work',
+    '$name: codes get 503 provider_unavailable, service messages 202 and are sent when Kafka is back, and reads work',
     async (outage) => {
       const { live } = account
       const before = await service(live)
@@ -206,7 +209,7 @@ describe('Kafka', () => {
           expectAnswer(accepted, 202)
           ids.push(accepted.answer.body.id)
         }
-        // The same code under one key and one reference, refused twice.
+        // The same code with one key and one reference is refused twice.
         expectAnswer(await otp(live, code.ref, code.to, key), 503, 'provider_unavailable')
         expectAnswer(await otp(live, code.ref, code.to, key), 503, 'provider_unavailable')
         const mixed = await timed(
@@ -230,12 +233,13 @@ describe('Kafka', () => {
         await untilDelivered(live, id)
         expect(await timesHandedOver(id)).toBe(1)
       }
-      // A retry with the same key and client_ref accepts the code anew; its window was not spent.
+      // A retry with the same key and client_ref accepts the code, since its reservation was
+      // released.
       const retried = await otp(live, code.ref, code.to, key)
       expect([retried.answer.status, retried.answer.headers.get('idempotent-replayed')]).toEqual([202, null])
       await untilDelivered(live, retried.answer.body.id)
       expect(await timesHandedOver(retried.answer.body.id)).toBe(1)
-      // Repeating the batch accepts what was rejected, and the rest are duplicates.
+      // A repeated batch accepts the rejected code. The other elements are duplicates.
       const again = await live.post(
         '/v1/messages/batch',
         { messages: batch },
@@ -245,7 +249,7 @@ describe('Kafka', () => {
     },
   )
 
-  it('slow: every answer is in time and of the contract, and nothing is sent twice', async () => {
+  it('slow: every answer is in time and of the contract, and no message is sent twice', async () => {
     const { live } = account
     const ids: Array<string> = []
     await duringOutage('kafka', slow(), async () => {
@@ -266,7 +270,7 @@ describe('Kafka', () => {
     }
   })
 
-  it('a service message accepted while Kafka is down survives a kill -9 of command-api and goes out once', async () => {
+  it('hung: an accepted service message survives a SIGKILL of command-api and is sent once', async () => {
     const { live } = account
     const api = hub.app('command-api')
     let id = ''
@@ -285,7 +289,7 @@ describe('Kafka', () => {
 
 describe('PostgreSQL', () => {
   it.each([killed, hung])(
-    '$name: 503 internal_error with retry_after; nothing half-done, nothing pinned to a key',
+    '$name: every request gets 503 internal_error with retry_after, consumes no reservation and stores no answer for its key',
     async (outage) => {
       const { live } = account
       const one = { ref: newRef(), to: freshNumber() }
@@ -309,7 +313,8 @@ describe('PostgreSQL', () => {
         expectAnswer(await timed(live.get('/v1/events')), 503, 'internal_error')
       })
       await untilRecovered(live)
-      // The same key, the same reference, the same number: no window was spent, no answer was pinned.
+      // The same key, reference and number are accepted now: no reservation was consumed and no
+      // answer stored.
       const retried = await eventually(async () => {
         const { answer } = await service(live, one.ref, one.to, key)
         expect(answer.status).toBe(202)
@@ -320,7 +325,7 @@ describe('PostgreSQL', () => {
     },
   )
 
-  it('slow: every answer is in time and of the contract; what was accepted is delivered once', async () => {
+  it('slow: every answer is in time and of the contract, and accepted messages are delivered once', async () => {
     const { live } = account
     const accepted = new Map<string, string>()
     const refused: Array<{ readonly ref: string; readonly to: string }> = []
@@ -337,7 +342,8 @@ describe('PostgreSQL', () => {
       }
     })
     await untilRecovered(live)
-    // A commit may have happened although it was told as failed: then the repeat is the same message.
+    // A commit may have succeeded although the client got an error. Then the repeat returns the
+    // same message.
     for (const { ref, to } of refused) {
       const { answer } = await service(live, ref, to)
       expect(answer.status, JSON.stringify(answer.body)).toBe(202)
@@ -350,18 +356,21 @@ describe('PostgreSQL', () => {
   })
 })
 
-/** One process that is killed ends all connections, wherever their transactions are, with the memory that they share. */
+/**
+ * Kills one server process. PostgreSQL then ends all connections with their transactions, and
+ * resets its shared memory.
+ */
 const crash = (server: ProcessHandle): boolean =>
   childrenOf(server)
     .toReversed()
     .some((pid) => trySignal(pid, 'SIGKILL'))
 
 const CRASHED_SENDS = 600
-/** By progress: each crash meets a PostgreSQL that has come back from the last one. */
+/** Depends on progress: PostgreSQL has recovered before each crash. */
 const CRASHES_AT = [100, 250, 400]
 
 describe('PostgreSQL that crashes under load', () => {
-  it('takes no app with it; what was accepted is delivered once', async () => {
+  it('ends no app, and accepted messages are delivered once', async () => {
     const { live } = account
     const server = hub.server('postgres')
     const apps = APPS.map((name) => hub.app(name))
@@ -393,7 +402,7 @@ describe('PostgreSQL that crashes under load', () => {
 
 describe('Redis', () => {
   it.each([killed, hung, slow()])(
-    '$name: otp passes, service is recipient_flood_limited without retry_after, no rate headers, reads work',
+    '$name: codes are accepted, service messages get recipient_flood_limited without retry_after, rate headers are absent, and reads work',
     async (outage) => {
       const { live } = account
       const before = await service(live)
@@ -401,7 +410,7 @@ describe('Redis', () => {
       const number = freshNumber()
       expectAnswer(await service(live, newRef(), number), 202)
       await duringOutage('redis', outage, async () => {
-        // Redis says nothing of its own within the first look; what counts is what it does while it is away.
+        // Wait until the rate limiter has noticed the outage.
         await delay(300)
         for (let index = 0; index < 3; index += 1) {
           const code = await otp(live)
@@ -420,7 +429,8 @@ describe('Redis', () => {
         expectAnswer(await timed(live.get('/v1/events')), 200)
       })
       await untilRecovered(live)
-      // The windows are what they were: rebuilt from what was accepted, also where Redis came back empty.
+      // The windows are the same as before, rebuilt from the accepted messages, also if Redis lost
+      // its data.
       const again = await live.post('/v1/messages', send('service', number, newRef()))
       expect([again.status, again.body.error?.code, again.body.error?.window]).toEqual([
         422,
@@ -430,7 +440,7 @@ describe('Redis', () => {
     },
   )
 
-  it('killed: the failed-login gate and the daily limit of the hub are open', async () => {
+  it('killed: the limit on failed logins and the daily limit of the hub do not apply', async () => {
     const { live } = account
     const wrong = client(hub.describe().base_url, `hub_test_${'0'.repeat(43)}`)
     try {

@@ -1,4 +1,7 @@
-/** The SMPP operator against a short message centre that makes faults (`faulty_smsc.py`), on another implementation of the protocol. */
+/**
+ * Runs the SMPP operator adapter against an SMSC with faults (`faulty_smsc.py`), which is based on
+ * another SMPP implementation.
+ */
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SmppOperator, SmppSettings, Submission, SubmitOutcome } from '@hub/operator'
@@ -13,7 +16,7 @@ import { pythonTool } from '../support/external-tools.ts'
 const VERSION = '1.5.0'
 const SMSC_PROGRAM = join(import.meta.dirname, 'faulty_smsc.py')
 
-/** What the last two digits of a number do; `faulty_smsc.py` lists them. */
+/** The last two digits of a number select the fault. `faulty_smsc.py` describes them. */
 const FAULTS = {
   none: '10',
   throttled: '01',
@@ -27,11 +30,11 @@ const FAULTS = {
   refused: '09',
 } as const
 
-/** A bound on what never comes; what does come takes milliseconds. */
+/** Only ends a wait that hangs. The expected events take milliseconds. */
 const WITHIN = { withinMs: 30_000 }
 
 let numbers = 0
-/** A number that nobody has had yet, with a fault. */
+/** Returns a new number with a fault. */
 const numberWith = (fault: keyof typeof FAULTS): string =>
   `+7900${String(++numbers).padStart(5, '0')}${FAULTS[fault]}`
 
@@ -42,11 +45,14 @@ beforeAll(async () => {
 
 interface Smsc {
   readonly program: Program
-  /** What it has seen, in order. */
+  /** The printed events, in order. */
   readonly events: () => ReadonlyArray<Readonly<Record<string, unknown>>>
-  /** How often a number came, as far as the smsc has told. */
+  /** The number of submits to a number that the SMSC has printed. */
   readonly submissionCount: (number: string) => number
-  /** Waits until a number has come so often at least, and answers how often it did: what it says may be behind what it does. */
+  /**
+   * Waits until at least this many submits to a number were printed, and returns their number. The
+   * output may lag behind.
+   */
   readonly waitForSubmissions: (number: string, atLeast: number) => Effect.Effect<number>
 }
 
@@ -74,7 +80,7 @@ const startSmsc = (folder: string, port: number): Effect.Effect<Smsc, never, Sco
     }
   })
 
-/** Submits and comes again while it is refused, as the dispatcher does. */
+/** Submits, and repeats while the SMSC refuses for now, as the dispatcher does. */
 const submitUntilNotRefused = (
   operator: SmppOperator,
   submission: Submission,
@@ -82,14 +88,14 @@ const submitUntilNotRefused = (
   Effect.gen(function* () {
     for (let refusals = 0; ; refusals++) {
       const [outcome] = yield* operator.submit([submission], () => true)
-      if (outcome === undefined) return expect.fail('there is no outcome')
+      if (outcome === undefined) return expect.fail('submit returned no outcome')
       if (outcome.type !== 'refused' || refusals === 10) return { outcome, refusals }
       yield* Effect.promise(() => delay(outcome.retryAfterMs))
     }
   })
 
 const idsOf = (outcome: SubmitOutcome | undefined): ReadonlyArray<string> => {
-  if (outcome?.type !== 'accepted') return expect.fail(`it is ${outcome?.type}`)
+  if (outcome?.type !== 'accepted') return expect.fail(`the outcome is ${outcome?.type}, expected accepted`)
   return outcome.operatorIds
 }
 
@@ -98,19 +104,19 @@ interface Scenario {
   readonly smsc: Smsc
   readonly operator: SmppOperator
   readonly reportsOn: (ids: ReadonlyArray<string>) => ReadonlyArray<string>
-  /** Waits until so many reports have come on these ids. */
+  /** Waits until this many reports about these ids arrived. */
   readonly waitForReports: (ids: ReadonlyArray<string>, count: number) => Effect.Effect<void>
   readonly folder: string
 }
 
-/** Runs a test with a smsc and an operator of its own; skips it where there is no such smsc to be had. */
+/** Runs a test with its own SMSC and operator adapter. Skips it if the SMSC is not available. */
 const runScenario = (
   context: TestContext,
   settings: Partial<SmppSettings>,
   run: (scenario: Scenario) => Effect.Effect<void, never, Scope.Scope>,
 ): Promise<void> => {
   if ('missing' in tool) {
-    console.log(`The smsc was not run: ${tool.missing}`)
+    console.log(`Skipped, because the SMSC is not available: ${tool.missing}`)
     context.skip(tool.missing)
     return Promise.resolve()
   }
@@ -143,8 +149,8 @@ const runScenario = (
   )
 }
 
-describe('a centre that makes faults', () => {
-  it('has ids of 64 bits, in hexadecimal and then in decimal: they are the same', (context) =>
+describe('an SMSC with faults', () => {
+  it('uses ids of 64 bits in hexadecimal and decimal: both are the same id', (context) =>
     runScenario(context, {}, ({ operator, reportsOn, waitForReports }) =>
       Effect.gen(function* () {
         const to = numberWith('none')
@@ -157,7 +163,7 @@ describe('a centre that makes faults', () => {
     ))
 
   for (const fault of ['throttled', 'full'] as const) {
-    it(`is ${fault} for a while: it takes the message later, once`, (context) =>
+    it(`is ${fault} for a while: the message is accepted once later`, (context) =>
       runScenario(context, {}, ({ smsc, operator, reportsOn, waitForReports }) =>
         Effect.gen(function* () {
           const to = numberWith(fault)
@@ -171,7 +177,7 @@ describe('a centre that makes faults', () => {
       ))
   }
 
-  it('throttles parts of a message: those come again, the others do not', (context) =>
+  it('throttles parts of a message: only those are repeated', (context) =>
     runScenario(context, {}, ({ smsc, operator, reportsOn, waitForReports }) =>
       Effect.gen(function* () {
         const to = numberWith('throttled')
@@ -179,14 +185,14 @@ describe('a centre that makes faults', () => {
         const { outcome } = yield* submitUntilNotRefused(operator, long)
         const ids = idsOf(outcome)
         expect(new Set(ids).size).toBe(3)
-        // Three parts, and the two that were refused.
+        // Three parts and two refused ones.
         expect(yield* smsc.waitForSubmissions(to, 5)).toBe(5)
         yield* waitForReports(ids, 3)
         expect(reportsOn(ids).toSorted()).toEqual(ids.map((id) => `${id} ${to} delivered`).toSorted())
       }),
     ))
 
-  it('refuses for good: the message is rejected, and does not come again', (context) =>
+  it('refuses permanently: the message is rejected and not repeated', (context) =>
     runScenario(context, {}, ({ smsc, operator }) =>
       Effect.gen(function* () {
         const to = numberWith('refused')
@@ -196,18 +202,18 @@ describe('a centre that makes faults', () => {
       }),
     ))
 
-  it('reports before it answers: the report has the id of the answer', (context) =>
+  it('reports before it responds: the report has the id of the response', (context) =>
     runScenario(context, {}, ({ operator, reportsOn }) =>
       Effect.gen(function* () {
         const to = numberWith('early')
         const [outcome] = yield* operator.submit([makeSubmission(to)], () => true)
         const ids = idsOf(outcome)
-        // It answered only when its report had been acknowledged.
+        // The SMSC responds only after the report was acknowledged.
         expect(reportsOn(ids)).toEqual([`${ids[0]} ${to} delivered`])
       }),
     ))
 
-  it('reports on half of the parts: there is a report for each of those', (context) =>
+  it('reports half of the parts: each of these has one report', (context) =>
     runScenario(context, {}, ({ operator, reportsOn, waitForReports }) =>
       Effect.gen(function* () {
         const to = numberWith('half')
@@ -216,7 +222,8 @@ describe('a centre that makes faults', () => {
         const ids = idsOf(outcome)
         expect(new Set(ids).size).toBe(4)
         yield* waitForReports(ids, 2)
-        // Reports come in the order of the submissions: with this one, all of before are there.
+        // Reports arrive in the order of the submits. After this one, all earlier ones have
+        // arrived.
         const after = numberWith('none')
         const [last] = yield* operator.submit([makeSubmission(after)], () => true)
         yield* waitForReports(idsOf(last), 1)
@@ -225,7 +232,7 @@ describe('a centre that makes faults', () => {
       }),
     ))
 
-  it('repeats a report: it is told each time, and acknowledged', (context) =>
+  it('repeats a report: each one is stored and acknowledged', (context) =>
     runScenario(context, {}, ({ smsc, operator, reportsOn, waitForReports }) =>
       Effect.gen(function* () {
         const to = numberWith('repeated')
@@ -235,15 +242,15 @@ describe('a centre that makes faults', () => {
         expect(new Set(reportsOn(ids))).toEqual(new Set([`${ids[0]} ${to} delivered`]))
         yield* Effect.promise(async () => {
           await eventually(() => {
-            const told = smsc.events().filter(({ reported: whom }) => whom === to.slice(1))
-            expect(told.map(({ status }) => status)).toEqual([0, 0, 0])
+            const acknowledged = smsc.events().filter(({ reported: recipient }) => recipient === to.slice(1))
+            expect(acknowledged.map(({ status }) => status)).toEqual([0, 0, 0])
             return true
           }, WITHIN)
         })
       }),
     ))
 
-  it('does not answer: the outcome is unknown, the bind lives on, and nothing comes again', (context) =>
+  it('does not respond: the outcome is unknown, the bind stays open, and nothing is repeated', (context) =>
     runScenario(context, { responseDeadlineMs: 4000 }, ({ smsc, operator }) =>
       Effect.gen(function* () {
         const silent = numberWith('silent')
@@ -264,12 +271,12 @@ describe('a centre that makes faults', () => {
       }),
     ))
 
-  it('resets in the middle of the window: what was written is unknown, the rest is refused, and nothing comes twice', (context) =>
+  it('resets the connection with a full window: written submits are unknown, the others refused, and none is repeated', (context) =>
     runScenario(context, { window: 15, holdMs: 200 }, ({ smsc, folder, operator, port }) =>
       Effect.gen(function* () {
-        const doomed = Array.from({ length: 10 }, () => numberWith('reset'))
+        const unanswered = Array.from({ length: 10 }, () => numberWith('reset'))
         const others = Array.from({ length: 20 }, () => numberWith('none'))
-        const all = [...doomed, ...others]
+        const all = [...unanswered, ...others]
         const outcomes = yield* operator.submit(
           all.map((to) => makeSubmission(to)),
           () => true,
@@ -277,7 +284,7 @@ describe('a centre that makes faults', () => {
         yield* Effect.promise(() => smsc.program.ended)
         const numbersWith = (type: SubmitOutcome['type']) =>
           all.filter((_to, i) => outcomes[i]?.type === type)
-        expect(numbersWith('unknown')).toEqual(expect.arrayContaining(doomed))
+        expect(numbersWith('unknown')).toEqual(expect.arrayContaining(unanswered))
         const refused = numbersWith('refused')
         expect(refused.length).toBeGreaterThan(0)
         expect(refused.filter((to) => smsc.submissionCount(to) > 0)).toEqual([])

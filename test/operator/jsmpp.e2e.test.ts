@@ -1,6 +1,7 @@
 /**
- * The SMPP operator against a short message centre that is not ours: jsmpp's simulator, in Java. It answers ids in hexadecimal and
- * reports them in decimal, a second after each submission, from a hundred threads.
+ * Runs the SMPP operator adapter against a third-party SMSC: the simulator of jsmpp, in Java. It
+ * returns ids in hexadecimal and reports them in decimal, a second after each submit, from a
+ * hundred threads.
  */
 import { join } from 'node:path'
 import type { Submission } from '@hub/operator'
@@ -13,14 +14,19 @@ import { bindSmppOperator, makeSubmission } from '../support/smpp-operator.ts'
 
 const FOLDER = join(import.meta.dirname, 'jsmpp')
 const MESSAGES = 5000
-/** A centre reports a hundred messages a second at most: two of them take half the time. */
+/**
+ * Each simulator reports at most a hundred messages a second, so two of them need half the time.
+ */
 const SIMULATORS = 2
-/** Messages in one submission, as the dispatcher makes them when there is much to do. */
+/** Messages in one submit call, as in a busy dispatcher. */
 const BATCH = 200
-/** Every report takes a second, and a hundred come at once: what is above half a minute is a busy machine. */
+/**
+ * Each report takes a second, and a hundred are concurrent. Only a busy machine needs more than
+ * half a minute.
+ */
 const WITHIN_MS = 150_000
 
-/** The class path of the simulator, or why it cannot be had here. */
+/** Returns the class path of the simulator, or the reason why it cannot run on this machine. */
 const classPath = async (): Promise<
   { readonly path: string; readonly java: string } | { readonly missing: string }
 > => {
@@ -60,7 +66,10 @@ const startSmsc = (java: string, path: string, port: number): Effect.Effect<Prog
     ({ stop }) => Effect.promise(stop),
   )
 
-/** Sends messages through one smsc, and checks what it reports of them. Answers how many were taken. */
+/**
+ * Sends messages through one simulator, and checks the reports. Returns the number of accepted
+ * messages.
+ */
 const sendThroughSimulator = (java: string, path: string, numbers: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const port = yield* Effect.promise(freePortBase)
@@ -68,7 +77,7 @@ const sendThroughSimulator = (java: string, path: string, numbers: ReadonlyArray
     const { inbound, operator, reports } = yield* bindSmppOperator(port, 'j', 'jpwd', {
       idFormat: 'hexadecimal_answer',
     })
-    /** Numbers by the id that the message got. Ids are random, and two may well be the same. */
+    /** Recipients by message id. Ids are random, and two may be equal. */
     const submitted = new Map<string, Array<string>>()
     let waiting: Array<Submission> = numbers.map((to) => makeSubmission(to))
     while (waiting.length > 0) {
@@ -77,7 +86,7 @@ const sendThroughSimulator = (java: string, path: string, numbers: ReadonlyArray
       const outcomes = yield* operator.submit(batch, () => true)
       for (const [i, outcome] of outcomes.entries()) {
         const submission = batch[i]!
-        // A full queue of the smsc: the dispatcher would come again, too.
+        // The queue of the simulator is full. The dispatcher would also repeat the submit.
         if (outcome.type === 'refused') waiting.push(submission)
         else if (outcome.type === 'accepted') {
           expect(outcome.operatorIds).toHaveLength(1)
@@ -97,18 +106,18 @@ const sendThroughSimulator = (java: string, path: string, numbers: ReadonlyArray
     const sorted = (map: ReadonlyMap<string, ReadonlyArray<string>>) =>
       [...map].map(([id, tos]) => `${id} ${tos.toSorted().join(' ')}`).toSorted()
     expect(sorted(reported)).toEqual(sorted(submitted))
-    // It greets each of the two binds with a message from 12345 or 555, which is nobody's number.
+    // The simulator sends one message from 12345 or 555 on each of the two binds.
     expect(inbound.length).toBeLessThanOrEqual(2)
     return [...submitted.values()].flat().length
   }).pipe(Effect.scoped)
 
-describe('the simulator of jsmpp', () => {
+describe('the SMSC simulator of jsmpp', () => {
   it(
-    `takes ${MESSAGES} messages, and every report is matched to its submission`,
+    `accepts ${MESSAGES} messages, and every report matches its submit`,
     async (context) => {
       const found = await classPath()
       if ('missing' in found) {
-        console.log(`The simulator was not run: ${found.missing}`)
+        console.log(`Skipped, because the simulator is not available: ${found.missing}`)
         context.skip(found.missing)
         return
       }

@@ -1,9 +1,10 @@
-"""A stock consumer: everything in the topics given, through the schemas that the hub serves.
+"""A stock consumer: reads the given topics through the schemas that the hub serves.
 
     analytics_consumer.py <brokers> <schema registry> <topic> …
 
-Prints one JSON object in one line: by topic, how many records of each type it holds, and each type's fields with the types that Python sees.
-Nothing here knows the hub: the schema of a record is the one that the id in its first bytes names.
+Prints one line of JSON: for each topic and record type the number of records, and the fields with
+their Python types. It knows nothing about the hub: the schema id at the start of a record names the
+schema.
 """
 
 import json

@@ -1,10 +1,10 @@
 """
-Validates manifests by the schemas of those who read them: Kubernetes' own, the definitions of other resources (KEDA's, Prometheus
-operator's), and the Compose specification. Reads a file with one JSON object:
+Validates manifests against the schemas of Kubernetes, of custom resources (KEDA, Prometheus operator)
+and of the Compose specification. Reads a file with one JSON object:
 
   {"sets": {name: {"documents": [...], "compose": {...}}}, "kubernetes": version, "definitions": [files], "schema": file}
 
-and prints another one: the problems of each set.
+and prints a JSON object with the problems of each set.
 """
 import functools
 import json
@@ -15,12 +15,12 @@ import kubernetes_validate
 import yaml
 from kubernetes_validate import utils
 
-# It reads some megabytes of definitions anew for each document.
+# Without the cache the library reads some megabytes of definitions for each document.
 utils.schema_contents = functools.lru_cache(maxsize=None)(utils.schema_contents)
 
 
 def strict(schema):
-    """A field that a definition does not know would be dropped without a word: here it is a mistake."""
+    """Rejects unknown fields. Kubernetes would silently drop them."""
     if isinstance(schema, list):
         return [strict(item) for item in schema]
     if not isinstance(schema, dict):
@@ -42,13 +42,13 @@ def definitions(files):
                 spec = definition["spec"]
                 for version in spec["versions"]:
                     schema = strict(version["schema"]["openAPIV3Schema"])
-                    # Of every resource, whatever its definition says.
+                    # Every resource has metadata, also if its definition does not describe it.
                     schema["properties"]["metadata"] = {"type": "object", "required": ["name"]}
                     found[f"{spec['group']}/{version['name']}", spec["names"]["kind"]] = schema
     return found
 
 
-def told(where, error):
+def describe(where, error):
     return f"{where}: {'/'.join(str(part) for part in error.absolute_path)}: {error.message}"
 
 
@@ -57,15 +57,15 @@ def problems(given, others, version, compose_schema):
         name = f"{document['kind']} {document['metadata']['name']}"
         schema = others.get((document["apiVersion"], document["kind"]))
         if schema is not None:
-            yield from (told(name, error) for error in jsonschema.Draft202012Validator(schema).iter_errors(document))
+            yield from (describe(name, error) for error in jsonschema.Draft202012Validator(schema).iter_errors(document))
             continue
         try:
             kubernetes_validate.validate(document, version, strict=True)
         except kubernetes_validate.ValidationError as error:
-            yield told(name, error)
+            yield describe(name, error)
         except kubernetes_validate.SchemaNotFoundError:
             yield f"{name}: Kubernetes {version} has no such kind"
-    yield from (told("compose", error) for error in compose_schema.iter_errors(given["compose"]))
+    yield from (describe("compose", error) for error in compose_schema.iter_errors(given["compose"]))
 
 
 def main():

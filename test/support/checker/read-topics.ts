@@ -1,6 +1,6 @@
 /**
- * What the topics hold, read with nothing of the hub's codec: the wire format taken apart by hand, the values by the `.avsc` file that their
- * id names, as any consumer would.
+ * Reads all topics without the codec of the hub: it parses the wire format itself and decodes
+ * values with the `.avsc` file of their schema id.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,17 +12,17 @@ import { readTopic } from '../read-topic.ts'
 export interface TopicRecord {
   readonly partition: number
   readonly offset: number
-  /** Name of the record type, such as `MessageSent`. */
+  /** The name of the record type, such as `MessageSent`. */
   readonly type: string
   readonly value: Readonly<Record<string, any>>
 }
 
-/** Every record of the hub, each topic's in order within its partitions. */
+/** All records of the hub, ordered within each partition. */
 export interface Topics {
   readonly lanes: ReadonlyArray<TopicRecord>
   readonly log: ReadonlyArray<TopicRecord>
   readonly webhooks: ReadonlyArray<TopicRecord>
-  /** How many records each dead-letter topic holds. */
+  /** The number of records in each dead-letter topic. */
   readonly deadLetters: ReadonlyMap<string, number>
 }
 
@@ -38,11 +38,11 @@ for (const [name, versions] of Object.entries<ReadonlyArray<{ id: number; versio
   }
 }
 
-/** Magic byte, schema id, Avro. */
+/** Decodes the wire format: magic byte, schema id, Avro. */
 const decode = (bytes: Uint8Array): Pick<TopicRecord, 'type' | 'value'> => {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const found = buffer[0] === 0 ? types.get(buffer.readUInt32BE(1)) : undefined
-  if (found === undefined) throw new Error('a record of no known schema')
+  if (found === undefined) throw new Error('the record has an unknown schema id')
   return { type: found.name, value: found.type.fromBuffer(buffer.subarray(5)) }
 }
 
@@ -54,7 +54,7 @@ const TOPICS = {
   webhooks: 'hub.webhooks.v1',
 } as const
 
-/** Reads all of a hub's topics from their beginnings. */
+/** Reads all topics of a hub from their beginning. */
 export const readTopics = async (brokers: ReadonlyArray<string>, withinMs: number): Promise<Topics> => {
   const read = async (topic: string): Promise<ReadonlyArray<TopicRecord>> =>
     (await readTopic(brokers, topic, withinMs)).map(({ offset, partition, value }) => ({
@@ -66,7 +66,7 @@ export const readTopics = async (brokers: ReadonlyArray<string>, withinMs: numbe
     topic,
     (await readTopic(brokers, topic, withinMs)).length,
   ]
-  // Each reader joins a group of its own, which takes longer than reading.
+  // Joining the group of each reader takes longer than the read, so they run concurrently.
   const [otp, service, log, webhooks, ...deadLetters] = await Promise.all([
     read(TOPICS.otp),
     read(TOPICS.service),

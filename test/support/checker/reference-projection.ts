@@ -177,7 +177,7 @@ interface MessageState {
   readonly operatorIds: ReadonlyArray<{ readonly operator: string; readonly id: string; readonly at: number }>
 }
 
-/** A message's state. `acceptedAt` is `null` for one of which only the log knows. */
+/** Folds the facts of a message. `acceptedAt` is `null` if only the log knows the message. */
 const stateOf = (acceptedAt: number | null, facts: ReadonlyArray<TopicRecord>): MessageState => {
   const changes: Array<Change> = [{ status: 'accepted', reason: null, at: acceptedAt ?? 0 }]
   const operatorIds: Array<MessageState['operatorIds'][number]> = []
