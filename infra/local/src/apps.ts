@@ -1,12 +1,10 @@
-/** The processes of a local hub and the environment of each. */
+/** The apps of a local hub, with the Node flags and the environment of each process. */
 import { createHmac } from 'node:crypto'
 import { join } from 'node:path'
 import type { Ports } from './ports.ts'
 import type { Secrets } from './secrets.ts'
-import { type LiveOperator, ROOT } from './settings.ts'
-import type { Environment, Stack } from './stack.ts'
-
-/** In the order in which they are named everywhere. */
+import { type Environment, type LiveOperator, ROOT } from './settings.ts'
+import type { Stack } from './stack.ts'
 export const APP_NAMES = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 export type AppName = (typeof APP_NAMES)[number]
 
@@ -18,25 +16,31 @@ export const ADMIN_PORTS = {
 } as const satisfies Record<AppName, keyof Ports>
 
 export const SIMULATOR = 'operator-simulator'
-/** Another instance of command-api beside the first one: tests of what two of them do at once. */
+/** A second instance of command-api, for tests of concurrent requests. */
 export const SECOND_COMMAND_API = 'command-api-2'
 
-/** Further instances of the dispatcher beside the first one: tests of shards that change hands. By name, with the admin port. */
+/** The admin ports of further dispatchers by name, for tests in which shards change their owner. */
 export const EXTRA_DISPATCHERS = {
   'dispatcher-2': 'secondDispatcherAdmin',
   'dispatcher-3': 'thirdDispatcherAdmin',
 } as const satisfies Record<string, keyof Ports>
 export type ExtraDispatcher = keyof typeof EXTRA_DISPATCHERS
 
-/** How Node runs the operator simulator: it does little. */
+/** The Node flags of the operator simulator, which needs little memory. */
 export const SIMULATOR_FLAGS: ReadonlyArray<string> = ['--max-semi-space-size=8']
 
 /**
- * How Node runs an app, MiB of a half of V8's young generation. It grows to three times 16 under load and keeps it; 8 costs a little more
- * collecting and saves some 10 to 60 MiB a process. Not for command-api: each send leaves garbage, collecting was a sixth of its time, and
- * with 32 it takes 5 % more sends. Nor for the projector, whose polls outlive a small one: collecting was as much of its time, and with 16 it takes a
- * fifth more records. The fan-out has less: bodies from and for sockets lie outside of it and are freed when it is collected, so with 4 a backlog goes
- * out a tenth faster, in 20 MiB less.
+ * The semi-space of V8's young generation in MiB. By default it grows to 16 (three times that in
+ * all) and stays there.
+ * - dispatcher: 8 costs a little more garbage collection and saves 10 to 60 MiB.
+ * - command-api: each send leaves garbage, and collection took a sixth of the time. With 32, it
+ * accepts
+ *   5 % more sends.
+ * - projector: transaction batches outlive a small semi-space. With 16, it reads a fifth more
+ * records.
+ * - webhook-fanout: a collection also frees the socket buffers outside of the heap. With 4, a
+ * backlog is
+ *   delivered a tenth faster, with 20 MiB less.
  */
 const SEMI_SPACE_MIB: Readonly<Record<AppName, number>> = {
   'command-api': 32,
@@ -46,25 +50,28 @@ const SEMI_SPACE_MIB: Readonly<Record<AppName, number>> = {
 }
 
 /**
- * And of the dispatcher's old one: V8 lets a heap without a limit grow to several times what lives in it before it collects, which behind
- * a backlog of 100,000 was 370 MiB around 70. With a limit it collects sooner; one of 512 MiB made it collect so often that recovering a
- * shard took four times as long. What its messages take, which are counted, is a third of this.
+ * The limit of V8's old generation in MiB. Without a limit, the heap of the dispatcher grew to 370
+ * MiB with 70 MiB of live data, behind a backlog of 100,000 messages. With 512 MiB, V8 collected so
+ * often that the recovery of a shard took four times as long. The memory budget is a third of this
+ * limit.
  */
 const MAX_OLD_SPACE_MIB: Readonly<Partial<Record<AppName, number>>> = { dispatcher: 768 }
 
 /**
- * And up to where the fan-out's heap grows before all of it is collected for the first time. What comes from and goes to sockets counts, and of
- * that a backlog is made: left to itself V8 begins near what lives there (35 MiB), and collects ten times a second.
+ * The heap size in MiB at which V8 runs its first full collection. Socket buffers count too, and a
+ * backlog consists of them. By default V8 starts near the live data of the fan-out (35 MiB) and
+ * then collects ten times per second.
  */
 const INITIAL_OLD_SPACE_MIB: Readonly<Partial<Record<AppName, number>>> = { 'webhook-fanout': 128 }
 
 /**
- * Whose young generation V8 collects with one thread: the fan-out's. What outlives a collection is 0.3 MB, a third of a
- * millisecond's work, and helpers that are woken for it take the cores from those who deliver: without them a backlog goes out a twentieth faster.
+ * Apps whose young generation V8 collects with one thread. In the fan-out, 0.3 MB survive a
+ * collection, which is 0.3 ms of work. Helper threads would take cores from the delivery: without
+ * them, a backlog is delivered 5 % faster.
  */
 const SINGLE_THREADED_SCAVENGE: ReadonlyArray<AppName> = ['webhook-fanout']
 
-/** The flags of Node that an app is started with. */
+/** The Node flags of an app. */
 export const nodeFlags = (name: AppName): ReadonlyArray<string> => {
   const old = MAX_OLD_SPACE_MIB[name]
   const first = INITIAL_OLD_SPACE_MIB[name]
@@ -82,9 +89,9 @@ export interface AppContext {
   readonly cacheDir: string
   readonly stack: Pick<Stack, 'brokers' | 'databaseUrl' | 'redisUrl'>
   readonly secrets: Secrets
-  /** How live keys reach the operator simulator; `null`: the person has an operator of their own. */
+  /** The protocol of the operator simulator; `null` if the user has configured an own operator. */
   readonly liveOperator: LiveOperator | null
-  /** What the person who starts the hub has set: passed on, below what the hub itself decides. */
+  /** The environment of the user, for all apps. The settings of the local hub override it. */
   readonly environment: Environment
 }
 
@@ -92,12 +99,12 @@ export const baseUrl = (ports: Ports): string => `http://127.0.0.1:${ports.comma
 export const secondBaseUrl = (ports: Ports): string => `http://127.0.0.1:${ports.secondCommandApi}`
 export const operatorUrl = (ports: Ports): string => `http://127.0.0.1:${ports.operatorSimulator}`
 
-/** `sources`: the checkout it is run from. */
+/** The main module of an app in the checkout `sources`. */
 export const appMain = (name: AppName, sources: string): string =>
   join(sources, 'apps', name, 'src', 'main.ts')
 export const simulatorMain = join(ROOT, 'infra/local/operator-simulator/main.ts')
 
-/** Where an app keeps what is its own, such as its member id. */
+/** The folder for the own files of an app, such as its member id. */
 const appData = (dataDir: string, name: string): string => join(dataDir, 'apps', name)
 
 const common = (name: AppName, context: AppContext): Environment => ({
@@ -109,13 +116,12 @@ const common = (name: AppName, context: AppContext): Environment => ({
   HUB_NUMBER_HASH_SECRET: context.environment['HUB_NUMBER_HASH_SECRET'] ?? context.secrets.numberHashSecret,
   HUB_ADMIN_PORT: String(context.ports[ADMIN_PORTS[name]]),
   HUB_DATA_DIR: appData(context.dataDir, name),
-  // Sources are stripped of their types and compiled once a machine, not in every process: 25 MiB and a third of a second each.
+  // All processes share the compiled sources. This saves each of them 25 MiB and a third of a
+  // second.
   NODE_COMPILE_CACHE: join(context.cacheDir, 'compiled'),
 })
 
-/**
- * What hubctl needs to talk to this hub: what its apps share, and where it answers. Whatever else of the hub's was set for the apps goes with it.
- */
+/** The environment of hubctl: the shared settings of the apps, and the addresses of the hub. */
 export const hubctlEnvironment = (context: AppContext): Environment => {
   const { HUB_ADMIN_PORT: _port, HUB_DATA_DIR: _folder, ...shared } = common('command-api', context)
   return {
@@ -128,13 +134,13 @@ export const hubctlEnvironment = (context: AppContext): Environment => {
   }
 }
 
-/** Whom the simulator lets bind. */
+/** The system id that the simulator accepts. */
 const SMPP_SYSTEM_ID = 'hub'
-/** SMPP passwords have 8 characters at most; this one is a part of what the two share anyway. */
+/** An SMPP password has at most 8 characters. This one is derived from the shared secret. */
 const smppPassword = ({ operatorSecret }: Secrets): string =>
   createHmac('sha256', operatorSecret).update('smpp').digest('base64url').slice(0, 8)
 
-/** What the simulator's own codes mean; operator-simulator/README.md lists them. */
+/** The vendor-specific codes of the simulator, as in operator-simulator/README.md. */
 const SMPP_ERRORS = {
   command_status: { '0x0410': 'spam_filter_content' },
   receipt_error: {
@@ -145,11 +151,11 @@ const SMPP_ERRORS = {
   },
 }
 
-/** Where the operator simulator is, without what opens it. */
+/** The addresses of the operator simulator, without its secrets. */
 const operatorAddress = (context: AppContext): Environment =>
   Object.fromEntries(Object.entries(operatorEnvironment(context)).filter(([name]) => name.endsWith('_URL')))
 
-/** The dispatcher's way to the operator simulator. */
+/** The operator settings of the dispatcher. */
 const operatorEnvironment = ({ liveOperator, ports, secrets }: AppContext): Environment => {
   switch (liveOperator) {
     case null:
@@ -169,13 +175,13 @@ const operatorEnvironment = ({ liveOperator, ports, secrets }: AppContext): Envi
   }
 }
 
-/** The environment of an app. Every app gets what it needs and no other app's secrets. */
+/** The environment of the first instance of an app. No app gets secrets of another app. */
 export const appEnvironment = (name: AppName, context: AppContext): Environment => {
   const { ports } = context
   switch (name) {
     case 'command-api':
       return {
-        // No load balancer asks a local hub's readiness.
+        // A local hub has no load balancer that must first notice the shutdown.
         HUB_SHUTDOWN_DELAY_MS: '0',
         ...common(name, context),
         HUB_PORT: String(ports.commandApi),
@@ -189,35 +195,27 @@ export const appEnvironment = (name: AppName, context: AppContext): Environment 
   }
 }
 
-/** As the first one's, except for what only one process can have. The public address is the same, as behind a load balancer. */
-export const secondCommandApiEnvironment = (context: AppContext): Environment => ({
-  ...appEnvironment('command-api', context),
-  HUB_PORT: String(context.ports.secondCommandApi),
-  HUB_ADMIN_PORT: String(context.ports.secondCommandApiAdmin),
-  HUB_DATA_DIR: appData(context.dataDir, SECOND_COMMAND_API),
-})
-
-/** As the first one's, except for what only one process can have. Over SMPP only: callbacks over HTTP have one port. */
-export const extraDispatcherEnvironment = (name: ExtraDispatcher, context: AppContext): Environment => ({
-  ...appEnvironment('dispatcher', context),
-  HUB_ADMIN_PORT: String(context.ports[EXTRA_DISPATCHERS[name]]),
-  HUB_DATA_DIR: appData(context.dataDir, name),
-})
-
-/** What only one process of an app can have. */
+/** The settings that differ between the instances of an app. */
 export interface InstanceSettings {
-  /** Names the process, its log and its folder, such as `projector-2`. */
+  /** The name of the process, its log and its folder, such as `projector-2`. */
   readonly name: string
   readonly adminPort: number
+  /** The public port of a further command-api. */
+  readonly port?: number
 }
 
-/** As the first one's, except for what only one process can have. */
+/**
+ * The environment of a further instance of an app. A second command-api has the same public address
+ * as the first one, as behind a load balancer. Further dispatchers need SMPP, because there is only
+ * one port for the callbacks of an HTTP operator.
+ */
 export const instanceEnvironment = (
-  app: Exclude<AppName, 'command-api'>,
-  { adminPort, name }: InstanceSettings,
+  app: AppName,
+  { adminPort, name, port }: InstanceSettings,
   context: AppContext,
 ): Environment => ({
   ...appEnvironment(app, context),
+  ...(port === undefined ? {} : { HUB_PORT: String(port) }),
   HUB_ADMIN_PORT: String(adminPort),
   HUB_DATA_DIR: appData(context.dataDir, name),
 })

@@ -1,4 +1,4 @@
-/** A data folder belongs to one supervisor at a time. */
+/** Locks a data folder, so that only one supervisor at a time uses it. The lock is a pid file. */
 import {
   processStartTime,
   lockPidFile,
@@ -14,23 +14,24 @@ import { discardUnmatchedData, prepareDataDir, type ReportProgress, runDir } fro
 
 const SUPERVISOR = 'supervisor'
 
-/** Leftovers get the time that an orderly end takes; see the services' own bounds. */
+/** Time for leftover processes to stop before they are killed. The apps stop within 10 s. */
 const LEFTOVER_STOP_MS = 15_000
 
-const refusal = (dataDir: string, holder: PidFile): UserError =>
+const alreadyRunning = (dataDir: string, holder: PidFile): UserError =>
   new UserError(
     `A hub is running on ${dataDir} already (process ${holder.pid}): end it with \`npm stop\`, or start another beside it with HUB_DATA_DIR and HUB_PORT_BASE.`,
   )
 
-/** Fails with a `UserError` where a supervisor holds a data folder. */
+/** Fails with a `UserError` if a supervisor runs on the data folder. */
 export const refuseIfRunning = async (dataDir: string): Promise<void> => {
   const holder = readPidFile(runDir(dataDir), SUPERVISOR)
-  if (holder !== null && (await isAlive(holder))) throw refusal(dataDir, holder)
+  if (holder !== null && (await isAlive(holder))) throw alreadyRunning(dataDir, holder)
 }
 
 /**
- * Takes the data folder for this process and ends what a supervisor that was killed left running on it. Fails with a
- * `UserError` while another one runs. Answers how to give it back.
+ * Locks the data folder for this process, and stops the processes that a killed supervisor left on
+ * it. Fails with a `UserError` while another supervisor runs. Returns the function that unlocks the
+ * folder.
  */
 export const lockDataDir = async (
   settings: Pick<Settings, 'dataDir' | 'databaseUrl'>,
@@ -39,10 +40,10 @@ export const lockDataDir = async (
   const { dataDir } = settings
   prepareDataDir(dataDir)
   const began = await processStartTime(process.pid)
-  if (began === null) throw new Error('this process does not find itself')
+  if (began === null) throw new Error('The start time of this process cannot be read.')
   const run = runDir(dataDir)
   const holder = await lockPidFile(run, { name: SUPERVISOR, pid: process.pid, began, stopSignal: 'SIGTERM' })
-  if (holder !== null) throw refusal(dataDir, holder)
+  if (holder !== null) throw alreadyRunning(dataDir, holder)
   const ended = await stopLeftoverProcesses(run, LEFTOVER_STOP_MS, (name) => name !== SUPERVISOR)
   if (ended.length > 0) report(`ended what an interrupted start left running: ${ended.join(', ')}`)
   if (settings.databaseUrl === undefined) discardUnmatchedData(dataDir, report)
@@ -50,8 +51,8 @@ export const lockDataDir = async (
 }
 
 /**
- * Ends everything that runs on a data folder: its supervisor, which ends the rest, then what is left of it. Answers
- * the names of what ran.
+ * Stops all processes of a data folder: first the supervisor, which stops its children, then all
+ * that remain. Returns the names of the stopped processes.
  */
 export const stopProcessesOf = async (dataDir: string, graceMs: number): Promise<ReadonlyArray<string>> => {
   const run = runDir(dataDir)

@@ -1,4 +1,4 @@
-/** A whole hub on one machine: the stack, the operator simulator, the four apps. */
+/** Starts a whole hub on one machine: the servers, the operator simulator and the four apps. */
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -16,13 +16,11 @@ import {
   type InstanceSettings,
   EXTRA_DISPATCHERS,
   type ExtraDispatcher,
-  extraDispatcherEnvironment,
   nodeFlags,
   SIMULATOR_FLAGS,
   operatorUrl,
   SECOND_COMMAND_API,
   secondBaseUrl,
-  secondCommandApiEnvironment,
   SIMULATOR,
   simulatorEnvironment,
   simulatorMain,
@@ -35,24 +33,16 @@ import { UserError } from './user-error.ts'
 import { launch } from './processes.ts'
 import { ensureSecrets, type Secrets } from './secrets.ts'
 import { makeService, type Service } from './service.ts'
-import { ROOT, type Settings } from './settings.ts'
-import {
-  type Environment,
-  logDir,
-  type ReportProgress,
-  runDir,
-  type Stack,
-  stackPorts,
-  startStack,
-} from './stack.ts'
+import { type Environment, ROOT, type Settings } from './settings.ts'
+import { logDir, type ReportProgress, runDir, type Stack, stackPorts, startStack } from './stack.ts'
 
 /** The content of `hub.json`. */
 export interface HubDescription {
   readonly base_url: string
-  /** Of the second command-api, where there is one. */
+  /** The address of the second command-api, if there is one. */
   readonly second_base_url?: string
   readonly keys: { readonly test: string; readonly live: string }
-  /** Of the second account. */
+  /** The keys of the second account. */
   readonly other_keys: { readonly test: string; readonly live: string }
   readonly kafka: { readonly brokers: ReadonlyArray<string> }
   readonly database_url: string
@@ -60,62 +50,72 @@ export interface HubDescription {
   readonly schema_registry_url: string
   readonly operator_url: string
   readonly metrics_urls: Readonly<Record<AppName, string> & Partial<Record<ExtraDispatcher, string>>>
-  /** By process: the supervisor, the servers that were started, the simulator, the apps. */
+  /** By process name: the supervisor, the started servers, the simulator, the apps. */
   readonly pids: Readonly<Record<string, number>>
 }
 
 interface HubOptions {
   readonly settings: Settings
-  /** Passed on to the apps, below what the hub decides itself. */
+  /** For all apps. The settings of the local hub override it. */
   readonly environment: Environment
   readonly report: ReportProgress
-  /** Starts again what ends by itself. Tests that kill apps do that themselves. */
+  /** Whether to restart processes that end unexpectedly. Tests that kill apps restart them. */
   readonly restart: boolean
   /** Starts a second command-api as well, at `second_base_url`. */
   readonly secondCommandApi?: boolean
-  /** Dispatchers, up to three; absent: one. The further ones are named `dispatcher-2` and `dispatcher-3`. */
+  /**
+   * The number of dispatchers, 1 to 3. Default: 1. The others are `dispatcher-2` and
+   * `dispatcher-3`.
+   */
   readonly dispatchers?: number
-  /** The checkout whose apps, migrations and topics these are; absent: this one. Servers and simulator are always this one's. */
+  /**
+   * The checkout of the apps, migrations and topics. Default: this one. The servers and the
+   * simulator always come from this checkout.
+   */
   readonly sources?: string
-  /** `false`: live keys reach the operator simulator of another hub, which has these ports. */
+  /**
+   * `false`: the operator simulator of another hub uses the ports, and live keys reach that one.
+   */
   readonly simulator?: boolean
-  /** The apps to start; absent: all. The others are there to be started later. */
+  /** The apps to start now. Default: all. The caller can start the others later. */
   readonly apps?: ReadonlyArray<AppName>
-  /** Aborted during the start: everything ends again, and the start fails. */
+  /** If aborted during the start, everything stops and the start fails. */
   readonly signal?: AbortSignal
 }
 
 export interface Hub {
   readonly describe: () => HubDescription
-  /** Every process, in the order of the start. */
+  /** All processes, in the order of the start. */
   readonly services: ReadonlyArray<Service>
   readonly stack: Stack
-  /** A further process of a consumer beside the others, not started yet. The hub's end is its end, too. */
+  /**
+   * Adds a further instance of a consumer, without starting it. The hub stops it with the others.
+   */
   readonly addInstance: (app: Exclude<AppName, 'command-api'>, settings: InstanceSettings) => Service
-  /** Ends everything and waits until it is gone. Safe to repeat. */
+  /** Stops all processes and waits until they have ended. Safe to repeat. */
   readonly stop: () => Promise<void>
 }
 
 export const hubFile = (dataDir: string): string => join(dataDir, 'hub.json')
 
-/** The settings of hubctl, which looks for them here where its environment names no hub. */
+/** The settings of hubctl. It reads them from this file if its environment names no hub. */
 const hubctlFile = (dataDir: string): string => join(dataDir, 'hubctl.env')
 
-/** Lines that a shell reads in the same way as Node. */
+/** An environment file that shells and Node read in the same way. */
 const envText = (environment: Environment): string =>
   Object.entries(environment)
     .map(([name, value = '']) => (value.includes("'") ? `${name}="${value}"\n` : `${name}='${value}'\n`))
     .join('')
 
-/** An app loads, connects and joins its group within 3 s here; five of them on a loaded machine take longer. */
+/** An app starts within 3 s on an idle machine. Five apps on a loaded machine need longer. */
 const APP_READY_WITHIN_MS = 60_000
-/** Apps promise to end within 10 s. */
+/** Apps exit within 10 s of SIGTERM. */
 const APP_END_WITHIN_MS = 12_000
 
-/** A process that ends by itself is started again after so long, doubled each time. */
+/** The delay before a process is restarted. It doubles with each restart. */
 const FIRST_RESTART_MS = 1_000
 const LAST_RESTART_MS = 30_000
-/** A process that lived this long has got over what ended it. */
+/** A process that ran this long counts as stable, so its next restart uses the first delay. */
 const STABLE_AFTER_MS = 60_000
 
 /** Enough for several instances of an app on one machine; production has 48. */
@@ -135,14 +135,14 @@ const writeSecretFile = (path: string, content: string): void => {
 
 const SECOND_PORTS: ReadonlyArray<PortName> = ['secondCommandApi', 'secondCommandApiAdmin']
 
-/** A program of ours as a service. */
+/** A Node program of this repository as a service. */
 const makeNodeService = (
   context: AppContext,
   name: string,
   title: string,
   main: string,
   env: Environment,
-  answers: () => Promise<boolean>,
+  readyUrl: string,
   flags: ReadonlyArray<string>,
 ): Service => {
   const log = join(logDir(context.dataDir), `${name}.log`)
@@ -159,10 +159,23 @@ const makeNodeService = (
         log,
         runDir: runDir(context.dataDir),
       }),
-    answers,
+    isReady: () => isHttpReady(readyUrl),
     readyWithinMs: APP_READY_WITHIN_MS,
     endWithinMs: APP_END_WITHIN_MS,
   })
+}
+
+/** An instance of an app as a service. It is ready when its admin port says so. */
+const makeAppService = (
+  context: AppContext,
+  sources: string,
+  app: AppName,
+  name: string,
+  env: Environment,
+  title = name,
+): Service => {
+  const readyUrl = `http://127.0.0.1:${env['HUB_ADMIN_PORT']}/readyz`
+  return makeNodeService(context, name, title, appMain(app, sources), env, readyUrl, nodeFlags(app))
 }
 
 const makeApps = (
@@ -172,110 +185,88 @@ const makeApps = (
   withSecond: boolean,
   extraDispatchers: ReadonlyArray<ExtraDispatcher>,
 ): ReadonlyArray<Service> => {
-  const node = (
-    ...rest: Parameters<typeof makeNodeService> extends [unknown, ...infer Rest] ? Rest : never
-  ) => makeNodeService(context, ...rest)
-  return [
-    ...(withSimulator
-      ? [
-          node(
-            SIMULATOR,
-            'The operator simulator',
-            simulatorMain,
-            simulatorEnvironment(context),
-            () => isHttpReady(`${operatorUrl(context.ports)}/statistics`),
-            SIMULATOR_FLAGS,
-          ),
-        ]
-      : []),
-    ...APP_NAMES.map((name) =>
-      node(
-        name,
-        name,
-        appMain(name, sources),
-        appEnvironment(name, context),
-        () => isHttpReady(`http://127.0.0.1:${context.ports[ADMIN_PORTS[name]]}/readyz`),
-        nodeFlags(name),
-      ),
-    ),
-    ...(withSecond
-      ? [
-          node(
-            SECOND_COMMAND_API,
-            'The second command-api',
-            appMain('command-api', sources),
-            secondCommandApiEnvironment(context),
-            () => isHttpReady(`http://127.0.0.1:${context.ports.secondCommandApiAdmin}/readyz`),
-            nodeFlags('command-api'),
-          ),
-        ]
-      : []),
-    ...extraDispatchers.map((name) =>
-      node(
-        name,
-        name,
-        appMain('dispatcher', sources),
-        extraDispatcherEnvironment(name, context),
-        () => isHttpReady(`http://127.0.0.1:${context.ports[EXTRA_DISPATCHERS[name]]}/readyz`),
-        nodeFlags('dispatcher'),
-      ),
-    ),
-  ]
+  const { ports } = context
+  const services = APP_NAMES.map((name) =>
+    makeAppService(context, sources, name, name, appEnvironment(name, context)),
+  )
+  if (withSimulator) {
+    const title = 'The operator simulator'
+    const env = simulatorEnvironment(context)
+    const readyUrl = `${operatorUrl(ports)}/statistics`
+    services.unshift(
+      makeNodeService(context, SIMULATOR, title, simulatorMain, env, readyUrl, SIMULATOR_FLAGS),
+    )
+  }
+  if (withSecond) {
+    const name = SECOND_COMMAND_API
+    const instance = { name, port: ports.secondCommandApi, adminPort: ports.secondCommandApiAdmin }
+    const env = instanceEnvironment('command-api', instance, context)
+    services.push(makeAppService(context, sources, 'command-api', name, env, 'The second command-api'))
+  }
+  for (const name of extraDispatchers) {
+    const adminPort = ports[EXTRA_DISPATCHERS[name]]
+    const env = instanceEnvironment('dispatcher', { name, adminPort }, context)
+    services.push(makeAppService(context, sources, 'dispatcher', name, env))
+  }
+  return services
 }
 
-/** Starts again what ends by itself, until `stopping`. */
+/** Restarts a process that ends unexpectedly, until `stopping` is aborted. */
 const supervise = async (
   service: Service,
   options: { readonly report: ReportProgress; readonly changed: () => void; readonly stopping: AbortSignal },
 ): Promise<void> => {
   const { report, stopping } = options
-  let pause = FIRST_RESTART_MS
+  let restartDelay = FIRST_RESTART_MS
   for (;;) {
     const startedAt = performance.now()
     const exit = await service.exited()
     if (stopping.aborted) return
-    if (performance.now() - startedAt > STABLE_AFTER_MS) pause = FIRST_RESTART_MS
+    if (performance.now() - startedAt > STABLE_AFTER_MS) restartDelay = FIRST_RESTART_MS
     const how = exit?.signal ?? `exit code ${exit?.code ?? 'unknown'}`
     report(
-      `${service.title} ended by itself (${how}); starting it again in ${pause / 1000} s (log: ${service.log})`,
+      `${service.title} ended by itself (${how}); restarting it in ${restartDelay / 1000} s (log: ${service.log})`,
     )
     for (;;) {
-      await delay(pause, undefined, { signal: stopping }).catch(() => {})
+      await delay(restartDelay, undefined, { signal: stopping }).catch(() => {})
       if (stopping.aborted) return
-      pause = Math.min(pause * 2, LAST_RESTART_MS)
+      restartDelay = Math.min(restartDelay * 2, LAST_RESTART_MS)
       try {
         await service.start()
-        report(`${service.title} is back`)
+        report(`${service.title} is running again`)
         options.changed()
         break
       } catch (error) {
         if (stopping.aborted) return
-        // It runs and is not ready yet: its own end is what to wait for now.
+        // The process runs but is not ready yet. The outer loop waits until it ends.
         if (service.pid() !== null) break
-        report(`${error instanceof Error ? error.message : String(error)} Trying again in ${pause / 1000} s.`)
+        report(
+          `${error instanceof Error ? error.message : String(error)} Trying again in ${restartDelay / 1000} s.`,
+        )
       }
     }
   }
 }
 
-/** Migrations, seeds and topics, each as soon as its server answers. */
+/** Runs migrations, seeds and the creation of topics, each as soon as its server is ready. */
 const startPreparation = (
   sources: string,
   environment: Environment,
   secrets: Secrets,
   signal: AbortSignal,
 ) => {
-  // Loaded while the servers start: Effect and the drivers take a third of a second.
+  // Loads the module while the servers start, because Effect and the drivers need a third of a
+  // second.
   const loading: Promise<typeof import('./prepare.ts')> =
     sources === ROOT
       ? import('./prepare.ts')
       : import(pathToFileURL(join(sources, 'infra/local/src/prepare.ts')).href)
-  const work: Array<Promise<void>> = []
-  const add = (what: (prepare: typeof import('./prepare.ts')) => Promise<void>): void => {
-    const made = loading.then(what)
-    // Looked at in `done`; a failure before that must not count as unhandled.
-    made.catch(() => {})
-    work.push(made)
+  const tasks: Array<Promise<void>> = []
+  const add = (run: (prepare: typeof import('./prepare.ts')) => Promise<void>): void => {
+    const task = loading.then(run)
+    // `done` handles a rejection. Until then, Node must not report it as unhandled.
+    task.catch(() => {})
+    tasks.push(task)
   }
   return {
     database: (url: string): void => add((prepare) => prepare.prepareDatabase(url, secrets, signal)),
@@ -290,18 +281,18 @@ const startPreparation = (
           signal,
         ),
       ),
-    done: () => inParallel(work),
+    done: () => inParallel(tasks),
   }
 }
 
 /**
- * Starts a hub and waits until everything is ready. Fails with a `UserError` and leaves nothing running. `hub.json` and
- * `hubctl.env` are in the data folder for as long as it runs.
+ * Starts a hub and waits until all processes are ready. On failure it stops them and fails with a
+ * `UserError`. The data folder contains `hub.json` and `hubctl.env` while the hub runs.
  */
 export const startHub = async (options: HubOptions): Promise<Hub> => {
   const { environment, report, settings, signal } = options
   const { dataDir, ports } = settings
-  const release = await lockDataDir(settings, report)
+  const unlock = await lockDataDir(settings, report)
   const file = hubFile(dataDir)
   const hubctlEnvFile = hubctlFile(dataDir)
   rmSync(file, { force: true })
@@ -315,13 +306,13 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
     stopping.abort()
     rmSync(file, { force: true })
     rmSync(hubctlEnvFile, { force: true })
-    // The apps first: what they still have to store or send needs the servers.
+    // Stops the apps first, because they need the servers to finish their work.
     await inParallel(apps.map((app) => app.end()))
     await Promise.all(watching)
-    // A restart may have been half-way.
+    // Stops the apps that `supervise` was restarting.
     await inParallel(apps.map((app) => app.end()))
     await stack?.stop()
-    release()
+    unlock()
   }
   let stopped: Promise<void> | null = null
   const stop = (): Promise<void> => (stopped ??= stopOnce())
@@ -360,29 +351,22 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
     const interrupt = (): void => void inParallel(apps.map((app) => app.end())).catch(() => {})
     signal?.addEventListener('abort', interrupt)
     const began = performance.now()
-    const later = new Set<string>(APP_NAMES.filter((name) => options.apps?.includes(name) === false))
-    const now = apps.filter(({ name }) => !later.has(name))
+    const excluded = new Set<string>(APP_NAMES.filter((name) => options.apps?.includes(name) === false))
+    const startedApps = apps.filter(({ name }) => !excluded.has(name))
     await inParallel(
-      now.map((app) => app.start()),
+      startedApps.map((app) => app.start()),
       interrupt,
     )
     if (signal?.aborted === true) throw new UserError('The start was interrupted.')
-    // One may have ended again while others were still starting.
-    const ended = now.find((app) => app.pid() === null)
+    // An app may have ended while the others were starting.
+    const ended = startedApps.find((app) => app.pid() === null)
     if (ended !== undefined) throw new UserError(`${ended.title} ended during the start.`, ended.log)
     report(`The apps are ready after ${((performance.now() - began) / 1000).toFixed(1)} s`)
     signal?.removeEventListener('abort', interrupt)
     const services = [...stack.services, ...apps]
     const addInstance: Hub['addInstance'] = (app, instance) => {
-      const service = makeNodeService(
-        context,
-        instance.name,
-        instance.name,
-        appMain(app, sources),
-        instanceEnvironment(app, instance, context),
-        () => isHttpReady(`http://127.0.0.1:${instance.adminPort}/readyz`),
-        nodeFlags(app),
-      )
+      const environmentOfInstance = instanceEnvironment(app, instance, context)
+      const service = makeAppService(context, sources, app, instance.name, environmentOfInstance)
       apps = [...apps, service]
       return service
     }

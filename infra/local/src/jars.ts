@@ -1,4 +1,6 @@
-/** The Java side's files: fetched once by Maven, checked against the committed checksums on every start. */
+/**
+ * The jars of Kafka and Redis. Maven fetches them once, and each start verifies their checksums.
+ */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
@@ -6,20 +8,20 @@ import { basename, dirname, join } from 'node:path'
 import { findProgram } from './path.ts'
 import { UserError } from './user-error.ts'
 
-/** Jars that belong together: what Maven is to fetch, and what it must turn out to be. */
+/** A set of jars that Maven fetches together. */
 export interface JarSet {
-  /** The Maven project that names them. */
+  /** The path of the Maven project that lists them. */
   readonly pom: string
-  /** `sha256sum` lines, one for each file that it brings. */
+  /** The path of a file with a `sha256sum` line for each jar. */
   readonly checksums: string
-  /** For the person who waits: what is in them, and how much that is. */
+  /** The content and the size, for the progress message. */
   readonly what: string
   readonly size: string
 }
 
 const FOLDER = join(import.meta.dirname, '..')
 
-/** What the local stack runs on the Java side. */
+/** The jars of the local stack. */
 export const STACK_JARS: JarSet = {
   pom: join(FOLDER, 'pom.xml'),
   checksums: join(FOLDER, 'jars.sha256'),
@@ -27,10 +29,10 @@ export const STACK_JARS: JarSet = {
   size: '44 MB',
 }
 
-/** 44 MB: ten minutes are enough over any line that a person would work on. */
+/** Ten minutes are enough for 44 MB over a slow connection. */
 const FETCH_TIMEOUT_MS = 600_000
 
-/** Lines of `sha256sum`: checksum, two spaces, name. */
+/** Parses `sha256sum` lines. Returns the checksums by file name. */
 export const parseChecksums = (text: string): ReadonlyMap<string, string> =>
   new Map(
     text
@@ -44,7 +46,7 @@ export const parseChecksums = (text: string): ReadonlyMap<string, string> =>
       }),
   )
 
-/** The first thing wrong with a folder of files, or null: a file missing, different, or not expected. */
+/** The first missing, different or unexpected file of a folder, or null. */
 export const findMismatch = async (
   dir: string,
   expected: ReadonlyMap<string, string>,
@@ -63,9 +65,9 @@ export const findMismatch = async (
 
 export interface Jars {
   readonly dir: string
-  /** In one order always: a class archive is only valid for the class path it was made with. */
+  /** Always in the same order, because a class archive is valid for one class path only. */
   readonly files: ReadonlyArray<string>
-  /** What is made from the jars on this machine is kept here, beside them. */
+  /** The folder for files that this machine derives from the jars. */
   readonly derivedDir: string
 }
 
@@ -93,26 +95,26 @@ const fetchJars = async (
       ...(signal === undefined ? {} : { signal }),
     },
   )
-  const keep = (chunk: Buffer): void => {
-    output.push(chunk.toString('utf8'))
-  }
-  child.stdout.on('data', keep)
-  child.stderr.on('data', keep)
+  const append = (chunk: Buffer): void => void output.push(chunk.toString('utf8'))
+  child.stdout.on('data', append)
+  child.stderr.on('data', append)
   const code = await new Promise<number | null>((resolve) => {
     child.once('error', () => resolve(null))
     child.once('close', resolve)
   })
   if (code !== 0) {
-    const said =
+    const reason =
       output
         .join('')
         .split('\n')
         .find((line) => line.includes('ERROR')) ?? 'it gave no reason'
-    throw new UserError(`Maven could not fetch ${set.what}: ${said.trim().slice(0, 400)}`)
+    throw new UserError(`Maven could not fetch ${set.what}: ${reason.trim().slice(0, 400)}`)
   }
 }
 
-/** The verified jars, fetched if the cache does not have them. `report` is told when that takes a while. */
+/**
+ * Returns the verified jars. Fetches them, and reports that, if the cache does not contain them.
+ */
 export const ensureJars = async (
   set: JarSet,
   cacheDir: string,
@@ -122,7 +124,8 @@ export const ensureJars = async (
 ): Promise<Jars> => {
   const pinned = await readFile(set.checksums, 'utf8')
   const expected = parseChecksums(pinned)
-  // A folder for each set of pins: checkouts of different versions share a cache without disturbing each other.
+  // One folder for each set of checksums, so that checkouts of different versions can share a
+  // cache.
   const key = createHash('sha256').update(pinned).digest('hex').slice(0, 16)
   const home = join(cacheDir, `jars-${key}`)
   const dir = join(home, 'jars')
@@ -133,7 +136,7 @@ export const ensureJars = async (
   }
   await mkdir(jars.derivedDir, { recursive: true }).catch((error: unknown) => {
     throw new UserError(
-      `The cache folder ${cacheDir} cannot be written (${error instanceof Error ? error.message : String(error)}): name another with HUB_CACHE_DIR.`,
+      `The cache folder ${cacheDir} cannot be written (${error instanceof Error ? error.message : String(error)}): set HUB_CACHE_DIR to another one.`,
     )
   })
   if ((await findMismatch(dir, expected)) === null) return jars
@@ -141,24 +144,24 @@ export const ensureJars = async (
   const maven = findProgram('mvn', environment['PATH'])
   if (maven === null) {
     throw new UserError(
-      `Maven is needed once, to fetch ${set.what}, and there is none: install it (Debian or Ubuntu: apt install maven; macOS: brew install maven).`,
+      `Maven is needed once to fetch ${set.what}, but it is not on the PATH: install it (Debian or Ubuntu: apt install maven; macOS: brew install maven).`,
     )
   }
   report(`fetching ${expected.size} files for ${set.what} with Maven (${set.size}, once for this machine)`)
-  const aside = await mkdtemp(join(home, 'fetch-'))
+  const temporary = await mkdtemp(join(home, 'fetch-'))
   try {
-    await fetchJars(set, maven, aside, signal)
-    const mismatch = await findMismatch(aside, expected)
+    await fetchJars(set, maven, temporary, signal)
+    const mismatch = await findMismatch(temporary, expected)
     if (mismatch !== null) {
-      throw new UserError(`What Maven fetched is not what ${basename(set.checksums)} pins: ${mismatch}.`)
+      throw new UserError(`The files from Maven do not match ${basename(set.checksums)}: ${mismatch}.`)
     }
-    // Renames make the folder appear whole or not at all. Where another start was quicker, its files are as good.
+    // Renames make the folder appear atomically. If another start was faster, its files are used.
     await rename(dir, join(dirname(dir), `bad-${process.pid}`)).catch(() => {})
-    await rename(aside, dir).catch(async (error: unknown) => {
+    await rename(temporary, dir).catch(async (error: unknown) => {
       if ((await findMismatch(dir, expected)) !== null) throw error
     })
   } finally {
-    await rm(aside, { recursive: true, force: true })
+    await rm(temporary, { recursive: true, force: true })
     await rm(join(home, `bad-${process.pid}`), { recursive: true, force: true })
   }
   return jars

@@ -1,4 +1,4 @@
-/** Finds a Java that Kafka runs on. */
+/** Finds a Java installation that Kafka can use. */
 import { execFile } from 'node:child_process'
 import { realpath, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -11,16 +11,19 @@ const JAVA_MINIMUM = 17
 
 export interface Java {
   readonly command: string
-  /** In full, such as `17.0.15`: class archives are valid for one build only. */
+  /** The full version, such as `17.0.15`: a class archive is valid for one build only. */
   readonly version: string
 }
 
-const HOW_TO_GET =
+const INSTALL_HINT =
   'install one (Debian or Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) or point JAVA_HOME at it'
 
 const run = promisify(execFile)
 
-/** The version from `JAVA_VERSION="17.0.15"` of a release file, or from the output of `java -version`. */
+/**
+ * The version from `JAVA_VERSION="17.0.15"` of a release file, or from the output of `java
+ * -version`.
+ */
 export const parseJavaVersion = (text: string): string | null =>
   /(?:JAVA_VERSION=|version )"(\d+[\d._]*)/u.exec(text)?.[1] ?? null
 
@@ -31,12 +34,12 @@ export const majorOf = (version: string): number => {
 }
 
 const versionOf = async (command: string): Promise<string | null> => {
-  // Every JDK and JRE says its version in a file beside `bin`; asking the program costs a tenth of a second.
+  // Reads the `release` file beside `bin`, because starting Java takes a tenth of a second.
   const release = await realpath(command)
     .then((path) => readFile(join(dirname(dirname(path)), 'release'), 'utf8'))
     .catch(() => '')
-  const told = parseJavaVersion(release)
-  if (told !== null) return told
+  const released = parseJavaVersion(release)
+  if (released !== null) return released
   return run(command, ['-version'], { timeout: 10_000 }).then(
     ({ stderr, stdout }) => parseJavaVersion(`${stderr}\n${stdout}`),
     () => null,
@@ -50,18 +53,18 @@ export const findJava = async (environment: Readonly<Record<string, string | und
     (home === undefined || home === '' ? null : findProgram('java', join(home, 'bin'))) ??
     findProgram('java', environment['PATH'])
   if (command === null) {
-    throw new UserError(`Kafka needs Java ${JAVA_MINIMUM} or newer and there is none: ${HOW_TO_GET}.`)
+    throw new UserError(`Kafka needs Java ${JAVA_MINIMUM} or newer and there is none: ${INSTALL_HINT}.`)
   }
   const version = await versionOf(command)
-  // macOS has a /usr/bin/java that only says that there is no Java.
+  // Without Java, the /usr/bin/java of macOS only prints a hint.
   if (version === null) {
     throw new UserError(
-      `Kafka needs Java ${JAVA_MINIMUM} or newer and ${command} does not run: ${HOW_TO_GET}.`,
+      `Kafka needs Java ${JAVA_MINIMUM} or newer and ${command} does not run: ${INSTALL_HINT}.`,
     )
   }
   if (majorOf(version) < JAVA_MINIMUM) {
     throw new UserError(
-      `Kafka needs Java ${JAVA_MINIMUM} or newer and ${command} is ${version}: ${HOW_TO_GET}.`,
+      `Kafka needs Java ${JAVA_MINIMUM} or newer and ${command} is ${version}: ${INSTALL_HINT}.`,
     )
   }
   return { command, version }

@@ -1,4 +1,4 @@
-/** Apache Kafka: one node that is broker and controller. */
+/** Starts Apache Kafka: one node that is broker and controller. */
 import { execFile } from 'node:child_process'
 import { randomBytes, createHash } from 'node:crypto'
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,13 +11,13 @@ import { launch, type RunningProcess } from './processes.ts'
 
 const LOG4J = join(import.meta.dirname, '../log4j2.properties')
 
-/** A listener for those who prove who they are, over TLS. For tests: a local hub speaks to its broker in the clear, on the loopback. */
+/** A listener with TLS and authentication, for tests. A local hub uses the plaintext listener. */
 export interface SecuredListener {
   readonly port: number
   /** PEM. */
   readonly key: string
   readonly cert: string
-  /** The one user that it knows. */
+  /** The only user. */
   readonly username: string
   readonly password: string
 }
@@ -25,17 +25,16 @@ export interface SecuredListener {
 interface KafkaOptions {
   readonly java: Java
   readonly jars: Jars
-  /** Its data and configuration. */
+  /** The folder for data and configuration. */
   readonly dir: string
   readonly port: number
   readonly controllerPort: number
   readonly log: string
   readonly runDir: string
-  /** Absent: none. */
   readonly secured?: SecuredListener
 }
 
-/** PEM on the one line that a value of a properties file is. */
+/** A PEM text as one line, as a properties file requires. */
 const onOneLine = (pem: string): string => pem.replaceAll('\n', '\\n')
 
 const securedProperties = ({ cert, key, password, username }: SecuredListener) => ({
@@ -48,45 +47,42 @@ const securedProperties = ({ cert, key, password, username }: SecuredListener) =
   'listener.name.secured.plain.sasl.jaas.config': `org.apache.kafka.common.security.plain.PlainLoginModule required user_${username}="${password}";`,
 })
 
-/** The broker's configuration. What is not said here is Kafka's default. */
-const kafkaProperties = (options: {
-  readonly dir: string
-  readonly port: number
-  readonly controllerPort: number
-  readonly secured?: SecuredListener
-}): string => {
+/** The configuration of the broker, where it differs from the defaults of Kafka. */
+const kafkaProperties = (
+  options: Pick<KafkaOptions, 'dir' | 'port' | 'controllerPort' | 'secured'>,
+): string => {
   const { secured } = options
-  const listening = [`PLAINTEXT://127.0.0.1:${options.port}`]
-  if (secured !== undefined) listening.push(`SECURED://127.0.0.1:${secured.port}`)
+  const listeners = [`PLAINTEXT://127.0.0.1:${options.port}`]
+  if (secured !== undefined) listeners.push(`SECURED://127.0.0.1:${secured.port}`)
   return Object.entries({
     'process.roles': 'broker,controller',
     'node.id': 1,
     'controller.quorum.voters': `1@127.0.0.1:${options.controllerPort}`,
-    listeners: [...listening, `CONTROLLER://127.0.0.1:${options.controllerPort}`].join(','),
-    'advertised.listeners': listening.join(','),
+    listeners: [...listeners, `CONTROLLER://127.0.0.1:${options.controllerPort}`].join(','),
+    'advertised.listeners': listeners.join(','),
     'controller.listener.names': 'CONTROLLER',
     'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL,CONTROLLER:PLAINTEXT',
     'log.dirs': join(options.dir, 'data'),
-    // Topics come from the catalogue only: one that appears by a typing error would hide it.
+    // `prepareTopics` creates all topics. Automatic creation would hide a misspelt topic name.
     'auto.create.topics.enable': false,
-    // One node has nobody to copy to.
+    // A single node cannot replicate.
     'offsets.topic.replication.factor': 1,
     'transaction.state.log.replication.factor': 1,
     'transaction.state.log.min.isr': 1,
     'share.coordinator.state.topic.replication.factor': 1,
     'share.coordinator.state.topic.min.isr': 1,
-    // 50 partitions each by default: opened at every start, and of no use to a handful of groups.
+    // The default of 50 partitions slows down each start. A few groups do not need them.
     'offsets.topic.num.partitions': 1,
     'transaction.state.log.num.partitions': 1,
     'share.coordinator.state.topic.num.partitions': 1,
-    // The first member of a group would wait 3 s for others.
+    // By default, the first member of a group waits 3 s for others.
     'group.initial.rebalance.delay.ms': 0,
-    // The only voter need not wait for a rival, nor a restarted broker for the session of its former self:
-    // a start after kill -9 takes 2.4 s with these, 10 s without.
+    // With a single voter, elections and broker sessions need not wait long. With these values, a
+    // start after kill -9 takes 2.4 s instead of 10 s.
     'controller.quorum.election.timeout.ms': 200,
     'broker.heartbeat.interval.ms': 500,
     'broker.session.timeout.ms': 1500,
-    // 128 MiB by default, a third of the heap. Compacted topics here are small.
+    // The default of 128 MiB is a third of the heap. The compacted topics here are small.
     'log.cleaner.dedupe.buffer.size': 2_097_152,
     ...(secured === undefined ? {} : securedProperties(secured)),
   })
@@ -95,8 +91,8 @@ const kafkaProperties = (options: {
 }
 
 /**
- * The heap holds a local hub's traffic with room to spare. The serial collector and the first compiler tier start
- * fastest, and two cores gain nothing from the others.
+ * The heap is ample for the traffic of a local hub. The serial collector and the first compiler
+ * tier start fastest, and machines with two cores gain nothing from the alternatives.
  */
 const JVM = ['-Xmx384m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
 
@@ -108,20 +104,20 @@ const javaArguments = (options: KafkaOptions, more: ReadonlyArray<string>): Read
   options.jars.files.join(':'),
 ]
 
-/** Prepares the data folder, once. A format that was interrupted leaves no mark and is done again. */
+/**
+ * Formats the data folder once. An interrupted format leaves no mark, so the next start repeats it.
+ */
 const format = async (options: KafkaOptions, properties: string): Promise<void> => {
   const mark = join(options.dir, 'formatted')
   if (existsSync(mark)) return
   const data = join(options.dir, 'data')
   rmSync(data, { recursive: true, force: true })
-  // A leading `-` would be taken for an option: one id in 64.
-  const user =
-    options.secured === undefined
+  const { secured } = options
+  const scram =
+    secured === undefined
       ? []
-      : [
-          '--add-scram',
-          `SCRAM-SHA-512=[name=${options.secured.username},password=${options.secured.password}]`,
-        ]
+      : ['--add-scram', `SCRAM-SHA-512=[name=${secured.username},password=${secured.password}]`]
+  // Starts with a letter: the tool would read an id with a leading `-` as an option.
   const clusterId = `k${randomBytes(16).toString('base64url').slice(1)}`
   await promisify(execFile)(
     options.java.command,
@@ -133,18 +129,19 @@ const format = async (options: KafkaOptions, properties: string): Promise<void> 
       clusterId,
       '-c',
       properties,
-      ...user,
+      ...scram,
     ],
     { timeout: 60_000 },
   ).catch((error: unknown) => {
-    throw new UserError(`Kafka's data folder could not be prepared: ${String(error).slice(0, 600)}`)
+    throw new UserError(`The data folder of Kafka could not be formatted: ${String(error).slice(0, 600)}`)
   })
   writeFileSync(mark, `${clusterId}\n`)
 }
 
 /**
- * Starts the broker. The classes that a run loads are archived when it ends (AppCDS): later starts, of any data
- * folder, take half the time. The archive is made on the machine because it fits one Java build only.
+ * Starts the broker. The first run archives its loaded classes when it stops (AppCDS). Then later
+ * starts take half the time. An archive is valid for one Java build only, so each machine creates
+ * its own.
  */
 export const startKafka = async (options: KafkaOptions): Promise<RunningProcess> => {
   mkdirSync(options.dir, { recursive: true })
@@ -161,7 +158,8 @@ export const startKafka = async (options: KafkaOptions): Promise<RunningProcess>
     args: [
       ...javaArguments(options, [
         recording ? `-XX:ArchiveClassesAtExit=${fresh}` : `-XX:SharedArchiveFile=${archive}`,
-        // Classes that cannot be archived are no news, and an archive that does not fit is simply not used.
+        // Hides warnings about classes that cannot be archived and about archives that do not
+        // match.
         '-Xlog:disable',
         '-Xlog:all=error:stderr',
       ]),
@@ -176,7 +174,7 @@ export const startKafka = async (options: KafkaOptions): Promise<RunningProcess>
     ...running,
     end: async (graceMs) => {
       const exit = await running.end(graceMs)
-      // Renamed when it is whole: a process that was killed half-way leaves an archive nobody uses.
+      // Renames only a complete archive. A killed process may leave an incomplete one.
       if (exit.signal === null && existsSync(fresh)) renameSync(fresh, archive)
       else rmSync(fresh, { force: true })
       return exit

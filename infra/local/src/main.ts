@@ -1,6 +1,6 @@
 /**
- * The command line of the local hub: `start`, `start --detach`, `stop`. `npm start` and `npm stop` come here once
- * what is missing has been installed.
+ * The command line of the local hub: `start`, `start --detach` and `stop`. `npm start` and `npm
+ * stop` run this program after they have installed missing packages.
  */
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync } from 'node:fs'
@@ -15,30 +15,29 @@ import { watchLogs } from './watch.ts'
 
 const USAGE = `Usage: npm start                run the hub here, until Ctrl-C
        npm start -- --detach    run it in the background; returns when it is ready
-       npm stop                 end it`
+       npm stop                 stop it`
 
-/** Enough to see why something ended, and still one screenful. */
+/** Shows the cause of a failure and still fits on a screen. */
 const TAIL_LINES = 20
 
-/** The apps' ten seconds, the servers' thirty, and some for a machine that is busy with both. */
+/** Apps stop within 10 s, servers within 30 s. The rest is for loaded machines. */
 const STOP_WITHIN_MS = 60_000
 
-/** What the background process tells the one that waits for it. */
+/** A message from the background process to the process that waits for it. */
 type Message =
   | { readonly kind: 'line'; readonly text: string }
   | { readonly kind: 'ready'; readonly text: string }
   | { readonly kind: 'failed'; readonly text: string }
 
+/** The path relative to the current folder, if it is below that folder. */
 const short = (path: string): string => {
   const from = relative(process.cwd(), path)
   return from.startsWith('..') ? path : from
 }
-
-/** As a sentence lists them. */
 const joinWithAnd = (names: ReadonlyArray<string>): string =>
   names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
 
-/** Finds this hub: it looks in the usual folder unless it is told another one. */
+/** The command that checks this hub. hubctl uses the default data folder without HUB_DATA_DIR. */
 const doctorCommand = ({ dataDir }: Settings): string =>
   dataDir === join(ROOT, '.local') ? 'npx hubctl doctor' : `HUB_DATA_DIR=${short(dataDir)} npx hubctl doctor`
 
@@ -46,22 +45,22 @@ const welcome = (settings: Settings, hub: HubDescription, ending: string): strin
   const running = Object.keys(hub.pids).filter((name) => name !== 'supervisor')
   const authorization = `-H 'Authorization: Bearer ${hub.keys.test}'`
   return `
-All is well: ${joinWithAnd(running)} run.
+All processes run: ${joinWithAnd(running)}.
 
 The hub is ready at ${hub.base_url} (reference: ${hub.base_url}/docs). ${ending}
 Test key: ${hub.keys.test}
 All keys and addresses: ${short(hubFile(settings.dataDir))}   Logs: ${short(logDir(settings.dataDir))}
 
-What became of a message (put its id in), and what the account was told:
+To look up a message by its id, and to list the events of the account:
 
 curl -s ${hub.base_url}/v1/messages/msg_... ${authorization}
 curl -s ${hub.base_url}/v1/events ${authorization}
 
-Send one; it is delivered within seconds:
+To send a message, which is delivered within seconds:
 
 curl -s ${hub.base_url}/v1/messages ${authorization} -H 'Content-Type: application/json' -d '{"to":"+79000000001","class":"otp","template":"otp_code","variables":{"code":"1234"}}'
 
-Is something not as it should be? This says what:  ${doctorCommand(settings)}`
+To diagnose problems:  ${doctorCommand(settings)}`
 }
 
 const explain = (error: unknown): string => {
@@ -74,21 +73,21 @@ const explain = (error: unknown): string => {
     : `${error.message} The end of ${short(error.log ?? '')}:\n${lines.map((line) => `  ${line.slice(0, 400)}`).join('\n')}`
 }
 
-/** Runs a hub in this process until it is asked to end. */
+/** Runs a hub in this process until a signal. */
 const run = async (
   settings: Settings,
   out: { readonly line: (text: string) => void; readonly ready: (hub: Hub) => void },
   endsWithParent: boolean,
 ): Promise<void> => {
   const ending = new AbortController()
-  let asked: (() => void) | null = null
-  const askedToEnd = new Promise<void>((resolve) => (asked = resolve))
+  const stopRequested = new Promise<void>((resolve) =>
+    ending.signal.addEventListener('abort', () => resolve()),
+  )
   const end = (): void => {
-    // Again means impatience, not something new.
+    // Ignores repeated signals.
     if (ending.signal.aborted) return
-    out.line('Ending the hub …')
+    out.line('Stopping the hub …')
     ending.abort()
-    asked?.()
   }
   process.on('SIGINT', end)
   process.on('SIGTERM', end)
@@ -97,7 +96,7 @@ const run = async (
     process.once('disconnect', end)
     process.channel?.unref()
   }
-  // Nobody is left to catch these; the processes must not outlive their supervisor.
+  // After an unhandled error, the supervisor must stop its processes before it exits.
   const failed = (error: unknown): void => {
     out.line(explain(error))
     process.exitCode = 1
@@ -117,10 +116,10 @@ const run = async (
     out.line,
   )
   if (!ending.signal.aborted) out.ready(hub)
-  await askedToEnd
+  await stopRequested
   unwatch()
   await hub.stop()
-  out.line('Everything has ended.')
+  out.line('The hub has stopped.')
 }
 
 const startHere = async (settings: Settings): Promise<void> =>
@@ -133,10 +132,10 @@ const startHere = async (settings: Settings): Promise<void> =>
     true,
   )
 
-/** The background process: its lines go to its log and, while somebody waits, to them. */
+/** The background process. It writes to its log and sends its lines to the process that waits. */
 const superviseDetached = async (settings: Settings): Promise<void> => {
-  const tell = (message: Message): void => {
-    // Nobody has to be listening.
+  const notifyParent = (message: Message): void => {
+    // Ignores errors, because the parent may have ended.
     if (process.connected) process.send?.(message, undefined, undefined, () => {})
   }
   try {
@@ -145,16 +144,16 @@ const superviseDetached = async (settings: Settings): Promise<void> => {
       {
         line: (text) => {
           console.log(`${new Date().toISOString()} ${text}`)
-          tell({ kind: 'line', text })
+          notifyParent({ kind: 'line', text })
         },
         ready: (hub) =>
-          tell({ kind: 'ready', text: welcome(settings, hub.describe(), '`npm stop` ends it.') }),
+          notifyParent({ kind: 'ready', text: welcome(settings, hub.describe(), '`npm stop` ends it.') }),
       },
       false,
     )
   } catch (error) {
     console.log(explain(error))
-    tell({ kind: 'failed', text: explain(error) })
+    notifyParent({ kind: 'failed', text: explain(error) })
     process.exitCode = 1
   }
   if (process.connected) process.disconnect()
@@ -163,7 +162,7 @@ const superviseDetached = async (settings: Settings): Promise<void> => {
 /** Starts the background process and waits until it is ready or has failed. */
 const startDetached = async (settings: Settings): Promise<void> => {
   prepareDataDir(settings.dataDir)
-  // Asked before the log is opened: it is the running hub's.
+  // Checked before the log is opened, because a running hub writes to it.
   await refuseIfRunning(settings.dataDir)
   const log = join(logDir(settings.dataDir), 'hub.log')
   const out = openSync(log, 'w')
@@ -175,11 +174,11 @@ const startDetached = async (settings: Settings): Promise<void> => {
   const forward = (): void => void child.kill('SIGTERM')
   process.on('SIGINT', forward)
   process.on('SIGTERM', forward)
-  let told = false
+  let hasResult = false
   child.on('message', (message: Message) => {
     console.log(message.text)
     if (message.kind === 'line') return
-    told = true
+    hasResult = true
     if (message.kind === 'failed') process.exitCode = 1
     else {
       child.disconnect()
@@ -190,9 +189,9 @@ const startDetached = async (settings: Settings): Promise<void> => {
   })
   child.once('exit', (code) => {
     process.exitCode = code === 0 ? process.exitCode : 1
-    if (!told) {
+    if (!hasResult) {
       process.exitCode = 1
-      console.log(`The hub did not start; the end of ${short(log)}:\n${tail(log, TAIL_LINES).join('\n')}`)
+      console.log(`The hub did not start. The end of ${short(log)}:\n${tail(log, TAIL_LINES).join('\n')}`)
     }
   })
 }
@@ -206,8 +205,8 @@ const stop = async (settings: Settings): Promise<void> => {
   )
 }
 
-const main = async (words: ReadonlyArray<string>): Promise<void> => {
-  const [command, ...flags] = words
+const main = async (args: ReadonlyArray<string>): Promise<void> => {
+  const [command, ...flags] = args
   const known = new Set(command === 'start' ? ['--detach'] : [])
   const unknown = flags.find((flag) => !known.has(flag))
   if (unknown !== undefined) throw new UserError(`${unknown} is not known.\n${USAGE}`)
@@ -224,7 +223,7 @@ const main = async (words: ReadonlyArray<string>): Promise<void> => {
   }
 }
 
-// Whoever read this may stop reading (`npm start | head`): lines are lost then, processes must not be.
+// The reader of the output may end (`npm start | head`). This must not end the supervisor.
 process.stdout.on('error', () => {})
 process.stderr.on('error', () => {})
 

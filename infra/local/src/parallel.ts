@@ -1,6 +1,6 @@
 /**
- * Waits for everything, then fails with what failed first: nothing is still under way when the caller cleans up.
- * `onFailure` is called at the first failure, to cut the rest short.
+ * Waits until all promises have settled, then throws the first error. So nothing runs any more when
+ * the caller cleans up. `onFailure` is called at the first error, to interrupt the others.
  */
 export const inParallel = async (
   work: ReadonlyArray<Promise<unknown>>,

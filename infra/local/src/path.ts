@@ -1,4 +1,4 @@
-/** Programs on the PATH. */
+/** Finds programs on the PATH. */
 import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
@@ -11,7 +11,7 @@ export const findProgram = (name: string, path: string | undefined): string | nu
       accessSync(candidate, constants.X_OK)
       if (statSync(candidate).isFile()) return candidate
     } catch {
-      // Not here.
+      // This folder does not contain the program.
     }
   }
   return null

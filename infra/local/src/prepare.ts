@@ -1,13 +1,15 @@
-/** What a hub's servers must hold before its apps start: the schema, the seeded accounts, the topics. */
-import { randomBytes } from 'node:crypto'
-import { apiKeyDigest, apiKeyEnding, decodeId, type IdPrefix, newId } from '@hub/domain'
+/**
+ * Prepares the servers before the apps start: creates the schema, the seeded accounts and the
+ * topics.
+ */
+import { apiKeyDigest, apiKeyEnding } from '@hub/domain'
 import { createTopics, topicCatalogue } from '@hub/kafka'
 import { insertAccount, insertApiKey, insertSender, insertTemplate, makeSql, migrate } from '@hub/store'
 import { Effect, Redacted } from 'effect'
 import { UserError } from './user-error.ts'
-import type { Secrets } from './secrets.ts'
+import { newUuid, type Secrets } from './secrets.ts'
 
-/** Local seeds of the contract decisions. */
+/** The seeded sender and templates. */
 const SENDER = 'HUB'
 const TEMPLATES = [
   { name: 'otp_code', class: 'otp', body: 'Code {{code}}' },
@@ -15,18 +17,12 @@ const TEMPLATES = [
 ] as const
 const ACCOUNT_NAMES = ['Local', 'Local, the other'] as const
 
-/** One statement after another on one connection. */
+/** The statements run one after another. */
 const SEED_CONNECTIONS = 1
 
-const newUuid = (prefix: IdPrefix): string => {
-  const uuid = decodeId(prefix, newId(prefix, Date.now(), randomBytes(10)))
-  if (uuid === null) throw new Error('a new id does not decode')
-  return uuid
-}
-
 /**
- * Two accounts, each with a test and a live key, the sender, and both templates in both modes, ready to use. What is
- * there already stays as it is: limits that were changed by hand survive a restart.
+ * Seeds two accounts. Each has a test key, a live key, and in both modes the sender and both
+ * templates. Existing rows do not change, so limits that a user changed survive a restart.
  */
 export const seed = Effect.fn('seed')(function* (databaseUrl: string, accounts: Secrets['accounts']) {
   const sql = yield* makeSql(Redacted.make(databaseUrl), SEED_CONNECTIONS, 'hub-seed')
@@ -65,13 +61,15 @@ export const seed = Effect.fn('seed')(function* (databaseUrl: string, accounts: 
   })
 }, Effect.scoped)
 
-/** Runs an effect where the launcher, which is plain asynchronous code, meets the packages. */
+/**
+ * Runs an effect of the packages for the launcher, which uses promises. Fails with a `UserError`.
+ */
 const run = async <E extends { readonly _tag: string; readonly detail?: string; readonly code?: string }>(
   what: string,
   effect: Effect.Effect<unknown, E>,
   signal: AbortSignal,
 ): Promise<void> => {
-  const problem = await Effect.runPromise(
+  const failure = await Effect.runPromise(
     Effect.match(effect, {
       onFailure: (error) => {
         const detail = error.detail ?? error.code
@@ -81,10 +79,10 @@ const run = async <E extends { readonly _tag: string; readonly detail?: string; 
     }),
     { signal },
   )
-  if (problem !== null) throw problem
+  if (failure !== null) throw failure
 }
 
-/** Migrates and seeds. Fails with a `UserError`; the signal interrupts it. */
+/** Migrates and seeds the database. Fails with a `UserError`. */
 export const prepareDatabase = async (
   databaseUrl: string,
   secrets: Secrets,
@@ -94,7 +92,7 @@ export const prepareDatabase = async (
   await run('The accounts could not be seeded', seed(databaseUrl, secrets.accounts), signal)
 }
 
-/** Creates the topics of the catalogue that are missing; one broker holds one replica. Fails with a `UserError`; the signal interrupts it. */
+/** Creates the missing topics of the catalogue, for one broker. Fails with a `UserError`. */
 export const prepareTopics = (
   brokers: ReadonlyArray<string>,
   topics: { readonly prefix: string; readonly partitions: number },

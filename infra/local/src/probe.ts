@@ -1,16 +1,19 @@
 /**
- * Asks each server, in its own protocol, whether it answers. A port that accepts connections says little: all
- * three listen before they serve. Written by hand because a few bytes need no driver.
+ * Readiness probes of the servers, each in the protocol of the server. An open port is not enough,
+ * because all three servers listen before they serve. A few bytes need no driver.
  */
 import { connect } from 'node:net'
 
-/** A probe that has not been answered by then is repeated; a loopback answer takes well under a millisecond. */
+/**
+ * A probe without an answer is repeated after this time. A ready server answers in less than 1 ms.
+ */
 const PROBE_TIMEOUT_MS = 1_000
 
 const exchange = (
   port: number,
   request: Buffer,
-  judge: (received: Buffer) => boolean | null,
+  /** Returns null while the response is incomplete. */
+  evaluate: (received: Buffer) => boolean | null,
 ): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1' })
@@ -25,18 +28,18 @@ const exchange = (
     socket.once('connect', () => socket.write(request))
     socket.on('data', (chunk) => {
       received = Buffer.concat([received, chunk])
-      const verdict = judge(received)
-      if (verdict !== null) finish(verdict)
+      const isReady = evaluate(received)
+      if (isReady !== null) finish(isReady)
     })
   })
 
-/** `PING` is answered `+PONG` once the data is loaded (`-LOADING` before). */
+/** Redis answers `PING` with `-LOADING` until its data is loaded, then with `+PONG`. */
 export const isRedisReady = (port: number): Promise<boolean> =>
   exchange(port, Buffer.from('PING\r\n'), (received) =>
     received.includes('\r\n') ? received.toString('latin1').startsWith('+PONG') : null,
   )
 
-/** A start-up message gets an authentication request (`R`) when connections are taken, an error (`E`) before. */
+/** PostgreSQL answers a start-up message with an error (`E`) until it is ready, then with `R`. */
 export const isPostgresReady = (port: number): Promise<boolean> => {
   const parameters = Buffer.from('user\0hub\0database\0postgres\0\0')
   const message = Buffer.alloc(8 + parameters.length)
@@ -46,7 +49,7 @@ export const isPostgresReady = (port: number): Promise<boolean> => {
   return exchange(port, message, (received) => (received.length === 0 ? null : received[0] === 0x52))
 }
 
-/** A request frame: length, api key, version, correlation id, client id, body. */
+/** A request frame of Kafka: length, API key, version, correlation id, client id, body. */
 const kafkaRequest = (apiKey: number, version: number, body: Buffer): Buffer => {
   const client = Buffer.from('probe')
   const head = Buffer.alloc(14)
@@ -58,20 +61,22 @@ const kafkaRequest = (apiKey: number, version: number, body: Buffer): Buffer => 
   return Buffer.concat([head, client, body])
 }
 
-/** Judges a whole response; null while it has not come in full. The correlation id ends at 8. */
+/**
+ * Evaluates a complete response, whose body begins at byte 8. Returns null while it is incomplete.
+ */
 const kafkaResponse =
-  (judge: (response: Buffer) => boolean) =>
+  (evaluate: (response: Buffer) => boolean) =>
   (received: Buffer): boolean | null =>
-    received.length < 4 || received.length < 4 + received.readInt32BE(0) ? null : judge(received)
+    received.length < 4 || received.length < 4 + received.readInt32BE(0) ? null : evaluate(received)
 
 const METADATA = 3
 const FIND_COORDINATOR = 10
 const PROBE_GROUP = 'hub-probe'
 
 /**
- * A metadata request (version 1, no topics) names a broker once it is in the cluster; and a coordinator is found for
- * a group once the topic of offsets is there, which the first question creates: consumers that join before that are
- * turned away.
+ * Whether consumers can join groups. The metadata response must name a broker, which shows that the
+ * broker has joined the cluster. The FindCoordinator request creates the offsets topic and succeeds
+ * when that topic exists. Before that, Kafka refuses consumers.
  */
 export const isKafkaReady = async (port: number): Promise<boolean> => {
   const noTopics = Buffer.alloc(4)
@@ -91,7 +96,7 @@ export const isKafkaReady = async (port: number): Promise<boolean> => {
   )
 }
 
-/** Whether a GET of a URL is answered 200. */
+/** Whether a GET request of a URL returns 200. */
 export const isHttpReady = async (url: string): Promise<boolean> => {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) })

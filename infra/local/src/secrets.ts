@@ -1,8 +1,11 @@
-/** What a local hub keeps to itself: made once, kept in the data folder, readable by its owner only. */
+/**
+ * The secrets of a local hub: created once, stored in the data folder, readable only by their
+ * owner.
+ */
 import { randomBytes } from 'node:crypto'
 import { chmodSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { API_KEY_RANDOM_BYTES, apiKeyFrom, decodeId, newId } from '@hub/domain'
+import { API_KEY_RANDOM_BYTES, apiKeyFrom, decodeId, type IdPrefix, newId } from '@hub/domain'
 import { UserError } from './user-error.ts'
 
 interface AccountSecrets {
@@ -24,15 +27,19 @@ export interface Secrets {
 
 const newKey = (mode: 'live' | 'test'): string => apiKeyFrom(mode, randomBytes(API_KEY_RANDOM_BYTES))
 
-/** A UUIDv7, as every new thing has. */
-const newUuid = (): string => {
-  const uuid = decodeId('acc', newId('acc', Date.now(), randomBytes(10)))
-  if (uuid === null) throw new Error('a new id does not decode')
+/** A new UUIDv7. */
+export const newUuid = (prefix: IdPrefix): string => {
+  const uuid = decodeId(prefix, newId(prefix, Date.now(), randomBytes(10)))
+  if (uuid === null) throw new Error(`A new id with the prefix ${prefix} cannot be decoded.`)
   return uuid
 }
 
 const makeSecrets = (): Secrets => {
-  const account = (): AccountSecrets => ({ account: newUuid(), test: newKey('test'), live: newKey('live') })
+  const account = (): AccountSecrets => ({
+    account: newUuid('acc'),
+    test: newKey('test'),
+    live: newKey('live'),
+  })
   return {
     masterKey: randomBytes(32).toString('base64'),
     numberHashSecret: randomBytes(32).toString('hex'),
@@ -41,23 +48,23 @@ const makeSecrets = (): Secrets => {
   }
 }
 
-/** The secrets of a data folder, made on the first call. */
+/** Returns the secrets of a data folder. The first call creates them. */
 export const ensureSecrets = (dataDir: string): Secrets => {
   const path = join(dataDir, 'secrets.json')
-  const aside = `${path}.${process.pid}`
+  const temporary = `${path}.${process.pid}`
   try {
-    writeFileSync(aside, JSON.stringify(makeSecrets(), null, 2), { mode: 0o600 })
-    // Fails where there are secrets already: they are never replaced.
-    linkSync(aside, path)
+    writeFileSync(temporary, JSON.stringify(makeSecrets(), null, 2), { mode: 0o600 })
+    // Fails if the file exists, so existing secrets are never replaced.
+    linkSync(temporary, path)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   } finally {
-    rmSync(aside, { force: true })
+    rmSync(temporary, { force: true })
   }
   chmodSync(path, 0o600)
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Secrets
   } catch {
-    throw new UserError(`${path} cannot be read: remove the data folder to begin afresh.`)
+    throw new UserError(`${path} cannot be read: delete the data folder to start with an empty hub.`)
   }
 }

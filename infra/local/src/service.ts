@@ -1,20 +1,20 @@
-/** A part of a local hub that runs as a process: start, wait until it answers, end, and start again. */
+/**
+ * A server or app of a local hub as a process: start, wait until it is ready, stop, start again.
+ */
 import { renameSync, rmSync } from 'node:fs'
 import { UserError } from './user-error.ts'
 import { type Exit, type RunningProcess, until } from './processes.ts'
 
 interface ServiceOptions {
   readonly name: string
-  /** As people call it. */
+  /** The name in messages. */
   readonly title: string
   readonly log: string
-  /** Starts the process. */
   readonly launch: () => Promise<RunningProcess>
-  /** Whether it answers. */
-  readonly answers: () => Promise<boolean>
-  /** How long it may take from launch to answer. */
+  readonly isReady: () => Promise<boolean>
+  /** Maximum time from the launch until it is ready. */
   readonly readyWithinMs: number
-  /** How long it may take to end in an orderly way. */
+  /** Maximum time for an orderly stop. Then it is killed. */
   readonly endWithinMs: number
 }
 
@@ -22,23 +22,23 @@ export interface Service {
   readonly name: string
   readonly title: string
   readonly log: string
-  /** Launches it and waits until it answers. Fails with a `UserError` that names the log. */
+  /** Launches it and waits until it is ready. Fails with a `UserError` that names the log. */
   readonly start: () => Promise<void>
-  /** Waits until it answers, as after a `restart` of somebody else or a SIGCONT. */
+  /** Waits until it is ready, for example after a SIGCONT. */
   readonly waitReady: () => Promise<void>
   /** Null while it does not run. */
   readonly pid: () => number | null
-  /** The process that was launched last ends, and how; null before the first launch. */
+  /** Resolves when the last launched process has ended. Null before the first launch. */
   readonly exited: () => Promise<Exit> | null
   readonly signal: (signal: NodeJS.Signals) => void
-  /** Ends it and waits until it is gone. */
+  /** Stops it and waits until the process has ended. */
   readonly end: () => Promise<void>
 }
 
-/** Often enough that a start is not slowed by it, seldom enough to cost nothing. */
+/** Short, so that polling does not delay the start. A poll costs little. */
 const POLL_MS = 20
 
-/** Keeps the log of the run before as `<log>.1`, so that a log never grows over many runs. */
+/** Renames the log of the previous run to `<log>.1`, so that logs do not grow over many runs. */
 const rotate = (log: string): void => {
   try {
     renameSync(log, `${log}.1`)
@@ -57,7 +57,7 @@ export const makeService = (options: ServiceOptions): Service => {
   const waitReady = async (): Promise<void> => {
     const current = running
     if (current === null) throw new UserError(`${options.title} does not run.`, options.log)
-    const ready = await until(options.answers, {
+    const ready = await until(options.isReady, {
       withinMs: options.readyWithinMs,
       everyMs: POLL_MS,
       stop: () => current.exit() !== null,

@@ -1,10 +1,10 @@
-/** Where a local hub lives, read from the environment once. */
+/** Reads the settings of a local hub from the environment. */
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { DEFAULT_PORT_BASE, type Ports, portsAt } from './ports.ts'
 import { UserError } from './user-error.ts'
 
-/** The checkout this file belongs to. */
+/** The root folder of this checkout. */
 export const ROOT = resolve(import.meta.dirname, '../../..')
 
 /** The protocol between the dispatcher and the operator simulator. */
@@ -14,19 +14,22 @@ const DEFAULT_LIVE_OPERATOR: LiveOperator = 'smpp'
 
 export interface Settings {
   readonly ports: Ports
-  /** Absolute. Everything a hub writes is below it (and see `postgres.ts` for the one exception). */
+  /** Absolute. A hub writes only below it, except for the folder outside of it in `postgres.ts`. */
   readonly dataDir: string
-  /** Absolute. Downloads, shared by every checkout and data folder of a person. */
+  /** Absolute. Contains downloads, shared by all checkouts and data folders of a user. */
   readonly cacheDir: string
-  /** Servers that are used instead of being started. */
+  /** Running servers to use. The stack does not start these servers. */
   readonly kafkaBrokers: ReadonlyArray<string> | undefined
   readonly databaseUrl: string | undefined
   readonly redisUrl: string | undefined
-  /** How live keys reach the operator simulator; `null` where an operator is configured, and live keys reach that one. */
+  /**
+   * The protocol between live keys and the operator simulator. `null` if live keys use an own
+   * operator.
+   */
   readonly liveOperator: LiveOperator | null
 }
 
-type Environment = Readonly<Record<string, string | undefined>>
+export type Environment = Readonly<Record<string, string | undefined>>
 
 const optionalVariable = (environment: Environment, name: string): string | undefined => {
   const value = environment[name]?.trim()
@@ -41,7 +44,7 @@ const liveOperator = (environment: Environment): LiveOperator | null => {
   if (asked === undefined) return isConfigured ? null : DEFAULT_LIVE_OPERATOR
   if (isConfigured) {
     throw new UserError(
-      'HUB_LOCAL_OPERATOR chooses the way to the simulated operator, and an operator of your own is configured: unset one of them.',
+      'HUB_LOCAL_OPERATOR selects the protocol of the operator simulator, but your own operator is configured: unset one of them.',
     )
   }
   const known = LIVE_OPERATORS.find((one) => one === asked)
@@ -52,8 +55,8 @@ const liveOperator = (environment: Environment): LiveOperator | null => {
 }
 
 /**
- * Reads `HUB_PORT_BASE`, `HUB_DATA_DIR`, `HUB_CACHE_DIR`, `HUB_KAFKA_BROKERS`, `HUB_DATABASE_URL`, `HUB_REDIS_URL`,
- * `HUB_LOCAL_OPERATOR`.
+ * Reads `HUB_PORT_BASE`, `HUB_DATA_DIR`, `HUB_CACHE_DIR`, `HUB_KAFKA_BROKERS`, `HUB_DATABASE_URL`,
+ * `HUB_REDIS_URL`, `HUB_LOCAL_OPERATOR`.
  */
 export const readSettings = (environment: Environment): Settings => {
   const base = optionalVariable(environment, 'HUB_PORT_BASE')

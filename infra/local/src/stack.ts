@@ -1,4 +1,4 @@
-/** The three servers of a local hub, started side by side: Kafka, PostgreSQL, Redis. */
+/** Starts the three servers of a local hub in parallel: Kafka, PostgreSQL and Redis. */
 import { randomUUID } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,40 +19,41 @@ import { UserError } from './user-error.ts'
 import type { RunningProcess } from './processes.ts'
 import { findRedis, startRedis } from './redis.ts'
 import { makeService, type Service } from './service.ts'
-import type { Settings } from './settings.ts'
-
-export type Environment = Readonly<Record<string, string | undefined>>
+import type { Environment, Settings } from './settings.ts'
 
 export interface Stack {
   readonly brokers: ReadonlyArray<string>
   /** The hub's database. */
   readonly databaseUrl: string
-  /** A database from which others can be created. The same as `databaseUrl` where that was configured. */
+  /** A database for creating other databases. Equals `databaseUrl` if that was configured. */
   readonly adminDatabaseUrl: string
   readonly redisUrl: string
-  /** What was started here; a server that was configured is missing. */
+  /** The servers that this stack started, without configured ones. */
   readonly services: ReadonlyArray<Service>
-  /** Ends what was started here and waits until it is gone. Safe to repeat. */
+  /** Stops the started servers and waits until they have ended. Safe to repeat. */
   readonly stop: () => Promise<void>
 }
 
-/** A line for the person who waits. */
+/** Prints a line of progress for the user. */
 export type ReportProgress = (line: string) => void
 
 /**
- * Cold starts on a loaded machine with two cores took 12 s; a disk that must replay a log after a crash is slower.
- * A minute says that something is wrong.
+ * Cold starts took 12 s on a loaded machine with two cores. Replaying a log after a crash is
+ * slower.
  */
 const READY_WITHIN_MS = 60_000
 
-/** Kafka's own shutdown takes a second, and the first one 4 s more for its class archive; a loaded machine is slower. */
+/** Kafka stops within 1 s, the first time 4 s later (class archive). Loaded machines are slower. */
 const END_WITHIN_MS = 30_000
 
-/** Where a data folder keeps logs and pid files. */
+/** The folders of a data folder for logs and pid files. */
 export const logDir = (dataDir: string): string => join(dataDir, 'logs')
 export const runDir = (dataDir: string): string => join(dataDir, 'run')
 
-/** Makes the data folder. Others may pass through: PostgreSQL does as another user. Secrets are guarded one by one. */
+/**
+ * Creates the data folder. Other users may enter it, because PostgreSQL may run as another user.
+ * The mode of each secret file protects the secrets.
+ */
 export const prepareDataDir = (dataDir: string): void => {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o755 })
@@ -60,7 +61,7 @@ export const prepareDataDir = (dataDir: string): void => {
     mkdirSync(runDir(dataDir), { recursive: true })
   } catch (error) {
     throw new UserError(
-      `The data folder ${dataDir} cannot be written (${error instanceof Error ? error.message : String(error)}): name another with HUB_DATA_DIR.`,
+      `The data folder ${dataDir} cannot be written (${error instanceof Error ? error.message : String(error)}): set HUB_DATA_DIR to another one.`,
     )
   }
 }
@@ -68,40 +69,41 @@ export const prepareDataDir = (dataDir: string): void => {
 const isRoot = (): boolean => process.getuid?.() === 0
 
 /**
- * Where the database lies outside the data folder, the two must not drift apart: one without the other would be a
- * hub that has forgotten half of what it did. A mark on both sides notices; what is left is then started afresh.
+ * Deletes the data of a data folder if its database is outside of it and one of the two is missing
+ * or was replaced. Otherwise, Kafka and PostgreSQL would contradict each other. Both folders
+ * contain the same random mark, which shows that they belong together.
  */
 export const discardUnmatchedData = (dataDir: string, report: ReportProgress): void => {
   removeOrphanedExternalDirs()
-  const place = locatePostgres(dataDir, isRoot())
-  if (place.externalDir === undefined || place.dir.startsWith(dataDir)) return
+  const { dir, externalDir } = locatePostgres(dataDir, isRoot())
+  if (externalDir === undefined || dir.startsWith(dataDir)) return
   const inner = join(dataDir, 'database-mark')
-  const outer = join(place.externalDir, 'database-mark')
+  const outer = join(externalDir, 'database-mark')
   const read = (path: string): string => (existsSync(path) ? readFileSync(path, 'utf8') : '')
   if (read(inner) !== '' && read(inner) === read(outer)) return
-  if (read(inner) !== '') report('the database of this data folder is gone: starting afresh')
+  if (read(inner) !== '') report('the database of this data folder is missing: starting with empty data')
   for (const part of ['kafka', 'redis', 'apps', 'secrets.json']) {
     rmSync(join(dataDir, part), { recursive: true, force: true })
   }
-  rmSync(place.externalDir, { recursive: true, force: true })
+  rmSync(externalDir, { recursive: true, force: true })
   const mark = randomUUID()
-  mkdirSync(place.externalDir, { mode: 0o755 })
-  chmodSync(place.externalDir, 0o755)
+  mkdirSync(externalDir, { mode: 0o755 })
+  chmodSync(externalDir, 0o755)
   writeFileSync(outer, mark)
   writeFileSync(inner, mark)
 }
 
-/** Where PostgreSQL's cluster of a data folder lies. */
+/** The folder of the PostgreSQL cluster of a data folder. */
 export const databaseFolder = (dataDir: string): string => locatePostgres(dataDir, isRoot()).dir
 
-/** Removes a data folder and what lies outside of it. Nothing may run on it any more. */
+/** Deletes a data folder and its folder outside of it. All of its processes must have stopped. */
 export const removeData = (dataDir: string): void => {
   const { externalDir } = locatePostgres(dataDir, isRoot())
   if (externalDir !== undefined) rmSync(externalDir, { recursive: true, force: true })
   rmSync(dataDir, { recursive: true, force: true })
 }
 
-/** The ports that will be listened on with these settings. */
+/** The ports on which the stack listens with these settings. */
 export const stackPorts = (settings: Settings): ReadonlyArray<PortName> => [
   ...(settings.kafkaBrokers === undefined ? (['kafka', 'kafkaController'] as const) : []),
   ...(settings.databaseUrl === undefined ? (['postgres'] as const) : []),
@@ -111,17 +113,18 @@ export const stackPorts = (settings: Settings): ReadonlyArray<PortName> => [
 const seconds = (since: number): string => `${((performance.now() - since) / 1000).toFixed(1)} s`
 
 /**
- * Starts what is not configured, in parallel, and waits until all of it answers. Fails with a `UserError` and leaves
- * nothing running. The caller holds the data folder (see `lockDataDir`).
+ * Starts the servers that are not configured, and waits until all are ready. On failure it stops
+ * them and fails with a `UserError`. The caller must hold the lock of the data folder
+ * (`lockDataDir`).
  */
 export const startStack = async (
   settings: Settings,
   environment: Environment,
   report: ReportProgress,
   options: {
-    /** Called as each server answers. */
+    /** Called when a server is ready, with its service name. */
     readonly onReady?: (server: string, addresses: Pick<Stack, 'brokers' | 'databaseUrl'>) => void
-    /** Aborted: what was started ends again, and the start fails. */
+    /** If aborted, the servers stop and the start fails. */
     readonly signal?: AbortSignal
   } = {},
 ): Promise<Stack> => {
@@ -135,7 +138,7 @@ export const startStack = async (
     ...(options.signal === undefined ? [] : [options.signal]),
   ])
 
-  // Fetched once, and only when something asks: Kafka always does, Redis where none is installed.
+  // Fetched once, when needed: always for Kafka, for Redis only if it is not installed.
   let fetching: Promise<Jars> | null = null
   const jars = (): Promise<Jars> =>
     (fetching ??= ensureJars(STACK_JARS, settings.cacheDir, environment, report, interrupted))
@@ -144,7 +147,7 @@ export const startStack = async (
     name: string,
     title: string,
     port: number,
-    answers: (port: number) => Promise<boolean>,
+    isReady: (port: number) => Promise<boolean>,
     launch: (log: string) => Promise<RunningProcess>,
   ): Service => {
     const log = join(logDir(dataDir), `${name}.log`)
@@ -153,22 +156,22 @@ export const startStack = async (
       title,
       log,
       launch: () => launch(log),
-      answers: () => answers(port),
+      isReady: () => isReady(port),
       readyWithinMs: READY_WITHIN_MS,
       endWithinMs: END_WITHIN_MS,
     })
   }
 
-  const local = (database: string): string =>
+  const localUrl = (database: string): string =>
     `postgres://${DATABASE_USER}@127.0.0.1:${ports.postgres}/${database}`
-  const databaseUrl = settings.databaseUrl ?? local(DATABASE)
+  const databaseUrl = settings.databaseUrl ?? localUrl(DATABASE)
   const brokers = settings.kafkaBrokers ?? [`127.0.0.1:${ports.kafka}`]
   const services: Array<Service> = []
   if (settings.databaseUrl === undefined) {
-    const place = locatePostgres(dataDir, isRoot())
+    const location = locatePostgres(dataDir, isRoot())
     services.push(
       service('postgres', 'PostgreSQL', ports.postgres, isPostgresReady, (log) =>
-        startPostgres({ place, port: ports.postgres, log, runDir: runDir(dataDir) }),
+        startPostgres({ location, port: ports.postgres, log, runDir: runDir(dataDir) }),
       ),
     )
   }
@@ -202,7 +205,8 @@ export const startStack = async (
   }
 
   const stop = (): Promise<void> => inParallel(services.map((one) => one.end()))
-  // What runs already ends at once; what is being launched at this moment is ended below.
+  // This stops the running servers at once. The `catch` below stops servers that are still
+  // starting.
   interrupted.addEventListener('abort', () => void stop())
   const began = performance.now()
   try {
@@ -222,7 +226,7 @@ export const startStack = async (
   return {
     brokers,
     databaseUrl,
-    adminDatabaseUrl: settings.databaseUrl ?? local('postgres'),
+    adminDatabaseUrl: settings.databaseUrl ?? localUrl('postgres'),
     redisUrl: settings.redisUrl ?? `redis://127.0.0.1:${ports.redis}`,
     services,
     stop,

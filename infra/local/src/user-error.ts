@@ -1,9 +1,9 @@
 /**
- * Something a person has to put right: what is wrong and how to change it, in one sentence. It is shown without a
- * stack. Anything else that is thrown here is a fault of ours.
+ * An error that the user can correct. The message says what is wrong and what to do, in one
+ * sentence. The command line prints it without a stack. Every other error is a fault of this code.
  */
 export class UserError extends Error {
-  /** A log file whose last lines say more. */
+  /** A log file. Its last lines give more information. */
   readonly log: string | undefined
   constructor(message: string, log?: string) {
     super(message)

@@ -1,18 +1,18 @@
-/** Shows what apps log as warning or error, for the person who watches; the rest stays in the log files. */
+/** Follows the logs of the apps and prints their warnings and errors. */
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import type { Service } from './service.ts'
 import type { ReportProgress } from './stack.ts'
 
 const POLL_MS = 500
-/** At most this much of a log is looked at in one turn; a flood is a matter for the file. */
+/** Bytes read from a log per poll. A larger burst stays in the log file only. */
 const MAX_READ = 262_144
-/** The same message is shown again after a minute, and so many different ones in that time. */
+/** Within a minute, each message is printed once, and at most `MAX_LINES` different messages. */
 const WINDOW_MS = 60_000
 const MAX_LINES = 20
 
 const LEVELS: ReadonlySet<string> = new Set(['warn', 'warning', 'error', 'fatal'])
 
-/** The text worth showing of a line of a JSON log, or null. */
+/** The message of a JSON log line with level warning or error, else null. */
 export const warningOrError = (line: string): string | null => {
   if (!line.startsWith('{')) return null
   try {
@@ -26,7 +26,7 @@ export const warningOrError = (line: string): string | null => {
   }
 }
 
-/** Follows the logs until the returned function is called. */
+/** Follows the logs until the caller calls the returned function. */
 export const watchLogs = (services: ReadonlyArray<Service>, report: ReportProgress): (() => void) => {
   const positions = new Map<string, number>()
   let shown = new Set<string>()
@@ -41,10 +41,10 @@ export const watchLogs = (services: ReadonlyArray<Service>, report: ReportProgre
     const line = `${service.title}: ${message}`
     if (shown.has(line) || shown.size > MAX_LINES) return
     shown.add(line)
-    report(shown.size > MAX_LINES ? `more warnings are in ${service.log} and beside it` : line)
+    report(shown.size > MAX_LINES ? `more warnings are in ${service.log} and the logs beside it` : line)
   }
 
-  const look = (service: Service): void => {
+  const poll = (service: Service): void => {
     try {
       const size = statSync(service.log).size
       const last = positions.get(service.log) ?? 0
@@ -57,7 +57,7 @@ export const watchLogs = (services: ReadonlyArray<Service>, report: ReportProgre
       } finally {
         closeSync(file)
       }
-      // A line that is still being written is left for the next turn.
+      // An incomplete last line is read with the next poll.
       const whole = buffer.lastIndexOf(10) + 1
       positions.set(service.log, from + whole)
       for (const line of buffer.subarray(0, whole).toString('utf8').split('\n')) {
@@ -65,10 +65,10 @@ export const watchLogs = (services: ReadonlyArray<Service>, report: ReportProgre
         if (message !== null) show(service, message)
       }
     } catch {
-      // Not written yet.
+      // The log does not exist yet.
     }
   }
 
-  const timer = setInterval(() => services.forEach(look), POLL_MS)
+  const timer = setInterval(() => services.forEach(poll), POLL_MS)
   return () => clearInterval(timer)
 }

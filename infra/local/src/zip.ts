@@ -1,16 +1,18 @@
-/** Reads one file out of a zip archive (a jar is one), so that no unzip program is needed. */
+/** Reads one file from a zip archive, such as a jar, so that the machine needs no unzip program. */
 import { inflateRawSync } from 'node:zlib'
 
 const END_OF_DIRECTORY = 0x06054b50
 const DIRECTORY_ENTRY = 0x02014b50
 const LOCAL_ENTRY = 0x04034b50
-/** Compression methods: as it is, and deflate. */
+/** Compression methods. */
 const STORED = 0
 const DEFLATED = 8
 
-/** The content of the entry with this name, or null where the archive has none. Fails on what is not a zip archive. */
+/**
+ * The content of an entry, or null if the archive has no such entry. Fails if it is no zip archive.
+ */
 export const readZipEntry = (archive: Buffer, name: string): Buffer | null => {
-  // The end record is the last thing in the file, before a comment of at most 64 KiB.
+  // The end record is at the end of the file, before a comment of at most 64 KiB.
   let end = archive.length - 22
   while (end >= 0 && archive.readUInt32LE(end) !== END_OF_DIRECTORY) end--
   if (end < 0) throw new Error('not a zip archive')
@@ -26,10 +28,11 @@ export const readZipEntry = (archive: Buffer, name: string): Buffer | null => {
       const size = archive.readUInt32LE(at + 24)
       const local = archive.readUInt32LE(at + 42)
       if (archive.readUInt32LE(local) !== LOCAL_ENTRY) throw new Error('damaged zip entry')
-      // Lengths of name and extra field are told again here, and may differ from the directory's.
+      // The local entry has its own name and extra field, whose lengths may differ from the
+      // directory.
       const start = local + 30 + archive.readUInt16LE(local + 26) + archive.readUInt16LE(local + 28)
       const packed = archive.subarray(start, start + compressedSize)
-      if (method !== STORED && method !== DEFLATED) throw new Error(`zip method ${method} is not known`)
+      if (method !== STORED && method !== DEFLATED) throw new Error(`unknown zip method ${method}`)
       const content = method === STORED ? Buffer.from(packed) : inflateRawSync(packed)
       if (content.length !== size) throw new Error('damaged zip entry')
       return content
