@@ -5,6 +5,6 @@
  */
 import { writeFileSync } from 'node:fs'
 import { Effect } from 'effect'
-import { hubctlPage } from '../src/document.ts'
+import { hubctlPage } from '../src/command-line/reference-page.ts'
 
 writeFileSync(new URL('../../../docs/hubctl.md', import.meta.url), await Effect.runPromise(hubctlPage))

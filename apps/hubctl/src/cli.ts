@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { Cause, Console, Effect, Exit, Layer, Logger, References } from 'effect'
 import { Argument, CliConfig, CliOutput, Command, Completions, GlobalFlag } from 'effect/cli'
-import { leaf, NOTHING } from './command.ts'
+import { defineCommand, NOTHING } from './command-line/command.ts'
 import { accounts } from './commands/accounts.ts'
 import { audit } from './commands/audit.ts'
 import { deadLetters } from './commands/dead-letters.ts'
@@ -20,9 +20,9 @@ import { senders } from './commands/senders.ts'
 import { templates } from './commands/templates.ts'
 import { topics } from './commands/topics.ts'
 import { webhooks } from './commands/webhooks.ts'
-import { Yes } from './confirm.ts'
-import { EXIT, explain } from './failure.ts'
-import { Json, tellFailure } from './output.ts'
+import { Yes } from './command-line/confirm.ts'
+import { EXIT, toCommandFailed } from './command-line/failure.ts'
+import { Json, printFailure } from './command-line/output.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   readonly version: string
@@ -31,7 +31,7 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 const SHELLS = ['bash', 'zsh', 'fish'] as const
 
 /** Knows the whole tree, which is why it lives here. */
-const completion = leaf(
+const completion = defineCommand(
   'completion',
   {
     short: 'A completion script for your shell',
@@ -103,10 +103,10 @@ export const hubctl = (args: ReadonlyArray<string>): Effect.Effect<number, never
     Effect.flatMap((exit) => {
       if (Exit.isSuccess(exit)) return Effect.succeed(0)
       if (Cause.hasInterruptsOnly(exit.cause)) return Effect.interrupt
-      const failure = explain(Cause.squash(exit.cause))
+      const failure = toCommandFailed(Cause.squash(exit.cause))
       return failure === null
         ? Effect.succeed(EXIT.usage)
-        : Effect.as(tellFailure(failure, args.includes('--json')), failure.exit)
+        : Effect.as(printFailure(failure, args.includes('--json')), failure.exit)
     }),
     Effect.provide(surroundings),
   )

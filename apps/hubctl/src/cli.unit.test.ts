@@ -3,14 +3,14 @@ import { readFileSync } from 'node:fs'
 import { Context, Effect } from 'effect'
 import { assert, describe, it } from 'vitest'
 import { hubctlCommand } from './cli.ts'
-import { Changes } from './command.ts'
-import { hubctlPage, leavesOf } from './document.ts'
-import { runHubctl } from './testing/run.ts'
+import { Changes } from './command-line/command.ts'
+import { hubctlPage, commandsOf } from './command-line/reference-page.ts'
+import { runHubctl } from './testing/run-hubctl.ts'
 
 /** A place where no hub is. */
 const NOWHERE = { HUB_DATA_DIR: '/nonexistent' }
 
-const leaves = leavesOf(hubctlCommand)
+const leaves = commandsOf(hubctlCommand)
 
 describe('every command', () => {
   it.each(leaves.map(({ command, path }) => [path.join(' '), path, command] as const))(

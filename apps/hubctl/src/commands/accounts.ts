@@ -12,21 +12,21 @@ import {
 import { insertAccount, type Queries, Sql } from '@hub/store'
 import { Clock, Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { audited } from '../audit.ts'
-import { leaf, noun, NOTHING } from '../command.ts'
-import { confirm } from '../confirm.ts'
-import { database } from '../connect.ts'
-import { misused, refused } from '../failure.ts'
-import { fields, show, table } from '../output.ts'
+import { audited } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { confirm } from '../command-line/confirm.ts'
+import { database } from '../command-line/connections.ts'
+import { usageError, refused } from '../command-line/failure.ts'
+import { fields, show, table } from '../command-line/output.ts'
 import {
   accountArgument,
-  freshId,
+  generateId,
   type Id,
-  inForceWithin,
+  takesEffect,
   isPlainLine,
-  LINE_MOST,
+  MAX_LINE_LENGTH,
   limitFlag,
-} from '../words.ts'
+} from '../command-line/arguments.ts'
 
 /** What may be set, and how it is told. The names are those of the columns, and of the flags with dashes. */
 const OVERRIDES = {
@@ -136,7 +136,7 @@ const inForce = (name: string, row: SettingsRow) => {
   }
 }
 
-const list = leaf(
+const list = defineCommand(
   'list',
   {
     short: 'All accounts',
@@ -182,7 +182,7 @@ const list = leaf(
   }),
 )
 
-const showOne = leaf(
+const showOne = defineCommand(
   'show',
   {
     short: 'One account: limits, prices, spending',
@@ -240,7 +240,7 @@ const showOne = leaf(
   }),
 )
 
-const create = leaf(
+const create = defineCommand(
   'create',
   {
     short: 'A new account',
@@ -253,14 +253,14 @@ const create = leaf(
     name: Argument.String('name').pipe(
       Argument.withDescription('For people; two accounts may have the same'),
       Argument.filter(
-        (name) => isPlainLine(name, LINE_MOST),
-        () => `one line of 1 to ${LINE_MOST} characters`,
+        (name) => isPlainLine(name, MAX_LINE_LENGTH),
+        () => `one line of 1 to ${MAX_LINE_LENGTH} characters`,
       ),
     ),
   },
   Effect.fnUntraced(function* ({ name }) {
     const sql = yield* Sql
-    const account = yield* freshId('acc')
+    const account = yield* generateId('acc')
     yield* audited(
       { command: 'accounts create', arguments: { name } },
       sql.run((q) => insertAccount(q, { id: account.uuid, name })),
@@ -272,13 +272,13 @@ const create = leaf(
   }),
 )
 
-const set = leaf(
+const set = defineCommand(
   'set',
   {
     short: 'Limits, prices, windows and the spend limit of an account',
     about:
       'Sets what is different for an account in one mode. What is not named stays as it is; --unset puts a default back.',
-    changes: `Limits or prices of an account in a mode. ${inForceWithin('settings')} A message that was accepted keeps its price.`,
+    changes: `Limits or prices of an account in a mode. ${takesEffect('settings')} A message that was accepted keeps its price.`,
     examples: [
       {
         command: 'hubctl accounts set acc_01m7yt89qhe54swwc8wkxj6n8e --api-rps 500 --batch-max 5000',
@@ -324,13 +324,14 @@ const set = leaf(
       if (Option.isSome(value)) changes[name] = value.value
     }
     for (const name of unset) {
-      if (name in changes) return yield* misused(`--${flagName(name)} is both set and unset.`)
+      if (name in changes) return yield* usageError(`--${flagName(name)} is both set and unset.`)
       changes[name] = null
     }
     const names = NAMES.filter((name) => name in changes)
-    if (names.length === 0) return yield* misused('Nothing to set was named. See: hubctl accounts set --help')
+    if (names.length === 0)
+      return yield* usageError('Nothing to set was named. See: hubctl accounts set --help')
     if (mode === 'test' && changes.spend_limit !== undefined) {
-      return yield* misused('Test keys cost nothing and have no spend limit.')
+      return yield* usageError('Test keys cost nothing and have no spend limit.')
     }
     const accountName = yield* requireAccount(account)
     const row = { account: account.uuid, mode, ...changes }
@@ -358,7 +359,7 @@ const set = leaf(
   }),
 )
 
-const resetSpend = leaf(
+const resetSpend = defineCommand(
   'reset-spend',
   {
     short: 'Begin the month of an account anew',
@@ -400,7 +401,7 @@ const resetSpend = leaf(
   }),
 )
 
-export const accounts = noun(
+export const accounts = defineGroup(
   'accounts',
   {
     short: 'Accounts, their limits, prices and spending',

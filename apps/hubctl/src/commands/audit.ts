@@ -2,10 +2,10 @@
 import { Sql } from '@hub/store'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
-import { leaf, noun, NOTHING } from '../command.ts'
-import { database } from '../connect.ts'
-import { show, table } from '../output.ts'
-import { limitFlag } from '../words.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { database } from '../command-line/connections.ts'
+import { show, table } from '../command-line/output.ts'
+import { limitFlag } from '../command-line/arguments.ts'
 
 interface Line {
   readonly at: Date
@@ -22,7 +22,7 @@ const words = (facts: Readonly<Record<string, unknown>> | null): string =>
     .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
     .join(' ')
 
-const list = leaf(
+const list = defineCommand(
   'list',
   {
     short: 'What was done, newest first',
@@ -79,7 +79,7 @@ const list = leaf(
   }),
 )
 
-export const audit = noun(
+export const audit = defineGroup(
   'audit',
   {
     short: 'What was done with hubctl',

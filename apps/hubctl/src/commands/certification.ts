@@ -9,13 +9,13 @@ import {
 import { Sql } from '@hub/store'
 import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
-import { actor, audited } from '../audit.ts'
-import { leaf, noun, NOTHING } from '../command.ts'
-import { confirm } from '../confirm.ts'
-import { database } from '../connect.ts'
-import { refused } from '../failure.ts'
-import { fields, show, table } from '../output.ts'
-import { accountArgument, type Id } from '../words.ts'
+import { actor, audited } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { confirm } from '../command-line/confirm.ts'
+import { database } from '../command-line/connections.ts'
+import { refused } from '../command-line/failure.ts'
+import { fields, show, table } from '../command-line/output.ts'
+import { accountArgument, type Id } from '../command-line/arguments.ts'
 import { requireAccount } from './accounts.ts'
 
 interface Certification {
@@ -70,7 +70,7 @@ const pointsTable = (points: ReadonlyArray<CertificationCheck>): string =>
     'what is asked for': (point) => point.wanted,
   })
 
-const check = leaf(
+const check = defineCommand(
   'check',
   {
     short: 'What an account still lacks for live keys',
@@ -112,7 +112,7 @@ const check = leaf(
   }),
 )
 
-const grant = leaf(
+const grant = defineCommand(
   'grant',
   {
     short: 'Certify an account for live keys',
@@ -166,7 +166,7 @@ const grant = leaf(
   }),
 )
 
-const withdraw = leaf(
+const withdraw = defineCommand(
   'withdraw',
   {
     short: 'Take a certification back',
@@ -194,7 +194,7 @@ const withdraw = leaf(
   }),
 )
 
-export const certification = noun(
+export const certification = defineGroup(
   'certification',
   {
     short: 'The checklist before live keys',

@@ -2,9 +2,9 @@
 import { randomUUID } from 'node:crypto'
 import { API_KEY_PATTERN, apiKeyDigest, CONFIRMATION_NAMES, decodeId } from '@hub/domain'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { makeWorld, type World } from '../testing/world.ts'
+import { makeTestHub, type TestHub } from '../testing/test-hub.ts'
 
-let world: World
+let hub: TestHub
 let account: string
 let uuid: string
 
@@ -15,18 +15,18 @@ interface Issued {
 }
 
 beforeAll(async () => {
-  world = await makeWorld()
-  const made = await world.succeed<{ readonly id: string }>(['accounts', 'create', 'Online shop'])
+  hub = await makeTestHub()
+  const made = await hub.succeed<{ readonly id: string }>(['accounts', 'create', 'Online shop'])
   account = made.id
   uuid = decodeId('acc', account) ?? ''
 })
-afterAll(() => world.remove())
+afterAll(() => hub.remove())
 
 const NOBODY = 'acc_00000000000000000000000000'
 
 describe('accounts', () => {
   it('are listed with their keys, and shown with what is in force', async () => {
-    const { data } = await world.succeed<{ readonly data: ReadonlyArray<object> }>(['accounts', 'list'])
+    const { data } = await hub.succeed<{ readonly data: ReadonlyArray<object> }>(['accounts', 'list'])
     assert.include(data[0], {
       id: account,
       name: 'Online shop',
@@ -34,14 +34,14 @@ describe('accounts', () => {
       live_keys: 0,
       certified: false,
     })
-    const shown = await world.run(['accounts', 'show', account])
+    const shown = await hub.run(['accounts', 'show', account])
     assert.match(shown.out, /api_rps +100 +100 +Requests per second/u)
-    assert.strictEqual(await world.refusal(['accounts', 'show', NOBODY]), 'account_not_found')
+    assert.strictEqual(await hub.refusal(['accounts', 'show', NOBODY]), 'account_not_found')
   })
 
   it('have what is set for them in one mode, and the default of what is unset', async () => {
     const set = (...words: ReadonlyArray<string>) =>
-      world.succeed<{
+      hub.succeed<{
         readonly modes: ReadonlyArray<{
           readonly mode: string
           readonly in_force: Readonly<Record<string, unknown>>
@@ -60,39 +60,35 @@ describe('accounts', () => {
     assert.include(second?.in_force, { api_rps: 100, batch_max: 5000, spend_limit: '1500.50' })
     const [test] = (await set('--mode', 'test', '--flood-per-hour', '7')).modes
     assert.deepInclude(test, { mode: 'test', overridden: ['flood_per_hour'] })
-    assert.strictEqual(await world.refusal(['accounts', 'set', account]), 'usage')
+    assert.strictEqual(await hub.refusal(['accounts', 'set', account]), 'usage')
     assert.strictEqual(
-      await world.refusal(['accounts', 'set', account, '--api-rps', '5', '--unset', 'api_rps']),
+      await hub.refusal(['accounts', 'set', account, '--api-rps', '5', '--unset', 'api_rps']),
       'usage',
     )
     assert.strictEqual(
-      await world.refusal(['accounts', 'set', account, '--mode', 'test', '--spend-limit', '5']),
+      await hub.refusal(['accounts', 'set', account, '--mode', 'test', '--spend-limit', '5']),
       'usage',
     )
-    assert.strictEqual(await world.refusal(['accounts', 'set', account, '--spend-limit', '5,50']), 'usage')
-    assert.strictEqual(
-      await world.refusal(['accounts', 'set', NOBODY, '--api-rps', '5']),
-      'account_not_found',
-    )
+    assert.strictEqual(await hub.refusal(['accounts', 'set', account, '--spend-limit', '5,50']), 'usage')
+    assert.strictEqual(await hub.refusal(['accounts', 'set', NOBODY, '--api-rps', '5']), 'account_not_found')
   })
 
   it('begin their month anew, once somebody has agreed', async () => {
-    await world.sql`INSERT INTO command.spend_periods (account, period, spent)
+    await hub.sql`INSERT INTO command.spend_periods (account, period, spent)
       VALUES (${uuid}, date_trunc('month', now() AT TIME ZONE 'UTC')::date, 812.5)`
-    assert.strictEqual(await world.refusal(['accounts', 'reset-spend', account]), 'confirmation_required')
-    const reset = await world.succeed<object>(['accounts', 'reset-spend', account, '--yes'])
+    assert.strictEqual(await hub.refusal(['accounts', 'reset-spend', account]), 'confirmation_required')
+    const reset = await hub.succeed<object>(['accounts', 'reset-spend', account, '--yes'])
     assert.include(reset, { struck_off: '812.50', currency: 'RUB' })
-    const [row] = await world.sql`SELECT spent::text FROM command.spend_periods WHERE account = ${uuid}`
+    const [row] = await hub.sql`SELECT spent::text FROM command.spend_periods WHERE account = ${uuid}`
     assert.strictEqual(row?.['spent'], '0.00')
   })
 })
 
 describe('keys', () => {
-  const issue = (...words: ReadonlyArray<string>) =>
-    world.succeed<Issued>(['keys', 'issue', account, ...words])
+  const issue = (...words: ReadonlyArray<string>) => hub.succeed<Issued>(['keys', 'issue', account, ...words])
   const listed = async (id: string, ...words: ReadonlyArray<string>) =>
     (
-      await world.succeed<{ readonly data: ReadonlyArray<Readonly<Record<string, unknown>>> }>([
+      await hub.succeed<{ readonly data: ReadonlyArray<Readonly<Record<string, unknown>>> }>([
         'keys',
         'list',
         '--account',
@@ -105,17 +101,17 @@ describe('keys', () => {
     const issued = await issue()
     assert.match(issued.key, API_KEY_PATTERN)
     assert.match(issued.key, /^hub_test_/u)
-    const [row] = await world.sql`
+    const [row] = await hub.sql`
       SELECT encode(hash, 'hex') AS hash, last_four, mode FROM command.api_keys WHERE id = ${decodeId('key', issued.id)}`
     assert.deepEqual(row, {
       hash: apiKeyDigest(issued.key),
       last_four: issued.key.slice(-4),
       mode: 'test',
     })
-    const list = await world.run(['keys', 'list'])
+    const list = await hub.run(['keys', 'list'])
     assert.include(list.out, issued.id)
     assert.notInclude(list.out, issued.key)
-    const trail = await world.run(['audit', 'list', '--json'])
+    const trail = await hub.run(['audit', 'list', '--json'])
     assert.include(trail.out, issued.id)
     assert.notInclude(trail.out, issued.key)
   })
@@ -126,9 +122,9 @@ describe('keys', () => {
       '192.0.2.7/32',
       '2001:db8::/32',
     ])
-    await world.succeed(['keys', 'allow', issued.id, '--allow', '10.0.0.0/8'])
+    await hub.succeed(['keys', 'allow', issued.id, '--allow', '10.0.0.0/8'])
     assert.deepStrictEqual((await listed(issued.id))?.['allowed_addresses'], ['10.0.0.0/8'])
-    await world.succeed(['keys', 'allow', issued.id, '--anywhere'])
+    await hub.succeed(['keys', 'allow', issued.id, '--anywhere'])
     assert.isNull((await listed(issued.id))?.['allowed_addresses'])
     for (const words of [
       ['--allow', '10.1.2.3/8'],
@@ -136,13 +132,13 @@ describe('keys', () => {
       ['--allow', '10.0.0.0/33'],
       [],
     ]) {
-      assert.strictEqual(await world.refusal(['keys', 'allow', issued.id, ...words]), 'usage')
+      assert.strictEqual(await hub.refusal(['keys', 'allow', issued.id, ...words]), 'usage')
     }
   })
 
   it('are rotated with an overlap, or at once', async () => {
     const old = await issue('--allow', '192.0.2.0/24')
-    const next = await world.succeed<Issued & { readonly replaces: { readonly revoked_at: string } }>([
+    const next = await hub.succeed<Issued & { readonly replaces: { readonly revoked_at: string } }>([
       'keys',
       'rotate',
       old.id,
@@ -153,23 +149,23 @@ describe('keys', () => {
     assert.isAbove(Date.parse(next.replaces.revoked_at), Date.now() + 23 * 3_600_000)
     // It has leaked meanwhile: the end is moved up, and no longer overlap moves it back.
     assert.strictEqual(
-      await world.refusal(['keys', 'rotate', old.id, '--overlap', '0s']),
+      await hub.refusal(['keys', 'rotate', old.id, '--overlap', '0s']),
       'confirmation_required',
     )
-    await world.succeed(['keys', 'rotate', old.id, '--overlap', '0s', '--yes'])
+    await hub.succeed(['keys', 'rotate', old.id, '--overlap', '0s', '--yes'])
     assert.isUndefined(await listed(old.id))
     assert.include(await listed(old.id, '--all'), { works: false })
-    assert.strictEqual(await world.refusal(['keys', 'rotate', old.id]), 'key_revoked')
+    assert.strictEqual(await hub.refusal(['keys', 'rotate', old.id]), 'key_revoked')
   })
 
   it('are revoked for good, once somebody has agreed', async () => {
     const { id } = await issue()
-    assert.strictEqual(await world.refusal(['keys', 'revoke', id]), 'confirmation_required')
+    assert.strictEqual(await hub.refusal(['keys', 'revoke', id]), 'confirmation_required')
     assert.include(await listed(id), { works: true })
-    await world.succeed(['keys', 'revoke', id, '--yes'])
-    assert.strictEqual(await world.refusal(['keys', 'revoke', id, '--yes']), 'key_revoked')
+    await hub.succeed(['keys', 'revoke', id, '--yes'])
+    assert.strictEqual(await hub.refusal(['keys', 'revoke', id, '--yes']), 'key_revoked')
     assert.strictEqual(
-      await world.refusal(['keys', 'revoke', 'key_00000000000000000000000000', '--yes']),
+      await hub.refusal(['keys', 'revoke', 'key_00000000000000000000000000', '--yes']),
       'key_not_found',
     )
   })
@@ -179,28 +175,28 @@ describe('moderation', () => {
   let template: string
   let sender: string
   beforeAll(async () => {
-    sender = await world.sender(uuid, 'live', 'SHOP')
-    template = await world.template(uuid, 'live', 'order_ready')
-    await world.sender(uuid, 'test', 'SHOP')
+    sender = await hub.sender(uuid, 'live', 'SHOP')
+    template = await hub.template(uuid, 'live', 'order_ready')
+    await hub.sender(uuid, 'test', 'SHOP')
   })
 
   const queue = async (noun: string) =>
-    (
-      await world.succeed<{ readonly data: ReadonlyArray<{ readonly id: string }> }>([noun, 'queue'])
-    ).data.map(({ id }) => id)
+    (await hub.succeed<{ readonly data: ReadonlyArray<{ readonly id: string }> }>([noun, 'queue'])).data.map(
+      ({ id }) => id,
+    )
   const told = async () =>
-    (await world.sql`DELETE FROM command.event_inbox RETURNING type, object`).map((row) => [
+    (await hub.sql`DELETE FROM command.event_inbox RETURNING type, object`).map((row) => [
       row['type'] as string,
       row['object'] as Readonly<Record<string, unknown>>,
     ])
 
   it('takes a template from the queue to approved and to declined, and tells the account each time', async () => {
     assert.deepStrictEqual(await queue('templates'), [template])
-    await world.succeed(['templates', 'approve', template])
+    await hub.succeed(['templates', 'approve', template])
     assert.deepStrictEqual(await queue('templates'), [])
-    assert.strictEqual(await world.refusal(['templates', 'approve', template]), 'already_decided')
-    await world.succeed(['templates', 'decline', template, '--reason', 'It names no sender'])
-    assert.include(await world.succeed<object>(['templates', 'show', template]), {
+    assert.strictEqual(await hub.refusal(['templates', 'approve', template]), 'already_decided')
+    await hub.succeed(['templates', 'decline', template, '--reason', 'It names no sender'])
+    assert.include(await hub.succeed<object>(['templates', 'show', template]), {
       status: 'declined',
       reason: 'It names no sender',
       sender_status: 'pending',
@@ -212,18 +208,18 @@ describe('moderation', () => {
     )
     assert.include(events[1]?.[1], { id: template, status: 'declined', reason: 'It names no sender' })
     assert.notProperty(events[1]?.[1], 'body')
-    assert.strictEqual(await world.refusal(['templates', 'decline', template]), 'usage')
+    assert.strictEqual(await hub.refusal(['templates', 'decline', template]), 'usage')
     assert.strictEqual(
-      await world.refusal(['templates', 'approve', 'tpl_00000000000000000000000000']),
+      await hub.refusal(['templates', 'approve', 'tpl_00000000000000000000000000']),
       'template_not_found',
     )
   })
 
   it('registers and declines a sender', async () => {
     assert.deepStrictEqual(await queue('senders'), [sender])
-    await world.succeed(['senders', 'decline', sender, '--reason', 'The name is taken'])
-    await world.succeed(['senders', 'approve', sender])
-    assert.deepInclude(await world.succeed<object>(['senders', 'show', sender]), {
+    await hub.succeed(['senders', 'decline', sender, '--reason', 'The name is taken'])
+    await hub.succeed(['senders', 'approve', sender])
+    assert.deepInclude(await hub.succeed<object>(['senders', 'show', sender]), {
       status: 'registered',
       reason: null,
       registration: { company: 'Shop' },
@@ -236,10 +232,10 @@ describe('moderation', () => {
 
   it('lets no number into a reason', async () => {
     assert.strictEqual(
-      await world.refusal(['templates', 'decline', template, '--reason', 'Asked +79001234567']),
+      await hub.refusal(['templates', 'decline', template, '--reason', 'Asked +79001234567']),
       'number_in_audit',
     )
-    assert.include(await world.succeed<object>(['templates', 'show', template]), {
+    assert.include(await hub.succeed<object>(['templates', 'show', template]), {
       reason: 'It names no sender',
     })
   })
@@ -249,7 +245,7 @@ describe('certification', () => {
   const confirmed = CONFIRMATION_NAMES.flatMap((name) => ['--confirm', name])
   const open = async () =>
     (
-      await world.succeed<{
+      await hub.succeed<{
         readonly points: ReadonlyArray<{
           readonly name: string
           readonly fulfilled: boolean
@@ -259,56 +255,56 @@ describe('certification', () => {
     ).points.flatMap((point) => (point.fulfilled || point.by === 'confirmed' ? [] : [point.name]))
 
   it('is what a live key needs', async () => {
-    assert.strictEqual(await world.refusal(['keys', 'issue', account, '--mode', 'live']), 'not_certified')
+    assert.strictEqual(await hub.refusal(['keys', 'issue', account, '--mode', 'live']), 'not_certified')
     // The tests above have issued test keys, registered the live sender, and declined the live template.
     assert.deepStrictEqual(await open(), ['delivered', 'failed', 'references', 'webhooks', 'live_template'])
     assert.strictEqual(
-      await world.refusal(['certification', 'grant', account, ...confirmed]),
+      await hub.refusal(['certification', 'grant', account, ...confirmed]),
       'checklist_incomplete',
     )
 
     // What the hub sees once the client has worked through the sandbox.
     const endpoint = randomUUID()
-    await world.sql`INSERT INTO read.daily_stats
+    await hub.sql`INSERT INTO read.daily_stats
       (day, account, mode, class, template, currency, accepted, sent, delivered, undelivered, rejected, expired, parts, price)
       VALUES ('2026-11-20', ${uuid}, 'test', 'service', 'order_ready', 'RUB', 3, 3, 2, 1, 0, 0, 3, 0)`
-    await world.sql`INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
+    await hub.sql`INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
       VALUES (${uuid}, 'test', 'order-1', ${randomUUID()}, now())`
-    await world.sql`INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
+    await hub.sql`INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
       VALUES (${endpoint}, ${uuid}, 'test', 'https://example.com/hook', 'x'::bytea)`
-    await world.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, trial, created_at)
+    await hub.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, trial, created_at)
       VALUES (${randomUUID()}, ${endpoint}, ${randomUUID()}, 1, 'succeeded', 5, true, now())`
     assert.deepStrictEqual(await open(), ['webhooks', 'live_template'], 'a trial is no delivery')
-    await world.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, trial, created_at)
+    await hub.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, trial, created_at)
       VALUES (${randomUUID()}, ${endpoint}, ${randomUUID()}, 1, 'succeeded', 5, false, now())`
     const [template] = (
-      await world.succeed<{ readonly data: ReadonlyArray<{ readonly id: string }> }>(['templates', 'list'])
+      await hub.succeed<{ readonly data: ReadonlyArray<{ readonly id: string }> }>(['templates', 'list'])
     ).data
-    await world.succeed(['templates', 'approve', template?.id ?? ''])
+    await hub.succeed(['templates', 'approve', template?.id ?? ''])
     assert.deepStrictEqual(await open(), [])
 
     assert.strictEqual(
-      await world.refusal(['certification', 'grant', account, '--confirm', 'signature']),
+      await hub.refusal(['certification', 'grant', account, '--confirm', 'signature']),
       'checklist_incomplete',
     )
-    await world.succeed(['certification', 'grant', account, ...confirmed])
-    const issued = await world.succeed<Issued>(['keys', 'issue', account, '--mode', 'live'])
+    await hub.succeed(['certification', 'grant', account, ...confirmed])
+    const issued = await hub.succeed<Issued>(['keys', 'issue', account, '--mode', 'live'])
     assert.match(issued.key, /^hub_live_/u)
-    const checked = await world.succeed<object>(['certification', 'check', account])
+    const checked = await hub.succeed<object>(['certification', 'check', account])
     assert.include(checked, { certified: true, granted_by: 'a test' })
   })
 
   it('is taken back, and leaves live keys alone', async () => {
-    assert.strictEqual(await world.refusal(['certification', 'withdraw', account]), 'confirmation_required')
-    await world.succeed(['certification', 'withdraw', account, '--yes'])
-    assert.strictEqual(await world.refusal(['keys', 'issue', account, '--mode', 'live']), 'not_certified')
-    const { data } = await world.succeed<{ readonly data: ReadonlyArray<object> }>([
+    assert.strictEqual(await hub.refusal(['certification', 'withdraw', account]), 'confirmation_required')
+    await hub.succeed(['certification', 'withdraw', account, '--yes'])
+    assert.strictEqual(await hub.refusal(['keys', 'issue', account, '--mode', 'live']), 'not_certified')
+    const { data } = await hub.succeed<{ readonly data: ReadonlyArray<object> }>([
       'keys',
       'list',
       '--mode',
       'live',
     ])
     assert.lengthOf(data, 1)
-    assert.strictEqual(await world.refusal(['certification', 'withdraw', account, '--yes']), 'not_certified')
+    assert.strictEqual(await hub.refusal(['certification', 'withdraw', account, '--yes']), 'not_certified')
   })
 })

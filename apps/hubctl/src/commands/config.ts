@@ -2,15 +2,15 @@
 import { APPS, catalogue, findInvalidSettings, validateSetting, type Reader, type Setting } from '@hub/config'
 import { Config, ConfigProvider, Effect, Option, Result } from 'effect'
 import { Flag } from 'effect/cli'
-import { leaf, NOTHING } from '../command.ts'
-import { refused } from '../failure.ts'
-import { show, table } from '../output.ts'
-import { findHub, readIfThere, Surroundings } from '../settings.ts'
+import { defineCommand, NOTHING } from '../command-line/command.ts'
+import { refused } from '../command-line/failure.ts'
+import { show, table } from '../command-line/output.ts'
+import { findHub, readIfThere, Environment } from '../config.ts'
 
 /** The settings of the hub that was found, or the environment as it is: this command needs no hub. */
 const anyEnvironment = ConfigProvider.layer(
   Effect.gen(function* () {
-    const own = yield* Surroundings
+    const own = yield* Environment
     const hub = findHub(own, readIfThere)
     return ConfigProvider.fromEnv({ env: Result.isSuccess(hub) ? hub.success.variables : own })
   }),
@@ -64,7 +64,7 @@ const shown = (row: Row): string => {
   return row.value === null ? '(not set)' : row.value === '' ? '(empty)' : row.value
 }
 
-export const config = leaf(
+export const config = defineCommand(
   'config',
   {
     short: 'Every setting, and what is in force',

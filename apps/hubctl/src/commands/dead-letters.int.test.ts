@@ -18,7 +18,7 @@ import {
 import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
 import { Effect } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Ran, runHubctl } from '../testing/run.ts'
+import { type RunResult, runHubctl } from '../testing/run-hubctl.ts'
 
 const PARTITIONS = 3
 const prefix = topicPrefix()
@@ -85,7 +85,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => database?.drop())
 
-const run = (...args: ReadonlyArray<string>): Promise<Ran> =>
+const run = (...args: ReadonlyArray<string>): Promise<RunResult> =>
   runHubctl(
     {
       HUB_DATABASE_URL: database.url,

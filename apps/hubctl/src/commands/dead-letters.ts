@@ -17,13 +17,13 @@ import { Sql } from '@hub/store'
 import { maskNumbers } from '@hub/telemetry'
 import { Effect, Option, Result } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { audited } from '../audit.ts'
-import { leaf, noun, NOTHING } from '../command.ts'
-import { confirm } from '../confirm.ts'
-import { bus } from '../connect.ts'
-import { refused } from '../failure.ts'
-import { fields, show, table } from '../output.ts'
-import { limitFlag } from '../words.ts'
+import { audited } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { confirm } from '../command-line/confirm.ts'
+import { bus } from '../command-line/connections.ts'
+import { refused } from '../command-line/failure.ts'
+import { fields, show, table } from '../command-line/output.ts'
+import { limitFlag } from '../command-line/arguments.ts'
 
 const EXAMPLE = 'hub.messages.v1.dead-letter/3/17'
 
@@ -91,7 +91,7 @@ const deadLetterTopics = Effect.map(catalogueConfig, ({ prefix }) => {
   return { names, letters: names.map(deadLetterTopic) }
 })
 
-const list = leaf(
+const list = defineCommand(
   'list',
   {
     short: 'Records that were set aside, newest first',
@@ -180,7 +180,7 @@ const requireLetter = Effect.fnUntraced(function* (place: Position) {
     : yield* refused('dead_letter_not_found', `There is no dead letter at ${textOf(place)}, or not any more.`)
 })
 
-const showOne = leaf(
+const showOne = defineCommand(
   'show',
   {
     short: 'One of them, as far as it can be read',
@@ -274,7 +274,7 @@ const again = Flag.Boolean('again').pipe(
 /** Not a client's wait. */
 const RETRY_WITHIN_MS = 5000
 
-const retry = leaf(
+const retry = defineCommand(
   'retry',
   {
     short: 'Put one back where it came from',
@@ -324,7 +324,7 @@ const retry = leaf(
   }),
 )
 
-const drop = leaf(
+const drop = defineCommand(
   'drop',
   {
     short: 'Settle that one is not retried',
@@ -350,7 +350,7 @@ const drop = leaf(
   }),
 )
 
-export const deadLetters = noun(
+export const deadLetters = defineGroup(
   'dead-letters',
   {
     short: 'Records that could not be read or applied',

@@ -1,14 +1,14 @@
 /** `hubctl doctor`: all that a hub stands on, in one screen. */
 import { Effect } from 'effect'
 import { CliOutput } from 'effect/cli'
-import { leaf, NOTHING } from '../command.ts'
+import { defineCommand, NOTHING } from '../command-line/command.ts'
 import { type Finding, runChecks, type Verdict } from '../doctor/check.ts'
 import { pool, servers } from '../doctor/servers.ts'
-import { surroundings } from '../doctor/surroundings.ts'
-import { work } from '../doctor/work.ts'
-import { refused } from '../failure.ts'
-import { show } from '../output.ts'
-import { settings, Surroundings } from '../settings.ts'
+import { surroundings } from '../doctor/environment.ts'
+import { work } from '../doctor/pipeline.ts'
+import { refused } from '../command-line/failure.ts'
+import { show } from '../command-line/output.ts'
+import { settings, Environment } from '../config.ts'
 
 const SIGNS: Readonly<Record<Verdict, string>> = { well: '✓', note: '!', ill: '✗', unknown: '?' }
 
@@ -31,7 +31,7 @@ const ending = (ill: ReadonlyArray<string>): string =>
     ? 'All is well.'
     : `${ill.length === 1 ? 'One thing is' : `${ill.length} things are`} wrong: ${ill.join(', ')}.`
 
-export const doctor = leaf(
+export const doctor = defineCommand(
   'doctor',
   {
     short: 'Is everything well? All dependencies in one screen',
@@ -50,7 +50,7 @@ export const doctor = leaf(
   },
   {},
   Effect.fnUntraced(function* () {
-    const names = Object.keys(yield* Surroundings)
+    const names = Object.keys(yield* Environment)
     const findings = yield* runChecks([...surroundings(names), ...servers, ...work]).pipe(
       Effect.provide(pool),
     )

@@ -3,13 +3,13 @@ import { Counters, utcDay } from '@hub/counters'
 import { type Queries, Sql } from '@hub/store'
 import { Clock, Effect, Option } from 'effect'
 import { Argument } from 'effect/cli'
-import { audited } from '../audit.ts'
-import { leaf, noun, NOTHING } from '../command.ts'
-import { confirm } from '../confirm.ts'
-import { database, stores } from '../connect.ts'
-import { refused } from '../failure.ts'
-import { fields, show } from '../output.ts'
-import { inForceWithin, spanFlag } from '../words.ts'
+import { audited } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { confirm } from '../command-line/confirm.ts'
+import { database, stores } from '../command-line/connections.ts'
+import { refused } from '../command-line/failure.ts'
+import { fields, show } from '../command-line/output.ts'
+import { takesEffect, durationFlag } from '../command-line/arguments.ts'
 
 interface Row {
   readonly daily_limit: number | null
@@ -37,7 +37,7 @@ const hubFields = (value: ReturnType<typeof hubObject>): string =>
     accepts: value.stopped ? `nothing new before ${value.stopped_until ?? ''}` : 'messages',
   })
 
-const showHub = leaf(
+const showHub = defineCommand(
   'show',
   {
     short: 'The daily limit, what of it is used, and whether the hub is stopped',
@@ -75,14 +75,14 @@ export const parseDailyLimit = (text: string): Option.Option<number | null> => {
   return limit <= DAILY_MOST ? Option.some(limit) : Option.none()
 }
 
-const limit = leaf(
+const limit = defineCommand(
   'limit',
   {
     short: 'How many messages the hub accepts in a day',
     about:
       'Sets the daily limit of the whole hub: messages in a day (UTC), of all accounts, in both modes, codes as well. Beyond it sends get 429 ' +
       'hub_daily_limit_reached until midnight. What is accepted already is sent.',
-    changes: `The daily limit. ${inForceWithin('hubSettings')} What was accepted today counts.`,
+    changes: `The daily limit. ${takesEffect('hubSettings')} What was accepted today counts.`,
     examples: [
       { command: 'hubctl hub limit 2000000' },
       { command: 'hubctl hub limit none', description: 'No limit' },
@@ -109,18 +109,18 @@ const limit = leaf(
 /** Longer than anything that is mended by hand; a stop is not a way to take a hub out of service. */
 const STOP_MOST_MS = 7 * 86_400_000
 
-const stop = leaf(
+const stop = defineCommand(
   'stop',
   {
     short: 'Accept nothing new, for a while',
     about:
       'Stops the whole hub by hand: every new send, of all accounts, in both modes, codes as well, gets 429 hub_daily_limit_reached, whose retry_after lasts until the stop ' +
       'ends. Reads, webhooks and repeats of what was accepted are answered as ever, and what is accepted already is sent.',
-    changes: `Whether anything new is accepted. ${inForceWithin('hubSettings')} It ends by itself, or with hubctl hub resume.`,
+    changes: `Whether anything new is accepted. ${takesEffect('hubSettings')} It ends by itself, or with hubctl hub resume.`,
     examples: [{ command: 'hubctl hub stop --for 30m' }],
     needs: database,
   },
-  { for: spanFlag('for', 'For how long, from now', STOP_MOST_MS) },
+  { for: durationFlag('for', 'For how long, from now', STOP_MOST_MS) },
   Effect.fnUntraced(function* ({ for: ms }) {
     const sql = yield* Sql
     yield* confirm(`Accept nothing new, of anybody, for ${ms / 60_000} minutes?`)
@@ -134,13 +134,13 @@ const stop = leaf(
   }),
 )
 
-const resume = leaf(
+const resume = defineCommand(
   'resume',
   {
     short: 'End a stop',
     about:
       'Ends a stop before its time. A daily limit that was reached is another thing: hubctl hub limit raises it.',
-    changes: `Whether anything new is accepted. ${inForceWithin('hubSettings')}`,
+    changes: `Whether anything new is accepted. ${takesEffect('hubSettings')}`,
     examples: [{ command: 'hubctl hub resume' }],
     needs: database,
   },
@@ -158,7 +158,7 @@ const resume = leaf(
   }),
 )
 
-export const hub = noun(
+export const hub = defineGroup(
   'hub',
   {
     short: 'The daily limit of the whole hub, and its stop',

@@ -13,23 +13,23 @@ import {
 import { insertApiKey, type Queries, Sql } from '@hub/store'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
-import { audited } from '../audit.ts'
-import { leaf, noun, NOTHING } from '../command.ts'
-import { confirm } from '../confirm.ts'
-import { database } from '../connect.ts'
-import { misused, refused } from '../failure.ts'
-import { fields, show, table } from '../output.ts'
+import { audited } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { confirm } from '../command-line/confirm.ts'
+import { database } from '../command-line/connections.ts'
+import { usageError, refused } from '../command-line/failure.ts'
+import { fields, show, table } from '../command-line/output.ts'
 import {
   accountArgument,
   accountFlag,
-  freshId,
+  generateId,
   type Id,
   idArgument,
-  inForceWithin,
+  takesEffect,
   limitFlag,
   modeFlag,
-  spanFlag,
-} from '../words.ts'
+  durationFlag,
+} from '../command-line/arguments.ts'
 import { requireAccount } from './accounts.ts'
 import { isCertified } from './certification.ts'
 
@@ -90,7 +90,9 @@ const asMisused = <A, E extends { readonly _tag: string }, R>(effect: Effect.Eff
     Effect.catchIf(
       (error) => error._tag === 'StorageRejected' && 'code' in error && error.code === '22P02',
       () =>
-        Effect.fail(misused('A network of --allow has host bits that are set: 10.0.0.0/8, not 10.1.2.3/8.')),
+        Effect.fail(
+          usageError('A network of --allow has host bits that are set: 10.0.0.0/8, not 10.1.2.3/8.'),
+        ),
     ),
   )
 
@@ -101,7 +103,7 @@ const issueKey = Effect.fnUntraced(function* (
   allowed: ReadonlyArray<string> | null,
 ) {
   const sql = yield* Sql
-  const { id, uuid } = yield* freshId('key')
+  const { id, uuid } = yield* generateId('key')
   const key = apiKeyFrom(mode, randomBytes(API_KEY_RANDOM_BYTES))
   yield* asMisused(
     sql.run((q) =>
@@ -118,7 +120,7 @@ const issueKey = Effect.fnUntraced(function* (
   return { id, key }
 })
 
-const list = leaf(
+const list = defineCommand(
   'list',
   {
     short: 'Keys, without the keys themselves',
@@ -164,7 +166,7 @@ const list = leaf(
   }),
 )
 
-const issue = leaf(
+const issue = defineCommand(
   'issue',
   {
     short: 'A new key, shown once',
@@ -239,14 +241,14 @@ const requireWorkingKey = Effect.fnUntraced(function* (key: Id) {
   return row.works ? row : yield* refused('key_revoked', `${key.id} is revoked already.`)
 })
 
-const rotate = leaf(
+const rotate = defineCommand(
   'rotate',
   {
     short: 'A new key in place of an old one',
     about:
       'Issues a key for the same account and mode, with the same allowed addresses, and ends the old one after an overlap in which both work. ' +
       'Processes that still use the old key afterwards fail to log in, and after twenty failures in a minute lock out their address, for the new key as well.',
-    changes: `One more key, and an end of the old one. ${inForceWithin('apiKey')} The end can be moved up with hubctl keys revoke.`,
+    changes: `One more key, and an end of the old one. ${takesEffect('apiKey')} The end can be moved up with hubctl keys revoke.`,
     examples: [
       { command: 'hubctl keys rotate key_01m7yt89qhe54swwc8wkxj6n8e', description: 'Both work for a day' },
       {
@@ -258,7 +260,7 @@ const rotate = leaf(
   },
   {
     key: keyArgument,
-    overlap: spanFlag('overlap', 'How long both work (default 1d)', OVERLAP_MOST_MS).pipe(
+    overlap: durationFlag('overlap', 'How long both work (default 1d)', OVERLAP_MOST_MS).pipe(
       Flag.withDefault(OVERLAP_MS),
     ),
   },
@@ -309,12 +311,12 @@ const rotate = leaf(
   }),
 )
 
-const revoke = leaf(
+const revoke = defineCommand(
   'revoke',
   {
     short: 'End a key',
     about: 'Ends a key. Requests with it get 401 invalid_api_key.',
-    changes: `The key stops working, for good. ${inForceWithin('apiKey')} What was accepted with it goes its way.`,
+    changes: `The key stops working, for good. ${takesEffect('apiKey')} What was accepted with it goes its way.`,
     examples: [{ command: 'hubctl keys revoke key_01m7yt89qhe54swwc8wkxj6n8e' }],
     needs: database,
   },
@@ -332,13 +334,13 @@ const revoke = leaf(
   }),
 )
 
-const allowed = leaf(
+const allowed = defineCommand(
   'allow',
   {
     short: 'From where a key may be used',
     about:
       'Sets the addresses and networks that a key may be used from; all of them, each time. From anywhere else it is answered as an invalid key is.',
-    changes: `The allowed addresses of a key. ${inForceWithin('apiKey')}`,
+    changes: `The allowed addresses of a key. ${takesEffect('apiKey')}`,
     examples: [
       {
         command:
@@ -358,7 +360,7 @@ const allowed = leaf(
   },
   Effect.fnUntraced(function* ({ allow: networks, anywhere, key }) {
     const sql = yield* Sql
-    if (anywhere === networks.length > 0) return yield* misused('Give --allow, or --anywhere.')
+    if (anywhere === networks.length > 0) return yield* usageError('Give --allow, or --anywhere.')
     yield* requireWorkingKey(key)
     const value = anywhere ? null : [...networks]
     yield* audited(
@@ -375,7 +377,7 @@ const allowed = leaf(
   }),
 )
 
-export const keys = noun(
+export const keys = defineGroup(
   'keys',
   {
     short: 'API keys: issue, rotate, revoke, allowed addresses',

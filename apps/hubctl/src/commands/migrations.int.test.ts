@@ -1,29 +1,29 @@
 /** `hubctl migrations`, as it is typed, over PostgreSQL. */
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { makeWorld, type World } from '../testing/world.ts'
+import { makeTestHub, type TestHub } from '../testing/test-hub.ts'
 
-let world: World
+let hub: TestHub
 
 beforeAll(async () => {
-  world = await makeWorld()
+  hub = await makeTestHub()
 })
-afterAll(() => world.remove())
+afterAll(() => hub.remove())
 
 describe('waiting for the schema', () => {
   it('ends at once where nothing is pending, also where the schema is newer', async () => {
-    assert.include(await world.succeed<object>(['migrations', 'wait']), { object: 'migrations_applied' })
-    await world.sql`INSERT INTO public.hub_migrations (name, checksum) VALUES ('9999_of_tomorrow.sql', 'x')`
-    await world.succeed(['migrations', 'wait'])
-    assert.strictEqual((await world.run(['migrations', 'status'])).code, 1)
-    await world.sql`DELETE FROM public.hub_migrations WHERE name = '9999_of_tomorrow.sql'`
+    assert.include(await hub.succeed<object>(['migrations', 'wait']), { object: 'migrations_applied' })
+    await hub.sql`INSERT INTO public.hub_migrations (name, checksum) VALUES ('9999_of_tomorrow.sql', 'x')`
+    await hub.succeed(['migrations', 'wait'])
+    assert.strictEqual((await hub.run(['migrations', 'status'])).code, 1)
+    await hub.sql`DELETE FROM public.hub_migrations WHERE name = '9999_of_tomorrow.sql'`
   })
 
   it('goes on until what was pending is applied, and no longer than it may', async () => {
-    const [last] = await world.sql`
+    const [last] = await hub.sql`
       DELETE FROM public.hub_migrations WHERE name = (SELECT max(name) FROM public.hub_migrations) RETURNING *`
-    assert.strictEqual(await world.refusal(['migrations', 'wait', '--within', '0']), 'migrations_pending')
-    const waiting = world.succeed(['migrations', 'wait', '--within', '60'])
-    await world.sql`INSERT INTO public.hub_migrations ${world.sql(last!)}`
+    assert.strictEqual(await hub.refusal(['migrations', 'wait', '--within', '0']), 'migrations_pending')
+    const waiting = hub.succeed(['migrations', 'wait', '--within', '60'])
+    await hub.sql`INSERT INTO public.hub_migrations ${hub.sql(last!)}`
     await waiting
   })
 })

@@ -3,11 +3,11 @@ import { settings as catalogue } from '@hub/config'
 import { migrate, migrationStatus } from '@hub/store'
 import { Effect, Redacted, Schedule } from 'effect'
 import { Flag } from 'effect/cli'
-import { auditedAfterwards } from '../audit.ts'
-import { leaf, noun, NOTHING } from '../command.ts'
-import { database } from '../connect.ts'
-import { refused } from '../failure.ts'
-import { show, table } from '../output.ts'
+import { auditedAfterwards } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { database } from '../command-line/connections.ts'
+import { refused } from '../command-line/failure.ts'
+import { show, table } from '../command-line/output.ts'
 
 interface Row {
   readonly name: string
@@ -15,7 +15,7 @@ interface Row {
   readonly at: string | null
 }
 
-const status = leaf(
+const status = defineCommand(
   'status',
   {
     short: 'What is applied, and what is pending',
@@ -56,7 +56,7 @@ const LOOK_EVERY = '1 second'
 /** Longer than any migration so far, on a large table; an orchestrator begins anew after it. */
 const WITHIN_SECONDS = 300
 
-const wait = leaf(
+const wait = defineCommand(
   'wait',
   {
     short: 'Wait until nothing is pending',
@@ -88,7 +88,7 @@ const wait = leaf(
   }),
 )
 
-const apply = leaf(
+const apply = defineCommand(
   'apply',
   {
     short: 'Apply what is pending',
@@ -113,7 +113,7 @@ const apply = leaf(
   }),
 )
 
-export const migrations = noun(
+export const migrations = defineGroup(
   'migrations',
   {
     short: 'The schema of PostgreSQL',

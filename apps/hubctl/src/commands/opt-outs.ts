@@ -4,13 +4,20 @@ import { type Queries, Sql } from '@hub/store'
 import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
 import { readFile } from 'node:fs/promises'
-import { audited } from '../audit.ts'
-import { leaf, noun, NOTHING } from '../command.ts'
-import { confirm } from '../confirm.ts'
-import { database } from '../connect.ts'
-import { misused, refused, unavailable } from '../failure.ts'
-import { fields, show, table } from '../output.ts'
-import { hashOfNumber, limitFlag, momentFlag, numberArgument, numberHasher, standardInput } from '../words.ts'
+import { audited } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { confirm } from '../command-line/confirm.ts'
+import { database } from '../command-line/connections.ts'
+import { usageError, refused, unavailable } from '../command-line/failure.ts'
+import { fields, show, table } from '../command-line/output.ts'
+import {
+  hashOfNumber,
+  limitFlag,
+  timestampFlag,
+  numberArgument,
+  numberHasher,
+  standardInput,
+} from '../command-line/arguments.ts'
 
 const SOURCES = ['inbound', 'operator', 'import'] as const satisfies ReadonlyArray<OptOut['source']>
 
@@ -47,7 +54,7 @@ const optOutObject = (row: Row) => ({ ...row, object: 'opt_out', created_at: row
 
 const IN_FORCE = 'Every send that is checked from now on sees it.'
 
-const list = leaf(
+const list = defineCommand(
   'list',
   {
     short: 'Opt-outs, by the hash of their number',
@@ -62,7 +69,7 @@ const list = leaf(
       Flag.withDescription('inbound: by a stop word; operator: by hubctl opt-outs add; import: by a list'),
       Flag.optional,
     ),
-    since: momentFlag('since', 'Only what was recorded since then').pipe(Flag.optional),
+    since: timestampFlag('since', 'Only what was recorded since then').pipe(Flag.optional),
     limit: limitFlag,
   },
   Effect.fnUntraced(function* ({ limit, since, source }) {
@@ -93,7 +100,7 @@ const list = leaf(
   }),
 )
 
-const check = leaf(
+const check = defineCommand(
   'check',
   {
     short: 'Whether a number is opted out',
@@ -132,7 +139,7 @@ const check = leaf(
   }),
 )
 
-const add = leaf(
+const add = defineCommand(
   'add',
   {
     short: 'Opt a number out',
@@ -160,7 +167,7 @@ const add = leaf(
   }),
 )
 
-const lift = leaf(
+const lift = defineCommand(
   'lift',
   {
     short: 'Let a number have service messages again',
@@ -232,7 +239,7 @@ const readList = Effect.fnUntraced(function* (path: string) {
   })
 })
 
-const imported = leaf(
+const imported = defineCommand(
   'import',
   {
     short: 'Opt out a list of numbers',
@@ -258,11 +265,11 @@ const imported = leaf(
     const { bad, numbers } = parseList(yield* readList(file))
     if (bad.length > 0 && !skipBadLines) {
       const named = bad.slice(0, LINES_NAMED).join(', ')
-      return yield* misused(
+      return yield* usageError(
         `${bad.length} lines hold no number: ${named}${bad.length > LINES_NAMED ? ', …' : ''}. Nothing was imported; --skip-bad-lines leaves them out.`,
       )
     }
-    if (numbers.length === 0) return yield* misused('The list holds no number.')
+    if (numbers.length === 0) return yield* usageError('The list holds no number.')
     const hashOf = yield* numberHasher
     yield* confirm(`Opt out ${numbers.length} numbers?`)
     const added = yield* audited(
@@ -296,7 +303,7 @@ const imported = leaf(
   }),
 )
 
-export const optOuts = noun(
+export const optOuts = defineGroup(
   'opt-outs',
   {
     short: 'Opt-outs: add, lift, import, check',

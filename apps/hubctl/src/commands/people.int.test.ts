@@ -4,51 +4,48 @@ import { decodeId, encodeId } from '@hub/domain'
 import { decodeOutboxRow, topicNames } from '@hub/kafka'
 import { Result } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { makeWorld, type World } from '../testing/world.ts'
+import { makeTestHub, type TestHub } from '../testing/test-hub.ts'
 
-let world: World
+let hub: TestHub
 
 beforeAll(async () => {
-  world = await makeWorld()
+  hub = await makeTestHub()
 })
-afterAll(() => world.remove())
+afterAll(() => hub.remove())
 
 const NUMBER = '+79001234567'
 
 describe('opt-outs', () => {
   const isOptedOut = async (number: string) =>
-    (await world.succeed<{ readonly opted_out: boolean }>(['opt-outs', 'check', number])).opted_out
+    (await hub.succeed<{ readonly opted_out: boolean }>(['opt-outs', 'check', number])).opted_out
 
   it('are added and lifted, by the hash of the number', async () => {
     assert.isFalse(await isOptedOut(NUMBER))
-    assert.include(await world.succeed<object>(['opt-outs', 'add', NUMBER]), { added: true })
-    assert.include(await world.succeed<object>(['opt-outs', 'add', '-'], `${NUMBER}\n`), { added: false })
+    assert.include(await hub.succeed<object>(['opt-outs', 'add', NUMBER]), { added: true })
+    assert.include(await hub.succeed<object>(['opt-outs', 'add', '-'], `${NUMBER}\n`), { added: false })
     assert.isTrue(await isOptedOut(NUMBER))
-    const { data } = await world.succeed<{ readonly data: ReadonlyArray<object> }>(['opt-outs', 'list'])
+    const { data } = await hub.succeed<{ readonly data: ReadonlyArray<object> }>(['opt-outs', 'list'])
     assert.lengthOf(data, 1)
-    assert.include(data[0], { recipient: world.hashOf(NUMBER), source: 'operator' })
-    assert.strictEqual(await world.refusal(['opt-outs', 'lift', NUMBER]), 'confirmation_required')
-    await world.succeed(['opt-outs', 'lift', NUMBER, '--yes'])
+    assert.include(data[0], { recipient: hub.hashOf(NUMBER), source: 'operator' })
+    assert.strictEqual(await hub.refusal(['opt-outs', 'lift', NUMBER]), 'confirmation_required')
+    await hub.succeed(['opt-outs', 'lift', NUMBER, '--yes'])
     assert.isFalse(await isOptedOut(NUMBER))
-    assert.strictEqual(await world.refusal(['opt-outs', 'lift', NUMBER, '--yes']), 'not_opted_out')
-    assert.strictEqual(await world.refusal(['opt-outs', 'add', '89001234567']), 'usage')
+    assert.strictEqual(await hub.refusal(['opt-outs', 'lift', NUMBER, '--yes']), 'not_opted_out')
+    assert.strictEqual(await hub.refusal(['opt-outs', 'add', '89001234567']), 'usage')
   })
 
   it('are imported from a list, whole or not at all', async () => {
     const list = `number;since\n"+79001110001";2025\n+79001110002;2024\n\n+79001110002;2026\n`
     const wrong = `${list}79001110003;2026\n`
-    assert.strictEqual(await world.refusal(['opt-outs', 'import', '-', '--yes'], wrong), 'usage')
+    assert.strictEqual(await hub.refusal(['opt-outs', 'import', '-', '--yes'], wrong), 'usage')
     assert.isFalse(await isOptedOut('+79001110001'))
     const counts = (text: string, ...words: ReadonlyArray<string>) =>
-      world.succeed<object>(['opt-outs', 'import', '-', '--yes', ...words], text)
+      hub.succeed<object>(['opt-outs', 'import', '-', '--yes', ...words], text)
     assert.include(await counts(list), { numbers: 2, added: 2, known: 0, bad_lines: 0 })
     assert.include(await counts(wrong, '--skip-bad-lines'), { numbers: 2, added: 0, known: 2, bad_lines: 1 })
     assert.isTrue(await isOptedOut('+79001110001'))
-    assert.strictEqual(await world.refusal(['opt-outs', 'import', '-'], list), 'confirmation_required')
-    assert.strictEqual(
-      await world.refusal(['opt-outs', 'import', '/nonexistent', '--yes']),
-      'file_unreadable',
-    )
+    assert.strictEqual(await hub.refusal(['opt-outs', 'import', '-'], list), 'confirmation_required')
+    assert.strictEqual(await hub.refusal(['opt-outs', 'import', '/nonexistent', '--yes']), 'file_unreadable')
   })
 })
 
@@ -56,28 +53,28 @@ describe('recipients', () => {
   it('are erased with a receipt that holds no number', async () => {
     const other = '+79007654321'
     for (const number of [NUMBER, other]) {
-      await world.sql`INSERT INTO read.personal_data (message_id, recipient, created_at, sealed)
-        VALUES (${randomUUID()}, decode(${world.hashOf(number)}, 'hex'), now() - interval '1 day', 'x'::bytea)`
+      await hub.sql`INSERT INTO read.personal_data (message_id, recipient, created_at, sealed)
+        VALUES (${randomUUID()}, decode(${hub.hashOf(number)}, 'hex'), now() - interval '1 day', 'x'::bytea)`
     }
-    assert.strictEqual(await world.refusal(['recipients', 'erase', NUMBER]), 'confirmation_required')
-    const receipt = await world.succeed<Readonly<Record<string, unknown>>>([
+    assert.strictEqual(await hub.refusal(['recipients', 'erase', NUMBER]), 'confirmation_required')
+    const receipt = await hub.succeed<Readonly<Record<string, unknown>>>([
       'recipients',
       'erase',
       NUMBER,
       '--yes',
     ])
-    assert.include(receipt, { recipient: world.hashOf(NUMBER), status: 'cleared' })
+    assert.include(receipt, { recipient: hub.hashOf(NUMBER), status: 'cleared' })
     assert.deepStrictEqual(receipt['removed'], {
       numbers_and_texts: 1,
       ledger_rows: 0,
       keys_of_replies: 0,
     })
-    const left = await world.sql`SELECT encode(recipient, 'hex') AS recipient FROM read.personal_data`
+    const left = await hub.sql`SELECT encode(recipient, 'hex') AS recipient FROM read.personal_data`
     assert.deepStrictEqual(
       left.map((row) => row['recipient'] as string),
-      [world.hashOf(other)],
+      [hub.hashOf(other)],
     )
-    const { data } = await world.succeed<{ readonly data: ReadonlyArray<object> }>(
+    const { data } = await hub.succeed<{ readonly data: ReadonlyArray<object> }>(
       ['recipients', 'receipts', '-'],
       NUMBER,
     )
@@ -87,18 +84,18 @@ describe('recipients', () => {
 
 describe('hub', () => {
   it('has a daily limit', async () => {
-    const before = await world.succeed<object>(['hub', 'show'])
+    const before = await hub.succeed<object>(['hub', 'show'])
     assert.include(before, { daily_limit: null, stopped: false, accepted_today: 0 })
-    assert.include(await world.succeed<object>(['hub', 'limit', '2000000']), { daily_limit: 2_000_000 })
-    assert.strictEqual(await world.refusal(['hub', 'limit', '0']), 'confirmation_required')
-    assert.strictEqual(await world.refusal(['hub', 'limit', 'much']), 'usage')
-    assert.include(await world.succeed<object>(['hub', 'limit', 'none']), { daily_limit: null })
+    assert.include(await hub.succeed<object>(['hub', 'limit', '2000000']), { daily_limit: 2_000_000 })
+    assert.strictEqual(await hub.refusal(['hub', 'limit', '0']), 'confirmation_required')
+    assert.strictEqual(await hub.refusal(['hub', 'limit', 'much']), 'usage')
+    assert.include(await hub.succeed<object>(['hub', 'limit', 'none']), { daily_limit: null })
   })
 
   it('is stopped for a while, and resumed', async () => {
-    assert.strictEqual(await world.refusal(['hub', 'stop', '--for', '30m']), 'confirmation_required')
-    assert.strictEqual(await world.refusal(['hub', 'stop', '--for', '30 minutes']), 'usage')
-    const stopped = await world.succeed<{ readonly stopped: boolean; readonly stopped_until: string }>([
+    assert.strictEqual(await hub.refusal(['hub', 'stop', '--for', '30m']), 'confirmation_required')
+    assert.strictEqual(await hub.refusal(['hub', 'stop', '--for', '30 minutes']), 'usage')
+    const stopped = await hub.succeed<{ readonly stopped: boolean; readonly stopped_until: string }>([
       'hub',
       'stop',
       '--for',
@@ -107,18 +104,18 @@ describe('hub', () => {
     ])
     assert.include(stopped, { stopped: true })
     assert.isAbove(Date.parse(stopped.stopped_until), Date.now() + 25 * 60_000)
-    assert.include(await world.succeed<object>(['hub', 'resume']), { stopped: false, stopped_until: null })
-    assert.strictEqual(await world.refusal(['hub', 'resume']), 'not_stopped')
+    assert.include(await hub.succeed<object>(['hub', 'resume']), { stopped: false, stopped_until: null })
+    assert.strictEqual(await hub.refusal(['hub', 'resume']), 'not_stopped')
   })
 })
 
 describe('webhooks', () => {
   let endpoint: string
   beforeAll(async () => {
-    const account = await world.succeed<{ readonly id: string }>(['accounts', 'create', 'Shop'])
+    const account = await hub.succeed<{ readonly id: string }>(['accounts', 'create', 'Shop'])
     const uuid = randomUUID()
     endpoint = encodeId('we', uuid)
-    await world.sql`
+    await hub.sql`
       INSERT INTO webhooks.endpoints (id, account, mode, url, secret, status, consecutive_failures, disabled_at, disabled_reason)
       VALUES (${uuid}, ${decodeId('acc', account.id)}, 'test', 'https://example.com/hook', 'x'::bytea,
               'disabled_by_failures', 20, now(), 'timeout')`
@@ -126,7 +123,7 @@ describe('webhooks', () => {
 
   it('are enabled once, and the fan-out is told', async () => {
     const disabled = () =>
-      world.succeed<{ readonly data: ReadonlyArray<{ readonly id: string }> }>([
+      hub.succeed<{ readonly data: ReadonlyArray<{ readonly id: string }> }>([
         'webhooks',
         'list',
         '--status',
@@ -136,42 +133,46 @@ describe('webhooks', () => {
       (await disabled()).data.map(({ id }) => id),
       [endpoint],
     )
-    assert.include(await world.succeed<object>(['webhooks', 'enable', endpoint]), { changed: true })
-    assert.include(await world.succeed<object>(['webhooks', 'enable', endpoint]), { changed: false })
+    assert.include(await hub.succeed<object>(['webhooks', 'enable', endpoint]), { changed: true })
+    assert.include(await hub.succeed<object>(['webhooks', 'enable', endpoint]), { changed: false })
     assert.lengthOf((await disabled()).data, 0)
-    const rows = await world.sql`SELECT records FROM command.outbox`
+    const rows = await hub.sql`SELECT records FROM command.outbox`
     assert.lengthOf(rows, 1)
     const records = Result.getOrThrow(decodeOutboxRow(rows[0]?.['records'] as Buffer))
     assert.strictEqual(records[0]?.topic, topicNames('').webhooks)
     assert.strictEqual(
-      await world.refusal(['webhooks', 'enable', 'we_00000000000000000000000000']),
+      await hub.refusal(['webhooks', 'enable', 'we_00000000000000000000000000']),
       'subscription_not_found',
     )
   })
 
   it('are asked for the events of a period once more', async () => {
     const words = ['webhooks', 'redeliver', endpoint, '--from', '2026-11-20T08:00Z', '--until', '2026-11-20']
-    assert.strictEqual(await world.refusal([...words, '--yes']), 'period_empty')
+    assert.strictEqual(await hub.refusal([...words, '--yes']), 'period_empty')
     const period = ['--from', '2026-11-20', '--until', '2026-11-20T12:00Z']
     assert.strictEqual(
-      await world.refusal(['webhooks', 'redeliver', endpoint, ...period]),
+      await hub.refusal(['webhooks', 'redeliver', endpoint, ...period]),
       'confirmation_required',
     )
-    const asked = await world.succeed<{ readonly id: string; readonly from: string; readonly until: string }>(
-      ['webhooks', 'redeliver', endpoint, ...period, '--yes'],
-    )
+    const asked = await hub.succeed<{ readonly id: string; readonly from: string; readonly until: string }>([
+      'webhooks',
+      'redeliver',
+      endpoint,
+      ...period,
+      '--yes',
+    ])
     assert.include(asked, { from: '2026-11-20T00:00:00.000Z', until: '2026-11-20T12:00:00.000Z' })
-    assert.include(await world.succeed<object>(['webhooks', 'redelivery', asked.id]), {
+    assert.include(await hub.succeed<object>(['webhooks', 'redelivery', asked.id]), {
       events: 0,
       pending: 0,
     })
-    assert.strictEqual(await world.refusal(['webhooks', 'redelivery', randomUUID()]), 'redelivery_not_found')
+    assert.strictEqual(await hub.refusal(['webhooks', 'redelivery', randomUUID()]), 'redelivery_not_found')
   })
 })
 
 describe('the audit trail', () => {
   it('has a line for each command that changed something or read about a person, and no number', async () => {
-    const trail = await world.run(['audit', 'list', '--limit', '1000', '--json'])
+    const trail = await hub.run(['audit', 'list', '--limit', '1000', '--json'])
     const commands = new Set(
       trail
         .json<{ readonly data: ReadonlyArray<{ readonly command: string }> }>()
@@ -191,8 +192,8 @@ describe('the audit trail', () => {
       'webhooks enable',
       'webhooks redeliver',
     ])
-    assert.include(trail.out, world.hashOf(NUMBER))
-    const [row] = await world.sql`SELECT string_agg(audit::text, ' ') AS text FROM command.audit`
+    assert.include(trail.out, hub.hashOf(NUMBER))
+    const [row] = await hub.sql`SELECT string_agg(audit::text, ' ') AS text FROM command.audit`
     for (const text of [trail.out, row?.['text'] as string]) {
       assert.notMatch(text, /79001234567|79001110001/u)
     }

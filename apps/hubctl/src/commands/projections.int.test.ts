@@ -3,7 +3,7 @@ import { createTopics, topicCatalogue, topicNames } from '@hub/kafka'
 import { eventually, freshDatabase, openDatabase, testBrokers, topicPrefix } from '@hub/testkit'
 import { Effect } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { runHubctl } from '../testing/run.ts'
+import { runHubctl } from '../testing/run-hubctl.ts'
 
 const prefix = topicPrefix()
 let database: Awaited<ReturnType<typeof freshDatabase>>

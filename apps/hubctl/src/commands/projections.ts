@@ -13,12 +13,12 @@ import {
 } from '@hub/store'
 import { Config, Duration, Effect, Schedule } from 'effect'
 import { Flag } from 'effect/cli'
-import { audited } from '../audit.ts'
-import { leaf, noun, NOTHING } from '../command.ts'
-import { confirm } from '../confirm.ts'
-import { CLIENT, database } from '../connect.ts'
-import { misused, refused } from '../failure.ts'
-import { fields, note, show, table } from '../output.ts'
+import { audited } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { confirm } from '../command-line/confirm.ts'
+import { CLIENT, database } from '../command-line/connections.ts'
+import { usageError, refused } from '../command-line/failure.ts'
+import { fields, note, show, table } from '../command-line/output.ts'
 
 const momentOf = (at: number | null): string | null => (at === null ? null : toTimestamp(at))
 
@@ -113,7 +113,7 @@ const lags = Effect.gen(function* () {
   )
 })
 
-const status = leaf(
+const status = defineCommand(
   'status',
   {
     short: 'How far the read models are behind, and the last rebuild',
@@ -177,7 +177,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   cancelled: 'The rebuild was cancelled; the live tables stay as they are.',
 }
 
-const rebuild = leaf(
+const rebuild = defineCommand(
   'rebuild',
   {
     short: 'Fold the read models from the log once more, and swap them',
@@ -217,7 +217,7 @@ const rebuild = leaf(
   },
   Effect.fnUntraced(function* ({ acceptDifferences, compareOnly, wait }) {
     if (compareOnly && acceptDifferences) {
-      return yield* misused('--compare-only swaps nothing, so there is nothing to accept.')
+      return yield* usageError('--compare-only swaps nothing, so there is nothing to accept.')
     }
     const policy: RebuildPolicy = compareOnly ? 'compare_only' : acceptDifferences ? 'swap' : 'swap_if_equal'
     if (!compareOnly) {
@@ -250,7 +250,7 @@ const rebuild = leaf(
   }),
 )
 
-const cancel = leaf(
+const cancel = defineCommand(
   'cancel',
   {
     short: 'End the rebuild under way',
@@ -273,7 +273,7 @@ const cancel = leaf(
   }),
 )
 
-export const projections = noun(
+export const projections = defineGroup(
   'projections',
   {
     short: 'Read models: lag and rebuilding',

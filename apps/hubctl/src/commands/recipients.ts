@@ -2,12 +2,12 @@
 import { eraseRecipient, type Erasure, readErasures } from '@hub/store'
 import { toTimestamp } from '@hub/domain'
 import { Effect } from 'effect'
-import { audited } from '../audit.ts'
-import { leaf, noun } from '../command.ts'
-import { confirm } from '../confirm.ts'
-import { database } from '../connect.ts'
-import { fields, show, table } from '../output.ts'
-import { hashOfNumber, numberArgument } from '../words.ts'
+import { audited } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup } from '../command-line/command.ts'
+import { confirm } from '../command-line/confirm.ts'
+import { database } from '../command-line/connections.ts'
+import { fields, show, table } from '../command-line/output.ts'
+import { hashOfNumber, numberArgument } from '../command-line/arguments.ts'
 
 const momentOf = (ms: number | null): string | null => (ms === null ? null : toTimestamp(ms))
 
@@ -49,7 +49,7 @@ const receiptText = (value: Receipt): string =>
       : 'What was stored is gone. Sealed copies of messages that were under way become unreadable when their keys are destroyed; the hub sees to that by itself.',
   ].join('\n')
 
-const erase = leaf(
+const erase = defineCommand(
   'erase',
   {
     short: 'Forget a person, and show the receipt',
@@ -80,7 +80,7 @@ const erase = leaf(
   }),
 )
 
-const receipts = leaf(
+const receipts = defineCommand(
   'receipts',
   {
     short: 'The receipts of a person’s erasures',
@@ -115,7 +115,7 @@ const receipts = leaf(
   }),
 )
 
-export const recipients = noun(
+export const recipients = defineGroup(
   'recipients',
   {
     short: 'Erasure of a person, with receipt',

@@ -10,18 +10,18 @@ import {
 import { restoreEvents, restoreLedger } from '@hub/store'
 import { Config, Effect, Result } from 'effect'
 import { Flag } from 'effect/cli'
-import { audited } from '../audit.ts'
-import { leaf, noun } from '../command.ts'
-import { confirm } from '../confirm.ts'
-import { bus, CLIENT, database } from '../connect.ts'
-import { refused } from '../failure.ts'
-import { show } from '../output.ts'
+import { audited } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup } from '../command-line/command.ts'
+import { confirm } from '../command-line/confirm.ts'
+import { bus, CLIENT, database } from '../command-line/connections.ts'
+import { refused } from '../command-line/failure.ts'
+import { show } from '../command-line/output.ts'
 import { readToEnd } from '../restore/read-topic.ts'
 
 /** Without the prefix: the group of those who record events. */
 const PROJECTORS = 'hub.projector'
 
-const journal = leaf(
+const journal = defineCommand(
   'journal',
   {
     short: 'Put recorded events back to their places',
@@ -85,7 +85,7 @@ const journal = leaf(
   }),
 )
 
-const ledger = leaf(
+const ledger = defineCommand(
   'ledger',
   {
     short: 'Mark references as used, and count what was spent',
@@ -128,7 +128,7 @@ const ledger = leaf(
   }),
 )
 
-export const restore = noun(
+export const restore = defineGroup(
   'restore',
   {
     short: 'After a backup was put back',

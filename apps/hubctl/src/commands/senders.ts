@@ -2,13 +2,21 @@
 import { encodeId, SENDER_STATUSES, type ModerationDecision } from '@hub/domain'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
-import { audited } from '../audit.ts'
-import { leaf, noun, NOTHING } from '../command.ts'
-import { database } from '../connect.ts'
-import { refused } from '../failure.ts'
-import { decideSender, findSenders, type SenderRow } from '../moderation.ts'
-import { fields, show, table } from '../output.ts'
-import { accountFlag, type Id, idArgument, inForceWithin, limitFlag, modeFlag, reasonFlag } from '../words.ts'
+import { audited } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { database } from '../command-line/connections.ts'
+import { refused } from '../command-line/failure.ts'
+import { decideSender, findSenders, type SenderRow } from './moderation.ts'
+import { fields, show, table } from '../command-line/output.ts'
+import {
+  accountFlag,
+  type Id,
+  idArgument,
+  takesEffect,
+  limitFlag,
+  modeFlag,
+  reasonFlag,
+} from '../command-line/arguments.ts'
 
 const senderArgument = idArgument('snd', 'sender', 'The sender, as hubctl senders list shows it')
 
@@ -39,7 +47,7 @@ const rowsTable = (rows: ReadonlyArray<ReturnType<typeof senderObject>>, none: s
     none,
   )
 
-const queue = leaf(
+const queue = defineCommand(
   'queue',
   {
     short: 'Senders that wait for their registration, oldest first',
@@ -62,7 +70,7 @@ const queue = leaf(
   }),
 )
 
-const list = leaf(
+const list = defineCommand(
   'list',
   {
     short: 'Senders of all accounts',
@@ -92,7 +100,7 @@ const list = leaf(
   }),
 )
 
-const showOne = leaf(
+const showOne = defineCommand(
   'show',
   {
     short: 'One sender, with what was given for its registration',
@@ -122,7 +130,7 @@ const decide = Effect.fnUntraced(function* (command: string, sender: Id, verdict
   )
 })
 
-const approve = leaf(
+const approve = defineCommand(
   'approve',
   {
     short: 'The SMS operator has registered it',
@@ -137,13 +145,13 @@ const approve = leaf(
   ({ sender }) => decide('senders approve', sender, { approved: true }),
 )
 
-const decline = leaf(
+const decline = defineCommand(
   'decline',
   {
     short: 'The SMS operator has declined it',
     about:
       'Writes down that the SMS operator has declined a sender, and why. Sends through its templates get 422 sender_not_registered.',
-    changes: `No template of the sender can be sent with. ${inForceWithin('settings')} The account is told, with the reason: sender.declined.`,
+    changes: `No template of the sender can be sent with. ${takesEffect('settings')} The account is told, with the reason: sender.declined.`,
     examples: [
       { command: 'hubctl senders decline snd_01m7yt89qhe54swwc8wkxj6n8e --reason "The name is taken"' },
     ],
@@ -153,7 +161,7 @@ const decline = leaf(
   ({ reason, sender }) => decide('senders decline', sender, { approved: false, reason }),
 )
 
-export const senders = noun(
+export const senders = defineGroup(
   'senders',
   {
     short: 'Senders: those that wait, approve, decline',

@@ -2,13 +2,21 @@
 import { encodeId, TEMPLATE_STATUSES, type ModerationDecision } from '@hub/domain'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
-import { audited } from '../audit.ts'
-import { leaf, noun, NOTHING } from '../command.ts'
-import { database } from '../connect.ts'
-import { refused } from '../failure.ts'
-import { decideTemplate, findTemplates, type TemplateRow } from '../moderation.ts'
-import { fields, show, table } from '../output.ts'
-import { accountFlag, type Id, idArgument, inForceWithin, limitFlag, modeFlag, reasonFlag } from '../words.ts'
+import { audited } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { database } from '../command-line/connections.ts'
+import { refused } from '../command-line/failure.ts'
+import { decideTemplate, findTemplates, type TemplateRow } from './moderation.ts'
+import { fields, show, table } from '../command-line/output.ts'
+import {
+  accountFlag,
+  type Id,
+  idArgument,
+  takesEffect,
+  limitFlag,
+  modeFlag,
+  reasonFlag,
+} from '../command-line/arguments.ts'
 
 const templateArgument = idArgument('tpl', 'template', 'The template, as hubctl templates list shows it')
 
@@ -44,7 +52,7 @@ const rowsTable = (rows: ReadonlyArray<ReturnType<typeof templateObject>>, none:
     none,
   )
 
-const queue = leaf(
+const queue = defineCommand(
   'queue',
   {
     short: 'Templates that wait for moderation, oldest first',
@@ -67,7 +75,7 @@ const queue = leaf(
   }),
 )
 
-const list = leaf(
+const list = defineCommand(
   'list',
   {
     short: 'Templates of all accounts',
@@ -100,7 +108,7 @@ const list = leaf(
   }),
 )
 
-const showOne = leaf(
+const showOne = defineCommand(
   'show',
   {
     short: 'One template',
@@ -133,7 +141,7 @@ const decide = Effect.fnUntraced(function* (command: string, template: Id, verdi
   )
 })
 
-const approve = leaf(
+const approve = defineCommand(
   'approve',
   {
     short: 'The SMS operator has approved it',
@@ -148,13 +156,13 @@ const approve = leaf(
   ({ template }) => decide('templates approve', template, { approved: true }),
 )
 
-const decline = leaf(
+const decline = defineCommand(
   'decline',
   {
     short: 'The SMS operator has declined it',
     about:
       'Writes down that the SMS operator has declined a template, and why. Sends with it get 422 template_declined. What was approved before can be declined as well.',
-    changes: `The template cannot be sent with, in either mode. ${inForceWithin('settings')} The account is told, with the reason: template.declined.`,
+    changes: `The template cannot be sent with, in either mode. ${takesEffect('settings')} The account is told, with the reason: template.declined.`,
     examples: [
       {
         command: 'hubctl templates decline tpl_01m7yt89qhe54swwc8wkxj6n8e --reason "It names no sender"',
@@ -166,7 +174,7 @@ const decline = leaf(
   ({ reason, template }) => decide('templates decline', template, { approved: false, reason }),
 )
 
-export const templates = noun(
+export const templates = defineGroup(
   'templates',
   {
     short: 'Templates: the moderation queue, approve, decline',

@@ -9,13 +9,13 @@ import {
   type TopicDifference,
 } from '@hub/kafka'
 import { Config, Effect } from 'effect'
-import { audited } from '../audit.ts'
-import { leaf, noun, NOTHING } from '../command.ts'
-import { confirm } from '../confirm.ts'
-import { CLIENT, database } from '../connect.ts'
-import { refused } from '../failure.ts'
-import { show, table } from '../output.ts'
-import { settings } from '../settings.ts'
+import { audited } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { confirm } from '../command-line/confirm.ts'
+import { CLIENT, database } from '../command-line/connections.ts'
+import { refused } from '../command-line/failure.ts'
+import { show, table } from '../command-line/output.ts'
+import { settings } from '../config.ts'
 
 /** What cannot be changed by giving a topic other settings, and why. */
 const REASONS: Readonly<Record<string, string>> = {
@@ -74,7 +74,7 @@ const steps = (rows: ReadonlyArray<Step>, none: string): string => {
   return [shown, ...reasons].join('\n')
 }
 
-const diff = leaf(
+const diff = defineCommand(
   'diff',
   {
     short: 'What is missing or different',
@@ -99,7 +99,7 @@ const diff = leaf(
   }),
 )
 
-const apply = leaf(
+const apply = defineCommand(
   'apply',
   {
     short: 'Create and alter what hubctl topics diff shows',
@@ -154,7 +154,7 @@ const apply = leaf(
   }),
 )
 
-export const topics = noun(
+export const topics = defineGroup(
   'topics',
   {
     short: 'Topics beside the catalogue',

@@ -6,13 +6,20 @@ import { CommandOutbox, type Queries, Sql } from '@hub/store'
 import { enableEndpoint, type EnableResult, readRedelivery, requestRedelivery } from '@hub/webhooks'
 import { Clock, Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { audited } from '../audit.ts'
-import { leaf, noun, NOTHING } from '../command.ts'
-import { confirm } from '../confirm.ts'
-import { database } from '../connect.ts'
-import { refused } from '../failure.ts'
-import { fields, show, table } from '../output.ts'
-import { accountFlag, type Id, idArgument, limitFlag, modeFlag, momentFlag } from '../words.ts'
+import { audited } from '../audit/audit-trail.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { confirm } from '../command-line/confirm.ts'
+import { database } from '../command-line/connections.ts'
+import { refused } from '../command-line/failure.ts'
+import { fields, show, table } from '../command-line/output.ts'
+import {
+  accountFlag,
+  type Id,
+  idArgument,
+  limitFlag,
+  modeFlag,
+  timestampFlag,
+} from '../command-line/arguments.ts'
 
 const endpointArgument = idArgument(
   'we',
@@ -48,7 +55,7 @@ const endpointObject = (row: Row) => ({
 const unknown = (subscription: Id) =>
   refused('subscription_not_found', `There is no subscription ${subscription.id}.`)
 
-const list = leaf(
+const list = defineCommand(
   'list',
   {
     short: 'Subscriptions of all accounts',
@@ -104,7 +111,7 @@ const list = leaf(
   }),
 )
 
-const enable = leaf(
+const enable = defineCommand(
   'enable',
   {
     short: 'Deliver again to a subscription that failures have disabled',
@@ -154,7 +161,7 @@ const enable = leaf(
   }),
 )
 
-const redeliver = leaf(
+const redeliver = defineCommand(
   'redeliver',
   {
     short: 'Deliver the events of a period once more',
@@ -173,8 +180,8 @@ const redeliver = leaf(
   },
   {
     subscription: endpointArgument,
-    from: momentFlag('from', 'Events recorded at this moment or later'),
-    until: momentFlag('until', 'and before this one (default: now)').pipe(Flag.optional),
+    from: timestampFlag('from', 'Events recorded at this moment or later'),
+    until: timestampFlag('until', 'and before this one (default: now)').pipe(Flag.optional),
   },
   Effect.fnUntraced(function* ({ from, subscription, until }) {
     const before = Option.getOrElse(until, () => Number.MAX_SAFE_INTEGER)
@@ -209,7 +216,7 @@ const redeliver = leaf(
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/u
 
-const redelivery = leaf(
+const redelivery = defineCommand(
   'redelivery',
   {
     short: 'How far a redelivery has got',
@@ -252,7 +259,7 @@ const redelivery = leaf(
   }),
 )
 
-export const webhooks = noun(
+export const webhooks = defineGroup(
   'webhooks',
   {
     short: 'Webhook subscriptions: enable, deliver again',

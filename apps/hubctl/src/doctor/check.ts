@@ -2,7 +2,7 @@
 import { invalidSettingOf } from '@hub/config'
 import type { Sql } from '@hub/store'
 import { Config, Duration, Effect } from 'effect'
-import { explain } from '../failure.ts'
+import { toCommandFailed } from '../command-line/failure.ts'
 
 /**
  * `well`; `note`: worth knowing, and nothing has to be done; `ill`: something has to be done; `unknown`: it could not be looked at, because of
@@ -75,7 +75,7 @@ const sentenceOf = (error: unknown): string => {
   if (typeof error === 'object' && error !== null && '_tag' in error && NOT_THERE.has(String(error._tag))) {
     return `does not answer (${'detail' in error ? String(error.detail) : 'it does not say why'})`
   }
-  return explain(error)?.message ?? 'cannot be looked at'
+  return toCommandFailed(error)?.message ?? 'cannot be looked at'
 }
 
 /** What is wrong with a setting is mended there, whatever else the check would say. */

@@ -13,7 +13,7 @@ import {
 } from '@hub/testkit'
 import { Effect } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { runHubctl } from '../testing/run.ts'
+import { runHubctl } from '../testing/run-hubctl.ts'
 import type { Finding } from './check.ts'
 
 const PREFIX = topicPrefix()

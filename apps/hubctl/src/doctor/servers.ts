@@ -5,7 +5,7 @@ import { readRedis, utcDay } from '@hub/counters'
 import { kafkaConnectionConfig, describeCluster } from '@hub/kafka'
 import { makeSql, migrationStatus, Sql } from '@hub/store'
 import { Clock, Duration, Effect, Layer, Redacted } from 'effect'
-import { CLIENT } from '../connect.ts'
+import { CLIENT } from '../command-line/connections.ts'
 import { type Check, DEADLINE, ill, note, type Outcome, well } from './check.ts'
 
 const POSTGRESQL = 'PostgreSQL'

@@ -3,9 +3,9 @@ import { makeSql, Sql } from '@hub/store'
 import { freshDatabase, type FreshDatabase } from '@hub/testkit'
 import { Effect, Layer, ManagedRuntime, Redacted } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { audited } from './audit.ts'
-import { refused } from './failure.ts'
-import { runHubctl } from './testing/run.ts'
+import { audited } from './audit-trail.ts'
+import { refused } from '../command-line/failure.ts'
+import { runHubctl } from '../testing/run-hubctl.ts'
 
 let database: FreshDatabase
 let runtime: ManagedRuntime.ManagedRuntime<Sql, never>

@@ -14,8 +14,8 @@ import {
 } from '@hub/domain'
 import { CommandEventInbox, Sql } from '@hub/store'
 import { Clock, Effect } from 'effect'
-import { refused } from './failure.ts'
-import type { Id } from './words.ts'
+import { refused } from '../command-line/failure.ts'
+import type { Id } from '../command-line/arguments.ts'
 
 interface Row {
   readonly id: string

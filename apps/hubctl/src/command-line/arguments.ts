@@ -16,7 +16,7 @@ import {
 } from '@hub/domain'
 import { Clock, type Config, Duration, Effect, Option, Redacted, Stdio, Stream } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { type CommandFailed, misused, unavailable } from './failure.ts'
+import { type CommandFailed, usageError, unavailable } from './failure.ts'
 
 /** An id as it was given, and as PostgreSQL knows it. */
 export interface Id {
@@ -66,7 +66,7 @@ export const limitFlag = Flag.Int('limit').pipe(
 )
 
 /** A new id, and its UUID. */
-export const freshId = Effect.fnUntraced(function* (prefix: IdPrefix) {
+export const generateId = Effect.fnUntraced(function* (prefix: IdPrefix) {
   const id = newId(prefix, yield* Clock.currentTimeMillis, randomBytes(NEW_ID_RANDOM_BYTES))
   return { id, uuid: decodeId(prefix, id) ?? (yield* Effect.die('a new id does not decode')) }
 })
@@ -76,34 +76,34 @@ export const isPlainLine = (text: string, most: number): boolean =>
   text.trim() !== '' && characterCount(text) <= most && !hasControlCharacters(text) && !text.includes('\n')
 
 /** Characters of a reason, a name of an account and their like. */
-export const LINE_MOST = 200
+export const MAX_LINE_LENGTH = 200
 
 /** Why something is refused, for those who are told. */
 export const reasonFlag = (about: string) =>
   Flag.String('reason').pipe(
     Flag.withDescription(about),
     Flag.filter(
-      (reason) => isPlainLine(reason, LINE_MOST),
-      () => `one line of 1 to ${LINE_MOST} characters`,
+      (reason) => isPlainLine(reason, MAX_LINE_LENGTH),
+      () => `one line of 1 to ${MAX_LINE_LENGTH} characters`,
     ),
   )
 
 const UNITS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 
 /** `30m`, `2h`, `1d` in milliseconds; `null` for anything else. */
-export const parseSpan = (text: string): number | null => {
+export const parseDuration = (text: string): number | null => {
   const [, count, unit] = /^(\d{1,6})([smhd])$/u.exec(text) ?? []
   return count === undefined ? null : Number(count) * UNITS[unit as keyof typeof UNITS]
 }
 
 /** A span of time, milliseconds. */
-export const spanFlag = (name: string, about: string, mostMs: number) =>
+export const durationFlag = (name: string, about: string, mostMs: number) =>
   Flag.String(name).pipe(
     Flag.withDescription(about),
     Flag.withMetavar('30m|2h|1d'),
     Flag.filterMap(
       (text) => {
-        const ms = parseSpan(text)
+        const ms = parseDuration(text)
         return ms === null || ms > mostMs ? Option.none() : Option.some(ms)
       },
       () => `a number and s, m, h or d, at most ${Duration.format(Duration.millis(mostMs))}`,
@@ -111,20 +111,20 @@ export const spanFlag = (name: string, about: string, mostMs: number) =>
   )
 
 /** `2026-11-21T10:00:00.000Z`, or shorter: `2026-11-21T10:00Z`, `2026-11-21`. Always UTC. */
-export const parseMoment = (text: string): number | null => {
+export const parseTimestamp = (text: string): number | null => {
   const [, day, time] = /^(\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}(?::\d{2}(?:\.\d{3})?)?)Z)?$/u.exec(text) ?? []
   if (day === undefined) return null
   return fromTimestamp(`${day}T${(time ?? '00:00').padEnd(8, ':00').padEnd(12, '.000')}Z`)
 }
 
 /** A moment, milliseconds since the epoch. */
-export const momentFlag = (name: string, about: string) =>
+export const timestampFlag = (name: string, about: string) =>
   Flag.String(name).pipe(
     Flag.withDescription(about),
     Flag.withMetavar('2026-11-21T10:00Z'),
     Flag.filterMap(
       (text) => {
-        const ms = parseMoment(text)
+        const ms = parseTimestamp(text)
         return ms === null ? Option.none() : Option.some(ms)
       },
       () => 'a moment in UTC, such as 2026-11-21 or 2026-11-21T10:00Z',
@@ -132,7 +132,7 @@ export const momentFlag = (name: string, about: string) =>
   )
 
 /** How soon running processes have seen a change, as a help text says it. */
-export const inForceWithin = (what: keyof typeof CACHE_TTL_MS): string =>
+export const takesEffect = (what: keyof typeof CACHE_TTL_MS): string =>
   `Running processes act on it within ${CACHE_TTL_MS[what] / 1000} seconds.`
 
 /** Everything on standard input, as text. What is larger than `mostBytes` is refused. */
@@ -144,7 +144,8 @@ export const standardInput = Effect.fnUntraced(function* (
   let bytes = 0
   yield* Stream.runForEach(stdio.stdin, (chunk) => {
     bytes += chunk.length
-    if (bytes > mostBytes) return Effect.fail(misused(`Standard input holds more than ${mostBytes} bytes.`))
+    if (bytes > mostBytes)
+      return Effect.fail(usageError(`Standard input holds more than ${mostBytes} bytes.`))
     chunks.push(chunk)
     return Effect.void
   }).pipe(
@@ -177,6 +178,6 @@ export const numberHasher: Effect.Effect<(number: string) => string, Config.Conf
 /** The hash of the number that an argument stands for; the number goes no further. */
 export const hashOfNumber = Effect.fnUntraced(function* (argument: string) {
   const number = argument === '-' ? (yield* standardInput(NUMBER_INPUT_BYTES)).trim() : argument
-  if (!isRecipientNumber(number)) return yield* misused('The number must be +79 and nine digits.')
+  if (!isRecipientNumber(number)) return yield* usageError('The number must be +79 and nine digits.')
   return (yield* numberHasher)(number)
 })

@@ -4,11 +4,11 @@ import { encodeId, type MessageClass, type Mode, recipientHash } from '@hub/doma
 import { insertSender, insertTemplate } from '@hub/store'
 import { freshDatabase, openDatabase, testRedisUrl } from '@hub/testkit'
 import { assert } from 'vitest'
-import { type Ran, runHubctl } from './run.ts'
+import { type RunResult, runHubctl } from './run-hubctl.ts'
 
 const HASH_SECRET = 'a secret of at least 32 characters for tests'
 
-export const makeWorld = async () => {
+export const makeTestHub = async () => {
   const database = await freshDatabase()
   const sql = openDatabase(database.url)
   const environment = {
@@ -18,7 +18,7 @@ export const makeWorld = async () => {
     HUB_NUMBER_HASH_SECRET: HASH_SECRET,
     HUBCTL_ACTOR: 'a test',
   }
-  const run = (args: ReadonlyArray<string>, input?: string): Promise<Ran> =>
+  const run = (args: ReadonlyArray<string>, input?: string): Promise<RunResult> =>
     runHubctl(environment, args, input)
 
   /** Runs a command that must succeed, with `--json`, and answers the document. */
@@ -80,4 +80,4 @@ export const makeWorld = async () => {
     },
   }
 }
-export type World = Awaited<ReturnType<typeof makeWorld>>
+export type TestHub = Awaited<ReturnType<typeof makeTestHub>>

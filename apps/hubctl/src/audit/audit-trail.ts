@@ -8,8 +8,8 @@ import { maskNumbers } from '@hub/telemetry'
 import { Sql, type StorageError } from '@hub/store'
 import { settings } from '@hub/config'
 import { Cause, type Config, Effect, Exit } from 'effect'
-import { explain } from './failure.ts'
-import { note } from './output.ts'
+import { toCommandFailed } from '../command-line/failure.ts'
+import { note } from '../command-line/output.ts'
 
 /** Arguments and results as they are kept: no personal data. A recipient is named by their hash. */
 type AuditFacts = Readonly<Record<string, string | number | boolean | null | ReadonlyArray<string>>>
@@ -58,7 +58,7 @@ const endOf = <A, E>(exit: Exit.Exit<A, E>, result: (value: A) => AuditFacts): [
   if (Exit.isSuccess(exit)) return ['done', result(exit.value)]
   const code = Cause.hasInterruptsOnly(exit.cause)
     ? 'interrupted'
-    : (explain(Cause.squash(exit.cause))?.code ?? 'internal_error')
+    : (toCommandFailed(Cause.squash(exit.cause))?.code ?? 'internal_error')
   return ['failed', { code }]
 }
 

@@ -1,27 +1,27 @@
 import { assert, describe, it } from 'vitest'
 import { Option } from 'effect'
-import { parseAmount } from './commands/accounts.ts'
-import { parseDailyLimit } from './commands/hub.ts'
-import { isNetwork } from './commands/keys.ts'
-import { parseList } from './commands/opt-outs.ts'
-import { isPlainLine, parseMoment, parseSpan } from './words.ts'
+import { parseAmount } from '../commands/accounts.ts'
+import { parseDailyLimit } from '../commands/hub.ts'
+import { isNetwork } from '../commands/keys.ts'
+import { parseList } from '../commands/opt-outs.ts'
+import { isPlainLine, parseTimestamp, parseDuration } from './arguments.ts'
 
 describe('words of the command line', () => {
   it('are spans of time with a unit', () => {
     assert.deepStrictEqual(
-      ['0s', '90s', '30m', '2h', '1d'].map(parseSpan),
+      ['0s', '90s', '30m', '2h', '1d'].map(parseDuration),
       [0, 90_000, 1_800_000, 7_200_000, 86_400_000],
     )
     for (const text of ['', '30', 'm', '1.5h', '-1h', '1w', '1h30m', '1234567s', ' 1h']) {
-      assert.isNull(parseSpan(text), text)
+      assert.isNull(parseDuration(text), text)
     }
   })
 
   it('are moments in UTC, as exact as they are given', () => {
-    assert.strictEqual(parseMoment('2026-11-21'), Date.UTC(2026, 10, 21))
-    assert.strictEqual(parseMoment('2026-11-21T10:05Z'), Date.UTC(2026, 10, 21, 10, 5))
-    assert.strictEqual(parseMoment('2026-11-21T10:05:07Z'), Date.UTC(2026, 10, 21, 10, 5, 7))
-    assert.strictEqual(parseMoment('2026-11-21T10:05:07.089Z'), Date.UTC(2026, 10, 21, 10, 5, 7, 89))
+    assert.strictEqual(parseTimestamp('2026-11-21'), Date.UTC(2026, 10, 21))
+    assert.strictEqual(parseTimestamp('2026-11-21T10:05Z'), Date.UTC(2026, 10, 21, 10, 5))
+    assert.strictEqual(parseTimestamp('2026-11-21T10:05:07Z'), Date.UTC(2026, 10, 21, 10, 5, 7))
+    assert.strictEqual(parseTimestamp('2026-11-21T10:05:07.089Z'), Date.UTC(2026, 10, 21, 10, 5, 7, 89))
     for (const text of [
       '',
       'today',
@@ -30,7 +30,7 @@ describe('words of the command line', () => {
       '2026-11-21T10Z',
       '2026-11-21T25:00Z',
     ]) {
-      assert.isNull(parseMoment(text), text)
+      assert.isNull(parseTimestamp(text), text)
     }
   })
 

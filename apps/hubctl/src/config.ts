@@ -7,8 +7,8 @@ import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { ConfigProvider, Context, Effect, Layer, Result } from 'effect'
-import { type CommandFailed, unavailable } from './failure.ts'
-import { note } from './output.ts'
+import { type CommandFailed, unavailable } from './command-line/failure.ts'
+import { note } from './command-line/output.ts'
 
 /** The checkout this file belongs to: where a local hub has its data folder. */
 const ROOT = resolve(import.meta.dirname, '../../..')
@@ -16,7 +16,7 @@ const ROOT = resolve(import.meta.dirname, '../../..')
 type Variables = Readonly<Record<string, string>>
 
 /** The variables that hubctl was started with. */
-export const Surroundings = Context.Reference<Variables>('@hub/hubctl/Surroundings', {
+export const Environment = Context.Reference<Variables>('@hub/hubctl/Environment', {
   defaultValue: () =>
     Object.fromEntries(
       Object.entries(process.env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
@@ -71,7 +71,7 @@ export const readIfThere = (path: string): string | null => {
 /** Makes `Config` read the settings of the hub that was found, and says on standard error which one that is. */
 export const settings: Layer.Layer<never, CommandFailed> = ConfigProvider.layer(
   Effect.gen(function* () {
-    const surroundings = yield* Surroundings
+    const surroundings = yield* Environment
     const hub = yield* Effect.fromResult(findHub(surroundings, readIfThere))
     yield* note(`hubctl: ${hub.title}`)
     return ConfigProvider.fromEnv({ env: hub.variables })

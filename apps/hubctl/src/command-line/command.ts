@@ -22,7 +22,7 @@ interface Guide<LA, LE, LR> {
 }
 
 /** A command that does something. */
-export const leaf = <
+export const defineCommand = <
   const Name extends string,
   const Config extends Command.Command.Config,
   E,
@@ -45,7 +45,7 @@ export const leaf = <
   )
 
 /** A noun: what its commands are about. */
-export const noun = <
+export const defineGroup = <
   const Name extends string,
   const Commands extends readonly [
     Command.Command.SubcommandEntry,

@@ -2,7 +2,7 @@
 import * as NodeServices from '@effect/platform-node/NodeServices'
 import { Context, Effect, Layer, Option } from 'effect'
 import { CliOutput, Command, type HelpDoc } from 'effect/cli'
-import { hubctlCommand } from './cli.ts'
+import { hubctlCommand } from '../cli.ts'
 import { Changes } from './command.ts'
 
 /** What the page says before the commands. */
@@ -43,14 +43,14 @@ interface Leaf {
 }
 
 /** Every command that does something, with its words. */
-export const leavesOf = (
+export const commandsOf = (
   command: Command.Command.Any,
   path: ReadonlyArray<string> = [],
 ): ReadonlyArray<Leaf> => {
   const children = command.subcommands.flatMap(({ commands }) => commands)
   return children.length === 0
     ? [{ path, command }]
-    : children.flatMap((child) => leavesOf(child, [...path, child.name]))
+    : children.flatMap((child) => commandsOf(child, [...path, child.name]))
 }
 
 /** The help of a command, as the parser knows it. */
@@ -106,7 +106,8 @@ export const hubctlPage: Effect.Effect<string> = Effect.gen(function* () {
     for (const noun of commands) {
       parts.push(`## ${noun.name}`)
       if (noun.subcommands.length > 0) parts.push(noun.description ?? '')
-      for (const leaf of leavesOf(noun, [noun.name])) parts.push(section(leaf, yield* helpOf(leaf.path)))
+      for (const defineCommand of commandsOf(noun, [noun.name]))
+        parts.push(section(defineCommand, yield* helpOf(defineCommand.path)))
     }
   }
   return `${parts.join('\n\n')}\n`

@@ -26,7 +26,7 @@ export const refused = (code: string, message: string): CommandFailed =>
   new CommandFailed({ code, message, exit: EXIT.refused })
 
 /** The command line is wrong in a way that the parser does not see. */
-export const misused = (message: string): CommandFailed =>
+export const usageError = (message: string): CommandFailed =>
   new CommandFailed({ code: 'usage', message, exit: EXIT.usage })
 
 /** What it needs is not there. */
@@ -53,16 +53,16 @@ const textIn = (error: object, name: string): string | null => {
  * Any failure of a command as it is told. Errors of the packages are known by their tag; of what they carry, only what holds no data
  * (`reason`, `detail`, `code`, `constraint`) is shown. Answers `null` for what is none: help that was shown because a noun stood alone.
  */
-export const explain = (error: unknown): CommandFailed | null => {
+export const toCommandFailed = (error: unknown): CommandFailed | null => {
   if (error instanceof CommandFailed) return error
   if (error instanceof CliError.ShowHelp) {
     return error.errors.length === 0
       ? null
-      : misused(
+      : usageError(
           `${error.errors.map(({ message }) => message).join(' ')} See: ${error.commandPath.join(' ')} --help`,
         )
   }
-  if (CliError.isCliError(error)) return misused(error.message)
+  if (CliError.isCliError(error)) return usageError(error.message)
   if (error instanceof Config.ConfigError) {
     // A value that it quotes may be a secret.
     return unavailable('settings_invalid', error.message.replace(/, got .*/gu, ''))

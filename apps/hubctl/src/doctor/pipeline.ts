@@ -15,7 +15,7 @@ import {
 } from '@hub/kafka'
 import { ReadCheckpoints, readWaitingRows, Sql } from '@hub/store'
 import { Clock, Config, Effect } from 'effect'
-import { CLIENT } from '../connect.ts'
+import { CLIENT } from '../command-line/connections.ts'
 import { type Check, ill, note, well } from './check.ts'
 import { KAFKA, MIGRATIONS, REDIS } from './servers.ts'
 

@@ -6,7 +6,7 @@ import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEvent
 import { countersLayer } from '@hub/counters'
 import { Sql } from '@hub/store'
 import { Config, Effect, Layer } from 'effect'
-import { settings } from './settings.ts'
+import { settings } from '../config.ts'
 
 /** How servers see us. */
 export const CLIENT = 'hubctl'

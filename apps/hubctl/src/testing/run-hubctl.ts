@@ -2,9 +2,9 @@
 import * as NodeServices from '@effect/platform-node/NodeServices'
 import { Console, Effect, Layer, Stdio, Stream } from 'effect'
 import { hubctl } from '../cli.ts'
-import { Surroundings } from '../settings.ts'
+import { Environment } from '../config.ts'
 
-export interface Ran {
+export interface RunResult {
   readonly code: number
   /** Standard output. */
   readonly out: string
@@ -21,7 +21,7 @@ export const runHubctl = async (
   environment: Readonly<Record<string, string>>,
   args: ReadonlyArray<string>,
   input = '',
-): Promise<Ran> => {
+): Promise<RunResult> => {
   const out: Array<string> = []
   const err: Array<string> = []
   const capture: Console.Console = Object.assign(Object.create(console) as Console.Console, {
@@ -34,7 +34,7 @@ export const runHubctl = async (
       Stdio.layerTest({ stdin: Stream.succeed(new TextEncoder().encode(input)) }),
     ),
     Layer.succeed(Console.Console, capture),
-    Layer.succeed(Surroundings, environment),
+    Layer.succeed(Environment, environment),
   )
   const code = await Effect.runPromise(hubctl(args).pipe(Effect.provide(surroundings)))
   const text = out.join('\n')

@@ -24,7 +24,7 @@ export const show = Effect.fnUntraced(function* <A>(value: A, render: (value: A)
 export const note = (sentence: string): Effect.Effect<void> => Console.error(sentence)
 
 /** Tells a failure on standard error. */
-export const tellFailure = (failure: CommandFailed, json: boolean): Effect.Effect<void> =>
+export const printFailure = (failure: CommandFailed, json: boolean): Effect.Effect<void> =>
   Console.error(
     json
       ? JSON.stringify({ error: { code: failure.code, message: failure.message } }, null, 2)
