@@ -10,26 +10,6 @@ import { describe, expect, it } from 'vitest'
 const ROOT = join(import.meta.dirname, '../..')
 const MIGRATIONS = join(ROOT, 'packages/store/migrations')
 
-/**
- * SQL that still has to move to `packages/store/src/tables`, as `app: table`. This list may only
- * shrink.
- */
-const KNOWN_EXCEPTIONS: ReadonlySet<string> = new Set([
-  'hubctl: command.account_settings',
-  'hubctl: command.accounts',
-  'hubctl: command.api_keys',
-  'hubctl: command.client_refs',
-  'hubctl: command.hub_settings',
-  'hubctl: command.opt_outs',
-  'hubctl: command.senders',
-  'hubctl: command.spend_periods',
-  'hubctl: command.templates',
-  'hubctl: read.daily_stats',
-  'hubctl: webhooks.attempts',
-  'hubctl: webhooks.endpoints',
-  'hubctl: webhooks.positions',
-])
-
 const isTestHelper = (path: string): boolean =>
   path.endsWith('.test.ts') || path.includes('/testing/') || path.endsWith('.harness.ts')
 
@@ -60,8 +40,7 @@ const foreignTables = (): ReadonlyMap<string, ReadonlyArray<string>> => {
 
 describe('table ownership', () => {
   it('lets no app contain SQL for a table that another app owns', () => {
-    const violations = [...foreignTables()].filter(([key]) => !KNOWN_EXCEPTIONS.has(key))
-    expect(violations).toEqual([])
+    expect([...foreignTables()]).toEqual([])
   })
 
   it('names an owner for each table that the migrations create', () => {

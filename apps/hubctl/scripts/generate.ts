@@ -1,5 +1,5 @@
 /**
- * Writes `docs/hubctl.md` from the help of the commands. Run it after every change of a command:
+ * Writes `docs/hubctl.md` from the help of the commands. Run it after each change of a command:
  *
  *   node apps/hubctl/scripts/generate.ts
  */

@@ -1,4 +1,4 @@
-/** The command line as a whole: its nouns, what all commands share, and how a run ends. */
+/** The command line: the tree of commands, the global flags, and the exit code of a run. */
 import { readFileSync } from 'node:fs'
 import { Cause, Console, Effect, Exit, Layer, Logger, References } from 'effect'
 import { Argument, CliConfig, CliOutput, Command, Completions, GlobalFlag } from 'effect/cli'
@@ -30,17 +30,19 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const
 
-/** Knows the whole tree, which is why it lives here. */
+/** Defined here, because the script contains the whole tree of commands. */
 const completion = defineCommand(
   'completion',
   {
-    short: 'A completion script for your shell',
-    about:
-      'Prints a script that completes commands and flags of hubctl in bash, zsh or fish. Needs no server.',
+    short: 'Print a completion script',
+    about: 'Prints a script that completes the commands and flags of hubctl. It needs no server.',
     changes: NOTHING,
     examples: [
-      { command: 'source <(hubctl completion bash)', description: 'In this shell' },
-      { command: 'hubctl completion fish > ~/.config/fish/completions/hubctl.fish', description: 'For good' },
+      { command: 'source <(hubctl completion bash)', description: 'For this shell' },
+      {
+        command: 'hubctl completion fish > ~/.config/fish/completions/hubctl.fish',
+        description: 'Permanently',
+      },
     ],
     needs: Layer.empty,
   },
@@ -51,18 +53,16 @@ const completion = defineCommand(
     ),
 )
 
-/** Every command of hubctl. A noun lives in `commands/<noun>.ts`. */
+/** All commands. `commands/` has one file for each group. */
 export const hubctlCommand = Command.make('hubctl').pipe(
   Command.withDescription(
-    'The one command line of the people who run the hub. It talks to the hub that the environment describes (HUB_DATABASE_URL and the other ' +
-      'variables of the apps), or else to the local one that npm start runs, and says on standard error which one that is.',
+    'The command line of the hub staff. If HUB_DATABASE_URL is set, it uses the hub that the ' +
+      'environment describes. Otherwise it uses the local hub that npm start runs. It prints on ' +
+      'standard error which hub it uses.',
   ),
   Command.withSubcommands([
-    {
-      group: 'Clients',
-      commands: [accounts, certification, keys, templates, senders, webhooks],
-    },
-    { group: 'People', commands: [optOuts, recipients] },
+    { group: 'Clients', commands: [accounts, certification, keys, templates, senders, webhooks] },
+    { group: 'Recipients', commands: [optOuts, recipients] },
     {
       group: 'The hub',
       commands: [
@@ -82,21 +82,21 @@ export const hubctlCommand = Command.make('hubctl').pipe(
   Command.withGlobalFlags([Json, Yes]),
 )
 
-/** Help that was asked for is a result; a wrong command line is told as every other failure is. */
+/** Prints requested help. A usage error is printed like every other failure. */
 const presenter: CliOutput.Presenter = {
   present: (event) =>
     event._tag === 'InvalidInvocation' ? Effect.void : CliOutput.defaultPresenter.present(event),
 }
 
-const surroundings = Layer.mergeAll(
+const services = Layer.mergeAll(
   CliConfig.layer({ builtIns: [GlobalFlag.Help, GlobalFlag.Version] }),
   CliOutput.layerPresenter(presenter),
-  // What the packages log is a remark beside the result.
+  // Logs of the packages go to standard error, and never into the result.
   Logger.layer([Logger.withConsoleError(Logger.formatLogFmt)]),
   Layer.succeed(References.MinimumLogLevel, 'Warn'),
 )
 
-/** Runs one command line, without the program's name. Succeeds with the exit code, whatever happens; failures have been told. */
+/** Runs a command line (without the program name), prints a failure, and returns the exit code. */
 export const hubctl = (args: ReadonlyArray<string>): Effect.Effect<number, never, Command.Environment> =>
   Command.runWith(hubctlCommand, { version })(args).pipe(
     Effect.exit,
@@ -108,5 +108,5 @@ export const hubctl = (args: ReadonlyArray<string>): Effect.Effect<number, never
         ? Effect.succeed(EXIT.usage)
         : Effect.as(printFailure(failure, args.includes('--json')), failure.exit)
     }),
-    Effect.provide(surroundings),
+    Effect.provide(services),
   )

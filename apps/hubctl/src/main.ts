@@ -1,13 +1,13 @@
-/** `hubctl`: the command line, with the services of Node under it. */
+/** Entry point of `hubctl`: runs the command line with the services of Node. */
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import * as NodeServices from '@effect/platform-node/NodeServices'
 import { Effect, Exit } from 'effect'
 import { hubctl } from './cli.ts'
 
-/** What a shell expects of a command that Ctrl-C has ended. */
+/** 128 + SIGINT, which a shell expects of a command that Ctrl-C has ended. */
 const INTERRUPTED = 130
 
-// Whoever reads the result may stop reading: `hubctl audit list | head`.
+// The reader may close the pipe early: `hubctl audit list | head`.
 process.stdout.on('error', () => process.exit(0))
 
 hubctl(process.argv.slice(2)).pipe(

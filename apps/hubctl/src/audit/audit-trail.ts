@@ -1,26 +1,22 @@
 /**
- * The audit trail: who did what, when, and what came of it. Every command that changes something leaves a line, and so does every one that
- * reads about a person. A line is written before the command does anything; where that is not possible, it does nothing.
+ * The audit trail: who ran which command when, with which outcome. It has every command that changes
+ * something or reads data of a person. The first row is written before the command does anything. If
+ * that is not possible, the command does nothing.
  */
 import { randomUUID } from 'node:crypto'
 import { userInfo } from 'node:os'
-import { maskNumbers } from '@hub/telemetry'
-import { Sql, type StorageError } from '@hub/store'
 import { settings } from '@hub/config'
+import type { Sql, StorageError } from '@hub/store'
+import { maskNumbers } from '@hub/telemetry'
 import { Cause, type Config, Effect, Exit } from 'effect'
+import { query } from '../command-line/connections.ts'
 import { toCommandFailed } from '../command-line/failure.ts'
-import { note } from '../command-line/output.ts'
+import { printNote } from '../command-line/output.ts'
+import { type AuditEntry, type AuditFacts, insert } from '../tables/audit.ts'
 
-/** Arguments and results as they are kept: no personal data. A recipient is named by their hash. */
-type AuditFacts = Readonly<Record<string, string | number | boolean | null | ReadonlyArray<string>>>
+type AuditedCommand = Pick<AuditEntry, 'command' | 'arguments'>
 
-interface AuditEntry {
-  /** The words of the command: `keys issue`. */
-  readonly command: string
-  readonly arguments: AuditFacts
-}
-
-/** A container may run under a user id that has no name. */
+/** The user id of a container may have no name. */
 const osUser = Effect.sync(() => {
   try {
     return userInfo().username
@@ -29,70 +25,60 @@ const osUser = Effect.sync(() => {
   }
 })
 
-/** Who is at work: `HUBCTL_ACTOR`, for jobs and shared machines, or the user of the operating system. */
+/** `HUBCTL_ACTOR`, for jobs and shared machines, or the user of the operating system. */
 export const actor: Effect.Effect<string, Config.ConfigError> = Effect.gen(function* () {
-  const given = yield* settings.hubctlActor.config
-  return given ?? (yield* osUser)
+  return (yield* settings.hubctlActor.config) ?? (yield* osUser)
 })
-
-type Outcome = 'begun' | 'done' | 'failed'
 
 const write = Effect.fnUntraced(function* (
-  run: string,
-  entry: AuditEntry,
-  outcome: Outcome,
-  detail: AuditFacts | null,
+  entry: Omit<AuditEntry, 'actor'>,
 ): Effect.fn.Return<void, StorageError | Config.ConfigError, Sql> {
-  const sql = yield* Sql
-  const who = maskNumbers(yield* actor)
-  const given = JSON.stringify(entry.arguments)
-  const found = detail === null ? null : JSON.stringify(detail)
-  yield* sql.run(
-    (q) => q`
-      INSERT INTO command.audit (run, actor, command, arguments, outcome, detail)
-      VALUES (${run}, ${who}, ${entry.command}, ${given}::text::jsonb, ${outcome}, ${found}::text::jsonb)`,
-  )
+  const name = maskNumbers(yield* actor)
+  yield* query((q) => insert(q, { ...entry, actor: name }))
 })
 
-const endOf = <A, E>(exit: Exit.Exit<A, E>, result: (value: A) => AuditFacts): [Outcome, AuditFacts] => {
-  if (Exit.isSuccess(exit)) return ['done', result(exit.value)]
+const outcomeOf = <A, E>(
+  exit: Exit.Exit<A, E>,
+  result: (value: A) => AuditFacts,
+): Pick<AuditEntry, 'outcome' | 'detail'> => {
+  if (Exit.isSuccess(exit)) return { outcome: 'done', detail: result(exit.value) }
   const code = Cause.hasInterruptsOnly(exit.cause)
     ? 'interrupted'
     : (toCommandFailed(Cause.squash(exit.cause))?.code ?? 'internal_error')
-  return ['failed', { code }]
+  return { outcome: 'failed', detail: { code } }
 }
 
 /**
- * Does `work` between two lines of the audit trail. `result` says what is kept of its outcome. Confirmation comes before: what was not begun
- * leaves no line.
+ * Runs `work` between two rows of the audit trail. `result` selects the facts of the outcome to
+ * record. Confirm first: an unconfirmed command leaves no row.
  */
 export const audited = <A, E, R>(
-  entry: AuditEntry,
+  command: AuditedCommand,
   work: Effect.Effect<A, E, R>,
   result: (value: A) => AuditFacts = () => ({}),
 ): Effect.Effect<A, E | StorageError | Config.ConfigError, R | Sql> =>
   Effect.gen(function* () {
     const run = randomUUID()
-    yield* write(run, entry, 'begun', null)
+    yield* write({ run, ...command, outcome: 'begun', detail: null })
     return yield* Effect.onExit(work, (exit) =>
-      write(run, entry, ...endOf(exit, result)).pipe(
+      write({ run, ...command, ...outcomeOf(exit, result) }).pipe(
         Effect.catch(() =>
-          note(`hubctl: the audit trail shows that ${entry.command} was begun, and not how it ended.`),
+          printNote(`hubctl: the audit trail has the start of ${command.command}, but not its outcome.`),
         ),
       ),
     )
   })
 
 /**
- * A line about what has already been done, for the one kind of command that cannot leave one before: migrations, which make the table that
- * the trail is in.
+ * Records a command that is already done. Only for migrations, which create the table of the audit
+ * trail.
  */
 export const auditedAfterwards = (
-  entry: AuditEntry,
+  command: AuditedCommand,
   result: AuditFacts,
 ): Effect.Effect<void, StorageError | Config.ConfigError, Sql> =>
   Effect.gen(function* () {
     const run = randomUUID()
-    yield* write(run, entry, 'begun', null)
-    yield* write(run, entry, 'done', result)
+    yield* write({ run, ...command, outcome: 'begun', detail: null })
+    yield* write({ run, ...command, outcome: 'done', detail: result })
   })

@@ -1,4 +1,4 @@
-/** Arguments and flags that several commands have: ids, modes, numbers, moments, and how they are checked. */
+/** Arguments and flags that several commands use: ids, modes, limits, durations, timestamps. */
 import { randomBytes } from 'node:crypto'
 import { settings } from '@hub/config'
 import {
@@ -16,48 +16,53 @@ import {
 } from '@hub/domain'
 import { Clock, type Config, Duration, Effect, Option, Redacted, Stdio, Stream } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { type CommandFailed, usageError, unavailable } from './failure.ts'
+import { type CommandFailed, unavailable, usageError } from './failure.ts'
 
-/** An id as it was given, and as PostgreSQL knows it. */
+/** A public id, and its UUID in PostgreSQL. */
 export interface Id {
   readonly id: string
   readonly uuid: string
 }
 
-const idFrom =
+const parseId =
   (prefix: IdPrefix) =>
-  (id: string): Option.Option<Id> => {
-    const uuid = decodeId(prefix, id)
-    return uuid === null ? Option.none() : Option.some({ id, uuid })
-  }
+  (id: string): Option.Option<Id> =>
+    Option.map(Option.fromNullishOr(decodeId(prefix, id)), (uuid) => ({ id, uuid }))
 
 /** A required id: `acc_…`. */
 export const idArgument = (prefix: IdPrefix, name: string, about: string) =>
   Argument.String(name).pipe(
     Argument.withDescription(about),
     Argument.withMetavar(`${prefix}_…`),
-    Argument.filterMap(idFrom(prefix), () => `an id that begins with ${prefix}_`),
+    Argument.filterMap(parseId(prefix), () => `an id that begins with ${prefix}_`),
   )
 
-export const accountArgument = idArgument('acc', 'account', 'The account, as hubctl accounts list shows it')
+export const accountArgument = idArgument('acc', 'account', 'An id from hubctl accounts list')
 
-/** Only of one account. */
+/** Selects one account, by its UUID; `null`: all. */
 export const accountFlag = Flag.String('account').pipe(
-  Flag.withDescription('Only of this account'),
+  Flag.withDescription('Only this account'),
   Flag.withMetavar('acc_…'),
-  Flag.filterMap(idFrom('acc'), () => 'an id that begins with acc_'),
+  Flag.filterMap(parseId('acc'), () => 'an id that begins with acc_'),
   Flag.optional,
+  Flag.map((account) => Option.getOrNull(account)?.uuid ?? null),
 )
 
-/** Only in one mode. */
-export const modeFlag = Flag.Literals('mode', MODES).pipe(
-  Flag.withDescription('Only in this mode'),
-  Flag.optional,
-)
+/** Selects one of several values; `null`: all. */
+export const choiceFlag = <const Choice extends string>(
+  name: string,
+  choices: ReadonlyArray<Choice>,
+  about: string,
+) => Flag.Literals(name, choices).pipe(Flag.withDescription(about), Flag.optional, Flag.map(Option.getOrNull))
 
-/** How many of a list. */
+export const modeFlag = choiceFlag('mode', MODES, 'Only this mode')
+
+export const switchFlag = (name: string, about: string) =>
+  Flag.Boolean(name).pipe(Flag.withDescription(about), Flag.withDefault(false))
+
+/** The maximum number of rows. */
 export const limitFlag = Flag.Int('limit').pipe(
-  Flag.withDescription('How many at most'),
+  Flag.withDescription('Show at most this number'),
   Flag.filter(
     (limit) => limit >= 1 && limit <= 1000,
     () => 'from 1 to 1000',
@@ -65,20 +70,22 @@ export const limitFlag = Flag.Int('limit').pipe(
   Flag.withDefault(50),
 )
 
-/** A new id, and its UUID. */
 export const generateId = Effect.fnUntraced(function* (prefix: IdPrefix) {
   const id = newId(prefix, yield* Clock.currentTimeMillis, randomBytes(NEW_ID_RANDOM_BYTES))
-  return { id, uuid: decodeId(prefix, id) ?? (yield* Effect.die('a new id does not decode')) }
+  return { id, uuid: decodeId(prefix, id) ?? (yield* Effect.die('a new id cannot be decoded')) }
 })
 
-/** A text of one line that people are going to read. */
-export const isPlainLine = (text: string, most: number): boolean =>
-  text.trim() !== '' && characterCount(text) <= most && !hasControlCharacters(text) && !text.includes('\n')
+/** Whether a text is one line of at most `maxLength` characters, without control characters. */
+export const isPlainLine = (text: string, maxLength: number): boolean =>
+  text.trim() !== '' &&
+  characterCount(text) <= maxLength &&
+  !hasControlCharacters(text) &&
+  !text.includes('\n')
 
-/** Characters of a reason, a name of an account and their like. */
+/** Characters of a reason or an account name. */
 export const MAX_LINE_LENGTH = 200
 
-/** Why something is refused, for those who are told. */
+/** The reason of a refusal, for the client. */
 export const reasonFlag = (about: string) =>
   Flag.String('reason').pipe(
     Flag.withDescription(about),
@@ -90,62 +97,58 @@ export const reasonFlag = (about: string) =>
 
 const UNITS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 
-/** `30m`, `2h`, `1d` in milliseconds; `null` for anything else. */
+/** Parses `30m`, `2h` or `1d` to milliseconds; `null` for other texts. */
 export const parseDuration = (text: string): number | null => {
   const [, count, unit] = /^(\d{1,6})([smhd])$/u.exec(text) ?? []
   return count === undefined ? null : Number(count) * UNITS[unit as keyof typeof UNITS]
 }
 
-/** A span of time, milliseconds. */
-export const durationFlag = (name: string, about: string, mostMs: number) =>
+/** A duration of at most `maxMs` milliseconds. */
+export const durationFlag = (name: string, about: string, maxMs: number) =>
   Flag.String(name).pipe(
     Flag.withDescription(about),
     Flag.withMetavar('30m|2h|1d'),
     Flag.filterMap(
-      (text) => {
-        const ms = parseDuration(text)
-        return ms === null || ms > mostMs ? Option.none() : Option.some(ms)
-      },
-      () => `a number and s, m, h or d, at most ${Duration.format(Duration.millis(mostMs))}`,
+      (text) => Option.filter(Option.fromNullishOr(parseDuration(text)), (ms) => ms <= maxMs),
+      () => `a number and s, m, h or d, at most ${Duration.format(Duration.millis(maxMs))}`,
     ),
   )
 
-/** `2026-11-21T10:00:00.000Z`, or shorter: `2026-11-21T10:00Z`, `2026-11-21`. Always UTC. */
+/**
+ * Parses `2026-11-21T10:00:00.000Z`, `2026-11-21T10:00Z` or `2026-11-21` (UTC) to milliseconds since
+ * the epoch; `null` for other texts.
+ */
 export const parseTimestamp = (text: string): number | null => {
   const [, day, time] = /^(\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}(?::\d{2}(?:\.\d{3})?)?)Z)?$/u.exec(text) ?? []
   if (day === undefined) return null
   return fromTimestamp(`${day}T${(time ?? '00:00').padEnd(8, ':00').padEnd(12, '.000')}Z`)
 }
 
-/** A moment, milliseconds since the epoch. */
+/** A timestamp, in milliseconds since the epoch. */
 export const timestampFlag = (name: string, about: string) =>
   Flag.String(name).pipe(
     Flag.withDescription(about),
     Flag.withMetavar('2026-11-21T10:00Z'),
     Flag.filterMap(
-      (text) => {
-        const ms = parseTimestamp(text)
-        return ms === null ? Option.none() : Option.some(ms)
-      },
-      () => 'a moment in UTC, such as 2026-11-21 or 2026-11-21T10:00Z',
+      (text) => Option.fromNullishOr(parseTimestamp(text)),
+      () => 'a time in UTC, such as 2026-11-21 or 2026-11-21T10:00Z',
     ),
   )
 
-/** How soon running processes have seen a change, as a help text says it. */
-export const takesEffect = (what: keyof typeof CACHE_TTL_MS): string =>
-  `Running processes act on it within ${CACHE_TTL_MS[what] / 1000} seconds.`
+/** The sentence of a help text that says when running processes apply a change. */
+export const takesEffect = (cache: keyof typeof CACHE_TTL_MS): string =>
+  `Running processes apply it within ${CACHE_TTL_MS[cache] / 1000} seconds.`
 
-/** Everything on standard input, as text. What is larger than `mostBytes` is refused. */
-export const standardInput = Effect.fnUntraced(function* (
-  mostBytes: number,
+/** Reads standard input as text. Fails if it is larger than `maxBytes`. */
+export const readStandardInput = Effect.fnUntraced(function* (
+  maxBytes: number,
 ): Effect.fn.Return<string, CommandFailed, Stdio.Stdio> {
   const stdio = yield* Stdio.Stdio
   const chunks: Array<Uint8Array> = []
   let bytes = 0
   yield* Stream.runForEach(stdio.stdin, (chunk) => {
     bytes += chunk.length
-    if (bytes > mostBytes)
-      return Effect.fail(usageError(`Standard input holds more than ${mostBytes} bytes.`))
+    if (bytes > maxBytes) return Effect.fail(usageError(`Standard input has more than ${maxBytes} bytes.`))
     chunks.push(chunk)
     return Effect.void
   }).pipe(
@@ -156,28 +159,28 @@ export const standardInput = Effect.fnUntraced(function* (
   return Buffer.concat(chunks).toString('utf8')
 })
 
-/** A number and what is typed around it. */
-const NUMBER_INPUT_BYTES = 64
+/** A phone number with surrounding white space. */
+const MAX_NUMBER_BYTES = 64
 
 /**
- * A person's number. It is personal data: on a command line it stands in the history of the shell and, for a moment, in the list of processes, so
- * that it may come by standard input instead.
+ * A phone number is personal data. On a command line it is visible in the shell history and the list
+ * of processes, so standard input is an alternative.
  */
 export const numberArgument = Argument.String('number').pipe(
   Argument.withDescription(
-    'The number, +79…; or - to read it from standard input, which leaves it out of the history of your shell',
+    'The phone number, +79…. With "-", hubctl reads it from standard input, and it stays out of the shell history',
   ),
 )
 
-/** The hash that stands for a number in this hub, in a function, so that many are quickly done. */
+/** Returns the function that hashes phone numbers with the secret of this hub. */
 export const numberHasher: Effect.Effect<(number: string) => string, Config.ConfigError> = Effect.map(
   settings.numberHashSecret.config,
   (secret) => (number) => recipientHash(Redacted.value(secret), number),
 )
 
-/** The hash of the number that an argument stands for; the number goes no further. */
-export const hashOfNumber = Effect.fnUntraced(function* (argument: string) {
-  const number = argument === '-' ? (yield* standardInput(NUMBER_INPUT_BYTES)).trim() : argument
+/** The recipient hash of `numberArgument`. No other code sees the number. */
+export const hashNumberArgument = Effect.fnUntraced(function* (argument: string) {
+  const number = argument === '-' ? (yield* readStandardInput(MAX_NUMBER_BYTES)).trim() : argument
   if (!isRecipientNumber(number)) return yield* usageError('The number must be +79 and nine digits.')
   return (yield* numberHasher)(number)
 })

@@ -1,27 +1,26 @@
-/** How commands are made, so that each of them explains itself: what it does, what it changes, how it is used. */
+/** Defines commands and groups, so that each command documents its effect and its use. */
 import { Context, type Effect, type Layer } from 'effect'
 import { Command } from 'effect/cli'
 
-/** What a command changes, in a sentence. In its annotations, for the reference in docs/hubctl.md. */
+/** What a command changes. An annotation for the reference in docs/hubctl.md. */
 export const Changes = Context.Reference<string>('@hub/hubctl/Changes', { defaultValue: () => '' })
 
-/** For commands that only look. */
+/** For commands that only read. */
 export const NOTHING = 'Nothing.'
 
 interface Guide<LA, LE, LR> {
-  /** For the list of commands: a few words. */
+  /** A few words, for the list of commands. */
   readonly short: string
-  /** What it does, in sentences. */
+  /** What the command does, in sentences. */
   readonly about: string
-  /** What is different afterwards, when running processes see it, and whether there is a way back. `NOTHING` for commands that only look. */
+  /** What changes, when running processes see it, and how to undo it. `NOTHING` for reads. */
   readonly changes: string
-  /** At least one, as it is typed. */
+  /** Complete command lines. */
   readonly examples: readonly [Command.Command.Example, ...ReadonlyArray<Command.Command.Example>]
-  /** What it works with (`connect.ts`); made when it begins. */
+  /** The connections of the command (`connections.ts`), opened when it starts. */
   readonly needs: Layer.Layer<LA, LE, LR>
 }
 
-/** A command that does something. */
 export const defineCommand = <
   const Name extends string,
   const Config extends Command.Command.Config,
@@ -44,7 +43,7 @@ export const defineCommand = <
     Command.provide(guide.needs),
   )
 
-/** A noun: what its commands are about. */
+/** A group of commands about one subject: `hubctl keys …`. */
 export const defineGroup = <
   const Name extends string,
   const Commands extends readonly [

@@ -1,27 +1,34 @@
 /**
- * What commands work with. Layers are made when a command begins, not before: help and completion need no server, and a command connects to
- * nothing that it does not use. Each includes the settings of the hub.
+ * The connections of commands. A command opens only what it uses, and only when it starts: help and
+ * completion need no server. Each layer includes the settings of the hub.
  */
-import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
 import { countersLayer } from '@hub/counters'
-import { Sql } from '@hub/store'
+import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
+import { type Queries, Sql, type StorageError } from '@hub/store'
 import { Config, Effect, Layer } from 'effect'
 import { settings } from '../config.ts'
 
-/** How servers see us. */
+/** The client name that servers see. */
 export const CLIENT = 'hubctl'
 
 /** PostgreSQL: `Sql`. */
 export const database = Sql.layer(CLIENT).pipe(Layer.provideMerge(settings))
 
 /** PostgreSQL and Redis: `Sql`, `Counters`. */
-export const stores = Layer.mergeAll(Sql.layer(CLIENT), countersLayer(CLIENT)).pipe(
+export const databaseAndRedis = Layer.mergeAll(Sql.layer(CLIENT), countersLayer(CLIENT)).pipe(
   Layer.provideMerge(settings),
 )
 
+/** The configuration of Kafka: the connection and the options of the topic catalogue. */
+export const kafkaConfig = Config.all([kafkaConnectionConfig(CLIENT), catalogueConfig])
+
 /** PostgreSQL and Kafka: `Sql`, `EventLog`, `ConsumerGroups`. */
-export const bus = Layer.unwrap(
-  Effect.map(Config.all([kafkaConnectionConfig(CLIENT), catalogueConfig]), ([connection, { partitions }]) =>
+export const databaseAndKafka = Layer.unwrap(
+  Effect.map(kafkaConfig, ([connection, { partitions }]) =>
     Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
   ),
 ).pipe(Layer.merge(Sql.layer(CLIENT)), Layer.provideMerge(settings))
+
+/** Runs statements without a transaction. */
+export const query = <A>(body: (q: Queries) => Promise<A>): Effect.Effect<A, StorageError, Sql> =>
+  Effect.flatMap(Sql, (sql) => sql.run(body))

@@ -1,12 +1,13 @@
 /**
- * What commands print. Results go to standard output: a table or a few lines for people, or, with `--json`, exactly one JSON document.
- * Everything else (which hub, notes, failures) goes to standard error, so that a result can always be piped.
+ * The output of commands. A result goes to standard output: tables and lines for people, or one JSON
+ * document with `--json`. Notes and failures go to standard error, so that a result can be piped.
  */
+import { toTimestamp } from '@hub/domain'
 import { Console, Effect } from 'effect'
 import { CliOutput, Flag, GlobalFlag } from 'effect/cli'
 import type { CommandFailed } from './failure.ts'
 
-/** `--json`, on every command. */
+/** `--json`, a flag of every command. */
 export const Json = GlobalFlag.Setting('json')({
   flag: Flag.Boolean('json').pipe(
     Flag.withDescription('Print one JSON document instead of a table'),
@@ -14,16 +15,15 @@ export const Json = GlobalFlag.Setting('json')({
   ),
 })
 
-/** Prints the result of a command: `value` as JSON, or what `render` makes of it for people. To be called once. */
+/** Prints the result: `value` as JSON, or the text of `render`. A command calls it once. */
 export const show = Effect.fnUntraced(function* <A>(value: A, render: (value: A) => string) {
   const json = yield* Json
   yield* Console.log(json ? JSON.stringify(value, null, 2) : render(value))
 })
 
-/** A sentence beside the result, on standard error. */
-export const note = (sentence: string): Effect.Effect<void> => Console.error(sentence)
+/** Prints a sentence on standard error. */
+export const printNote = (sentence: string): Effect.Effect<void> => Console.error(sentence)
 
-/** Tells a failure on standard error. */
 export const printFailure = (failure: CommandFailed, json: boolean): Effect.Effect<void> =>
   Console.error(
     json
@@ -31,24 +31,24 @@ export const printFailure = (failure: CommandFailed, json: boolean): Effect.Effe
       : `hubctl: ${failure.message} (${failure.code})`,
   )
 
-/** What a cell may hold; nothing is shown as a dash. */
 export type Cell = string | number | boolean | null | undefined
 
-/** Control characters would move the cursor of whoever reads: names and reasons come from others. */
-const CONTROL = /\p{Cc}/gu
+/** Columns by heading, in order. */
+export type Columns<Row> = Readonly<Record<string, (row: Row) => Cell>>
 
-const textOf = (cell: Cell): string => {
+/** Clients choose names and reasons. Control characters in them could move the cursor. */
+export const withoutControlCharacters = (text: string): string => text.replace(/\p{Cc}/gu, '?')
+
+const cellText = (cell: Cell): string => {
   if (cell === null || cell === undefined || cell === '') return '-'
   if (typeof cell === 'boolean') return cell ? 'yes' : 'no'
-  return String(cell).replace(CONTROL, '?')
+  return withoutControlCharacters(String(cell))
 }
 
 const pad = (text: string, width: number): string =>
   text + ' '.repeat(Math.max(0, width - CliOutput.displayWidth(text)))
 
-const GAP = '  '
-
-const aligned = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
+const align = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   const widths = (rows[0] ?? []).map((_, column) =>
     Math.max(...rows.map((row) => CliOutput.displayWidth(row[column] ?? ''))),
   )
@@ -56,25 +56,28 @@ const aligned = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
     .map((row) =>
       row
         .map((text, column) => pad(text, widths[column] ?? 0))
-        .join(GAP)
+        .join('  ')
         .trimEnd(),
     )
     .join('\n')
 }
 
-/** Rows under their headings, by the name of each column; `none` when there are no rows. */
-export const table = <Row>(
-  rows: ReadonlyArray<Row>,
-  columns: Readonly<Record<string, (row: Row) => Cell>>,
-  none = 'Nothing.',
-): string =>
+/** A table with headings, or `none` without rows. */
+export const table = <Row>(rows: ReadonlyArray<Row>, columns: Columns<Row>, none = 'Nothing.'): string =>
   rows.length === 0
     ? none
-    : aligned([
+    : align([
         Object.keys(columns).map((heading) => heading.toUpperCase()),
-        ...rows.map((row) => Object.values(columns).map((cell) => textOf(cell(row)))),
+        ...rows.map((row) => Object.values(columns).map((cell) => cellText(cell(row)))),
       ])
 
-/** One thing, a line for each of its fields. */
+/** Prints rows as a list object or a table. */
+export const showList = <Row>(data: ReadonlyArray<Row>, columns: Columns<Row>, none?: string) =>
+  show({ object: 'list', data }, () => table(data, columns, none))
+
+/** One object, with one line for each field. */
 export const fields = (values: Readonly<Record<string, Cell>>): string =>
-  aligned(Object.entries(values).map(([name, value]) => [name, textOf(value)]))
+  align(Object.entries(values).map(([name, value]) => [name, cellText(value)]))
+
+/** A time in milliseconds since the epoch, as an optional field of an output. */
+export const optionalTimestamp = (ms: number | null): string | null => (ms === null ? null : toTimestamp(ms))

@@ -1,59 +1,67 @@
-/** The reference of the command line, `docs/hubctl.md`, made from the commands' own help. */
+/** Generates `docs/hubctl.md`, the reference of the command line, from the help of the commands. */
 import * as NodeServices from '@effect/platform-node/NodeServices'
 import { Context, Effect, Layer, Option } from 'effect'
 import { CliOutput, Command, type HelpDoc } from 'effect/cli'
 import { hubctlCommand } from '../cli.ts'
 import { Changes } from './command.ts'
 
-/** What the page says before the commands. */
+/** The page before the commands. */
 const INTRODUCTION = `# hubctl
 
-The one command line of the people who run the hub. This page is made from its help by \`node apps/hubctl/scripts/generate.ts\`.
+The command line of the hub staff. \`node apps/hubctl/scripts/generate.ts\` generates this page from
+the help of the commands.
 
 \`\`\`sh
 npm start -- --detach      # a hub on your own machine
-npx hubctl accounts list   # and hubctl finds it
+npx hubctl accounts list   # hubctl finds it
 \`\`\`
 
-**Which hub.** Where \`HUB_DATABASE_URL\` is set, hubctl talks to the hub that the environment describes, by the same variables that the apps read
-([configuration](configuration.md)). Otherwise it talks to the local one: while it runs, \`npm start\` keeps them in \`.local/hubctl.env\`
-(\`HUB_DATA_DIR\` moves it). It says on standard error which hub that is. Help and completion need no hub.
+**Selection of the hub.** If \`HUB_DATABASE_URL\` is set, hubctl uses the hub that the environment
+describes, with the same variables as the apps ([configuration](configuration.md)). Otherwise it uses
+the local hub: \`npm start\` writes its variables to \`.local/hubctl.env\` (\`HUB_DATA_DIR\` changes the
+folder). hubctl prints on standard error which hub it uses. Help and completion need no hub.
 
-**Output.** The result goes to standard output, as a table or, with \`--json\`, as one JSON document; everything else goes to standard error. A failure is told by a
-sentence and a code, with \`--json\` as \`{"error": {"code", "message"}}\`. Exit codes: 0 done; 1 the hub says no, and would again; 2 the command line is wrong;
-3 a server did not answer, or settings are missing.
+**Output.** The result goes to standard output, as a table or, with \`--json\`, as one JSON document.
+Everything else goes to standard error. A failure has a sentence and a code, with \`--json\` as
+\`{"error": {"code", "message"}}\`. Exit codes: 0 success; 1 the hub refuses the command, and a repeat
+fails again; 2 the command line is wrong; 3 a server does not answer, or settings are missing.
 
-**Asking.** What cannot be undone, or concerns everybody, is asked for on a terminal. Elsewhere, and with \`--json\`, such a command needs \`--yes\`.
+**Confirmation.** A command that cannot be undone, or that affects all clients, asks for confirmation
+on a terminal. Elsewhere, and with \`--json\`, it requires \`--yes\`.
 
-**Audit.** Each command that changes something, or reads about a person, leaves a line in \`command.audit\`: when, who (\`HUBCTL_ACTOR\`, or the user of the operating
-system), which command with which arguments, and how it ended. The line is written before anything is done; where that is not possible, nothing is
-done. Lines are never changed or removed, and hold no number: a recipient is named by their hash.
+**Audit trail.** Each command that changes something, or reads data of a person, is recorded in
+\`command.audit\`: time, actor (\`HUBCTL_ACTOR\`, or the user of the operating system), command,
+arguments and outcome. hubctl writes the record before it does anything; if that fails, it does
+nothing. Records are never changed or deleted, and contain no phone number: a recipient is identified
+by its hash.
 
-**Numbers** are personal data. On a command line they stand in the history of your shell; \`-\` in their place reads them from standard input.
+**Phone numbers** are personal data. On a command line they become part of the shell history. With
+\`-\` instead, hubctl reads the number from standard input.
 
-**When it is in force.** Processes of the hub remember keys for three seconds, and settings, usable templates and the hub's limits for two. Opt-outs are looked up for
-each send. Each command says what holds for it.
+**When a change takes effect.** Processes of the hub cache keys for three seconds, and settings,
+usable templates and the limits of the hub for two seconds. They read opt-outs for each send. The help
+of each command says what applies.
 
 **Completion.** \`source <(npx hubctl completion bash)\`, or \`zsh\`, \`fish\`.
 `
 
-interface Leaf {
+interface NamedCommand {
   readonly path: ReadonlyArray<string>
   readonly command: Command.Command.Any
 }
 
-/** Every command that does something, with its words. */
+/** All commands without subcommands, with their paths. */
 export const commandsOf = (
   command: Command.Command.Any,
   path: ReadonlyArray<string> = [],
-): ReadonlyArray<Leaf> => {
+): ReadonlyArray<NamedCommand> => {
   const children = command.subcommands.flatMap(({ commands }) => commands)
   return children.length === 0
     ? [{ path, command }]
     : children.flatMap((child) => commandsOf(child, [...path, child.name]))
 }
 
-/** The help of a command, as the parser knows it. */
+/** The help of a command, as the parser prints it. */
 const helpOf = (path: ReadonlyArray<string>): Effect.Effect<HelpDoc.HelpDoc> =>
   Effect.gen(function* () {
     const found: Array<HelpDoc.HelpDoc> = []
@@ -70,44 +78,57 @@ const helpOf = (path: ReadonlyArray<string>): Effect.Effect<HelpDoc.HelpDoc> =>
     return found[0] ?? (yield* Effect.die(`there is no help for ${path.join(' ')}`))
   })
 
-const sentence = (text: Option.Option<string>): string =>
+/** The maximum width of a line of prose. */
+const COLUMNS = 100
+
+/** Breaks a paragraph into lines. Lines after the first begin with `indent`. */
+const wrap = (paragraph: string, indent = ''): string => {
+  const lines = ['']
+  for (const word of paragraph.split(' ')) {
+    const line = lines.at(-1) ?? ''
+    if (line === '') lines[lines.length - 1] = word
+    else if (line.length + 1 + word.length <= COLUMNS) lines[lines.length - 1] = `${line} ${word}`
+    else lines.push(`${indent}${word}`)
+  }
+  return lines.join('\n')
+}
+
+const withColon = (text: Option.Option<string>): string =>
   Option.match(text, { onNone: () => '', onSome: (words) => `: ${words}` })
 
-const bullets = (doc: HelpDoc.HelpDoc): ReadonlyArray<string> => [
-  ...(doc.args ?? []).map(
-    (arg) => `- \`<${arg.name}>\`${arg.required ? '' : ' (may be left out)'}${sentence(arg.description)}`,
-  ),
-  ...doc.flags.map((flag) => {
-    const type = flag.type === 'boolean' ? '' : ` ${flag.type}`
-    return `- \`--${flag.name}${type}\`${sentence(flag.description)}`
-  }),
-]
+const bullets = (doc: HelpDoc.HelpDoc): ReadonlyArray<string> =>
+  [
+    ...(doc.args ?? []).map(
+      (arg) => `- \`<${arg.name}>\`${arg.required ? '' : ' (optional)'}${withColon(arg.description)}`,
+    ),
+    ...doc.flags.map((flag) => {
+      const type = flag.type === 'boolean' ? '' : ` ${flag.type}`
+      return `- \`--${flag.name}${type}\`${withColon(flag.description)}`
+    }),
+  ].map((bullet) => wrap(bullet, '  '))
 
-const section = ({ command, path }: Leaf, doc: HelpDoc.HelpDoc): string => {
+const example = ({ command, description }: HelpDoc.ExampleDoc): string =>
+  description === undefined ? command : `# ${description}\n${command}`
+
+const section = ({ command, path }: NamedCommand, doc: HelpDoc.HelpDoc): string => {
   const changes = Context.get(command.annotations, Changes)
-  const about = doc.description.replace(`\n\nChanges: ${changes}`, '')
   const list = bullets(doc)
   return [
     `### hubctl ${path.join(' ')}`,
-    about,
-    `_Changes:_ ${changes}`,
+    wrap(doc.description.replace(`\n\nChanges: ${changes}`, '')),
+    wrap(`_Changes:_ ${changes}`),
     ...(list.length === 0 ? [] : [list.join('\n')]),
     ['```sh', ...(doc.examples ?? []).map(example), '```'].join('\n'),
   ].join('\n\n')
 }
 
-const example = ({ command, description }: HelpDoc.ExampleDoc): string =>
-  description === undefined ? command : `# ${description}\n${command}`
-
-/** The whole page. */
 export const hubctlPage: Effect.Effect<string> = Effect.gen(function* () {
   const parts: Array<string> = [INTRODUCTION.trimEnd()]
-  for (const { commands } of hubctlCommand.subcommands) {
-    for (const noun of commands) {
-      parts.push(`## ${noun.name}`)
-      if (noun.subcommands.length > 0) parts.push(noun.description ?? '')
-      for (const defineCommand of commandsOf(noun, [noun.name]))
-        parts.push(section(defineCommand, yield* helpOf(defineCommand.path)))
+  for (const group of hubctlCommand.subcommands.flatMap(({ commands }) => commands)) {
+    parts.push(`## ${group.name}`)
+    if (group.subcommands.length > 0) parts.push(wrap(group.description ?? ''))
+    for (const command of commandsOf(group, [group.name])) {
+      parts.push(section(command, yield* helpOf(command.path)))
     }
   }
   return `${parts.join('\n\n')}\n`

@@ -1,23 +1,13 @@
-/** `hubctl audit`: what was done with hubctl. */
-import { Sql } from '@hub/store'
+/** `hubctl audit`: the audit trail of hubctl. */
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
-import { show, table } from '../command-line/output.ts'
 import { limitFlag } from '../command-line/arguments.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { database, query } from '../command-line/connections.ts'
+import { showList } from '../command-line/output.ts'
+import { readNewest } from '../tables/audit.ts'
 
-interface Line {
-  readonly at: Date
-  readonly actor: string
-  readonly command: string
-  readonly arguments: Readonly<Record<string, unknown>>
-  readonly outcome: string
-  readonly detail: Readonly<Record<string, unknown>> | null
-  readonly ended_at: Date | null
-}
-
-const words = (facts: Readonly<Record<string, unknown>> | null): string =>
+const factsText = (facts: Readonly<Record<string, unknown>> | null): string =>
   Object.entries(facts ?? {})
     .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
     .join(' ')
@@ -25,65 +15,44 @@ const words = (facts: Readonly<Record<string, unknown>> | null): string =>
 const list = defineCommand(
   'list',
   {
-    short: 'What was done, newest first',
+    short: 'List commands, newest first',
     about:
-      'Lists what was done with hubctl: when, by whom (HUBCTL_ACTOR, or the user of the operating system), with which arguments, and how it ended. ' +
-      'A command that is begun and has no end is under way, or its process died. Recipients are named by their hash.',
+      'Lists the recorded commands: time, actor (HUBCTL_ACTOR, or the user of the operating system), ' +
+      'arguments and outcome. A command with the outcome "begun" is in progress, or its process died. ' +
+      'Recipients are identified by their hash.',
     changes: NOTHING,
     examples: [
       { command: 'hubctl audit list --limit 20', description: 'The last twenty commands' },
-      {
-        command: 'hubctl audit list --command "keys revoke" --json',
-        description: 'Every key that was revoked',
-      },
+      { command: 'hubctl audit list --command "keys revoke" --json', description: 'All revoked keys' },
     ],
     needs: database,
   },
   {
     limit: limitFlag,
-    actor: Flag.String('actor').pipe(Flag.withDescription('Only of this person or job'), Flag.optional),
+    actor: Flag.String('actor').pipe(Flag.withDescription('Only this person or job'), Flag.optional),
     command: Flag.String('command').pipe(
-      Flag.withDescription('Only of this command, such as "keys issue", or noun, such as "keys"'),
+      Flag.withDescription('Only this command ("keys issue") or group of commands ("keys")'),
       Flag.optional,
     ),
   },
   Effect.fnUntraced(function* ({ actor, command, limit }) {
-    const sql = yield* Sql
-    const who = Option.getOrNull(actor)
-    const what = Option.getOrNull(command)
-    const lines = yield* sql.run(
-      (q) => q<Line[]>`
-        SELECT b.at, b.actor, b.command, b.arguments, coalesce(e.outcome, 'begun') AS outcome, e.detail, e.at AS ended_at
-          FROM command.audit b
-          LEFT JOIN command.audit e ON e.run = b.run AND e.outcome <> 'begun'
-         WHERE b.outcome = 'begun'
-           AND (${who}::text IS NULL OR b.actor = ${who})
-           AND (${what}::text IS NULL OR b.command = ${what} OR starts_with(b.command, ${what} || ' '))
-         ORDER BY b.place DESC LIMIT ${limit}`,
-    )
-    yield* show(
-      {
-        object: 'list',
-        data: lines.map(({ ended_at, ...line }) => ({ ...line, ended_at })),
-      },
-      () =>
-        table(lines, {
-          at: (line) => line.at.toISOString(),
-          actor: (line) => line.actor,
-          command: (line) => line.command,
-          arguments: (line) => words(line.arguments),
-          outcome: (line) => line.outcome,
-          detail: (line) => words(line.detail),
-        }),
-    )
+    const rows = yield* query((q) => readNewest(q, Option.getOrNull(actor), Option.getOrNull(command), limit))
+    yield* showList(rows, {
+      at: (row) => row.at.toISOString(),
+      actor: (row) => row.actor,
+      command: (row) => row.command,
+      arguments: (row) => factsText(row.arguments),
+      outcome: (row) => row.outcome,
+      detail: (row) => factsText(row.detail),
+    })
   }),
 )
 
 export const audit = defineGroup(
   'audit',
   {
-    short: 'What was done with hubctl',
-    about: 'The audit trail. Lines are only ever added: PostgreSQL itself refuses to change or remove one.',
+    short: 'The audit trail of hubctl',
+    about: 'The audit trail. PostgreSQL refuses to change or delete its rows.',
   },
   [list],
 )

@@ -1,11 +1,11 @@
-/** `hubctl dead-letters`: records that could not be read or applied, and what is done about them. */
+/** `hubctl dead-letters`: records that a consumer could not read or apply, and their handling. */
 import { toTimestamp } from '@hub/domain'
 import {
   catalogueConfig,
-  displayContent,
   type DeadLetter,
-  deadLetterTopic,
   deadLettersFrom,
+  deadLetterTopic,
+  displayContent,
   EventLog,
   newestDeadLetters,
   type Position,
@@ -13,195 +13,178 @@ import {
   recordToRetry,
   topicNames,
 } from '@hub/kafka'
-import { Sql } from '@hub/store'
 import { maskNumbers } from '@hub/telemetry'
 import { Effect, Option, Result } from 'effect'
 import { Argument, Flag } from 'effect/cli'
 import { audited } from '../audit/audit-trail.ts'
+import { limitFlag, switchFlag } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
-import { bus } from '../command-line/connections.ts'
+import { databaseAndKafka, query } from '../command-line/connections.ts'
 import { refused } from '../command-line/failure.ts'
-import { fields, show, table } from '../command-line/output.ts'
-import { limitFlag } from '../command-line/arguments.ts'
+import { fields, show, showList } from '../command-line/output.ts'
+import * as DeadLetters from '../tables/dead-letters.ts'
+
+const { positionText } = DeadLetters
 
 const EXAMPLE = 'hub.messages.v1.dead-letter/3/17'
 
-/** Where a dead letter is: the topic, the partition and the offset. */
-const parsePlace = (text: string): Position | null => {
+const parsePosition = (text: string): Option.Option<Position> => {
   const [, topic, partition, offset] = /^([A-Za-z0-9._-]{1,249})\/(\d{1,5})\/(\d{1,15})$/u.exec(text) ?? []
-  return topic === undefined ? null : { topic, partition: Number(partition), offset: Number(offset) }
+  return topic === undefined
+    ? Option.none()
+    : Option.some({ topic, partition: Number(partition), offset: Number(offset) })
 }
-const textOf = ({ offset, partition, topic }: Position): string => `${topic}/${partition}/${offset}`
 
-const placeArgument = Argument.String('letter').pipe(
-  Argument.withDescription('The dead letter, as hubctl dead-letters list shows it'),
+const expectedPosition = () => `a topic, a partition and an offset, such as ${EXAMPLE}`
+
+const positionArgument = Argument.String('letter').pipe(
+  Argument.withDescription('A dead letter from hubctl dead-letters list'),
   Argument.withMetavar(EXAMPLE),
-  Argument.filterMap(
-    (text) => Option.fromNullishOr(parsePlace(text)),
-    () => `a topic, a partition and an offset, such as ${EXAMPLE}`,
-  ),
+  Argument.filterMap(parsePosition, expectedPosition),
 )
 
-/** What was done about a record, by where it came from. */
-interface Mark {
-  readonly outcome: 'retrying' | 'retried' | 'dropped'
-  readonly at: Date
-}
+const againFlag = switchFlag('again', 'Also if it was retried or dropped before')
 
-/** A record that does not say where it came from is known by where it lies. */
-const originOf = ({ record, source }: DeadLetter): Position => source ?? record
+/** The key of the handling. A dead letter without a source has its own position instead. */
+const sourceOf = ({ record, source }: DeadLetter): Position => source ?? record
 
-const marksOf = Effect.fnUntraced(function* (letters: ReadonlyArray<DeadLetter>) {
-  const sql = yield* Sql
-  const origins = letters.map(originOf)
-  const rows = yield* sql.run(
-    (q) => q<(Mark & { topic: string; partition: number; place: string })[]>`
-      SELECT d.source_topic AS topic, d.source_partition AS partition, d.source_offset AS place, d.outcome, d.at
-        FROM unnest(${origins.map(({ topic }) => topic)}::text[], ${origins.map(({ partition }) => partition)}::integer[],
-                    ${origins.map(({ offset }) => offset)}::bigint[]) AS w (topic, partition, place)
-        JOIN command.dead_letters d
-          ON d.source_topic = w.topic AND d.source_partition = w.partition AND d.source_offset = w.place`,
-  )
-  const marks = new Map(
-    rows.map(({ partition, place, topic, ...mark }) => [`${topic}/${partition}/${place}`, mark]),
-  )
-  return (letter: DeadLetter): Mark | null => marks.get(textOf(originOf(letter))) ?? null
+/** Returns the function that looks up the handling of each of these dead letters. */
+const readHandling = Effect.fnUntraced(function* (letters: ReadonlyArray<DeadLetter>) {
+  const handled = yield* query((q) => DeadLetters.read(q, letters.map(sourceOf)))
+  return (letter: DeadLetter) => handled.get(positionText(sourceOf(letter))) ?? null
 })
 
-/** Another producer may have put anything where ours put ids and hashes. */
-const letterObject = (letter: DeadLetter, mark: Mark | null) => {
-  const { record, source } = letter
+/** Masks phone numbers, because a foreign producer may have written any text. */
+const toJson = (letter: DeadLetter, handling: DeadLetters.Handling | null) => {
+  const { reason, record, source } = letter
   return {
-    id: textOf(record),
+    id: positionText(record),
     object: 'dead_letter',
     set_aside_at: toTimestamp(record.appendedAt),
-    reason: letter.reason === null ? null : maskNumbers(letter.reason),
+    reason: reason === null ? null : maskNumbers(reason),
     type: maskNumbers(record.type),
-    source: source === null ? null : textOf(source),
-    handled: mark === null ? null : { outcome: mark.outcome, at: mark.at.toISOString() },
+    source: source === null ? null : positionText(source),
+    handled: handling === null ? null : { outcome: handling.outcome, at: handling.at.toISOString() },
   }
 }
 
-const handledText = (handled: ReturnType<typeof letterObject>['handled']): string | null =>
+const handlingText = (handled: ReturnType<typeof toJson>['handled']): string | null =>
   handled === null ? null : `${handled.outcome} ${handled.at}`
 
-const deadLetterTopics = Effect.map(catalogueConfig, ({ prefix }) => {
-  const names = Object.values(topicNames(prefix))
-  return { names, letters: names.map(deadLetterTopic) }
+const readTopics = Effect.map(catalogueConfig, ({ prefix }) => {
+  const sources = Object.values(topicNames(prefix))
+  return { sources, deadLetters: sources.map(deadLetterTopic) }
+})
+
+/** Fails if the position is not in a dead-letter topic of the hub. */
+const requireTopic = Effect.fnUntraced(function* ({ topic }: Position) {
+  const { deadLetters: known } = yield* readTopics
+  if (!known.includes(topic)) {
+    return yield* refused('topic_not_found', `${topic} is no dead-letter topic of this hub.`)
+  }
+})
+
+const requireLetter = Effect.fnUntraced(function* (position: Position) {
+  yield* requireTopic(position)
+  const letter = yield* readDeadLetter(position)
+  return Option.isSome(letter)
+    ? letter.value
+    : yield* refused('dead_letter_not_found', `There is no dead letter at ${positionText(position)}.`)
 })
 
 const list = defineCommand(
   'list',
   {
-    short: 'Records that were set aside, newest first',
+    short: 'List dead letters, newest first',
     about:
-      'Lists the dead letters: records of the topics that could not be read or applied, with the reason. The same record may be there twice, where two consumers read ' +
-      'its topic. Those that were retried or dropped are left out without --all.',
+      'Lists dead letters: records that a consumer could not read or apply, with the reason. A record ' +
+      'can be there twice if two consumers read its topic. Retried and dropped dead letters are shown ' +
+      'only with --all.',
     changes: NOTHING,
     examples: [
       { command: 'hubctl dead-letters list' },
       {
         command: 'hubctl dead-letters list --topic hub.messages.v1 --all',
-        description: 'Of one topic, all of them',
+        description: 'All dead letters of one topic',
       },
-      { command: `hubctl dead-letters list --from ${EXAMPLE}`, description: 'From a place on, oldest first' },
+      {
+        command: `hubctl dead-letters list --from ${EXAMPLE}`,
+        description: 'From one position on, oldest first',
+      },
     ],
-    needs: bus,
+    needs: databaseAndKafka,
   },
   {
     topic: Flag.String('topic').pipe(
-      Flag.withDescription('Only of this topic, by the name of the topic that they come from'),
+      Flag.withDescription('Only records of this source topic'),
       Flag.optional,
     ),
     from: Flag.String('from').pipe(
-      Flag.withDescription('From this one on, in the order of its partition'),
+      Flag.withDescription('From this dead letter on, in the order of its partition'),
       Flag.withMetavar(EXAMPLE),
-      Flag.filterMap(
-        (text) => Option.fromNullishOr(parsePlace(text)),
-        () => `a topic, a partition and an offset, such as ${EXAMPLE}`,
-      ),
+      Flag.filterMap(parsePosition, expectedPosition),
       Flag.optional,
     ),
-    all: Flag.Boolean('all').pipe(
-      Flag.withDescription('Retried and dropped ones as well'),
-      Flag.withDefault(false),
-    ),
+    all: switchFlag('all', 'Include retried and dropped dead letters'),
     limit: limitFlag,
   },
   Effect.fnUntraced(function* ({ all, from, limit, topic }) {
-    const topics = yield* deadLetterTopics
-    if (Option.isSome(topic) && !topics.names.includes(topic.value)) {
+    const topics = yield* readTopics
+    if (Option.isSome(topic) && !topics.sources.includes(topic.value)) {
       return yield* refused(
         'topic_not_found',
-        `The hub has no topic ${topic.value}: ${topics.names.join(', ')}.`,
+        `The hub has no topic ${topic.value}. Its topics: ${topics.sources.join(', ')}.`,
       )
     }
     if (Option.isSome(from)) yield* requireTopic(from.value)
     const found = Option.isSome(from)
       ? yield* deadLettersFrom(from.value, limit)
       : yield* newestDeadLetters({
-          topics: Option.isSome(topic) ? [deadLetterTopic(topic.value)] : topics.letters,
+          topics: Option.isSome(topic) ? [deadLetterTopic(topic.value)] : topics.deadLetters,
           limit,
         })
-    const markOf = yield* marksOf(found)
+    const handlingOf = yield* readHandling(found)
     const data = found
-      .map((letter) => letterObject(letter, markOf(letter)))
+      .map((letter) => toJson(letter, handlingOf(letter)))
       .filter(({ handled }) => all || handled === null || handled.outcome === 'retrying')
-    yield* show({ object: 'list', data }, () =>
-      table(
-        data,
-        {
-          letter: (row) => row.id,
-          'set aside': (row) => row.set_aside_at,
-          reason: (row) => row.reason,
-          type: (row) => row.type,
-          handled: (row) => handledText(row.handled),
-        },
-        'No dead letters.',
-      ),
+    yield* showList(
+      data,
+      {
+        letter: (row) => row.id,
+        'set aside': (row) => row.set_aside_at,
+        reason: (row) => row.reason,
+        type: (row) => row.type,
+        handled: (row) => handlingText(row.handled),
+      },
+      'No dead letters.',
     )
   }),
 )
 
-/** Fails where a place is not in one of the hub's dead-letter topics: what lies elsewhere is none. */
-const requireTopic = Effect.fnUntraced(function* (place: Position) {
-  const { letters } = yield* deadLetterTopics
-  if (!letters.includes(place.topic)) {
-    return yield* refused('topic_not_found', `${place.topic} is no dead-letter topic of this hub.`)
-  }
-})
-
-const requireLetter = Effect.fnUntraced(function* (place: Position) {
-  yield* requireTopic(place)
-  const letter = yield* readDeadLetter(place)
-  return Option.isSome(letter)
-    ? letter.value
-    : yield* refused('dead_letter_not_found', `There is no dead letter at ${textOf(place)}, or not any more.`)
-})
-
 const showOne = defineCommand(
   'show',
   {
-    short: 'One of them, as far as it can be read',
+    short: 'Show a dead letter',
     about:
-      'Shows where a dead letter came from, why it was set aside, its headers, and its fields where its schema is known. What is sealed stays sealed. Of bytes ' +
-      'that do not decode only their number is shown: nobody knows what they are.',
+      'Shows the source, the reason and the headers of a dead letter, and its fields if its schema is ' +
+      'known. Encrypted fields stay encrypted. Of a value that cannot be decoded it shows only the ' +
+      'number of bytes, because the value may contain personal data.',
     changes: NOTHING,
     examples: [{ command: `hubctl dead-letters show ${EXAMPLE}` }],
-    needs: bus,
+    needs: databaseAndKafka,
   },
-  { place: placeArgument },
-  Effect.fnUntraced(function* ({ place }) {
-    const letter = yield* requireLetter(place)
-    const markOf = yield* marksOf([letter])
+  { position: positionArgument },
+  Effect.fnUntraced(function* ({ position }) {
+    const letter = yield* requireLetter(position)
+    const handlingOf = yield* readHandling([letter])
     const { record } = letter
     const content = displayContent(letter)
     const decoded = Result.isSuccess(content)
       ? (JSON.parse(maskNumbers(JSON.stringify(content.success))) as Readonly<Record<string, unknown>>)
       : null
     const shown = {
-      ...letterObject(letter, markOf(letter)),
+      ...toJson(letter, handlingOf(letter)),
       key: maskNumbers(record.key),
       record: maskNumbers(record.id),
       occurred_at: toTimestamp(record.occurredAt),
@@ -210,6 +193,10 @@ const showOne = defineCommand(
       undecodable: Result.isFailure(content) ? content.failure.reason : null,
       content: decoded,
     }
+    const contentCells = Object.entries(decoded ?? {}).map(([name, value]): [string, string] => [
+      name,
+      typeof value === 'string' ? value : JSON.stringify(value),
+    ])
     yield* show(shown, () =>
       [
         fields({
@@ -217,7 +204,7 @@ const showOne = defineCommand(
           reason: shown.reason,
           'set aside': shown.set_aside_at,
           source: shown.source,
-          handled: handledText(shown.handled),
+          handled: handlingText(shown.handled),
           type: shown.type,
           key: shown.key,
           record: shown.record,
@@ -226,100 +213,71 @@ const showOne = defineCommand(
           bytes: shown.bytes,
           decodes: shown.undecodable === null ? 'yes' : `no: ${shown.undecodable}`,
         }),
-        ...(decoded === null
-          ? []
-          : [
-              '',
-              fields(
-                Object.fromEntries(
-                  Object.entries(decoded).map(([name, value]) => [
-                    name,
-                    typeof value === 'string' ? value : JSON.stringify(value),
-                  ]),
-                ),
-              ),
-            ]),
+        ...(decoded === null ? [] : ['', fields(Object.fromEntries(contentCells))]),
       ].join('\n'),
     )
   }),
 )
 
-/** Says beforehand what is about to be done, so that nobody does it twice; answers whether it may be done. */
-const claim = (letter: DeadLetter, outcome: 'retrying' | 'dropped', again: boolean) =>
-  Effect.gen(function* () {
-    const sql = yield* Sql
-    const { offset, partition, topic } = originOf(letter)
-    const rows = yield* sql.run(
-      (q) => q`
-        INSERT INTO command.dead_letters AS d (source_topic, source_partition, source_offset, outcome)
-        VALUES (${topic}, ${partition}, ${offset}, ${outcome})
-        ON CONFLICT (source_topic, source_partition, source_offset)
-          DO UPDATE SET outcome = excluded.outcome, at = excluded.at WHERE ${again}
-        RETURNING 1`,
-    )
-    if (rows.length > 0) return
-    const markOf = yield* marksOf([letter])
-    const mark = markOf(letter)
-    return yield* refused(
-      'dead_letter_handled',
-      `${textOf(letter.record)} was ${mark === null ? 'handled' : `${mark.outcome} at ${mark.at.toISOString()}`} already. With --again it is done once more.`,
-    )
-  })
+/** Records the outcome before the dead letter is handled. Fails if it was handled before. */
+const reserve = Effect.fnUntraced(function* (
+  letter: DeadLetter,
+  outcome: 'retrying' | 'dropped',
+  again: boolean,
+) {
+  if (yield* query((q) => DeadLetters.reserve(q, sourceOf(letter), outcome, again))) return
+  const handling = (yield* readHandling([letter]))(letter)
+  const before = handling === null ? 'handled' : `${handling.outcome} at ${handling.at.toISOString()}`
+  const message = `${positionText(letter.record)} was already ${before}. Repeat it with --again.`
+  return yield* refused('dead_letter_handled', message)
+})
 
-const again = Flag.Boolean('again').pipe(
-  Flag.withDescription('Also where it was retried or dropped before'),
-  Flag.withDefault(false),
-)
-
-/** Not a client's wait. */
-const RETRY_WITHIN_MS = 5000
+/** Nobody waits for the append, so the deadline is longer than that of a client's request. */
+const APPEND_DEADLINE_MS = 5000
 
 const retry = defineCommand(
   'retry',
   {
-    short: 'Put one back where it came from',
+    short: 'Append a dead letter to its source topic again',
     about:
-      'Produces the record to the partition that it came from once more, with its key and headers: after a fault was mended that had set it aside. Consumers drop what ' +
-      'they have applied already by its id. Where it still cannot be read or applied, it becomes a new dead letter.',
+      'Appends the record to its source partition again, with its key and headers. Use it after the ' +
+      'repair of the fault. Consumers drop records that they have applied, by record id. If a consumer ' +
+      'still cannot apply the record, it becomes a new dead letter.',
     changes:
-      'One more record in the source topic, for good. The dead letter stays where it is, marked as retried, and is not retried again without --again.',
+      'A new record in the source topic, permanently. The dead letter stays, is marked as retried, and ' +
+      'can be retried again only with --again.',
     examples: [
       { command: `hubctl dead-letters retry ${EXAMPLE}` },
       {
         command: `hubctl dead-letters retry ${EXAMPLE} --again --yes`,
-        description: 'When the first time came too early',
+        description: 'If the first retry came too early',
       },
     ],
-    needs: bus,
+    needs: databaseAndKafka,
   },
-  { place: placeArgument, again },
-  Effect.fnUntraced(function* ({ again: repeated, place }) {
-    const letter = yield* requireLetter(place)
+  { position: positionArgument, again: againFlag },
+  Effect.fnUntraced(function* ({ again, position }) {
+    const id = positionText(position)
+    const letter = yield* requireLetter(position)
     const record = recordToRetry(letter)
     if (record === null) {
-      return yield* refused('source_unknown', `${textOf(place)} does not say which partition it came from.`)
+      return yield* refused('source_unknown', `${id} does not contain its source partition.`)
     }
-    yield* confirm(`Produce ${textOf(place)} to ${record.topic} again?`)
-    const [position] = yield* audited(
-      { command: 'dead-letters retry', arguments: { letter: textOf(place), again: repeated } },
+    yield* confirm(`Append ${id} to ${record.topic} again?`)
+    const [appended] = yield* audited(
+      { command: 'dead-letters retry', arguments: { letter: id, again } },
       Effect.gen(function* () {
-        yield* claim(letter, 'retrying', repeated)
+        yield* reserve(letter, 'retrying', again)
         const log = yield* EventLog
-        const positions = yield* log.append([record], { deadlineMs: RETRY_WITHIN_MS })
-        const sql = yield* Sql
-        const { offset, partition, topic } = originOf(letter)
-        yield* sql.run(
-          (q) => q`
-            UPDATE command.dead_letters SET outcome = 'retried', at = now()
-             WHERE source_topic = ${topic} AND source_partition = ${partition} AND source_offset = ${offset}`,
-        )
+        const positions = yield* log.append([record], { deadlineMs: APPEND_DEADLINE_MS })
+        yield* query((q) => DeadLetters.markRetried(q, sourceOf(letter)))
         return positions
       }),
-      (positions) => ({ produced: positions.map(textOf) }),
+      (positions) => ({ produced: positions.map(positionText) }),
     )
-    const produced = position === undefined ? null : textOf(position)
-    yield* show({ id: textOf(place), object: 'dead_letter', outcome: 'retried', produced }, () =>
-      fields({ letter: textOf(place), outcome: 'retried', 'produced at': produced }),
+    const produced = appended === undefined ? null : positionText(appended)
+    yield* show({ id, object: 'dead_letter', outcome: 'retried', produced }, () =>
+      fields({ letter: id, outcome: 'retried', 'produced at': produced }),
     )
   }),
 )
@@ -327,25 +285,25 @@ const retry = defineCommand(
 const drop = defineCommand(
   'drop',
   {
-    short: 'Settle that one is not retried',
-    about: 'Marks a dead letter as dropped: somebody has looked at it, and it need not come back.',
+    short: 'Mark a dead letter as not to be retried',
+    about: 'Marks a dead letter as dropped: somebody has examined it, and it needs no retry.',
     changes:
-      'hubctl dead-letters list leaves it out, and retry refuses it without --again. Kafka keeps the record itself until its retention is over.',
+      'hubctl dead-letters list does not show it without --all, and retry refuses it without --again. ' +
+      'Kafka stores the record until the end of its retention.',
     examples: [{ command: `hubctl dead-letters drop ${EXAMPLE}` }],
-    needs: bus,
+    needs: databaseAndKafka,
   },
-  { place: placeArgument, again },
-  Effect.fnUntraced(function* ({ again: repeated, place }) {
-    const letter = yield* requireLetter(place)
-    yield* confirm(
-      `Drop ${textOf(place)} (${letter.reason === null ? 'no reason' : maskNumbers(letter.reason)})?`,
-    )
+  { position: positionArgument, again: againFlag },
+  Effect.fnUntraced(function* ({ again, position }) {
+    const id = positionText(position)
+    const letter = yield* requireLetter(position)
+    yield* confirm(`Drop ${id} (${letter.reason === null ? 'no reason' : maskNumbers(letter.reason)})?`)
     yield* audited(
-      { command: 'dead-letters drop', arguments: { letter: textOf(place), again: repeated } },
-      claim(letter, 'dropped', repeated),
+      { command: 'dead-letters drop', arguments: { letter: id, again } },
+      reserve(letter, 'dropped', again),
     )
-    yield* show({ id: textOf(place), object: 'dead_letter', outcome: 'dropped' }, () =>
-      fields({ letter: textOf(place), outcome: 'dropped' }),
+    yield* show({ id, object: 'dead_letter', outcome: 'dropped' }, () =>
+      fields({ letter: id, outcome: 'dropped' }),
     )
   }),
 )
@@ -355,7 +313,8 @@ export const deadLetters = defineGroup(
   {
     short: 'Records that could not be read or applied',
     about:
-      'Dead letters: records that a consumer could not read or apply and has set aside, each in the dead-letter topic of its topic, with the reason. Nothing waits for them.',
+      'Dead letters are records that a consumer could not read or apply. Each is in the dead-letter ' +
+      'topic of its topic, with the reason. No consumer waits for them.',
   },
   [list, showOne, retry, drop],
 )

@@ -10,30 +10,31 @@ import {
   type Mode,
   MODES,
 } from '@hub/domain'
-import { insertApiKey, type Queries, Sql } from '@hub/store'
-import { Effect, Option } from 'effect'
+import { CommandApiKeys, insertApiKey } from '@hub/store'
+import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
 import { audited } from '../audit/audit-trail.ts'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { confirm } from '../command-line/confirm.ts'
-import { database } from '../command-line/connections.ts'
-import { usageError, refused } from '../command-line/failure.ts'
-import { fields, show, table } from '../command-line/output.ts'
 import {
   accountArgument,
   accountFlag,
+  durationFlag,
   generateId,
   type Id,
   idArgument,
-  takesEffect,
   limitFlag,
   modeFlag,
-  durationFlag,
+  switchFlag,
+  takesEffect,
 } from '../command-line/arguments.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { confirm } from '../command-line/confirm.ts'
+import { database, query } from '../command-line/connections.ts'
+import { refused, usageError } from '../command-line/failure.ts'
+import { type Cell, fields, show, showList } from '../command-line/output.ts'
 import { requireAccount } from './accounts.ts'
 import { isCertified } from './certification.ts'
 
-/** An address, or a network whose host bits are zero: `10.1.2.3/8` is more likely a slip than a way to write `10.0.0.0/8`. PostgreSQL sees to the bits. */
+/** Whether a text is an address or a network. PostgreSQL checks that the host bits are zero. */
 export const isNetwork = (text: string): boolean => {
   const [address = '', width, more] = text.split('/')
   if (more !== undefined || (width !== undefined && !/^\d{1,3}$/u.test(width))) return false
@@ -41,35 +42,22 @@ export const isNetwork = (text: string): boolean => {
   return (isIPv4(address) && bits <= 32) || (isIPv6(address) && !address.includes('%') && bits <= 128)
 }
 
-const allow = Flag.String('allow').pipe(
-  Flag.withDescription('Only from this address or network, such as 192.0.2.0/24; may be given several times'),
+const allowFlag = Flag.String('allow').pipe(
+  Flag.withDescription('Allow only this address or network. The flag can be repeated'),
   Flag.withMetavar('192.0.2.0/24'),
   Flag.filter(isNetwork, () => 'an address or a network in CIDR notation'),
   Flag.atLeast(0),
 )
 
-const keyArgument = idArgument('key', 'key', 'The id of the key, as hubctl keys list shows it')
+const keyArgument = idArgument('key', 'key', 'An id from hubctl keys list')
 
-/** A rotation that takes longer has been forgotten. */
-const OVERLAP_MOST_MS = 30 * 86_400_000
-const OVERLAP_MS = 86_400_000
+/** A longer overlap means that nobody finishes the rotation. */
+const MAX_OVERLAP_MS = 30 * 86_400_000
+const DEFAULT_OVERLAP_MS = 86_400_000
 
-interface KeyRow {
-  readonly id: string
-  readonly account: string
-  readonly mode: Mode
-  readonly last_four: string
-  readonly allowed: ReadonlyArray<string> | null
-  readonly created_at: Date
-  readonly revoked_at: Date | null
-  readonly works: boolean
-}
+type Networks = ReadonlyArray<string> | null
 
-const columns = (q: Queries) => q`
-  id, account, mode, last_four, allowed_addresses::text[] AS allowed, created_at, revoked_at,
-  (revoked_at IS NULL OR revoked_at > now()) AS works`
-
-const keyObject = (row: KeyRow) => ({
+const toJson = (row: CommandApiKeys.ApiKeyRow) => ({
   id: encodeId('key', row.id),
   object: 'api_key',
   account: encodeId('acc', row.account),
@@ -81,11 +69,11 @@ const keyObject = (row: KeyRow) => ({
   works: row.works,
 })
 
-const allowedText = (allowed: ReadonlyArray<string> | null): string =>
-  allowed === null ? 'anywhere' : allowed.length === 0 ? 'nowhere' : allowed.join(', ')
+const networksText = (networks: Networks): string =>
+  networks === null ? 'anywhere' : networks.length === 0 ? 'nowhere' : networks.join(', ')
 
-/** A network whose host bits are set is refused by PostgreSQL. */
-const asMisused = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
+/** PostgreSQL rejects a network whose host bits are set: `10.1.2.3/8` is more likely a mistake. */
+const hostBitsAsUsageError = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
   effect.pipe(
     Effect.catchIf(
       (error) => error._tag === 'StorageRejected' && 'code' in error && error.code === '22P02',
@@ -96,84 +84,62 @@ const asMisused = <A, E extends { readonly _tag: string }, R>(effect: Effect.Eff
     ),
   )
 
-/** Issues one more key and answers it. It works at once, in every process. */
-const issueKey = Effect.fnUntraced(function* (
-  account: Pick<Id, 'uuid'>,
-  mode: Mode,
-  allowed: ReadonlyArray<string> | null,
-) {
-  const sql = yield* Sql
+/** Issues a key. It works immediately in all processes. */
+const issueKey = Effect.fnUntraced(function* (account: string, mode: Mode, allowed: Networks) {
   const { id, uuid } = yield* generateId('key')
   const key = apiKeyFrom(mode, randomBytes(API_KEY_RANDOM_BYTES))
-  yield* asMisused(
-    sql.run((q) =>
-      insertApiKey(q, {
-        id: uuid,
-        account: account.uuid,
-        mode,
-        digest: apiKeyDigest(key),
-        ending: apiKeyEnding(key),
-        allowed,
-      }),
-    ),
-  )
+  const row = { id: uuid, account, mode, digest: apiKeyDigest(key), ending: apiKeyEnding(key), allowed }
+  yield* hostBitsAsUsageError(query((q) => insertApiKey(q, row)))
   return { id, key }
 })
+
+/** The text of a new key. */
+const newKeyText = (values: Readonly<Record<string, Cell>>): string =>
+  [fields(values), '', 'Store the key now: it is not shown again.'].join('\n')
 
 const list = defineCommand(
   'list',
   {
-    short: 'Keys, without the keys themselves',
+    short: 'List keys',
     about:
-      'Lists keys, newest first: whose they are, from where they may be used, and whether they work. Of a key itself only the ending is known.',
+      'Lists keys, newest first: account, allowed networks, and whether the key works. Only the last ' +
+      'four characters of a key are known.',
     changes: NOTHING,
     examples: [
       { command: 'hubctl keys list --account acc_01m7yt89qhe54swwc8wkxj6n8e' },
-      { command: 'hubctl keys list --mode live --all', description: 'Revoked ones as well' },
+      { command: 'hubctl keys list --mode live --all', description: 'With revoked keys' },
     ],
     needs: database,
   },
   {
     account: accountFlag,
     mode: modeFlag,
-    all: Flag.Boolean('all').pipe(Flag.withDescription('Revoked keys as well'), Flag.withDefault(false)),
+    includeRevoked: switchFlag('all', 'Include revoked keys'),
     limit: limitFlag,
   },
-  Effect.fnUntraced(function* ({ account, all, limit, mode }) {
-    const sql = yield* Sql
-    const of = Option.getOrNull(account)?.uuid ?? null
-    const within = Option.getOrNull(mode)
-    const rows = yield* sql.run(
-      (q) => q<KeyRow[]>`
-        SELECT ${columns(q)} FROM command.api_keys
-         WHERE (${of}::uuid IS NULL OR account = ${of}) AND (${within}::command.mode IS NULL OR mode = ${within})
-           AND (${all} OR revoked_at IS NULL OR revoked_at > now())
-         ORDER BY created_at DESC, id DESC LIMIT ${limit}`,
-    )
-    const data = rows.map(keyObject)
-    yield* show({ object: 'list', data }, () =>
-      table(data, {
-        key: (row) => row.id,
-        account: (row) => row.account,
-        mode: (row) => row.mode,
-        ending: (row) => `…${row.last_four}`,
-        'allowed from': (row) => allowedText(row.allowed_addresses),
-        created: (row) => row.created_at,
-        works: (row) => row.works,
-        revoked: (row) => row.revoked_at,
-      }),
-    )
+  Effect.fnUntraced(function* (filter) {
+    const rows = yield* query((q) => CommandApiKeys.readNewest(q, filter))
+    yield* showList(rows.map(toJson), {
+      key: (row) => row.id,
+      account: (row) => row.account,
+      mode: (row) => row.mode,
+      ending: (row) => `…${row.last_four}`,
+      'allowed from': (row) => networksText(row.allowed_addresses),
+      created: (row) => row.created_at,
+      works: (row) => row.works,
+      revoked: (row) => row.revoked_at,
+    })
   }),
 )
 
 const issue = defineCommand(
   'issue',
   {
-    short: 'A new key, shown once',
+    short: 'Issue a key',
     about:
-      'Issues a key and shows it, once: only its hash is kept. Test keys reach the sandbox. A live key needs an account that is certified ' +
-      '(hubctl certification check).',
-    changes: 'One more key of the account. It works at once. Other keys stay as they are.',
+      'Issues a key and shows it once: the hub stores only its hash. Test keys send to the sandbox. A ' +
+      'live key requires a certified account (hubctl certification check).',
+    changes: 'A new key of the account, which works immediately. Other keys stay.',
     examples: [
       { command: 'hubctl keys issue acc_01m7yt89qhe54swwc8wkxj6n8e', description: 'A test key' },
       {
@@ -189,16 +155,13 @@ const issue = defineCommand(
       Flag.withDescription('test: sandbox; live: real recipients'),
       Flag.withDefault('test' as const),
     ),
-    allow,
+    allow: allowFlag,
   },
-  Effect.fnUntraced(function* ({ account, allow: networks, mode }) {
+  Effect.fnUntraced(function* ({ account, allow, mode }) {
     const name = yield* requireAccount(account)
-    const allowed = networks.length === 0 ? null : networks
+    const allowed = allow.length === 0 ? null : allow
     const issued = yield* audited(
-      {
-        command: 'keys issue',
-        arguments: { account: account.id, mode, allowed_addresses: allowed },
-      },
+      { command: 'keys issue', arguments: { account: account.id, mode, allowed_addresses: allowed } },
       Effect.gen(function* () {
         if (mode === 'live' && !(yield* isCertified(account))) {
           return yield* refused(
@@ -206,107 +169,88 @@ const issue = defineCommand(
             `${account.id} is not certified for live keys. See: hubctl certification check ${account.id}`,
           )
         }
-        return yield* issueKey(account, mode, allowed)
+        return yield* issueKey(account.uuid, mode, allowed)
       }),
       ({ id, key }) => ({ key: id, ending: apiKeyEnding(key) }),
     )
     yield* show({ ...issued, object: 'api_key', account: account.id, mode, allowed_addresses: allowed }, () =>
-      [
-        fields({
-          key: issued.key,
-          id: issued.id,
-          account: `${account.id} (${name})`,
-          mode,
-          'allowed from': allowedText(allowed),
-        }),
-        '',
-        'Keep it now: it is not shown again.',
-      ].join('\n'),
+      newKeyText({
+        key: issued.key,
+        id: issued.id,
+        account: `${account.id} (${name})`,
+        mode,
+        'allowed from': networksText(allowed),
+      }),
     )
   }),
 )
 
 const requireKey = Effect.fnUntraced(function* (key: Id) {
-  const sql = yield* Sql
-  const [row] = yield* sql.run(
-    (q) => q<KeyRow[]>`SELECT ${columns(q)} FROM command.api_keys WHERE id = ${key.uuid}`,
-  )
-  if (row === undefined) return yield* refused('key_not_found', `There is no key ${key.id}.`)
-  return row
+  const row = yield* query((q) => CommandApiKeys.read(q, key.uuid))
+  return row ?? (yield* refused('key_not_found', `There is no key ${key.id}.`))
 })
 
-/** A key that works. */
 const requireWorkingKey = Effect.fnUntraced(function* (key: Id) {
   const row = yield* requireKey(key)
-  return row.works ? row : yield* refused('key_revoked', `${key.id} is revoked already.`)
+  return row.works ? row : yield* refused('key_revoked', `${key.id} is already revoked.`)
 })
 
 const rotate = defineCommand(
   'rotate',
   {
-    short: 'A new key in place of an old one',
+    short: 'Replace a key',
     about:
-      'Issues a key for the same account and mode, with the same allowed addresses, and ends the old one after an overlap in which both work. ' +
-      'Processes that still use the old key afterwards fail to log in, and after twenty failures in a minute lock out their address, for the new key as well.',
-    changes: `One more key, and an end of the old one. ${takesEffect('apiKey')} The end can be moved up with hubctl keys revoke.`,
+      'Issues a key for the same account, mode and networks, and revokes the old key after an overlap. ' +
+      'If a process continues to use the old key, twenty failures in a minute block its address, also ' +
+      'for the new key.',
+    changes: `A new key, and the end of the old one. ${takesEffect('apiKey')} hubctl keys revoke ends the old key earlier.`,
     examples: [
       { command: 'hubctl keys rotate key_01m7yt89qhe54swwc8wkxj6n8e', description: 'Both work for a day' },
       {
         command: 'hubctl keys rotate key_01m7yt89qhe54swwc8wkxj6n8e --overlap 0s --yes',
-        description: 'It has leaked: the old one ends now',
+        description: 'A leaked key: the old key ends now',
       },
     ],
     needs: database,
   },
   {
     key: keyArgument,
-    overlap: durationFlag('overlap', 'How long both work (default 1d)', OVERLAP_MOST_MS).pipe(
-      Flag.withDefault(OVERLAP_MS),
+    overlap: durationFlag('overlap', 'How long both keys work (default 1d)', MAX_OVERLAP_MS).pipe(
+      Flag.withDefault(DEFAULT_OVERLAP_MS),
     ),
   },
   Effect.fnUntraced(function* ({ key, overlap }) {
-    const sql = yield* Sql
+    const seconds = overlap / 1000
     const old = yield* requireWorkingKey(key)
-    if (overlap === 0) yield* confirm(`End ${key.id} (…${old.last_four}) now?`)
+    if (overlap === 0) yield* confirm(`Revoke ${key.id} (…${old.last_four}) now?`)
     const issued = yield* audited(
-      { command: 'keys rotate', arguments: { key: key.id, overlap_seconds: overlap / 1000 } },
+      { command: 'keys rotate', arguments: { key: key.id, overlap_seconds: seconds } },
       Effect.gen(function* () {
-        const made = yield* issueKey({ uuid: old.account }, old.mode, old.allowed)
-        // An end that was set before stays where it is earlier.
-        const [ended] = yield* sql.run(
-          (q) => q<{ revoked_at: Date }[]>`
-            UPDATE command.api_keys
-               SET revoked_at = least(revoked_at, now() + make_interval(secs => ${overlap / 1000}))
-             WHERE id = ${key.uuid} RETURNING revoked_at`,
-        )
-        return { ...made, ends: ended?.revoked_at.toISOString() ?? null }
+        const created = yield* issueKey(old.account, old.mode, old.allowed)
+        const end = yield* query((q) => CommandApiKeys.revoke(q, key.uuid, seconds))
+        return { ...created, ends: end?.toISOString() ?? null }
       }),
       ({ ends, id, key: value }) => ({ key: id, ending: apiKeyEnding(value), old_ends_at: ends }),
     )
     const account = encodeId('acc', old.account)
-    yield* show(
-      {
-        id: issued.id,
+    const result = {
+      id: issued.id,
+      key: issued.key,
+      object: 'api_key',
+      account,
+      mode: old.mode,
+      allowed_addresses: old.allowed,
+      replaces: { id: key.id, revoked_at: issued.ends },
+    }
+    yield* show(result, () =>
+      newKeyText({
         key: issued.key,
-        object: 'api_key',
+        id: issued.id,
         account,
         mode: old.mode,
-        allowed_addresses: old.allowed,
-        replaces: { id: key.id, revoked_at: issued.ends },
-      },
-      () =>
-        [
-          fields({
-            key: issued.key,
-            id: issued.id,
-            account,
-            mode: old.mode,
-            'allowed from': allowedText(old.allowed),
-            'old key ends': issued.ends,
-          }),
-          '',
-          'Keep it now: it is not shown again.',
-        ].join('\n'),
+        'allowed from': networksText(old.allowed),
+        'old key ends': issued.ends,
+      }),
     )
   }),
 )
@@ -314,32 +258,32 @@ const rotate = defineCommand(
 const revoke = defineCommand(
   'revoke',
   {
-    short: 'End a key',
-    about: 'Ends a key. Requests with it get 401 invalid_api_key.',
-    changes: `The key stops working, for good. ${takesEffect('apiKey')} What was accepted with it goes its way.`,
+    short: 'Revoke a key',
+    about: 'Revokes a key. Requests with it get 401 invalid_api_key.',
+    changes: `The key stops working permanently. ${takesEffect('apiKey')} Messages accepted with it are sent.`,
     examples: [{ command: 'hubctl keys revoke key_01m7yt89qhe54swwc8wkxj6n8e' }],
     needs: database,
   },
   { key: keyArgument },
   Effect.fnUntraced(function* ({ key }) {
-    const sql = yield* Sql
     const row = yield* requireWorkingKey(key)
-    yield* confirm(`End ${key.id} (${row.mode}, …${row.last_four}) of ${encodeId('acc', row.account)}?`)
+    yield* confirm(`Revoke ${key.id} (${row.mode}, …${row.last_four}) of ${encodeId('acc', row.account)}?`)
     yield* audited(
       { command: 'keys revoke', arguments: { key: key.id } },
-      sql.run((q) => q`UPDATE command.api_keys SET revoked_at = now() WHERE id = ${key.uuid}`),
+      query((q) => CommandApiKeys.revoke(q, key.uuid, 0)),
     )
-    const ended = keyObject(yield* requireKey(key))
-    yield* show(ended, () => fields({ key: ended.id, revoked: ended.revoked_at }))
+    const revoked = toJson(yield* requireKey(key))
+    yield* show(revoked, () => fields({ key: revoked.id, revoked: revoked.revoked_at }))
   }),
 )
 
-const allowed = defineCommand(
+const allow = defineCommand(
   'allow',
   {
-    short: 'From where a key may be used',
+    short: 'Set the networks that may use a key',
     about:
-      'Sets the addresses and networks that a key may be used from; all of them, each time. From anywhere else it is answered as an invalid key is.',
+      'Replaces the addresses and networks that may use a key. Requests from other addresses fail like ' +
+      'requests with an invalid key.',
     changes: `The allowed addresses of a key. ${takesEffect('apiKey')}`,
     examples: [
       {
@@ -350,39 +294,27 @@ const allowed = defineCommand(
     ],
     needs: database,
   },
-  {
-    key: keyArgument,
-    allow,
-    anywhere: Flag.Boolean('anywhere').pipe(
-      Flag.withDescription('From any address'),
-      Flag.withDefault(false),
-    ),
-  },
-  Effect.fnUntraced(function* ({ allow: networks, anywhere, key }) {
-    const sql = yield* Sql
-    if (anywhere === networks.length > 0) return yield* usageError('Give --allow, or --anywhere.')
+  { key: keyArgument, networks: allowFlag, anywhere: switchFlag('anywhere', 'Allow any address') },
+  Effect.fnUntraced(function* ({ anywhere, key, networks }) {
+    if (anywhere === networks.length > 0) return yield* usageError('Give either --allow or --anywhere.')
     yield* requireWorkingKey(key)
-    const value = anywhere ? null : [...networks]
+    const allowed = anywhere ? null : networks
     yield* audited(
-      { command: 'keys allow', arguments: { key: key.id, allowed_addresses: value } },
-      asMisused(
-        sql.run(
-          (q) =>
-            q`UPDATE command.api_keys SET allowed_addresses = ${value}::text[]::cidr[] WHERE id = ${key.uuid}`,
-        ),
-      ),
+      { command: 'keys allow', arguments: { key: key.id, allowed_addresses: allowed } },
+      hostBitsAsUsageError(query((q) => CommandApiKeys.setAllowedAddresses(q, key.uuid, allowed))),
     )
-    const row = keyObject(yield* requireKey(key))
-    yield* show(row, () => fields({ key: row.id, 'allowed from': allowedText(row.allowed_addresses) }))
+    const changed = toJson(yield* requireKey(key))
+    yield* show(changed, () =>
+      fields({ key: changed.id, 'allowed from': networksText(changed.allowed_addresses) }),
+    )
   }),
 )
 
 export const keys = defineGroup(
   'keys',
   {
-    short: 'API keys: issue, rotate, revoke, allowed addresses',
-    about:
-      'A key speaks for an account in one mode. Its value is shown once, when it is issued; only its hash is kept.',
+    short: 'API keys: issue, rotate, revoke, allowed networks',
+    about: 'A key authenticates an account in one mode. It is shown once; the hub stores only its hash.',
   },
-  [list, issue, rotate, revoke, allowed],
+  [list, issue, rotate, revoke, allow],
 )

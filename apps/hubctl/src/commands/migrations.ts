@@ -1,5 +1,5 @@
 /** `hubctl migrations`: the schema of PostgreSQL. */
-import { settings as catalogue } from '@hub/config'
+import { settings } from '@hub/config'
 import { migrate, migrationStatus } from '@hub/store'
 import { Effect, Redacted, Schedule } from 'effect'
 import { Flag } from 'effect/cli'
@@ -18,14 +18,15 @@ interface Row {
 const status = defineCommand(
   'status',
   {
-    short: 'What is applied, and what is pending',
+    short: 'List applied and pending migrations',
     about:
-      'Lists the migrations of this version of the hub, and when each of them was applied. The exit code is 1 where one is pending, or where the ' +
-      'database does not belong to this version: it has a migration of a newer one, or one that was edited afterwards.',
+      'Lists the migrations of this version of the hub with the time of their application. The exit ' +
+      'code is 1 if a migration is pending, or if the database has migrations of a newer version or ' +
+      'edited ones.',
     changes: NOTHING,
     examples: [
       { command: 'hubctl migrations status', description: 'One line for each migration' },
-      { command: 'hubctl migrations status --json', description: 'For a job that waits for them' },
+      { command: 'hubctl migrations status --json', description: 'For a program' },
     ],
     needs: database,
   },
@@ -36,11 +37,13 @@ const status = defineCommand(
       ...applied.map(({ at, name }): Row => ({ name, state: 'applied', at: new Date(at).toISOString() })),
       ...pending.map((name): Row => ({ name, state: 'pending', at: null })),
     ]
+    const columns = {
+      migration: (row: Row) => row.name,
+      state: (row: Row) => row.state,
+      at: (row: Row) => row.at,
+    }
     yield* show({ object: 'migrations', data: rows, problems }, () =>
-      [
-        table(rows, { migration: ({ name }) => name, state: ({ state }) => state, at: ({ at }) => at }),
-        ...problems,
-      ].join('\n'),
+      [table(rows, columns), ...problems].join('\n'),
     )
     const [problem] = problems
     if (problem !== undefined) return yield* refused('migrations_mismatch', `${problem}.`)
@@ -50,27 +53,24 @@ const status = defineCommand(
   }),
 )
 
-/** Between two looks. */
-const LOOK_EVERY = '1 second'
-
-/** Longer than any migration so far, on a large table; an orchestrator begins anew after it. */
+/** Longer than any migration so far on a large table. An orchestrator restarts the job after it. */
 const WITHIN_SECONDS = 300
 
 const wait = defineCommand(
   'wait',
   {
-    short: 'Wait until nothing is pending',
+    short: 'Wait until no migration is pending',
     about:
-      'Ends well as soon as every migration of this version is applied, whoever does that; until then it looks again, also where the database does ' +
-      'not answer yet. A newer schema is no obstacle, since a version works with the schema of the next one. The exit code is not 0 where the ' +
-      'time is over.',
+      'Waits until all migrations of this version are applied, also while the database does not answer ' +
+      'yet. It accepts a newer schema, because a version works with the schema of the next one. The ' +
+      'exit code is not 0 after the timeout.',
     changes: NOTHING,
     examples: [{ command: 'hubctl migrations wait', description: 'Before an app of this version starts' }],
     needs: database,
   },
   {
     within: Flag.Int('within').pipe(
-      Flag.withDescription('Seconds to wait'),
+      Flag.withDescription('The timeout in seconds'),
       Flag.withMetavar('seconds'),
       Flag.withDefault(WITHIN_SECONDS),
     ),
@@ -80,30 +80,30 @@ const wait = defineCommand(
       Effect.flatMap(migrationStatus, ({ pending }) =>
         pending.length === 0
           ? Effect.void
-          : refused('migrations_pending', `${pending.length} are still pending.`),
+          : refused('migrations_pending', `${pending.length} migrations are still pending.`),
       ),
-      Schedule.spaced(LOOK_EVERY).pipe(Schedule.upTo({ duration: `${within} seconds` })),
+      Schedule.spaced('1 second').pipe(Schedule.upTo({ duration: `${within} seconds` })),
     )
-    yield* show({ object: 'migrations_applied' }, () => 'Nothing is pending.')
+    yield* show({ object: 'migrations_applied' }, () => 'No migration is pending.')
   }),
 )
 
 const apply = defineCommand(
   'apply',
   {
-    short: 'Apply what is pending',
+    short: 'Apply pending migrations',
     about:
-      'Applies the pending migrations in their order, each in a transaction of its own, one process at a time. Safe to repeat, and safe while the ' +
-      'version before still runs: migrations only add.',
+      'Applies the pending migrations in order, each in a transaction, one process at a time. It is ' +
+      'safe to repeat, and safe while the previous version runs: migrations only add.',
     changes:
-      'The schema of PostgreSQL, at once. There is no way back; a version of the hub works with the schema of the next one.',
+      'The schema of PostgreSQL. It cannot be undone; a version of the hub works with the schema of ' +
+      'the next one.',
     examples: [{ command: 'hubctl migrations apply', description: 'In a job, before a new version starts' }],
     needs: database,
   },
   {},
   Effect.fnUntraced(function* () {
-    const url = Redacted.value(yield* catalogue.databaseUrl.config)
-    const applied = yield* migrate(url)
+    const applied = yield* migrate(Redacted.value(yield* settings.databaseUrl.config))
     if (applied.length > 0) {
       yield* auditedAfterwards({ command: 'migrations apply', arguments: {} }, { applied })
     }
@@ -115,9 +115,6 @@ const apply = defineCommand(
 
 export const migrations = defineGroup(
   'migrations',
-  {
-    short: 'The schema of PostgreSQL',
-    about: 'Migrations: what the database has of the schema of this version.',
-  },
+  { short: 'The schema of PostgreSQL', about: 'Migrations: the changes of the PostgreSQL schema.' },
   [status, wait, apply],
 )

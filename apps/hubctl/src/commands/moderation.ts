@@ -1,143 +1,192 @@
-/** Decisions of the operator about templates and senders, written down: the row and the event that tells it are one transaction. */
+/**
+ * The commands that senders and templates share. The SMS operator decides about both, and hub staff
+ * record the decision: the row and the event to the account are one transaction.
+ */
 import {
-  type ModerationState,
   encodeId,
-  type MessageClass,
-  type Mode,
-  moderateTemplate,
-  moderateSender,
-  senderDecided,
-  type SenderStatus,
-  templateDecided,
-  type TemplateStatus,
+  type IdPrefix,
   type ModerationDecision,
+  type ModerationState,
+  type PublicEvent,
 } from '@hub/domain'
-import { CommandEventInbox, Sql } from '@hub/store'
+import { CommandEventInbox, type ModeratedRow, type ModerationFilter, type Queries, Sql } from '@hub/store'
 import { Clock, Effect } from 'effect'
+import { audited } from '../audit/audit-trail.ts'
+import {
+  accountFlag,
+  choiceFlag,
+  type Id,
+  idArgument,
+  limitFlag,
+  modeFlag,
+  reasonFlag,
+} from '../command-line/arguments.ts'
+import { defineCommand, NOTHING } from '../command-line/command.ts'
+import { database, query } from '../command-line/connections.ts'
 import { refused } from '../command-line/failure.ts'
-import type { Id } from '../command-line/arguments.ts'
+import { type Cell, type Columns, fields, show, showList } from '../command-line/output.ts'
 
-interface Row {
-  readonly id: string
-  readonly account: string
-  readonly mode: Mode
-  readonly name: string
-  readonly reason: string | null
-  readonly created_at: Date
-}
-export interface TemplateRow extends Row {
-  readonly class: MessageClass
-  readonly sender: string
-  readonly body: string
-  readonly language: string | null
-  readonly status: TemplateStatus
-  readonly sender_status: SenderStatus
-}
-export interface SenderRow extends Row {
-  readonly registration: Readonly<Record<string, unknown>> | null
-  readonly status: SenderStatus
+/** Help texts of one command. */
+interface Texts {
+  readonly short: string
+  readonly about: string
+  readonly changes?: string
+  /** The command line without `hubctl <group> <command>`. */
+  readonly example?: string
 }
 
-/** Of all accounts, those of a status, oldest first: who has waited longest comes first. */
-interface Wanted<Status> {
-  readonly account: string | null
-  readonly mode: Mode | null
-  readonly status: Status | null
-  readonly limit: number
+/** What differs between senders and templates. */
+interface Moderated<Status extends string, Row extends ModeratedRow & ModerationState<Status>, Value> {
+  readonly kind: 'sender' | 'template'
+  readonly prefix: IdPrefix
+  readonly statuses: ReadonlyArray<Status>
+  /** The status before a decision. */
+  readonly waiting: Status
+  readonly table: {
+    readonly find: (q: Queries, filter: ModerationFilter) => Promise<ReadonlyArray<Row>>
+    readonly lock: (q: Queries, id: string) => Promise<Row | null>
+    readonly saveDecision: (q: Queries, id: string, after: ModerationState<Status>) => Promise<void>
+  }
+  readonly moderate: (row: Row, decision: ModerationDecision) => ModerationState<Status> | null
+  /** The event of a decision. The row has its public id. */
+  readonly event: (row: Row & { readonly createdAt: number }, now: number) => PublicEvent
+  readonly toJson: (row: Row) => Value
+  readonly columns: Columns<Value>
+  /** The JSON of the command `show`. */
+  readonly details: (row: Row) => Readonly<Record<string, Cell | object>>
+  readonly texts: Readonly<Record<'queue' | 'list' | 'show' | 'approve' | 'decline', Texts>>
 }
 
-export const findTemplates = Effect.fnUntraced(function* (
-  wanted: Wanted<TemplateStatus>,
-  id: string | null = null,
-) {
-  const sql = yield* Sql
-  return yield* sql.run(
-    (q) => q<TemplateRow[]>`
-      SELECT t.id, t.account, t.mode, t.name, t.class, t.sender, t.body, t.language, t.status, t.reason, t.created_at,
-             s.status AS sender_status
-        FROM command.templates t
-        JOIN command.senders s ON s.account = t.account AND s.mode = t.mode AND s.name = t.sender
-       WHERE (${id}::uuid IS NULL OR t.id = ${id}) AND (${wanted.account}::uuid IS NULL OR t.account = ${wanted.account})
-         AND (${wanted.mode}::command.mode IS NULL OR t.mode = ${wanted.mode})
-         AND (${wanted.status}::text IS NULL OR t.status = ${wanted.status})
-       ORDER BY t.created_at, t.id LIMIT ${wanted.limit}`,
-  )
+/** The fields that the JSON of both kinds begins with. */
+export const commonFields = (kind: 'sender' | 'template', prefix: IdPrefix, row: ModeratedRow) => ({
+  id: encodeId(prefix, row.id),
+  object: kind,
+  account: encodeId('acc', row.account),
+  mode: row.mode,
+  name: row.name,
 })
 
-export const findSenders = Effect.fnUntraced(function* (
-  wanted: Wanted<SenderStatus>,
-  id: string | null = null,
-) {
-  const sql = yield* Sql
-  return yield* sql.run(
-    (q) => q<SenderRow[]>`
-      SELECT id, account, mode, name, registration, status, reason, created_at FROM command.senders
-       WHERE (${id}::uuid IS NULL OR id = ${id}) AND (${wanted.account}::uuid IS NULL OR account = ${wanted.account})
-         AND (${wanted.mode}::command.mode IS NULL OR mode = ${wanted.mode})
-         AND (${wanted.status}::text IS NULL OR status = ${wanted.status})
-       ORDER BY created_at, id LIMIT ${wanted.limit}`,
-  )
-})
+export const moderationCommands = <
+  Status extends string,
+  Row extends ModeratedRow & ModerationState<Status>,
+  Value,
+>({
+  columns,
+  details,
+  event,
+  kind,
+  moderate,
+  prefix,
+  statuses,
+  table,
+  texts,
+  toJson,
+  waiting,
+}: Moderated<Status, Row, Value>) => {
+  const group = `${kind}s`
+  const idOf = idArgument(prefix, kind, `An id from hubctl ${group} list`)
+  const exampleId = `${prefix}_01m7yt89qhe54swwc8wkxj6n8e`
+  const notFound = (id: Id) => refused(`${kind}_not_found`, `There is no ${kind} ${id.id}.`)
 
-const NOT_FOUND = 'not found'
-const UNCHANGED = 'unchanged'
+  /** The help of a command. Without `example`, the example shows one id. */
+  const guide = (name: keyof typeof texts) => {
+    const { about, changes = NOTHING, example = exampleId, short } = texts[name]
+    const command = `hubctl ${group} ${name} ${example}`.trimEnd()
+    return { short, about, changes, examples: [{ command }], needs: database } as const
+  }
 
-const told = <R>(outcome: R | typeof NOT_FOUND | typeof UNCHANGED, what: string, id: string) => {
-  if (outcome === NOT_FOUND) return refused(`${what}_not_found`, `There is no ${what} ${id}.`)
-  return outcome === UNCHANGED
-    ? refused('already_decided', `That is what was decided about ${id} before. Nothing was changed.`)
-    : Effect.succeed(outcome)
-}
+  const find = (filter: Partial<ModerationFilter>) =>
+    query((q) => table.find(q, { id: null, account: null, mode: null, status: null, limit: 1, ...filter }))
 
-/** Decides about a template. Fails with `template_not_found`, or `already_decided`. */
-export const decideTemplate = Effect.fnUntraced(function* (template: Id, verdict: ModerationDecision) {
-  const sql = yield* Sql
-  const now = yield* Clock.currentTimeMillis
-  const outcome = yield* sql.transaction(
-    async (q): Promise<TemplateRow | typeof NOT_FOUND | typeof UNCHANGED> => {
-      const [row] = await q<TemplateRow[]>`
-        SELECT id, account, mode, name, class, sender, body, language, status, reason, created_at FROM command.templates
-         WHERE id = ${template.uuid} FOR UPDATE`
-      if (row === undefined) return NOT_FOUND
-      const after: ModerationState<TemplateStatus> | null = moderateTemplate(row, verdict)
-      if (after === null) return UNCHANGED
-      await q`UPDATE command.templates SET status = ${after.status}, reason = ${after.reason} WHERE id = ${row.id}`
+  const decide = Effect.fnUntraced(function* (id: Id, decision: ModerationDecision) {
+    const sql = yield* Sql
+    const now = yield* Clock.currentTimeMillis
+    const saved = yield* sql.transaction(async (q): Promise<Row | 'not found' | 'unchanged'> => {
+      const row = await table.lock(q, id.uuid)
+      if (row === null) return 'not found'
+      const after = moderate(row, decision)
+      if (after === null) return 'unchanged'
+      await table.saveDecision(q, row.id, after)
       const decided = { ...row, ...after }
-      await CommandEventInbox.insert(
-        q,
-        row,
-        templateDecided(
-          { ...decided, id: encodeId('tpl', row.id), createdAt: row.created_at.getTime() },
-          now,
+      const published = event({ ...decided, id: id.id, createdAt: row.created_at.getTime() }, now)
+      await CommandEventInbox.insert(q, row, published)
+      return decided
+    })
+    if (saved === 'not found') return yield* notFound(id)
+    if (saved === 'unchanged') {
+      const message = `${id.id} already has this decision. Nothing was changed.`
+      return yield* refused('already_decided', message)
+    }
+    return saved
+  })
+
+  /** Records a decision in the audit trail and the database. */
+  const record = Effect.fnUntraced(function* (command: string, id: Id, decision: ModerationDecision) {
+    const reason = decision.approved ? {} : { reason: decision.reason }
+    const row = yield* audited(
+      { command: `${group} ${command}`, arguments: { [kind]: id.id, ...reason } },
+      decide(id, decision),
+      ({ status }) => ({ status }),
+    )
+    yield* show(toJson(row), () =>
+      fields({ [kind]: id.id, name: row.name, status: row.status, reason: row.reason }),
+    )
+  })
+
+  const queue = defineCommand(
+    'queue',
+    guide('queue'),
+    { account: accountFlag, limit: limitFlag },
+    Effect.fnUntraced(function* ({ account, limit }) {
+      const rows = yield* find({ account, mode: 'live', status: waiting, limit })
+      yield* showList(rows.map(toJson), columns, 'Nothing waits.')
+    }),
+  )
+
+  const list = defineCommand(
+    'list',
+    guide('list'),
+    {
+      account: accountFlag,
+      mode: modeFlag,
+      status: choiceFlag('status', statuses, 'Only this status'),
+      limit: limitFlag,
+    },
+    Effect.fnUntraced(function* (filter) {
+      yield* showList((yield* find(filter)).map(toJson), columns, 'There are none.')
+    }),
+  )
+
+  const showOne = defineCommand(
+    'show',
+    guide('show'),
+    { id: idOf },
+    Effect.fnUntraced(function* ({ id }) {
+      const [row] = yield* find({ id: id.uuid })
+      if (row === undefined) return yield* notFound(id)
+      yield* show(details(row), (value) =>
+        fields(
+          Object.fromEntries(
+            Object.entries(value).map(([name, cell]) => [
+              name,
+              typeof cell === 'object' && cell !== null ? JSON.stringify(cell) : cell,
+            ]),
+          ),
         ),
       )
-      return decided
-    },
+    }),
   )
-  return yield* told(outcome, 'template', template.id)
-})
 
-/** Decides about a sender. Fails with `sender_not_found`, or `already_decided`. */
-export const decideSender = Effect.fnUntraced(function* (sender: Id, verdict: ModerationDecision) {
-  const sql = yield* Sql
-  const now = yield* Clock.currentTimeMillis
-  const outcome = yield* sql.transaction(
-    async (q): Promise<SenderRow | typeof NOT_FOUND | typeof UNCHANGED> => {
-      const [row] = await q<SenderRow[]>`
-        SELECT id, account, mode, name, registration, status, reason, created_at FROM command.senders
-         WHERE id = ${sender.uuid} FOR UPDATE`
-      if (row === undefined) return NOT_FOUND
-      const after: ModerationState<SenderStatus> | null = moderateSender(row, verdict)
-      if (after === null) return UNCHANGED
-      await q`UPDATE command.senders SET status = ${after.status}, reason = ${after.reason} WHERE id = ${row.id}`
-      const decided = { ...row, ...after }
-      await CommandEventInbox.insert(
-        q,
-        row,
-        senderDecided({ ...decided, id: encodeId('snd', row.id), createdAt: row.created_at.getTime() }, now),
-      )
-      return decided
-    },
+  const approve = defineCommand('approve', guide('approve'), { id: idOf }, ({ id }) =>
+    record('approve', id, { approved: true }),
   )
-  return yield* told(outcome, 'sender', sender.id)
-})
+
+  const decline = defineCommand(
+    'decline',
+    guide('decline'),
+    { id: idOf, reason: reasonFlag('The reason, which the account sees') },
+    ({ id, reason }) => record('decline', id, { approved: false, reason }),
+  )
+
+  return [queue, list, showOne, approve, decline] as const
+}

@@ -1,6 +1,6 @@
-/** `hubctl projections`: how far the read models are behind the log, and rebuilding them from it. */
+/** `hubctl projections`: the lag of the read models behind the log, and their rebuild. */
 import { toTimestamp } from '@hub/domain'
-import { catalogueConfig, kafkaConnectionConfig, readOffsetRanges, topicNames } from '@hub/kafka'
+import { readOffsetRanges, topicNames } from '@hub/kafka'
 import {
   cancelRebuild,
   ReadCheckpoints,
@@ -9,18 +9,15 @@ import {
   type Rebuild,
   type RebuildPolicy,
   requestRebuild,
-  Sql,
 } from '@hub/store'
-import { Config, Duration, Effect, Schedule } from 'effect'
-import { Flag } from 'effect/cli'
+import { Duration, Effect, Schedule } from 'effect'
 import { audited } from '../audit/audit-trail.ts'
+import { switchFlag } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
-import { CLIENT, database } from '../command-line/connections.ts'
-import { usageError, refused } from '../command-line/failure.ts'
-import { fields, note, show, table } from '../command-line/output.ts'
-
-const momentOf = (at: number | null): string | null => (at === null ? null : toTimestamp(at))
+import { database, kafkaConfig, query } from '../command-line/connections.ts'
+import { refused, usageError } from '../command-line/failure.ts'
+import { fields, optionalTimestamp, printNote, show, table } from '../command-line/output.ts'
 
 const differencesOf = ({ compared }: Rebuild): number | null =>
   compared === null ? null : compared.reduce((sum, { differences }) => sum + differences, 0)
@@ -32,29 +29,29 @@ const rebuildObject = (rebuild: Rebuild) => ({
   state: rebuild.state,
   outcome: rebuild.outcome,
   failure: rebuild.failure,
-  since: momentOf(rebuild.since),
+  since: optionalTimestamp(rebuild.since),
   records: rebuild.records,
   restored: rebuild.restored,
   differences: differencesOf(rebuild),
   compared: rebuild.compared,
   requested_at: toTimestamp(rebuild.requestedAt),
-  started_at: momentOf(rebuild.startedAt),
-  compared_at: momentOf(rebuild.comparedAt),
-  ended_at: momentOf(rebuild.endedAt),
+  started_at: optionalTimestamp(rebuild.startedAt),
+  compared_at: optionalTimestamp(rebuild.comparedAt),
+  ended_at: optionalTimestamp(rebuild.endedAt),
 })
 
-const sidesOf = (missing: 'live' | 'rebuilt' | null, columns: ReadonlyArray<string>): string =>
+const differenceText = (missing: 'live' | 'rebuilt' | null, columns: ReadonlyArray<string>): string =>
   missing === null ? columns.join(', ') : missing === 'live' ? 'not in the live table' : 'not in the log'
 
-/** A rebuild as people read it: what became of it, table by table, and the first rows that differ. */
-const describe = (rebuild: ReturnType<typeof rebuildObject>): string => {
+/** The outcome of a rebuild, its tables, and examples of rows that differ. */
+const rebuildText = (rebuild: ReturnType<typeof rebuildObject>): string => {
   const head = fields({
     rebuild: rebuild.id,
     policy: rebuild.policy,
     state: rebuild.outcome ?? rebuild.state,
     failure: rebuild.failure,
     'messages since': rebuild.since ?? 'the beginning',
-    'records folded': rebuild.records,
+    'records projected': rebuild.records,
     'numbers restored': rebuild.restored,
     requested: rebuild.requested_at,
     ended: rebuild.ended_at,
@@ -78,7 +75,7 @@ const describe = (rebuild: ReturnType<typeof rebuildObject>): string => {
           table(examples, {
             table: (row) => row.table,
             row: (row) => row.key,
-            differs: (row) => sidesOf(row.missing, row.columns),
+            differs: (row) => differenceText(row.missing, row.columns),
           }),
         ]),
   ].join('\n\n')
@@ -92,16 +89,12 @@ interface Lag {
   readonly lag: number
 }
 
-const lags = Effect.gen(function* () {
-  const [connection, { prefix }] = yield* Config.all([kafkaConnectionConfig(CLIENT), catalogueConfig])
-  const sql = yield* Sql
+const readLags = Effect.gen(function* () {
+  const [connection, { prefix }] = yield* kafkaConfig
   const names = topicNames(prefix)
-  const ranges = yield* readOffsetRanges(connection, [
-    names.acceptedOtp,
-    names.acceptedService,
-    names.messages,
-  ])
-  const rows = yield* sql.run(ReadCheckpoints.readPositions)
+  const topics = [names.acceptedOtp, names.acceptedService, names.messages]
+  const ranges = yield* readOffsetRanges(connection, topics)
+  const rows = yield* query(ReadCheckpoints.readPositions)
   const positions = new Map(
     rows.map(({ partition, position, topic }) => [`${prefix}${topic}/${partition}`, position]),
   )
@@ -116,10 +109,10 @@ const lags = Effect.gen(function* () {
 const status = defineCommand(
   'status',
   {
-    short: 'How far the read models are behind, and the last rebuild',
+    short: 'Show the lag of the read models, and the last rebuild',
     about:
-      'Shows for every partition of the lanes and the log how many of its records are not in the read models yet, and the rebuild under way or, where there ' +
-      'is none, the last one: what it compared, and the first rows that differ, by key and names of columns.',
+      'Shows for each partition of the lanes and the log how many records the read models lack. Shows ' +
+      'the rebuild in progress or the last one, with its comparison and examples of rows that differ.',
     changes: NOTHING,
     examples: [
       { command: 'hubctl projections status', description: 'Partitions, and the last rebuild' },
@@ -129,7 +122,7 @@ const status = defineCommand(
   },
   {},
   Effect.fnUntraced(function* () {
-    const partitions = yield* lags
+    const partitions = yield* readLags
     const [last] = yield* readRebuilds(1)
     const behind = partitions.reduce((sum, { lag }) => sum + lag, 0)
     const value = {
@@ -148,104 +141,94 @@ const status = defineCommand(
           lag: (row) => row.lag,
         }),
         `${behind} records behind.`,
-        rebuild === null ? 'Nothing has been rebuilt.' : describe(rebuild),
+        rebuild === null ? 'There was no rebuild.' : rebuildText(rebuild),
       ].join('\n\n'),
     )
   }),
 )
 
-/** How often a rebuild that is waited for is looked at, and for how long: a log of thirteen months takes its time. */
-const LOOK_EVERY = Duration.seconds(1)
-const WAIT_MOST = Duration.hours(48)
+const POLL_INTERVAL = Duration.seconds(1)
+/** Enough for a log of thirteen months. */
+const MAX_WAIT = Duration.hours(48)
 
 const waitFor = (id: string) =>
   readRebuild(id).pipe(
     Effect.repeat({
       until: (rebuild) => rebuild === null || rebuild.endedAt !== null,
-      schedule: Schedule.spaced(LOOK_EVERY),
+      schedule: Schedule.spaced(POLL_INTERVAL),
     }),
     Effect.timeoutOrElse({
-      duration: WAIT_MOST,
+      duration: MAX_WAIT,
       orElse: () =>
-        Effect.fail(refused('rebuild_goes_on', 'It goes on; hubctl projections status shows it.')),
+        Effect.fail(refused('rebuild_goes_on', 'The rebuild continues. hubctl projections status shows it.')),
     }),
   )
 
 const OUTCOMES: Readonly<Record<string, string>> = {
-  refused: 'The rebuilt tables differ from the live ones, which stay as they are.',
-  failed: 'The rebuild failed; the live tables stay as they are.',
-  cancelled: 'The rebuild was cancelled; the live tables stay as they are.',
+  refused: 'The rebuilt tables differ from the live ones, which were not changed.',
+  failed: 'The rebuild failed. The live tables were not changed.',
+  cancelled: 'The rebuild was cancelled. The live tables were not changed.',
 }
 
 const rebuild = defineCommand(
   'rebuild',
   {
-    short: 'Fold the read models from the log once more, and swap them',
+    short: 'Rebuild the read models from the log, and swap them',
     about:
-      'Has a projector build messages, history, operators’ ids, batches and statistics from the log once more, beside the live tables and while the hub goes on, ' +
-      'compare both row by row at one place of the log, and put the new ones where the live ones are. Where something differs, nothing is swapped unless ' +
-      '--accept-differences says so. Events, charges and what was spent are not touched and nobody is told anything again. The exit code of --wait is 1 where ' +
-      'something differs or nothing was swapped that should have been.',
+      'A projector rebuilds messages, history, operator ids, batches and statistics from the log, in ' +
+      'tables beside the live ones, while the hub runs. It compares both row by row at the same log ' +
+      'position, and then swaps the tables. If rows differ, it swaps only with --accept-differences. ' +
+      'Events, charges and the spend do not change, and clients get no events. With --wait, the exit ' +
+      'code is 1 if rows differ or the swap did not happen.',
     changes:
-      'The tables of the read models, in one moment. What was there before is dropped: there is no way back but another rebuild. With --compare-only nothing.',
+      'The tables of the read models, in one transaction. The old tables are dropped; only another ' +
+      'rebuild can undo it. With --compare-only nothing changes.',
     examples: [
       {
         command: 'hubctl projections rebuild --compare-only --wait',
-        description: 'Are the read models right?',
+        description: 'Check the read models',
       },
-      { command: 'hubctl projections rebuild --yes', description: 'Swap them, unless something differs' },
+      { command: 'hubctl projections rebuild --yes', description: 'Swap them, unless rows differ' },
       {
         command: 'hubctl projections rebuild --accept-differences',
-        description: 'After a fault of the projector was mended',
+        description: 'After the repair of a projector fault',
       },
     ],
     needs: database,
   },
   {
-    compareOnly: Flag.Boolean('compare-only').pipe(
-      Flag.withDescription('Compare, and swap nothing'),
-      Flag.withDefault(false),
-    ),
-    acceptDifferences: Flag.Boolean('accept-differences').pipe(
-      Flag.withDescription('Swap whatever differs'),
-      Flag.withDefault(false),
-    ),
-    wait: Flag.Boolean('wait').pipe(
-      Flag.withDescription('Wait until it has ended. Whoever stops waiting does not stop it'),
-      Flag.withDefault(false),
-    ),
+    compareOnly: switchFlag('compare-only', 'Compare, but do not swap'),
+    acceptDifferences: switchFlag('accept-differences', 'Swap also if rows differ'),
+    wait: switchFlag('wait', 'Wait for the end. Ctrl-C ends the wait, not the rebuild'),
   },
   Effect.fnUntraced(function* ({ acceptDifferences, compareOnly, wait }) {
     if (compareOnly && acceptDifferences) {
-      return yield* usageError('--compare-only swaps nothing, so there is nothing to accept.')
+      return yield* usageError('--compare-only swaps nothing. Leave out --accept-differences.')
     }
     const policy: RebuildPolicy = compareOnly ? 'compare_only' : acceptDifferences ? 'swap' : 'swap_if_equal'
     if (!compareOnly) {
-      yield* confirm(
-        acceptDifferences
-          ? 'Put rebuilt read models in the place of the live ones, whatever differs?'
-          : 'Put rebuilt read models in the place of the live ones, unless something differs?',
-      )
+      const condition = acceptDifferences ? 'also if rows differ' : 'unless rows differ'
+      yield* confirm(`Replace the live read models with rebuilt ones, ${condition}?`)
     }
     const requested = yield* audited(
       { command: 'projections rebuild', arguments: { policy } },
       requestRebuild(policy).pipe(
         Effect.catchTag('RebuildInProgress', ({ id }) =>
           Effect.fail(
-            refused('rebuild_under_way', `The rebuild ${id} is under way; there is one at a time.`),
+            refused('rebuild_under_way', `The rebuild ${id} is in progress. Only one can run at a time.`),
           ),
         ),
       ),
       ({ id }) => ({ rebuild: id }),
     )
-    if (wait) yield* note(`Waiting for the rebuild ${requested.id}.`)
+    if (wait) yield* printNote(`Waiting for the rebuild ${requested.id}.`)
     const ended = wait ? yield* waitFor(requested.id) : requested
-    if (ended === null) return yield* refused('rebuild_not_found', 'The rebuild is gone.')
-    yield* show(rebuildObject(ended), describe)
-    const told = ended.outcome === null ? undefined : OUTCOMES[ended.outcome]
-    if (told !== undefined) return yield* refused(`rebuild_${ended.outcome}`, told)
+    if (ended === null) return yield* refused('rebuild_not_found', 'The rebuild does not exist any more.')
+    yield* show(rebuildObject(ended), rebuildText)
+    const failure = ended.outcome === null ? undefined : OUTCOMES[ended.outcome]
+    if (failure !== undefined) return yield* refused(`rebuild_${ended.outcome}`, failure)
     if (policy === 'compare_only' && (differencesOf(ended) ?? 0) > 0) {
-      return yield* refused('read_models_differ', 'The read models differ from what the log says.')
+      return yield* refused('read_models_differ', 'The read models differ from the log.')
     }
   }),
 )
@@ -253,10 +236,10 @@ const rebuild = defineCommand(
 const cancel = defineCommand(
   'cancel',
   {
-    short: 'End the rebuild under way',
-    about: 'Ends the rebuild that is under way. Its tables are dropped; the live ones stay as they are.',
-    changes: 'Nothing but the rebuild. One that has been swapped already has ended and cannot be cancelled.',
-    examples: [{ command: 'hubctl projections cancel', description: 'Whatever it has come to' }],
+    short: 'Cancel the rebuild in progress',
+    about: 'Cancels the rebuild in progress. Its tables are dropped; the live tables do not change.',
+    changes: 'Only the rebuild. A rebuild that has swapped its tables has ended.',
+    examples: [{ command: 'hubctl projections cancel' }],
     needs: database,
   },
   {},
@@ -264,20 +247,18 @@ const cancel = defineCommand(
     const cancelled = yield* audited(
       { command: 'projections cancel', arguments: {} },
       cancelRebuild,
-      (found) => ({
-        rebuild: found?.id ?? null,
-      }),
+      (found) => ({ rebuild: found?.id ?? null }),
     )
-    if (cancelled === null) return yield* refused('no_rebuild', 'No rebuild is under way.')
-    yield* show(rebuildObject(cancelled), describe)
+    if (cancelled === null) return yield* refused('no_rebuild', 'No rebuild is in progress.')
+    yield* show(rebuildObject(cancelled), rebuildText)
   }),
 )
 
 export const projections = defineGroup(
   'projections',
   {
-    short: 'Read models: lag and rebuilding',
-    about: 'The read models: how far they are behind the log, and building them from it once more.',
+    short: 'Read models: lag and rebuild',
+    about: 'The read models: their lag behind the log, and their rebuild from it.',
   },
   [status, rebuild, cancel],
 )

@@ -1,18 +1,16 @@
-/** `hubctl recipients`: requests of people about their own data. */
-import { eraseRecipient, type Erasure, readErasures } from '@hub/store'
+/** `hubctl recipients`: the erasure of personal data at the request of a recipient. */
 import { toTimestamp } from '@hub/domain'
+import { eraseRecipient, type Erasure, readErasures } from '@hub/store'
 import { Effect } from 'effect'
 import { audited } from '../audit/audit-trail.ts'
+import { hashNumberArgument, numberArgument } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
 import { database } from '../command-line/connections.ts'
-import { fields, show, table } from '../command-line/output.ts'
-import { hashOfNumber, numberArgument } from '../command-line/arguments.ts'
+import { fields, optionalTimestamp, show, showList } from '../command-line/output.ts'
 
-const momentOf = (ms: number | null): string | null => (ms === null ? null : toTimestamp(ms))
-
-/** The receipt, without the number. */
-const receipt = (erasure: Erasure) => ({
+/** The receipt, without the phone number. */
+const toJson = (erasure: Erasure) => ({
   id: erasure.id,
   object: 'erasure',
   recipient: erasure.recipient,
@@ -23,94 +21,93 @@ const receipt = (erasure: Erasure) => ({
     ledger_rows: erasure.acceptances,
     keys_of_replies: erasure.sealingKeys,
   },
-  cleared_at: momentOf(erasure.clearedAt),
-  sealed_until: momentOf(erasure.sealedUntil),
-  finished_at: momentOf(erasure.finishedAt),
+  cleared_at: optionalTimestamp(erasure.clearedAt),
+  sealed_until: optionalTimestamp(erasure.sealedUntil),
+  finished_at: optionalTimestamp(erasure.finishedAt),
 })
-type Receipt = ReturnType<typeof receipt>
 
-const receiptText = (value: Receipt): string =>
+const receiptText = (receipt: ReturnType<typeof toJson>): string =>
   [
     fields({
-      receipt: value.id,
-      recipient: value.recipient,
-      status: value.status,
-      requested: value.requested_at,
-      'numbers and texts removed': value.removed.numbers_and_texts,
-      'rows of the ledger cleared': value.removed.ledger_rows,
-      'keys of replies destroyed': value.removed.keys_of_replies,
-      'nothing stored since': value.cleared_at,
-      'sealed copies end': value.sealed_until,
-      finished: value.finished_at,
+      receipt: receipt.id,
+      recipient: receipt.recipient,
+      status: receipt.status,
+      requested: receipt.requested_at,
+      'numbers and texts removed': receipt.removed.numbers_and_texts,
+      'ledger rows cleared': receipt.removed.ledger_rows,
+      'payload keys of replies destroyed': receipt.removed.keys_of_replies,
+      'stored data cleared': receipt.cleared_at,
+      'encrypted copies end': receipt.sealed_until,
+      finished: receipt.finished_at,
     }),
     '',
-    value.status === 'finished'
-      ? 'Finished: nothing of theirs can be read any more.'
-      : 'What was stored is gone. Sealed copies of messages that were under way become unreadable when their keys are destroyed; the hub sees to that by itself.',
+    receipt.status === 'finished'
+      ? 'Finished: no data of the recipient can be read.'
+      : 'Stored data is erased. The hub will destroy the payload keys of messages that were in progress; then their encrypted copies are unreadable.',
   ].join('\n')
 
 const erase = defineCommand(
   'erase',
   {
-    short: 'Forget a person, and show the receipt',
+    short: 'Erase the data of a recipient, and show the receipt',
     about:
-      'Removes a number from all stores, on the request of the person whose it is: numbers and texts of their messages at once, sealed copies of what is under way when ' +
-      'their keys are destroyed, two days later at most. The hash stays in de-identified records and in their opt-out. Asking again before it is finished goes on with the same request.',
+      'Erases a number from all stores at the request of the recipient. Numbers and texts of messages ' +
+      'are erased immediately. Encrypted copies of messages in progress become unreadable when their ' +
+      'payload keys are destroyed, within two days. The hash stays in de-identified records and in the ' +
+      'opt-out. Repeating the command continues an unfinished erasure.',
     changes:
-      'Irreversible: no number and no text of theirs can be read any more, by anybody. Messages to them that are sent later are ordinary messages.',
+      'It cannot be undone: nobody can read the number and the texts. New messages to the number are ' +
+      'ordinary messages.',
     examples: [
       { command: 'hubctl recipients erase -', description: 'Type the number, then Ctrl-D' },
       {
         command: 'hubctl recipients erase +79001234567 --yes --json',
-        description: 'The receipt as a document',
+        description: 'The receipt as a JSON document',
       },
     ],
     needs: database,
   },
   { number: numberArgument },
   Effect.fnUntraced(function* ({ number }) {
-    const recipient = yield* hashOfNumber(number)
-    yield* confirm('Remove this number from all stores? There is no way back.')
+    const recipient = yield* hashNumberArgument(number)
+    yield* confirm('Erase this number from all stores? It cannot be undone.')
     const erasure = yield* audited(
       { command: 'recipients erase', arguments: { recipient } },
       eraseRecipient(recipient),
-      (done) => ({ receipt: done.id, removed: done.personalData }),
+      ({ id, personalData }) => ({ receipt: id, removed: personalData }),
     )
-    yield* show(receipt(erasure), receiptText)
+    yield* show(toJson(erasure), receiptText)
   }),
 )
 
 const receipts = defineCommand(
   'receipts',
   {
-    short: 'The receipts of a person’s erasures',
-    about: 'Shows what was removed for a person and when, newest first: proof that their request was met.',
-    changes: 'Nothing but the audit trail, since it is about a person.',
+    short: 'List the erasure receipts of a recipient',
+    about: 'Lists the erasures of a recipient, newest first, as proof that the requests were fulfilled.',
+    changes: 'Only the audit trail, because the command reads data of a person.',
     examples: [{ command: 'hubctl recipients receipts +79001234567' }],
     needs: database,
   },
   { number: numberArgument },
   Effect.fnUntraced(function* ({ number }) {
-    const recipient = yield* hashOfNumber(number)
+    const recipient = yield* hashNumberArgument(number)
     const erasures = yield* audited(
       { command: 'recipients receipts', arguments: { recipient } },
       readErasures(recipient),
       (found) => ({ receipts: found.length }),
     )
-    const data = erasures.map(receipt)
-    yield* show({ object: 'list', data }, () =>
-      table(
-        data,
-        {
-          receipt: (row) => row.id,
-          status: (row) => row.status,
-          requested: (row) => row.requested_at,
-          'numbers and texts': (row) => row.removed.numbers_and_texts,
-          'ledger rows': (row) => row.removed.ledger_rows,
-          finished: (row) => row.finished_at,
-        },
-        'Nobody has asked for this number to be erased.',
-      ),
+    yield* showList(
+      erasures.map(toJson),
+      {
+        receipt: (row) => row.id,
+        status: (row) => row.status,
+        requested: (row) => row.requested_at,
+        'numbers and texts': (row) => row.removed.numbers_and_texts,
+        'ledger rows': (row) => row.removed.ledger_rows,
+        finished: (row) => row.finished_at,
+      },
+      'No erasure was requested for this number.',
     )
   }),
 )
@@ -118,9 +115,10 @@ const receipts = defineCommand(
 export const recipients = defineGroup(
   'recipients',
   {
-    short: 'Erasure of a person, with receipt',
+    short: 'Erasure of a recipient, with a receipt',
     about:
-      'What people may ask of the hub about their own data. Their numbers are read from the command line or standard input, and kept nowhere.',
+      'Requests of recipients about their own data. hubctl reads phone numbers from the command line or ' +
+      'from standard input, and never stores them.',
   },
   [erase, receipts],
 )

@@ -1,67 +1,52 @@
-/** `hubctl topics`: the topics of the cluster beside the catalogue. */
-import {
-  alterTopics,
-  catalogueConfig,
-  compareTopics,
-  createTopics,
-  kafkaConnectionConfig,
-  topicCatalogue,
-  type TopicDifference,
-} from '@hub/kafka'
-import { Config, Effect } from 'effect'
+/** `hubctl topics`: compares the topics of the cluster with the topic catalogue, and changes them. */
+import { alterTopics, compareTopics, createTopics, topicCatalogue, type TopicDifference } from '@hub/kafka'
+import { Effect } from 'effect'
 import { audited } from '../audit/audit-trail.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
-import { CLIENT, database } from '../command-line/connections.ts'
+import { database, kafkaConfig } from '../command-line/connections.ts'
 import { refused } from '../command-line/failure.ts'
 import { show, table } from '../command-line/output.ts'
 import { settings } from '../config.ts'
 
-/** What cannot be changed by giving a topic other settings, and why. */
+/** Differences that hubctl does not change, with the reason. */
 const REASONS: Readonly<Record<string, string>> = {
   partitions:
-    'recipients would belong to other partitions: their open messages would be lost from sight, and their order with them. Move to topics of a new version instead',
-  'replication factor': 'replicas are moved between brokers by kafka-reassign-partitions.sh',
+    'recipients would belong to other partitions, so their open messages and their order would be lost. Migrate to topics of a new version instead',
+  'replication factor': 'kafka-reassign-partitions.sh moves replicas between brokers',
 }
 
-interface Step {
-  readonly topic: string
-  readonly setting: string
-  readonly found: string
-  readonly wanted: string
+interface Step extends TopicDifference {
   readonly action: 'create' | 'alter' | 'refuse'
   readonly reason: string | null
 }
 
-const stepOf = ({ found, setting, topic, wanted }: TopicDifference): Step => {
-  const reason = REASONS[setting] ?? null
-  return { topic, setting, found, wanted, action: reason === null ? 'alter' : 'refuse', reason }
-}
-
-const plan = Effect.gen(function* () {
-  const [connection, options] = yield* Config.all([kafkaConnectionConfig(CLIENT), catalogueConfig])
+const readPlan = Effect.gen(function* () {
+  const [connection, options] = yield* kafkaConfig
   const specs = topicCatalogue(options)
   const { differences, missing } = yield* compareTopics(connection, specs)
+  const wanted = `${options.partitions} partitions`
   const steps: ReadonlyArray<Step> = [
     ...missing.map((topic): Step => ({
       topic,
       setting: '',
       found: 'missing',
-      wanted: `${options.partitions} partitions`,
+      wanted,
       action: 'create',
       reason: null,
     })),
-    ...differences.map(stepOf),
+    ...differences.map((difference): Step => {
+      const reason = REASONS[difference.setting] ?? null
+      return { ...difference, action: reason === null ? 'alter' : 'refuse', reason }
+    }),
   ]
   return { connection, specs, steps }
 })
 
-const steps = (rows: ReadonlyArray<Step>, none: string): string => {
-  const reasons = [
-    ...new Set(rows.flatMap(({ reason, setting }) => (reason === null ? [] : [`${setting}: ${reason}.`]))),
-  ]
+const stepsTable = (steps: ReadonlyArray<Step>, none = ''): string => {
+  const reasons = steps.flatMap(({ reason, setting }) => (reason === null ? [] : [`${setting}: ${reason}.`]))
   const shown = table(
-    rows,
+    steps,
     {
       topic: ({ topic }) => topic,
       setting: ({ setting }) => setting,
@@ -71,30 +56,29 @@ const steps = (rows: ReadonlyArray<Step>, none: string): string => {
     },
     none,
   )
-  return [shown, ...reasons].join('\n')
+  return [shown, ...new Set(reasons)].join('\n')
 }
 
 const diff = defineCommand(
   'diff',
   {
-    short: 'What is missing or different',
+    short: 'Show missing and different topics',
     about:
-      'Compares every topic with the catalogue: partitions, replicas, retention, cleanup, how many replicas must have a record, the size of batches. ' +
-      'Partitions and replicas are those of HUB_PARTITIONS and HUB_REPLICATION_FACTOR. The exit code is 1 where something is missing or different.',
+      'Compares all topics with the catalogue: partitions, replicas, retention, cleanup policy, ' +
+      'in-sync replicas and message size. HUB_PARTITIONS and HUB_REPLICATION_FACTOR set the partitions ' +
+      'and replicas. The exit code is 1 if a topic is missing or different.',
     changes: NOTHING,
     examples: [{ command: 'hubctl topics diff', description: 'One line for each difference' }],
     needs: settings,
   },
   {},
   Effect.fnUntraced(function* () {
-    const { specs, steps: rows } = yield* plan
-    const none = `All ${specs.length} topics are as the catalogue has them.`
-    yield* show({ object: 'topic_plan', topics: specs.length, steps: rows }, () => steps(rows, none))
-    if (rows.length > 0) {
-      return yield* refused(
-        'topics_differ',
-        `${rows.length} ${rows.length === 1 ? 'thing is' : 'things are'} not as the catalogue has it.`,
-      )
+    const { specs, steps } = yield* readPlan
+    yield* show({ object: 'topic_plan', topics: specs.length, steps }, () =>
+      stepsTable(steps, `All ${specs.length} topics match the catalogue.`),
+    )
+    if (steps.length > 0) {
+      return yield* refused('topics_differ', `Differences from the topic catalogue: ${steps.length}.`)
     }
   }),
 )
@@ -102,63 +86,52 @@ const diff = defineCommand(
 const apply = defineCommand(
   'apply',
   {
-    short: 'Create and alter what hubctl topics diff shows',
+    short: 'Create and alter topics',
     about:
-      'Creates the topics that are missing and gives the others the settings of the catalogue. Other settings of a topic stay as they are. A different ' +
-      'number of partitions or replicas is refused, with the reason; the rest is done all the same.',
+      'Creates missing topics, and gives existing topics the settings of the catalogue. Settings that ' +
+      'the catalogue does not name stay. A different number of partitions or replicas is refused with ' +
+      'the reason; all other differences are applied.',
     changes:
-      'Topics of the cluster, at once. A shorter retention lets Kafka remove older records, for good; everything else can be altered back.',
+      'Topics of the cluster. With a shorter retention Kafka deletes older records permanently; other ' +
+      'settings can be changed back.',
     examples: [
-      { command: 'hubctl topics apply', description: 'Asks where existing topics would change' },
+      { command: 'hubctl topics apply', description: 'Asks before it alters topics' },
       { command: 'hubctl topics apply --yes', description: 'In a job, before a new version starts' },
     ],
     needs: database,
   },
   {},
   Effect.fnUntraced(function* () {
-    const { connection, specs, steps: rows } = yield* plan
-    const altered = [...new Set(rows.filter(({ action }) => action === 'alter').map(({ topic }) => topic))]
-    const missing = rows.filter(({ action }) => action === 'create').map(({ topic }) => topic)
-    const left = rows.filter(({ action }) => action === 'refuse')
+    const { connection, specs, steps } = yield* readPlan
+    const byAction = (action: Step['action']) => steps.filter((step) => step.action === action)
+    const altered = [...new Set(byAction('alter').map(({ topic }) => topic))]
+    const created = byAction('create').map(({ topic }) => topic)
+    const left = byAction('refuse')
+    const specsOf = (topics: ReadonlyArray<string>) => specs.filter(({ topic }) => topics.includes(topic))
     if (altered.length > 0) {
-      yield* confirm(
-        `${steps(
-          rows.filter(({ action }) => action === 'alter'),
-          '',
-        )}\nAlter ${altered.length} of ${specs.length} topics?`,
-      )
+      yield* confirm(`${stepsTable(byAction('alter'))}\nAlter ${altered.length} of ${specs.length} topics?`)
     }
-    if (missing.length + altered.length > 0) {
+    if (created.length + altered.length > 0) {
       yield* audited(
-        { command: 'topics apply', arguments: { create: missing, alter: altered } },
-        Effect.gen(function* () {
-          yield* createTopics(
-            connection,
-            specs.filter(({ topic }) => missing.includes(topic)),
-          )
-          yield* alterTopics(
-            connection,
-            specs.filter(({ topic }) => altered.includes(topic)),
-          )
-        }),
+        { command: 'topics apply', arguments: { create: created, alter: altered } },
+        Effect.andThen(createTopics(connection, specsOf(created)), alterTopics(connection, specsOf(altered))),
       )
     }
     yield* show(
-      { object: 'topic_changes', created: missing, altered, refused: left },
+      { object: 'topic_changes', created, altered, refused: left },
       () =>
-        `${missing.length} created, ${altered.length} altered${left.length === 0 ? '.' : `, refused:\n${steps(left, '')}`}`,
+        `${created.length} created, ${altered.length} altered${left.length === 0 ? '.' : `, refused:\n${stepsTable(left)}`}`,
     )
-    if (left.length > 0) {
-      return yield* refused('topics_differ', `${left.length} differences were left as they are.`)
-    }
+    if (left.length > 0)
+      return yield* refused('topics_differ', `${left.length} differences were not changed.`)
   }),
 )
 
 export const topics = defineGroup(
   'topics',
   {
-    short: 'Topics beside the catalogue',
-    about: 'Kafka topics, as they are and as the catalogue of the code has them.',
+    short: 'Kafka topics and the topic catalogue',
+    about: 'Compares the Kafka topics with the topic catalogue of the code, and changes them.',
   },
   [diff, apply],
 )

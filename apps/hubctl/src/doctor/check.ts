@@ -1,44 +1,40 @@
-/** What a check of `hubctl doctor` is, and how checks run: side by side, each bounded, none hiding another. */
+/** Checks of `hubctl doctor`. They run concurrently, each with a deadline. */
 import { invalidSettingOf } from '@hub/config'
 import type { Sql } from '@hub/store'
 import { Config, Duration, Effect } from 'effect'
 import { toCommandFailed } from '../command-line/failure.ts'
 
 /**
- * `well`; `note`: worth knowing, and nothing has to be done; `ill`: something has to be done; `unknown`: it could not be looked at, because of
- * something else that is told where it belongs.
+ * `well`: in order. `note`: a notice without a required action. `ill`: a problem to repair. `unknown`:
+ * not checked, because another check has found a problem. The words are part of the JSON output.
  */
 export type Verdict = 'well' | 'note' | 'ill' | 'unknown'
 
-/** What a program wants to know of a finding, beside its sentence. */
+/** The data of a finding, for programs. */
 type Facts = Readonly<Record<string, string | number | boolean | null | ReadonlyArray<string>>>
 
 export interface Finding {
   readonly subject: string
   readonly verdict: Verdict
-  /** What was found, for people. */
+  /** The result as a sentence. */
   readonly said: string
-  /** How to mend it; `null` where nothing has to be done. */
+  /** How to repair a problem; `null` without one. */
   readonly mend: string | null
   readonly facts: Facts
 }
 
-/** A finding without its subject, which the check has. */
+/** A finding without the subject of its check. */
 export type Outcome = Omit<Finding, 'subject'>
 
-export const well = (said: string, facts: Facts = {}): Outcome => ({
-  verdict: 'well',
-  said,
-  mend: null,
-  facts,
-})
-export const note = (said: string, facts: Facts = {}): Outcome => ({
-  verdict: 'note',
-  said,
-  mend: null,
-  facts,
-})
-export const ill = (said: string, mend: string, facts: Facts = {}): Outcome => ({
+const outcome =
+  (verdict: Verdict) =>
+  (said: string, facts: Facts = {}): Outcome => ({ verdict, said, mend: null, facts })
+
+export const ok = outcome('well')
+export const notice = outcome('note')
+const unknown = outcome('unknown')
+
+export const problem = (said: string, mend: string, facts: Facts = {}): Outcome => ({
   verdict: 'ill',
   said,
   mend,
@@ -46,43 +42,43 @@ export const ill = (said: string, mend: string, facts: Facts = {}): Outcome => (
 })
 
 export interface Check<R = Sql> {
-  /** As it is shown, and unlike every other. */
+  /** The unique name of the check in the output. */
   readonly subject: string
-  /** Subjects that have to be usable before this can be looked at. */
+  /** Subjects of checks that must find no problem first. */
   readonly needs: ReadonlyArray<string>
-  /** How to mend it where it cannot be asked at all. */
+  /** How to repair it if the check itself fails. */
   readonly mend: string
   readonly run: Effect.Effect<Outcome, unknown, R>
 }
 
-/** For one check. A server answers within a hundredth of it, a machine that is short of processor time within all of it. */
+/** For one check. A server usually answers within 60 ms; a busy machine needs more. */
 export const DEADLINE = Duration.seconds(6)
 
-/** Errors of the packages that mean that a server could not be asked. */
-const NOT_THERE: ReadonlySet<string> = new Set([
+/** Tags of package errors that mean that a server does not answer. */
+const NO_ANSWER: ReadonlySet<string> = new Set([
   'StorageUnavailable',
   'KafkaUnavailable',
   'RedisUnusable',
   'NoAnswer',
 ])
 
-/** A failure in a sentence. Of what errors carry, only codes are shown. */
+/** Describes a failure. Of package errors it shows only codes. */
 const sentenceOf = (error: unknown): string => {
   if (error instanceof Config.ConfigError) {
     const mistake = invalidSettingOf(error)
     if (mistake !== null) return mistake.message
   }
-  if (typeof error === 'object' && error !== null && '_tag' in error && NOT_THERE.has(String(error._tag))) {
-    return `does not answer (${'detail' in error ? String(error.detail) : 'it does not say why'})`
+  if (typeof error === 'object' && error !== null && '_tag' in error && NO_ANSWER.has(String(error._tag))) {
+    return `does not answer (${'detail' in error ? String(error.detail) : 'no reason'})`
   }
-  return toCommandFailed(error)?.message ?? 'cannot be looked at'
+  return toCommandFailed(error)?.message ?? 'cannot be checked'
 }
 
-/** What is wrong with a setting is mended there, whatever else the check would say. */
+/** An invalid setting has its own repair. */
 const mendOf = (error: unknown, mend: string): string =>
   error instanceof Config.ConfigError ? 'Set it as docs/configuration.md says.' : mend
 
-/** Runs all at once. Takes as long as the longest chain of needs, each link of it bounded by `deadline`. */
+/** Runs all checks. `deadline` bounds each check, so a chain of `needs` can take a multiple of it. */
 export const runChecks = Effect.fnUntraced(function* <R>(
   checks: ReadonlyArray<Check<R>>,
   deadline: Duration.Duration = DEADLINE,
@@ -91,27 +87,25 @@ export const runChecks = Effect.fnUntraced(function* <R>(
   const findingOf = ({ mend, needs, run, subject }: Check<R>): Effect.Effect<Finding, never, R> =>
     Effect.gen(function* () {
       for (const need of needs) {
-        const found = yield* running.get(need) ?? Effect.die(new Error(`there is no check of ${need}`))
+        const found = yield* (
+          running.get(need) ??
+            Effect.die(new Error(`the check ${need} does not exist; correct the needs of ${subject}`))
+        )
         if (found.verdict === 'ill' || found.verdict === 'unknown') {
-          return {
-            subject,
-            verdict: 'unknown' as const,
-            said: `not known without ${need}`,
-            mend: null,
-            facts: {},
-          }
+          return { subject, ...unknown(`not known without ${need}`) }
         }
       }
-      const outcome = yield* run.pipe(
-        // Once more: on a busy machine a connection may take longer than its client waits.
+      const result = yield* run.pipe(
+        // On a busy machine a connection can take longer than the timeout of its client.
         Effect.retry({ times: 1, while: (error) => !(error instanceof Config.ConfigError) }),
-        Effect.catch((error) => Effect.succeed(ill(sentenceOf(error), mendOf(error, mend)))),
+        Effect.catch((error) => Effect.succeed(problem(sentenceOf(error), mendOf(error, mend)))),
         Effect.timeoutOrElse({
           duration: deadline,
-          orElse: () => Effect.succeed(ill(`does not answer within ${Duration.toSeconds(deadline)} s`, mend)),
+          orElse: () =>
+            Effect.succeed(problem(`does not answer within ${Duration.toSeconds(deadline)} s`, mend)),
         }),
       )
-      return { subject, ...outcome }
+      return { subject, ...result }
     })
   for (const check of checks) running.set(check.subject, yield* Effect.cached(findingOf(check)))
   return yield* Effect.all([...running.values()], { concurrency: 'unbounded' })

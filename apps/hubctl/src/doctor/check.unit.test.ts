@@ -5,7 +5,7 @@ import { StorageUnavailable } from '@hub/store'
 import { Deferred, Duration, Effect, Fiber } from 'effect'
 import { TestClock } from 'effect/testing'
 import { screen } from '../commands/doctor.ts'
-import { type Check, DEADLINE, ill, note, type Outcome, runChecks, well } from './check.ts'
+import { type Check, DEADLINE, problem, notice, type Outcome, runChecks, ok } from './check.ts'
 
 const check = (
   subject: string,
@@ -18,8 +18,8 @@ describe('checks', () => {
     Effect.gen(function* () {
       const met = yield* Deferred.make<void>()
       const findings = yield* runChecks([
-        check('first', Effect.as(Deferred.await(met), well('met'))),
-        check('second', Effect.as(Deferred.succeed(met, undefined), well('meets'))),
+        check('first', Effect.as(Deferred.await(met), ok('met'))),
+        check('second', Effect.as(Deferred.succeed(met, undefined), ok('meets'))),
       ])
       assert.deepStrictEqual(
         findings.map(({ said, subject }) => `${subject} ${said}`),
@@ -33,9 +33,9 @@ describe('checks', () => {
       const fiber = yield* Effect.forkChild(
         runChecks([
           check('hung', Effect.never),
-          check('upon it', Effect.succeed(well('fine')), ['hung']),
-          check('upon that', Effect.succeed(well('fine')), ['upon it']),
-          check('beside it', Effect.succeed(well('fine'))),
+          check('upon it', Effect.succeed(ok('fine')), ['hung']),
+          check('upon that', Effect.succeed(ok('fine')), ['upon it']),
+          check('beside it', Effect.succeed(ok('fine'))),
         ]),
       )
       yield* TestClock.adjust(DEADLINE)
@@ -55,8 +55,8 @@ describe('checks', () => {
   it.effect('go on behind what is only worth knowing', () =>
     Effect.gen(function* () {
       const findings = yield* runChecks([
-        check('remark', Effect.succeed(note('late'))),
-        check('upon it', Effect.succeed(well('fine')), ['remark']),
+        check('remark', Effect.succeed(notice('late'))),
+        check('upon it', Effect.succeed(ok('fine')), ['remark']),
       ])
       assert.deepStrictEqual(
         findings.map(({ verdict }) => verdict),
@@ -91,9 +91,9 @@ describe('the screen', () => {
   it('has a line for each finding, and below what is wrong how to mend it', () => {
     assert.strictEqual(
       screen([
-        { subject: 'Redis', ...ill('does\nnot answer', 'Start it.') },
-        { subject: 'topics', ...well('all there') },
-        { subject: 'operator', ...note('none') },
+        { subject: 'Redis', ...problem('does\nnot answer', 'Start it.') },
+        { subject: 'topics', ...ok('all there') },
+        { subject: 'operator', ...notice('none') },
         { subject: 'stop flag', verdict: 'unknown', said: 'not known', mend: null, facts: {} },
       ]),
       [

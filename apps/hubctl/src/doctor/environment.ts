@@ -1,12 +1,12 @@
-/** What is around the servers: the settings, the hub's processes, its API, the operator, and where webhooks may go. */
+/** Checks of settings, processes, schemas, the operator and the webhook egress. */
 import { findInvalidSettings, settings, unknownVariables } from '@hub/config'
 import { SCHEMAS, subjectOf } from '@hub/kafka'
 import { allowedHostsConfig, makeAddressPolicy } from '@hub/webhooks'
 import { Data, Effect, Result } from 'effect'
-import { type Check, ill, note, well } from './check.ts'
-import { takesConnection } from './servers.ts'
+import { type Check, problem, notice, ok } from './check.ts'
+import { acceptsConnection } from './servers.ts'
 
-/** `names`: of the environment's variables. */
+/** `names`: the names of the environment variables. */
 const ownSettings = (names: ReadonlyArray<string>): Check => ({
   subject: 'settings',
   needs: [],
@@ -18,15 +18,15 @@ const ownSettings = (names: ReadonlyArray<string>): Check => ({
     )
     const facts = { mistakes: mistakes.map(({ message }) => message), unknown }
     if (mistakes.length > 0) {
-      return ill(facts.mistakes.join(' '), 'Set them as docs/configuration.md says.', facts)
+      return problem(facts.mistakes.join(' '), 'Set them as docs/configuration.md describes.', facts)
     }
     return unknown.length === 0
-      ? well('none is wrong', facts)
-      : note(`none is wrong; no setting, and without effect: ${unknown.join(', ')}`, facts)
+      ? ok('none is wrong', facts)
+      : notice(`none is wrong; unknown, without effect: ${unknown.join(', ')}`, facts)
   }),
 })
 
-/** It could not be asked, or did not answer as it should. */
+/** The server is unreachable, or its answer is invalid. */
 class NoAnswer extends Data.TaggedError('NoAnswer')<{ readonly detail: string }> {}
 
 const get = (url: string): Effect.Effect<{ readonly status: number; readonly body: string }, NoAnswer> =>
@@ -46,7 +46,7 @@ const get = (url: string): Effect.Effect<{ readonly status: number; readonly bod
 const failingOf = (body: string): string => {
   const read = Result.try(() => JSON.parse(body) as { readonly failing?: unknown })
   const failing = Result.isSuccess(read) ? read.success.failing : undefined
-  return Array.isArray(failing) ? failing.join(', ') : 'it does not say why'
+  return Array.isArray(failing) ? failing.join(', ') : 'no reason'
 }
 
 interface Process {
@@ -68,13 +68,13 @@ const processes: Check = {
     const entries = (yield* settings.hubctlAdminUrls.config).filter((entry) => entry !== '')
     const known = processesOf(entries)
     if (known.length < entries.length) {
-      return ill(
-        'HUBCTL_ADMIN_URLS is not understood',
+      return problem(
+        'HUBCTL_ADMIN_URLS is invalid',
         'Write it as name=http://host:port, separated by commas.',
       )
     }
     if (known.length === 0) {
-      return note('none was asked: HUBCTL_ADMIN_URLS does not say where they are')
+      return notice('none was checked: HUBCTL_ADMIN_URLS is not set')
     }
     const answers = yield* Effect.forEach(
       known,
@@ -91,11 +91,11 @@ const processes: Check = {
         ),
       { concurrency: 'unbounded' },
     )
-    const wrong = answers.filter((answer) => answer !== null)
-    const facts = { asked: known.map(({ name }) => name), wrong }
-    return wrong.length === 0
-      ? well(`${known.map(({ name }) => name).join(', ')} are ready`, facts)
-      : ill(wrong.join('; '), 'Start them, or look at their logs.', facts)
+    const failures = answers.filter((answer) => answer !== null)
+    const facts = { asked: known.map(({ name }) => name), wrong: failures }
+    return failures.length === 0
+      ? ok(`${known.map(({ name }) => name).join(', ')} are ready`, facts)
+      : problem(failures.join('; '), 'Start them, or look at their logs.', facts)
   }),
 }
 
@@ -114,23 +114,26 @@ const schemas: Check = {
     const served =
       Result.isSuccess(read) && Array.isArray(read.success) ? new Set<unknown>(read.success) : null
     if (status !== 200 || served === null) {
-      return ill(`${where} at ${base} answers ${status}`, 'Correct HUB_BASE_URL or HUB_SCHEMA_REGISTRY_URL.')
+      return problem(
+        `${where} at ${base} answers ${status}`,
+        'Correct HUB_BASE_URL or HUB_SCHEMA_REGISTRY_URL.',
+      )
     }
     const wanted = [...new Set(SCHEMAS.map(({ name }) => subjectOf(name)))]
     const missing = wanted.filter((subject) => !served.has(subject))
     const facts = { subjects: wanted.length, missing, latency_ms: latency }
     return missing.length === 0
-      ? well(`${where} serves all ${wanted.length}, answers in ${latency} ms`, facts)
-      : ill(
+      ? ok(`${where} serves all ${wanted.length}, answers in ${latency} ms`, facts)
+      : problem(
           `${where} does not have ${missing.join(', ')}`,
-          'Run the same version of the hub everywhere; a registry is filled when command-api starts.',
+          'Run the same version of all apps. command-api registers the schemas when it starts.',
           facts,
         )
   }),
 }
 
-/** Where an SMPP centre listens when its address does not say. */
-const SMPP_PORTS: Readonly<Record<string, number>> = {
+/** The ports of URLs without a port. */
+const DEFAULT_PORTS: Readonly<Record<string, number>> = {
   'smpp:': 2775,
   'smpps:': 3550,
   'http:': 80,
@@ -146,22 +149,22 @@ const operator: Check = {
     const http = yield* settings.operatorHttpUrl.config
     const url = smpp ?? (http === null ? null : new URL(http))
     if (url === null) {
-      return note('none is named here: messages of live keys wait where the dispatcher has none either')
+      return notice('none is configured here; without one in the dispatcher, messages of live keys wait')
     }
-    const port = url.port === '' ? (SMPP_PORTS[url.protocol] ?? 0) : Number(url.port)
-    const place = `${url.hostname}:${port}`
-    const facts = { protocol: url.protocol.slice(0, -1), place }
-    return (yield* takesConnection(url.hostname.replace(/^\[|\]$/gu, ''), port))
-      ? well(`${facts.protocol} at ${place} takes connections`, facts)
-      : ill(
-          `${facts.protocol} at ${place} takes no connection`,
-          'Ask the operator. Messages of live keys are tried again until their lifetime ends.',
+    const port = url.port === '' ? (DEFAULT_PORTS[url.protocol] ?? 0) : Number(url.port)
+    const address = `${url.hostname}:${port}`
+    const facts = { protocol: url.protocol.slice(0, -1), place: address }
+    return (yield* acceptsConnection(url.hostname.replace(/^\[|\]$/gu, ''), port))
+      ? ok(`${facts.protocol} at ${address} accepts connections`, facts)
+      : problem(
+          `${facts.protocol} at ${address} accepts no connection`,
+          'Ask the operator. The dispatcher retries messages of live keys until their lifetime ends.',
           facts,
         )
   }),
 }
 
-/** Where clouds keep what a machine may do: the first address that a hostile webhook would name. */
+/** The metadata service of clouds, the usual target of a hostile webhook address. */
 const METADATA = 'https://169.254.169.254/'
 
 const egress: Check = {
@@ -173,21 +176,19 @@ const egress: Check = {
     const verdict = yield* Effect.result(makeAddressPolicy({ allowedHosts }).checkUrl(METADATA))
     const exceptions = [...allowedHosts]
     if (Result.isSuccess(verdict)) {
-      return ill(
-        'webhooks may reach the metadata service of a cloud',
-        'Take 169.254.169.254 out of HUB_WEBHOOK_ALLOWED_HOSTS.',
-        {
-          exceptions,
-        },
+      return problem(
+        'webhooks can reach the metadata service of a cloud',
+        'Remove 169.254.169.254 from HUB_WEBHOOK_ALLOWED_HOSTS.',
+        { exceptions },
       )
     }
     return exceptions.length === 0
-      ? well('public https addresses only', { exceptions })
-      : note(`public https addresses, and ${exceptions.join(', ')}`, { exceptions })
+      ? ok('public https addresses only', { exceptions })
+      : notice(`public https addresses, and ${exceptions.join(', ')}`, { exceptions })
   }),
 }
 
-export const surroundings = (names: ReadonlyArray<string>): ReadonlyArray<Check> => [
+export const environmentChecks = (names: ReadonlyArray<string>): ReadonlyArray<Check> => [
   ownSettings(names),
   processes,
   schemas,

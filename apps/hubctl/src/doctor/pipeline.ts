@@ -1,10 +1,8 @@
-/** Whether the hub's work flows: topics as they should be, readers that keep up, nothing stuck, nothing stopped. */
+/** Checks of the message flow: topics, consumer lag, outboxes, dead letters and limits. */
 import { settings } from '@hub/config'
 import { readRedis, utcDay } from '@hub/counters'
 import {
-  catalogueConfig,
   compareTopics,
-  kafkaConnectionConfig,
   describeGroup,
   readOffsetRanges,
   topicCatalogue,
@@ -13,48 +11,46 @@ import {
   topicNames,
   type OffsetRange,
 } from '@hub/kafka'
-import { ReadCheckpoints, readWaitingRows, Sql } from '@hub/store'
-import { Clock, Config, Effect } from 'effect'
-import { CLIENT } from '../command-line/connections.ts'
-import { type Check, ill, note, well } from './check.ts'
+import { CommandHubSettings, ReadCheckpoints, readWaitingRows, type Sql, WebhooksPositions } from '@hub/store'
+import { Clock, Effect } from 'effect'
+import { kafkaConfig, query } from '../command-line/connections.ts'
+import { type Check, problem, notice, ok } from './check.ts'
 import { KAFKA, MIGRATIONS, REDIS } from './servers.ts'
 
 const TOPICS = 'topics'
 
-const bus = Config.all([kafkaConnectionConfig(CLIENT), catalogueConfig])
-
 const differenceSentence = ({ found, setting, topic, wanted }: TopicDifference): string =>
   `${topic} has ${setting} ${found} instead of ${wanted}`
 
-/** Enough to begin with; `hubctl topics diff` has the rest. */
-const MOST_NAMED = 2
+/** Enough for one line; `hubctl topics diff` shows all. */
+const MAX_NAMED = 2
 
-const some = (sentences: ReadonlyArray<string>): string =>
-  sentences.length <= MOST_NAMED
+const firstOf = (sentences: ReadonlyArray<string>): string =>
+  sentences.length <= MAX_NAMED
     ? sentences.join('; ')
-    : `${sentences.slice(0, MOST_NAMED).join('; ')}; and ${sentences.length - MOST_NAMED} more`
+    : `${sentences.slice(0, MAX_NAMED).join('; ')}; and ${sentences.length - MAX_NAMED} more`
 
 const topics: Check = {
   subject: TOPICS,
   needs: [KAFKA],
   mend: 'See hubctl topics diff.',
   run: Effect.gen(function* () {
-    const [connection, options] = yield* bus
+    const [connection, options] = yield* kafkaConfig
     const specs = topicCatalogue(options)
     const { differences, missing } = yield* compareTopics(connection, specs)
     const facts = { missing, differences: differences.map(differenceSentence) }
     const mend = 'See hubctl topics diff, and run hubctl topics apply.'
-    if (missing.length > 0) return ill(`missing: ${some(missing)}`, mend, facts)
+    if (missing.length > 0) return problem(`missing: ${firstOf(missing)}`, mend, facts)
     return differences.length > 0
-      ? ill(some(differences.map(differenceSentence)), mend, facts)
-      : well(
+      ? problem(firstOf(differences.map(differenceSentence)), mend, facts)
+      : ok(
           `all ${specs.length} are there, with ${options.partitions} partitions and the settings of the catalogue`,
           facts,
         )
   }),
 }
 
-/** Where a reader stands in its topics: the next offset, by topic and partition. */
+/** The next offset of a reader, by topic and partition. */
 type Positions = ReadonlyMap<string, ReadonlyMap<number, number>>
 
 const lagOf = (ranges: ReadonlyMap<string, ReadonlyArray<OffsetRange>>, positions: Positions): number => {
@@ -67,35 +63,35 @@ const lagOf = (ranges: ReadonlyMap<string, ReadonlyArray<OffsetRange>>, position
   return lag
 }
 
-interface Place {
+interface StoredPosition {
   readonly topic: string
   readonly partition: number
   readonly position: number
 }
 
-const positionsOf = (places: ReadonlyArray<Place>): Positions =>
+const positionsOf = (stored: ReadonlyArray<StoredPosition>): Positions =>
   new Map(
-    [...Map.groupBy(places, ({ topic }) => topic)].map(([topic, own]) => [
+    [...Map.groupBy(stored, ({ topic }) => topic)].map(([topic, own]) => [
       topic,
       new Map(own.map(({ partition, position }) => [partition, Math.max(0, position)])),
     ]),
   )
 
-/** Some seconds of the load that the hub is built for: behind by more, a reader is worth a look. */
-const MUCH_LAG = 10_000
+/** Some seconds of the design load. A larger lag is worth a notice. */
+const HIGH_LAG = 10_000
 
-/** Readers that are there; how far they are behind is a remark, since a backlog is no fault of theirs. */
+/** Missing members are a problem. A lag is only a notice, because readers do not cause it. */
 const reader = (
   app: string,
   read: (names: TopicNames) => ReadonlyArray<string>,
-  /** Where it stands, if that is not what the group has committed. */
+  /** The positions in PostgreSQL, if the reader does not commit them to the group. */
   positions: ((names: TopicNames, prefix: string) => Effect.Effect<Positions, unknown, Sql>) | null,
 ): Check => ({
   subject: `${app} group`,
   needs: [KAFKA, ...(positions === null ? [] : [MIGRATIONS])],
-  mend: 'Look at the log of its processes.',
+  mend: 'Read the logs of its processes.',
   run: Effect.gen(function* () {
-    const [connection, { prefix }] = yield* bus
+    const [connection, { prefix }] = yield* kafkaConfig
     const names = topicNames(prefix)
     const [group, ranges, stored] = yield* Effect.all(
       [
@@ -108,60 +104,54 @@ const reader = (
     const lag = lagOf(ranges, stored ?? group.committed)
     const facts = { members: group.members, state: group.state, lag }
     const said = `${group.members} ${group.members === 1 ? 'member' : 'members'}, ${lag} ${lag === 1 ? 'record' : 'records'} behind`
-    if (group.members === 0) return ill(`nobody reads, ${lag} records wait`, `Start ${app}.`, facts)
-    return lag > MUCH_LAG ? note(said, facts) : well(said, facts)
+    if (group.members === 0) return problem(`nobody reads, ${lag} records wait`, `Start ${app}.`, facts)
+    return lag > HIGH_LAG ? notice(said, facts) : ok(said, facts)
   }),
 })
 
 const readers: ReadonlyArray<Check> = [
-  // What it has committed of the log is as far back as open messages reach: no measure of being late.
+  // Without the log: its low-water mark depends on open messages, so it does not measure lag.
   reader('dispatcher', (names) => [names.acceptedOtp, names.acceptedService, names.operatorReports], null),
   reader(
     'projector',
     (names) => [names.acceptedOtp, names.acceptedService, names.messages],
     (_, prefix) =>
-      Effect.flatMap(Sql, (sql) => sql.run(ReadCheckpoints.readPositions)).pipe(
-        Effect.map((places) =>
-          positionsOf(places.map((place) => ({ ...place, topic: `${prefix}${place.topic}` }))),
-        ),
+      Effect.map(query(ReadCheckpoints.readPositions), (rows) =>
+        positionsOf(rows.map((row) => ({ ...row, topic: `${prefix}${row.topic}` }))),
       ),
   ),
   reader(
     'webhook-fanout',
     (names) => [names.webhooks],
     ({ webhooks }) =>
-      Effect.flatMap(Sql, (sql) =>
-        sql.run(
-          (q) => q<Place[]>`
-            SELECT ${webhooks} AS topic, partition, position::float8 AS position FROM webhooks.positions`,
-        ),
-      ).pipe(Effect.map(positionsOf)),
+      Effect.map(query(WebhooksPositions.readAll), (rows) =>
+        positionsOf(rows.map((row) => ({ ...row, topic: webhooks }))),
+      ),
   ),
 ]
 
-/** A turn of a relay takes a second; what waits for a minute waits for somebody. */
+/** A relay turn takes a second, so a row that waits for a minute is stuck. */
 const STUCK_AFTER_MS = 60_000
 
 const outboxes: Check = {
   subject: 'outboxes',
   needs: [MIGRATIONS],
-  mend: 'Look at the log of command-api and projector.',
+  mend: 'Read the logs of command-api and projector.',
   run: Effect.gen(function* () {
-    const sql = yield* Sql
-    const waiting = yield* sql.run(readWaitingRows)
+    const waiting = yield* query(readWaitingRows)
     const facts = Object.fromEntries(waiting.map(({ content, rows }) => [content.replaceAll(' ', '_'), rows]))
     const stuck = waiting.filter(({ ageMs }) => (ageMs ?? 0) > STUCK_AFTER_MS)
     const total = waiting.reduce((sum, { rows }) => sum + rows, 0)
     return stuck.length === 0
-      ? well(total === 0 ? 'empty' : `${total} waiting, none for long`, facts)
-      : ill(
-          some(
+      ? ok(total === 0 ? 'empty' : `${total} waiting, none for long`, facts)
+      : problem(
+          firstOf(
             stuck.map(
               ({ ageMs, content, rows }) =>
                 `${rows} of ${content} wait, the oldest for ${Math.round((ageMs ?? 0) / 1000)} s`,
             ),
           ),
-          'They go out when Kafka takes records and command-api and projector run: mend those first.',
+          'Kafka, command-api and projector must run for the relay: repair those first.',
           facts,
         )
   }),
@@ -172,7 +162,7 @@ const deadLetters: Check = {
   needs: [KAFKA],
   mend: 'See hubctl topics diff.',
   run: Effect.gen(function* () {
-    const [connection, options] = yield* bus
+    const [connection, options] = yield* kafkaConfig
     const ranges = yield* readOffsetRanges(
       connection,
       topicCatalogue(options)
@@ -188,62 +178,53 @@ const deadLetters: Check = {
     const total = counts.reduce((sum, { count }) => sum + count, 0)
     const facts = { total, topics: counts.map(({ count, topic }) => `${topic}: ${count}`) }
     return total === 0
-      ? well('none', facts)
-      : note(`${total} are kept: ${some(facts.topics)}. See hubctl dead-letters list`, facts)
+      ? ok('none', facts)
+      : notice(`${total} exist: ${firstOf(facts.topics)}. See hubctl dead-letters list`, facts)
   }),
 }
 
 const stops: Check = {
   subject: 'stop flag',
   needs: [MIGRATIONS],
-  mend: 'See hubctl limits.',
+  mend: 'See hubctl hub show.',
   run: Effect.gen(function* () {
-    const sql = yield* Sql
-    const [row] = yield* sql.run(
-      (q) => q<{ stopped_until: Date | null; stopped: boolean; daily_limit: number | null }[]>`
-        SELECT stopped_until, daily_limit, coalesce(stopped_until > now(), false) AS stopped
-          FROM command.hub_settings`,
-    )
-    const until = row?.stopped_until?.toISOString() ?? null
-    const facts = {
-      stopped: row?.stopped ?? false,
-      stopped_until: until,
-      daily_limit: row?.daily_limit ?? null,
-    }
-    return row?.stopped === true
-      ? ill(
-          `the hub takes nothing new until ${until}`,
-          'Lift it with hubctl when what it was for is over.',
+    const { daily_limit, stopped, stopped_until } = yield* query(CommandHubSettings.read)
+    const until = stopped_until?.toISOString() ?? null
+    const facts = { stopped, stopped_until: until, daily_limit }
+    return stopped
+      ? problem(
+          `the hub accepts no new messages until ${until}`,
+          'End it with hubctl hub resume when its reason is gone.',
           facts,
         )
-      : well('not set', facts)
+      : ok('not set', facts)
   }),
 }
 
-/** A day's share that is left when it is time to look. */
-const NEARLY = 0.9
+/** The share of the limit from which on a notice is useful. */
+const NOTICE_SHARE = 0.9
 
 const daily: Check = {
   subject: 'daily limit',
   needs: [MIGRATIONS, REDIS],
-  mend: 'See hubctl limits.',
+  mend: 'See hubctl hub show.',
   run: Effect.gen(function* () {
-    const sql = yield* Sql
-    const [row] = yield* sql.run(
-      (q) => q<{ daily_limit: number | null }[]>`SELECT daily_limit FROM command.hub_settings`,
-    )
-    const limit = row?.daily_limit ?? null
+    const { daily_limit: limit } = yield* query(CommandHubSettings.read)
     const url = yield* settings.redisUrl.config
     const prefix = yield* settings.redisPrefix.config
     const day = utcDay(yield* Clock.currentTimeMillis)
     const { today } = yield* readRedis({ url, prefix, day })
     const facts = { limit, today }
-    if (limit === null) return well(`none is set; ${today} messages today`, facts)
+    if (limit === null) return ok(`none is set; ${today} messages today`, facts)
     const said = `${today} of ${limit} messages today`
     if (today >= limit)
-      return ill(`${said}: nothing more is taken`, 'Raise it with hubctl, or wait for midnight UTC.', facts)
-    return today >= limit * NEARLY ? note(said, facts) : well(said, facts)
+      return problem(
+        `${said}: no more are accepted`,
+        'Raise it with hubctl hub limit, or wait for midnight UTC.',
+        facts,
+      )
+    return today >= limit * NOTICE_SHARE ? notice(said, facts) : ok(said, facts)
   }),
 }
 
-export const work: ReadonlyArray<Check> = [topics, ...readers, outboxes, deadLetters, stops, daily]
+export const pipelineChecks: ReadonlyArray<Check> = [topics, ...readers, outboxes, deadLetters, stops, daily]

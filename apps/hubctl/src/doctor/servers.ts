@@ -1,4 +1,4 @@
-/** PostgreSQL, Redis and Kafka: whether they answer, what they are, how fast, and what their clocks say. */
+/** Checks of PostgreSQL, Redis and Kafka: reachability, role, latency and clock. */
 import { connect } from 'node:net'
 import { settings } from '@hub/config'
 import { readRedis, utcDay } from '@hub/counters'
@@ -6,17 +6,17 @@ import { kafkaConnectionConfig, describeCluster } from '@hub/kafka'
 import { makeSql, migrationStatus, Sql } from '@hub/store'
 import { Clock, Duration, Effect, Layer, Redacted } from 'effect'
 import { CLIENT } from '../command-line/connections.ts'
-import { type Check, DEADLINE, ill, note, type Outcome, well } from './check.ts'
+import { type Check, DEADLINE, problem, notice, type Outcome, ok } from './check.ts'
 
 const POSTGRESQL = 'PostgreSQL'
 export const MIGRATIONS = 'migrations'
 export const REDIS = 'Redis'
 export const KAFKA = 'Kafka'
 
-/** One to be asked and one that hangs. */
+/** One for the checks, and one that may hang. */
 const CONNECTIONS = 2
 
-/** PostgreSQL for all checks. A wrong URL is told by the check of PostgreSQL before anybody connects. */
+/** PostgreSQL for all checks. The check of PostgreSQL reports an invalid URL before it connects. */
 export const pool: Layer.Layer<Sql> = Layer.effect(
   Sql,
   Effect.gen(function* () {
@@ -24,36 +24,37 @@ export const pool: Layer.Layer<Sql> = Layer.effect(
       Effect.orElseSucceed(() => Redacted.make('postgres://')),
     )
     const sql = yield* makeSql(url, CONNECTIONS, CLIENT)
-    // As long as a check may take: its own bound is the one that is told.
-    const patient = { deadline: DEADLINE }
+    // The deadline of the check applies, and not that of the statement.
+    const options = { deadline: DEADLINE }
     return {
-      run: (body) => sql.run(body, patient),
-      transaction: (body) => sql.transaction(body, patient),
+      run: (body) => sql.run(body, options),
+      transaction: (body) => sql.transaction(body, options),
     }
   }),
 )
 
-/** As much as command-api bears before it says that it is not ready. */
+/** The same tolerance as the readiness check of command-api. */
 const CLOCK_TOLERANCE_MS = 1000
 
 const ms = (value: number): number => Math.round(value * 10) / 10
 
-/** What is left of a difference between clocks when the way there and back has had its share. */
-const beyond = (clockMs: number, latencyMs: number): number => Math.max(0, Math.abs(clockMs) - latencyMs / 2)
+/** The difference between clocks that the latency cannot explain. */
+const unexplainedOffset = (clockMs: number, latencyMs: number): number =>
+  Math.max(0, Math.abs(clockMs) - latencyMs / 2)
 
 const clockSentence = (clockMs: number): string =>
   `its clock is ${Math.abs(Math.round(clockMs))} ms ${clockMs < 0 ? 'behind' : 'ahead of'} ours`
 
-const judged = (
+const assess = (
   title: string,
   measured: { readonly latencyMs: number; readonly clockMs: number },
   facts: Readonly<Record<string, string | number | boolean | null>>,
 ): Outcome => {
   const all = { ...facts, latency_ms: ms(measured.latencyMs), clock_ms: Math.round(measured.clockMs) }
   const said = `${title}, answers in ${ms(measured.latencyMs)} ms, ${clockSentence(measured.clockMs)}`
-  return beyond(measured.clockMs, measured.latencyMs) > CLOCK_TOLERANCE_MS
-    ? ill(said, 'Set the clocks of both machines by NTP: times and deadlines are judged by both.', all)
-    : well(said, all)
+  return unexplainedOffset(measured.clockMs, measured.latencyMs) > CLOCK_TOLERANCE_MS
+    ? problem(said, 'Synchronize the clocks of both machines with NTP: times and deadlines use both.', all)
+    : ok(said, all)
 }
 
 const postgresql: Check = {
@@ -69,7 +70,7 @@ const postgresql: Check = {
                    (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS at`
       return row
     })
-    // The first one opens the connection.
+    // The first statement opens the connection, so only the second is measured.
     yield* ask
     const before = yield* Clock.currentTimeMillis
     const asked = performance.now()
@@ -78,12 +79,10 @@ const postgresql: Check = {
     const version = row?.version.split(' ')[0] ?? 'unknown'
     const measured = { latencyMs, clockMs: (row?.at ?? before) - (before + latencyMs / 2) }
     return row?.standby === true
-      ? ill(
-          `${version}, is a standby: nothing can be written there`,
-          'Let HUB_DATABASE_URL name the primary.',
-          { version },
-        )
-      : judged(version, measured, { version })
+      ? problem(`${version}, is a standby and refuses writes`, 'Set HUB_DATABASE_URL to the primary.', {
+          version,
+        })
+      : assess(version, measured, { version })
   }),
 }
 
@@ -94,20 +93,20 @@ const migrations: Check = {
   run: migrationStatus.pipe(
     Effect.map(({ applied, newer, pending, problems }) => {
       const facts = { applied: applied.length, pending, newer, problems }
-      // That there are newer ones is no fault: a version works with the schema of the next one, so are upgrades done.
+      // Newer migrations are no problem: a version works with the schema of the next one.
       if (problems.length > newer.length) {
-        return ill(problems.join('; '), 'Run the version of the hub that this database belongs to.', facts)
+        return problem(problems.join('; '), 'Run the version of the hub that matches this database.', facts)
       }
       if (pending.length > 0) {
-        return ill(
+        return problem(
           `${pending.length} are pending, ${pending[0]} first`,
           'Run hubctl migrations apply.',
           facts,
         )
       }
       return newer.length > 0
-        ? note(`all of this version are applied, and ${newer.join(', ')} of a newer one`, facts)
-        : well(`all ${applied.length} are applied`, facts)
+        ? notice(`all of this version are applied, and ${newer.join(', ')} of a newer version`, facts)
+        : ok(`all ${applied.length} are applied`, facts)
     }),
   ),
 }
@@ -115,7 +114,7 @@ const migrations: Check = {
 const redis: Check = {
   subject: REDIS,
   needs: [],
-  mend: 'Start it, or correct HUB_REDIS_URL. Meanwhile sends go on without flood windows and rate limits.',
+  mend: 'Start it, or correct HUB_REDIS_URL. Until then, sends continue without flood windows and rate limits.',
   run: Effect.gen(function* () {
     const url = yield* settings.redisUrl.config
     const prefix = yield* settings.redisPrefix.config
@@ -123,28 +122,28 @@ const redis: Check = {
     const { evictionPolicy, role, version, ...measured } = yield* readRedis({ url, prefix, day })
     const facts = { version, role, eviction_policy: evictionPolicy }
     if (role !== 'master') {
-      return ill(
-        `${version}, is a replica: nothing can be written there`,
-        'Let HUB_REDIS_URL name the primary.',
+      return problem(
+        `${version}, is a replica and refuses writes`,
+        'Set HUB_REDIS_URL to the primary.',
         facts,
       )
     }
     if (evictionPolicy !== null && evictionPolicy !== 'noeviction') {
-      return ill(
-        `${version}, may throw counters away (${evictionPolicy})`,
-        'Set its maxmemory-policy to noeviction, or flood windows are lost unseen.',
+      return problem(
+        `${version}, can evict counters (${evictionPolicy})`,
+        'Set maxmemory-policy to noeviction. Otherwise flood windows are lost silently.',
         facts,
       )
     }
-    return judged(version, measured, facts)
+    return assess(version, measured, facts)
   }),
 }
 
-/** A broker that is there takes a connection in a millisecond. */
-const CONNECT_WITHIN = Duration.seconds(2)
+/** A running broker accepts a connection within a millisecond. */
+const CONNECT_TIMEOUT = Duration.seconds(2)
 
-/** Whether somebody takes a connection there. */
-export const takesConnection = (host: string, port: number): Effect.Effect<boolean> =>
+/** Whether a server accepts TCP connections at this address. */
+export const acceptsConnection = (host: string, port: number): Effect.Effect<boolean> =>
   Effect.callback<boolean>((resume) => {
     const socket = connect({ host, port })
     const end = (reached: boolean) => {
@@ -154,10 +153,10 @@ export const takesConnection = (host: string, port: number): Effect.Effect<boole
     socket.once('connect', () => end(true))
     socket.once('error', () => end(false))
     return Effect.sync(() => socket.destroy())
-  }).pipe(Effect.timeoutOrElse({ duration: CONNECT_WITHIN, orElse: () => Effect.succeed(false) }))
+  }).pipe(Effect.timeoutOrElse({ duration: CONNECT_TIMEOUT, orElse: () => Effect.succeed(false) }))
 
 const KAFKA_MEND =
-  'Start it, or correct HUB_KAFKA_BROKERS. Meanwhile `service` sends wait in the outbox, and `otp` sends are refused.'
+  'Start it, or correct HUB_KAFKA_BROKERS. Until then, `service` sends wait in the outbox, and `otp` sends are refused.'
 
 const kafka: Check = {
   subject: KAFKA,
@@ -168,15 +167,15 @@ const kafka: Check = {
     const reached = yield* Effect.forEach(
       connection.brokers,
       (broker) => {
-        const mark = broker.lastIndexOf(':')
-        const host = broker.slice(0, mark).replace(/^\[|\]$/gu, '')
-        return takesConnection(host, Number(broker.slice(mark + 1)))
+        const colon = broker.lastIndexOf(':')
+        const host = broker.slice(0, colon).replace(/^\[|\]$/gu, '')
+        return acceptsConnection(host, Number(broker.slice(colon + 1)))
       },
       { concurrency: 'unbounded' },
     )
     const silent = connection.brokers.filter((_, index) => reached[index] !== true)
     if (silent.length === connection.brokers.length) {
-      return ill(`${silent.join(', ')} take no connection`, KAFKA_MEND, { silent })
+      return problem(`${silent.join(', ')} accept no connection`, KAFKA_MEND, { silent })
     }
     const asked = performance.now()
     const { brokers, cluster } = yield* describeCluster(connection)
@@ -184,20 +183,20 @@ const kafka: Check = {
     const facts = { cluster, brokers, silent, latency_ms: ms(latencyMs) }
     const said = `${brokers} ${brokers === 1 ? 'broker' : 'brokers'}, connected and described in ${ms(latencyMs)} ms`
     if (silent.length > 0)
-      return ill(
-        `${said}, but ${silent.join(', ')} take no connection`,
+      return problem(
+        `${said}, but ${silent.join(', ')} accept no connection`,
         'Start them, or correct HUB_KAFKA_BROKERS.',
         facts,
       )
     const wanted = yield* settings.replicationFactor.config
     return brokers < wanted
-      ? ill(
+      ? problem(
           said,
-          `Topics want ${wanted} replicas: start the other brokers, or correct HUB_REPLICATION_FACTOR.`,
+          `Topics need ${wanted} replicas: start the other brokers, or correct HUB_REPLICATION_FACTOR.`,
           facts,
         )
-      : well(said, facts)
+      : ok(said, facts)
   }),
 }
 
-export const servers: ReadonlyArray<Check> = [postgresql, migrations, redis, kafka]
+export const serverChecks: ReadonlyArray<Check> = [postgresql, migrations, redis, kafka]

@@ -5,6 +5,7 @@
  * Owner: command-api, which adds the price of each accepted message. The projector refunds messages
  * that turned out to be free, and sets `threshold_told` once per period. Ids of accounts are public
  * ids (`acc_…`), periods are the first day of the month, `2026-11-01`.
+ * hub staff read and reset the spend with hubctl.
  */
 import { DEFAULT_SOFT_THRESHOLD_PERCENT, encodeId, type Money } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
@@ -100,4 +101,25 @@ export const markCrossedThresholds = async (
     spent: { amount: row.spent, currency: row.currency },
     softThresholdPercent: row.percent,
   }))
+}
+
+/** The spend of a period, as an amount of two fraction digits. Refunds can make it negative. */
+export const read = async (
+  q: Queries,
+  { account, period }: AccountPeriod,
+): Promise<{ readonly spent: string; readonly threshold_told: boolean } | null> => {
+  const [row] = await q<{ spent: string; threshold_told: boolean }[]>`
+    SELECT greatest(spent, 0)::text AS spent, threshold_told FROM command.spend_periods
+     WHERE account = ${uuidOf('acc', account)} AND period = ${period}`
+  return row ?? null
+}
+
+/** Sets the spend of a period to zero in the caller's transaction, and returns the old amount. */
+export const reset = async (q: Queries, { account, period }: AccountPeriod): Promise<string> => {
+  const [row] = await q<{ spent: string }[]>`
+    SELECT spent::text FROM command.spend_periods
+     WHERE account = ${uuidOf('acc', account)} AND period = ${period} FOR UPDATE`
+  await q`
+    UPDATE command.spend_periods SET spent = 0 WHERE account = ${uuidOf('acc', account)} AND period = ${period}`
+  return row?.spent ?? '0.00'
 }

@@ -15,3 +15,10 @@ export const isApplied = async (q: Queries, partition: number, offset: number): 
     SELECT position > ${offset} AS applied FROM webhooks.positions WHERE partition = ${partition}`
   return row?.applied ?? true
 }
+
+/** The next offset of each partition that the fan-out has read; -1 before its first record. */
+export const readAll = async (
+  q: Queries,
+): Promise<ReadonlyArray<{ readonly partition: number; readonly position: number }>> =>
+  q<{ partition: number; position: number }[]>`
+    SELECT partition, position::float8 AS position FROM webhooks.positions`

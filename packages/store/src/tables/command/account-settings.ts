@@ -1,0 +1,34 @@
+/**
+ * `command.account_settings`: the settings of an account and mode that differ from the defaults.
+ *
+ * Owner: command-api. hub staff change the settings with hubctl. Ids of accounts are UUIDs.
+ */
+import type { AccountOverrides, Mode } from '@hub/domain'
+import type { Queries } from '../../pool.ts'
+
+export interface AccountSettingsRow extends AccountOverrides {
+  readonly mode: Mode
+}
+
+/** One row for each mode, with `null` for each setting that has its default. */
+export const readAll = async (q: Queries, account: string): Promise<ReadonlyArray<AccountSettingsRow>> =>
+  q<AccountSettingsRow[]>`
+    SELECT m.mode, s.api_rps, s.batch_max, s.flood_pause_seconds, s.flood_per_hour, s.flood_per_day, s.spend_limit::text,
+           s.soft_threshold_percent, s.price_otp::text, s.price_service::text
+      FROM unnest(enum_range(NULL::command.mode)) AS m (mode)
+      LEFT JOIN command.account_settings s ON s.account = ${account} AND s.mode = m.mode
+     ORDER BY m.mode`
+
+/** Changes the given settings only. `null` restores a default. */
+export const update = async (
+  q: Queries,
+  account: string,
+  mode: Mode,
+  changes: Partial<Record<keyof AccountOverrides, number | string | null>>,
+): Promise<void> => {
+  const row = { account, mode, ...changes }
+  const names = Object.keys(changes) as ReadonlyArray<keyof AccountOverrides>
+  await q`
+    INSERT INTO command.account_settings ${q(row, 'account', 'mode', ...names)}
+    ON CONFLICT (account, mode) DO UPDATE SET ${q(row, ...names)}`
+}
