@@ -118,7 +118,7 @@ export interface GroupControl {
   readonly hasLease: () => boolean
   /** Commits the next offsets to read. Skips shards of other members; fails without a lease. */
   readonly commit: (positions: ReadonlyArray<Position>) => Effect.Effect<void, KafkaUnavailable>
-  /** The offsets of all topics of these shards. Fast: it uses the consumer's connections. */
+  /** The offsets of all topics of these shards. */
   readonly offsets: (
     shards: ReadonlyArray<number>,
   ) => Effect.Effect<ReadonlyArray<PartitionOffsets>, KafkaUnavailable>

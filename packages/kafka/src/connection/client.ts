@@ -96,17 +96,11 @@ export interface ClientOptions {
   readonly startAt?: number
 }
 
-/** Creates a client that logs through Effect's logger. It does not connect yet. */
-export const makeKafka = (connection: KafkaConnection, options: ClientOptions): Effect.Effect<KafkaClient> =>
-  Effect.map(Effect.context<never>(), (context) =>
-    kafkaWith(connection, options, Effect.runForkWith(context)),
-  )
-
 /** Runs an effect from a callback, in a context that was captured before. */
 export type Fork = (effect: Effect.Effect<void>) => unknown
 
-/** As `makeKafka`, for code that has captured its context already. */
-export const kafkaWith = (connection: KafkaConnection, options: ClientOptions, fork: Fork): KafkaClient => {
+/** Creates a client that logs through Effect's logger (`fork`). It does not connect yet. */
+export const makeKafka = (connection: KafkaConnection, options: ClientOptions, fork: Fork): KafkaClient => {
   const { brokers } = connection
   const { destroy, isDestroyed, socketFactory } = trackConnections(
     connection.socketFactory ?? connectDirectly,

@@ -1,6 +1,6 @@
 /** An admin client that a group member opens at the first request and replaces after a failure. */
 import type { Admin } from 'kafkajs'
-import { kafkaWith, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
+import { makeKafka, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
 import { REQUEST_TIMEOUT_MS } from './consumer-instance.ts'
 
 export class AdminConnection {
@@ -18,7 +18,7 @@ export class AdminConnection {
   async request<A>(send: (admin: Admin) => Promise<A>): Promise<A> {
     if (this.#open === undefined) {
       const retry = { retries: 2, initialRetryTime: 50, maxRetryTime: 200 }
-      const client = kafkaWith(this.#connection, { requestTimeoutMs: REQUEST_TIMEOUT_MS, retry }, this.#fork)
+      const client = makeKafka(this.#connection, { requestTimeoutMs: REQUEST_TIMEOUT_MS, retry }, this.#fork)
       const admin = client.kafka.admin()
       this.#open = { client, admin, connected: admin.connect() }
     }

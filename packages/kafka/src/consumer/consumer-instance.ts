@@ -3,7 +3,7 @@
  * when the instance is stuck or has crashed.
  */
 import type { Consumer, ConsumerCrashEvent, ConsumerGroupJoinEvent } from 'kafkajs'
-import { kafkaWith, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
+import { makeKafka, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
 import { setBeforeJoin } from '../kafkajs-patches/before-join-hook.ts'
 import type { InnerBatch, InnerGroup } from '../kafkajs-patches/internals.ts'
 import type { SendTimes } from '../kafkajs-patches/send-times.ts'
@@ -55,7 +55,7 @@ export const createConsumerInstance = (
   { connection, fork, heartbeatMs, options, reportedShards, sessionTimeoutMs, startAt }: InstanceSettings,
   events: InstanceEvents,
 ): ConsumerInstance => {
-  const client = kafkaWith(
+  const client = makeKafka(
     connection,
     {
       requestTimeoutMs: REQUEST_TIMEOUT_MS,

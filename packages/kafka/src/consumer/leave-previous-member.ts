@@ -7,7 +7,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import * as Config from 'effect/Config'
 import * as Effect from 'effect/Effect'
-import { kafkaConnectionConfig, kafkaWith, type KafkaConnection } from '../connection/client.ts'
+import { kafkaConnectionConfig, makeKafka, type KafkaConnection } from '../connection/client.ts'
 import type { InnerCoordinator } from '../kafkajs-patches/internals.ts'
 import { createCluster, leaveFor } from '../kafkajs-patches/leave-previous-member.ts'
 import { readMember, removeMember } from './member-file.ts'
@@ -62,7 +62,7 @@ const leaveAndAwaitRebalance = async (
   { group, memberFile }: Membership,
   signal: AbortSignal,
 ): Promise<void> => {
-  const { destroy, kafka } = kafkaWith(connection, { requestTimeoutMs: REQUEST_TIMEOUT_MS }, () => {})
+  const { destroy, kafka } = makeKafka(connection, { requestTimeoutMs: REQUEST_TIMEOUT_MS }, () => {})
   const cluster = createCluster(kafka)
   try {
     await cluster.connect()

@@ -12,7 +12,6 @@ import type { InnerGroup } from '../kafkajs-patches/internals.ts'
 import { leaveFor } from '../kafkajs-patches/leave-previous-member.ts'
 import { handleOffsetOutOfRange } from '../kafkajs-patches/offset-out-of-range.ts'
 import { dropQueuedSeeks } from '../kafkajs-patches/queued-seeks.ts'
-import { readGroupOffsets } from '../kafkajs-patches/read-group-offsets.ts'
 import { REBALANCE_IN_PROGRESS, rejoinOnRequest } from '../kafkajs-patches/request-rejoin.ts'
 import { trackSendTimes } from '../kafkajs-patches/send-times.ts'
 import {
@@ -21,6 +20,7 @@ import {
   type GroupOptions,
   KafkaUnavailable,
   type OffsetRange,
+  type PartitionOffsets,
   type Position,
 } from '../port.ts'
 import { fetchOffsetRanges } from '../topics/offset-ranges.ts'
@@ -386,12 +386,7 @@ export class Member {
     takeOver: () => this.#takeOver(),
     hasLease: () => this.#lease.isHeld(),
     commit: (positions) => Effect.suspend(() => this.#commit(positions)),
-    offsets: (shards) =>
-      this.#request(async () => {
-        const group = this.#instance?.group
-        if (group === undefined) throw new Error('The member has not joined its group yet.')
-        return readGroupOffsets(group, this.#options.topics, shards)
-      }),
+    offsets: (shards) => this.#request(() => this.#offsets(new Set(shards))),
     offsetRanges: (topic) => this.#request(() => this.#offsetRanges(topic)),
   }
 
@@ -418,6 +413,23 @@ export class Member {
       partitions: offsets.map(({ partition, offset }) => ({ partition, offset: String(offset) })),
     }))
     return this.#request(() => group.commitOffsets({ topics }))
+  }
+
+  async #offsets(shards: ReadonlySet<number>): Promise<ReadonlyArray<PartitionOffsets>> {
+    const { group: groupId, topics } = this.#options
+    const [committed, ranges] = await Promise.all([
+      this.#admin.request((admin) => admin.fetchOffsets({ groupId, topics: [...topics] })),
+      Promise.all(topics.map((topic) => this.#offsetRanges(topic))),
+    ])
+    return topics.flatMap((topic, index) => {
+      const partitions = committed.find((one) => one.topic === topic)?.partitions ?? []
+      const offsets = new Map(partitions.map(({ offset, partition }) => [partition, Number(offset)]))
+      return ranges[index]!.filter(({ partition }) => shards.has(partition)).map((range) => ({
+        topic,
+        ...range,
+        committed: offsets.get(range.partition) ?? -1,
+      }))
+    })
   }
 
   #offsetRanges(topic: string): Promise<ReadonlyArray<OffsetRange>> {

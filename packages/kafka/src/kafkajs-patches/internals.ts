@@ -6,7 +6,7 @@ import { createRequire } from 'node:module'
 import type { Assigner, Batch } from 'kafkajs'
 
 /** Partitions of a topic, with their offsets as kafkajs writes them. */
-export interface TopicOffsets {
+interface TopicOffsets {
   readonly topic: string
   readonly partitions: ReadonlyArray<{ readonly partition: number; readonly offset: string }>
 }
@@ -16,12 +16,6 @@ interface TopicPartitions {
   readonly partitions: ReadonlyArray<number>
 }
 
-/** A topic with the partitions that a request to a broker names. */
-interface RequestedPartitions {
-  readonly topic: string
-  readonly partitions: ReadonlyArray<{ readonly partition: number }>
-}
-
 /** kafkajs' class `ConsumerGroup`. */
 export interface InnerGroup {
   readonly groupId: string
@@ -29,8 +23,6 @@ export interface InnerGroup {
   readonly memberId: string | null
   readonly generationId: number | null
   readonly cluster: InnerCluster
-  /** `null` before the first join. */
-  readonly coordinator: InnerCoordinator | null
   /** Seeks that the next fetch applies. */
   readonly seekOffset: Map<string, string>
   joinAndSync(): Promise<void>
@@ -52,7 +44,11 @@ export interface InnerCluster {
   refreshMetadata(): Promise<void>
   findGroupCoordinator(request: { groupId: string }): Promise<InnerCoordinator>
   fetchTopicsOffset(
-    topics: ReadonlyArray<RequestedPartitions & { readonly fromBeginning: boolean }>,
+    topics: ReadonlyArray<{
+      readonly topic: string
+      readonly partitions: ReadonlyArray<{ readonly partition: number }>
+      readonly fromBeginning: boolean
+    }>,
   ): Promise<ReadonlyArray<TopicOffsets>>
 }
 
@@ -62,10 +58,6 @@ export interface InnerCoordinator {
   describeGroups(request: { groupIds: ReadonlyArray<string> }): Promise<{
     readonly groups: ReadonlyArray<{ readonly state: string; readonly members: ReadonlyArray<unknown> }>
   }>
-  offsetFetch(request: {
-    groupId: string
-    topics: ReadonlyArray<RequestedPartitions>
-  }): Promise<{ readonly responses: ReadonlyArray<TopicOffsets> }>
 }
 
 /** A fetched batch, with two members that the types of kafkajs omit. */

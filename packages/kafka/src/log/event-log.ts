@@ -6,7 +6,7 @@
  */
 import { Effect, Layer } from 'effect'
 import kafkajs, { type Producer, type RecordMetadata } from 'kafkajs'
-import { kafkaWith, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
+import { makeKafka, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
 import { reasonOf } from '../connection/errors.ts'
 import { partitionKey } from '../partition-key.ts'
 import { partitionFor } from './partitioner.ts'
@@ -266,7 +266,7 @@ class ProduceQueue {
   }
 
   #openConnection(): ProducerConnection {
-    const client = kafkaWith(
+    const client = makeKafka(
       this.#options.connection,
       {
         requestTimeoutMs: REQUEST_TIMEOUT_MS,

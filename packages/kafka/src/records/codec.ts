@@ -17,7 +17,7 @@ import type {
   SubscriptionChanged,
 } from './records.ts'
 import { asBuffer, codecType } from '../schemas/avro-type.ts'
-import { RECORD_NAMES, SCHEMAS, type RecordName } from '../schemas/schemas.ts'
+import { FACT_NAMES, RECORD_NAMES, SCHEMAS, type RecordName } from '../schemas/schemas.ts'
 
 /**
  * A record that cannot be decoded. A retry gives the same result, so it belongs in the dead-letter
@@ -170,18 +170,7 @@ const decodeAs =
     return decoded as Result.Result<A, UndecodableRecord>
   }
 
-const FACTS: ReadonlySet<string> = new Set<MessageFact['type']>([
-  'MessageAccepted',
-  'HandoverStarted',
-  'HandoverRefused',
-  'MessageSent',
-  'MessageDelivered',
-  'MessageUndelivered',
-  'MessageRejected',
-  'MessageExpired',
-  'MessageSeen',
-  'OpenMessageCarried',
-])
+const FACTS: ReadonlySet<string> = new Set(FACT_NAMES)
 
 /** Whether the header `type` names a fact of a message. */
 export const isFactType = (type: string): type is MessageFact['type'] => FACTS.has(type)

@@ -2,7 +2,7 @@
  * Generates the reference of topics and records in docs/analytics.md from the schemas.
  * `scripts/analytics.ts` writes it, and a unit test fails when the page differs.
  */
-import { type AvroSchema, type RecordName, SCHEMAS } from './schemas.ts'
+import { type AvroSchema, FACT_NAMES, type RecordName, SCHEMAS } from './schemas.ts'
 import { topicCatalogue, type TopicNames, topicNames } from '../topics/catalogue.ts'
 
 /** The record types and the key of each topic. The first topic with a record type describes it. */
@@ -26,15 +26,7 @@ export const TOPIC_CONTENT: Readonly<
     holds: 'The log: the facts of each message.',
     key: 'recipient hash; for `BatchSealed` the batch; for `ShardOpened` and `OpenMessagesCarried` the shard',
     records: [
-      'HandoverStarted',
-      'HandoverRefused',
-      'MessageSent',
-      'MessageDelivered',
-      'MessageUndelivered',
-      'MessageRejected',
-      'MessageExpired',
-      'MessageSeen',
-      'OpenMessageCarried',
+      ...FACT_NAMES.filter((name) => name !== 'MessageAccepted'),
       'OpenMessagesCarried',
       'ShardOpened',
       'BatchSealed',

@@ -5,9 +5,10 @@
  * rules.
  */
 import { readFileSync } from 'node:fs'
+import type { MessageFact } from '@hub/domain'
 
-/** The record types. They are the names of the facts, and the values of the header `type`. */
-export const RECORD_NAMES = [
+/** The facts of messages. */
+export const FACT_NAMES = [
   'MessageAccepted',
   'HandoverStarted',
   'HandoverRefused',
@@ -18,6 +19,11 @@ export const RECORD_NAMES = [
   'MessageExpired',
   'MessageSeen',
   'OpenMessageCarried',
+] as const satisfies ReadonlyArray<MessageFact['type']>
+
+/** The record types. They are the values of the header `type`. */
+export const RECORD_NAMES = [
+  ...FACT_NAMES,
   'OpenMessagesCarried',
   'ShardOpened',
   'BatchSealed',

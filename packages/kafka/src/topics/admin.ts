@@ -19,10 +19,11 @@ export const withAdmin = <A>(
   retry: RetryOptions = { retries: 0 },
 ): Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected> =>
   Effect.acquireUseRelease(
-    Effect.map(makeKafka(connection, { requestTimeoutMs: ADMIN_TIMEOUT_MS, retry }), (client) => ({
-      admin: client.kafka.admin(),
-      destroy: client.destroy,
-    })),
+    Effect.map(Effect.context<never>(), (context) => {
+      const fork = Effect.runForkWith(context)
+      const { destroy, kafka } = makeKafka(connection, { requestTimeoutMs: ADMIN_TIMEOUT_MS, retry }, fork)
+      return { admin: kafka.admin(), destroy }
+    }),
     ({ admin }) =>
       Effect.tryPromise({
         try: async () => {
