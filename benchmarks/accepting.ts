@@ -2,7 +2,6 @@
  * Section `accepting`: single sends and batches through command-api against a bare handler, the
  * time from acceptance to submit against a bare Kafka round trip, and the memory of all apps.
  */
-import { type ChildProcess, fork } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { APPS } from '@hub/config'
@@ -13,8 +12,10 @@ import postgres from 'postgres'
 import { readTopic } from '../test/support/read-topic.ts'
 import type { HandlerPlan } from './bare-handler.ts'
 import { bareProduce, bareRoundTrip } from './bare-kafka.ts'
+import { startScript } from './child-process.ts'
+import { awaitEvents } from './event-journal.ts'
 import type { LoadPlan, LoadResult } from './load-generator.ts'
-import { percentile } from './numbers.ts'
+import { type Latencies, latenciesOf } from './numbers.ts'
 import { residentMiB } from './process-usage.ts'
 import type { Section } from './results.ts'
 
@@ -36,36 +37,19 @@ const BARE = {
 /** An event journal that takes longer than this to settle has failed. */
 const SETTLE_WITHIN_MS = 60_000
 
-const runLoad = (plan: LoadPlan): Promise<LoadResult> =>
-  new Promise((resolve, reject) => {
-    const child: ChildProcess = fork(new URL('load-generator.ts', import.meta.url))
-    child.once('message', (result) => resolve(result as LoadResult))
-    child.once('exit', (code) => reject(new Error(`The load generator exited early with code ${code}.`)))
-    child.send(plan)
-  })
-
-/** Starts the bare handler in its own process. */
-const startBareHandler = (
-  plan: HandlerPlan,
-): Promise<{ readonly address: string; readonly end: () => void }> =>
-  new Promise((resolve, reject) => {
-    const child: ChildProcess = fork(new URL('bare-handler.ts', import.meta.url))
-    child.once('message', (address) => resolve({ address: address as string, end: () => child.disconnect() }))
-    child.once('exit', (code) => reject(new Error(`The bare handler exited early with code ${code}.`)))
-    child.send(plan)
-  })
+const runLoad = async (plan: LoadPlan): Promise<LoadResult> =>
+  (await startScript<LoadResult>('load-generator.ts', plan)).first
 
 const memoryOf = (hub: TestHub): ReadonlyArray<number> => APPS.map((name) => residentMiB(hub.app(name).pid()))
 
 /**
- * The times from acceptance to submit of the messages accepted since a moment, sorted, in
- * milliseconds. `fromStamp` counts from the acceptance time in the record, before its commit;
+ * The times from acceptance to submit of the messages accepted since a moment, in milliseconds. `fromStamp` counts from the acceptance time in the record, before its commit;
  * `fromAppend` from the append to Kafka (the producer's clock).
  */
 const submitTimes = async (
   brokers: ReadonlyArray<string>,
   since: number,
-): Promise<{ readonly fromStamp: ReadonlyArray<number>; readonly fromAppend: ReadonlyArray<number> }> => {
+): Promise<{ readonly fromStamp: Latencies; readonly fromAppend: Latencies }> => {
   const acceptances = new Map<string, { readonly at: number; readonly appendedAt: number }>()
   const facts = (
     await Promise.all(
@@ -88,8 +72,8 @@ const submitTimes = async (
       : [{ fromStamp: fact.at - accepted.at, fromAppend: fact.at - accepted.appendedAt }]
   })
   return {
-    fromStamp: times.map((time) => time.fromStamp).toSorted((x, y) => x - y),
-    fromAppend: times.map((time) => time.fromAppend).toSorted((x, y) => x - y),
+    fromStamp: latenciesOf(times.map((time) => time.fromStamp)),
+    fromAppend: latenciesOf(times.map((time) => time.fromAppend)),
   }
 }
 
@@ -130,17 +114,7 @@ const measureAccepting = async (hub: TestHub, log: (line: string) => void): Prom
     ...rest,
   })
   const sql = postgres(database_url, { max: 1, onnotice: () => {} })
-  const eventsRecorded = async (): Promise<number> =>
-    Number((await sql`SELECT coalesce(sum(sequence), 0) AS events FROM read.event_heads`)[0]?.['events'])
-  /** Waits until the event journal has three events for each message: accepted, sent, delivered. */
-  const settle = async (messages: number): Promise<void> => {
-    const deadline = performance.now() + SETTLE_WITHIN_MS
-    while ((await eventsRecorded()) < messages * 3) {
-      if (performance.now() > deadline)
-        throw new Error('The event journal did not have all events within a minute.')
-      await delay(20)
-    }
-  }
+  const settle = (messages: number) => awaitEvents(sql, messages, SETTLE_WITHIN_MS)
 
   // At rest: five seconds after all apps are ready, before the first send.
   await delay(5000)
@@ -150,8 +124,8 @@ const measureAccepting = async (hub: TestHub, log: (line: string) => void): Prom
   let messages = (await runLoad(plan(WARM_UP))).accepted
   await settle(messages)
 
-  const produce = await bareProduce(kafka.brokers, 'bench.', BARE.produceMs)
-  log(`bare produce: ${produce.perSecond.toFixed(0)} records/s in batches of 1,000`)
+  const produced = await bareProduce(kafka.brokers, 'bench.', BARE.produceMs)
+  log(`bare produce: ${produced.toFixed(0)} records/s in batches of 1,000`)
   const alone = await bareRoundTrip(kafka.brokers, 'bench.alone.', BARE.alone)
   log(`bare round trip, idle hub: p50 ${alone.p50.toFixed(2)} ms, p99 ${alone.p99.toFixed(2)} ms`)
 
@@ -163,8 +137,7 @@ const measureAccepting = async (hub: TestHub, log: (line: string) => void): Prom
   messages += steady.accepted
   await settle(messages)
   const { fromAppend, fromStamp } = await submitTimes(kafka.brokers, since)
-  const submitP50 = percentile(fromAppend, 0.5)
-  const submitP99 = percentile(fromAppend, 0.99)
+  const { p50: submitP50, p99: submitP99, samples } = fromAppend
   log(`acceptance to submit at 200 sends/s: p50 ${submitP50} ms, p99 ${submitP99} ms`)
 
   const burstStarted = performance.now()
@@ -185,13 +158,10 @@ const measureAccepting = async (hub: TestHub, log: (line: string) => void): Prom
   const saturated = await runLoad(plan(SATURATION))
   const sendsPerSecond = saturated.accepted / saturated.seconds
   log(`single sends: ${sendsPerSecond.toFixed(0)}/s, p99 ${saturated.p99.toFixed(1)} ms`)
-  const handler = await startBareHandler({
-    brokers: kafka.brokers,
-    databaseUrl: database_url,
-    prefix: 'bench.',
-  })
-  const bareSends = await runLoad({ ...plan(SATURATION), baseUrl: handler.address })
-  handler.end()
+  const handlerPlan: HandlerPlan = { brokers: kafka.brokers, databaseUrl: database_url, prefix: 'bench.' }
+  const handler = await startScript<string>('bare-handler.ts', handlerPlan)
+  const bareSends = await runLoad({ ...plan(SATURATION), baseUrl: handler.first })
+  handler.child.disconnect()
   const bareSendsPerSecond = bareSends.accepted / bareSends.seconds
   log(`bare handler: ${bareSendsPerSecond.toFixed(0)}/s, p99 ${bareSends.p99.toFixed(1)} ms`)
 
@@ -214,7 +184,7 @@ const measureAccepting = async (hub: TestHub, log: (line: string) => void): Prom
 
   return {
     figures: {
-      bareProducePerSecond: produce.perSecond,
+      bareProducePerSecond: produced,
       sendsPerSecond,
       bareSendsPerSecond,
       batchedPerSecond,
@@ -230,11 +200,7 @@ const measureAccepting = async (hub: TestHub, log: (line: string) => void): Prom
       ),
     },
     rows: [
-      [
-        'bare: produce of encoded records, batches of 1,000',
-        `${produce.perSecond.toFixed(0)} records/s`,
-        'the limit',
-      ],
+      ['bare: produce of encoded records, batches of 1,000', `${produced.toFixed(0)} records/s`, 'the limit'],
       [
         'single sends, 64 connections, consumers stopped',
         `${sendsPerSecond.toFixed(0)}/s, p50 ${saturated.p50.toFixed(1)} ms, p99 ${saturated.p99.toFixed(1)} ms`,
@@ -248,7 +214,7 @@ const measureAccepting = async (hub: TestHub, log: (line: string) => void): Prom
       [
         'batches of 1,000, two requests in progress, consumers stopped',
         `${batchedPerSecond.toFixed(0)} messages/s, p99 of a request ${batches.p99.toFixed(0)} ms`,
-        `${(batchedPerSecond / produce.perSecond).toFixed(3)} of the bare produce`,
+        `${(batchedPerSecond / produced).toFixed(3)} of the bare produce`,
       ],
       [
         'the same with a million ledger rows',
@@ -267,13 +233,13 @@ const measureAccepting = async (hub: TestHub, log: (line: string) => void): Prom
       ],
       [
         'append of an accepted message to its submit, 200 sends/s',
-        `p50 ${submitP50.toFixed(0)} ms, p99 ${submitP99.toFixed(0)} ms (${fromAppend.length} messages); from the acceptance time, before the commit, p50 ${percentile(fromStamp, 0.5)} ms, p99 ${percentile(fromStamp, 0.99)} ms`,
+        `p50 ${submitP50.toFixed(0)} ms, p99 ${submitP99.toFixed(0)} ms (${samples} messages); from the acceptance time, before the commit, p50 ${fromStamp.p50} ms, p99 ${fromStamp.p99} ms`,
         `${(submitP50 / beside.p50).toFixed(1)} × and ${(submitP99 / beside.p99).toFixed(1)} × the bare round trip beside it; ${(submitP50 / alone.p50).toFixed(1)} × and ${(submitP99 / alone.p99).toFixed(1)} × the one on an idle hub`,
       ],
       [
         'end to end: 10,000 single sends until the last event is in the event journal',
         `${endToEnd.toFixed(0)} messages/s; sends answered in p50 ${burst.p50.toFixed(1)} ms, p99 ${burst.p99.toFixed(1)} ms`,
-        `${(endToEnd / produce.perSecond).toFixed(3)} of the bare produce`,
+        `${(endToEnd / produced).toFixed(3)} of the bare produce`,
       ],
     ],
     targets: [
@@ -287,7 +253,7 @@ const measureAccepting = async (hub: TestHub, log: (line: string) => void): Prom
       },
       {
         what: 'bare produce records/s ÷ messages/s in batches of 1,000',
-        value: produce.perSecond / batchedPerSecond,
+        value: produced / batchedPerSecond,
         atMost: 1 / 0.1,
       },
       {

@@ -10,7 +10,7 @@ import {
   type Servers,
   slowOperator,
 } from './dispatch-environment.ts'
-import { percentile } from './numbers.ts'
+import { type Latencies, latenciesOf } from './numbers.ts'
 import { residentMiB } from './process-usage.ts'
 
 export interface BacklogResult {
@@ -18,9 +18,9 @@ export interface BacklogResult {
   /** Largest resident memory of the dispatcher, MiB. */
   readonly memory: number
   /** `otp` messages: from the append until the operator has read the message, ms. */
-  readonly codes: { readonly samples: number; readonly p50: number; readonly p99: number }
+  readonly codes: Latencies
   /** `service` messages of test keys in the same lane: from the append to the sandbox, ms. */
-  readonly others: { readonly samples: number; readonly p50: number; readonly p99: number }
+  readonly others: Latencies
   /** Messages of the backlog that the operator accepted meanwhile, per second. */
   readonly campaignPerSecond: number
   /** Messages that were submitted again after a late answer. The operator deduplicates. */
@@ -93,12 +93,8 @@ export const backlog = async (servers: Servers, plan: BacklogPlan): Promise<Back
       await delay(50)
     }
     clearInterval(watch)
-    const times = (from: ReadonlyMap<string, number>, to: ReadonlyMap<string, number>) => {
-      const all = [...from]
-        .map(([id, at]) => (to.get(id) ?? Number.POSITIVE_INFINITY) - at)
-        .toSorted((a, b) => a - b)
-      return { samples: all.length, p50: percentile(all, 0.5), p99: percentile(all, 0.99) }
-    }
+    const times = (from: ReadonlyMap<string, number>, to: ReadonlyMap<string, number>) =>
+      latenciesOf([...from].map(([id, at]) => (to.get(id) ?? Number.POSITIVE_INFINITY) - at))
     return {
       messages: plan.messages,
       memory,

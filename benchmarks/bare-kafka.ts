@@ -18,19 +18,9 @@ import {
   type KafkaRequestRejected,
 } from '@hub/kafka'
 import { Effect, Layer, type Scope } from 'effect'
-import { percentile } from './numbers.ts'
+import { type Latencies, latenciesOf } from './numbers.ts'
 
-export interface BareProduce {
-  readonly records: number
-  readonly perSecond: number
-}
-
-export interface BareRoundTrip {
-  readonly samples: number
-  readonly p50: number
-  readonly p99: number
-}
-
+export const HASH_SECRET = 'a benchmark needs no secret at all'
 /** Length of the encrypted payload of a short service message. */
 const SEALED_BYTES = 140
 
@@ -42,7 +32,7 @@ export const accepted = (index: number): MessageAccepted => ({
   account: encodeId('acc', randomUUID()),
   mode: 'test',
   class: 'service',
-  recipient: recipientHash('a benchmark needs no secret at all', `+79${100_000_000 + index}`),
+  recipient: recipientHash(HASH_SECRET, `+79${100_000_000 + index}`),
   template: 'order_ready',
   sender: 'HUB',
   clientRef: `bare-${index}`,
@@ -73,12 +63,12 @@ const withKafka = <A>(
   )
 }
 
-/** Appends batches of 1,000 records, one after the other, to topics with `prefix`. */
+/** Records per second in batches of 1,000, appended one after the other to topics with `prefix`. */
 export const bareProduce = (
   brokers: ReadonlyArray<string>,
   prefix: string,
   durationMs: number,
-): Promise<BareProduce> => {
+): Promise<number> => {
   const topics = topicNames(prefix)
   const produce = Effect.gen(function* () {
     const log = yield* EventLog
@@ -93,7 +83,7 @@ export const bareProduce = (
       yield* log.append(batches[(records / 1000) % batches.length]!)
       records += 1000
     }
-    return { records, perSecond: records / ((performance.now() - started) / 1000) }
+    return records / ((performance.now() - started) / 1000)
   })
 
   return withKafka(brokers, prefix, produce)
@@ -104,7 +94,7 @@ export const bareRoundTrip = (
   brokers: ReadonlyArray<string>,
   prefix: string,
   plan: { readonly rate: number; readonly durationMs: number },
-): Promise<BareRoundTrip> => {
+): Promise<Latencies> => {
   const topics = topicNames(prefix)
   const roundTrip = Effect.gen(function* () {
     const log = yield* EventLog
@@ -148,8 +138,7 @@ export const bareRoundTrip = (
     }
     const last = performance.now()
     while (sent.size > 0 && performance.now() - last < 5000) yield* Effect.sleep(5)
-    times.sort((a, b) => a - b)
-    return { samples: times.length, p50: percentile(times, 0.5), p99: percentile(times, 0.99) }
+    return latenciesOf(times)
   })
 
   return withKafka(brokers, prefix, roundTrip)

@@ -9,7 +9,6 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import {
   encodeId,
   type MessageAccepted,
@@ -34,21 +33,14 @@ import { nodeFlags } from '@hub/local-stack'
 import { migrate, PayloadEncryption, type PayloadKey, Sql, MasterKeyEncryption } from '@hub/store'
 import { ConfigProvider, Effect, Layer, ManagedRuntime } from 'effect'
 import postgres from 'postgres'
+import { freePort } from '../test/support/free-port.ts'
+import { accepted, HASH_SECRET } from './bare-kafka.ts'
+import { waitUntilUp } from './child-process.ts'
 
 export interface Servers {
   readonly brokers: ReadonlyArray<string>
   /** A database whose user may create other databases. */
   readonly databaseUrl: string
-}
-
-const HASH_SECRET = 'a benchmark needs no secret at all'
-
-export const freePort = async (): Promise<number> => {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
 
 export interface MessageSpec {
@@ -118,7 +110,7 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
     const key = keys.get(messageClass)!
     const text = messageClass === 'otp' ? 'Code 1234' : 'Заказ 1234 готов, ждём вас до 20:00'
     return {
-      type: 'MessageAccepted',
+      ...accepted(0),
       messageId,
       at: now,
       account,
@@ -126,18 +118,12 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
       class: messageClass,
       recipient: recipientHash(HASH_SECRET, to),
       template: messageClass === 'otp' ? 'otp_code' : 'order_ready',
-      sender: 'HUB',
       clientRef: null,
-      batch: null,
-      parts: 1,
-      price: { amount: '0.00', currency: 'RUB' },
-      variables: ['order'],
       expiresAt: now + (messageClass === 'otp' ? 300_000 : 86_400_000),
       sealingKey: key.id,
       sealed: readable
         ? key.encrypt(messageId, Buffer.from(JSON.stringify({ to, text, variables: {} })))
         : randomBytes(120),
-      republished: false,
     }
   }
 
@@ -168,17 +154,7 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
     })
     children.push(child)
     const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-    const deadline = performance.now() + 60_000
-    for (;;) {
-      const ready = await fetch(`http://127.0.0.1:${port}/readyz`).then(
-        (response) => response.ok,
-        () => false,
-      )
-      if (ready) break
-      if (child.exitCode !== null || performance.now() > deadline)
-        throw new Error(`The app ${app} was not ready within a minute.`)
-      await delay(20)
-    }
+    await waitUntilUp(child, `http://127.0.0.1:${port}/readyz`)
     return {
       pid: child.pid!,
       metrics: async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text(),

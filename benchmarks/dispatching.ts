@@ -6,11 +6,11 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
-import { startStack } from '../test/support/hub.ts'
+import { freePort } from '../test/support/free-port.ts'
+import type { TestStack } from '../test/support/hub.ts'
 import { backlog } from './backlog.ts'
 import { bareProduce } from './bare-kafka.ts'
-import { freePort, type Servers } from './dispatch-environment.ts'
+import { waitUntilUp } from './child-process.ts'
 import { measurePipeline } from './pipeline.ts'
 import { recovery } from './recovery.ts'
 import type { Section } from './results.ts'
@@ -43,17 +43,7 @@ const startSmsc = async () => {
       },
     },
   )
-  const deadline = performance.now() + 20_000
-  for (;;) {
-    const isUp = await fetch(`http://127.0.0.1:${control}/statistics`).then(
-      (response) => response.ok,
-      () => false,
-    )
-    if (isUp) break
-    if (child.exitCode !== null || performance.now() > deadline)
-      throw new Error('The operator simulator did not start within 20 seconds.')
-    await delay(20)
-  }
+  await waitUntilUp(child, `http://127.0.0.1:${control}/statistics`)
   return {
     environment: {
       HUB_OPERATOR_SMPP_URL: `smpp://hub@127.0.0.1:${smpp}`,
@@ -66,7 +56,8 @@ const startSmsc = async () => {
   }
 }
 
-const measureDispatching = async (servers: Servers, log: (line: string) => void): Promise<Section> => {
+export const measureDispatching = async (stack: TestStack, log: (line: string) => void): Promise<Section> => {
+  const servers = { brokers: stack.brokers, databaseUrl: stack.adminDatabaseUrl }
   // The limit is measured before and after, so that other work on the machine affects both.
   const limits = [await bareProduce(servers.brokers, 'bench.before.', BARE_MS)]
   const sandbox = await measurePipeline(servers, PIPELINE)
@@ -75,7 +66,7 @@ const measureDispatching = async (servers: Servers, log: (line: string) => void)
   const smpp = await measurePipeline(servers, { ...PIPELINE, live: smsc.environment }).finally(smsc.close)
   log(`lane to event journal, SMPP: ${smpp.perSecond.toFixed(0)} messages/s`)
   limits.push(await bareProduce(servers.brokers, 'bench.after.', BARE_MS))
-  const bare = limits.reduce((sum, { perSecond }) => sum + perSecond, 0) / limits.length
+  const bare = limits.reduce((sum, perSecond) => sum + perSecond, 0) / limits.length
   log(`bare produce beside them: ${bare.toFixed(0)} records/s`)
 
   const fresh = await recovery(servers, { open: OPEN, afterADay: false })
@@ -157,14 +148,5 @@ const measureDispatching = async (servers: Servers, log: (line: string) => void)
       },
       { what: 'submit of an otp message meanwhile, p99, ms', value: deep.codes.p99, atMost: 100 },
     ],
-  }
-}
-
-export const runDispatching = async (log: (line: string) => void): Promise<Section> => {
-  const stack = await startStack()
-  try {
-    return await measureDispatching({ brokers: stack.brokers, databaseUrl: stack.adminDatabaseUrl }, log)
-  } finally {
-    await stack.stop()
   }
 }

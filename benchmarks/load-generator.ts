@@ -6,7 +6,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Pool } from 'undici'
-import { percentile } from './numbers.ts'
+import { answerPlan } from './child-process.ts'
+import { type Latencies, latenciesOf } from './numbers.ts'
 
 export interface LoadPlan {
   readonly baseUrl: string
@@ -25,16 +26,12 @@ export interface LoadPlan {
   readonly run: string
 }
 
-export interface LoadResult {
-  /** Number of requests. */
-  readonly sent: number
+/** The latencies are from writing a request to the end of the answer, ms. */
+export interface LoadResult extends Latencies {
   /** Number of accepted messages. */
   readonly accepted: number
   readonly failed: number
   readonly seconds: number
-  /** From writing the request to the end of the answer, ms. */
-  readonly p50: number
-  readonly p99: number
   /** The first answers that were not 202. */
   readonly complaints: ReadonlyArray<string>
 }
@@ -95,21 +92,7 @@ const run = async (plan: LoadPlan): Promise<LoadResult> => {
   }
   const seconds = (performance.now() - started) / 1000
   await pool.close()
-  times.sort((a, b) => a - b)
-  return {
-    sent: next,
-    accepted,
-    failed: next * size - accepted,
-    seconds,
-    p50: percentile(times, 0.5),
-    p99: percentile(times, 0.99),
-    complaints,
-  }
+  return { ...latenciesOf(times), accepted, failed: next * size - accepted, seconds, complaints }
 }
 
-process.on('message', (plan: LoadPlan) => {
-  void run(plan).then((result) => {
-    process.send?.(result)
-    process.disconnect()
-  })
-})
+answerPlan(run)

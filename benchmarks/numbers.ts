@@ -10,3 +10,14 @@ export const median = (values: ReadonlyArray<number>): number =>
     values.toSorted((a, b) => a - b),
     0.5,
   )
+
+export interface Latencies {
+  readonly samples: number
+  readonly p50: number
+  readonly p99: number
+}
+
+export const latenciesOf = (times: ReadonlyArray<number>): Latencies => {
+  const sorted = times.toSorted((a, b) => a - b)
+  return { samples: sorted.length, p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99) }
+}

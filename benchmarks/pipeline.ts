@@ -2,8 +2,8 @@
  * Throughput of dispatcher and projector: messages appended directly to the lanes, until the event
  * journal has the events accepted, sent and delivered of each message.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import { makeDispatchEnvironment, type Servers } from './dispatch-environment.ts'
+import { awaitEvents } from './event-journal.ts'
 import { residentMiB } from './process-usage.ts'
 
 export interface PipelineResult {
@@ -14,8 +14,6 @@ export interface PipelineResult {
   readonly projector: number
 }
 
-/** Events of a message: accepted, sent, delivered. */
-const EVENTS = 3
 const CHUNK = 2000
 const WITHIN_MS = 120_000
 
@@ -45,27 +43,17 @@ export const measurePipeline = async (servers: Servers, plan: PipelinePlan): Pro
       const appended = (async () => {
         for (let i = 0; i < count; i += CHUNK) await environment.accept(messages.slice(i, i + CHUNK))
       })()
-      for (;;) {
-        const [row] = await environment.sql`SELECT coalesce(sum(sequence), 0) AS events FROM read.event_heads`
-        if (Number(row?.['events']) >= made * EVENTS) break
-        if (performance.now() - started > WITHIN_MS) {
-          throw new Error(
-            `The event journal had ${String(row?.['events'])} of ${made * EVENTS} events after two minutes.`,
-          )
-        }
-        await delay(20)
-      }
+      await awaitEvents(environment.sql, made, WITHIN_MS)
       await appended
       return (performance.now() - started) / 1000
     }
     await processMessages(plan.warmUp)
     const seconds = await processMessages(plan.messages)
-    const memory = [residentMiB(dispatcher.pid), residentMiB(projector.pid)] as const
     return {
       messages: plan.messages,
       perSecond: plan.messages / seconds,
-      dispatcher: memory[0],
-      projector: memory[1],
+      dispatcher: residentMiB(dispatcher.pid),
+      projector: residentMiB(projector.pid),
     }
   } finally {
     await environment.close()

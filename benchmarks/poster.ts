@@ -4,6 +4,7 @@
  * sends the plan over IPC and receives the result.
  */
 import { Pool } from 'undici'
+import { answerPlan } from './child-process.ts'
 
 export interface PosterPlan {
   readonly port: number
@@ -55,9 +56,4 @@ const run = async (plan: PosterPlan): Promise<Posted> => {
   return { perSecond, cpu: (user + system) / posts }
 }
 
-process.once('message', (plan: PosterPlan) => {
-  void run(plan).then((posted) => {
-    process.send?.(posted)
-    process.disconnect()
-  })
-})
+answerPlan(run)

@@ -41,11 +41,16 @@ export const cpuMs = (pid: number): number => {
     .reduce((sum, one) => sum + (one !== null && one.parent === pid ? one.ms : 0), root.ms)
 }
 
-/** Resident memory of a process, MiB; NaN on systems without /proc. */
-export const residentMiB = (pid: number): number => {
+const memoryMiB = (pid: number, field: 'VmRSS' | 'VmHWM'): number => {
   try {
-    return Number(/VmRSS:\s+(\d+) kB/u.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+    return Number(new RegExp(`${field}:\\s+(\\d+) kB`, 'u').exec(status)?.[1]) / 1024
   } catch {
     return Number.NaN
   }
 }
+
+/** Resident memory of a process, MiB; NaN on systems without /proc. */
+export const residentMiB = (pid: number): number => memoryMiB(pid, 'VmRSS')
+/** The same, the largest value so far. */
+export const peakMiB = (pid: number): number => memoryMiB(pid, 'VmHWM')

@@ -10,9 +10,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { decodeId } from '@hub/domain'
 import type { Position } from '@hub/kafka'
 import postgres from 'postgres'
+import { EVENTS_PER_MESSAGE } from './event-journal.ts'
 import { cpuMs } from './process-usage.ts'
 import { type ReadModelEnvironment, RECORDS_PER_MESSAGE } from './read-model-environment.ts'
-import { percentile } from './numbers.ts'
+import { type Latencies, latenciesOf } from './numbers.ts'
 
 /** Records of a transaction batch in a backlog: the projector's own bound. */
 const BATCH_RECORDS = 2000
@@ -22,8 +23,6 @@ const CONCURRENT_TRANSACTIONS = 2
 const WARM_UP_PART = 1 / 4
 /** A backlog that takes longer than this has failed. */
 const WITHIN_MS = 120_000
-/** Events of a message: accepted, sent, delivered. */
-const EVENTS_PER_MESSAGE = 3
 /** Messages per append. */
 const CHUNK = 500
 
@@ -240,10 +239,8 @@ export const copyBare = async (
   return result
 }
 
-export interface Lag {
-  /** From the append of records until their rows can be read, ms. */
-  readonly p50: number
-  readonly p99: number
+/** The latencies are from the append of records until their rows can be read, ms. */
+export interface Lag extends Latencies {
   /** CPU time of the projector and of PostgreSQL, cores. */
   readonly projectorCpu: number
   readonly postgresCpu: number
@@ -300,10 +297,8 @@ export const lagAt = async (
   over = true
   await watching
   await projector.kill('SIGTERM')
-  lags.sort((a, b) => a - b)
   return {
-    p50: percentile(lags, 0.5),
-    p99: percentile(lags, 0.99),
+    ...latenciesOf(lags),
     projectorCpu: (after.projector - cpu.projector) / 1000 / seconds,
     postgresCpu: (after.postgres - cpu.postgres) / 1000 / seconds,
   }

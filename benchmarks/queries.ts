@@ -2,12 +2,12 @@
  * Queries through command-api against the bare SQL of the same rows: messages by id, and pages of a
  * thousand events.
  */
-import { fork } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { API_KEY_RANDOM_BYTES, apiKeyDigest, apiKeyEnding, apiKeyFrom, decodeId, encodeId } from '@hub/domain'
 import { insertAccount, insertApiKey } from '@hub/store'
+import { freePort } from '../test/support/free-port.ts'
+import { startScript } from './child-process.ts'
 import { cpuMs } from './process-usage.ts'
-import { freePort } from './dispatch-environment.ts'
 import type { ReadModelEnvironment } from './read-model-environment.ts'
 import type { FilledTables } from './fill-read-models.ts'
 import type { ReaderPlan, ReaderResult } from './reader.ts'
@@ -18,14 +18,6 @@ const PAGE_READERS = 8
 /** The pool size of command-api. The bare SQL uses as many connections. */
 const CONNECTIONS = 10
 const PAGE = 1000
-
-const runReader = (plan: ReaderPlan): Promise<ReaderResult> =>
-  new Promise((resolve, reject) => {
-    const child = fork(new URL('reader.ts', import.meta.url))
-    child.once('message', (result) => resolve(result as ReaderResult))
-    child.once('exit', (code) => reject(new Error(`The reader process exited early with code ${code}.`)))
-    child.send(plan)
-  })
 
 /** The statements of command-api's own reads. The rest of the time is the cost of the hub. */
 const MESSAGE = `
@@ -83,7 +75,7 @@ export const makeQueries = async (environment: ReadModelEnvironment, redisUrl: s
 
   const measure = async (server: number | null, plan: ReaderPlan): Promise<QueryFigures> => {
     const before = [server === null ? 0 : cpuMs(server), environment.postgresCpu()] as const
-    const result = await runReader(plan)
+    const { first: result } = await startScript<ReaderResult>('reader.ts', plan)
     if (result.failed > 0) throw new Error(`${result.failed} reads failed or returned no row.`)
     const answers = result.perSecond * (plan.durationMs / 1000)
     return {

@@ -3,9 +3,8 @@
  * rate, queries through command-api against the bare SQL, and all of it again with fifty times as
  * many rows. Runs on servers of its own.
  */
-import { startStack } from '../test/support/hub.ts'
+import type { TestStack } from '../test/support/hub.ts'
 import postgres from 'postgres'
-import type { Servers } from './dispatch-environment.ts'
 import { makeReadModelEnvironment } from './read-model-environment.ts'
 import { copyBare, type Copied, lagAt, projectBacklog, type Projected } from './projection.ts'
 import { fillTables } from './fill-read-models.ts'
@@ -28,10 +27,6 @@ const BARE_READ_MS = 3000
  */
 const WARM_UP = { messages: 15_000, others: 2500 }
 
-export interface ReadModelServers extends Servers {
-  readonly redisUrl: string
-}
-
 const projectedText = (one: Projected): string =>
   `${one.perSecond.toFixed(0)} records/s; CPU of a record: projector ${one.projectorCpu.toFixed(0)} µs, PostgreSQL ${one.postgresCpu.toFixed(0)} µs`
 const copiedText = (one: Copied): string =>
@@ -39,13 +34,30 @@ const copiedText = (one: Copied): string =>
 const readText = (one: QueryFigures, server: string): string =>
   `${one.perSecond.toFixed(0)}/s, p50 ${one.p50.toFixed(1)} ms, p99 ${one.p99.toFixed(1)} ms; CPU of one: ${server} ${one.serverCpu.toFixed(0)} µs, PostgreSQL ${one.postgresCpu.toFixed(0)} µs`
 
-const measureReadModels = async (
-  servers: ReadModelServers,
-  log: (line: string) => void,
-): Promise<Section> => {
-  const environment = await makeReadModelEnvironment(servers)
+/**
+ * Settings of PostgreSQL that need a restart. The cache is what a machine of its own would provide
+ * (a quarter of 8 GiB). `wal_level` minimal halves the time to fill the tables and does not change
+ * what is measured.
+ */
+const SETTINGS = { shared_buffers: '2GB', wal_level: 'minimal', max_wal_senders: '0' }
+
+const applySettings = async (stack: TestStack): Promise<void> => {
+  const sql = postgres(stack.adminDatabaseUrl, { max: 1, onnotice: () => {} })
+  for (const [name, value] of Object.entries(SETTINGS)) {
+    await sql.unsafe(`ALTER SYSTEM SET ${name} = '${value}'`)
+  }
+  await sql.end()
+  await stack.server('postgres').restart()
+}
+
+export const measureReadModels = async (stack: TestStack, log: (line: string) => void): Promise<Section> => {
+  await applySettings(stack)
+  const environment = await makeReadModelEnvironment({
+    brokers: stack.brokers,
+    databaseUrl: stack.adminDatabaseUrl,
+  })
   try {
-    const queries = await makeQueries(environment, servers.redisUrl)
+    const queries = await makeQueries(environment, stack.redisUrl)
     const few = await fillTables(environment, queries.account, FEW)
     log(`${FEW} rows inserted`)
     // Reads come first, while nothing writes to the tables and no vacuum runs.
@@ -181,30 +193,5 @@ const measureReadModels = async (
     }
   } finally {
     await environment.close()
-  }
-}
-
-/**
- * Settings of PostgreSQL that need a restart. The cache is what a machine of its own would provide
- * (a quarter of 8 GiB). `wal_level` minimal halves the time to fill the tables and does not change
- * what is measured.
- */
-const SETTINGS = { shared_buffers: '2GB', wal_level: 'minimal', max_wal_senders: '0' }
-
-export const runReadModels = async (log: (line: string) => void): Promise<Section> => {
-  const stack = await startStack()
-  try {
-    const sql = postgres(stack.adminDatabaseUrl, { max: 1, onnotice: () => {} })
-    for (const [name, value] of Object.entries(SETTINGS)) {
-      await sql.unsafe(`ALTER SYSTEM SET ${name} = '${value}'`)
-    }
-    await sql.end()
-    await stack.server('postgres').restart()
-    return await measureReadModels(
-      { brokers: stack.brokers, databaseUrl: stack.adminDatabaseUrl, redisUrl: stack.redisUrl },
-      log,
-    )
-  } finally {
-    await stack.stop()
   }
 }

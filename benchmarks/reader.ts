@@ -6,8 +6,9 @@
 import { randomInt } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
 import postgres from 'postgres'
+import { answerPlan } from './child-process.ts'
+import { type Latencies, latenciesOf } from './numbers.ts'
 import { cpuMs } from './process-usage.ts'
-import { percentile } from './numbers.ts'
 
 export interface ReaderPlan {
   /** The queries, chosen at random: a path, or the parameters of the statement. */
@@ -25,11 +26,9 @@ export interface ReaderPlan {
       }
 }
 
-export interface ReaderResult {
+/** Latencies in ms. */
+export interface ReaderResult extends Latencies {
   readonly perSecond: number
-  /** ms. */
-  readonly p50: number
-  readonly p99: number
   /** CPU time of this process per answer, µs. */
   readonly cpu: number
   /** Answers with an error or without a row. */
@@ -137,19 +136,12 @@ const read = async (plan: ReaderPlan): Promise<ReaderResult> => {
   const seconds = (performance.now() - started) / 1000
   const spent = cpuMs(process.pid) - cpu
   await Promise.all([...new Set(askers)].map(({ end }) => end()))
-  times.sort((a, b) => a - b)
   return {
+    ...latenciesOf(times),
     perSecond: times.length / seconds,
-    p50: percentile(times, 0.5),
-    p99: percentile(times, 0.99),
     cpu: (spent * 1000) / times.length,
     failed,
   }
 }
 
-process.once('message', (plan: ReaderPlan) => {
-  void read(plan).then((result) => {
-    process.send?.(result)
-    process.disconnect()
-  })
-})
+answerPlan(read)

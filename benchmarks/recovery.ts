@@ -8,6 +8,7 @@ import { RE_APPENDED_IN_ONE, RE_APPEND_BEHIND, RE_APPEND_RATIO } from '@hub/disp
 import { logRecord, openMessagesCarriedRecord, type OutgoingRecord, shardOpenedRecord } from '@hub/kafka'
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import { HASH_SECRET } from './bare-kafka.ts'
 import { makeDispatchEnvironment, type Servers } from './dispatch-environment.ts'
 
 export interface Recovery {
@@ -37,7 +38,7 @@ export const recovery = async (
     const now = Date.now()
     const day = plan.afterADay ? 86_400_000 : 60_000
     const recipients = Array.from({ length: 1000 }, (_, i) =>
-      recipientHash('a benchmark needs no secret at all', `+79${100_000_000 + i}`),
+      recipientHash(HASH_SECRET, `+79${100_000_000 + i}`),
     )
     let made = 0
     const record = (fact: LogFact) =>
@@ -135,11 +136,7 @@ export const recovery = async (
     }
     const found = metric(text, 'hub_dispatcher_open_messages')
     const seconds = metric(text, 'hub_dispatcher_recovery_seconds_sum')
-    return {
-      open: found,
-      records,
-      ms: 1000 * seconds,
-    }
+    return { open: found, records, ms: 1000 * seconds }
   } finally {
     await environment.close()
   }

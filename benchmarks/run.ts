@@ -9,17 +9,29 @@
  */
 import { availableParallelism, cpus, totalmem } from 'node:os'
 import { runAccepting } from './accepting.ts'
-import { runDispatching } from './dispatching.ts'
-import { runReadModels } from './read-models.ts'
+import { startStack, type TestStack } from '../test/support/hub.ts'
+import { measureDispatching } from './dispatching.ts'
+import { measureReadModels } from './read-models.ts'
 import { readResults, writeResults } from './report.ts'
 import { type Section, type SectionName, SECTIONS } from './results.ts'
-import { measureWebhooksAlone } from './webhooks.ts'
+import { measureWebhooks } from './webhooks.ts'
 
-const RUN: Readonly<Record<SectionName, (log: (line: string) => void) => Promise<Section>>> = {
+type Log = (line: string) => void
+
+const onOwnServers = (measure: (stack: TestStack, log: Log) => Promise<Section>) => async (log: Log) => {
+  const stack = await startStack()
+  try {
+    return await measure(stack, log)
+  } finally {
+    await stack.stop()
+  }
+}
+
+const RUN: Readonly<Record<SectionName, (log: Log) => Promise<Section>>> = {
   accepting: runAccepting,
-  dispatching: runDispatching,
-  webhooks: measureWebhooksAlone,
-  'read-models': runReadModels,
+  dispatching: onOwnServers(measureDispatching),
+  webhooks: onOwnServers(measureWebhooks),
+  'read-models': onOwnServers(measureReadModels),
 }
 
 const started = performance.now()

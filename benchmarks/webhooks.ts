@@ -2,16 +2,16 @@
  * The benchmark of webhooks: the fan-out compared with bare undici in one run, and beside a hung
  * receiver.
  */
-import { type ChildProcess, fork } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { decodeId, eventId, type Mode, toTimestamp } from '@hub/domain'
 import { EventLog, eventRecordedRecord, layerEventLog, topicNames } from '@hub/kafka'
-import { startStack } from '../test/support/hub.ts'
 import { Effect } from 'effect'
+import { cpuMs } from '../test/support/cpu-time.ts'
 import { FANOUT_PARTITIONS, startFanoutFixture, type Servers } from '../test/support/fanout-fixture.ts'
-import { median, percentile } from './numbers.ts'
+import { startScript } from './child-process.ts'
+import { type Latencies, latenciesOf, median } from './numbers.ts'
 import type { Posted, PosterPlan } from './poster.ts'
+import { peakMiB } from './process-usage.ts'
 import type { ReceiverPlan, Seen } from './receiver.ts'
 import type { Section } from './results.ts'
 
@@ -53,39 +53,6 @@ const POLL_EVERY_MS = 250
 /** A drain that takes longer fails. */
 const DRAIN_WITHIN_MS = 60_000
 
-/** Starts a process of the benchmark and returns its first message. */
-const startProcess = <A>(
-  file: string,
-  plan: unknown,
-): Promise<{ readonly child: ChildProcess; readonly first: A }> =>
-  new Promise((resolve, reject) => {
-    const child = fork(new URL(file, import.meta.url))
-    child.once('message', (first) => resolve({ child, first: first as A }))
-    child.once('exit', (code) => reject(new Error(`${file} ended early (${code})`)))
-    child.send(plan as object)
-  })
-
-const peakMiB = (pid: number): number => {
-  try {
-    return Number(/VmHWM:\s+(\d+) kB/u.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
-  } catch {
-    return Number.NaN
-  }
-}
-
-/** CPU time of a process, ms, in steps of 10 ms, from Linux's /proc; `NaN` on other systems. */
-const cpuMs = (pid: number): number => {
-  try {
-    const [user, system] = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) /su, '')
-      .split(' ')
-      .slice(11, 13)
-    return (Number(user) + Number(system)) * 10
-  } catch {
-    return Number.NaN
-  }
-}
-
 /** CPU time of each process for one batch, µs. */
 interface Cost {
   readonly fanout: number
@@ -99,7 +66,7 @@ const costText = ({ fanout, postgres, receiver }: Cost): string =>
 export const measureWebhooks = async (servers: Servers, say: (line: string) => void): Promise<Section> => {
   const fanout = await startFanoutFixture(servers)
   const { authority, prefix, sql } = fanout
-  const { child: receiver, first: port } = await startProcess<number>(
+  const { child: receiver, first: port } = await startScript<number>(
     'receiver.ts',
     (await authority.issue(['127.0.0.1'])) satisfies ReceiverPlan,
   )
@@ -121,7 +88,7 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
       body,
       durationMs: BARE_MS,
     }
-    const { first } = await startProcess<Posted>('poster.ts', plan)
+    const { first } = await startScript<Posted>('poster.ts', plan)
     await seen()
     return first
   }
@@ -184,12 +151,9 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
 
   /**
    * Appends evenly paced events for one account after another, so that batches become due by their
-   * window. Returns the sorted dispatch times.
+   * window. Returns the dispatch times.
    */
-  const steady = async (
-    accounts: ReadonlyArray<string>,
-    durationMs: number,
-  ): Promise<ReadonlyArray<number>> => {
+  const steady = async (accounts: ReadonlyArray<string>, durationMs: number): Promise<Latencies> => {
     const topics = topicNames(prefix)
     const mode: Mode = 'test'
     const count = Math.floor((durationMs / 1000) * STEADY.rate)
@@ -237,7 +201,7 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
         ),
       ),
     )
-    return (await seen()).dispatch.toSorted((a, b) => a - b)
+    return latenciesOf((await seen()).dispatch)
   }
 
   try {
@@ -256,7 +220,8 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
     const beside = await steady(accounts, STEADY.durationMs)
     await fanout.kill('SIGTERM')
     await sql`DELETE FROM webhooks.endpoints`
-    const [p50, p99, besideP99] = [percentile(alone, 0.5), percentile(alone, 0.99), percentile(beside, 0.99)]
+    const { p50, p99 } = alone
+    const besideP99 = beside.p99
     say(`dispatch at ${STEADY.rate} events/s: p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`)
     say(`beside a hung receiver: p99 ${besideP99.toFixed(1)} ms`)
 
@@ -329,7 +294,7 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
         ],
         [
           `webhook dispatch at ${STEADY.rate} events/s to ${STEADY.subscriptions} subscriptions, behind the window of a second`,
-          `p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms (${alone.length} batches)`,
+          `p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms (${alone.samples} batches)`,
           `beside one that hangs: p99 ${besideP99.toFixed(1)} ms, ${(besideP99 / p99).toFixed(2)} ×`,
         ],
       ],
@@ -357,20 +322,4 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
     receiver.disconnect()
     await fanout.stop()
   }
-}
-
-/** The same on its own, empty servers. */
-export const measureWebhooksAlone = async (say: (line: string) => void): Promise<Section> => {
-  const stack = await startStack()
-  try {
-    return await measureWebhooks(stack, say)
-  } finally {
-    await stack.stop()
-  }
-}
-
-if (import.meta.main) {
-  const section = await measureWebhooksAlone((line) => console.log(line))
-  console.table(section.rows)
-  console.table(section.targets)
 }
