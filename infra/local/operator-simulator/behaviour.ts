@@ -1,30 +1,32 @@
-/** What the simulated operator does with a message: a pure function of its number, its reference and the settings. */
+/**
+ * Decides the outcome of a message: a pure function of its number, its reference and the settings.
+ */
 import { createHash } from 'node:crypto'
 import { sandboxScenario } from '@hub/domain'
 
-/** How the id in a receipt relates to the one in the answer. */
+/** The format of the message id in `submit_sm_resp`. A receipt has the same id in decimal. */
 const ID_FORMS = ['opaque', 'hexadecimal_answer'] as const
-/** Where a receipt says what it is about: in optional parameters, in its text, or in both. */
+/** The place of the fields of a receipt: optional parameters, the text, or both. */
 const RECEIPT_FORMS = ['both', 'text', 'parameters'] as const
 
 export interface Behaviour {
-  /** From the submission to its report. */
+  /** Time from the submission to its report. */
   readonly report_delay_ms: number
-  /** Before a submission is answered. */
+  /** Time until a submission is answered. */
   readonly submit_delay_ms: number
   readonly undelivered_percent: number
   readonly rejected_by_report_percent: number
   readonly expired_percent: number
-  /** Delivered, and then seen. */
+  /** Reported as delivered, then as seen. */
   readonly seen_percent: number
-  /** Accepted, and never reported. */
+  /** Accepted, without a report. */
   readonly silent_percent: number
   readonly rejected_percent: number
-  /** Taken, and the connection closed without an answer. */
+  /** Accepted, but the connection is closed without an answer. */
   readonly dropped_answer_percent: number
-  /** Answers `throttled` above so many a second; null: never. */
+  /** Submissions per second above which the answer is `throttled`. Null means no limit. */
   readonly throttle_per_second: number | null
-  /** SMPP: taken, and not answered, on a bind that lives on. */
+  /** SMPP: accepted, but not answered. The bind stays open. */
   readonly unanswered_percent: number
   /** SMPP: the receipt is sent before the answer that names its id. */
   readonly receipts_before_answer: boolean
@@ -49,10 +51,10 @@ export const DEFAULT_BEHAVIOUR: Behaviour = {
   receipt_form: 'both',
 }
 
-/** A day: longer delays than any deadline of the hub are of no use. */
+/** One day, which is longer than every deadline of the hub. */
 const MAX_DELAY_MS = 24 * 60 * 60 * 1000
 
-/** What a setting must be, where this value is not it; else null. */
+/** The requirement of a setting if the value violates it, else null. */
 const requirementOf = (name: keyof Behaviour, value: unknown): string | null => {
   const oneOf = (values: ReadonlyArray<string>): string | null =>
     typeof value === 'string' && values.includes(value) ? null : `one of ${values.join(', ')}`
@@ -77,19 +79,19 @@ const requirementOf = (name: keyof Behaviour, value: unknown): string | null => 
   }
 }
 
-/** The settings after a change, or what is wrong with the change. */
+/** Returns the changed settings, or the error in the change. */
 export const changeBehaviour = (
   current: Behaviour,
   change: unknown,
 ): Behaviour | { readonly error: string } => {
   if (typeof change !== 'object' || change === null || Array.isArray(change)) {
-    return { error: 'an object of settings is expected' }
+    return { error: 'the body must be an object of settings' }
   }
   const next: Record<string, unknown> = { ...current }
   for (const [name, value] of Object.entries(change)) {
     if (!Object.hasOwn(DEFAULT_BEHAVIOUR, name)) return { error: `${name} is not a setting` }
-    const wrong = requirementOf(name as keyof Behaviour, value)
-    if (wrong !== null) return { error: `${name} must be ${wrong}` }
+    const requirement = requirementOf(name as keyof Behaviour, value)
+    if (requirement !== null) return { error: `${name} must be ${requirement}` }
     next[name] = value
   }
   const changed = next as unknown as Behaviour
@@ -102,7 +104,7 @@ export const changeBehaviour = (
   return outcomes > 100 ? { error: `the reported outcomes add up to ${outcomes} percent` } : changed
 }
 
-/** A number from 0 up to 100 that belongs to a reference, another one for each question that is asked of it. */
+/** A pseudo-random number in [0, 100) for a reference and a question, always the same one. */
 export const share = (reference: string, question: string): number =>
   createHash('sha256').update(`${question}:${reference}`).digest().readUInt32BE(0) / (0x1_0000_0000 / 100)
 
@@ -113,11 +115,13 @@ export interface PlannedReport {
   readonly reason: string | null
 }
 
-/** What the settings and the sandbox's table of numbers decide upon. */
+/** The properties of a message that decide its outcome. */
 export interface Selector {
   /** E.164. */
   readonly to: string
-  /** What the percentages go by: the reference, or over SMPP, which has none, the number. */
+  /**
+   * The key for the percentages: the reference. SMPP has no reference, so there it is the number.
+   */
   readonly reference: string
 }
 
@@ -127,7 +131,7 @@ const EXPIRED: PlannedReport = { status: 'expired', reason: null }
 const REJECTED: PlannedReport = { status: 'rejected', reason: 'spam_filter_sender' }
 const undelivered = (reason: string): PlannedReport => ({ status: 'undelivered', reason })
 
-/** What the number alone decides, or null: the settings do. */
+/** The reports that the number decides, or null if the settings decide. */
 const reportsByNumber = (to: string): ReadonlyArray<PlannedReport> | null => {
   const scenario = sandboxScenario(to)
   switch (scenario) {
@@ -141,7 +145,7 @@ const reportsByNumber = (to: string): ReadonlyArray<PlannedReport> | null => {
       return [EXPIRED]
     case 'seen':
       return [DELIVERED, SEEN]
-    // A live message waits a day for its report: nobody would see the late one.
+    // A live message waits a day for its report, so a late report would show nothing.
     case 'silent':
     case 'silent_then_delivered':
       return []
@@ -150,7 +154,7 @@ const reportsByNumber = (to: string): ReadonlyArray<PlannedReport> | null => {
   }
 }
 
-/** The reports of a message, in order; none for a silent one. */
+/** The reports of a message, in order. A silent message has none. */
 export const plannedReports = (
   behaviour: Behaviour,
   { reference, to }: Selector,
@@ -175,7 +179,7 @@ export const plannedReports = (
 export const isRejected = (behaviour: Behaviour, { reference, to }: Selector): boolean =>
   sandboxScenario(to) === 'rejected_at_handover' || share(reference, 'answer') < behaviour.rejected_percent
 
-/** Whether it is throttled whatever the rate. */
+/** Whether the number is throttled at any rate. */
 export const isAlwaysThrottled = (to: string): boolean => sandboxScenario(to) === 'never_handed_over'
 
 export const isAnswerDropped = (behaviour: Behaviour, reference: string): boolean =>

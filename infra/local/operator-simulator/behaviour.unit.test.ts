@@ -11,7 +11,7 @@ import {
 const of = (reference: string, to = '+79001234567') => ({ reference, to })
 
 describe('behaviour', () => {
-  it('changes what is named and keeps the rest', () => {
+  it('changes the named settings and keeps the others', () => {
     const changed = changeBehaviour(DEFAULT_BEHAVIOUR, { silent_percent: 50, throttle_per_second: 10 })
     expect(changed).toEqual({ ...DEFAULT_BEHAVIOUR, silent_percent: 50, throttle_per_second: 10 })
     expect(changeBehaviour(DEFAULT_BEHAVIOUR, { throttle_per_second: null })).toEqual(DEFAULT_BEHAVIOUR)
@@ -36,7 +36,7 @@ describe('behaviour', () => {
     expect(changeBehaviour(DEFAULT_BEHAVIOUR, change)).toHaveProperty('error')
   })
 
-  it('hits about as many references as it says, always the same ones', () => {
+  it('applies a percentage to that share of references, always to the same ones', () => {
     const references = Array.from({ length: 2000 }, (_, index) => `msg_${index}`)
     const silent = { ...DEFAULT_BEHAVIOUR, silent_percent: 25 }
     const hit = references.filter((reference) => plannedReports(silent, of(reference)).length === 0)
@@ -45,11 +45,11 @@ describe('behaviour', () => {
     expect(references.filter((reference) => plannedReports(silent, of(reference)).length === 0)).toEqual(hit)
   })
 
-  it('gives shares of different questions that do not follow each other', () => {
+  it('gives independent shares for different questions', () => {
     expect(share('msg_1', 'report')).not.toBe(share('msg_1', 'answer'))
   })
 
-  it('reports a message that is seen twice, delivered first', () => {
+  it('reports a seen message twice, first as delivered', () => {
     const reports = plannedReports({ ...DEFAULT_BEHAVIOUR, seen_percent: 100 }, of('msg_1'))
     expect(reports.map(({ status }) => status)).toEqual(['delivered', 'seen'])
   })
@@ -60,13 +60,13 @@ describe('behaviour', () => {
     ['+79000000007', ['expired']],
     ['+79000000008', []],
     ['+79000000010', ['delivered', 'seen']],
-  ])('does to %s what the sandbox does, whatever the settings', (to, statuses) => {
+  ])('treats %s as the sandbox does, with any settings', (to, statuses) => {
     const silent = { ...DEFAULT_BEHAVIOUR, silent_percent: 100 }
     expect(plannedReports(silent, of('msg_1', to)).map(({ status }) => status)).toEqual(statuses)
     expect(isRejected(silent, of('msg_1', to))).toBe(false)
   })
 
-  it('rejects and throttles by number as the sandbox does', () => {
+  it('rejects and throttles numbers as the sandbox does', () => {
     expect(isRejected(DEFAULT_BEHAVIOUR, of('msg_1', '+79000000005'))).toBe(true)
     expect(isAlwaysThrottled('+79000000011')).toBe(true)
     expect(isAlwaysThrottled('+79000000001')).toBe(false)

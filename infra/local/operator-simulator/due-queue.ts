@@ -1,10 +1,10 @@
-/** What is to be done at a time of its own, earliest first. */
+/** A queue of items that become due at a time, earliest first. */
 
 interface DueQueue<A> {
   readonly push: (at: number, item: A) => void
-  /** Up to `limit` items whose time has come, removed. */
+  /** Removes and returns up to `limit` due items. */
   readonly take: (now: number, limit: number) => ReadonlyArray<A>
-  /** When the next one is due, or null. */
+  /** The time of the first item, or null. */
   readonly next: () => number | null
   readonly size: () => number
 }
@@ -12,7 +12,7 @@ interface DueQueue<A> {
 export const makeDueQueue = <A>(): DueQueue<A> => {
   const items: Array<{ readonly at: number; readonly item: A }> = []
   let sorted = true
-  // Delays are the same for most, so that the items come nearly in order and sorting costs one pass.
+  // Most delays are equal, so items arrive nearly in order and sorting is cheap.
   const sort = (): void => {
     if (!sorted) items.sort((a, b) => a.at - b.at)
     sorted = true

@@ -1,38 +1,37 @@
-/** What the operator must not forget over a restart: JSON lines, appended before anything is answered. */
+/** The journal of the operator: JSON lines, appended before an answer, and read after a restart. */
 import { closeSync, mkdirSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { ReportStatus } from './behaviour.ts'
 
+interface PlannedReportEntry {
+  readonly status: ReportStatus
+  readonly reason: string | null
+  /** When it happened, ms since the epoch. */
+  readonly due: number
+}
+
 export type Entry =
-  /** A reference was seen for the first time and answered for good. */
+  /** A new reference was accepted or rejected permanently. */
   | {
       readonly entry: 'taken'
       readonly reference: string
       readonly status: 'accepted' | 'rejected'
       readonly reason: string | null
       readonly operator_ids: ReadonlyArray<string>
-      readonly reports: ReadonlyArray<{
-        readonly status: ReportStatus
-        readonly reason: string | null
-        readonly due: number
-      }>
+      readonly reports: ReadonlyArray<PlannedReportEntry>
     }
   | { readonly entry: 'repeated'; readonly reference: string }
-  /** A part came over SMPP and was answered with `operator_id`. */
+  /** A part was accepted over SMPP with the id `operator_id`. */
   | {
       readonly entry: 'part'
       readonly operator_id: string
-      /** What its receipts call it. */
+      /** The id in its receipts. */
       readonly receipt_id: string
-      /** The two addresses, sealed: receipts that are pendingReports must find their way after a restart. */
+      /** The encrypted addresses. Pending receipts need them after a restart. */
       readonly addresses: string
-      readonly reports: ReadonlyArray<{
-        readonly status: ReportStatus
-        readonly reason: string | null
-        readonly due: number
-      }>
+      readonly reports: ReadonlyArray<PlannedReportEntry>
     }
-  /** The last part of a message came over SMPP. */
+  /** The last part of a message arrived over SMPP. */
   | {
       readonly entry: 'handed_over'
       readonly reference: string
@@ -59,8 +58,8 @@ export interface Journal {
 }
 
 /**
- * Opens a journal and answers what it holds. A last line that was cut off by a kill is removed: what it said was
- * never answered.
+ * Opens a journal and returns its entries. Removes a last line that a kill cut off, because its
+ * submission was never answered.
  */
 export const openJournal = (
   path: string,
@@ -72,9 +71,9 @@ export const openJournal = (
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }
-  const whole = text.slice(0, text.lastIndexOf('\n') + 1)
-  if (whole.length < text.length) truncateSync(path, Buffer.byteLength(whole))
-  const entries = whole
+  const complete = text.slice(0, text.lastIndexOf('\n') + 1)
+  if (complete.length < text.length) truncateSync(path, Buffer.byteLength(complete))
+  const entries = complete
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Entry)

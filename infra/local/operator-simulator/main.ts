@@ -1,4 +1,4 @@
-/** The operator simulator as a process. README.md says what it speaks and how it is configured. */
+/** Starts the operator simulator. README.md describes its protocols and its configuration. */
 import type { AddressInfo, Server } from 'node:net'
 import { makeOperator } from './operator.ts'
 import { runReporter } from './reporter.ts'
@@ -20,14 +20,14 @@ const callbackUrl = required('HUB_OPERATOR_CALLBACK_URL')
 const operator = makeOperator(required('HUB_OPERATOR_JOURNAL'), secret)
 const smppPort = process.env['HUB_OPERATOR_SIMULATOR_SMPP_PORT'] ?? ''
 
-/** Listens on the loopback; answers the port, which the system has chosen where 0 was asked for. */
-const listen = (server: Server, on: number): Promise<number> =>
+/** Listens on the loopback interface. Returns the port, which the system chooses for port 0. */
+const listen = (server: Server, requestedPort: number): Promise<number> =>
   new Promise((resolve) => {
     server.once('error', (error) => {
-      console.error(`The operator simulator cannot listen on port ${on}: ${error.message}`)
+      console.error(`The operator simulator cannot listen on port ${requestedPort}: ${error.message}`)
       process.exit(1)
     })
-    server.listen(on, '127.0.0.1', () => resolve((server.address() as AddressInfo).port))
+    server.listen(requestedPort, '127.0.0.1', () => resolve((server.address() as AddressInfo).port))
   })
 
 const ending = new AbortController()
@@ -54,7 +54,7 @@ const end = (): void => {
 process.once('SIGTERM', end)
 process.once('SIGINT', end)
 
-// Whoever has started it learns from this line where it listens.
+// Tells the parent process the ports.
 console.log(
   JSON.stringify({
     smpp: smsc === null ? null : await listen(smsc.server, Number(smppPort)),

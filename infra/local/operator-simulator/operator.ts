@@ -1,6 +1,7 @@
 /**
- * The simulated operator: what it has taken, how often, and which reports it still owes. Over HTTP it recognises a reference; over
- * SMPP, which has none, it takes every hand-over for a new one, and counts how often it saw the same text for the same number.
+ * The state of the simulated operator: its submissions, their counts, and the pending reports. Over
+ * HTTP it deduplicates by reference. SMPP has no reference, so each submission over SMPP is new,
+ * and the operator counts how often the same text came for the same number.
  */
 import {
   type Behaviour,
@@ -40,18 +41,18 @@ export interface Report {
   readonly due: number
 }
 
-/** A report that travels over SMPP. */
+/** A report over SMPP. */
 export interface Receipt {
   readonly operator_id: string
-  /** What the receipt calls it: with some centres another notation of the id. */
+  /** The id in the receipt. Some SMSCs use another notation than in `submit_sm_resp`. */
   readonly receipt_id: string
   readonly status: ReportStatus
   readonly reason: string | null
   /** When it happened, ms since the epoch; also when it is first sent. */
   readonly due: number
-  /** The message's recipient, whom the receipt comes from: E.164. */
+  /** The recipient of the message, which is the source address of the receipt: E.164. */
   readonly to: string
-  /** The message's sender, whom the receipt goes to. */
+  /** The sender of the message, which is the destination address of the receipt. */
   readonly sender: string
 }
 
@@ -69,7 +70,10 @@ export type PartAnswer =
       readonly status: 'accepted'
       readonly operatorId: string
       readonly receipts: ReadonlyArray<Receipt>
-      /** What becomes of the answer: it is sent, or its connection is closed instead, or nothing happens. */
+      /**
+       * What becomes of the answer: it is sent, or its connection is closed instead, or nothing
+       * happens.
+       */
       readonly answer: 'sent' | 'dropped' | 'never'
     }
   | { readonly status: 'rejected' | 'throttled' }
@@ -88,15 +92,15 @@ interface MessageState {
   reports: ReadonlyArray<ReportState>
 }
 
-/** Reports pendingReports at once. Above it submissions are throttled, as a real operator would, instead of growing for ever. */
+/** The maximum of pending reports. Above it, submissions are throttled, to bound the memory. */
 const MAX_OPEN_REPORTS = 500_000
 
-/** A read receipt comes after the delivery it belongs to. */
+/** The delay of a read receipt after its delivery receipt. */
 const SEEN_AFTER_MS = 100
 
 /**
- * Messages and parts that came over SMPP and are remembered, which nothing but curiosity needs: a long run must not fill the memory. A
- * message that is forgotten and comes again counts as a new one.
+ * The number of messages and parts over SMPP that the operator remembers, only for its statistics.
+ * The limit bounds the memory of a long run. A repeated message beyond it counts as new.
  */
 const MAX_REMEMBERED = 200_000
 
@@ -108,7 +112,7 @@ const evictOldest = (map: Map<string, unknown>): void => {
   }
 }
 
-/** Above 2⁵³, where a double is not exact any more: many centres count that far. */
+/** Above 2⁵³, as with many SMSCs, so that tests detect ids that are parsed as inexact numbers. */
 const FIRST_PART_ID = 1n << 60n
 
 const REJECTION = 'spam_filter_content'
@@ -116,46 +120,48 @@ const REJECTION = 'spam_filter_content'
 export interface Operator {
   readonly behaviour: () => Behaviour
   readonly setBehaviour: (change: unknown) => Behaviour | { readonly error: string }
-  /** `dropped`: the answers must not reach the caller. */
+  /** `dropped`: the connection must be closed without an answer. */
   readonly submit: (
     submissions: ReadonlyArray<Submission>,
     now: number,
   ) => { readonly answers: ReadonlyArray<Answer>; readonly dropped: boolean }
   readonly submitPart: (part: Part, now: number) => PartAnswer
-  /** Every part of a message has come over SMPP, or its only one was rejected. `operatorIds`: in order, none where it was rejected. */
+  /** Records a complete or rejected message over SMPP. A rejected one has no `operatorIds`. */
   readonly recordMessage: (to: string, text: string, operatorIds: ReadonlyArray<string>) => void
   readonly find: (reference: string) => object | null
-  /** What a message that came over SMPP is known by. */
+  /** The reference of a message over SMPP: a keyed hash. */
   readonly referenceOf: (to: string, text: string) => string
   readonly statistics: () => Record<string, number>
-  /** Up to `limit` reports that are due, removed from the queue: they are to be sent, then settled. */
+  /**
+   * Removes up to `limit` due reports. The caller sends them, then acknowledges or postpones them.
+   */
   readonly takeDue: (now: number, limit: number) => ReadonlyArray<Report>
-  /** When the next report is due; null where none is pendingReports. */
+  /** The time of the next report, or null. */
   readonly nextDueAt: () => number | null
   readonly sent: (count: number) => void
   readonly acknowledged: (reports: ReadonlyArray<Report>) => void
-  /** Back into the queue, due at `at`. */
+  /** Puts reports back into the queue, due at `at`. */
   readonly postpone: (reports: ReadonlyArray<Report>, at: number) => void
-  /** The same for receipts. */
+  /** As `takeDue`, for receipts. */
   readonly takeDueReceipts: (now: number, limit: number) => ReadonlyArray<Receipt>
   readonly queueReceipt: (receipt: Receipt, at: number) => void
   readonly acknowledgeReceipts: (receipts: ReadonlyArray<Receipt>) => void
-  /** Counts inbound messages: taken to be sent, and acknowledged. */
+  /** Counts queued and acknowledged parts of inbound messages. */
   readonly inbound: (count: number) => void
   readonly inboundAcknowledged: (count: number) => void
   readonly close: () => void
 }
 
-/** Opens the operator. `secret`: what the addresses in the journal are sealed with. */
+/** Opens the operator. The `secret` encrypts the addresses in the journal. */
 export const makeOperator = (journalPath: string, secret: string): Operator => {
   const { entries, journal } = openJournal(journalPath)
   const privacy = makePrivacy(secret)
-  /** What came over HTTP: it dedupes, and forgets nothing. */
-  const known = new Map<string, MessageState>()
-  /** What came over SMPP. */
-  const counted = new Map<string, MessageState>()
-  /** Of parts that came over SMPP, by operator id. */
-  const told = new Map<string, ReadonlyArray<ReportState>>()
+  /** Messages over HTTP by reference, without a limit, because they are deduplicated. */
+  const httpMessages = new Map<string, MessageState>()
+  /** Messages over SMPP by reference. */
+  const smppMessages = new Map<string, MessageState>()
+  /** Reports of parts over SMPP by operator id. */
+  const partReports = new Map<string, ReadonlyArray<ReportState>>()
   const pendingReports = makeDueQueue<Report>()
   const pendingReceipts = makeDueQueue<Receipt>()
   let behaviour = DEFAULT_BEHAVIOUR
@@ -183,7 +189,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
     if (report !== undefined) report.acknowledged = true
   }
 
-  /** Applies an entry, new or read back: one place says what each means. */
+  /** Applies a journal entry, for new entries and after a restart. */
   const apply = (entry: Entry): void => {
     switch (entry.entry) {
       case 'taken': {
@@ -193,7 +199,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
         const reports = entry.operator_ids.flatMap((operatorId) =>
           entry.reports.map((report) => ({ ...report, operator_id: operatorId, acknowledged: false })),
         )
-        known.set(entry.reference, {
+        httpMessages.set(entry.reference, {
           times: 1,
           answer: {
             reference: entry.reference,
@@ -208,36 +214,39 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
       case 'repeated': {
         counts.submissions++
         counts.repeated++
-        const message = known.get(entry.reference)
+        const message = httpMessages.get(entry.reference)
         if (message !== undefined) message.times++
         break
       }
       case 'part':
         counts.parts++
-        told.set(
+        partReports.set(
           entry.operator_id,
           entry.reports.map((report) => ({ ...report, operator_id: entry.operator_id, acknowledged: false })),
         )
-        evictOldest(told)
+        evictOldest(partReports)
         break
       case 'handed_over': {
         counts.submissions++
         if (entry.status === 'rejected') counts.rejected++
-        const before = counted.get(entry.reference)
+        const before = smppMessages.get(entry.reference)
         if (before === undefined) counts.references++
         else counts.repeated++
-        counted.set(entry.reference, {
+        smppMessages.set(entry.reference, {
           times: (before?.times ?? 0) + 1,
           answer: {
             reference: entry.reference,
-            // Every hand-over was answered with ids of its own.
+            // Each submission got its own ids.
             operator_ids: [...(before?.answer.operator_ids ?? []), ...entry.operator_ids],
             status: entry.status,
             ...(entry.reason === null ? {} : { reason: entry.reason }),
           },
-          reports: [...(before?.reports ?? []), ...entry.operator_ids.flatMap((id) => told.get(id) ?? [])],
+          reports: [
+            ...(before?.reports ?? []),
+            ...entry.operator_ids.flatMap((id) => partReports.get(id) ?? []),
+          ],
         })
-        evictOldest(counted)
+        evictOldest(smppMessages)
         break
       }
       case 'throttled':
@@ -256,24 +265,24 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
       case 'acknowledged':
         counts.acknowledged += entry.reports.length
         for (const [operatorId, status, reference] of entry.reports) {
-          acknowledge(known.get(reference)?.reports, operatorId, status)
+          acknowledge(httpMessages.get(reference)?.reports, operatorId, status)
         }
         break
       case 'receipts_acknowledged':
         counts.acknowledged += entry.receipts.length
         for (const [operatorId, status] of entry.receipts) {
-          acknowledge(told.get(operatorId), operatorId, status)
+          acknowledge(partReports.get(operatorId), operatorId, status)
         }
         break
     }
   }
 
-  /** The receipts of a part that are not acknowledged. None where the addresses cannot be read any more. */
+  /** The unacknowledged receipts of a part. None if the addresses cannot be decrypted. */
   const receiptsOf = (entry: Extract<Entry, { entry: 'part' }>): ReadonlyArray<Receipt> => {
-    const addresses = privacy.open(entry.addresses)?.split('\n')
+    const addresses = privacy.decrypt(entry.addresses)?.split('\n')
     const [to, sender] = addresses ?? []
     if (to === undefined || sender === undefined) return []
-    return (told.get(entry.operator_id) ?? []).flatMap(({ acknowledged, due, reason, status }) =>
+    return (partReports.get(entry.operator_id) ?? []).flatMap(({ acknowledged, due, reason, status }) =>
       acknowledged
         ? []
         : [
@@ -293,7 +302,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
   for (const entry of entries) apply(entry)
   for (const entry of entries) {
     if (entry.entry === 'taken') {
-      for (const { acknowledged, ...report } of known.get(entry.reference)?.reports ?? []) {
+      for (const { acknowledged, ...report } of httpMessages.get(entry.reference)?.reports ?? []) {
         if (!acknowledged) pendingReports.push(report.due, { ...report, reference: entry.reference })
       }
     } else if (entry.entry === 'part') {
@@ -316,11 +325,11 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
     return false
   }
 
-  /** Whether this answer is to be dropped; a reference is spared the second time. */
+  /** Whether to drop the answer. The answers of a reference are dropped at most once. */
   const dropsAnswer = (reference: string): boolean => {
     if (dropped.has(reference) || !isAnswerDropped(behaviour, reference)) return false
     dropped.add(reference)
-    // Enough to spare every message of a test run its second drop; an old one may be dropped again.
+    // Bounds the memory. It is enough for the messages of a test run.
     if (dropped.size > 100_000) dropped = new Set()
     return true
   }
@@ -343,7 +352,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
         reports: [],
       }
     }
-    // Numbered by what was taken, not at random: an id is the same after the journal is read back.
+    // Counts references, so that ids stay unique after a restart.
     const number = counts.references + 1
     return {
       entry: 'taken',
@@ -364,7 +373,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
     },
     submit: (submissions, now) => {
       const answers = submissions.map((submission): Answer => {
-        const before = known.get(submission.reference)
+        const before = httpMessages.get(submission.reference)
         if (before !== undefined) {
           write([{ entry: 'repeated', reference: submission.reference }])
           return before.answer
@@ -374,8 +383,8 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
           return { reference: submission.reference, operator_ids: [], status: 'throttled' }
         }
         write([acceptNew(submission, now)])
-        const message = known.get(submission.reference)
-        if (message === undefined) throw new Error('a submission was taken and is not known')
+        const message = httpMessages.get(submission.reference)
+        if (message === undefined) throw new Error('A recorded submission is missing.')
         for (const { acknowledged: _, ...report } of message.reports) {
           pendingReports.push(report.due, { ...report, reference: submission.reference })
         }
@@ -395,7 +404,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
         entry: 'part',
         operator_id: behaviour.id_form === 'hexadecimal_answer' ? id.toString(16) : id.toString(10),
         receipt_id: id.toString(10),
-        addresses: privacy.seal(`${to}\n${sender}`),
+        addresses: privacy.encrypt(`${to}\n${sender}`),
         reports: wantsReceipt ? planned(to, to, now) : [],
       } as const
       write([entry])
@@ -407,20 +416,20 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
       }
     },
     recordMessage: (to, text, operatorIds) => {
-      const isTaken = operatorIds.length > 0
+      const isAccepted = operatorIds.length > 0
       write([
         {
           entry: 'handed_over',
           reference: privacy.reference(to, text),
-          status: isTaken ? 'accepted' : 'rejected',
-          reason: isTaken ? null : REJECTION,
+          status: isAccepted ? 'accepted' : 'rejected',
+          reason: isAccepted ? null : REJECTION,
           operator_ids: operatorIds,
         },
       ])
     },
     referenceOf: privacy.reference,
     find: (reference) => {
-      const message = known.get(reference) ?? counted.get(reference)
+      const message = httpMessages.get(reference) ?? smppMessages.get(reference)
       if (message === undefined) return null
       return {
         reference,

@@ -1,21 +1,21 @@
-/** Sends delivery reports to the hub, signed, until they are acknowledged. */
+/** Sends signed delivery reports to the HTTP callback of the hub until they are acknowledged. */
 import { createHmac } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Operator, Report } from './operator.ts'
 
-/** Reports in one request. */
+/** The maximum of reports in one request. */
 const BATCH = 100
-/** Requests at once: a hub that is slow to answer delays reports, and is not flooded. */
+/** Concurrent requests. A slow hub delays reports, but gets no more requests. */
 const SENDERS = 4
 const ANSWER_WITHIN_MS = 5_000
 const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 5_000
-/** An operator gives up on a report in the end. */
+/** Like real operators, the simulator drops a report after a day. */
 const GIVE_UP_AFTER_MS = 24 * 60 * 60 * 1000
-/** How long a sender with nothing to do sleeps at most: a report that is pendingReports meanwhile waits no longer. */
+/** The longest sleep of an idle sender, which bounds the delay of a new report. */
 const IDLE_MS = 20
 
-/** The header's value. `seconds`: Unix time. */
+/** The value of the signature header. `seconds` is Unix time. */
 export const signature = (secret: string, seconds: number, body: string): string =>
   `t=${seconds},v1=${createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex')}`
 
@@ -34,7 +34,7 @@ interface ReporterOptions {
   readonly signal: AbortSignal
 }
 
-/** Runs until the signal; what is under way then counts as not acknowledged. */
+/** Runs until the signal. Reports in flight at that time count as not acknowledged. */
 export const runReporter = async ({
   callbackUrl,
   operator,
@@ -83,7 +83,7 @@ export const runReporter = async ({
         reports.filter(({ due }) => again - due < GIVE_UP_AFTER_MS),
         again,
       )
-      // This sender rests as well: a hub that is down gets a few attempts a second, whatever is pendingReports to it.
+      // The sender also waits, so that an unavailable hub gets only a few requests per second.
       await delay(retryIn, undefined, { signal }).catch(() => {})
     }
   }

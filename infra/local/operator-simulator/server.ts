@@ -1,4 +1,6 @@
-/** The HTTP interface of the operator simulator: submissions, and what tests ask and set. README.md describes it. */
+/**
+ * The HTTP interface of the operator simulator: submissions, and control by tests. See README.md.
+ */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -7,7 +9,7 @@ import type { Smsc } from './smpp/smsc.ts'
 
 const MAX_BODY_BYTES = 2 * 1024 * 1024
 const MAX_SUBMISSIONS = 500
-/** The hub sends ten at most; a real operator takes 255. */
+/** The limit of SMS. The hub sends at most ten parts. */
 const MAX_PARTS = 255
 
 interface Reply {
@@ -18,11 +20,11 @@ interface Reply {
 
 const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
 
-/** Compares digests, so that neither content nor length shows in the time it takes. */
+/** Compares digests in constant time, so that the duration reveals neither content nor length. */
 const isAuthorized = (request: IncomingMessage, secret: string): boolean =>
   timingSafeEqual(sha256(request.headers.authorization ?? ''), sha256(`Bearer ${secret}`))
 
-/** The body, or null when it is too large. */
+/** The body, or null if it is too large. */
 const readBody = async (request: IncomingMessage): Promise<string | null> => {
   const chunks: Array<Buffer> = []
   let size = 0
@@ -42,8 +44,8 @@ const parse = (text: string): unknown => {
   }
 }
 
-/** What is wrong with one element, or null. */
-const fault = (element: unknown): string | null => {
+/** The error in an element of the array, or null. */
+const errorOf = (element: unknown): string | null => {
   if (typeof element !== 'object' || element === null) return 'is not an object'
   const { encoding, parts, reference, sender, text, to, validity_seconds } = element as Record<
     string,
@@ -64,11 +66,11 @@ const fault = (element: unknown): string | null => {
 
 const submissionsFrom = (body: unknown): ReadonlyArray<Submission> | { readonly error: string } => {
   if (!Array.isArray(body) || body.length < 1 || body.length > MAX_SUBMISSIONS) {
-    return { error: `an array of 1 to ${MAX_SUBMISSIONS} submissions is expected` }
+    return { error: `the body must be an array of 1 to ${MAX_SUBMISSIONS} submissions` }
   }
   for (const [index, element] of body.entries()) {
-    const wrong = fault(element)
-    if (wrong !== null) return { error: `submission ${index} ${wrong}` }
+    const error = errorOf(element)
+    if (error !== null) return { error: `submission ${index} ${error}` }
   }
   return (body as ReadonlyArray<Submission>).map(({ parts, reference, to }) => ({ parts, reference, to }))
 }
@@ -76,7 +78,7 @@ const submissionsFrom = (body: unknown): ReadonlyArray<Submission> | { readonly 
 /** Longer than any message of ten parts. */
 const MAX_INBOUND_TEXT = 1600
 
-/** Has a message come in, and answers in how many parts. */
+/** Queues an inbound message and returns its number of parts. */
 const receive = (smsc: Smsc, body: unknown): Reply => {
   const { from, text, to } = (typeof body === 'object' && body !== null ? body : {}) as Record<
     string,
@@ -102,7 +104,7 @@ const methods: Readonly<Record<string, ReadonlyArray<string>>> = {
   '/binds': ['DELETE', 'GET'],
 }
 
-/** Null: the connection is to be closed without an answer. */
+/** Returns null if the connection must be closed without an answer. */
 const answer = async (
   request: IncomingMessage,
   operator: Operator,
@@ -111,9 +113,9 @@ const answer = async (
 ): Promise<Reply | null> => {
   const url = new URL(request.url ?? '/', 'http://operator')
   const path = url.pathname
-  const one = /^\/submissions\/([^/]+)$/u.exec(path)?.[1]
-  const allowed = one === undefined ? methods[path] : ['GET']
-  if (allowed === undefined) return { status: 404, body: { error: 'there is nothing here' } }
+  const reference = /^\/submissions\/([^/]+)$/u.exec(path)?.[1]
+  const allowed = reference === undefined ? methods[path] : ['GET']
+  if (allowed === undefined) return { status: 404, body: { error: 'unknown path' } }
   const method = request.method ?? ''
   if (!allowed.includes(method)) {
     return { status: 405, body: { error: 'method not allowed' }, headers: { allow: allowed.join(', ') } }
@@ -125,13 +127,11 @@ const answer = async (
   if (text === null) {
     return { status: 413, body: { error: 'the body is too large' }, headers: { connection: 'close' } }
   }
-  const find = (reference: string): Reply => {
-    const found = operator.find(reference)
-    return found === null
-      ? { status: 404, body: { error: 'this message was never seen' } }
-      : { status: 200, body: found }
+  const find = (key: string): Reply => {
+    const found = operator.find(key)
+    return found === null ? { status: 404, body: { error: 'unknown message' } } : { status: 200, body: found }
   }
-  if (one !== undefined) return find(one)
+  if (reference !== undefined) return find(reference)
   if (path === '/submissions' && method === 'GET') {
     return find(operator.referenceOf(url.searchParams.get('to') ?? '', url.searchParams.get('text') ?? ''))
   }
@@ -140,7 +140,7 @@ const answer = async (
     return { status: 200, body: { ...operator.statistics(), ...binds } }
   }
   if (path === '/inbound' || path === '/binds') {
-    if (smsc === null) return { status: 404, body: { error: 'this operator does not speak SMPP' } }
+    if (smsc === null) return { status: 404, body: { error: 'SMPP is not configured' } }
     if (path === '/inbound') return receive(smsc, parse(text))
     return {
       status: 200,
@@ -160,7 +160,7 @@ const answer = async (
   return dropped ? null : { status: 200, body: answers }
 }
 
-/** Serves an operator; `smsc` is its SMPP face, where it has one. The caller listens and closes. */
+/** The HTTP server of an operator. `smsc` is its SMPP server, if configured. The caller listens. */
 export const makeServer = (operator: Operator, secret: string, smsc: Smsc | null = null): Server =>
   createServer((request, response) => {
     void answer(request, operator, smsc, secret)

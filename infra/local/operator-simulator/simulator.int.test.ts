@@ -38,12 +38,12 @@ const closed = (server: Server): Promise<void> =>
 
 let dir = ''
 let callbacks: Array<Callback> = []
-/** What the hub's side answers to the next callbacks; 200 when there is nothing more. */
+/** The status codes for the next callbacks. Then 200. */
 let answers: Array<number> = []
 let hub: Server
 let hubUrl = ''
 
-/** A simulator, as its process has it. */
+/** Starts a simulator in this process. */
 const start = async (): Promise<{ url: string; operator: Operator; stop: () => Promise<void> }> => {
   const operator = makeOperator(join(dir, 'journal.jsonl'), SECRET)
   const server = makeServer(operator, SECRET)
@@ -114,7 +114,7 @@ const submit = (body: unknown, secret = SECRET): Promise<Response> =>
 const get = async (path: string): Promise<Record<string, unknown>> =>
   (await (await fetch(`${simulator.url}${path}`)).json()) as Record<string, unknown>
 
-/** A bound on what never comes; what does come takes milliseconds. */
+/** A generous limit. The expected events take milliseconds. */
 const WITHIN = { timeout: 10_000, interval: 10 }
 
 const reports = (): ReadonlyArray<Report> =>
@@ -130,7 +130,7 @@ describe('submissions', () => {
     ])
   })
 
-  it('of a known reference get the same answer, no second reports, and are counted', async () => {
+  it('with a known reference get the same answer and no second reports, and are counted', async () => {
     const first = await (await submit([submission('msg_a')])).text()
     const again = await (await submit([submission('msg_a', { parts: 2 })])).text()
     expect(again).toBe(first)
@@ -139,7 +139,7 @@ describe('submissions', () => {
     expect(await get('/statistics')).toMatchObject({ submissions: 2, references: 1, repeated: 1 })
   })
 
-  it('are refused with a wrong secret or shape, and nothing of them is taken', async () => {
+  it('are refused completely if the secret or an element is invalid', async () => {
     expect((await submit([submission('msg_a')], 'wrong')).status).toBe(401)
     const wrong: ReadonlyArray<unknown> = [
       {},
@@ -158,7 +158,7 @@ describe('submissions', () => {
     expect(await get('/statistics')).toMatchObject({ submissions: 0, references: 0 })
   })
 
-  it('above the rate are throttled, and taken later', async () => {
+  it('above the rate are throttled and can be accepted later', async () => {
     simulator.operator.setBehaviour({ throttle_per_second: 0 })
     expect(await (await submit([submission('msg_a')])).json()).toEqual([
       { reference: 'msg_a', operator_ids: [], status: 'throttled' },
@@ -173,7 +173,7 @@ describe('submissions', () => {
     })
   })
 
-  it('whose answer is dropped are taken, and answered when they come again', async () => {
+  it('whose answer is dropped are accepted, and answered when they are repeated', async () => {
     simulator.operator.setBehaviour({ dropped_answer_percent: 100 })
     await expect(submit([submission('msg_a')])).rejects.toThrow('fetch failed')
     expect(await (await submit([submission('msg_a')])).json()).toMatchObject([{ status: 'accepted' }])
@@ -182,7 +182,7 @@ describe('submissions', () => {
 })
 
 describe('delivery reports', () => {
-  it('are signed over what is sent', async () => {
+  it('are signed over their body', async () => {
     await submit([submission('msg_a')])
     await vi.waitFor(() => expect(callbacks).toHaveLength(1), WITHIN)
     const [callback] = callbacks
@@ -193,7 +193,7 @@ describe('delivery reports', () => {
     ])
   })
 
-  it('come again until they are acknowledged', async () => {
+  it('are repeated until they are acknowledged', async () => {
     answers = [503, 401]
     await submit([submission('msg_a')])
     await vi.waitFor(
@@ -210,7 +210,7 @@ describe('delivery reports', () => {
 })
 
 describe('a restart', () => {
-  it('keeps what was taken, the counts, and the reports that are pendingReports', async () => {
+  it('keeps the accepted submissions, the counts and the pending reports', async () => {
     simulator.operator.setBehaviour({ report_delay_ms: 60_000 })
     const first = await (await submit([submission('msg_a'), submission('msg_b')])).text()
     await simulator.stop()
@@ -219,7 +219,7 @@ describe('a restart', () => {
     expect(await (await submit([submission('msg_a'), submission('msg_b')])).text()).toBe(first)
   })
 
-  it('sends no report again that was acknowledged', async () => {
+  it('does not repeat acknowledged reports', async () => {
     await submit([submission('msg_a')])
     await vi.waitFor(
       async () => expect(await get('/statistics')).toMatchObject({ reports_acknowledged: 1 }),

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => rm(dir, { recursive: true, force: true }))
 
 describe('downloads', () => {
-  it('are used only where every file is the pinned one, and nothing else is there', async () => {
+  it('are used only if all files match their checksums and no other file exists', async () => {
     await writeFile(join(dir, 'a.jar'), 'a')
     await writeFile(join(dir, 'b.jar'), 'b')
     const expected = new Map([
@@ -31,7 +31,7 @@ describe('downloads', () => {
     expect(await findMismatch(dir, expected)).toBe('c.jar is not expected')
   })
 
-  it('say that Maven is missing and how to get it', async () => {
+  it('fail without Maven and say how to install it', async () => {
     const empty = join(dir, 'empty-cache')
     const fetching = ensureJars(
       STACK_JARS,

@@ -4,7 +4,7 @@ import { parseChecksums } from './jars.ts'
 const checksum = 'a'.repeat(64)
 
 describe('pinned checksums', () => {
-  it('are read as sha256sum writes them', () => {
+  it('are parsed in the format of sha256sum', () => {
     const text = `${checksum}  one.jar\n${'b'.repeat(64)} *two.jar\n`
     expect([...parseChecksums(text)]).toEqual([
       ['one.jar', checksum],
@@ -13,7 +13,7 @@ describe('pinned checksums', () => {
   })
 
   it.each([`${checksum.slice(1)}  short.jar`, `${checksum} one.jar`, `${checksum}  two words.jar`])(
-    'refuse the line %j: a pin that is not understood protects nothing',
+    'refuse the invalid line %j',
     (line) => {
       expect(() => parseChecksums(line)).toThrow('not a checksum line')
     },

@@ -12,12 +12,12 @@ describe('the version of a Java', () => {
     expect(majorOf(version)).toBe(major)
   })
 
-  it('is unknown where the text has none', () => {
+  it('is unknown if the text does not contain one', () => {
     expect(parseJavaVersion('The operation could not be completed.')).toBeNull()
   })
 })
 
-it('a machine without Java is told how to get one', async () => {
+it('without Java, the error says how to install it', async () => {
   const search = findJava({ PATH: '/nowhere' })
   await expect(search).rejects.toThrow(UserError)
   await expect(search).rejects.toThrow(/Java 17 or newer.*openjdk-17-jre-headless.*JAVA_HOME/u)

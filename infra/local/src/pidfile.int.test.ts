@@ -23,17 +23,17 @@ afterAll(() => rm(dir, { recursive: true, force: true }))
 
 /** A process that lives until it is killed. */
 const SLEEPER = ['-e', 'setInterval(() => {}, 1_000_000)']
-/** One that does not care about polite requests; it says when it has stopped caring. */
+/** A process that ignores SIGTERM. It prints a line when its handler is installed. */
 const STUBBORN = ['-e', "process.on('SIGTERM', () => {}); console.log('ready'); setInterval(() => {}, 1e6)"]
 
 const identify = async (name: string, pid: number): Promise<PidFile> => {
   const began = await processStartTime(pid)
-  if (began === null) throw new Error('it does not run')
+  if (began === null) throw new Error('the process does not run')
   return { name, pid, began, stopSignal: 'SIGTERM' }
 }
 
 describe('a process', () => {
-  it('is alive until it ends, and another with its id is not it', async () => {
+  it('is alive until it ends, and differs from another process with its id', async () => {
     const child = spawn(process.execPath, SLEEPER)
     await once(child, 'spawn')
     const file = await identify('sleeper', child.pid ?? 0)
@@ -45,8 +45,8 @@ describe('a process', () => {
   })
 })
 
-describe('leftovers', () => {
-  it('are ended, the stubborn as well, and strangers with a recorded id are spared', async () => {
+describe('leftover processes', () => {
+  it('are stopped, also if they ignore SIGTERM, but not unrelated processes with a recorded id', async () => {
     const run = join(dir, 'leftovers')
     const polite = await launch({
       name: 'polite',
@@ -84,8 +84,8 @@ describe('leftovers', () => {
   })
 })
 
-describe('a claim', () => {
-  it('is held by one living process and taken over from a dead one', async () => {
+describe('a locked pid file', () => {
+  it('is held by one running process and taken over from an ended one', async () => {
     const run = join(dir, 'claims')
     const holder = spawn(process.execPath, SLEEPER)
     await once(holder, 'spawn')

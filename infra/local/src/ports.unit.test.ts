@@ -3,14 +3,14 @@ import { PORT_NAMES, PORT_PLAN, PORT_SPAN, portsAt } from './ports.ts'
 import { UserError } from './user-error.ts'
 
 describe('the port plan', () => {
-  it('gives every listener a port of its own within the span', () => {
+  it('gives each listener its own port within the span', () => {
     const offsets = PORT_NAMES.map((name) => PORT_PLAN[name].offset)
     expect(new Set(offsets).size).toBe(offsets.length)
     expect(Math.min(...offsets)).toBe(0)
     expect(Math.max(...offsets)).toBeLessThan(PORT_SPAN)
   })
 
-  it('keeps two hubs apart whose bases are a span apart', () => {
+  it('shares no port between two hubs whose bases differ by the span', () => {
     const one = new Set(Object.values(portsAt(7300)))
     const other = Object.values(portsAt(7300 + PORT_SPAN))
     expect(other.filter((port) => one.has(port))).toEqual([])
@@ -20,7 +20,7 @@ describe('the port plan', () => {
     expect(() => portsAt(base)).toThrow(UserError)
   })
 
-  it('takes the highest base', () => {
+  it('accepts the highest base', () => {
     expect(Math.max(...Object.values(portsAt(65_506)))).toBeLessThanOrEqual(65_535)
   })
 })

@@ -3,7 +3,7 @@ import { UserError } from './user-error.ts'
 import { readSettings, ROOT } from './settings.ts'
 
 describe('settings', () => {
-  it('keep data in the checkout and downloads where checkouts share them', () => {
+  it('put data in the checkout and downloads in a shared cache', () => {
     const settings = readSettings({ XDG_CACHE_HOME: '/caches' })
     expect(settings.dataDir).toBe(`${ROOT}/.local`)
     expect(settings.cacheDir).toBe('/caches/sms-delivery-hub')
@@ -15,7 +15,7 @@ describe('settings', () => {
     ])
   })
 
-  it('take configured servers and places', () => {
+  it('use configured servers and folders', () => {
     const settings = readSettings({
       HUB_PORT_BASE: '9000',
       HUB_DATA_DIR: '/data',
@@ -34,7 +34,7 @@ describe('settings', () => {
     expect(settings.ports.kafka).toBe(9020)
   })
 
-  it('count an empty variable as none', () => {
+  it('treat an empty variable as unset', () => {
     expect(readSettings({ HUB_REDIS_URL: ' ', HUB_PORT_BASE: '' }).redisUrl).toBeUndefined()
   })
 
@@ -42,7 +42,7 @@ describe('settings', () => {
     expect(() => readSettings({ HUB_PORT_BASE: '73oo' })).toThrow(UserError)
   })
 
-  it('reach the simulated operator as they are told, unless another operator is configured', () => {
+  it('select the protocol of the simulator, unless another operator is configured', () => {
     expect(readSettings({}).liveOperator).toBe('smpp')
     expect(readSettings({ HUB_LOCAL_OPERATOR: 'http' }).liveOperator).toBe('http')
     expect(readSettings({ HUB_LOCAL_OPERATOR: 'smpp' }).liveOperator).toBe('smpp')

@@ -3,7 +3,7 @@ import { warningOrError } from './watch.ts'
 
 describe('a line of an app log', () => {
   it.each([
-    ['{"level":"error","message":"the bus is down"}', 'the bus is down'],
+    ['{"level":"error","message":"Kafka is down"}', 'Kafka is down'],
     ['{"level":"WARN","message":"slow"}', 'slow'],
     ['{"level":"info","message":"started"}', null],
     ['{"level":"error"}', null],

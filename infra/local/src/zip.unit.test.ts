@@ -2,7 +2,7 @@ import { crc32, deflateRawSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { readZipEntry } from './zip.ts'
 
-/** A zip archive, laid out field by field as the format says. */
+/** Builds a zip archive field by field. */
 const makeZip = (
   files: ReadonlyArray<{ readonly name: string; readonly content: Buffer; readonly deflate: boolean }>,
   comment = '',
@@ -17,7 +17,7 @@ const makeZip = (
     local.writeUInt16LE(deflate ? 8 : 0, 8)
     local.writeUInt32LE(crc32(content), 14)
     local.writeUInt16LE(name.length, 26)
-    // The local entry has an extra field that the directory has not.
+    // The local entry has an extra field, unlike the directory.
     local.writeUInt16LE(4, 28)
     const entry = Buffer.alloc(46)
     entry.writeUInt32LE(0x02014b50, 0)
@@ -51,16 +51,16 @@ describe('a zip archive', () => {
     'a comment',
   )
 
-  it('gives its entries, packed or not', () => {
+  it('returns compressed and stored entries', () => {
     expect(readZipEntry(archive, 'redis-server')).toEqual(text)
     expect(readZipEntry(archive, 'first')?.toString()).toBe('1')
   })
 
-  it('has nothing under a name that it does not list', () => {
+  it('returns null for an unknown name', () => {
     expect(readZipEntry(archive, 'redis')).toBeNull()
   })
 
-  it('is refused when it is something else', () => {
+  it('is refused if it has another format', () => {
     expect(() => readZipEntry(Buffer.from('<html>not found</html>'), 'redis')).toThrow('not a zip archive')
   })
 })

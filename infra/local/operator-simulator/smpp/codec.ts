@@ -1,14 +1,17 @@
-/** What the simulator uses of npm's `smpp`, which ships no types. */
+/** Types for the parts of npm's `smpp` that the simulator uses. The package has no types. */
 import { createRequire } from 'node:module'
 import type { Server as NetServer, Socket } from 'node:net'
 
-/** Text of a message: decoded where its coding is one of text, else as it came; before it the information elements of its header. */
+/**
+ * The user data of a message: header elements, and the text. Data without a text coding is a
+ * buffer.
+ */
 interface Message {
   readonly udh?: ReadonlyArray<Buffer>
   readonly message: string | Buffer
 }
 
-/** A packet, with the fields that the simulator reads. */
+/** A PDU, with the fields that the simulator reads. */
 export interface Pdu {
   readonly command: string
   readonly command_status: number
@@ -40,8 +43,10 @@ export interface Session {
     (event: 'close' | 'connect', listener: () => void): void
     (event: 'error', listener: (error: Error) => void): void
   }
-  /** Writes a packet; `answered` is called with its answer. False: the connection is not there any more. */
-  readonly send: (pdu: Pdu, answered?: (answer: Pdu) => void) => boolean
+  /**
+   * Writes a PDU. Calls `onResponse` with its response. Returns false if the connection is closed.
+   */
+  readonly send: (pdu: Pdu, onResponse?: (response: Pdu) => void) => boolean
   readonly destroy: () => void
 }
 
@@ -54,7 +59,7 @@ interface Codec {
 
 export const codec = createRequire(import.meta.url)('smpp') as Codec
 
-/** `command_status` of the answers. Source: SMPP 3.4, 5.1.3. */
+/** `command_status` of the responses (SMPP 3.4, 5.1.3). */
 export const STATUS = {
   ok: 0x00,
   invalidCommand: 0x03,
@@ -64,6 +69,6 @@ export const STATUS = {
   invalidPassword: 0x0e,
   invalidSystemId: 0x0f,
   throttled: 0x58,
-  /** From the range that centres may use as they like: the content is taken for spam. */
+  /** From the vendor-specific range: the content is rejected as spam. */
   spam: 0x0410,
 } as const

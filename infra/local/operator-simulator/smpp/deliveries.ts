@@ -1,21 +1,21 @@
-/** Sends receipts and inbound messages to whoever is bound to receive, until each is acknowledged. */
+/** Sends receipts and inbound messages over the receiving binds until each is acknowledged. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { makeDueQueue } from '../due-queue.ts'
 import type { Operator, Receipt } from '../operator.ts'
 import { codec, type Session, STATUS } from './codec.ts'
 import { type Fields, type Inbound, inboundFields, receiptFields } from './receipt.ts'
 
-/** `deliver_sm` under way on one bind. */
+/** The maximum of `deliver_sm` in flight on a bind. */
 const WINDOW = 100
-/** How often what is due is looked for. */
+/** The interval between checks for due deliveries. */
 const IDLE_MS = 10
-/** What was not acknowledged comes again after so long. */
+/** The delay before an unacknowledged delivery is repeated. */
 const RETRY_MS = 500
-/** An answer that does not come is not waited for any longer. */
+/** A delivery without a response after this time is repeated. */
 const ANSWER_WITHIN_MS = 10_000
-/** An operator gives up on a receipt in the end. */
+/** Like real operators, the simulator drops a receipt after a day. */
 const GIVE_UP_AFTER_MS = 24 * 60 * 60 * 1000
-/** Inbound messages that wait for a bind. */
+/** The maximum of waiting parts of inbound messages. */
 const MAX_INBOUND = 10_000
 
 /** Either a receipt or a part of an inbound message. */
@@ -23,7 +23,7 @@ type Delivery =
   | { readonly type: 'receipt'; readonly receipt: Receipt }
   | { readonly type: 'inbound'; readonly fields: Fields; readonly since: number }
 
-/** Somebody who is bound to receive. */
+/** A bind that receives. */
 export interface Receiver {
   readonly session: Session
   readonly inFlight: Map<number, { readonly delivery: Delivery; readonly sentAt: number }>
@@ -31,11 +31,13 @@ export interface Receiver {
 
 export interface Deliveries {
   readonly join: (session: Session) => Receiver
-  /** Its connection has ended: what it did not acknowledge goes to another. */
+  /**
+   * Removes a bind after its connection ended. Its unacknowledged deliveries go to another bind.
+   */
   readonly leave: (receiver: Receiver) => void
-  /** Sends at once over this bind, or any other where it does not receive; false where nobody does. */
+  /** Sends over the preferred bind, else over any other. Returns false if no bind receives. */
   readonly sendNow: (receipt: Receipt, preferred: Receiver | null) => boolean
-  /** Queues an inbound message; answers its parts, or null where too many wait already. */
+  /** Queues an inbound message. Returns its number of parts, or null if too many parts wait. */
   readonly receive: (message: Inbound) => number | null
   /** Runs until the signal. */
   readonly run: (signal: AbortSignal) => Promise<void>
@@ -46,7 +48,7 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
   const inbound = makeDueQueue<Extract<Delivery, { type: 'inbound' }>>()
   let references = 0
   let turn = 0
-  let looked = 0
+  let checkedAt = 0
 
   const requeue = (delivery: Delivery, at: number): void => {
     const since = delivery.type === 'receipt' ? delivery.receipt.due : delivery.since
@@ -60,7 +62,7 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
     else operator.inboundAcknowledged(1)
   }
 
-  /** Writes one to a bind. */
+  /** Writes a delivery to a bind. */
   const send = (receiver: Receiver, delivery: Delivery, now: number): void => {
     const fields =
       delivery.type === 'receipt'
@@ -70,7 +72,7 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
     const pdu = new codec.PDU('deliver_sm', fields)
     const written = session.send(pdu, (answer) => {
       const settled = inFlight.get(answer.sequence_number)
-      // Waited for too long: it has been sent again meanwhile.
+      // The response is late: the delivery was already repeated.
       if (settled === undefined) return
       inFlight.delete(answer.sequence_number)
       if (answer.command_status === STATUS.ok) acknowledged(settled.delivery)
@@ -92,7 +94,7 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
     return null
   }
 
-  /** Sends what is due as far as the windows allow. */
+  /** Sends the due deliveries as far as the windows allow. */
   const pump = (now: number): void => {
     const room = receivers.reduce((sum, { inFlight }) => sum + WINDOW - inFlight.size, 0)
     if (room === 0) return
@@ -152,8 +154,8 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
       while (!signal.aborted) {
         const now = Date.now()
         pump(now)
-        if (now - looked > 1000) {
-          looked = now
+        if (now - checkedAt > 1000) {
+          checkedAt = now
           requeueUnanswered(now)
         }
         await delay(IDLE_MS, undefined, { signal }).catch(() => {})

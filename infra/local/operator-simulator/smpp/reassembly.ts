@@ -1,7 +1,7 @@
-/** Puts messages of several parts together again. */
+/** Reassembles messages of several parts. */
 import type { Pdu } from './codec.ts'
 
-/** Which part of which message a packet is; `null` for a message of one part. */
+/** The position of a part in its message. */
 export interface Concatenation {
   readonly reference: number
   readonly total: number
@@ -9,11 +9,16 @@ export interface Concatenation {
   readonly sequence: number
 }
 
-/** Information elements of concatenated messages, with an 8-bit and a 16-bit reference. Source: 3GPP TS 23.040, 9.2.3.24. */
+/**
+ * Information elements for concatenation with 8-bit and 16-bit references (3GPP TS 23.040,
+ * 9.2.3.24).
+ */
 const CONCATENATED_8 = 0x00
 const CONCATENATED_16 = 0x08
 
-/** Reads the user data header, or the optional parameters that say the same. */
+/**
+ * Reads the user data header or the equivalent optional parameters. Null for a message of one part.
+ */
 export const concatenationOf = (pdu: Pdu): Concatenation | null => {
   for (const element of (pdu.short_message ?? pdu.message_payload)?.udh ?? []) {
     if (element[0] === CONCATENATED_8 && element.length === 5) {
@@ -49,16 +54,18 @@ export interface AssembledMessage {
 }
 
 export interface Reassembly {
-  /** Takes a part; answers the message once it is whole. A part that comes again takes the place of the first. */
+  /**
+   * Adds a part. Returns the message when it is complete. A repeated part replaces the first one.
+   */
   readonly add: (part: MessagePart) => AssembledMessage | null
-  /** Messages of which parts are missing. */
+  /** The number of messages with missing parts. */
   readonly unfinished: () => number
 }
 
-/** Far more than can be under way at once; what was never finished makes room, oldest first. */
+/** Bounds the memory: the oldest incomplete message is dropped. Far above any number in flight. */
 const MAX_UNFINISHED = 10_000
 
-/** Keeps texts only until their messages are whole. */
+/** Keeps texts in memory only until their messages are complete. */
 export const makeReassembly = (): Reassembly => {
   const unfinished = new Map<string, Map<number, MessagePart>>()
   return {

@@ -12,7 +12,7 @@ const part = (sequence: number, more: Partial<MessagePart> = {}): MessagePart =>
 })
 
 describe('messages of several parts', () => {
-  it('are whole when the last part has come, in whatever order', () => {
+  it('are complete with the last part, in any order', () => {
     const reassembly = makeReassembly()
     expect(reassembly.add(part(3))).toBeNull()
     expect(reassembly.add(part(1))).toBeNull()
@@ -25,7 +25,7 @@ describe('messages of several parts', () => {
     expect(reassembly.unfinished()).toBe(0)
   })
 
-  it('do not mix with those of another number, sender or reference, and take the later of two equal parts', () => {
+  it('are separated by number, sender and reference, and a repeated part replaces the first', () => {
     const reassembly = makeReassembly()
     reassembly.add(part(1))
     reassembly.add(part(2, { to: '+79001234568' }))
@@ -37,7 +37,7 @@ describe('messages of several parts', () => {
     expect(reassembly.unfinished()).toBe(3)
   })
 
-  it('are told by headers with short and long references, and by optional parameters', () => {
+  it('are detected by headers with 8-bit and 16-bit references, and by optional parameters', () => {
     const withHeader = (...element: ReadonlyArray<number>) =>
       ({ short_message: { udh: [Buffer.from(element)], message: '' } }) as unknown as Pdu
     expect(concatenationOf(withHeader(0, 3, 9, 2, 1))).toEqual({ reference: 9, total: 2, sequence: 1 })

@@ -1,19 +1,22 @@
-/** What the simulated smsc sends by `deliver_sm`: delivery receipts, read receipts, inbound messages. */
+/**
+ * Builds the `deliver_sm` PDUs of the simulator: delivery receipts, read receipts, inbound
+ * messages.
+ */
 import type { Behaviour, ReportStatus } from '../behaviour.ts'
 import type { Receipt } from '../operator.ts'
 
-/** The fields of a packet. */
+/** The fields of a PDU. */
 export type Fields = Readonly<Record<string, unknown>>
 
 export interface Inbound {
   /** E.164. */
   readonly from: string
-  /** The service's address: a short code, a number or a name. */
+  /** The address of the service: a short code, a number or a name. */
   readonly to: string
   readonly text: string
 }
 
-/** `esm_class`. Source: SMPP 3.4, 5.2.12. */
+/** `esm_class` (SMPP 3.4, 5.2.12). */
 const DELIVERY_RECEIPT = 0x04
 const USER_ACKNOWLEDGEMENT = 0x10
 const UDH_INDICATOR = 0x40
@@ -22,13 +25,14 @@ const UDH_INDICATOR = 0x40
 const DEFAULT_ALPHABET = 0x00
 const UCS2 = 0x08
 
-/** International number in the telephone plan, and a name. */
+/** Type of number and numbering plan: international E.164, and alphanumeric. */
 const NUMBER = { ton: 1, npi: 1 }
 const NAME = { ton: 5, npi: 0 }
 
 /**
- * `stat` and `message_state` of each status. Source: SMPP 3.4, 5.2.28 and Appendix B. The protocol has no state for what was
- * read: such a receipt has the word that centres with messengers behind them use, and no number.
+ * `stat` and `message_state` of each status (SMPP 3.4, 5.2.28 and Appendix B). SMPP has no state
+ * for read messages. SMSCs that forward to messengers use the `stat` READ without a
+ * `message_state`.
  */
 const STATES: Readonly<Record<ReportStatus, { readonly stat: string; readonly state: number | null }>> = {
   delivered: { stat: 'DELIVRD', state: 2 },
@@ -38,7 +42,10 @@ const STATES: Readonly<Record<ReportStatus, { readonly stat: string; readonly st
   seen: { stat: 'READ', state: null },
 }
 
-/** This smsc's own codes of why; the local stack tells the hub what they mean. */
+/**
+ * The vendor-specific error codes. `apps.ts` of the local stack configures their meaning in the
+ * hub.
+ */
 export const ERROR_CODES: Readonly<Record<string, number>> = {
   recipient_unreachable: 1,
   recipient_nonexistent: 2,
@@ -63,7 +70,7 @@ const addresses = (from: string, to: string): Fields => {
   }
 }
 
-/** The packet of a receipt. The text of the message is left out, as many centres do. */
+/** The PDU of a receipt. It omits the text of the message, as many SMSCs do. */
 export const receiptFields = (receipt: Receipt, form: Behaviour['receipt_form']): Fields => {
   const { due, reason, receipt_id, sender, status, to } = receipt
   const { stat, state } = STATES[status]
@@ -86,12 +93,14 @@ export const receiptFields = (receipt: Receipt, form: Behaviour['receipt_form'])
   }
 }
 
-/** What of the default alphabet is the same in ASCII. */
+/** The characters that have the same code in ASCII and in the default alphabet. */
 const ALPHABET = /^[\n\r A-Za-z0-9!"#%&'()*+,\-./:;<=>?]*$/u
-/** Characters of a message alone, and of a part. */
+/** The maximum of characters of a single message and of a part. */
 const LENGTHS = { alphabet: { alone: 160, part: 153 }, ucs2: { alone: 70, part: 67 } }
 
-/** The packets of an inbound message: one for each part. `reference`: 0 to 255, another one for each message. */
+/**
+ * The PDUs of an inbound message, one for each part. `reference` (0 to 255) identifies the message.
+ */
 export const inboundFields = ({ from, text, to }: Inbound, reference: number): ReadonlyArray<Fields> => {
   const isPlain = ALPHABET.test(text)
   const { alone, part } = isPlain ? LENGTHS.alphabet : LENGTHS.ucs2

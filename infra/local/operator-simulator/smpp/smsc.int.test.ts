@@ -12,7 +12,7 @@ import { codec, type Pdu, type Session, STATUS } from './codec.ts'
 const CREDENTIALS = { systemId: 'hub', password: 'secret' }
 const NUMBER = '79001234567'
 
-/** A bound on what never comes; what does come takes milliseconds. */
+/** A generous limit. The expected events take milliseconds. */
 const WITHIN = { timeout: 10_000, interval: 5 }
 
 let dir = ''
@@ -59,28 +59,28 @@ afterEach(async () => {
 
 interface Client {
   readonly session: Session
-  /** Sends and waits for the answer. */
+  /** Sends a request and waits for its response. */
   readonly ask: (command: string, fields?: Readonly<Record<string, unknown>>) => Promise<Pdu>
-  /** Every packet that came, in order. */
-  readonly came: ReadonlyArray<Pdu>
+  /** All received PDUs, in order. */
+  readonly received: ReadonlyArray<Pdu>
   readonly delivered: () => ReadonlyArray<Pdu>
   readonly closed: Promise<void>
 }
 
-/** `acknowledge`: what deliveries are answered with. */
+/** `acknowledge` returns the `command_status` of the responses to deliveries. */
 const connect = (acknowledge: () => number = () => STATUS.ok): Client => {
   const session = codec.connect({ host: '127.0.0.1', port })
   clients.push(session)
-  const came: Array<Pdu> = []
+  const received: Array<Pdu> = []
   session.on('error', () => {})
   session.on('pdu', (pdu) => {
-    came.push(pdu)
+    received.push(pdu)
     if (pdu.command === 'deliver_sm') session.send(pdu.response({ command_status: acknowledge() }))
   })
   return {
     session,
-    came,
-    delivered: () => came.filter(({ command }) => command === 'deliver_sm'),
+    received,
+    delivered: () => received.filter(({ command }) => command === 'deliver_sm'),
     ask: (command, fields = {}) =>
       new Promise((resolve) => void session.send(new codec.PDU(command, fields), resolve)),
     closed: new Promise((resolve) => session.on('close', resolve)),
@@ -114,7 +114,7 @@ const find = (text: string): Promise<Record<string, unknown>> =>
 const textOf = (pdu: Pdu | undefined): string => String(pdu?.short_message?.message)
 
 describe('binds', () => {
-  it('want the right credentials, once, and a mode that allows what is asked', async () => {
+  it('require correct credentials, one bind per session, and a bind type that allows the request', async () => {
     const stranger = connect()
     const wrong = (fields: object) => stranger.ask('bind_transceiver', { ...fields })
     expect((await stranger.ask('submit_sm', message())).command_status).toBe(STATUS.wrongBindState)
@@ -132,13 +132,13 @@ describe('binds', () => {
     await receiver.closed
   })
 
-  it('are reset when they are told to be', async () => {
+  it('are reset by DELETE /binds', async () => {
     const client = await bound()
     expect(await json('/binds', { method: 'DELETE' })).toEqual({ dropped: 1 })
     await client.closed
   })
 
-  it('end with a packet that cannot be read', async () => {
+  it('are closed after an unreadable PDU', async () => {
     const client = await bound()
     client.session.socket.write(Buffer.from([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]))
     await client.closed
@@ -146,7 +146,7 @@ describe('binds', () => {
 })
 
 describe('submissions', () => {
-  it('are answered with ids, reported under them, and counted by number and text', async () => {
+  it('are answered with ids, reported with these ids, and counted by number and text', async () => {
     const transmitter = await bound('bind_transmitter')
     const receiver = await bound('bind_receiver')
     const first = await transmitter.ask('submit_sm', message())
@@ -189,7 +189,7 @@ describe('submissions', () => {
     expect(journal).not.toContain('1234')
   })
 
-  it('of several parts count as one message, whose parts are reported one by one', async () => {
+  it('of several parts count as one message, and each part is reported', async () => {
     const client = await bound()
     const part = (sequence: number, text: string) =>
       message({
@@ -203,7 +203,7 @@ describe('submissions', () => {
     await vi.waitFor(() => expect(client.delivered()).toHaveLength(2), WITHIN)
   })
 
-  it('are rejected, throttled and reported on by their number', async () => {
+  it('are rejected, throttled and reported according to their number', async () => {
     const client = await bound()
     const to = (last: string) => client.ask('submit_sm', message({ destination_addr: `790000000${last}` }))
     expect((await to('05')).command_status).toBe(STATUS.spam)
@@ -221,7 +221,7 @@ describe('submissions', () => {
     expect(nobody.command_status).toBe(STATUS.invalidDestination)
   })
 
-  it('are answered in hexadecimal and reported in decimal where that is set', async () => {
+  it('can be answered in hexadecimal and reported in decimal', async () => {
     operator.setBehaviour({ id_form: 'hexadecimal_answer', receipt_form: 'text' })
     const client = await bound()
     const { message_id } = await client.ask('submit_sm', message())
@@ -231,18 +231,18 @@ describe('submissions', () => {
     expect(textOf(receipt)).toContain(`id:${BigInt(`0x${message_id}`)} `)
   })
 
-  it('are reported before they are answered where that is set', async () => {
+  it('can be reported before they are answered', async () => {
     operator.setBehaviour({ receipts_before_answer: true })
     const client = await bound()
     await client.ask('submit_sm', message())
-    expect(client.came.map(({ command }) => command)).toEqual([
+    expect(client.received.map(({ command }) => command)).toEqual([
       'bind_transceiver_resp',
       'deliver_sm',
       'submit_sm_resp',
     ])
   })
 
-  it('are not answered, or with a closed connection, where that is set', async () => {
+  it('can be left unanswered, or answered with a closed connection', async () => {
     operator.setBehaviour({ unanswered_percent: 100, silent_percent: 100 })
     const client = await bound()
     let answered = 0
@@ -259,7 +259,7 @@ describe('submissions', () => {
 })
 
 describe('deliveries', () => {
-  it('come again until they are acknowledged, also over another bind and after a restart', async () => {
+  it('are repeated until they are acknowledged, also over another bind and after a restart', async () => {
     const refusing = await bound('bind_transceiver', () => STATUS.throttled)
     const { message_id } = await refusing.ask('submit_sm', message())
     await vi.waitFor(() => expect(refusing.delivered().length).toBeGreaterThan(1), WITHIN)
@@ -278,7 +278,7 @@ describe('deliveries', () => {
     )
   })
 
-  it('bring inbound messages, in parts where they are long', async () => {
+  it('send inbound messages, in parts if they are long', async () => {
     const inbound = (body: unknown) => fetch(`${url}/inbound`, { method: 'POST', body: JSON.stringify(body) })
     expect((await inbound({ from: 'x', to: 'HUB', text: 'STOP' })).status).toBe(400)
     expect((await inbound({ from: `+${NUMBER}`, to: 'HUB', text: '' })).status).toBe(400)

@@ -1,4 +1,4 @@
-/** The SMPP 3.4 face of the operator simulator; README.md describes it. */
+/** The SMSC: the SMPP 3.4 server of the operator simulator. See README.md. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Server } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -7,7 +7,7 @@ import { codec, type Pdu, type Session, STATUS } from './codec.ts'
 import { type Deliveries, makeDeliveries, type Receiver } from './deliveries.ts'
 import { concatenationOf, makeReassembly, type Reassembly } from './reassembly.ts'
 
-/** As SMPP limits it: 15 and 8 characters. */
+/** SMPP allows 15 characters for the system id and 8 for the password. */
 export interface Credentials {
   readonly systemId: string
   readonly password: string
@@ -20,7 +20,7 @@ const BINDS = {
 } as const
 type BindCommand = keyof typeof BINDS
 
-/** Who connects and says nothing is not waited for. */
+/** A connection without a bind is closed after this time. */
 const BIND_WITHIN_MS = 10_000
 
 /** A session, from its connection to its end. */
@@ -32,12 +32,12 @@ interface Bind {
 
 export interface Smsc {
   readonly server: Server
-  /** The binds there are, as `bind_transceiver` and so on. */
+  /** The types of the current binds. */
   readonly binds: () => ReadonlyArray<BindCommand>
-  /** Resets every connection; answers how many there were. */
+  /** Resets all connections and returns their number. */
   readonly dropBinds: () => number
   readonly receive: Deliveries['receive']
-  /** Messages of which parts are missing. */
+  /** The number of messages with missing parts. */
   readonly unfinished: () => number
   /** Sends receipts and inbound messages until the signal, then closes. */
   readonly run: (signal: AbortSignal) => Promise<void>
@@ -48,13 +48,13 @@ const isSame = (a: string, b: string): boolean => timingSafeEqual(sha256(a), sha
 
 const isBindCommand = (command: string): command is BindCommand => Object.hasOwn(BINDS, command)
 
-/** E.164 from the address of a submission, or null: digits, with or without a plus. */
+/** The E.164 number of an address (digits with or without a plus), or null. */
 const numberOf = (address: string | undefined): string | null => {
   const digits = /^\+?(\d{5,15})$/u.exec(address ?? '')?.[1]
   return digits === undefined ? null : `+${digits}`
 }
 
-/** The text of a part, whatever it was coded in; what is not text is told apart well enough by its bytes. */
+/** The text of a part. Binary data is returned in hexadecimal. */
 const textOf = ({ message_payload, short_message }: Pdu): string => {
   const message = [short_message, message_payload].find((one) => one !== undefined && one.message.length > 0)
   return typeof message?.message === 'string' ? message.message : (message?.message.toString('hex') ?? '')
@@ -122,7 +122,7 @@ export const makeSmsc = (operator: Operator, credentials: Credentials): Smsc => 
     answerPart(state, pdu, answer)
   }
 
-  const take = (state: Bind, pdu: Pdu): void => {
+  const handle = (state: Bind, pdu: Pdu): void => {
     const { command } = pdu
     if (pdu.isResponse()) return
     if (isBindCommand(command)) return bind(state, command, pdu)
@@ -145,8 +145,8 @@ export const makeSmsc = (operator: Operator, credentials: Credentials): Smsc => 
     const bindTimer = setTimeout(() => {
       if (state.bound === null) session.destroy()
     }, BIND_WITHIN_MS)
-    session.on('pdu', (pdu) => take(state, pdu))
-    // A packet that cannot be read, or a reset: after either there is nothing to say to this peer.
+    session.on('pdu', (pdu) => handle(state, pdu))
+    // After a reset or an unreadable PDU, the connection is useless.
     session.on('error', () => session.destroy())
     session.on('close', () => {
       clearTimeout(bindTimer)
