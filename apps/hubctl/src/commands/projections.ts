@@ -141,7 +141,7 @@ const status = defineCommand(
           lag: (row) => row.lag,
         }),
         `${behind} records behind.`,
-        rebuild === null ? 'There was no rebuild.' : rebuildText(rebuild),
+        rebuild === null ? 'Nothing has been rebuilt.' : rebuildText(rebuild),
       ].join('\n\n'),
     )
   }),

@@ -180,7 +180,7 @@ export const api = inGroup('api', {
   tlsKeyFile: optional(kind.path('a PEM file'), 'plain HTTP, behind a proxy that terminates TLS', {
     name: 'HUB_TLS_KEY_FILE',
     readBy: ['command-api'],
-    doc: 'The private key of the certificate.',
+    doc: 'The secret key of the certificate.',
   }),
   shutdownDelayMs: withDefault(kind.integer(0, MOST_SHUTDOWN_DELAY_MS), '2000', {
     name: 'HUB_SHUTDOWN_DELAY_MS',
