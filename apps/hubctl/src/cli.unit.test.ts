@@ -1,4 +1,4 @@
-/** The command line itself: every command explains itself, needs no server to do so, and fails in one way. */
+/** The command line: each command has complete help without a server, and one format of failures. */
 import { readFileSync } from 'node:fs'
 import { Context, Effect } from 'effect'
 import { assert, describe, it } from 'vitest'
@@ -7,14 +7,14 @@ import { Changes } from './command-line/command.ts'
 import { hubctlPage, commandsOf } from './command-line/reference-page.ts'
 import { runHubctl } from './testing/run-hubctl.ts'
 
-/** A place where no hub is. */
+/** An environment without a hub. */
 const NOWHERE = { HUB_DATA_DIR: '/nonexistent' }
 
-const leaves = commandsOf(hubctlCommand)
+const commands = commandsOf(hubctlCommand)
 
 describe('every command', () => {
-  it.each(leaves.map(({ command, path }) => [path.join(' '), path, command] as const))(
-    '%s says what it does, what it changes and how it is used, without a hub',
+  it.each(commands.map(({ command, path }) => [path.join(' '), path, command] as const))(
+    '%s documents its effect, its changes and an example, without a hub',
     async (words, path, command) => {
       const ran = await runHubctl(NOWHERE, [...path, '--help'])
       assert.strictEqual(ran.code, 0, ran.err)
@@ -32,7 +32,7 @@ describe('every command', () => {
 })
 
 describe('hubctl', () => {
-  it.each([[], ['audit']])('shows help where a command is missing: %s', async (...words) => {
+  it.each([[], ['audit']])('shows help if the command is incomplete: %s', async (...words) => {
     const ran = await runHubctl(NOWHERE, words)
     assert.strictEqual(ran.code, 2)
     assert.include(ran.out, 'USAGE')
@@ -44,32 +44,32 @@ describe('hubctl', () => {
     [['audit', 'list', '--limit', '0'], '--limit'],
     [['audit', 'list', 'more'], 'more'],
     [['completion'], 'shell'],
-  ])('tells a wrong command line on standard error: %j', async (words, about) => {
+  ])('reports a wrong command line on standard error: %j', async (words, about) => {
     const ran = await runHubctl(NOWHERE, words)
     assert.deepStrictEqual([ran.code, ran.out], [2, ''])
     assert.include(ran.err, about)
     assert.include(ran.err, '(usage)')
   })
 
-  it('tells failures as JSON where the result would have been', async () => {
+  it('reports failures as JSON with --json', async () => {
     const ran = await runHubctl(NOWHERE, ['audit', 'list', '--json'])
     assert.deepStrictEqual([ran.code, ran.out], [3, ''])
     assert.strictEqual(JSON.parse(ran.err).error.code, 'no_hub')
   })
 
-  it.each(['bash', 'zsh', 'fish'])('completes in %s', async (shell) => {
+  it.each(['bash', 'zsh', 'fish'])('prints a completion script for %s', async (shell) => {
     const ran = await runHubctl(NOWHERE, ['completion', shell])
     assert.strictEqual(ran.code, 0)
     assert.include(ran.out, 'audit')
   })
 
-  it('knows its version', async () => {
+  it('prints its version', async () => {
     assert.include((await runHubctl(NOWHERE, ['--version'])).out, '0.3.3')
   })
 })
 
 describe('docs/hubctl.md', () => {
-  it('is as the commands are; else run node apps/hubctl/scripts/generate.ts', async () => {
+  it('matches the commands; otherwise run node apps/hubctl/scripts/generate.ts', async () => {
     const page = readFileSync(new URL('../../../docs/hubctl.md', import.meta.url), 'utf8')
     assert.strictEqual(page, await Effect.runPromise(hubctlPage))
   })

@@ -1,4 +1,4 @@
-/** The audit trail over PostgreSQL: what commands leave there, and that nothing takes it away again. */
+/** The audit trail over PostgreSQL: its rows, and their protection against changes. */
 import { makeSql, Sql } from '@hub/store'
 import { freshDatabase, type FreshDatabase } from '@hub/testkit'
 import { Effect, Layer, ManagedRuntime, Redacted } from 'effect'
@@ -32,7 +32,7 @@ const lines = async (...more: ReadonlyArray<string>) => {
 }
 
 describe('the audit trail', () => {
-  it('tells what was done, with what came of it', async () => {
+  it('records a command with its outcome', async () => {
     const made = await runtime.runPromise(
       audited({ command: 'things make', arguments: { name: 'a' } }, Effect.succeed('thing_1'), (id) => ({
         id,
@@ -46,7 +46,7 @@ describe('the audit trail', () => {
     assert.isNotNull(line?.['ended_at'])
   })
 
-  it('tells what failed, by its code', async () => {
+  it('records a failure with its code', async () => {
     await runtime.runPromise(
       Effect.flip(
         audited({ command: 'things break', arguments: {} }, Effect.fail(refused('too_hard', 'It is hard.'))),
@@ -57,7 +57,7 @@ describe('the audit trail', () => {
     assert.deepStrictEqual(line?.['detail'], { code: 'too_hard' })
   })
 
-  it('shows a command that has not ended as begun, and finds commands by their noun', async () => {
+  it('shows a running command as begun, and finds commands by their group', async () => {
     const seen = await runtime.runPromise(
       audited(
         { command: 'things watch', arguments: {} },
@@ -74,7 +74,7 @@ describe('the audit trail', () => {
     )
   })
 
-  it('does nothing where the line would hold a number', async () => {
+  it('runs nothing if the row would contain a phone number', async () => {
     let done = false
     const error = await runtime.runPromise(
       Effect.flip(
@@ -88,7 +88,7 @@ describe('the audit trail', () => {
     assert.isFalse(done)
   })
 
-  it('keeps its lines', async () => {
+  it('refuses to change or delete rows', async () => {
     const sql = await runtime.runPromise(Sql)
     const before = await lines()
     for (const attempt of [
@@ -102,7 +102,7 @@ describe('the audit trail', () => {
     assert.deepStrictEqual(await lines(), before)
   })
 
-  it('names whoever HUBCTL_ACTOR names', async () => {
+  it('finds rows by actor', async () => {
     assert.deepStrictEqual(await lines('--actor', 'nobody we know'), [])
     const table = await runHubctl(environment(), ['audit', 'list', '--limit', '1'])
     assert.match(table.out, /^AT +ACTOR +COMMAND +ARGUMENTS +OUTCOME +DETAIL\n\d{4}-/u)

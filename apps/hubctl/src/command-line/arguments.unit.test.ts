@@ -6,8 +6,8 @@ import { isNetwork } from '../commands/keys.ts'
 import { parseList } from '../commands/opt-outs.ts'
 import { isPlainLine, parseTimestamp, parseDuration } from './arguments.ts'
 
-describe('words of the command line', () => {
-  it('are spans of time with a unit', () => {
+describe('parsers of arguments', () => {
+  it('accept durations with a unit', () => {
     assert.deepStrictEqual(
       ['0s', '90s', '30m', '2h', '1d'].map(parseDuration),
       [0, 90_000, 1_800_000, 7_200_000, 86_400_000],
@@ -17,7 +17,7 @@ describe('words of the command line', () => {
     }
   })
 
-  it('are moments in UTC, as exact as they are given', () => {
+  it('accept timestamps in UTC, from days to milliseconds', () => {
     assert.strictEqual(parseTimestamp('2026-11-21'), Date.UTC(2026, 10, 21))
     assert.strictEqual(parseTimestamp('2026-11-21T10:05Z'), Date.UTC(2026, 10, 21, 10, 5))
     assert.strictEqual(parseTimestamp('2026-11-21T10:05:07Z'), Date.UTC(2026, 10, 21, 10, 5, 7))
@@ -34,14 +34,14 @@ describe('words of the command line', () => {
     }
   })
 
-  it('are amounts with two fraction digits at most', () => {
+  it('accept amounts with at most two fraction digits', () => {
     assert.deepStrictEqual(['0', '5', '5.5', '007.25'].map(parseAmount), ['0.00', '5.00', '5.50', '7.25'])
     for (const text of ['', '-5', '5.', '.5', '5.555', '5,50', '1e3', '1234567890']) {
       assert.isNull(parseAmount(text), text)
     }
   })
 
-  it('are daily limits, or none', () => {
+  it('accept daily limits and none', () => {
     assert.deepStrictEqual(parseDailyLimit('none'), Option.some(null))
     assert.deepStrictEqual(parseDailyLimit('0'), Option.some(0))
     assert.deepStrictEqual(parseDailyLimit('2000000'), Option.some(2_000_000))
@@ -50,7 +50,7 @@ describe('words of the command line', () => {
     }
   })
 
-  it('are addresses and networks', () => {
+  it('accept addresses and networks', () => {
     for (const text of ['192.0.2.7', '192.0.2.0/24', '0.0.0.0/0', '2001:db8::1', '2001:db8::/32']) {
       assert.isTrue(isNetwork(text), text)
     }
@@ -68,7 +68,7 @@ describe('words of the command line', () => {
     }
   })
 
-  it('are lines of text without control characters', () => {
+  it('accept lines of text without control characters', () => {
     assert.isTrue(isPlainLine('Её имя', 6))
     for (const text of ['', ' ', 'a\nb', 'a\u0000b', 'a\u001b[31m', 'abcdefg']) {
       assert.isFalse(isPlainLine(text, 6), JSON.stringify(text))
@@ -77,7 +77,7 @@ describe('words of the command line', () => {
 })
 
 describe('a list of numbers', () => {
-  it('is one a line, or the first column', () => {
+  it('has one number per line, or in the first column', () => {
     assert.deepStrictEqual(parseList('+79000000001\n+79000000002'), {
       numbers: ['+79000000001', '+79000000002'],
       bad: [],
@@ -95,7 +95,7 @@ describe('a list of numbers', () => {
     })
   })
 
-  it('names the lines that hold none, and takes no number for a heading', () => {
+  it('reports invalid lines, and does not treat a number as a heading', () => {
     assert.deepStrictEqual(parseList('89000000001\n+79000000002\nphone\n+7900000000'), {
       numbers: ['+79000000002'],
       bad: [1, 3, 4],

@@ -1,4 +1,4 @@
-/** Accounts, keys, certification, moderation, as they are typed, over PostgreSQL and Redis. */
+/** The commands for accounts, keys, certification and moderation, over PostgreSQL and Redis. */
 import { randomUUID } from 'node:crypto'
 import { API_KEY_PATTERN, apiKeyDigest, CONFIRMATION_NAMES, decodeId } from '@hub/domain'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
@@ -25,7 +25,7 @@ afterAll(() => hub.remove())
 const NOBODY = 'acc_00000000000000000000000000'
 
 describe('accounts', () => {
-  it('are listed with their keys, and shown with what is in force', async () => {
+  it('are listed with their keys, and shown with their effective settings', async () => {
     const { data } = await hub.succeed<{ readonly data: ReadonlyArray<object> }>(['accounts', 'list'])
     assert.include(data[0], {
       id: account,
@@ -39,7 +39,7 @@ describe('accounts', () => {
     assert.strictEqual(await hub.refusal(['accounts', 'show', NOBODY]), 'account_not_found')
   })
 
-  it('have what is set for them in one mode, and the default of what is unset', async () => {
+  it('have overrides for one mode, and defaults after --unset', async () => {
     const set = (...words: ReadonlyArray<string>) =>
       hub.succeed<{
         readonly modes: ReadonlyArray<{
@@ -55,7 +55,7 @@ describe('accounts', () => {
       overridden: ['api_rps', 'flood_pause_seconds', 'spend_limit', 'soft_threshold_percent'],
     })
     assert.include(first?.in_force, { api_rps: 500, batch_max: 1000, spend_limit: '1500.50' })
-    // What is not named stays.
+    // Other settings do not change.
     const [second] = (await set('--batch-max', '5000', '--unset', 'api_rps')).modes
     assert.include(second?.in_force, { api_rps: 100, batch_max: 5000, spend_limit: '1500.50' })
     const [test] = (await set('--mode', 'test', '--flood-per-hour', '7')).modes
@@ -73,7 +73,7 @@ describe('accounts', () => {
     assert.strictEqual(await hub.refusal(['accounts', 'set', NOBODY, '--api-rps', '5']), 'account_not_found')
   })
 
-  it('begin their month anew, once somebody has agreed', async () => {
+  it('reset the spend of the month after confirmation', async () => {
     await hub.sql`INSERT INTO command.spend_periods (account, period, spent)
       VALUES (${uuid}, date_trunc('month', now() AT TIME ZONE 'UTC')::date, 812.5)`
     assert.strictEqual(await hub.refusal(['accounts', 'reset-spend', account]), 'confirmation_required')
@@ -97,7 +97,7 @@ describe('keys', () => {
       ])
     ).data.find((key) => key['id'] === id)
 
-  it('are shown once, and kept as their hash', async () => {
+  it('are shown once, and stored as a hash', async () => {
     const issued = await issue()
     assert.match(issued.key, API_KEY_PATTERN)
     assert.match(issued.key, /^hub_test_/u)
@@ -116,7 +116,7 @@ describe('keys', () => {
     assert.notInclude(trail.out, issued.key)
   })
 
-  it('may be bound to networks', async () => {
+  it('can be restricted to networks', async () => {
     const issued = await issue('--allow', '192.0.2.7', '--allow', '2001:db8::/32')
     assert.deepStrictEqual((await listed(issued.id))?.['allowed_addresses'], [
       '192.0.2.7/32',
@@ -136,7 +136,7 @@ describe('keys', () => {
     }
   })
 
-  it('are rotated with an overlap, or at once', async () => {
+  it('are rotated with or without an overlap', async () => {
     const old = await issue('--allow', '192.0.2.0/24')
     const next = await hub.succeed<Issued & { readonly replaces: { readonly revoked_at: string } }>([
       'keys',
@@ -147,7 +147,7 @@ describe('keys', () => {
     assert.deepStrictEqual(next.allowed_addresses, ['192.0.2.0/24'])
     assert.include(await listed(old.id), { works: true, revoked_at: next.replaces.revoked_at })
     assert.isAbove(Date.parse(next.replaces.revoked_at), Date.now() + 23 * 3_600_000)
-    // It has leaked meanwhile: the end is moved up, and no longer overlap moves it back.
+    // An earlier end replaces a later one, and a longer overlap does not replace an earlier end.
     assert.strictEqual(
       await hub.refusal(['keys', 'rotate', old.id, '--overlap', '0s']),
       'confirmation_required',
@@ -158,7 +158,7 @@ describe('keys', () => {
     assert.strictEqual(await hub.refusal(['keys', 'rotate', old.id]), 'key_revoked')
   })
 
-  it('are revoked for good, once somebody has agreed', async () => {
+  it('are revoked permanently after confirmation', async () => {
     const { id } = await issue()
     assert.strictEqual(await hub.refusal(['keys', 'revoke', id]), 'confirmation_required')
     assert.include(await listed(id), { works: true })
@@ -190,7 +190,7 @@ describe('moderation', () => {
       row['object'] as Readonly<Record<string, unknown>>,
     ])
 
-  it('takes a template from the queue to approved and to declined, and tells the account each time', async () => {
+  it('approves and declines a template, with one event to the account for each decision', async () => {
     assert.deepStrictEqual(await queue('templates'), [template])
     await hub.succeed(['templates', 'approve', template])
     assert.deepStrictEqual(await queue('templates'), [])
@@ -230,7 +230,7 @@ describe('moderation', () => {
     )
   })
 
-  it('lets no number into a reason', async () => {
+  it('refuses a phone number in a reason', async () => {
     assert.strictEqual(
       await hub.refusal(['templates', 'decline', template, '--reason', 'Asked +79001234567']),
       'number_in_audit',
@@ -254,16 +254,16 @@ describe('certification', () => {
       }>(['certification', 'check', account])
     ).points.flatMap((point) => (point.fulfilled || point.by === 'confirmed' ? [] : [point.name]))
 
-  it('is what a live key needs', async () => {
+  it('is required for a live key', async () => {
     assert.strictEqual(await hub.refusal(['keys', 'issue', account, '--mode', 'live']), 'not_certified')
-    // The tests above have issued test keys, registered the live sender, and declined the live template.
+    // Earlier tests issued test keys, registered the live sender and declined the live template.
     assert.deepStrictEqual(await open(), ['delivered', 'failed', 'references', 'webhooks', 'live_template'])
     assert.strictEqual(
       await hub.refusal(['certification', 'grant', account, ...confirmed]),
       'checklist_incomplete',
     )
 
-    // What the hub sees once the client has worked through the sandbox.
+    // The activity of a client that has used the sandbox.
     const endpoint = randomUUID()
     await hub.sql`INSERT INTO read.daily_stats
       (day, account, mode, class, template, currency, accepted, sent, delivered, undelivered, rejected, expired, parts, price)
@@ -294,7 +294,7 @@ describe('certification', () => {
     assert.include(checked, { certified: true, granted_by: 'a test' })
   })
 
-  it('is taken back, and leaves live keys alone', async () => {
+  it('can be withdrawn, without an effect on live keys', async () => {
     assert.strictEqual(await hub.refusal(['certification', 'withdraw', account]), 'confirmation_required')
     await hub.succeed(['certification', 'withdraw', account, '--yes'])
     assert.strictEqual(await hub.refusal(['keys', 'issue', account, '--mode', 'live']), 'not_certified')

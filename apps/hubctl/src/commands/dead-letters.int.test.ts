@@ -44,7 +44,7 @@ const append = (records: ReadonlyArray<OutgoingRecord>) =>
     ),
   )
 
-/** Puts a record into its topic, and aside as a consumer would. Answers where its dead letter is. */
+/** Appends a record and, like a consumer, its dead letter. Returns the position of the dead letter. */
 const setAside = async (record: OutgoingRecord, reason: string): Promise<string> => {
   const [source] = await append([record])
   const incoming: IncomingRecord = {
@@ -114,7 +114,7 @@ const listed = async (...more: ReadonlyArray<string>): Promise<ReadonlyArray<Let
   (await succeed<List>('list', ...more)).data
 
 describe('hubctl dead-letters', { timeout: 120_000 }, () => {
-  it('lists them newest first, of one topic or of all, or from a place on', async () => {
+  it('lists dead letters of one or all topics, newest first or from a position on', async () => {
     const first = await setAside(sent(), 'unknown_schema')
     const second = await setAside(sent(), 'invalid_at')
     const third = await setAside(event('{}'), 'invalid_id')
@@ -132,7 +132,7 @@ describe('hubctl dead-letters', { timeout: 120_000 }, () => {
       ofLog.map(({ id }) => id),
       [second],
     )
-    // Both have one key, and so one partition.
+    // Both records have the same key, so they are in the same partition.
     const onwards = await listed('--from', first)
     assert.deepStrictEqual(
       onwards.map(({ id }) => id),
@@ -141,7 +141,7 @@ describe('hubctl dead-letters', { timeout: 120_000 }, () => {
     assert.match((await run('list')).out, /LETTER +SET ASIDE +REASON +TYPE +HANDLED\n/u)
   })
 
-  it('shows what is known of one, and nothing of bytes that do not decode', async () => {
+  it('shows decoded fields, and no bytes that cannot be decoded', async () => {
     const record = sent()
     const place = await setAside(record, 'invalid_at')
     const known = await succeed<Record<string, unknown>>('show', place)
@@ -169,7 +169,7 @@ describe('hubctl dead-letters', { timeout: 120_000 }, () => {
     assert.notInclude((await run('list')).out, NUMBER.slice(1))
   })
 
-  it('keeps sealed what is sealed', async () => {
+  it('does not decrypt payloads', async () => {
     const sealed = Buffer.from('the sealed words of somebody')
     const record = acceptedRecord(topics, {
       type: 'MessageAccepted',
@@ -196,7 +196,7 @@ describe('hubctl dead-letters', { timeout: 120_000 }, () => {
     assert.deepStrictEqual(content['sealed'], { sealed_bytes: sealed.length })
   })
 
-  it('retries one where it came from, once', async () => {
+  it('appends a record to its source partition again, once', async () => {
     const record = sent()
     const place = await setAside(record, 'storage_rejected_23514')
     const before = sum(await endsOf(topics.messages))
@@ -222,7 +222,7 @@ describe('hubctl dead-letters', { timeout: 120_000 }, () => {
     assert.strictEqual(sum(await endsOf(topics.messages)), before + 2)
   })
 
-  it('knows a record that two consumers have set aside for the same', async () => {
+  it('treats dead letters of one record from two consumers as one', async () => {
     const record = sent()
     const [source] = await append([record])
     const incoming = { ...record, ...source!, traceparent: null, appendedAt: Date.now() }
@@ -235,13 +235,13 @@ describe('hubctl dead-letters', { timeout: 120_000 }, () => {
     assert.strictEqual(await refusal('retry', idOf(two), '--yes'), 'dead_letter_handled')
   })
 
-  it('refuses what is no dead letter, or does not say where it came from', async () => {
+  it('refuses positions without a dead letter, and dead letters without a source', async () => {
     const topic = deadLetterTopic(topics.messages)
     assert.strictEqual(await refusal('show', `${topic}/0/999999`), 'dead_letter_not_found')
     assert.strictEqual(await refusal('retry', `${topics.messages}/0/0`, '--yes'), 'topic_not_found')
     assert.strictEqual(await refusal('list', '--topic', 'another'), 'topic_not_found')
     assert.strictEqual(await refusal('show', 'nowhere'), 'usage')
-    // A source elsewhere would let a dead letter be produced to any topic.
+    // A foreign source would allow an append to any topic.
     const [placed] = await append([
       {
         ...sent(),

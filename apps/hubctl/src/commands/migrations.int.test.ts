@@ -1,4 +1,4 @@
-/** `hubctl migrations`, as it is typed, over PostgreSQL. */
+/** `hubctl migrations` over PostgreSQL. */
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { makeTestHub, type TestHub } from '../testing/test-hub.ts'
 
@@ -9,8 +9,8 @@ beforeAll(async () => {
 })
 afterAll(() => hub.remove())
 
-describe('waiting for the schema', () => {
-  it('ends at once where nothing is pending, also where the schema is newer', async () => {
+describe('hubctl migrations wait', () => {
+  it('ends immediately if no migration is pending, also with a newer schema', async () => {
     assert.include(await hub.succeed<object>(['migrations', 'wait']), { object: 'migrations_applied' })
     await hub.sql`INSERT INTO public.hub_migrations (name, checksum) VALUES ('9999_of_tomorrow.sql', 'x')`
     await hub.succeed(['migrations', 'wait'])
@@ -18,7 +18,7 @@ describe('waiting for the schema', () => {
     await hub.sql`DELETE FROM public.hub_migrations WHERE name = '9999_of_tomorrow.sql'`
   })
 
-  it('goes on until what was pending is applied, and no longer than it may', async () => {
+  it('waits until all migrations are applied, or until its timeout', async () => {
     const [last] = await hub.sql`
       DELETE FROM public.hub_migrations WHERE name = (SELECT max(name) FROM public.hub_migrations) RETURNING *`
     assert.strictEqual(await hub.refusal(['migrations', 'wait', '--within', '0']), 'migrations_pending')

@@ -1,4 +1,4 @@
-/** Opt-outs and erasures, the hub's limits, and webhooks, as they are typed, over PostgreSQL and Redis. */
+/** The commands for opt-outs, erasures, hub limits and webhooks, over PostgreSQL and Redis. */
 import { randomUUID } from 'node:crypto'
 import { decodeId, encodeId } from '@hub/domain'
 import { decodeOutboxRow, topicNames } from '@hub/kafka'
@@ -19,7 +19,7 @@ describe('opt-outs', () => {
   const isOptedOut = async (number: string) =>
     (await hub.succeed<{ readonly opted_out: boolean }>(['opt-outs', 'check', number])).opted_out
 
-  it('are added and lifted, by the hash of the number', async () => {
+  it('are added and removed by the hash of the number', async () => {
     assert.isFalse(await isOptedOut(NUMBER))
     assert.include(await hub.succeed<object>(['opt-outs', 'add', NUMBER]), { added: true })
     assert.include(await hub.succeed<object>(['opt-outs', 'add', '-'], `${NUMBER}\n`), { added: false })
@@ -34,7 +34,7 @@ describe('opt-outs', () => {
     assert.strictEqual(await hub.refusal(['opt-outs', 'add', '89001234567']), 'usage')
   })
 
-  it('are imported from a list, whole or not at all', async () => {
+  it('are imported from a list, completely or not at all', async () => {
     const list = `number;since\n"+79001110001";2025\n+79001110002;2024\n\n+79001110002;2026\n`
     const wrong = `${list}79001110003;2026\n`
     assert.strictEqual(await hub.refusal(['opt-outs', 'import', '-', '--yes'], wrong), 'usage')
@@ -50,7 +50,7 @@ describe('opt-outs', () => {
 })
 
 describe('recipients', () => {
-  it('are erased with a receipt that holds no number', async () => {
+  it('are erased with a receipt without the phone number', async () => {
     const other = '+79007654321'
     for (const number of [NUMBER, other]) {
       await hub.sql`INSERT INTO read.personal_data (message_id, recipient, created_at, sealed)
@@ -92,7 +92,7 @@ describe('hub', () => {
     assert.include(await hub.succeed<object>(['hub', 'limit', 'none']), { daily_limit: null })
   })
 
-  it('is stopped for a while, and resumed', async () => {
+  it('can be stopped for some time, and resumed', async () => {
     assert.strictEqual(await hub.refusal(['hub', 'stop', '--for', '30m']), 'confirmation_required')
     assert.strictEqual(await hub.refusal(['hub', 'stop', '--for', '30 minutes']), 'usage')
     const stopped = await hub.succeed<{ readonly stopped: boolean; readonly stopped_until: string }>([
@@ -121,7 +121,7 @@ describe('webhooks', () => {
               'disabled_by_failures', 20, now(), 'timeout')`
   })
 
-  it('are enabled once, and the fan-out is told', async () => {
+  it('are enabled once, with one record for the fan-out', async () => {
     const disabled = () =>
       hub.succeed<{ readonly data: ReadonlyArray<{ readonly id: string }> }>([
         'webhooks',
@@ -146,7 +146,7 @@ describe('webhooks', () => {
     )
   })
 
-  it('are asked for the events of a period once more', async () => {
+  it('can get the events of a period again', async () => {
     const words = ['webhooks', 'redeliver', endpoint, '--from', '2026-11-20T08:00Z', '--until', '2026-11-20']
     assert.strictEqual(await hub.refusal([...words, '--yes']), 'period_empty')
     const period = ['--from', '2026-11-20', '--until', '2026-11-20T12:00Z']
@@ -171,7 +171,7 @@ describe('webhooks', () => {
 })
 
 describe('the audit trail', () => {
-  it('has a line for each command that changed something or read about a person, and no number', async () => {
+  it('records each command that changes something or reads data of a person, without phone numbers', async () => {
     const trail = await hub.run(['audit', 'list', '--limit', '1000', '--json'])
     const commands = new Set(
       trail

@@ -1,4 +1,4 @@
-/** Lag and rebuilds, as they are typed. No projector runs here: what one would do to the row, the test does. */
+/** `hubctl projections`. The tests update the rebuild row in place of a projector. */
 import { createTopics, topicCatalogue, topicNames } from '@hub/kafka'
 import { eventually, freshDatabase, openDatabase, testBrokers, topicPrefix } from '@hub/testkit'
 import { Effect } from 'effect'
@@ -47,7 +47,7 @@ afterAll(async () => {
 })
 
 describe('projections', () => {
-  it('are shown by partition, with nothing rebuilt yet', async () => {
+  it('have a lag per partition, without a rebuild', async () => {
     await sql`
       INSERT INTO read.checkpoints (projection, topic, partition, position, epoch)
       VALUES ('messages', ${topicNames().messages}, 1, 0, 1)`
@@ -69,7 +69,7 @@ describe('projections', () => {
     )
   })
 
-  it('are rebuilt one at a time, after a question, until somebody cancels it', async () => {
+  it('have one rebuild at a time, after confirmation, that can be cancelled', async () => {
     const unasked = await run('projections', 'rebuild', '--json')
     assert.strictEqual(codeOf(unasked.err), 'confirmation_required')
     const both = await run('projections', 'rebuild', '--compare-only', '--accept-differences', '--json')
@@ -89,7 +89,7 @@ describe('projections', () => {
     assert.strictEqual(codeOf((await run('projections', 'cancel', '--json')).err), 'no_rebuild')
   })
 
-  it('are waited for, and told apart by the exit code and by row', async () => {
+  it('show the differences after the wait for a rebuild, with an exit code', async () => {
     const waiting = run('projections', 'rebuild', '--compare-only', '--wait')
     const compared = [
       {

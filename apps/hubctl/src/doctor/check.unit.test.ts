@@ -1,4 +1,4 @@
-/** How checks run: side by side, each bounded, none hiding another. */
+/** Checks run concurrently, each with a deadline. */
 import { assert, describe, it } from '@effect/vitest'
 import { settingError, settings } from '@hub/config'
 import { StorageUnavailable } from '@hub/store'
@@ -14,7 +14,7 @@ const check = (
 ): Check<never> => ({ subject, needs, mend: `Mend ${subject}.`, run })
 
 describe('checks', () => {
-  it.effect('run at once, and are told in their order', () =>
+  it.effect('run concurrently, and report in their order', () =>
     Effect.gen(function* () {
       const met = yield* Deferred.make<void>()
       const findings = yield* runChecks([
@@ -28,7 +28,7 @@ describe('checks', () => {
     }),
   )
 
-  it.effect('do not hide each other when one of them hangs', () =>
+  it.effect('report all findings if one of them hangs', () =>
     Effect.gen(function* () {
       const fiber = yield* Effect.forkChild(
         runChecks([
@@ -52,7 +52,7 @@ describe('checks', () => {
     }),
   )
 
-  it.effect('go on behind what is only worth knowing', () =>
+  it.effect('run after a check that reports a notice', () =>
     Effect.gen(function* () {
       const findings = yield* runChecks([
         check('remark', Effect.succeed(notice('late'))),
@@ -65,7 +65,7 @@ describe('checks', () => {
     }),
   )
 
-  it.effect('tell failures in sentences, and a wrong setting by its name', () =>
+  it.effect('describe failures in sentences, and an invalid setting by its name', () =>
     Effect.gen(function* () {
       const findings = yield* runChecks([
         check(
@@ -88,7 +88,7 @@ describe('checks', () => {
 })
 
 describe('the screen', () => {
-  it('has a line for each finding, and below what is wrong how to mend it', () => {
+  it('has a line for each finding, and a second line with the repair of a problem', () => {
     assert.strictEqual(
       screen([
         { subject: 'Redis', ...problem('does\nnot answer', 'Start it.') },

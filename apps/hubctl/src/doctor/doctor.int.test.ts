@@ -1,4 +1,4 @@
-/** `hubctl doctor` and `hubctl topics` over real servers, and over servers that are dead, hung, or not as they should be. */
+/** `hubctl doctor`, `topics`, `migrations` and `config` over real, dead, hung and misconfigured servers. */
 import { once } from 'node:events'
 import { createServer as createHttpServer } from 'node:http'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
@@ -22,9 +22,9 @@ const specs = topicCatalogue({ prefix: PREFIX, partitions: PARTITIONS, replicati
 const connection = { brokers: testBrokers(), clientId: 'hubctl-test' }
 
 let database: FreshDatabase
-/** Takes connections and never says a word, as a server does that is stopped. */
+/** Accepts connections and never answers, like a paused process. */
 let silent: Server
-/** command-api as far as the doctor looks. */
+/** The endpoints of command-api that the doctor requests. */
 let api: Server
 const open = new Set<Socket>()
 
@@ -72,7 +72,7 @@ const environment = (more: Readonly<Record<string, string>> = {}) => ({
 const run = (words: ReadonlyArray<string>, more: Readonly<Record<string, string>> = {}) =>
   runHubctl(environment(more), words)
 
-/** Nobody consumes here: there are no processes. */
+/** No app runs in this test, so these groups have no members. */
 const NO_READERS = ['dispatcher group', 'projector group', 'webhook-fanout group']
 
 const findings = async (more: Readonly<Record<string, string>> = {}) => {
@@ -92,7 +92,7 @@ const findings = async (more: Readonly<Record<string, string>> = {}) => {
 }
 
 describe('hubctl topics', () => {
-  it('creates what is missing, once', async () => {
+  it('creates missing topics once', async () => {
     const before = await run(['topics', 'diff', '--json'])
     assert.strictEqual(before.code, 1)
     assert.lengthOf(before.json<{ readonly steps: ReadonlyArray<unknown> }>().steps, specs.length)
@@ -106,7 +106,7 @@ describe('hubctl topics', () => {
     assert.lengthOf(trail.json<{ readonly data: ReadonlyArray<unknown> }>().data, 1)
   })
 
-  it('mends what was altered, where that is agreed to, and leaves what the catalogue does not speak of', async () => {
+  it('restores altered settings after confirmation, and keeps settings outside the catalogue', async () => {
     const spec = specs.find(({ topic }) => topic === topicNames(PREFIX).webhooks)!
     const own = { 'segment.ms': '7200000' }
     await Effect.runPromise(
@@ -127,7 +127,7 @@ describe('hubctl topics', () => {
     assert.deepStrictEqual(differences, [])
   })
 
-  it('refuses to change how many partitions there are, and says why', async () => {
+  it('refuses to change the number of partitions, with the reason', async () => {
     const refused = await run(['topics', 'apply', '--yes'], { HUB_PARTITIONS: String(PARTITIONS + 1) })
     assert.strictEqual(refused.code, 1)
     assert.match(refused.out, /partitions +2 +3 +refuse/u)
@@ -137,7 +137,7 @@ describe('hubctl topics', () => {
 })
 
 describe('hubctl doctor', () => {
-  it('finds everything well but that nobody reads', async () => {
+  it('finds no problem except missing consumers', async () => {
     const found = await findings()
     assert.deepStrictEqual([found.ill, found.unknown], [NO_READERS, []])
     assert.match(
@@ -147,7 +147,7 @@ describe('hubctl doctor', () => {
     assert.match(found.said('Redis'), /^\d+\.\d+\.\d+, answers in [\d.]+ ms, its clock/u)
   })
 
-  it('shows a person one line each, and how to mend what is wrong', async () => {
+  it('shows one line for each finding, and the repair of each problem', async () => {
     const { code, err, out } = await run(['doctor'])
     assert.strictEqual(code, 1)
     assert.match(out, /^✓ PostgreSQL +\d/mu)
@@ -157,7 +157,7 @@ describe('hubctl doctor', () => {
     assert.isBelow(out.split('\n').length, 40)
   })
 
-  it('names what is stuck, what is stopped, and what cannot be had', async () => {
+  it('reports stuck rows, stops and unreachable services', async () => {
     const sql = openDatabase(database.url)
     try {
       await sql`INSERT INTO command.outbox (records, created_at) VALUES ('x', now() - interval '1 hour')`
@@ -189,7 +189,7 @@ describe('hubctl doctor', () => {
   const UPON_KAFKA = ['topics', ...NO_READERS, 'dead letters']
 
   it.each(['dead', 'hung'] as const)(
-    'names a server that is %s, and what is not known for it',
+    'reports a %s server, and the checks that depend on it as unknown',
     async (how) => {
       const at = how === 'dead' ? 1 : portOf(silent)
       const [postgresql, redis, kafka] = await Promise.all([
@@ -206,7 +206,7 @@ describe('hubctl doctor', () => {
     },
   )
 
-  it('names a wrong setting, and never its value', async () => {
+  it('reports an invalid setting without its value', async () => {
     const ran = await run(['doctor', '--json'], {
       HUB_REDIS_URL: 'private',
       HUB_KAFKA_BROKRES: 'private',
@@ -220,7 +220,7 @@ describe('hubctl doctor', () => {
 })
 
 describe('hubctl migrations', () => {
-  it('tells what is pending, applies it, and leaves a line in the trail that it made', async () => {
+  it('shows and applies pending migrations, and records it in the audit trail', async () => {
     const empty = await freshDatabase()
     const sql = openDatabase(empty.url)
     try {
@@ -242,7 +242,7 @@ describe('hubctl migrations', () => {
     }
   })
 
-  it('tells a database that is not of this version', async () => {
+  it('reports a database of another version', async () => {
     const sql = openDatabase(database.url)
     try {
       const [old] = await sql<{ checksum: string }[]>`
@@ -260,7 +260,7 @@ describe('hubctl migrations', () => {
 })
 
 describe('hubctl config', () => {
-  it('prints what is in force, and of secrets only that they are set', async () => {
+  it('prints effective values, and of secrets only that they are set', async () => {
     const secret = 'a secret of at least 32 characters'
     const ran = await run(['config'], { HUB_NUMBER_HASH_SECRET: secret })
     assert.strictEqual(ran.code, 0, ran.err)
@@ -273,7 +273,7 @@ describe('hubctl config', () => {
     assert.notInclude(all.out, database.url)
   })
 
-  it('says whether a process would start here, without any server', async () => {
+  it('reports whether a process would start, without a server', async () => {
     const nowhere = { HUB_DATA_DIR: '/nonexistent', HUB_PORT: 'private' }
     const ran = await runHubctl(nowhere, ['config', '--app', 'command-api', '--json'])
     assert.strictEqual(ran.code, 1)

@@ -1,4 +1,4 @@
-/** Command lines as a test types them: run in process, with what they print and their exit code. */
+/** Runs command lines in the process of the test, and returns their output and exit code. */
 import * as NodeServices from '@effect/platform-node/NodeServices'
 import { Console, Effect, Layer, Stdio, Stream } from 'effect'
 import { hubctl } from '../cli.ts'
@@ -10,12 +10,13 @@ export interface RunResult {
   readonly out: string
   /** Standard error. */
   readonly err: string
-  /** Standard output of a command with `--json`, as what the test expects it to be. */
+  /** Parses standard output of a command with `--json`. */
   readonly json: <A>() => A
 }
 
 /**
- * Runs a command line in `environment`, which is all it knows of its surroundings. `input` is its standard input. Nobody is at a terminal.
+ * Runs a command line without a terminal. It sees only these environment variables. `input` is its
+ * standard input.
  */
 export const runHubctl = async (
   environment: Readonly<Record<string, string>>,
@@ -28,7 +29,7 @@ export const runHubctl = async (
     log: (...words: ReadonlyArray<unknown>) => void out.push(words.join(' ')),
     error: (...words: ReadonlyArray<unknown>) => void err.push(words.join(' ')),
   })
-  const surroundings = Layer.mergeAll(
+  const services = Layer.mergeAll(
     Layer.merge(
       NodeServices.layer,
       Stdio.layerTest({ stdin: Stream.succeed(new TextEncoder().encode(input)) }),
@@ -36,7 +37,7 @@ export const runHubctl = async (
     Layer.succeed(Console.Console, capture),
     Layer.succeed(Environment, environment),
   )
-  const code = await Effect.runPromise(hubctl(args).pipe(Effect.provide(surroundings)))
+  const code = await Effect.runPromise(hubctl(args).pipe(Effect.provide(services)))
   const text = out.join('\n')
   return { code, out: text, err: err.join('\n'), json: <A>() => JSON.parse(text) as A }
 }

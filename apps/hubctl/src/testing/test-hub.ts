@@ -1,4 +1,4 @@
-/** A hub's stores for tests of commands: a database of its own, and what there is no command for. */
+/** The stores of a hub for tests of commands: an own database, and rows that no command creates. */
 import { randomUUID } from 'node:crypto'
 import { encodeId, type MessageClass, type Mode, recipientHash } from '@hub/domain'
 import { insertSender, insertTemplate } from '@hub/store'
@@ -21,14 +21,14 @@ export const makeTestHub = async () => {
   const run = (args: ReadonlyArray<string>, input?: string): Promise<RunResult> =>
     runHubctl(environment, args, input)
 
-  /** Runs a command that must succeed, with `--json`, and answers the document. */
+  /** Runs a command with `--json` that must succeed, and returns the document. */
   const succeed = async <A>(args: ReadonlyArray<string>, input?: string): Promise<A> => {
     const ran = await run([...args, '--json'], input)
     assert.strictEqual(ran.code, 0, ran.err)
     return ran.json<A>()
   }
 
-  /** Runs a command that must be refused, and answers its code. Nothing is on standard output. */
+  /** Runs a command that must fail without output, and returns its error code. */
   const refusal = async (args: ReadonlyArray<string>, input?: string): Promise<string> => {
     const ran = await run([...args, '--json'], input)
     assert.notStrictEqual(ran.code, 0, ran.out)
@@ -44,7 +44,7 @@ export const makeTestHub = async () => {
     refusal,
     hashOf: (number: string): string => recipientHash(HASH_SECRET, number),
 
-    /** A sender as a client creates it: pending in live mode. Answers `snd_…`. */
+    /** Inserts a sender as the API does: pending in live mode. Returns `snd_…`. */
     sender: async (account: string, mode: Mode, name: string): Promise<string> => {
       const id = randomUUID()
       const status = mode === 'live' ? 'pending' : 'registered'
@@ -52,7 +52,7 @@ export const makeTestHub = async () => {
       return encodeId('snd', id)
     },
 
-    /** And a template. Answers `tpl_…`. */
+    /** Inserts a template as the API does. Returns `tpl_…`. */
     template: async (
       account: string,
       mode: Mode,
