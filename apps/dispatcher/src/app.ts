@@ -63,9 +63,7 @@ export interface DispatcherOptions {
   readonly memberFile?: string
   /** The operator of live keys. Without one, live messages wait until they expire. */
   readonly live: LiveOperator | null
-  /** The secret of the recipient hashes. */
   readonly hashSecret: Redacted.Redacted<string>
-  /** The words that opt a recipient out and in. */
   readonly vocabulary: OptOutVocabulary
   readonly sandbox?: SandboxOptions
   readonly limits?: ShardLimits

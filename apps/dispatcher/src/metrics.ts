@@ -81,26 +81,17 @@ const inboundMessages = Metric.counter('hub_dispatcher_inbound_messages_total', 
 
 export type Metrics = ReturnType<typeof makeMetrics>
 
-/** What the gauges read of a shard. */
 interface GaugedShard {
   readonly handle: { readonly shard: number }
   readonly messages: MessageShard
 }
 
-/** The status that a fact gives a message, if it makes the message final; otherwise `null`. */
-const statusOf = ({ type }: LogFact) => {
-  switch (type) {
-    case 'MessageDelivered':
-      return 'delivered'
-    case 'MessageUndelivered':
-      return 'undelivered'
-    case 'MessageRejected':
-      return 'rejected'
-    case 'MessageExpired':
-      return 'expired'
-    default:
-      return null
-  }
+/** The facts that make a message final, with their status. */
+const FINAL_STATUS: Readonly<Partial<Record<LogFact['type'], string>>> = {
+  MessageDelivered: 'delivered',
+  MessageUndelivered: 'undelivered',
+  MessageRejected: 'rejected',
+  MessageExpired: 'expired',
 }
 
 /** The metrics, bound to the context of the process. An update is a plain function call. */
@@ -111,7 +102,6 @@ export const makeMetrics = (context: Context.Context<never>) => {
   for (const event of SHARD_EVENTS) labelled(shardEvents, 'what', event).updateUnsafe(0, context)
   for (const counter of [recoveries, leaseStops, deadLetters, unknownReportsTotal])
     counter.updateUnsafe(0, context)
-  /** The shards of the last memory gauges. */
   let gaugedShards: ReadonlyArray<number> = []
   return {
     gauges: (shards: ReadonlyArray<GaugedShard>, inMemory: number, operators: ReadonlyArray<string>) => {
@@ -147,10 +137,9 @@ export const makeMetrics = (context: Context.Context<never>) => {
         outcome: outcome.type,
         reason: outcome.type === 'rejected' ? outcome.reason : '',
       }).updateUnsafe(1, context),
-    /** A fact is appended about a message in this state. */
     factAppended: (fact: LogFact, state: MessageState) => {
-      const status = statusOf(fact)
-      if (status === null) return
+      const status = FINAL_STATUS[fact.type]
+      if (status === undefined) return
       const reason = 'reason' in fact ? fact.reason : ''
       bound(ends, { class: state.class, status, reason }).updateUnsafe(1, context)
       // An expiry is the hub's own decision and no report.

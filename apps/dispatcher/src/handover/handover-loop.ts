@@ -35,7 +35,6 @@ interface OperatorState {
   readonly pace: Pace
   /** Messages for the next submit. */
   claimed: Array<Claimed>
-  /** Answers that are about to be processed. */
   readonly answers: Array<Answered>
 }
 
@@ -44,7 +43,6 @@ export interface HandoverLoop {
   readonly dispatch: () => void
   /** The claim of a message is acknowledged. The next `dispatch` submits it. */
   readonly submit: (shard: DispatcherShard, message: Message, submission: PreparedSubmission) => void
-  /** The number of handovers in progress, over all shards. */
   readonly inFlight: () => number
 }
 
@@ -76,23 +74,13 @@ export const makeHandoverLoop = (
     let turn = 0
 
     const onAnswer = ({ message, outcome, shard, submission, tracedAt }: Answered) => {
-      const { class: messageClass, attempts } = message.state
+      const messageClass = message.state.class
       const { acceptedAt, mode, request } = submission
       const at = now()
       if (outcome.type === 'accepted') metrics.handedOver(messageClass, at - acceptedAt)
       metrics.submitAnswered(message.route, messageClass, outcome)
       if (outcome.type === 'notWritten') metrics.leaseStopped(1)
-      if (tracedAt !== null) {
-        traces.answered({
-          messageId: message.id,
-          class: messageClass,
-          mode,
-          operator: message.route,
-          attempt: attempts,
-          outcome: outcome.type,
-          startedAt: tracedAt,
-        })
-      }
+      if (tracedAt !== null) traces.answered(message, mode, outcome.type, tracedAt)
       if (!shard.handle.isCurrent()) return
       const scenario = mode === 'test' ? sandboxScenario(request.to) : null
       const deadline = reportDeadline(DEFAULT_LIFETIMES, { class: messageClass, sentAt: at, scenario })

@@ -11,7 +11,6 @@ const RESERVED = 0.1
  */
 const LONGEST_PAUSE_MS = 1000
 
-/** The index of the more urgent lane. */
 const OTP = 0
 
 export class Pace {
@@ -48,7 +47,6 @@ export class Pace {
     return this.#tokens > (lane === OTP ? 0 : burst * RESERVED)
   }
 
-  /** A message with this many parts was taken. */
   took(parts: number): void {
     if (this.#rate !== null) this.#tokens -= parts
   }

@@ -14,7 +14,6 @@ import type { WaitingInbound } from './inbound-queue.ts'
 /** Messages of one shard in one round: one transaction, and a few milliseconds of decryption. */
 const ROUND_SIZE = 100
 
-/** The content of an inbound message. */
 type Content =
   | { readonly type: 'word'; readonly word: RecipientWord }
   /** No opt-out word, or the payload key is deleted (after ninety days). */

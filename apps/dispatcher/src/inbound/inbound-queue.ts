@@ -39,7 +39,6 @@ export class InboundQueue {
     return found
   }
 
-  /** The offset of the oldest message, or `null`. */
   get lowest(): number | null {
     const [lowest] = this.#waiting.keys()
     return lowest ?? null

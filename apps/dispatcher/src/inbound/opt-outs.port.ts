@@ -5,7 +5,6 @@ import { Context, type Effect } from 'effect'
 
 /** A stop or start word of a recipient. */
 export interface RecipientWord extends ReceivedWord {
-  /** The recipient hash, 64 hexadecimal digits. */
   readonly recipient: string
 }
 

@@ -24,7 +24,6 @@ export const truncateRaw = (raw: Uint8Array): Uint8Array =>
 
 const Payload = Schema.fromJsonString(
   Schema.Struct({
-    /** E.164. */
     from: Schema.String,
     text: Schema.String,
     /** The operator's time of the message, in ms since the epoch. */
@@ -53,7 +52,6 @@ export const encodeInbound = ({ at, from, raw, text }: InboundPayload): Buffer =
     }),
   )
 
-/** Decodes the result of `encodeInbound`; `null` for anything else. */
 export const decodeInbound = (plain: Uint8Array): InboundPayload | null => {
   const payload = decodePayload(Buffer.from(plain).toString('utf8'))
   if (Result.isFailure(payload)) return null

@@ -5,7 +5,6 @@ import type { KnownMessage } from '../shard/message.ts'
 
 /** Was this message handed over or finished before? The answer counts from these offsets on. */
 interface HandedOverQuestion {
-  /** `msg_…` */
   readonly id: string
   readonly shard: number
   /** 0 for `otp`, 1 for `service`. */
@@ -16,7 +15,6 @@ interface HandedOverQuestion {
   readonly logOffset: number
 }
 
-/** To which message does this report belong? */
 export interface ReportQuestion {
   readonly operator: string
   readonly operatorId: string

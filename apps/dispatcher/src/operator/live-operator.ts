@@ -3,7 +3,6 @@ import { caFileConfig, settingError, refineSetting, type Setting, settings } fro
 import { HTTP, parseSmppErrors, SMPP, SMPP_DEFAULTS, type SmppErrors, type SmppSettings } from '@hub/operator'
 import { type Config, Effect, type Redacted, Result } from 'effect'
 
-/** An HTTP operator. */
 export interface HttpOperatorSettings {
   readonly url: URL
   readonly secret: Redacted.Redacted<string>
@@ -33,7 +32,6 @@ const required = <A>(setting: Setting<A | null>): Effect.Effect<A, Config.Config
     value === null ? Effect.fail(settingError(setting, 'is not set')) : Effect.succeed(value),
   )
 
-/** The meaning of the operator's error codes. */
 export const smppErrors: Config.Config<SmppErrors> = refineSetting(settings.operatorSmppErrors, (json) =>
   json === null
     ? Result.succeed(SMPP_DEFAULTS.errors)

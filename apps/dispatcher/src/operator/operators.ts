@@ -21,7 +21,6 @@ const NO_OPERATOR = 'none'
 
 interface Operators {
   readonly byName: ReadonlyMap<string, Operator>
-  /** The name of the operator for each mode. */
   readonly ofMode: Readonly<Record<Mode, string>>
   /** Warns once if no operator is configured for live messages. */
   readonly onLiveMessage: () => void

@@ -7,19 +7,16 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { readCallback, readInbound, ReportSink } from '@hub/operator'
 import { Clock, Data, Effect, FiberSet, Redacted, Result, type Scope } from 'effect'
 
-/** The port is in use. */
 export class CallbackPortUnavailable extends Data.TaggedError('CallbackPortUnavailable')<{
   readonly detail: string
 }> {}
 
 /** 100 reports of at most 700 bytes, with a reserve. */
 const MAX_BODY_BYTES = 128 * 1024
-/** A slower request is closed. */
 const REQUEST_TIMEOUT_MS = 5000
 /** Operators use only a few connections. */
 const MAX_CONNECTIONS = 256
 
-/** Reads the whole body of a request. */
 const readBody = (request: IncomingMessage) =>
   Effect.callback<Buffer | 'too_large' | 'broken'>((resume) => {
     const chunks: Array<Buffer> = []

@@ -16,7 +16,6 @@ import { makeReportKeys } from './report-keys.ts'
 
 interface ReportSinkOptions {
   readonly topics: TopicNames
-  /** The secret of the recipient hashes. */
   readonly hashSecret: Redacted.Redacted<string>
   /** The recipient hash of a message in the memory of this process, or `null`. */
   readonly recipientOf: (messageId: string) => string | null

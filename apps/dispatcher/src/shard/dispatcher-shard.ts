@@ -28,12 +28,9 @@ import type { KnownMessage, Message, PreparedSubmission } from './message.ts'
 import type { ParkedReport } from './parked-reports.ts'
 import { MessageShard } from './shard.ts'
 
-/** The result of the decryption of a payload. */
 export type Preparation =
   | { readonly type: 'prepared'; readonly submission: PreparedSubmission }
-  /** The payload key is not available now. */
   | { readonly type: 'retryLater'; readonly afterMs: number }
-  /** The payload can never be decrypted. */
   | { readonly type: 'impossible' }
 
 /** What a shard needs of its process. */
@@ -50,10 +47,8 @@ interface ShardEnvironment {
   readonly apply: (change: () => void) => void
   /** Decrypts the payload of a message. It may call `onPrepared` synchronously. */
   readonly prepare: (message: Message, onPrepared: (result: Preparation) => void) => void
-  /** Queues a claimed message for its operator. */
   readonly submit: (shard: DispatcherShard, message: Message, submission: PreparedSubmission) => void
   readonly resume: (operator: string, open: ReadonlyArray<OpenSubmission>) => void
-  /** The shard has read a message of a live key. */
   readonly onLiveMessage: () => void
   /** A record cannot be decoded. `reason` is a code. */
   readonly onDeadLetter: (record: IncomingRecord, reason: string) => void

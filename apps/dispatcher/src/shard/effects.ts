@@ -54,14 +54,12 @@ export type ShardEffect =
 export type ShardEffects = ReadonlyArray<ShardEffect>
 
 export interface ShardSettings {
-  /** The operator for each mode. */
   readonly operators: Readonly<Record<Mode, string>>
   /** Whether an operator recognizes a repeated submit by its reference. */
   readonly dedupes: (operator: string) => boolean
   /** The report deadline of a message whose answer was lost or whose phone number is not known. */
   readonly reportDeadline: (state: MessageState, sentAt: number) => number
   readonly limits?: ShardLimits
-  /** Shared by all shards of a process. */
   readonly memoryBudget?: MemoryBudget
 }
 

@@ -18,7 +18,6 @@ export class Handovers {
   readonly #core: ShardCore
   readonly #queues: OperatorQueues
   readonly #reports: ReportMatching
-  /** The number of handovers in progress, by operator. */
   readonly #counts = new Map<string, number>()
 
   constructor(core: ShardCore, queues: OperatorQueues, reports: ReportMatching) {
@@ -72,7 +71,6 @@ export class Handovers {
     }
   }
 
-  /** The claim is acknowledged. */
   submit(message: Message, submission: PreparedSubmission, now: number): void {
     // The log may meanwhile contain the end of the message, from another member's claim.
     if (message.state.stage !== 'handingOver') this.end(message, 0, now)

@@ -3,9 +3,7 @@
 export interface ShardLimits {
   /** The maximum messages with a payload in memory, for each lane and operator. */
   readonly buffer: number
-  /** The maximum open messages. */
   readonly open: number
-  /** The maximum final messages in memory. */
   readonly finished: number
   /** See `RE_APPEND_BEHIND`, which is the default. */
   readonly reAppendBehind?: number

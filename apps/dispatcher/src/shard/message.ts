@@ -21,9 +21,7 @@ export interface Report {
   readonly outcome: ReportOutcome | { readonly status: 'seen' }
 }
 
-/** A message as the read model knows it. */
 export interface KnownMessage {
-  /** `msg_…` */
   readonly id: string
   readonly recipient: string
   readonly class: MessageClass
@@ -73,70 +71,52 @@ export const knownState = (known: KnownMessage, now: number): MessageState => ({
   seen: known.seen,
 })
 
+/** A shared empty list: nearly no message has reports to list. */
+export const NONE: ReadonlyArray<never> = []
+
 /** An open or recently final message. Its fields change in place: there are very many messages. */
-export interface Message extends QueueItem {
+export class Message implements QueueItem {
   readonly id: string
   /** The recipient hash. */
   readonly key: string
   /** Lane and operator of `MessageAccepted`; -1 and '' while only the log has been read. */
-  lane: number
-  route: string
+  lane = -1
+  route = ''
   /** The offset of `MessageAccepted` in its lane; -1 while unknown. */
-  laneOffset: number
+  laneOffset = -1
   state: MessageState
   /** The lane record with the encrypted payload, while the message may still be handed over. */
-  accepted: MessageAccepted | null
+  accepted: MessageAccepted | null = null
   /** The log offset of the fact from which recovery can restore the message; -1 for none. */
-  recoveryOffset: number
-  /** The time of the fact at `recoveryOffset`. */
-  recoveryFactAt: number
+  recoveryOffset = -1
+  recoveryFactAt = 0
   /** A handover is in progress: the message is taken from its queue. */
-  inHandover: boolean
+  inHandover = false
   /** An earlier claim has no answer, so a refusal of the current one proves nothing. */
-  earlierClaimOpen: boolean
+  earlierClaimOpen = false
   /** The number of facts that Kafka has not acknowledged yet. */
-  pendingAppends: number
+  pendingAppends = 0
   /** The shard waits for the read model to tell whether the message was handed over before. */
-  lookupPending: boolean
+  lookupPending = false
   /** The offsets that the projector must have applied before a lookup answer counts. */
-  lookupAfter: { readonly lane: number; readonly log: number } | null
+  lookupAfter: { readonly lane: number; readonly log: number } | null = null
   /** No handover before this time; 0 for none. `state.retryAt` has the time of a refusal. */
-  blockedUntil: number
+  blockedUntil = 0
   /** The number of lost answers in a row. It decides the pause before the next attempt. */
-  lostAnswers: number
+  lostAnswers = 0
   /** The operator ids of the parts without a report, for a message of several parts. */
-  awaitedParts: Set<string> | null
+  awaitedParts: Set<string> | null = null
   /** Pinned offsets of reports about single parts. The log does not contain these reports yet. */
-  partReports: ReadonlyArray<number>
+  partReports: ReadonlyArray<number> = NONE
   /** Reports that arrived during a handover or an append. */
-  waitingReports: ReadonlyArray<Report>
+  waitingReports: ReadonlyArray<Report> = NONE
   /** When the message became final, in ms since the epoch; 0 while it is open. */
-  finishedAt: number
+  finishedAt = 0
+
+  /** `key` is the recipient hash. Only the state of the message is known at first. */
+  constructor(id: string, key: string, state: MessageState) {
+    this.id = id
+    this.key = key
+    this.state = state
+  }
 }
-
-/** A shared empty list: nearly no message has reports to list. */
-export const NONE: ReadonlyArray<never> = []
-
-/** Creates a message of which only the state is known. `key` is the recipient hash. */
-export const makeMessage = (id: string, key: string, state: MessageState): Message => ({
-  id,
-  key,
-  lane: -1,
-  route: '',
-  laneOffset: -1,
-  state,
-  accepted: null,
-  recoveryOffset: -1,
-  recoveryFactAt: 0,
-  inHandover: false,
-  earlierClaimOpen: false,
-  pendingAppends: 0,
-  lookupPending: false,
-  lookupAfter: null,
-  blockedUntil: 0,
-  lostAnswers: 0,
-  awaitedParts: null,
-  partReports: NONE,
-  waitingReports: NONE,
-  finishedAt: 0,
-})

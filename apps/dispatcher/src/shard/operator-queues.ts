@@ -15,7 +15,6 @@ interface Lane {
 
 export class OperatorQueues extends KeyedQueues<Message> {
   readonly #operators: ReadonlyArray<string>
-  /** The maximum messages of one lane and operator. */
   readonly #limit: number
   readonly #lanes: ReadonlyArray<Lane>
 
@@ -33,7 +32,6 @@ export class OperatorQueues extends KeyedQueues<Message> {
     }))
   }
 
-  /** The approximate memory of all payloads. */
   get payloadBytes(): number {
     let sum = 0
     for (const { bytes } of this.#lanes) for (const size of bytes.values()) sum += size

@@ -7,10 +7,8 @@
  */
 import { operatorKey, type Report } from './message.ts'
 
-/** A report that waits for a match. */
 export interface ParkedReport {
   readonly report: Report
-  /** In ms since the epoch. */
   readonly since: number
   /** The projector must have applied all log records before this offset. */
   readonly logOffset: number
@@ -31,7 +29,6 @@ const MAX_PARKED = 10_000
 const ROOM_BELOW = 0.9 * MAX_PARKED
 
 export class ParkedReports {
-  /** By offset, in ascending order. */
   readonly #all = new Map<number, ParkedReport>()
   readonly #byKey = new Map<string, Array<ParkedReport>>()
 
@@ -44,7 +41,6 @@ export class ParkedReports {
     return this.#all.size >= MAX_PARKED && this.#oldest()?.unknown !== true
   }
 
-  /** Whether there is enough room to read on. */
   get hasRoom(): boolean {
     return this.#all.size <= ROOM_BELOW || this.#oldest()?.unknown === true
   }

@@ -19,7 +19,6 @@ const RE_APPEND_SCAN = 2000
 
 /** A final message of which only the id is left. */
 interface RememberedMessage {
-  /** The log offset of its final fact. */
   readonly offset: number
   readonly finishedAt: number
 }
@@ -87,7 +86,6 @@ export class RecoveryOffsets {
 
   // ---- final messages of which only the id is left
 
-  /** Remembers the id of a final message, and pins its final fact. */
   remember(messageId: string, offset: number, finishedAt: number): void {
     const earlier = this.remembered.get(messageId)
     if (earlier !== undefined) this.log.unpin(earlier.offset, earlier)

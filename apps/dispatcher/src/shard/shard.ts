@@ -30,14 +30,7 @@ import {
   ROOM_SHARE,
   SERVICE_SHARE,
 } from './limits.ts'
-import {
-  type KnownMessage,
-  makeMessage,
-  type Message,
-  NONE,
-  type PreparedSubmission,
-  type Report,
-} from './message.ts'
+import { type KnownMessage, Message, NONE, type PreparedSubmission, type Report } from './message.ts'
 import type { ParkedReport } from './parked-reports.ts'
 import { ShardState } from './state.ts'
 
@@ -66,11 +59,9 @@ export class MessageShard extends ShardState {
     )
   }
 
-  /** Whether the runtime must pause the lane. */
   isFull(lane: number, now: number): boolean {
     return this.#isCrowded(lane, 1) || this.queues.isFull(lane, now)
   }
-  /** Whether the runtime may resume the lane. */
   hasRoom(lane: number, now: number): boolean {
     return !this.#isCrowded(lane, ROOM_SHARE) && this.queues.hasRoom(lane, now)
   }
@@ -86,7 +77,6 @@ export class MessageShard extends ShardState {
     )
   }
 
-  /** The bounds of the low-water marks. */
   lowestPinned(): LowestPinned {
     return {
       lanes: this.queues.lowestPinned(),
@@ -124,7 +114,7 @@ export class MessageShard extends ShardState {
     }
     // Recovery has found all messages of the shard. Late facts about forgotten ones add nothing.
     if (this.isOpen || this.recovery.remembered.has(fact.messageId)) return this.drain()
-    const message = makeMessage(fact.messageId, recipient, evolve(null, fact))
+    const message = new Message(fact.messageId, recipient, evolve(null, fact))
     if (message.state.final && fact.at < now - LONGEST_LIFETIME_MS) return this.drain()
     this.add(message)
     this.fold(message, fact, offset, now)
@@ -193,7 +183,6 @@ export class MessageShard extends ShardState {
     return this.drain()
   }
 
-  /** Another member owns the shard now. */
   closed(): void {
     const { memoryBudget } = this.settings
     if (memoryBudget !== undefined) memoryBudget.used -= this.messages.size
@@ -224,7 +213,7 @@ export class MessageShard extends ShardState {
     // The shard keeps a message of the log even without room: it may be claimed, and there are few.
     if (known === undefined && !hasRoom) return this.drain()
     const state = evolve(known?.state ?? null, accepted)
-    const message = known ?? makeMessage(accepted.messageId, accepted.recipient, state)
+    const message = known ?? new Message(accepted.messageId, accepted.recipient, state)
     if (known === undefined) this.add(message)
     message.state = state
     message.lane = lane
@@ -319,7 +308,6 @@ export class MessageShard extends ShardState {
 
   // ---- inputs: time
 
-  /** Does what is due. */
   tick(now: number): ShardEffects {
     let message = this.timers.takeDue(now)
     for (; message !== undefined; message = this.timers.takeDue(now)) {

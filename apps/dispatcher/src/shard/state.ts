@@ -15,7 +15,7 @@ import type {
 } from './effects.ts'
 import { Handovers } from './handover.ts'
 import { COMPLETE_MS, DEFAULT_LIMITS, type ShardLimits } from './limits.ts'
-import { type KnownMessage, knownState, makeMessage, type Message, NONE } from './message.ts'
+import { type KnownMessage, knownState, Message, NONE } from './message.ts'
 import { OperatorQueues } from './operator-queues.ts'
 import { RecoveryOffsets } from './recovery-offsets.ts'
 import { ReportMatching } from './report-matching.ts'
@@ -35,7 +35,6 @@ export class ShardState implements ShardCore {
   readonly handovers: Handovers
   epoch = 0
   logPosition = 0
-  /** Recovery is complete. */
   isOpen = false
   #effects: Array<ShardEffect> = []
 
@@ -126,7 +125,7 @@ export class ShardState implements ShardCore {
   }
 
   restore(known: KnownMessage, now: number): Message {
-    const message = makeMessage(known.id, known.recipient, knownState(known, now))
+    const message = new Message(known.id, known.recipient, knownState(known, now))
     message.finishedAt = now
     this.add(message)
     this.finished.add(message)

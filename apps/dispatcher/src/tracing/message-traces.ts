@@ -4,16 +4,26 @@
  *
  * Names and attributes: OpenTelemetry messaging spans (`process`), and `hub.` for our own.
  */
-import type { LogFact, MessageClass } from '@hub/domain'
+import type { LogFact, Mode } from '@hub/domain'
 import type { IncomingRecord } from '@hub/kafka'
 import type { SubmitOutcome } from '@hub/operator'
 import { readTraceparent, type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
+import type { Message } from '../shard/message.ts'
 
 /**
  * The maximum of traced messages, about 20 MB: minutes with a thousand samples per second. Beyond
  * it, the oldest trace ends.
  */
 const MAX_TRACED = 50_000
+
+/** Only a correction can follow these facts. */
+const LAST: ReadonlySet<LogFact['type']> = new Set([
+  'MessageDelivered',
+  'MessageUndelivered',
+  'MessageRejected',
+  'MessageExpired',
+  'MessageSeen',
+])
 
 /** The span of the lane record. It ends with the first answer of an operator. */
 interface Processing {
@@ -29,17 +39,6 @@ interface Traced {
   readonly traceparent: string
   /** `null` after the span has ended, and if another process has read the lane. */
   processing: Processing | null
-}
-
-/** The end of a submit. */
-interface SubmitTrace {
-  readonly messageId: string
-  readonly class: MessageClass
-  readonly mode: 'live' | 'test'
-  readonly operator: string
-  readonly attempt: number
-  readonly outcome: SubmitOutcome['type']
-  readonly startedAt: number
 }
 
 export class MessageTraces {
@@ -68,13 +67,12 @@ export class MessageTraces {
   /** A log record was read. It continues the trace of another process. */
   continued(traceparent: string, fact: LogFact): void {
     if (!this.#tracing.isOn) return
-    if (isLast(fact)) this.#traced.delete(fact.messageId)
+    if (LAST.has(fact.type)) this.#traced.delete(fact.messageId)
     else if (!this.#traced.has(fact.messageId) && readTraceparent(traceparent)?.sampled === true) {
       this.#add(fact.messageId, { traceparent, processing: null })
     }
   }
 
-  /** Whether a message is traced. */
   has(messageId: string): boolean {
     return this.#traced.size > 0 && this.#traced.has(messageId)
   }
@@ -83,7 +81,7 @@ export class MessageTraces {
   of(fact: LogFact): string | undefined {
     if (this.#traced.size === 0) return undefined
     const traced = this.#traced.get(fact.messageId)
-    if (traced !== undefined && isLast(fact)) this.#traced.delete(fact.messageId)
+    if (traced !== undefined && LAST.has(fact.type)) this.#traced.delete(fact.messageId)
     return traced?.traceparent
   }
 
@@ -92,24 +90,21 @@ export class MessageTraces {
   }
 
   /** Ends the span of a submit. The first one also ends the span of the lane record. */
-  answered({
-    attempt,
-    class: messageClass,
-    messageId,
-    mode,
-    operator,
-    outcome,
-    startedAt,
-  }: SubmitTrace): void {
+  answered(
+    { id: messageId, route, state }: Message,
+    mode: Mode,
+    outcome: SubmitOutcome['type'],
+    startedAt: number,
+  ): void {
     const traced = this.#traced.get(messageId)
     const parent = traced?.processing?.span ?? readTraceparent(traced?.traceparent)
     if (traced === undefined || parent === null || parent === undefined) return
-    const common = { 'hub.message_id': messageId, 'hub.class': messageClass, 'hub.mode': mode }
+    const common = { 'hub.message_id': messageId, 'hub.class': state.class, 'hub.mode': mode }
     this.#tracing.record(this.#tracing.childOf(parent), {
-      name: `hand over ${operator}`,
+      name: `hand over ${route}`,
       kind: 'client',
       startedAt,
-      attributes: { ...common, 'hub.operator': operator, 'hub.attempt': attempt, 'hub.outcome': outcome },
+      attributes: { ...common, 'hub.operator': route, 'hub.attempt': state.attempts, 'hub.outcome': outcome },
       error: outcome === 'accepted' ? null : outcome,
     })
     const { processing } = traced
@@ -138,22 +133,5 @@ export class MessageTraces {
     if (this.#traced.size <= MAX_TRACED) return
     const [oldest] = this.#traced.keys()
     if (oldest !== undefined) this.#traced.delete(oldest)
-  }
-}
-
-/** Whether only a correction can follow this fact. */
-const isLast = ({ type }: LogFact): boolean => {
-  switch (type) {
-    case 'MessageDelivered':
-    case 'MessageUndelivered':
-    case 'MessageRejected':
-    case 'MessageExpired':
-    case 'MessageSeen':
-      return true
-    case 'HandoverStarted':
-    case 'HandoverRefused':
-    case 'MessageSent':
-    case 'OpenMessageCarried':
-      return false
   }
 }
