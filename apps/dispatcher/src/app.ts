@@ -67,7 +67,6 @@ export interface DispatcherOptions {
   readonly vocabulary: OptOutVocabulary
   readonly sandbox?: SandboxOptions
   readonly limits?: ShardLimits
-  /** The maximum messages in memory, over all shards. */
   readonly memoryBudget?: number
 }
 
@@ -76,7 +75,6 @@ export interface Dispatcher {
   readonly isReady: Effect.Effect<boolean>
   /** Never succeeds. It dies when a part has died that the process cannot work without. */
   readonly failure: Effect.Effect<never>
-  /** The port for the callbacks of an HTTP operator, or `null`. */
   readonly callbackPort: number | null
 }
 
@@ -193,9 +191,7 @@ export const makeDispatcher = (
     const inbound = applyInbound.pipe(
       // The queue of inbound messages may have room again, so that the reports can be resumed.
       Effect.tap((count) => Effect.sync(() => (count > 0 ? running.apply(() => {}) : undefined))),
-      Effect.catch((error) =>
-        Effect.logDebug('dispatcher: opt-outs cannot be written; inbound messages wait', error),
-      ),
+      Effect.catch((error) => Effect.logDebug('dispatcher: opt-outs were not written; retrying', error)),
       Effect.asVoid,
     )
     const gauges = Effect.sync(() =>
@@ -203,12 +199,7 @@ export const makeDispatcher = (
     )
     const lag = running.lag.pipe(
       Effect.map((all) => metrics.lag(all.map((one) => ({ ...one, topic: one.topic.slice(prefix.length) })))),
-      Effect.catch((error) =>
-        Effect.logDebug(
-          'dispatcher: Kafka did not tell the ends of the partitions; no lag is reported',
-          error,
-        ),
-      ),
+      Effect.catch((error) => Effect.logDebug('dispatcher: Kafka did not answer; no lag is set', error)),
     )
     const every = (ms: number, step: Effect.Effect<void>) =>
       Effect.forever(Effect.andThen(Effect.sleep(ms), step)).pipe(supervise, Effect.forkScoped)
@@ -266,7 +257,6 @@ const dispatcher = Effect.gen(function* () {
   ),
 )
 
-/** Runs until a signal arrives or a part dies. Both end the process. */
 export const run = (): void =>
   checkSettings(APP, [vocabulary, smppErrors, authorities, kafkaCaConfig]).pipe(
     Effect.andThen(dispatcher),

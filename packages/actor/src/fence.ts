@@ -8,10 +8,8 @@
  * mark can advance.
  */
 
-/** The owner that a fence record names. */
 export interface FenceOwner {
   readonly epoch: number
-  /** A random id of the member. */
   readonly member: string
 }
 
@@ -21,12 +19,10 @@ export class Fence {
   /** Ascending offsets of the fences that had the current epoch of their time. */
   #offsets: Array<number> = []
 
-  /** The current epoch; 0 before the first fence. */
   get epoch(): number {
     return this.#current?.epoch ?? 0
   }
 
-  /** The offset of the newest fence of the current epoch, or `null`. */
   get newestOffset(): number | null {
     return this.#offsets.at(-1) ?? null
   }

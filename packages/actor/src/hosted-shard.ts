@@ -26,9 +26,7 @@ export class HostedShard<S extends Shard> {
   current = true
   /** See `recovery.ts`. `superseded`: a newer fence shows another owner. */
   phase: 'locating' | 'reading' | 'fencing' | 'closing' | 'open' | 'superseded' = 'locating'
-  /** The owner that the newest own fence names. */
   owner: FenceOwner = { epoch: 0, member: '' }
-  /** The log offset of the shard's own fence. */
   fenceOffset = -1
   /** A repetition of the own fence is not acknowledged yet. */
   repeatingFence = false
@@ -68,12 +66,10 @@ export class HostedShard<S extends Shard> {
     return this.positions.get(topic) ?? 0
   }
 
-  /** The next log offset that the shard reads. */
   get logPosition(): number {
     return this.position(this.#topics.messages)
   }
 
-  /** Appends the fence of the shard's owner to its log partition. */
   appendFence(now: number, onAppended: (offset: number) => void): void {
     this.#handle.append(
       shardOpenedRecord(this.#topics, { type: 'ShardOpened', shard: this.number, ...this.owner, at: now }),

@@ -6,7 +6,6 @@
  * Actors are served in the order in which they became ready.
  */
 
-/** The fields of an item that decide its queue. */
 export interface QueueItem {
   readonly key: string
   /** Index of the lane; lower lanes are more urgent. */
@@ -44,7 +43,6 @@ class ReadyQueue<Item> {
   }
 }
 
-/** The actors of one route. */
 interface Route<Item> {
   readonly actors: Map<string, Actor<Item>>
   readonly ready: ReadonlyArray<ReadyQueue<Item>>
@@ -76,7 +74,6 @@ export class KeyedQueues<Item extends QueueItem> {
     return count
   }
 
-  /** Whether an item of this key is taken. */
   isTaken(key: string): boolean {
     for (const { actors } of this.#routes.values()) if (actors.get(key)?.taken != null) return true
     return false
@@ -138,7 +135,6 @@ export class KeyedQueues<Item extends QueueItem> {
     if (route !== undefined && actor !== undefined) this.#refresh(route, actor)
   }
 
-  /** Removes an item from its queue, whether it is taken or not. */
   remove(item: Item): void {
     const route = this.#routes.get(item.route)
     const actor = route?.actors.get(item.key)

@@ -13,9 +13,7 @@
 
 /** The free room of each route. The cursor asks for every record, so it must be cheap. */
 interface RouteShares {
-  /** The share has no room for one more record. */
   readonly isFull: (route: string) => boolean
-  /** The share has enough room to justify a reread. */
   readonly hasRoom: (route: string) => boolean
 }
 
@@ -39,7 +37,6 @@ export class LaneCursor {
   #frontier = -1
   /** The first skipped offset of each route. */
   readonly #skipped = new Map<string, number>()
-  /** The routes of the current reread. */
   #rereading: Set<string> | null = null
   #rereadFrom = 0
   #noRereadBefore = 0

@@ -60,7 +60,6 @@ export class PinnedOffsets<Owner = undefined> {
     } else if (present === owner && this.#pinned.delete(offset)) this.#size--
   }
 
-  /** The lowest pinned offset, or `null`. */
   lowest(): number | null {
     while (this.#head < this.#sorted.length && !this.#pinned.has(this.#sorted[this.#head]!)) this.#head++
     // A copy pays off only when most of the array lies behind the head.

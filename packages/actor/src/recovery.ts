@@ -17,7 +17,6 @@ import { Effect, Result } from 'effect'
 import { type HostedShard, lanesOf } from './hosted-shard.ts'
 import type { Shard } from './shard.ts'
 
-/** Pause between two tries to fetch the committed offsets. */
 const LOCATE_PAUSE_MS = 200
 
 interface RecoveryOptions<S extends Shard> {
@@ -28,7 +27,6 @@ interface RecoveryOptions<S extends Shard> {
   readonly control: () => GroupControl | null
   /** The shard has reached the phase `open`, or has left it because another member opened it. */
   readonly onOpenChanged: () => void
-  /** The shard is open, and its partitions have been resumed. */
   readonly onRecovered: (hosted: HostedShard<S>) => void
 }
 

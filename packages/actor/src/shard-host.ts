@@ -29,7 +29,6 @@ interface ShardHostOptions<S extends Shard> {
   readonly onSettled: () => void
   /** The number of actions to finish before the shards may move to another member. */
   readonly inFlight: () => number
-  /** A shard is recovered and open. */
   readonly onRecovered: (recovery: {
     readonly shard: number
     readonly records: number
@@ -277,8 +276,7 @@ export const makeShardHost = <S extends Shard>(
     )
     yield* every(
       COMMIT_MS,
-      // During a rebalance `drain` commits. Without a lease, the shards may belong to another
-      // member.
+      // During a rebalance `drain` commits. Without a lease, others may own the shards.
       Effect.suspend(() => (draining || control?.hasLease() !== true ? Effect.void : commitOnce)),
     )
 

@@ -5,7 +5,6 @@
 import type { IncomingRecord, OutgoingRecord } from '@hub/kafka'
 import type { Fence } from './fence.ts'
 
-/** The state of the partitions when a shard opens. */
 export interface OpenedShard {
   readonly epoch: number
   readonly now: number
@@ -31,11 +30,9 @@ export interface Shard {
   readonly onOpened: (opened: OpenedShard) => void
   /** Another member owns the shard. Nothing that this instance does has an effect any more. */
   readonly onClosed: () => void
-  /** Called about ten times a second for due timers. */
   readonly onTick: (now: number) => void
   /** Whether the runtime must pause the lane. */
   readonly isFull: (lane: number) => boolean
-  /** Whether the runtime may resume a paused lane. */
   readonly hasRoom: (lane: number) => boolean
   /** The same for the topic of delivery reports. */
   readonly reportsFull: () => boolean

@@ -8,10 +8,7 @@ export interface Supervisor {
   readonly failure: Effect.Effect<never>
 }
 
-/**
- * Creates a supervisor. A defect in a background fiber would leave other fibers waiting forever.
- * The process ends instead, and another process recovers its work.
- */
+/** The process ends with a defect: other fibers would wait forever for the dead one. */
 export const makeSupervisor = (): Supervisor => {
   const died = Deferred.makeUnsafe<never>()
   return {

@@ -57,7 +57,6 @@ export class TimerHeap<K> {
     this.#index.set(key, index)
   }
 
-  /** Sifts a timer up or down from a free index to its position. */
   #sift(free: number, key: K, at: number): void {
     const keys = this.#keys
     const times = this.#times

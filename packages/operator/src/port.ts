@@ -20,7 +20,6 @@ export interface Submission {
   readonly urgent?: boolean
 }
 
-/** The outcome of a submission. */
 export type SubmitOutcome =
   /** Accepted, with one id for each part in order. Reports follow. */
   | { readonly type: 'accepted'; readonly operatorIds: ReadonlyArray<string> }
@@ -62,7 +61,6 @@ export interface Capabilities {
   readonly submitsIndividually?: boolean
 }
 
-/** An SMS operator. */
 export interface Operator {
   /** The name in facts, reports and metrics. */
   readonly name: string
@@ -85,7 +83,6 @@ export interface Operator {
 /** A delivery report of an operator on a message or a part. */
 export interface OperatorReport {
   readonly operator: string
-  /** The operator's id of the message or part. */
   readonly operatorId: string
   /** The message id, if the operator returns it. */
   readonly reference: string | null
@@ -114,7 +111,6 @@ export interface InboundMessage {
   readonly from: string
   /** The short number or sender name of the hub that received the message. */
   readonly serviceAddress: string
-  /** The complete text of all parts. */
   readonly text: string
   /** The time according to the operator, milliseconds since the epoch. */
   readonly at: number

@@ -26,9 +26,7 @@ interface Submitted extends Claimed {
   readonly tracedAt: number | null
 }
 
-interface Answered extends Submitted {
-  readonly outcome: SubmitOutcome
-}
+type Answered = Submitted & { readonly outcome: SubmitOutcome }
 
 interface OperatorState {
   readonly operator: Operator
@@ -46,7 +44,7 @@ export interface HandoverLoop {
   readonly inFlight: () => number
 }
 
-interface HandoverLoopOptions {
+export const makeHandoverLoop = (options: {
   readonly operators: ReadonlyArray<Operator>
   readonly shards: () => ReadonlyArray<DispatcherShard>
   readonly mayStart: () => boolean
@@ -56,11 +54,7 @@ interface HandoverLoopOptions {
   readonly metrics: Metrics
   readonly traces: MessageTraces
   readonly supervise: <A>(effect: Effect.Effect<A>) => Effect.Effect<void>
-}
-
-export const makeHandoverLoop = (
-  options: HandoverLoopOptions,
-): Effect.Effect<HandoverLoop, never, Scope.Scope> =>
+}): Effect.Effect<HandoverLoop, never, Scope.Scope> =>
   Effect.gen(function* () {
     const fork = yield* FiberSet.makeRuntime<never>()
     const { apply, metrics, now, supervise, traces } = options

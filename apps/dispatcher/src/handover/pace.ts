@@ -51,10 +51,7 @@ export class Pace {
     if (this.#rate !== null) this.#tokens -= parts
   }
 
-  /**
-   * Adapts to a group of answers. A refusal halves the allowance; a refusal of a single message
-   * causes a pause. Each accepted message adds one.
-   */
+  /** Adapts to answers: a refusal halves the allowance, and an accepted message adds one. */
   answered(outcomes: ReadonlyArray<SubmitOutcome>, now: number): void {
     let accepted = 0
     let refused = 0

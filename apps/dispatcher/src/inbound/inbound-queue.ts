@@ -1,6 +1,6 @@
 /**
- * The inbound messages of one shard that are read but not applied yet. The oldest one bounds the
- * low-water mark of the reports. Reading stops while there are too many.
+ * The inbound messages of one shard that are not applied yet. The oldest one bounds the low-water
+ * mark of the reports. Reading stops while there are too many.
  */
 import type { InboundMessageReceived, IncomingRecord } from '@hub/kafka'
 
@@ -31,12 +31,7 @@ export class InboundQueue {
 
   /** The oldest messages, in partition order. */
   first(count: number): ReadonlyArray<WaitingInbound> {
-    const found: Array<WaitingInbound> = []
-    for (const waiting of this.#waiting.values()) {
-      if (found.length === count) break
-      found.push(waiting)
-    }
-    return found
+    return this.#waiting.values().take(count).toArray()
   }
 
   get lowest(): number | null {

@@ -14,8 +14,8 @@ export const inboundContext = ({ operator, operatorId }: OperatorMessage): strin
   `inbound:${operator}:${operatorId}`
 
 /**
- * The maximum of an operator's original data; the rest is cut off. A PDU has at most 64 KiB, and a
- * usual report a few hundred bytes. Kafka's size limit must stay far away.
+ * The maximum of an operator's original data; the rest is cut off, to stay far below Kafka's limit.
+ * A PDU has at most 64 KiB, and a usual report a few hundred bytes.
  */
 const MAX_RAW_BYTES = 32 * 1024
 
@@ -35,12 +35,7 @@ const Payload = Schema.fromJsonString(
 const decodePayload = Schema.decodeUnknownResult(Payload)
 
 /** The content of `InboundMessageReceived.sealed` before encryption. */
-interface InboundPayload {
-  readonly from: string
-  readonly text: string
-  readonly at: number
-  readonly raw: Uint8Array | null
-}
+type InboundPayload = Omit<typeof Payload.Type, 'raw'> & { readonly raw: Uint8Array | null }
 
 export const encodeInbound = ({ at, from, raw, text }: InboundPayload): Buffer =>
   Buffer.from(

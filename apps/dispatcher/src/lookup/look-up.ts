@@ -59,8 +59,6 @@ export const makeLookUp = (options: {
     })
 
     return Effect.andThen(messages, reports).pipe(
-      Effect.catch((error) =>
-        Effect.logDebug('dispatcher: the read model did not answer; asking again later', error),
-      ),
+      Effect.catch((error) => Effect.logDebug('dispatcher: the read model did not answer; retrying', error)),
     )
   })

@@ -1,7 +1,7 @@
 /**
  * The keys that encrypt reports and inbound messages, one for each share of the recipients, so that
- * the erasure of a recipient can destroy one of them (docs/decisions/0019). Only the first report
- * waits for PostgreSQL: later keys are fetched in the background.
+ * an erasure can destroy one of them (docs/decisions/0019). Only the first report waits for
+ * PostgreSQL.
  */
 import { PayloadEncryption, type PayloadKey, recipientShareOf } from '@hub/store'
 import { Clock, Effect, FiberSet, type Scope } from 'effect'
@@ -19,12 +19,7 @@ export const makeReportKeys = Effect.gen(function* () {
     }),
   )
   const fetchInBackground = fetch.pipe(
-    Effect.catch((error) =>
-      Effect.logDebug(
-        'dispatcher: the next keys for reports cannot be fetched; the old ones are used',
-        error,
-      ),
-    ),
+    Effect.catch((error) => Effect.logDebug('dispatcher: no new report keys; using the old ones', error)),
     Effect.ensuring(
       Effect.sync(() => {
         fetching = false

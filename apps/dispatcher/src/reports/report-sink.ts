@@ -1,8 +1,7 @@
 /**
- * Appends delivery reports and inbound messages to `hub.operator-reports.v1`, in the partition of
- * their recipient, and only then confirms them to the operator. So no report is lost, and each one
- * reaches the right shard. Personal data in them is encrypted. Source: architecture, Personal data;
- * specification, Retention.
+ * Appends delivery reports and inbound messages to `hub.operator-reports.v1`, and only then
+ * confirms them to the operator. So each one reaches the shard of its recipient, and none is lost.
+ * Source: architecture, Personal data; specification, Retention.
  */
 import { recipientHash } from '@hub/domain'
 import { deliveryReportRecord, EventLog, inboundMessageRecord, type TopicNames } from '@hub/kafka'

@@ -2,7 +2,7 @@
  * The driver of a `MessageShard`: decodes records into inputs, and executes the returned effects.
  */
 import type { Fence, Shard, ShardHandle } from '@hub/actor'
-import { DEFAULT_LIFETIMES, type Mode, reportDeadline } from '@hub/domain'
+import { DEFAULT_LIFETIMES, reportDeadline } from '@hub/domain'
 import {
   carriedFact,
   deadLetterRecord,
@@ -22,8 +22,7 @@ import { Result } from 'effect'
 import { InboundQueue } from '../inbound/inbound-queue.ts'
 import type { Metrics } from '../metrics.ts'
 import type { MessageTraces } from '../tracing/message-traces.ts'
-import type { Append, ReAppend, ShardEffects } from './effects.ts'
-import type { MemoryBudget, ShardLimits } from './limits.ts'
+import type { Append, ReAppend, ShardEffects, ShardSettings } from './effects.ts'
 import type { KnownMessage, Message, PreparedSubmission } from './message.ts'
 import type { ParkedReport } from './parked-reports.ts'
 import { MessageShard } from './shard.ts'
@@ -34,15 +33,11 @@ export type Preparation =
   | { readonly type: 'impossible' }
 
 /** What a shard needs of its process. */
-interface ShardEnvironment {
+interface ShardEnvironment extends Omit<ShardSettings, 'reportDeadline'> {
   readonly topics: TopicNames
-  readonly limits: ShardLimits
-  readonly memoryBudget: MemoryBudget
   readonly metrics: Metrics
   readonly traces: MessageTraces
   readonly now: () => number
-  readonly operators: Readonly<Record<Mode, string>>
-  readonly dedupes: (operator: string) => boolean
   /** Runs a change that does not come from the runtime, and starts the work that it allows. */
   readonly apply: (change: () => void) => void
   /** Decrypts the payload of a message. It may call `onPrepared` synchronously. */
@@ -76,10 +71,7 @@ export interface DispatcherShard extends Shard {
 export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvironment): DispatcherShard => {
   const { metrics, now, topics, traces } = environment
   const messages = new MessageShard({
-    operators: environment.operators,
-    dedupes: environment.dedupes,
-    limits: environment.limits,
-    memoryBudget: environment.memoryBudget,
+    ...environment,
     // A sandbox process that has ended sends no reports, and its messages have no operator ids.
     reportDeadline: ({ class: messageClass, operator }, sentAt) =>
       reportDeadline(DEFAULT_LIFETIMES, {
@@ -91,13 +83,11 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
   const { queues, recovery, reports } = messages
   let taken: Array<Message> = []
 
-  // ---- effects
-
   const append = (effect: Append) => {
     const { fact, message } = effect
     metrics.factAppended(fact, message.state)
     const traceparent = traces.of(fact)
-    const { shard: partition } = handle
+    const partition = handle.shard
     const envelope = traceparent === undefined ? { partition } : { partition, traceparent }
     handle.append(logRecord(topics, fact, message.key, envelope), (offset) =>
       execute(messages.onAppended(effect, offset, now())),
@@ -129,23 +119,16 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     }
   }
 
-  // ---- handovers
-
   const start = (message: Message) =>
     environment.prepare(message, (result) => {
       if (!handle.isCurrent()) return
-      switch (result.type) {
-        case 'prepared':
-          // The claim only appends. What follows comes with its acknowledgement.
-          return execute(messages.claim(message, result.submission, now()))
-        case 'retryLater':
-          return environment.apply(() => execute(messages.postpone(message, now() + result.afterMs, now())))
-        case 'impossible':
-          return environment.apply(() => execute(messages.discard(message, now())))
-      }
+      // The claim only appends. What follows comes with its acknowledgement.
+      if (result.type === 'prepared') return execute(messages.claim(message, result.submission, now()))
+      environment.apply(() => {
+        if (result.type === 'impossible') execute(messages.discard(message, now()))
+        else execute(messages.postpone(message, now() + result.afterMs, now()))
+      })
     })
-
-  // ---- records
 
   /** Dead-letters a record. `onWritten` unpins its offset. */
   const deadLetter = (record: IncomingRecord, reason: string, onWritten: () => void) => {

@@ -70,24 +70,14 @@ export interface ShardCore {
   /** The next log offset that the shard reads. */
   readonly logPosition: number
   readonly messages: ReadonlyMap<string, Message>
-  readonly emit: (effect: ShardEffect) => void
-  readonly count: (event: ShardEvent) => void
+  emit(effect: ShardEffect): void
+  count(event: ShardEvent): void
   /** Appends facts in order. `next` runs after the acknowledgement of the last one. */
-  readonly record: (
-    message: Message,
-    facts: ReadonlyArray<LogFact>,
-    next: AfterAppend | null,
-    now: number,
-  ) => void
+  record(message: Message, facts: ReadonlyArray<LogFact>, next: AfterAppend | null, now: number): void
   /** Appends the facts that the domain decides for a command; none if the domain rejects it. */
-  readonly decideAndRecord: (
-    message: Message,
-    command: MessageCommand,
-    next: AfterAppend | null,
-    now: number,
-  ) => void
+  decideAndRecord(message: Message, command: MessageCommand, next: AfterAppend | null, now: number): void
   /** After a change: sets the timer of a message, and applies the reports that had to wait. */
-  readonly settle: (message: Message, now: number) => void
+  settle(message: Message, now: number): void
   /** Restores a final message that the shard has forgotten. */
-  readonly restore: (known: KnownMessage, now: number) => Message
+  restore(known: KnownMessage, now: number): Message
 }

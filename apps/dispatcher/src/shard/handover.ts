@@ -14,6 +14,8 @@ import type { ReportMatching } from './report-matching.ts'
 const LOST_ANSWER_PAUSE_MS = 1000
 const LONGEST_PAUSE_MS = 30_000
 
+const END = { type: 'endHandover', notBefore: 0 } as const
+
 export class Handovers {
   readonly #core: ShardCore
   readonly #queues: OperatorQueues
@@ -60,15 +62,9 @@ export class Handovers {
       this.#core.record(message, decision.success, { type: 'submit', submission }, now)
       return
     }
-    switch (decision.failure._tag) {
-      case 'RetryNotDue':
-        return this.end(message, decision.failure.retryAt, now)
-      case 'LifetimeExpired':
-      case 'OutcomeUnknown':
-        return this.discard(message, now)
-      default:
-        return this.end(message, 0, now)
-    }
+    const { failure } = decision
+    if (failure._tag === 'LifetimeExpired' || failure._tag === 'OutcomeUnknown') this.discard(message, now)
+    else this.end(message, failure._tag === 'RetryNotDue' ? failure.retryAt : 0, now)
   }
 
   submit(message: Message, submission: PreparedSubmission, now: number): void {
@@ -88,7 +84,7 @@ export class Handovers {
       mayBeSent
         ? { type: 'AssumeSent', at: now, reportDeadline: this.#core.settings.reportDeadline(state, now) }
         : { type: 'PassDeadline', at: Math.max(now, state.expiresAt) },
-      { type: 'endHandover', notBefore: 0 },
+      END,
       now,
     )
     if (mayBeSent) this.#core.count('assumed_sent')
@@ -105,18 +101,13 @@ export class Handovers {
         this.#core.decideAndRecord(
           message,
           { type: 'RecordSubmitted', operator, operatorIds, reportDeadline, at },
-          { type: 'endHandover', notBefore: 0 },
+          END,
           at,
         )
         return
       }
       case 'rejected':
-        this.#core.decideAndRecord(
-          message,
-          { type: 'RecordRejection', reason: outcome.reason, at },
-          { type: 'endHandover', notBefore: 0 },
-          at,
-        )
+        this.#core.decideAndRecord(message, { type: 'RecordRejection', reason: outcome.reason, at }, END, at)
         return
       case 'refused':
       case 'notWritten': {

@@ -113,7 +113,6 @@ export class Message implements QueueItem {
   /** When the message became final, in ms since the epoch; 0 while it is open. */
   finishedAt = 0
 
-  /** `key` is the recipient hash. Only the state of the message is known at first. */
   constructor(id: string, key: string, state: MessageState) {
     this.id = id
     this.key = key

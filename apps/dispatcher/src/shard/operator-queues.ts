@@ -1,7 +1,4 @@
-/**
- * The messages of a shard that wait for an operator, by lane: their order, payload size and pinned
- * lane offsets, and the offset from which each lane is read next.
- */
+/** The messages of a shard that wait for an operator, by lane, and the position in each lane. */
 import { KeyedQueues, LaneCursor, PinnedOffsets } from '@hub/actor'
 import { BUFFER_BYTES, ENVELOPE_BYTES, LANES } from './limits.ts'
 import type { Message } from './message.ts'
@@ -66,13 +63,11 @@ export class OperatorQueues extends KeyedQueues<Message> {
     return this.#lanes[lane]!.bytes.get(operator) ?? 0
   }
 
-  // ---- reading the lanes
-
   cursor(lane: number): LaneCursor {
     return this.#lanes[lane]!.cursor
   }
 
-  /** Pins the offset of an unreadable record until the record is in the dead-letter topic. */
+  /** Pins an unreadable record until it is in the dead-letter topic. */
   pinUnreadable(lane: number, offset: number): void {
     this.cursor(lane).pass(offset)
     this.#lanes[lane]!.pinned.pin(offset)
@@ -97,8 +92,6 @@ export class OperatorQueues extends KeyedQueues<Message> {
       (offset, lane) => Math.max(offset, this.cursor(lane).frontier) >= (ends[lane] ?? 0),
     )
   }
-
-  // ---- the queues
 
   /** Adds a message with its payload, and pins its lane offset. */
   override push(message: Message, blocked: boolean): void {

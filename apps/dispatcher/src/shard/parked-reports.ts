@@ -1,9 +1,7 @@
 /**
  * Reports that match no message in memory: the submit answer with their id is in progress, the
- * message is final and forgotten, or it is not ours. They pin their offsets.
- *
- * The shard drops a report only after a lookup without a result in a read model that has reached
- * the log position at that time: all forgotten messages are before it.
+ * message is final and forgotten, or it is not ours. They pin their offsets. The shard drops one
+ * only if a read model that has reached the log position of that time does not know it.
  */
 import { operatorKey, type Report } from './message.ts'
 
@@ -93,8 +91,7 @@ export class ParkedReports {
   }
 
   #oldest(): ParkedReport | undefined {
-    for (const parked of this.#all.values()) return parked
-    return undefined
+    return this.#all.values().next().value
   }
 }
 

@@ -1,9 +1,8 @@
 /**
- * The offsets of log and reports that recovery still needs.
- *
- * Log: the recovery offset of each claimed open message (its newest claim, `HandoverRefused` or
- * re-append), and the final fact of each finished message for `REMEMBERED_MS`. Reports: a report
- * stays pinned until its content is in the log, or is known to add nothing.
+ * The offsets that recovery still needs. In the log: the recovery offset of each claimed open
+ * message (its newest claim, `HandoverRefused` or re-append), and the final fact of each finished
+ * message for `REMEMBERED_MS`. In the reports: each one until its content is in the log or adds
+ * nothing.
  */
 import { PinnedOffsets } from '@hub/actor'
 import type { LogFact } from '@hub/domain'
@@ -57,8 +56,6 @@ export class RecoveryOffsets {
   /** By message id, in the order in which the shard dropped the rest of them. */
   readonly remembered = new Map<string, RememberedMessage>()
 
-  // ---- the log
-
   /**
    * Moves the recovery offset forward to a fact. An abandoned produce may land late, behind the
    * results of its repetition, and then proves less than the current fact. Only to an answer that
@@ -84,8 +81,6 @@ export class RecoveryOffsets {
     message.recoveryOffset = -1
   }
 
-  // ---- final messages of which only the id is left
-
   remember(messageId: string, offset: number, finishedAt: number): void {
     const earlier = this.remembered.get(messageId)
     if (earlier !== undefined) this.log.unpin(earlier.offset, earlier)
@@ -103,8 +98,6 @@ export class RecoveryOffsets {
     }
   }
 
-  // ---- reports
-
   /** Keeps the report of a part pinned until the other reports arrive or the message is re-appended. */
   keepPartReport(message: Message, offset: number): void {
     message.partReports = [...message.partReports, offset]
@@ -117,13 +110,10 @@ export class RecoveryOffsets {
     this.#partlyReported.delete(message)
   }
 
-  // ---- re-append
-
   /**
    * The messages to re-append, the oldest first, so that the low-water mark can pass their facts.
-   * It depends on the log and not on time: it starts when recovery would not need most of the
-   * records behind the mark. So re-appends at most about double the log. Only partly reported
-   * messages depend on time, because they pin reports.
+   * It starts when recovery would not need most of the records behind the mark, so re-appends at
+   * most about double the log. Only partly reported messages depend on time: they pin reports.
    */
   dueForReAppend(logPosition: number, now: number, reAppendBehind: number): ReadonlySet<Message> {
     const due = new Set<Message>()

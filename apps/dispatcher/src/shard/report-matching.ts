@@ -31,8 +31,6 @@ export class ReportMatching {
     this.#recovery = recovery
   }
 
-  // ---- the index
-
   /** Learns the operator's ids of a message. Reports parked under these ids then wait for it. */
   index(message: Message, operator: string, operatorIds: ReadonlyArray<string>): void {
     if (operatorIds.length > 1) message.awaitedParts ??= new Set(operatorIds)
@@ -45,9 +43,7 @@ export class ReportMatching {
   }
 
   addWithoutIds(message: Message): void {
-    const set = this.#withoutIds.get(message.key) ?? new Set()
-    set.add(message)
-    this.#withoutIds.set(message.key, set)
+    this.#withoutIds.set(message.key, (this.#withoutIds.get(message.key) ?? new Set()).add(message))
   }
 
   removeWithoutIds(message: Message): void {
@@ -69,8 +65,6 @@ export class ReportMatching {
       if (this.#byOperatorId.get(key) === message) this.#byOperatorId.delete(key)
     }
   }
-
-  // ---- reports
 
   onReport(report: Report, now: number): void {
     const named = report.reference === null ? undefined : this.#core.messages.get(report.reference)
@@ -145,9 +139,6 @@ export class ReportMatching {
     if (evicted !== null) this.#drop(evicted, 'report_unmatched')
   }
 
-  // ---- answers of the read model
-
-  /** The answer for a parked report: its message, or `null` if the read model knows none. */
   lookedUp(report: Report, known: KnownMessage | null, now: number): void {
     const parked = this.parked.get(report.offset)
     if (parked === undefined) return

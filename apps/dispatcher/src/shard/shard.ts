@@ -1,7 +1,7 @@
 /**
  * The messages of one shard: a pure state machine. Each input (a record, an answer, a tick) carries
- * the current time, and returns the effects that it causes. The domain (`decide`, `evolve`) decides
- * what facts mean; this class decides when to ask the domain.
+ * the current time, and returns its effects. The domain (`decide`, `evolve`) decides what facts
+ * mean; this class decides when to ask the domain.
  *
  * A lane offset stays pinned while the payload may be needed. From the acknowledged `MessageSent`
  * or final fact on, the log alone restores the message (`recovery-offsets.ts`). The mark of a lane
@@ -87,7 +87,7 @@ export class MessageShard extends ShardState {
 
   /** Messages for which the read model must say whether they were handed over before. */
   messagesToLookUp(limit: number): ReadonlyArray<Message> {
-    return Iterator.from(this.lookups).take(limit).toArray()
+    return this.lookups.values().take(limit).toArray()
   }
 
   // ---- inputs: the log
@@ -269,11 +269,7 @@ export class MessageShard extends ShardState {
   }
 
   /** The read model's answer for a parked report: its message, or `null` if there is none. */
-  reportLookedUp(
-    { report }: Pick<ParkedReport, 'report'>,
-    known: KnownMessage | null,
-    now: number,
-  ): ShardEffects {
+  reportLookedUp({ report }: ParkedReport, known: KnownMessage | null, now: number): ShardEffects {
     this.reports.lookedUp(report, known, now)
     return this.drain()
   }
@@ -290,19 +286,13 @@ export class MessageShard extends ShardState {
     this.handovers.end(message, until, now)
     return this.drain()
   }
-  /** The payload can never be decrypted. */
   discard(message: Message, now: number): ShardEffects {
     this.handovers.discard(message, now)
     return this.drain()
   }
-  /** The answer to the effect `submit`. `reportDeadline` matters for `accepted` only. */
-  submitAnswered(
-    message: Message,
-    outcome: SubmitOutcome,
-    reportDeadline: number,
-    now: number,
-  ): ShardEffects {
-    this.handovers.answered(message, outcome, reportDeadline, now)
+  /** The answer to the effect `submit`. The report deadline matters for `accepted` only. */
+  submitAnswered(message: Message, outcome: SubmitOutcome, deadline: number, now: number): ShardEffects {
+    this.handovers.answered(message, outcome, deadline, now)
     return this.drain()
   }
 

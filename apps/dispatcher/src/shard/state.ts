@@ -46,8 +46,6 @@ export class ShardState implements ShardCore {
     this.handovers = new Handovers(this, this.queues, this.reports)
   }
 
-  // ---- facts
-
   /** Applies a fact that is in the log at `offset`. A repetition changes nothing. */
   fold(message: Message, fact: LogFact, offset: number, now: number): void {
     const before = message.state
@@ -117,8 +115,6 @@ export class ShardState implements ShardCore {
     else this.timers.set(message, state.reportDeadline ?? Number.POSITIVE_INFINITY)
   }
 
-  // ---- memory
-
   add(message: Message): void {
     this.messages.set(message.id, message)
     if (this.settings.memoryBudget !== undefined) this.settings.memoryBudget.used++
@@ -166,8 +162,6 @@ export class ShardState implements ShardCore {
     if (!state.final || state.reason === 'dlr_timeout_local') return
     if (now - finishedAt >= COMPLETE_MS) this.shorten(message)
   }
-
-  // ---- effects
 
   emit(effect: ShardEffect): void {
     this.#effects.push(effect)

@@ -91,15 +91,15 @@ export class MessageTraces {
 
   /** Ends the span of a submit. The first one also ends the span of the lane record. */
   answered(
-    { id: messageId, route, state }: Message,
+    { id, route, state }: Message,
     mode: Mode,
     outcome: SubmitOutcome['type'],
     startedAt: number,
   ): void {
-    const traced = this.#traced.get(messageId)
+    const traced = this.#traced.get(id)
     const parent = traced?.processing?.span ?? readTraceparent(traced?.traceparent)
     if (traced === undefined || parent === null || parent === undefined) return
-    const common = { 'hub.message_id': messageId, 'hub.class': state.class, 'hub.mode': mode }
+    const common = { 'hub.message_id': id, 'hub.class': state.class, 'hub.mode': mode }
     this.#tracing.record(this.#tracing.childOf(parent), {
       name: `hand over ${route}`,
       kind: 'client',

@@ -13,13 +13,11 @@ export const HTTP = 'http'
 interface HttpOperatorOptions {
   /** The base URL, without `/submissions`. */
   readonly url: URL
-  /** The bearer token. */
   readonly secret: Redacted.Redacted<string>
   /** Time limit for the complete answer, ms. After it the outcome is unknown. */
   readonly deadlineMs: number
   /** The number of connections. Each carries one request at a time. */
   readonly connections: number
-  /** The most messages in flight, over all requests. */
   readonly window: number
 }
 
@@ -110,7 +108,6 @@ const outcomesOf = (batch: ReadonlyArray<Submission>, body: string): ReadonlyArr
   return outcomes
 }
 
-/** Makes the adapter. Its connections stay open until the end of the scope. */
 export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Operator, never, Scope.Scope> =>
   Effect.gen(function* () {
     // Imported only on use: undici is a sixth of the modules that a dispatcher loads.

@@ -36,11 +36,9 @@ interface DeliveriesOptions {
   readonly sink: ReportSink['Service']
   readonly metrics: SmppMetrics
   readonly run: (effect: Effect.Effect<void>) => void
-  /** Milliseconds since the epoch. */
   readonly now: () => number
   /** A receipt or a text could not be read. `what` has few values. */
   readonly onUnreadable: (what: string) => void
-  /** The sink could not store something. */
   readonly onNotStored: () => void
 }
 
@@ -106,7 +104,6 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
     parsePhoneNumber(pdu.text('source_addr'), pdu.number('source_addr_ton') ?? 0) ??
     parsePhoneNumber(pdu.text('destination_addr'), pdu.number('dest_addr_ton') ?? 0)
 
-  /** Returns the report of a receipt, or `null` if there is none. */
   const reportOf = (delivery: Delivery): OperatorReport | null => {
     const { octets, pdu } = delivery
     const receipt = readReceipt(pdu)

@@ -37,9 +37,7 @@ interface Reassembler<A> {
   readonly add: (part: InboundPart<A>, now: number) => Reassembled<A> | 'waiting' | 'full'
   /** Removes and returns the texts that waited too long, without their missing parts. */
   readonly expired: (now: number) => ReadonlyArray<Reassembled<A>>
-  /** Removes the items that match. */
   readonly discard: (matches: (item: A) => boolean) => void
-  /** The number of items. */
   readonly size: () => number
 }
 

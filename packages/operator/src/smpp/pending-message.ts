@@ -23,7 +23,6 @@ export interface PendingMessage {
   unanswered: number
   /** Set after a temporary refusal. The other parts must be answered before the next write. */
   retryInMs: number | null
-  /** The session that got the first part. */
   session: Session | null
   isFinished: boolean
 }

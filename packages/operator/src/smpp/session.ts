@@ -32,7 +32,6 @@ interface SessionOptions {
   /** Starts to connect. `secured`: the connection is ready after the TLS handshake. */
   readonly connect: () => { readonly socket: Socket; readonly secured: boolean }
   readonly bind: Fields
-  /** Time limit for connecting and binding, ms. */
   readonly connectDeadlineMs: number
   /** Time limit for the answer to a request, ms. */
   readonly responseDeadlineMs: number
@@ -54,7 +53,6 @@ interface SessionOptions {
 /** A `deliver_sm` or `data_sm`. */
 export interface Delivery {
   readonly pdu: Pdu
-  /** A copy of the octets. */
   readonly octets: Buffer
 }
 
@@ -63,7 +61,6 @@ export interface Session {
   readonly isBound: () => boolean
   /** True if bound, not closing, and without unsent data: a request written now leaves at once. */
   readonly canWrite: () => boolean
-  /** The number of submissions without an answer. */
   readonly inFlight: () => number
   /**
    * Adds a request to the next `flush`, which must follow in the same tick. `onAnswer` gets `null`
@@ -71,13 +68,11 @@ export interface Session {
    */
   readonly request: (command: 'submit_sm', fields: Fields, onAnswer: (answer: Pdu | null) => void) => void
   readonly flush: () => void
-  /** Answers deliveries with a status. */
   readonly answer: (deliveries: ReadonlyArray<Delivery>, status: number) => void
   /**
    * Waits for outstanding answers, unbinds and ends the session, at the latest after `withinMs`.
    */
   readonly close: (withinMs: number) => void
-  /** Ends the session now. */
   readonly destroy: () => void
 }
 

@@ -161,7 +161,6 @@ export const makeSmppOperator = (
         },
       )
 
-    /** Reconnects after each end of a session. */
     const keepBound = Effect.fnUntraced(function* (role: Role) {
       let attempt = 0
       while (!closing) {

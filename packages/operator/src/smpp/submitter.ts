@@ -37,7 +37,6 @@ const INCOMPLETE: SubmitOutcome = { type: 'rejected', reason: 'operator_rejected
 
 interface SubmitterOptions {
   readonly settings: SmppSettings
-  /** The sessions that accept submissions. */
   readonly sessions: () => ReadonlyArray<Session>
   readonly metrics: SmppMetrics
   /** The SMSC throttles. Called with the length of the pause, ms. */
@@ -51,7 +50,6 @@ export const makeSubmitter = (options: SubmitterOptions) => {
   const now = () => performance.now()
   const window = settings.binds * settings.window
   const queue: Array<PendingMessage> = []
-  /** Messages whose refused parts wait for their retry. */
   const retryTimers = new Map<PendingMessage, NodeJS.Timeout>()
   let throttle = UNTHROTTLED
   /** It begins at random, because two processes may send to one recipient. */

@@ -17,7 +17,6 @@ export interface ThrottleState {
   readonly pauseMs: number
   /** Nothing is written before this time. */
   readonly pausedUntil: number
-  /** Time of the last throttled answer. */
   readonly throttledAt: number
   /** The most parts in flight. It is one after a pause, and each accepted part adds one. */
   readonly maxInFlight: number
