@@ -1,4 +1,4 @@
-/** Whatever a client sends has an answer of the contract, and it is never a 500. */
+/** Malformed requests get an answer of the contract, and never a 500. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { startHub, type TestHub } from '../support/hub.ts'
@@ -44,10 +44,22 @@ describe('a body', () => {
     ['nested too deeply', nested(17), 422, 'invalid_parameter', undefined],
     ['without to', JSON.stringify({ ...good, to: undefined }), 422, 'invalid_parameter', 'to'],
     ['with a number for to', JSON.stringify({ ...good, to: 79001234567 }), 422, 'invalid_parameter', 'to'],
-    ['to nobody', JSON.stringify({ ...good, to: '+7900123456' }), 422, 'recipient_invalid', 'to'],
-    ['to abroad', JSON.stringify({ ...good, to: '+4915112345678' }), 422, 'recipient_invalid', 'to'],
+    [
+      'to a number with a missing digit',
+      JSON.stringify({ ...good, to: '+7900123456' }),
+      422,
+      'recipient_invalid',
+      'to',
+    ],
+    [
+      'to a foreign number',
+      JSON.stringify({ ...good, to: '+4915112345678' }),
+      422,
+      'recipient_invalid',
+      'to',
+    ],
     ['to a padded number', JSON.stringify({ ...good, to: ' +79001234567' }), 422, 'recipient_invalid', 'to'],
-    ['of no class', JSON.stringify({ ...good, class: 'promo' }), 422, 'invalid_parameter', 'class'],
+    ['with an unknown class', JSON.stringify({ ...good, class: 'promo' }), 422, 'invalid_parameter', 'class'],
     ['with send_at', JSON.stringify({ ...good, send_at: null }), 422, 'send_at_not_supported', 'send_at'],
     [
       'with an unknown template',
@@ -57,28 +69,28 @@ describe('a body', () => {
       'template',
     ],
     [
-      'of the template’s other class',
+      'with another class than the template',
       JSON.stringify({ ...good, class: 'otp' }),
       422,
       'template_class_mismatch',
       'class',
     ],
     [
-      'lacking a variable',
+      'without a variable',
       JSON.stringify({ ...good, variables: {} }),
       422,
       'template_variable_missing',
       'variables.order',
     ],
     [
-      'with a variable too many',
+      'with an unknown variable',
       JSON.stringify({ ...good, variables: { order: '1', more: '2' } }),
       422,
       'template_variable_unknown',
       'variables.more',
     ],
     [
-      'with a variable that is no text',
+      'with an object as a variable',
       JSON.stringify({ ...good, variables: { order: {} } }),
       422,
       'template_variable_invalid',
@@ -92,7 +104,7 @@ describe('a body', () => {
       'variables.__proto__',
     ],
     [
-      'with an endless client_ref',
+      'with a very long client_ref',
       JSON.stringify({ ...good, client_ref: 'x'.repeat(129) }),
       422,
       'invalid_parameter',
@@ -123,7 +135,7 @@ describe('a body', () => {
     expect(JSON.stringify(answer.body)).not.toContain('9001234567')
   })
 
-  it('over 4 MiB is refused without being read to its end', async () => {
+  it('over 4 MiB is refused before it is read to its end', async () => {
     const answer = await test.request('POST', '/v1/messages', {
       headers: { 'content-type': 'application/json' },
       body: ' '.repeat(4 * 1024 * 1024 + 1),
@@ -134,7 +146,7 @@ describe('a body', () => {
   it.each([
     [{ 'content-encoding': 'gzip', 'content-type': 'application/json' }],
     [{ 'content-type': 'text/plain' }],
-  ])('of another kind is refused: %o', async (headers) => {
+  ])('with another encoding or media type is refused: %o', async (headers) => {
     const answer = await test.request('POST', '/v1/messages', { headers, body: JSON.stringify(good) })
     expect([answer.status, answer.body.error.code]).toEqual([415, 'unsupported_media_type'])
   })
@@ -179,7 +191,7 @@ describe('a request', () => {
     expect([answer.status, answer.body.error.code]).toEqual([401, 'invalid_api_key'])
   })
 
-  it('that names another client address counts as from its own, where no proxy is configured', async () => {
+  it('with X-Forwarded-For counts with its own address if no proxy is configured', async () => {
     const admin = makeHubAdmin(hub)
     try {
       const key = await admin.issueKey(await admin.createAccount(), 'test', ['203.0.113.3/32'])
@@ -221,16 +233,19 @@ describe('a request', () => {
   })
 })
 
-describe('bytes that are hardly HTTP', () => {
+describe('malformed HTTP', () => {
   it.each([
     ['garbage', 'ziegelstein\r\n\r\n'],
-    ['a header without end', `GET /v1/account HTTP/1.1\r\nHost: x\r\nX-Long: ${'y'.repeat(100_000)}\r\n\r\n`],
     [
-      'two lengths',
+      'a header of 100,000 characters',
+      `GET /v1/account HTTP/1.1\r\nHost: x\r\nX-Long: ${'y'.repeat(100_000)}\r\n\r\n`,
+    ],
+    [
+      'two Content-Length headers',
       'POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd',
     ],
     ['a bad chunk', 'POST /v1/messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'],
-  ])('%s are answered with a 4xx', async (_what, bytes) => {
+  ])('%s gets a 4xx', async (_what, bytes) => {
     const { hostname, port } = new URL(hub.describe().base_url)
     const socket = connect(Number(port), hostname)
     let answer = ''
@@ -242,7 +257,7 @@ describe('bytes that are hardly HTTP', () => {
     expect(answer).not.toContain('at ')
   })
 
-  it('leave the hub as it was', async () => {
+  it('does not affect the hub', async () => {
     expect((await test.get('/v1/account')).status).toBe(200)
   })
 })

@@ -1,12 +1,15 @@
-/** The examples of the client package compile against what is published, under strict rules, and do what they say. */
+/**
+ * The examples of the client package compile against the published package under strict rules, and
+ * verify webhooks.
+ */
 import { spawn } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { eventually } from '@hub/testkit'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type ClientPackage, installClient } from '../support/client-package.ts'
+import { freePort } from '../support/free-port.ts'
 import { npmTool, runTool } from '../support/external-tools.ts'
 
 const PACKAGES = {
@@ -20,7 +23,7 @@ const STEP_WITHIN_MS = 60_000
 const SECRET = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='
 const BODY = JSON.stringify([{ id: 'evt_1', object: 'event', type: 'message.sent', note: 'Заказ ✓' }])
 
-/** What must not compile: the types are there, and mean something. */
+/** This code must not compile: it checks that the types are precise. */
 const MISUSE = `
 import { createHubClient, readEvents } from '@sms-delivery-hub/client'
 const hub = createHubClient({ baseUrl: '', apiKey: '' })
@@ -36,22 +39,16 @@ afterAll(() => {
   for (const child of children) child.kill('SIGKILL')
 })
 
-const freePort = (): Promise<number> =>
-  new Promise((resolve) => {
-    const server = createServer()
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => resolve(port))
-    })
-  })
-
 const headersFor = (library: ClientPackage, good: boolean): Record<string, string> => ({
   'content-type': 'application/json',
   'hub-signature': library.exports.signForTest(BODY, good ? SECRET : 'whsec_other'),
 })
 
-/** Starts a compiled program and answers what it says to a good webhook and to a bad one, and what it printed. */
-const judged = async (library: ClientPackage, program: string) => {
+/**
+ * Starts a compiled program and sends it a webhook with a valid and one with an invalid signature.
+ * Returns its responses and its output.
+ */
+const runExample = async (library: ClientPackage, program: string) => {
   const port = await freePort()
   const printed: Array<string> = []
   const child = spawn(process.execPath, [join(library.folder, 'out', program)], {
@@ -68,16 +65,16 @@ const judged = async (library: ClientPackage, program: string) => {
     })
   const good = await eventually(() => post(true), { withinMs: 30_000, everyMs: 100 })
   const bad = await post(false)
-  const words = await bad.text()
+  const badBody = await bad.text()
   await eventually(() => printed.join('').includes('evt_1'), { withinMs: 10_000 })
-  return { good: good.status, bad: bad.status, words, printed: printed.join('') }
+  return { good: good.status, bad: bad.status, badBody, printed: printed.join('') }
 }
 
 describe('the examples of the client package', () => {
-  it('compile, and receive what is signed and nothing else', async (context) => {
+  it('compile, accept a valid signature and refuse an invalid one', async (context) => {
     const tool = await npmTool('client-examples-1', PACKAGES)
     if ('missing' in tool) {
-      console.log(`The examples were not compiled: ${tool.missing}`)
+      console.log(`Skipped, because the compiler is not available: ${tool.missing}`)
       context.skip(tool.missing)
       return
     }
@@ -114,16 +111,16 @@ describe('the examples of the client package', () => {
     expect(compiled.code, compiled.text).toBe(0)
 
     for (const program of ['express.js', 'fastify.js']) {
-      expect(await judged(library, program), program).toMatchObject({
+      expect(await runExample(library, program), program).toMatchObject({
         good: 204,
         bad: 400,
-        words: 'no_match',
+        badBody: 'no_match',
         printed: expect.stringContaining('message.sent evt_1'),
       })
     }
     process.env['HUB_WEBHOOK_SECRET'] = SECRET
     const { POST } = await import(pathToFileURL(join(library.folder, 'out/next.js')).href)
-    const asked = (good: boolean): Promise<Response> =>
+    const request = (good: boolean): Promise<Response> =>
       POST(
         new Request('https://example.com/hooks/sms', {
           method: 'POST',
@@ -131,8 +128,8 @@ describe('the examples of the client package', () => {
           body: BODY,
         }),
       )
-    expect((await asked(true)).status).toBe(204)
-    const refused = await asked(false)
+    expect((await request(true)).status).toBe(204)
+    const refused = await request(false)
     expect([refused.status, await refused.text()]).toEqual([400, 'no_match'])
   })
 })

@@ -1,6 +1,6 @@
 /**
- * The contract, rule by rule, over HTTP. Sections are named as in the specification and in the contract decisions. All of them
- * share one hub; each test has accounts of its own.
+ * Checks the contract rule by rule over HTTP. Sections have the names of the specification and of
+ * the contract decisions. All share one hub; each test creates its own accounts.
  */
 import { afterAll, beforeAll } from 'vitest'
 import { access } from './conformance/access.ts'
@@ -16,7 +16,7 @@ import { startFixture, type Fixture } from './conformance/fixture.ts'
 
 let current: Fixture | undefined
 const fixture = (): Fixture => {
-  if (current === undefined) throw new Error('the hub has not been started')
+  if (current === undefined) throw new Error('the hub is not started yet: call this inside a test')
   return current
 }
 
@@ -34,5 +34,5 @@ limits(fixture)
 reads(fixture)
 order(fixture)
 sandbox(fixture)
-// Last: it looks back at what was answered before.
+// This section must be last: it checks which codes the other sections received.
 errors(fixture)

@@ -1,4 +1,7 @@
-/** Schemathesis reads the description and sends what it thinks of: no 500, no undeclared answer, nothing against a schema. */
+/**
+ * Schemathesis generates requests from the OpenAPI description. The hub must return no 500, no
+ * undeclared status, and no body that violates its schema.
+ */
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,9 +13,12 @@ import { type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
 import { pythonTool, runTool } from '../support/external-tools.ts'
 
 const VERSION = '4.32.5'
-/** The least number of requests that count as fuzzing. */
+/** The minimum number of requests of a run. */
 const CASES = 3000
-/** Per operation, in the phase that makes things up; the phase that covers boundaries adds as many as there are boundaries. */
+/**
+ * Examples for each operation in the generation phase. The boundary phase adds one request for each
+ * boundary.
+ */
 const EXAMPLES = 150
 const WITHIN_MS = 400_000
 
@@ -28,13 +34,13 @@ afterAll(async () => {
   await hub?.stop()
 })
 
-describe('the description', () => {
+describe('the OpenAPI description', () => {
   it(
-    `holds in ${CASES} requests that a fuzzer makes of it`,
+    `holds for ${CASES} requests of a fuzzer`,
     async (context) => {
       const tool = await pythonTool('schemathesis', VERSION)
       if ('missing' in tool) {
-        console.log(`The fuzzer was not run: ${tool.missing}`)
+        console.log(`Skipped, because the fuzzer is not available: ${tool.missing}`)
         context.skip(tool.missing)
         return
       }
@@ -42,7 +48,7 @@ describe('the description', () => {
       const account = await admin.createAccount()
       const apiClient = client(base_url, account.keys.test)
 
-      // Real ids, so that reads find something.
+      // Existing ids, so that reads find something.
       const template = await apiClient.post('/v1/templates', {
         name: 'fuzzed',
         class: 'service',
@@ -98,7 +104,8 @@ describe('the description', () => {
           '--no-shrink',
           '--suppress-health-check',
           'all',
-          // Two threads of CPython 3.11 trip over each other's count of nested syntax trees (its issue 106905).
+          // Two threads of CPython 3.11 corrupt their shared recursion count of syntax trees
+          // (CPython issue 106905).
           '--workers',
           '1',
           '--request-timeout',

@@ -1,4 +1,7 @@
-/** A client that a stock generator makes of the description compiles, under strict rules, and sends a batch. */
+/**
+ * A client that a stock generator creates from the OpenAPI description compiles under strict rules
+ * and sends a batch.
+ */
 import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client } from '../support/client.ts'
 import { npmTool, runTool } from '../support/external-tools.ts'
 
-/** The generator works on TypeScript's own interface of version 5, so it has a folder of its own. */
+/** The generator needs TypeScript 5, so it has its own folder. */
 const PACKAGES = {
   'openapi-typescript': '7.13.0',
   'openapi-fetch': '0.17.0',
@@ -15,7 +18,7 @@ const PACKAGES = {
 } as const
 const STEP_WITHIN_MS = 60_000
 
-/** A program that a user of the API might write. It prints what it has seen. */
+/** A program that a user of the API might write. It prints its results. */
 const PROGRAM = `
 import createClient from 'openapi-fetch'
 import type { paths } from './hub.js'
@@ -82,11 +85,11 @@ beforeAll(async () => {
 })
 afterAll(() => hub?.stop())
 
-describe('a client generated from the description', () => {
+describe('a client generated from the OpenAPI description', () => {
   it('compiles and sends a batch', async (context) => {
     const tool = await npmTool('generated-client-1', PACKAGES)
     if ('missing' in tool) {
-      console.log(`No client was generated: ${tool.missing}`)
+      console.log(`Skipped, because the generator is not available: ${tool.missing}`)
       context.skip(tool.missing)
       return
     }

@@ -1,6 +1,7 @@
 /**
- * Webhook subscriptions, rule by rule, over HTTP, with a real receiver and the whole hub behind it. What arrives is verified by the
- * package that receivers are given. Source: specification, Webhook subscription endpoints, Webhook endpoint states, Events.
+ * Checks webhook subscriptions rule by rule over HTTP, with a whole hub and a real receiver. The
+ * client package verifies the deliveries. Source: specification, Webhook subscription endpoints,
+ * Webhook endpoint states, Events.
  */
 import { randomUUID } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
@@ -30,7 +31,7 @@ let sql: ReturnType<typeof openDatabase>
 let library: ClientPackage
 const scope = Effect.runSync(Scope.make())
 
-const PATIENTLY = { withinMs: 30_000, everyMs: 50 } as const
+const DELIVERED_WITHIN = { withinMs: 30_000, everyMs: 50 } as const
 const ENDPOINTS = '/v1/webhook_endpoints'
 
 beforeAll(async () => {
@@ -39,10 +40,10 @@ beforeAll(async () => {
   const caFile = join(mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'ca-')), 'ca.pem')
   writeFileSync(caFile, authority.pem)
   receiver = await Effect.runPromise(Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1'])), scope))
-  // Each path is a receiver of its own: what it answers is in its name.
+  // Each path acts as a separate receiver. Its name contains the status of its responses.
   receiver.respondWith((received, response, request) => {
     const status = /\/answers-(?<status>\d+)/u.exec(received.path)?.groups?.['status']
-    statusResponse(current.get(received.path) ?? Number(status ?? 204))(received, response, request)
+    statusResponse(changedStatuses.get(received.path) ?? Number(status ?? 204))(received, response, request)
   })
   hub = await startHub({
     environment: { HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1', HUB_WEBHOOK_CA_FILE: caFile },
@@ -57,10 +58,10 @@ afterAll(async () => {
   await Effect.runPromise(Scope.close(scope, Exit.void))
 })
 
-/** Answers that have changed since. */
-const current = new Map<string, number>()
+/** Response statuses that a test has changed, by path. */
+const changedStatuses = new Map<string, number>()
 let paths = 0
-/** A path that nobody has used. */
+/** Returns a new path. */
 const freshPath = (status = 204): string => `/answers-${status}/${++paths}`
 
 const remove = (apiClient: Client, path: string) => apiClient.request('DELETE', path)
@@ -78,14 +79,14 @@ const subscribe = async (apiClient: Client, path: string, body: object = {}) => 
 const requestsTo = (path: string): ReadonlyArray<Received> =>
   receiver.received.filter((one) => one.path === path)
 
-/** The events of a request, if it is signed with this secret. */
+/** Returns the events of a request after verifying its signature with a secret. */
 const eventsOf = (request: Received, secret: string | ReadonlyArray<string>): ReadonlyArray<any> =>
   library.exports.readEvents(request.body, request.headers['hub-signature'], secret)
 
 const signaturesOf = (request: Received): number =>
   String(request.headers['hub-signature']).split(',v1=').length - 1
 
-/** Sends a message and waits for its last event to arrive at a path. */
+/** Sends a message and waits until its last event arrives at a path. */
 const deliver = async (
   apiClient: Client,
   path: string,
@@ -99,17 +100,17 @@ const deliver = async (
           (event) => event.type === 'message.delivered' && event.data.object.id === body.id,
         ),
       ),
-    PATIENTLY,
+    DELIVERED_WITHIN,
   )
 }
 
-/** Makes the next failure of a subscription the one that disables it. */
+/** Sets up a subscription so that its next failure disables it. */
 const nearlyDisable = (id: string) => sql`
   UPDATE webhooks.endpoints SET consecutive_failures = 19, first_failure_at = now() - interval '61 minutes'
    WHERE id = ${decodeId('we', id)}`
 
 describe('Webhook subscription endpoints', () => {
-  it('show the secret at creation and at each rotation, and never again', async () => {
+  it('show the secret only at creation and rotation', async () => {
     const { test } = await admin.createAccount()
     const { at, id, secret } = await subscribe(test, freshPath())
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/u)
@@ -127,12 +128,12 @@ describe('Webhook subscription endpoints', () => {
       expect(answer.status).toBe(200)
       expect(answer.text).not.toContain('whsec_')
     }
-    // Nor does the database hold one that anybody could read.
+    // The database stores the secret only encrypted.
     const [row] = await sql`SELECT * FROM webhooks.endpoints WHERE id = ${decodeId('we', id)}`
     expect(JSON.stringify(row)).not.toContain('whsec_')
   })
 
-  it('are at most twenty for an account and mode; a deletion makes room', async () => {
+  it('are limited to twenty for an account and mode, and a deletion frees one', async () => {
     const { live, test } = await admin.createAccount()
     const made: Array<Awaited<ReturnType<typeof subscribe>>> = []
     for (let n = 1; n <= 20; n++) made.push(await subscribe(test, freshPath()))
@@ -147,7 +148,7 @@ describe('Webhook subscription endpoints', () => {
     await subscribe(test, freshPath())
   })
 
-  it('of another account or mode answer as missing ones', async () => {
+  it('of another account or mode get the same answer as missing ones', async () => {
     const { live, test } = await admin.createAccount()
     const stranger = await admin.createAccount()
     const { at } = await subscribe(test, freshPath())
@@ -167,18 +168,18 @@ describe('Webhook subscription endpoints', () => {
     expect((await test.get(at)).status).toBe(200)
   })
 
-  it('do a rotation and a trial once under one idempotency key', async () => {
+  it('run a rotation and a test delivery once with one idempotency key', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath()
     const { at } = await subscribe(test, path)
     for (const action of ['rotate_secret', 'test']) {
       const headers = { 'idempotency-key': randomUUID() }
       const first = await test.request('POST', `${at}/${action}`, { headers })
-      // An answer may be stored a moment after it was given; until then a repeat is a conflict.
+      // The answer may be stored shortly after it was sent. Until then a repeat is a conflict.
       const again = await eventually(async () => {
         const answer = await test.request('POST', `${at}/${action}`, { headers })
         return answer.status === 409 ? null : answer
-      }, PATIENTLY)
+      }, DELIVERED_WITHIN)
       expect(again.headers.get('idempotent-replayed')).toBe('true')
       expect(again.text).toBe(first.text)
     }
@@ -191,7 +192,7 @@ describe('Webhook subscription endpoints', () => {
 })
 
 describe('POST …/test', () => {
-  it('delivers one webhook.test at once, whatever the types, outside of /v1/events, and answers with the attempt', async () => {
+  it('delivers one webhook.test at once for any event types, records no event, and returns the attempt', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath()
     const { at, id, secret } = await subscribe(test, path, { event_types: ['message.seen'] })
@@ -224,7 +225,7 @@ describe('POST …/test', () => {
     expect(await allEvents(test)).toEqual([])
   })
 
-  it('of a failing receiver answers with the failure, which counts for nothing', async () => {
+  it('returns the failure of a failing receiver, which does not count towards its health', async () => {
     const { test } = await admin.createAccount()
     const { at, id } = await subscribe(test, freshPath(503))
     await nearlyDisable(id)
@@ -249,7 +250,7 @@ describe('POST …/test', () => {
 })
 
 describe('The delivery log', () => {
-  it('has each attempt with its events', async () => {
+  it('contains each attempt with its events', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath()
     const { at, secret } = await subscribe(test, path)
@@ -257,7 +258,7 @@ describe('The delivery log', () => {
     const line = await eventually(async () => {
       const { data } = (await test.get(`${at}/deliveries`)).body
       return data.find((one: any) => one.event_batch === request.headers['hub-event-id'])
-    }, PATIENTLY)
+    }, DELIVERED_WITHIN)
     expect(line).toMatchObject({
       status: 'succeeded',
       response_code: 204,
@@ -268,17 +269,18 @@ describe('The delivery log', () => {
     })
   })
 
-  it('says when a failed batch is tried again', async () => {
+  it('contains the time of the next attempt of a failed batch', async () => {
     const { test } = await admin.createAccount()
     const { at } = await subscribe(test, freshPath(500), { event_types: ['message.accepted'] })
     await test.post('/v1/messages', send('otp', freshNumber()))
     const [line] = await eventually(async () => {
       const { data } = (await test.get(`${at}/deliveries`)).body
       return data.length > 0 ? data : null
-    }, PATIENTLY)
+    }, DELIVERED_WITHIN)
     expect(line).toMatchObject({ status: 'failed', reason: 'http_status', response_code: 500, attempt: 1 })
     const wait = Date.parse(line.next_attempt_at) - (Date.parse(line.created_at) + line.duration_ms)
-    // A minute, a tenth more or less; moments are of two clocks of one process.
+    // One minute with a jitter of a tenth. Both timestamps come from one process, but from two
+    // clocks.
     expect(wait).toBeGreaterThan(50_000)
     expect(wait).toBeLessThan(70_000)
     expect((await test.get(at)).body).toMatchObject({ status: 'enabled', consecutive_failures: 1 })
@@ -286,7 +288,7 @@ describe('The delivery log', () => {
 })
 
 describe('A rotation', () => {
-  it('has both secrets sign; a second one within the day keeps the newest two', async () => {
+  it('signs with both secrets, and a second rotation within a day keeps the newest two', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath()
     const { at, secret: first } = await subscribe(test, path)
@@ -304,13 +306,13 @@ describe('A rotation', () => {
 })
 
 describe('A deletion', () => {
-  it('ends deliveries, and takes what waited with it', async () => {
+  it('ends deliveries and removes waiting batches', async () => {
     const { test } = await admin.createAccount()
     const [gone, stays] = [freshPath(500), freshPath()]
     const { at, id } = await subscribe(test, gone)
     const { secret } = await subscribe(test, stays)
     await deliver(test, stays, secret)
-    await eventually(() => requestsTo(gone).length > 0, PATIENTLY)
+    await eventually(() => requestsTo(gone).length > 0, DELIVERED_WITHIN)
     expect((await remove(test, at)).status).toBe(200)
     const last = await deliver(test, stays, secret)
     const told = new Set(eventsOf(last, secret).map((event) => event.id))
@@ -321,13 +323,13 @@ describe('A deletion', () => {
     await eventually(
       async () =>
         (await sql`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${decodeId('we', id)}`).length === 0,
-      PATIENTLY,
+      DELIVERED_WITHIN,
     )
   })
 })
 
 describe('Disabling and enabling', () => {
-  it('tells the others and /v1/events, keeps the backlog, and delivers it in the same batches with the same ids', async () => {
+  it('emits events to other subscriptions and /v1/events, and delivers the kept backlog in the same batches with the same ids', async () => {
     const { test } = await admin.createAccount()
     const [broken, healthy] = [freshPath(500), freshPath()]
     const { at, id, secret } = await subscribe(test, broken)
@@ -338,7 +340,7 @@ describe('Disabling and enabling', () => {
     const told = await eventually(async () => {
       const events = await allEvents(test)
       return events.find((event) => event.type === 'webhook.endpoint_disabled')
-    }, PATIENTLY)
+    }, DELIVERED_WITHIN)
     const shown = (await test.get(at)).body
     expect(shown).toMatchObject({ status: 'disabled_by_failures', disabled_reason: 'http_status' })
     expect(told.data.object).toMatchObject({
@@ -352,13 +354,13 @@ describe('Disabling and enabling', () => {
         requestsTo(healthy).some((request) =>
           eventsOf(request, other.secret).some((event) => event.id === told.id),
         ),
-      PATIENTLY,
+      DELIVERED_WITHIN,
     )
-    // What happens from here on only accumulates.
+    // From here on events only accumulate.
     await deliver(test, healthy, other.secret)
     const failed = requestsTo(broken)
 
-    current.set(broken, 204)
+    changedStatuses.set(broken, 204)
     const enabled = await test.request('POST', `${at}/enable`)
     expect(enabled.body).toMatchObject({ id, status: 'enabled', consecutive_failures: 0, disabled_at: null })
     const wanted = (await allEvents(test)).filter((event) => event.id !== told.id).map((event) => event.id)
@@ -366,7 +368,7 @@ describe('Disabling and enabling', () => {
       const received = requestsTo(broken).slice(failed.length)
       const ids = new Set(received.flatMap((request) => eventsOf(request, secret)).map((event) => event.id))
       return wanted.every((event) => ids.has(event))
-    }, PATIENTLY)
+    }, DELIVERED_WITHIN)
     const again = requestsTo(broken).slice(failed.length)
     for (const request of failed) {
       const same = again.find((one) => one.headers['hub-event-id'] === request.headers['hub-event-id'])
@@ -374,13 +376,13 @@ describe('Disabling and enabling', () => {
     }
     const ids = again.flatMap((request) => eventsOf(request, secret)).map((event) => event.id)
     expect(ids).not.toContain(told.id)
-    // In force, and an enabled one stays as it is.
+    // The subscription is enabled, and enabling it again changes nothing.
     expect((await test.request('POST', `${at}/enable`)).body).toMatchObject({ status: 'enabled' })
   })
 })
 
 describe('The typed client', () => {
-  it('sends, subscribes, tries, and reads events and refusals', async () => {
+  it('sends, subscribes, requests a test delivery, and reads events and errors', async () => {
     const { HubError, createHubClient } = library.exports
     const { base_url, keys } = hub.describe()
     const api = createHubClient({ baseUrl: base_url, apiKey: keys.test })
@@ -397,7 +399,7 @@ describe('The typed client', () => {
         if (event.data.object.id === message.id) found.push(event.type)
       }
       return found.length === 3 ? found : null
-    }, PATIENTLY)
+    }, DELIVERED_WITHIN)
     expect(types).toEqual(expect.arrayContaining(['message.accepted', 'message.sent', 'message.delivered']))
     expect(await api.delete('/v1/webhook_endpoints/{id}', { path: { id: made.id } })).toMatchObject({
       deleted: true,

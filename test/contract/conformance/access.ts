@@ -11,7 +11,7 @@ const rateOf = (answer: Answer): ReadonlyArray<string | null> =>
 const ABSENT = [null, null, null]
 
 let hosts = 0
-/** An address that nobody has failed from. It reaches the hub as a proxy would tell it. */
+/** Returns a client address without failed logins. It reaches the hub as a proxy reports it. */
 const freshAddress = (): string => {
   hosts += 1
   return `203.0.${Math.floor(hosts / 250)}.${(hosts % 250) + 1}`
@@ -29,7 +29,7 @@ const expectSameError = (one: Answer, other: Answer): void => {
   expect([one.status, body(one), names(one)]).toEqual([other.status, body(other), names(other)])
 }
 
-/** So many failed logins of one address at once; their statuses. */
+/** Sends a number of requests that fail to log in. Returns their statuses. */
 const fail = async (apiClient: Client, times: number): Promise<ReadonlyArray<number>> => {
   const statuses: Array<number> = []
   for (let index = 0; index < times; index += 1) statuses.push((await apiClient.get('/v1/account')).status)
@@ -78,7 +78,7 @@ export const access: Section = (fixture) => {
       for (const address of ['203.0.113.16', '2001:db8:78::1', freshAddress()]) {
         expectSameError(await connect(key, from(address)).get('/v1/account'), invalid)
       }
-      // What a client wrote into the header before the proxy's own entry counts for nothing.
+      // Entries of the header before the one of the proxy come from the client and do not count.
       const spoofed = await connect(key, from(`203.0.113.3, ${freshAddress()}`)).get('/v1/account')
       expectSameError(spoofed, invalid)
     })
@@ -117,7 +117,7 @@ export const access: Section = (fixture) => {
       expect((await right.post('/v1/messages', send('otp', freshNumber()))).body.error.code).toBe(
         'rate_limited',
       )
-      // Another address is not touched by it.
+      // Other addresses are not affected.
       expect((await connect(keys.test, from(freshAddress())).get('/v1/account')).status).toBe(200)
     })
 
@@ -150,7 +150,7 @@ export const access: Section = (fixture) => {
   })
 
   describe('Account (GET /v1/account)', () => {
-    it('tells the values in force', async () => {
+    it('returns the current settings', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount({
         live: {
@@ -197,7 +197,7 @@ export const access: Section = (fixture) => {
   })
 
   describe('Request rate', () => {
-    it('over api_rps is 429 rate_limited with Retry-After, for each key by itself', async () => {
+    it('answers 429 rate_limited with Retry-After above api_rps, separately for each key', async () => {
       const { admin, connect } = fixture()
       const account = await admin.createAccount({ test: { api_rps: 3 } })
       const sibling = connect(await admin.issueKey(account, 'test'))
@@ -209,7 +209,7 @@ export const access: Section = (fixture) => {
         expect(errorOf(answer)).toEqual([429, 'rate_limited', undefined])
         expect(answer.body.error.retry_after).toBe(1)
       }
-      // On success and on refusal.
+      // Successes and refusals have the headers.
       for (const answer of answers) {
         const [limit, remaining, reset] = rateOf(answer)
         expect(limit).toBe('3')
@@ -221,7 +221,7 @@ export const access: Section = (fixture) => {
       expect([other.status, rateOf(other)[1]]).toEqual([200, '2'])
     })
 
-    it('the headers are on every answer after the rate check and on none before it', async () => {
+    it('adds the headers to every answer after the rate check and to none before it', async () => {
       const { admin, connect } = fixture()
       const { test } = await admin.createAccount()
       const counted = [

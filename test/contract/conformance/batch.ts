@@ -15,7 +15,7 @@ export const post = (apiClient: Client, elements: unknown, headers: Record<strin
 
 const NOTHING = { total: 0, accepted: 0, duplicate: 0, rejected: 0, delivered: 0, undelivered: 0, expired: 0 }
 
-/** Waits until a batch is closed and answers it. */
+/** Waits until a batch is closed and returns it. */
 const untilClosed = (apiClient: Client, id: string): Promise<any> =>
   eventually(
     async () => {
@@ -30,7 +30,7 @@ export const completed = async (apiClient: Client, id: string): Promise<Readonly
 
 export const batch: Section = (fixture) => {
   describe('Rules of POST /v1/messages/batch', () => {
-    it('1: more than batch_max items are refused, batch_max are taken', async () => {
+    it('1: more than batch_max elements are refused, batch_max are accepted', async () => {
       const { test } = await fixture().admin.createAccount()
       const many = Array.from({ length: 1001 }, (_, index) => element(`max-${index}`))
       expect(errorOf(await post(test, many))).toEqual([422, 'batch_too_large', 'messages'])
@@ -39,7 +39,7 @@ export const batch: Section = (fixture) => {
       await untilClosed(test, taken.body.id)
     })
 
-    it('1: batch_max of the account is what counts', async () => {
+    it('1: batch_max of the account applies', async () => {
       const { test } = await fixture().admin.createAccount({ test: { batch_max: 2 } })
       const three = ['a', 'b', 'c'].map((ref) => element(ref))
       expect(errorOf(await post(test, three))).toEqual([422, 'batch_too_large', 'messages'])
@@ -125,7 +125,7 @@ export const batch: Section = (fixture) => {
         batch: answer.body.id,
         client_ref: 'good-1',
       })
-      // An accepted element lives on as an ordinary message.
+      // An accepted element is an ordinary message.
       const read = await test.get(`/v1/messages/${results[8].message.id}`)
       expect([read.status, read.body.batch]).toEqual([200, answer.body.id])
       await untilClosed(test, answer.body.id)
@@ -156,7 +156,7 @@ export const batch: Section = (fixture) => {
       expect((await test.get(body.results[2].message_url)).status).toBe(200)
     })
 
-    it('6: repeating a batch creates no second messages, and answers with the earlier batch', async () => {
+    it('6: a repeated batch creates no messages and returns the earlier batch', async () => {
       const { test } = await fixture().admin.createAccount()
       const elements = [element('r-1'), element('r-2'), element('r-3', { to: '+79000000003' })]
       const first = await post(test, elements)
@@ -185,7 +185,7 @@ export const batch: Section = (fixture) => {
       expect(events[0].data.object).toEqual(closed)
     })
 
-    it('6: duplicates of several batches have no batch in common', async () => {
+    it('6: duplicates from several batches name no common batch', async () => {
       const { test } = await fixture().admin.createAccount()
       const one = await post(test, [element('one')])
       const two = await post(test, [element('two')])
@@ -196,7 +196,7 @@ export const batch: Section = (fixture) => {
         created_at: null,
         counts: { ...NOTHING, total: 2, duplicate: 2 },
       })
-      // Newly accepted elements of a repeat form a batch of their own.
+      // The newly accepted elements of a repeat form a new batch.
       const more = await post(test, [element('one'), element('three')])
       expect(more.body.id).toEqual(anId('bat'))
       expect([one.body.id, two.body.id]).not.toContain(more.body.id)
@@ -210,7 +210,7 @@ export const batch: Section = (fixture) => {
       })
     })
 
-    it('a batch in which every element was rejected is 202, closed at once, and completed', async () => {
+    it('a batch with only rejected elements is 202, closed at once, and completed', async () => {
       const { test } = await fixture().admin.createAccount()
       const { body, status } = await post(test, [element('no-1', { to: 'x' }), element('no-2', { to: 'x' })])
       expect([status, body.closed, body.counts]).toEqual([202, true, { ...NOTHING, total: 2, rejected: 2 }])
@@ -228,7 +228,7 @@ export const batch: Section = (fixture) => {
       })
     })
 
-    it('live elements count against the windows of their recipient one by one, in order', async () => {
+    it('live elements count against the flood windows one by one, in order', async () => {
       const { live } = await fixture().admin.createAccount()
       const number = freshNumber()
       const { body } = await post(live, [
@@ -247,7 +247,7 @@ export const batch: Section = (fixture) => {
   })
 
   describe('GET /v1/batches/{id} and GET /v1/messages?batch=', () => {
-    it('the batch is the answer without results, at once', async () => {
+    it('the batch can be read at once, and equals the answer without results', async () => {
       const { test } = await fixture().admin.createAccount()
       const { body } = await post(test, [element('b-1'), element('b-2', { to: 'x' })])
       const read = await test.get(`/v1/batches/${body.id}`)
@@ -262,7 +262,7 @@ export const batch: Section = (fixture) => {
       })
     })
 
-    it('its messages come in pages, in the order of acceptance', async () => {
+    it('messages are paged in the order of acceptance', async () => {
       const { test } = await fixture().admin.createAccount()
       const { body } = await post(
         test,
@@ -286,7 +286,7 @@ export const batch: Section = (fixture) => {
       expect(message).toMatchObject({ object: 'message', batch: body.id, text: 'Заказ A-17 готов' })
     })
 
-    it('the messages of a batch allow 1000 to a page', async () => {
+    it('a page of messages may have 1000 items', async () => {
       const { test } = await fixture().admin.createAccount()
       const { body } = await test.post('/v1/messages/batch', {
         messages: [send('service', '+79000000001', 'a')],

@@ -1,4 +1,4 @@
-/** One hub for the whole suite, and what every answer of it has to keep to, whatever a test is about. */
+/** The hub of the conformance suite, and the rules that every response must follow. */
 import { expect } from 'vitest'
 import { ERRORS, type ErrorCode } from '@hub/contract'
 import { eventually } from '@hub/testkit'
@@ -10,17 +10,20 @@ export interface Fixture {
   readonly hub: TestHub
   readonly base: string
   readonly admin: HubAdmin
-  /** A client of this key; every answer to it is held to the rules of all answers. */
+  /** Creates a client for a key. Every response is checked against the general rules. */
   readonly connect: (key: string | null, options?: ClientOptions) => Client
-  /** Codes that have been answered so far, in the error envelope or in an element of a batch. */
+  /** All error codes received so far, in error envelopes or in elements of a batch. */
   readonly codes: Set<string>
   readonly stop: () => Promise<void>
 }
 
-/** What a section of the suite is given: the fixture, once it is there. */
+/** A section of the suite. It gets the fixture, which exists when the tests run. */
 export type Section = (fixture: () => Fixture) => void
 
-/** The addresses that the hub believes `X-Forwarded-For` from: the tests come from the loopback, on either family. */
+/**
+ * The addresses from which the hub trusts `X-Forwarded-For`: the loopback of both families, where
+ * the tests run.
+ */
 const TRUSTED = '127.0.0.0/8,::1'
 
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u
@@ -33,7 +36,7 @@ const expectEnvelope = (answer: Answer, base: string): void => {
   const keys = new Set(Object.keys(error))
   for (const name of ['param', 'retry_after', 'window']) keys.delete(name)
   expect(keys).toEqual(new Set(['code', 'message', 'request_id', 'doc_url']))
-  // A replay has the first body byte for byte, and a request id of its own in the header.
+  // A replay repeats the first body, and has a new request id in the header.
   if (answer.headers.get('idempotent-replayed') === null) {
     expect(error.request_id).toBe(answer.headers.get('request-id'))
   }
@@ -74,21 +77,24 @@ export const startFixture = async (): Promise<Fixture> => {
   }
 }
 
-/** Status, code and `param` of a errorOf, or what came instead. */
+/**
+ * Returns status, code and `param` of an error. For a success the status of the message replaces
+ * the code.
+ */
 export const errorOf = (answer: Answer): ReadonlyArray<unknown> => [
   answer.status,
   answer.body?.error?.code ?? answer.body?.status,
   answer.body?.error?.param,
 ]
 
-/** A moment as the API writes it. */
+/** Matches a timestamp of the API. */
 export const aMoment = (): unknown => expect.stringMatching(TIMESTAMP)
 
-/** An id with this prefix. */
+/** Matches an id with a prefix. */
 export const anId = (prefix: string): unknown =>
   expect.stringMatching(new RegExp(`^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`, 'u'))
 
-/** A message that is final, read until it is. */
+/** Waits until a message is final and returns it. */
 export const untilFinal = (apiClient: Client, id: string, withinMs = 10_000): Promise<any> =>
   eventually(
     async () => {
@@ -98,21 +104,21 @@ export const untilFinal = (apiClient: Client, id: string, withinMs = 10_000): Pr
     { withinMs, everyMs: 100 },
   )
 
-/** Events of one type, of the whole journal of a key. */
+/** Returns the events of one type in the journal of a key. */
 export const eventsOf = async (apiClient: Client, type: string): Promise<ReadonlyArray<any>> => {
   const answer = await apiClient.get(`/v1/events?limit=1000&type=${type}`)
   expect(answer.status).toBe(200)
   return answer.body.data
 }
 
-/** How long a change by the operator may take until it is in force: caches hold for two or three seconds. */
+/** The time until changed settings apply. Caches hold them for two or three seconds. */
 export const SETTINGS_APPLIED = { withinMs: 10_000, everyMs: 100 } as const
 
 const HOUR_MS = 3_600_000
 
 /**
- * Nothing new is accepted while `use` runs: the operator has stopped the hub. Sends of an account of its own show when that begins
- * and when it is over.
+ * Runs `use` while hub staff have stopped the hub. Sends of a separate account show when the stop
+ * begins and ends.
  */
 export const whileStopped = async ({ admin }: Fixture, use: () => Promise<void>): Promise<void> => {
   const probe = (await admin.createAccount()).test

@@ -9,8 +9,13 @@ import { errorOf, type Section, whileStopped, type Fixture } from './fixture.ts'
 const keyed = (key: string): Record<string, string> => ({ 'idempotency-key': key })
 const replayed = (answer: Answer): boolean => answer.headers.get('idempotent-replayed') === 'true'
 
-/** Makes a stored key one that is in progress, as if the process that runs its request had died just now. */
-const reopen = async ({ admin }: Fixture, account: Account, mode: Mode, key: string): Promise<void> => {
+/** Sets a stored key back to in progress, as if the process of its request had just died. */
+const setInProgress = async (
+  { admin }: Fixture,
+  account: Account,
+  mode: Mode,
+  key: string,
+): Promise<void> => {
   const rows = await admin.sql`
     UPDATE command.idempotency_keys
        SET status = NULL, headers = NULL, answer = NULL, lease_token = ${randomUUID()},
@@ -91,7 +96,7 @@ export const idempotency: Section = (fixture) => {
       expect((await test.post('/v1/messages', body, keyed('used'))).status).toBe(202)
       const others: ReadonlyArray<[string, unknown]> = [
         ['/v1/messages', send('service', '+79000000002')],
-        // Another body is another body, whatever it means.
+        // A body with other bytes counts as another body, also if it means the same.
         ['/v1/messages', { client_ref: undefined, ...body, unknown: 1 }],
         ['/v1/messages/estimate', body],
         ['/v1/messages?a=1', body],
@@ -100,7 +105,7 @@ export const idempotency: Section = (fixture) => {
         const answer = await test.post(path, other, keyed('used'))
         expect(errorOf(answer)).toEqual([422, 'idempotency_key_reused', 'Idempotency-Key'])
       }
-      // None of them has disturbed the first.
+      // The first request is unaffected.
       expect(replayed(await test.post('/v1/messages', body, keyed('used')))).toBe(true)
     })
 
@@ -125,11 +130,11 @@ export const idempotency: Section = (fixture) => {
         'template_not_found',
       ])
       expect((await account.live.post('/v1/messages', body, keyed('corrected'))).status).toBe(202)
-      // A missing resource is an answer given after the claim.
+      // A missing resource is an answer given after the idempotency lock was taken.
       const missing = await account.test.post('/v1/templates/tpl_nothing/render', {}, keyed('missing'))
       const again = await account.test.post('/v1/templates/tpl_nothing/render', {}, keyed('missing'))
       expect([missing.status, again.status, replayed(again)]).toEqual([404, 404, true])
-      // A body that is not JSON, too.
+      // So is the answer to a body that is not JSON.
       const garbage = () =>
         account.test.request('POST', '/v1/messages', {
           headers: { 'content-type': 'application/json', ...keyed('garbage') },
@@ -138,7 +143,7 @@ export const idempotency: Section = (fixture) => {
       expect([errorOf(await garbage())[1], replayed(await garbage())]).toEqual(['invalid_parameter', true])
     })
 
-    it('5: what was refused before the claim is not stored', async () => {
+    it('5: a refusal before the idempotency lock is not stored', async () => {
       const { test } = await fixture().admin.createAccount()
       const text = await test.request('POST', '/v1/messages', {
         headers: { 'content-type': 'text/plain', ...keyed('early') },
@@ -149,7 +154,7 @@ export const idempotency: Section = (fixture) => {
       expect([good.status, replayed(good)]).toEqual([202, false])
     })
 
-    it('5: secrets are repeated and are kept encrypted', async () => {
+    it('5: secrets are repeated and stored encrypted', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
       const create = () =>
@@ -164,7 +169,7 @@ export const idempotency: Section = (fixture) => {
       expect(JSON.stringify(row!.headers)).not.toContain('whsec_')
     })
 
-    it('6: a repeat while the first still runs is 409 with retry_after', async () => {
+    it('6: a repeat while the first request is in progress is 409 with retry_after', async () => {
       const { admin, hub } = fixture()
       const account = await admin.createAccount()
       const body = send('otp', freshNumber(), 'held')
@@ -173,7 +178,7 @@ export const idempotency: Section = (fixture) => {
       let first: Promise<Answer>
       let second: Answer
       try {
-        // A code waits for Kafka.
+        // A code waits for its confirmation by Kafka.
         kafka.kill('SIGSTOP')
         first = post()
         await eventually(
@@ -191,7 +196,8 @@ export const idempotency: Section = (fixture) => {
       expect(errorOf(second)).toEqual([409, 'idempotency_conflict', undefined])
       expect(second.body.error.retry_after).toBeGreaterThanOrEqual(1)
       expect(second.body.error.retry_after).toBeLessThanOrEqual(60)
-      // Kafka came back in time for the first, or not; the repeat gets its answer or runs as first.
+      // If Kafka recovered in time, the repeat gets the answer of the first request. Otherwise it
+      // runs as the first.
       const { status, text } = await first
       expect([202, 503]).toContain(status)
       const third = await eventually(
@@ -206,7 +212,7 @@ export const idempotency: Section = (fixture) => {
       expect((await post()).body.id).toBe(third.body.id)
     })
 
-    it('7: 429 is not pinned to the key', async () => {
+    it('7: 429 is not stored for the key', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
       const post = (apiClient: Client, path: string, body: unknown) =>
@@ -236,7 +242,7 @@ export const idempotency: Section = (fixture) => {
       expect((await live.post('/v1/messages', send('service', number, 'ref-2'))).status).toBe(202)
       const full = await live.post('/v1/messages', send('service', number, 'ref-3'))
       expect(errorOf(full)[1]).toBe('recipient_flood_limited')
-      // Where the window is full, a repeat is still a repeat.
+      // A repeat is a repeat also with a full window.
       expect((await live.post('/v1/messages', send('service', number, 'ref-1'))).body.duplicate).toBe(true)
     })
 
@@ -245,7 +251,7 @@ export const idempotency: Section = (fixture) => {
       const post = () => test.post('/v1/messages', send('service', '+79000000001'), keyed('token'))
       const left = async () => Number((await post()).headers.get('x-ratelimit-remaining'))
       await left()
-      // Refilling gives some back in between; ten at once take ten before it can give them all.
+      // The bucket refills meanwhile, but more slowly than ten concurrent requests consume.
       const after = await Promise.all(Array.from({ length: 20 }, left))
       expect(Math.min(...after)).toBeLessThan(Math.max(...after))
       expect(Math.min(...after)).toBeLessThan(48)
@@ -254,37 +260,37 @@ export const idempotency: Section = (fixture) => {
 
   describe('Idempotency key lifecycle', () => {
     it.each(['otp', 'service'] as const)(
-      'in progress, and the process dies: 409 until the lease ends, then the repeat runs as first (%s)',
+      'in progress when the process dies: 409 until the lock expires, then the repeat runs as the first (%s)',
       async (kind) => {
         const { admin } = fixture()
         const account = await admin.createAccount()
         const body = send(kind, '+79000000001', 'died')
         const post = () => account.test.post('/v1/messages', body, keyed('dies'))
         const first = await post()
-        await reopen(fixture(), account, 'test', 'dies')
+        await setInProgress(fixture(), account, 'test', 'dies')
         const during = await post()
         expect(errorOf(during)).toEqual([409, 'idempotency_conflict', undefined])
         expect(during.body.error.retry_after).toBeLessThanOrEqual(60)
         expect(await admin.expireLock(account, 'test', 'dies')).toBe(1)
         const after = await post()
         expect([after.status, replayed(after)]).toEqual([202, false])
-        // The message had been accepted: it is the same one.
+        // The message had been accepted, so the repeat returns it.
         expect(after.body.id).toBe(first.body.id)
         expect(replayed(await post())).toBe(true)
       },
     )
 
-    it('the key of a lease that ended belongs to its request still', async () => {
+    it('a key with an expired lock still belongs to its request', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
       await account.test.post('/v1/messages', send('service', '+79000000001'), keyed('mine'))
-      await reopen(fixture(), account, 'test', 'mine')
+      await setInProgress(fixture(), account, 'test', 'mine')
       const other = await account.test.post('/v1/messages', send('service', '+79000000002'), keyed('mine'))
       expect([409, 422]).toContain(other.status)
       await admin.expireLock(account, 'test', 'mine')
     })
 
-    it('stored, and 24 hours pass: the key is forgotten, and the request runs again', async () => {
+    it('stored for 24 hours: the key is removed, and the request runs again', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
       const post = () =>

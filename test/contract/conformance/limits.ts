@@ -1,4 +1,4 @@
-/** Per-recipient anti-flood, spend, and the daily limit of the hub. */
+/** Flood windows, spend limit, and the daily limit of the hub. */
 import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { type Client, send } from '../../support/client.ts'
@@ -35,7 +35,7 @@ const DAY = 24 * HOUR
 
 export const limits: Section = (fixture) => {
   describe('Per-recipient anti-flood', () => {
-    it('5: a window is refused with recipient_flood_limited', async () => {
+    it('5: a full window is refused with recipient_flood_limited', async () => {
       const { live } = await fixture().admin.createAccount()
       const number = freshNumber()
       expect((await live.post('/v1/messages', send('service', number))).status).toBe(202)
@@ -45,7 +45,7 @@ export const limits: Section = (fixture) => {
       expect(second.body.error.retry_after).toBeGreaterThan(0)
     })
 
-    it('+79000000009: a second send within five minutes is refused, window pause; no other number spends windows', async () => {
+    it('+79000000009: a second send within five minutes is refused by the pause; other sandbox numbers consume no windows', async () => {
       const { test } = await fixture().admin.createAccount()
       expect((await test.post('/v1/messages', send('service', '+79000000009'))).status).toBe(202)
       const second = await test.post('/v1/messages', send('otp', '+79000000009'))
@@ -58,7 +58,7 @@ export const limits: Section = (fixture) => {
       }
     })
 
-    it('pause: the least time between messages to one number, whatever their class', async () => {
+    it('pause: the minimum time between messages of any class to one number', async () => {
       const { live } = await fixture().admin.createAccount({ live: { flood_pause_seconds: 30 } })
       const number = freshNumber()
       await live.post('/v1/messages', send('otp', number))
@@ -71,14 +71,14 @@ export const limits: Section = (fixture) => {
       ])
       expect(second.body.error.retry_after).toBeGreaterThan(20)
       expect(second.body.error.retry_after).toBeLessThanOrEqual(30)
-      // Another number is another count.
+      // Each number has its own windows.
       expect((await live.post('/v1/messages', send('service', freshNumber()))).status).toBe(202)
     })
 
     it.each([
       ['hour', { flood_pause_seconds: 0, flood_per_hour: 2, flood_per_day: 20 }, HOUR],
       ['day', { flood_pause_seconds: 0, flood_per_hour: 20, flood_per_day: 2 }, DAY],
-    ] as const)('%s: so many messages within it', async (window, settings, seconds) => {
+    ] as const)('%s: the maximum number of messages in the window', async (window, settings, seconds) => {
       const { live } = await fixture().admin.createAccount({ live: settings })
       const number = freshNumber()
       for (let index = 0; index < 2; index += 1) {
@@ -90,7 +90,7 @@ export const limits: Section = (fixture) => {
       expect(third.body.error.retry_after).toBeLessThanOrEqual(seconds)
     })
 
-    it('where several are full, the first is named and the wait passes them all', async () => {
+    it('with several full windows, the first is named and retry_after covers all', async () => {
       const { live } = await fixture().admin.createAccount({
         live: { flood_pause_seconds: 10, flood_per_hour: 1, flood_per_day: 1 },
       })
@@ -102,7 +102,7 @@ export const limits: Section = (fixture) => {
       expect(second.body.error.retry_after).toBeLessThanOrEqual(DAY)
     })
 
-    it('accounts and modes have windows of their own', async () => {
+    it('accounts and modes have separate windows', async () => {
       const { admin } = fixture()
       const one = await admin.createAccount()
       const two = await admin.createAccount()
@@ -112,7 +112,7 @@ export const limits: Section = (fixture) => {
       }
     })
 
-    it('what is refused spends no window', async () => {
+    it('a refused message consumes no window', async () => {
       const { admin } = fixture()
       const { live } = await admin.createAccount({
         live: { flood_pause_seconds: 60, spend_limit: '2.40' },
@@ -121,8 +121,8 @@ export const limits: Section = (fixture) => {
       const refused = [
         await live.post('/v1/messages', { ...send('service', number), template: 'nothing' }),
         await live.post('/v1/messages', { ...send('service', number), variables: {} }),
-        // A code costs 2.50: refused by the spend limit, behind the windows.
-        await live.post('/v1/messages', send('otp', number, 'too-dear')),
+        // A code costs 2.50, so the spend limit refuses it after its flood reservation.
+        await live.post('/v1/messages', send('otp', number, 'too-expensive')),
       ]
       expect(refused.map(({ body }) => body.error?.code)).toEqual([
         'template_not_found',
@@ -132,16 +132,18 @@ export const limits: Section = (fixture) => {
       expect((await live.post('/v1/messages', send('service', number))).status).toBe(202)
     })
 
-    it('a refused client_ref is not used up', async () => {
+    it('a refused message does not use up its client_ref', async () => {
       const { live } = await fixture().admin.createAccount()
       const number = freshNumber()
       await live.post('/v1/messages', send('service', number))
-      expect(floodErrorOf(await live.post('/v1/messages', send('service', number, 'kept')))[1]).toBe('pause')
-      const elsewhere = await live.post('/v1/messages', send('service', freshNumber(), 'kept'))
+      expect(floodErrorOf(await live.post('/v1/messages', send('service', number, 'reused')))[1]).toBe(
+        'pause',
+      )
+      const elsewhere = await live.post('/v1/messages', send('service', freshNumber(), 'reused'))
       expect([elsewhere.status, elsewhere.body.duplicate]).toEqual([202, undefined])
     })
 
-    it('fifty at once to one number: one is accepted', async () => {
+    it('one of fifty concurrent messages to one number is accepted', async () => {
       const { live } = await fixture().admin.createAccount()
       const number = freshNumber()
       const answers = await Promise.all(
@@ -155,14 +157,14 @@ export const limits: Section = (fixture) => {
   })
 
   describe('Spend limit', () => {
-    it('6: the spend limit is refused with spend_limit_reached', async () => {
+    it('6: a send above the limit is refused with spend_limit_reached', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '2.00' } })
       expect((await live.post('/v1/messages', send('service', freshNumber()))).status).toBe(202)
       const second = await live.post('/v1/messages', send('service', freshNumber()))
       expect(errorOf(second)).toEqual([422, 'spend_limit_reached', undefined])
     })
 
-    it('is never passed, by any class, and tells what was spent', async () => {
+    it('is never exceeded by any class, and the account shows the spend', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '5.00' } })
       for (let index = 0; index < 2; index += 1) {
         expect((await live.post('/v1/messages', send('service', freshNumber()))).status).toBe(202)
@@ -174,7 +176,7 @@ export const limits: Section = (fixture) => {
       expect(await spent(live)).toBe('4.00')
     })
 
-    it('forty at once: as many are accepted as it pays for', async () => {
+    it('accepts as many of forty concurrent messages as it covers', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '20.00' } })
       const answers = await Promise.all(
         Array.from({ length: 40 }, () => live.post('/v1/messages', send('service', freshNumber()))),
@@ -186,7 +188,7 @@ export const limits: Section = (fixture) => {
       expect(await spent(live)).toBe('20.00')
     })
 
-    it('elements of a batch that do not fit are rejected, in order', async () => {
+    it('rejects batch elements that exceed it, in order', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '5.00' } })
       const answer = await live.post('/v1/messages/batch', {
         messages: Array.from({ length: 4 }, (_, index) => send('service', freshNumber(), `s-${index}`)),
@@ -200,7 +202,7 @@ export const limits: Section = (fixture) => {
       expect(await spent(live)).toBe('4.00')
     })
 
-    it('counts parts at the price of the account', async () => {
+    it('charges parts at the price of the account', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount({ live: { price_service: '0.35', spend_limit: '1.00' } })
       await admin.addTemplate(account, 'live', { name: 'long', class: 'service', body: '{{a}}' })
@@ -214,7 +216,7 @@ export const limits: Section = (fixture) => {
       expect(await spent(account.live)).toBe('0.70')
     })
 
-    it('a repeat by client_ref costs nothing', async () => {
+    it('charges nothing for a repeat by client_ref', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '100.00' } })
       const body = send('service', freshNumber(), 'paid-once')
       for (let index = 0; index < 5; index += 1) {
@@ -223,7 +225,7 @@ export const limits: Section = (fixture) => {
       expect(await spent(live)).toBe('2.00')
     })
 
-    it('what is not billed is given back', async () => {
+    it('releases the amount of an unbilled message', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '2.00' } })
       try {
         await setOperatorBehaviour(fixture(), { rejected_percent: 100 })
@@ -250,7 +252,7 @@ export const limits: Section = (fixture) => {
       expect(await spent(live)).toBe('2.00')
     })
 
-    it('raised by the operator, sending goes on', async () => {
+    it('accepts sends again when hub staff raise it', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount({ live: { spend_limit: '0.00' } })
       const one = send('service', freshNumber())
@@ -262,7 +264,7 @@ export const limits: Section = (fixture) => {
       }, SETTINGS_APPLIED)
     })
 
-    it('the soft threshold is told once per period', async () => {
+    it('emits the soft threshold event once per period', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '10.00' } })
       const sendOne = () => live.post('/v1/messages', send('service', freshNumber()))
       for (let index = 0; index < 3; index += 1) await sendOne()
@@ -275,7 +277,7 @@ export const limits: Section = (fixture) => {
         { withinMs: 10_000, everyMs: 100 },
       )
       expect(event).toMatchObject({ object: 'event', mode: 'live', type: 'account.spend_threshold' })
-      // All five have been projected; still once.
+      // All five messages are projected, and there is still one event.
       await eventually(
         async () => {
           expect(await eventsOf(live, 'message.delivered')).toHaveLength(5)
@@ -293,7 +295,7 @@ export const limits: Section = (fixture) => {
       const account = await admin.createAccount()
       const probe = (await admin.createAccount()).test
       try {
-        // Fewer than the suite has sent today, or will have after a few more.
+        // Fewer messages than the suite has sent today.
         await admin.setHubSettings({ daily_limit: 3 })
         await eventually(async () => {
           expect((await probe.post('/v1/messages', send('otp', '+79000000001'))).status).toBe(429)
@@ -317,7 +319,7 @@ export const limits: Section = (fixture) => {
       }, SETTINGS_APPLIED)
     })
 
-    it('7: repeats of what was accepted, reads and estimates go on', async () => {
+    it('7: repeats of accepted messages, reads and estimates still work', async () => {
       const { admin } = fixture()
       const { test } = await admin.createAccount()
       const before = await test.post('/v1/messages', send('service', '+79000000001', 'before'))
@@ -326,13 +328,13 @@ export const limits: Section = (fixture) => {
         expect([again.status, again.body.id, again.body.duplicate]).toEqual([202, before.body.id, true])
         expect((await test.get(`/v1/messages/${before.body.id}`)).status).toBe(200)
         expect((await test.post('/v1/messages/estimate', send('otp', '+79000000001'))).status).toBe(200)
-        // What is refused for another reason is told that reason.
+        // Other refusals keep their own reason.
         const opted = await test.post('/v1/messages', send('service', '+79000000013'))
         expect(errorOf(opted)[1]).toBe('recipient_opted_out')
       })
     })
 
-    it('batch 5: it is checked once for the whole batch, before anything is created', async () => {
+    it('batch 5: it is checked once for the whole batch, before any message is created', async () => {
       const { admin } = fixture()
       const { test } = await admin.createAccount()
       const messages = ['a', 'b', 'c'].map((ref) => send('service', '+79000000001', ref))

@@ -1,4 +1,4 @@
-/** Rules of POST /v1/messages, the message that comes of it, and reads of it. */
+/** Rules of POST /v1/messages, of the created message, and of reads of it. */
 import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { send } from '../../support/client.ts'
@@ -42,7 +42,7 @@ export const messages: Section = (fixture) => {
       })
     })
 
-    it('1: a live message says what it costs, and has no client_ref where none was sent', async () => {
+    it('1: a live message has its price, and a null client_ref if none was sent', async () => {
       const { live } = await fixture().admin.createAccount()
       const otp = await live.post('/v1/messages', send('otp', freshNumber()))
       const service = await live.post('/v1/messages', send('service', freshNumber()))
@@ -69,14 +69,14 @@ export const messages: Section = (fixture) => {
       const { admin } = fixture()
       const account = await admin.createAccount()
       const answer = await account.test.post('/v1/messages', send('service', to, 'malformed'))
-      // Control characters are a matter of shape; what is only no number is a matter of the recipient.
+      // Control characters are invalid_parameter, other malformed numbers recipient_invalid.
       expect(errorOf(answer)).toEqual([422, 'recipient_invalid', 'to'])
-      // The client_ref was not used up: nothing was created.
+      // No message was created, so the client_ref is still free.
       const again = await account.test.post('/v1/messages', send('service', freshNumber(), 'malformed'))
       expect([again.status, again.body.duplicate]).toEqual([202, undefined])
     })
 
-    it('3: a sender that is not registered is refused, and accepted once it is', async () => {
+    it('3: a sender is refused until it is registered', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
       await admin.addSender(account, 'live', { name: 'PENDING', status: 'pending' })
@@ -112,37 +112,37 @@ export const messages: Section = (fixture) => {
 
     it.each<[string, Record<string, unknown>, string, string]>([
       ['does not exist', { template: 'nothing' }, 'template_not_found', 'template'],
-      ['waits for moderation', { template: 'waiting' }, 'template_not_approved', 'template'],
+      ['is pending moderation', { template: 'waiting' }, 'template_not_approved', 'template'],
       ['was declined', { template: 'declined' }, 'template_declined', 'template'],
-      ['is of the other class', { template: 'otp_code' }, 'template_class_mismatch', 'class'],
+      ['has the other class', { template: 'otp_code' }, 'template_class_mismatch', 'class'],
       ['lacks a value', { variables: {} }, 'template_variable_missing', 'variables.order'],
       ['lacks all values', { variables: undefined }, 'template_variable_missing', 'variables.order'],
       [
-        'has no such placeholder',
+        'has no placeholder for a value',
         { variables: { order: '1', extra: '2' } },
         'template_variable_unknown',
         'variables.extra',
       ],
       [
-        'misses one before it has one too many',
+        'lacks a value and has an unknown one',
         { variables: { extra: '2' } },
         'template_variable_missing',
         'variables.order',
       ],
       [
-        'gets an object for a value',
+        'gets an object as a value',
         { variables: { order: {} } },
         'template_variable_invalid',
         'variables.order',
       ],
       [
-        'gets null for a value',
+        'gets null as a value',
         { variables: { order: null } },
         'template_variable_invalid',
         'variables.order',
       ],
       [
-        'gets a truth for a value',
+        'gets a boolean as a value',
         { variables: { order: true } },
         'template_variable_invalid',
         'variables.order',
@@ -159,7 +159,12 @@ export const messages: Section = (fixture) => {
         'template_variable_invalid',
         'variables.order',
       ],
-      ['becomes eleven parts', { template: 'long', variables: LONG }, 'template_text_too_long', 'template'],
+      [
+        'renders to eleven parts',
+        { template: 'long', variables: LONG },
+        'template_text_too_long',
+        'template',
+      ],
     ])('3: a template that %s is refused with a template_ code', async (_what, over, code, param) => {
       const { live } = await templateAccount(fixture())
       const answer = await live.post('/v1/messages', { ...send('service', freshNumber()), ...over })
@@ -215,7 +220,7 @@ export const messages: Section = (fixture) => {
   })
 
   describe('Contract decisions, General', () => {
-    it('unknown body fields are ignored, names like __proto__ too', async () => {
+    it('unknown body fields are ignored, also names like __proto__', async () => {
       const { test } = await fixture().admin.createAccount()
       const body = JSON.stringify({ ...send('otp', freshNumber()), colour: 'red' }).replace(
         '{',
@@ -228,7 +233,7 @@ export const messages: Section = (fixture) => {
       expect(answer.status).toBe(202)
     })
 
-    it('a body without Content-Type, and one with identity as its encoding, are taken as JSON', async () => {
+    it('a body without Content-Type, or with Content-Encoding identity, is parsed as JSON', async () => {
       const { test } = await fixture().admin.createAccount()
       const body = JSON.stringify(send('otp', freshNumber()))
       for (const headers of [
@@ -244,17 +249,17 @@ export const messages: Section = (fixture) => {
     })
 
     it.each<[string, unknown, number]>([
-      ['no character', '', 422],
+      ['no characters', '', 422],
       ['one character', 'x', 202],
       ['128 characters', 'x'.repeat(128), 202],
       ['129 characters', 'x'.repeat(129), 422],
       ['128 characters beyond the basic plane', '👍'.repeat(128), 202],
-      ['spaces and letters of any kind', 'a b/ü?', 202],
+      ['spaces and non-ASCII letters', 'a b/ü?', 202],
       ['a line feed', 'a\nb', 202],
       ['a carriage return', 'a\rb', 422],
-      ['a number', 7, 422],
-      ['null', null, 422],
-    ])('a client_ref of %s', async (_what, clientRef, status) => {
+      ['a number as its value', 7, 422],
+      ['null as its value', null, 422],
+    ])('a client_ref with %s', async (_what, clientRef, status) => {
       const { test } = await fixture().admin.createAccount()
       const answer = await test.post('/v1/messages', {
         ...send('otp', freshNumber()),
@@ -266,7 +271,7 @@ export const messages: Section = (fixture) => {
   })
 
   describe('Contract decisions, Message', () => {
-    it('a repeat of a used client_ref answers 202 with the earlier message as it stands, without text, and duplicate: true', async () => {
+    it('a used client_ref returns 202 with the current earlier message, without text, and with duplicate: true', async () => {
       const { test } = await fixture().admin.createAccount()
       const first = await test.post('/v1/messages', send('service', '+79001112233', 'twice'))
       const done = await untilFinal(test, first.body.id)
@@ -277,7 +282,7 @@ export const messages: Section = (fixture) => {
       expect(second.body).toEqual({ ...rest, duplicate: true })
     })
 
-    it('a used client_ref wins over whatever else the well-formed body says', async () => {
+    it('a used client_ref takes precedence over the other fields of a well-formed body', async () => {
       const { live, test } = await fixture().admin.createAccount()
       const first = await test.post('/v1/messages', send('service', freshNumber(), 'same'))
       for (const other of [
@@ -287,12 +292,12 @@ export const messages: Section = (fixture) => {
         const again = await test.post('/v1/messages', other)
         expect([again.status, again.body.id, again.body.duplicate]).toEqual([202, first.body.id, true])
       }
-      // The other mode has references of its own.
+      // References are separate for each mode.
       const elsewhere = await live.post('/v1/messages', send('service', freshNumber(), 'same'))
       expect([elsewhere.status, elsewhere.body.duplicate]).toEqual([202, undefined])
     })
 
-    it('a used client_ref does not excuse a body in the wrong form', async () => {
+    it('a malformed body is refused also with a used client_ref', async () => {
       const { test } = await fixture().admin.createAccount()
       await test.post('/v1/messages', send('service', freshNumber(), 'form'))
       const malformed = await test.post('/v1/messages', send('service', '123', 'form'))
@@ -322,7 +327,7 @@ export const messages: Section = (fixture) => {
   })
 
   describe('Contract decisions, General: foreign ids', () => {
-    it('a message of another account or mode answers exactly as a missing one', async () => {
+    it('a message of another account or mode gets the same answer as a missing one', async () => {
       const { admin } = fixture()
       const mine = await admin.createAccount()
       const other = await admin.createAccount()
@@ -337,7 +342,7 @@ export const messages: Section = (fixture) => {
   })
 }
 
-/** Eleven parts of UCS-2 in three values of at most 500 characters. */
+/** Renders to eleven UCS-2 parts, with values of at most 500 characters. */
 const LONG = { a: 'ж'.repeat(400), b: 'ж'.repeat(400) }
 
 const templateAccount = async ({ admin }: Fixture): Promise<Account> => {

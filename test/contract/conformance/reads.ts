@@ -5,7 +5,7 @@ import { send } from '../../support/client.ts'
 import { freshNumber } from '../../support/hub-admin.ts'
 import { aMoment, anId, errorOf, type Section, untilFinal } from './fixture.ts'
 
-/** The day (UTC) so many days from today. */
+/** Returns the UTC date at an offset in days from today. */
 const day = (offset: number): string => new Date(Date.now() + offset * 86_400_000).toISOString().slice(0, 10)
 
 export const reads: Section = (fixture) => {
@@ -13,7 +13,7 @@ export const reads: Section = (fixture) => {
     const lists = ['/v1/events', '/v1/webhook_endpoints', '/v1/templates', '/v1/senders'] as const
     const largest = { '/v1/events': 1000 } as Readonly<Record<string, number>>
 
-    it.each(lists)('%s has the envelope of a list', async (path) => {
+    it.each(lists)('%s returns the list envelope', async (path) => {
       const { admin } = fixture()
       const account = await admin.createAccount()
       const { body, status } = await account.test.get(path)
@@ -23,7 +23,7 @@ export const reads: Section = (fixture) => {
       expect(body.next_cursor).toBe(body.data.at(-1)?.id ?? null)
     })
 
-    it.each(lists)('%s bounds limit, and knows its cursor', async (path) => {
+    it.each(lists)('%s limits the page size and validates the cursor', async (path) => {
       const { test } = await fixture().admin.createAccount()
       const max = largest[path] ?? 100
       for (const limit of ['0', '-1', String(max + 1), 'ten', '1.5', '', '1e1', '%201']) {
@@ -37,7 +37,7 @@ export const reads: Section = (fixture) => {
       expect(errorOf(await test.get(`${path}?starting_after=nothing`))).toEqual([404, 'not_found', undefined])
     })
 
-    it('an empty page repeats the cursor it was given', async () => {
+    it('an empty page returns the given cursor', async () => {
       const { test } = await fixture().admin.createAccount()
       const { data } = (await test.get('/v1/senders')).body
       const last = data.at(-1).id
@@ -47,7 +47,7 @@ export const reads: Section = (fixture) => {
   })
 
   describe('Events', () => {
-    it('come in the order of recording, by cursor, by time and by type', async () => {
+    it('are returned in recording order, by cursor, by time and by type', async () => {
       const { admin } = fixture()
       const { live, test } = await admin.createAccount()
       const ids = await Promise.all(
@@ -79,13 +79,13 @@ export const reads: Section = (fixture) => {
       expect(page.body).toMatchObject({ has_more: true, next_cursor: all[7].id })
       const end = await test.get(`/v1/events?starting_after=${all[14].id}`)
       expect(end.body).toEqual({ object: 'list', data: [], has_more: false, next_cursor: all[14].id })
-      // By time: strictly after.
+      // By time, exclusively.
       const since = (await test.get(`/v1/events?limit=1000&created_after=${times[7]}`)).body.data
       expect(since).toEqual(all.filter((event: any) => event.created_at > times[7]))
       // By type.
       const some = await test.get('/v1/events?limit=1000&type=message.sent&type=message.delivered')
       expect(some.body.data).toEqual(all.filter((event: any) => event.type !== 'message.accepted'))
-      // Of this account and mode only.
+      // Only events of this account and mode.
       expect((await live.get('/v1/events')).body.data).toEqual([])
       expect((await live.get(`/v1/events?starting_after=${all[0].id}`)).status).toBe(404)
     })
@@ -109,7 +109,7 @@ export const reads: Section = (fixture) => {
   })
 
   describe('Stats', () => {
-    it('count the messages of a period, by day, class or template', async () => {
+    it('returns the counts of a period by day, class or template', async () => {
       const { live, test } = await fixture().admin.createAccount()
       const began = day(0)
       const ids: Array<string> = []
@@ -133,7 +133,7 @@ export const reads: Section = (fixture) => {
         parts: 5,
         price: { amount: '0.00', currency: 'RUB' },
       }
-      // A run over midnight counts on two days.
+      // A run around midnight counts on two days.
       const range = `from=${began}&to=${day(0)}`
       const plain = await eventually(
         async () => {
@@ -159,14 +159,14 @@ export const reads: Section = (fixture) => {
       const byDay = (await test.get(`/v1/stats?${range}&group_by=day`)).body
       expect(byDay.data.reduce((sum: number, row: any) => sum + row.accepted, 0)).toBe(5)
       expect(byDay.data[0].day).toBe(began)
-      // From the first of the month to today, where nothing is said; nothing of another mode.
+      // The default period is the current month until today. The other mode is not included.
       const usual = (await test.get('/v1/stats')).body
       expect([usual.from, usual.to]).toEqual([`${day(0).slice(0, 7)}-01`, day(0)])
       expect((await live.get('/v1/stats')).body.totals.accepted).toBe(0)
       expect((await test.get('/v1/stats?from=2020-01-01&to=2020-12-31')).body.totals.accepted).toBe(0)
     })
 
-    it('say what live messages cost, without those that were not billed', async () => {
+    it('returns the cost of live messages without unbilled ones', async () => {
       const { live } = await fixture().admin.createAccount()
       const { body } = await live.post('/v1/messages', send('otp', freshNumber()))
       await untilFinal(live, body.id)
@@ -198,7 +198,7 @@ export const reads: Section = (fixture) => {
       },
     )
 
-    it('366 days are allowed', async () => {
+    it('accepts a period of 366 days', async () => {
       const { test } = await fixture().admin.createAccount()
       expect((await test.get('/v1/stats?from=2024-01-01&to=2024-12-31')).status).toBe(200)
     })

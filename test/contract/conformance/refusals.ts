@@ -16,7 +16,7 @@ export const order: Section = (fixture) => {
       return { headers: { 'x-forwarded-for': `203.0.112.${hosts}` } }
     }
 
-    it('route and method come before body and key', async () => {
+    it('route and method come before body and API key', async () => {
       const { connect } = fixture()
       const big = ' '.repeat(4 * 1024 * 1024 + 1)
       const nobody = connect(null)
@@ -27,7 +27,7 @@ export const order: Section = (fixture) => {
       expect(method.headers.get('allow')?.split(', ').toSorted()).toEqual(['GET', 'HEAD', 'POST'])
     })
 
-    it('body size and encoding come before the key', async () => {
+    it('body size and encoding come before the API key', async () => {
       const { connect } = fixture()
       const nobody = connect(null)
       const big = await nobody.request('POST', '/v1/messages', {
@@ -42,7 +42,7 @@ export const order: Section = (fixture) => {
       expect(errorOf(text)).toEqual([415, 'unsupported_media_type', undefined])
     })
 
-    it('the key comes before the idempotency key, the resource and the body', async () => {
+    it('the API key comes before the idempotency key, the resource and the body', async () => {
       const { connect } = fixture()
       const answer = await connect(WRONG, elsewhere()).request('POST', '/v1/templates/tpl_nothing/render', {
         headers: { ...json, 'idempotency-key': 'x'.repeat(256) },
@@ -107,7 +107,7 @@ export const order: Section = (fixture) => {
       expect(errorOf(await test.post('/v1/messages', body))).toEqual([422, code, param])
     })
 
-    it('template, sender, variables, opt-out, daily limit, flood, spend: each is told before the next', async () => {
+    it('template, sender, variables, opt-out, daily limit, flood and spend are checked in this order', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount({
         live: { flood_pause_seconds: 60, spend_limit: '2.00' },
@@ -124,9 +124,9 @@ export const order: Section = (fixture) => {
       for (const [name, variant] of Object.entries(variants)) {
         await admin.addTemplate(account, 'live', { name, body: '{{a}}', ...variant })
       }
-      // A message to the number: it uses up the pause and the limit.
+      // This message consumes the pause and the limit.
       expect((await account.live.post('/v1/messages', send('service', number, 'used'))).status).toBe(202)
-      const put = async (over: Record<string, unknown>): Promise<string> => {
+      const codeOf = async (over: Record<string, unknown>): Promise<string> => {
         const { body } = await account.live.post('/v1/messages', {
           to: number,
           class: 'service',
@@ -138,36 +138,36 @@ export const order: Section = (fixture) => {
       const good = { template: 'good', variables: { a: '1' } }
       await admin.optOut(number)
       await whileStopped(fixture(), async () => {
-        expect(await put({ template: 'nothing', client_ref: 'used' })).toBe('duplicate')
-        expect(await put({ template: 'nothing' })).toBe('template_not_found')
-        expect(await put({ template: 'declined' })).toBe('template_declined')
-        expect(await put({ template: 'waiting' })).toBe('template_not_approved')
-        expect(await put({ template: 'other_class' })).toBe('template_class_mismatch')
-        expect(await put({ template: 'of_pending' })).toBe('sender_not_registered')
-        expect(await put({ template: 'good' })).toBe('template_variable_missing')
+        expect(await codeOf({ template: 'nothing', client_ref: 'used' })).toBe('duplicate')
+        expect(await codeOf({ template: 'nothing' })).toBe('template_not_found')
+        expect(await codeOf({ template: 'declined' })).toBe('template_declined')
+        expect(await codeOf({ template: 'waiting' })).toBe('template_not_approved')
+        expect(await codeOf({ template: 'other_class' })).toBe('template_class_mismatch')
+        expect(await codeOf({ template: 'of_pending' })).toBe('sender_not_registered')
+        expect(await codeOf({ template: 'good' })).toBe('template_variable_missing')
         await eventually(async () => {
-          expect(await put(good)).toBe('recipient_opted_out')
+          expect(await codeOf(good)).toBe('recipient_opted_out')
           return true
         }, SETTINGS_APPLIED)
         await admin.optIn(number)
         await eventually(async () => {
-          expect(await put(good)).toBe('hub_daily_limit_reached')
+          expect(await codeOf(good)).toBe('hub_daily_limit_reached')
           return true
         }, SETTINGS_APPLIED)
       })
       await eventually(async () => {
-        expect(await put(good)).toBe('recipient_flood_limited')
+        expect(await codeOf(good)).toBe('recipient_flood_limited')
         return true
       }, SETTINGS_APPLIED)
-      expect(await put({ ...good, to: freshNumber() })).toBe('spend_limit_reached')
+      expect(await codeOf({ ...good, to: freshNumber() })).toBe('spend_limit_reached')
     })
   })
 }
 
 /**
- * Codes that no request to a healthy hub is answered with; each has a test of its own where it can be caused.
+ * Codes that a healthy hub never returns. Other tests cause them.
  *
- * - `internal_error`, `provider_unavailable`: PostgreSQL or Kafka are away (test/chaos).
+ * - `internal_error`, `provider_unavailable`: PostgreSQL or Kafka is unavailable (test/chaos).
  */
 const CAUSED_ELSEWHERE: ReadonlyArray<ErrorCode> = ['internal_error', 'provider_unavailable']
 
@@ -191,18 +191,18 @@ export const errors: Section = (fixture) => {
       expect(errorOf(missing)).toEqual([422, 'invalid_parameter', 'url'])
     })
 
-    it('every code of the catalogue has been answered in this suite, except those that need a broken hub', () => {
+    it('every code of the catalogue was received in this suite, except those that need an outage', () => {
       const expected = ERROR_CODES.filter((code) => !CAUSED_ELSEWHERE.includes(code))
       expect(expected.filter((code) => !fixture().codes.has(code))).toEqual([])
     })
 
-    it('doc_url resolves: the page describes every code', async () => {
+    it('doc_url leads to a page that describes every code', async () => {
       const page = await fixture().connect(null).get('/docs/errors')
       expect(page.status).toBe(200)
       for (const code of ERROR_CODES) expect(page.text).toContain(`id="${code}"`)
     })
 
-    it('the description and the reference need no key', async () => {
+    it('the OpenAPI description and the reference page need no key', async () => {
       const nobody = fixture().connect(null)
       const description = await nobody.get('/v1/openapi.json')
       expect([description.status, description.body.openapi.slice(0, 3)]).toEqual([200, '3.1'])

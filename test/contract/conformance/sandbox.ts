@@ -1,6 +1,6 @@
 /**
- * The numbers of the sandbox, and batches to them. The slowest takes twenty seconds, so all of it is sent before the first test of the
- * suite and looked at behind the last.
+ * The sandbox numbers, alone and in batches. The slowest takes twenty seconds, so everything is
+ * sent before the first test of the suite and checked after the last.
  */
 import { beforeAll, describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
@@ -23,10 +23,10 @@ const OUTCOMES: ReadonlyArray<[string, string, string | null, ReadonlyArray<stri
   ['+79000000011', 'expired', 'ttl_expired_before_submit', ['accepted', 'expired']],
 ]
 
-/** Every number that may stand in a batch. */
+/** Last digits of the numbers that a batch may contain. */
 const ENDS = ['01', '02', '03', '04', '05', '06', '07', '10', '08', '11']
 
-const begin = async ({ admin }: Fixture) => {
+const sendAll = async ({ admin }: Fixture) => {
   const [one, two, three] = await Promise.all([
     admin.createAccount(),
     admin.createAccount(),
@@ -54,18 +54,18 @@ const begin = async ({ admin }: Fixture) => {
 }
 
 export const sandbox: Section = (fixture) => {
-  let sends: Awaited<ReturnType<typeof begin>> | undefined
-  const begun = () => {
-    if (sends === undefined) throw new Error('nothing has been sent')
+  let sends: Awaited<ReturnType<typeof sendAll>> | undefined
+  const sentMessages = () => {
+    if (sends === undefined) throw new Error('the messages are not sent yet: call this inside a test')
     return sends
   }
   beforeAll(async () => {
-    sends = await begin(fixture())
+    sends = await sendAll(fixture())
   })
 
   describe('Sandbox numbers', () => {
-    it('each ends as the table says, with its history and its events', async () => {
-      const { late, sent, test } = begun().table
+    it('each number ends with its documented status, history and events', async () => {
+      const { late, sent, test } = sentMessages().table
       for (const [index, [to, status, reason, history]] of OUTCOMES.entries()) {
         const read = await untilFinal(test, sent[index]!, 30_000)
         expect([read.status, read.reason_code, read.history.map((one: any) => one.status)], to).toEqual([
@@ -76,7 +76,7 @@ export const sandbox: Section = (fixture) => {
         expect(read.history.at(-1).reason_code, to).toBe(reason)
         expect(read.price, to).toEqual({ amount: '0.00', currency: 'RUB' })
       }
-      // 12: as 08, then a late report makes it delivered.
+      // 12: like 08, then a late report makes it delivered.
       const corrected = await eventually(
         async () => {
           const { body } = await test.get(`/v1/messages/${late}`)
@@ -97,7 +97,7 @@ export const sandbox: Section = (fixture) => {
       expect(kindsOf(late).toSorted()).toEqual(
         ['accepted', 'delivered', 'expired', 'sent'].map((name) => `message.${name}`),
       )
-      // 10: a read receipt changes no status; it only makes an event.
+      // 10: a read receipt creates an event and changes no status.
       const seen = sent[OUTCOMES.findIndex(([to]) => to === '+79000000010')]
       await eventually(
         async () => {
@@ -135,9 +135,9 @@ export const sandbox: Section = (fixture) => {
     })
   })
 
-  describe('Batches to them', () => {
-    it('7: batch.completed is sent once all messages are terminal, exactly once', async () => {
-      const { before, body, test } = begun().every
+  describe('Batches to sandbox numbers', () => {
+    it('7: batch.completed is sent exactly once, when all messages are final', async () => {
+      const { before, body, test } = sentMessages().every
       expect(before.read.body).toMatchObject({ closed: false })
       expect(before.completed).toHaveLength(0)
       const closed = await eventually(
@@ -176,8 +176,8 @@ export const sandbox: Section = (fixture) => {
       ])
     })
 
-    it('7: a late correction moves the counts and sends no second batch.completed', async () => {
-      const { body, test } = begun().late
+    it('7: a late correction changes the counts and sends no second batch.completed', async () => {
+      const { body, test } = sentMessages().late
       await eventually(
         async () => {
           const read = await test.get(`/v1/batches/${body.id}`)
@@ -186,7 +186,7 @@ export const sandbox: Section = (fixture) => {
         },
         { withinMs: 30_000, everyMs: 200 },
       )
-      // It was closed with what was known then.
+      // The event has the counts at the close of the batch.
       const events = await completed(test, body.id)
       expect(events.map(({ data }) => data.object.counts)).toMatchObject([{ expired: 1, delivered: 0 }])
     })

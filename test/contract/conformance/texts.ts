@@ -6,7 +6,7 @@ import { aMoment, anId, errorOf, type Section } from './fixture.ts'
 
 const estimate = (apiClient: Client, body: unknown) => apiClient.post('/v1/messages/estimate', body)
 
-/** One placeholder and nothing else, so that a value is the text. */
+/** Only placeholders, so that the values are the text. */
 const plain = { name: 'plain', class: 'service', body: '{{a}}{{b}}{{c}}{{d}}' } as const
 const filled = (text: string) => {
   const characters = Array.from(text)
@@ -29,23 +29,23 @@ export const texts: Section = (fixture) => {
       ['71 Cyrillic characters take two', 'ж'.repeat(71), 'ucs2', 71, 2],
       ['134 Cyrillic characters take two', 'ж'.repeat(134), 'ucs2', 134, 2],
       ['135 Cyrillic characters take three', 'ж'.repeat(135), 'ucs2', 135, 3],
-      ['extension characters count two', '€'.repeat(80), 'gsm7', 160, 1],
-      ['an extension character never straddles', `${'x'.repeat(152)}€${'x'.repeat(10)}`, 'gsm7', 164, 2],
+      ['extension characters count as two', '€'.repeat(80), 'gsm7', 160, 1],
+      ['an extension character is never split', `${'x'.repeat(152)}€${'x'.repeat(10)}`, 'gsm7', 164, 2],
       [
-        'an extension character that would straddle opens a part',
+        'an extension character that would be split begins a new part',
         `${'x'.repeat(152)}€${'x'.repeat(152)}`,
         'gsm7',
         306,
         3,
       ],
-      ['ç is not in the table', 'ç', 'ucs2', 1, 1],
-      ['Ç is', 'Ç', 'gsm7', 1, 1],
-      ['a grave accent is not', '`', 'ucs2', 1, 1],
-      ['№ is not', '№', 'ucs2', 1, 1],
-      ['a line feed is', 'a\nb', 'gsm7', 3, 1],
+      ['ç is not in the GSM table', 'ç', 'ucs2', 1, 1],
+      ['Ç is in the GSM table', 'Ç', 'gsm7', 1, 1],
+      ['a grave accent is not in the GSM table', '`', 'ucs2', 1, 1],
+      ['№ is not in the GSM table', '№', 'ucs2', 1, 1],
+      ['a line feed is in the GSM table', 'a\nb', 'gsm7', 3, 1],
       ['an emoji is two code units', '👍', 'ucs2', 2, 1],
-      ['a surrogate pair never straddles', `${'ж'.repeat(66)}👍${'ж'.repeat(66)}`, 'ucs2', 134, 3],
-      ['ten parts are the most', 'x'.repeat(1530), 'gsm7', 1530, 10],
+      ['a surrogate pair is never split', `${'ж'.repeat(66)}👍${'ж'.repeat(66)}`, 'ucs2', 134, 3],
+      ['ten parts are the maximum', 'x'.repeat(1530), 'gsm7', 1530, 10],
     ])('%s', async (_what, text, encoding, characters, parts) => {
       const { admin } = fixture()
       const account = await admin.createAccount()
@@ -61,7 +61,7 @@ export const texts: Section = (fixture) => {
       })
     })
 
-    it('the price is of the class and the account, and shown in both modes', async () => {
+    it('the price depends on class and account, and is shown in both modes', async () => {
       const { admin } = fixture()
       const { live, test } = await admin.createAccount({
         live: { price_otp: '3.10', price_service: '0.07' },
@@ -75,7 +75,7 @@ export const texts: Section = (fixture) => {
       expect(await price(test, 'service')).toEqual({ amount: '2.00', currency: 'RUB' })
     })
 
-    it('several at once: each has its own, and totals are over the good ones', async () => {
+    it('several messages: each has its own result, and the totals contain the valid ones', async () => {
       const { test } = await fixture().admin.createAccount()
       const answer = await estimate(test, {
         messages: [
@@ -99,7 +99,7 @@ export const texts: Section = (fixture) => {
       expect(answer.body.data[1].parts).toBeUndefined()
     })
 
-    it('it checks shape, template and variables only, and creates nothing', async () => {
+    it('only shape, template and variables are checked, and nothing is created', async () => {
       const { admin } = fixture()
       const { live } = await admin.createAccount({ live: { spend_limit: '0.00' } })
       const number = freshNumber()
@@ -127,7 +127,7 @@ export const texts: Section = (fixture) => {
       await admin.optIn(number)
     })
 
-    it('it keeps to batch_max', async () => {
+    it('more than batch_max elements are refused', async () => {
       const { test } = await fixture().admin.createAccount({ test: { batch_max: 2 } })
       const one = send('service', '+79000000001')
       expect((await estimate(test, { messages: [one, one] })).status).toBe(200)
@@ -169,7 +169,7 @@ export const texts: Section = (fixture) => {
       expect((await test.get(`/v1/messages/${body.id}`)).body.text).toBe('Hello Ann, Ann!')
     })
 
-    it('a live template waits for moderation, and tells the reason when declined', async () => {
+    it('a live template waits for moderation, and shows the reason if it is declined', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
       const made = await account.live.post('/v1/templates', good)
@@ -224,7 +224,7 @@ export const texts: Section = (fixture) => {
       ['an empty body', { body: '' }, 'invalid_parameter', 'body'],
       ['a body of 2001 characters', { body: 'x'.repeat(2001) }, 'invalid_parameter', 'body'],
       ['a body with a tab', { body: 'a\tb' }, 'invalid_parameter', 'body'],
-      ['a placeholder without end', { body: 'a {{name' }, 'template_invalid', 'body'],
+      ['an unterminated placeholder', { body: 'a {{name' }, 'template_invalid', 'body'],
       ['three braces', { body: '{{{name}}}' }, 'template_invalid', 'body'],
       ['a placeholder with a dash', { body: '{{first-name}}' }, 'template_invalid', 'body'],
       ['a placeholder that begins with a digit', { body: '{{1st}}' }, 'template_invalid', 'body'],
@@ -236,7 +236,7 @@ export const texts: Section = (fixture) => {
       expect(errorOf(await test.post('/v1/templates', { ...good, ...over }))).toEqual([422, code, param])
     })
 
-    it('a template of a pending sender may be made, and is refused at the first send', async () => {
+    it('a template with a pending sender can be created, and is refused at the first send', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
       const sender = await account.live.post('/v1/senders', { name: 'SHOP', registration: { inn: '77' } })
@@ -244,7 +244,7 @@ export const texts: Section = (fixture) => {
       const made = await account.live.post('/v1/templates', { ...good, sender: 'SHOP' })
       expect(made.status).toBe(201)
       const one = { to: freshNumber(), class: 'service', template: 'welcome', variables: { name: 'Ann' } }
-      // Moderation of the template is told before its sender.
+      // The moderation of the template is checked before the sender.
       expect(errorOf(await account.live.post('/v1/messages', one))[1]).toBe('template_not_approved')
       await admin.addTemplate(account, 'live', { ...good, class: 'service', sender: 'SHOP' })
       expect(errorOf(await account.live.post('/v1/messages', one))).toEqual([
@@ -254,7 +254,7 @@ export const texts: Section = (fixture) => {
       ])
     })
 
-    it('render shows text, encoding, parts and characters, and checks the values', async () => {
+    it('render returns text, encoding, parts and characters, and validates the values', async () => {
       const { test } = await fixture().admin.createAccount()
       const { body } = await test.post('/v1/templates', good)
       const render = (variables: unknown) => test.post(`/v1/templates/${body.id}/render`, { variables })
@@ -285,7 +285,7 @@ export const texts: Section = (fixture) => {
       expect((await test.post('/v1/templates/tpl_nothing/render', { variables: {} })).status).toBe(404)
     })
 
-    it('are listed newest first, in pages, and of one account and mode only', async () => {
+    it('templates of the account and mode are listed in pages, newest first', async () => {
       const { admin } = fixture()
       const { live, test } = await admin.createAccount()
       const other = await admin.createAccount()
@@ -298,7 +298,7 @@ export const texts: Section = (fixture) => {
       expect(page.body.data.map(({ id }: any) => id)).toEqual(made.slice(0, 2))
       const rest = await test.get(`/v1/templates?starting_after=${made[1]}`)
       expect(rest.body.data[0].id).toBe(made[2])
-      // The third, and the two that every account has.
+      // The third template, and the two of every test account.
       expect(rest.body).toMatchObject({ has_more: false })
       expect(rest.body.data).toHaveLength(3)
       for (const apiClient of [live, other.test]) {
@@ -346,8 +346,8 @@ export const texts: Section = (fixture) => {
       ['digits only', { name: '12345' }, 'name'],
       ['Cyrillic letters', { name: 'МАГАЗИН' }, 'name'],
       ['an exclamation mark', { name: 'SHOP!' }, 'name'],
-      ['a number for its name', { name: 7 }, 'name'],
-      ['a string for its registration', { name: 'SHOP', registration: 'x' }, 'registration'],
+      ['a number as its name', { name: 7 }, 'name'],
+      ['a string as its registration', { name: 'SHOP', registration: 'x' }, 'registration'],
       ['an array for its registration', { name: 'SHOP', registration: [] }, 'registration'],
       ['9 KiB of registration', { name: 'SHOP', registration: { a: 'x'.repeat(9000) } }, 'registration'],
     ])('a sender with %s is refused', async (_what, body, param) => {
@@ -355,7 +355,7 @@ export const texts: Section = (fixture) => {
       expect(errorOf(await test.post('/v1/senders', body))).toEqual([422, 'invalid_parameter', param])
     })
 
-    it('of another account or mode are missing ones', async () => {
+    it('senders of another account or mode get the same answer as missing ones', async () => {
       const { admin } = fixture()
       const { live, test } = await admin.createAccount()
       const other = await admin.createAccount()
