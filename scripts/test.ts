@@ -1,5 +1,5 @@
 /**
- * `npm test`: everything that tests, on servers of its own, and one line of numbers at the end.
+ * `npm test`: runs all tests on its own servers, and prints one line with the counts at the end.
  *
  *   npm test [-- <vitest filter> …]        all
  *   npm run test:unit | test:int | test:e2e
@@ -27,14 +27,14 @@ import { type Counts, countsOf, NOTHING, summarise, total } from './test-counts.
 const KINDS = ['unit', 'int', 'e2e'] as const
 type Kind = (typeof KINDS)[number]
 
-/** What each is called in vitest.config.ts. */
+/** The project names in vitest.config.ts. */
 const PROJECTS = {
   unit: ['unit'],
   int: ['int'],
   e2e: ['e2e-pairs', 'e2e'],
 } as const satisfies Record<Kind, ReadonlyArray<string>>
 
-/** Servers of killed test hubs get this long to end. */
+/** The time that the servers of killed test hubs get to end. */
 const SWEEP_WITHIN_MS = 10_000
 
 interface Runner {
@@ -44,7 +44,7 @@ interface Runner {
 
 const children = new Set<ReturnType<typeof spawn>>()
 
-/** Runs one kind of test; its output goes straight through. */
+/** Runs one kind of test, and passes its output through. */
 const runKind = async (kind: Kind, runner: Runner, filters: ReadonlyArray<string>): Promise<Counts> => {
   console.log(`\n── ${kind} tests`)
   const report = join(runner.dir, `${kind}.json`)
@@ -57,7 +57,7 @@ const runKind = async (kind: Kind, runner: Runner, filters: ReadonlyArray<string
       '--reporter=default',
       '--reporter=json',
       `--outputFile.json=${report}`,
-      // With a filter, a kind may well have none; whether any test ran at all is judged at the end.
+      // With a filter a kind may have no tests. The end of the run checks that any test ran.
       '--passWithNoTests',
       ...filters,
     ],
@@ -73,7 +73,7 @@ const runKind = async (kind: Kind, runner: Runner, filters: ReadonlyArray<string
   try {
     written = readFileSync(report, 'utf8')
   } catch {
-    // It ended before it could report; that counts as a failure.
+    // vitest ended without a report. That counts as a failure.
   }
   return countsOf(written, code)
 }
@@ -85,7 +85,7 @@ const main = async (): Promise<number> => {
   const filters = asked.length > 0 ? words.slice(1) : words
 
   const dir = mkdtempSync(join(tmpdir(), 'sms-delivery-hub-test-'))
-  // PostgreSQL runs as another user where the tests run as root.
+  // If the tests run as root, PostgreSQL runs as another user.
   await chmod(dir, 0o755)
   const dataDir = join(dir, 'stack')
   const ending = new AbortController()
@@ -107,7 +107,7 @@ const main = async (): Promise<number> => {
   const startServers = async (): Promise<Stack> => {
     const settings = {
       ...readSettings(process.env),
-      // Never what happens to be configured for development: tests create and drop what they like.
+      // Never the servers of the development settings: tests create and drop data.
       kafkaBrokers: undefined,
       databaseUrl: undefined,
       redisUrl: undefined,
@@ -121,7 +121,7 @@ const main = async (): Promise<number> => {
   const counts: Array<Counts> = []
   try {
     await mkdir(dataDir, { recursive: true })
-    // The servers start while the unit tests run.
+    // The servers start during the unit tests.
     const servers = kinds.some((kind) => kind !== 'unit') ? startServers() : null
     servers?.catch(() => {})
     for (const kind of kinds) {
@@ -129,7 +129,8 @@ const main = async (): Promise<number> => {
       if (kind !== 'unit') stack = (await servers) ?? null
       const environment = {
         ...process.env,
-        // Data folders of hubs that tests start lie here, so that whatever becomes of a test, they are found.
+        // The parent of the data folders of test hubs, so that they can be cleaned up after a
+        // failed test.
         HUB_TEST_DIR: dir,
         ...(stack === null
           ? {}
@@ -149,7 +150,7 @@ const main = async (): Promise<number> => {
   } finally {
     ending.abort()
     await stack?.stop()
-    // What a killed test left running, and the folders of all.
+    // Ends the processes of killed tests, and removes all folders.
     for (const name of readdirSync(dir)) {
       const left = join(dir, name)
       if (name.endsWith('.json')) continue

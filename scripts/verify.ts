@@ -1,6 +1,6 @@
 /**
- * `npm run verify`: what can be said about the code without running it. All checks run, whatever becomes of one; the
- * exit code is non-zero when any fails.
+ * `npm run verify`: runs the static checks. All checks run, also after a failure. The exit code is
+ * non-zero if any fails.
  */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ const CHECKS: ReadonlyArray<{
   readonly args: ReadonlyArray<string>
 }> = [
   { name: 'types', command: tool('tsc'), args: ['--noEmit', '--project', ROOT] },
-  // The import rule is one of its rules (.oxlintrc.json).
+  // This includes the import rule (.oxlintrc.json).
   { name: 'lint', command: tool('oxlint'), args: ['--type-aware', '--max-warnings', '0'] },
   { name: 'format', command: tool('oxfmt'), args: ['--check', '.'] },
   {
@@ -29,7 +29,7 @@ const CHECKS: ReadonlyArray<{
   },
 ]
 
-/** The longest takes seconds; one that takes minutes hangs. */
+/** The longest check takes less than a minute. This only ends a check that hangs. */
 const TIMEOUT_MS = 300_000
 
 const run = (check: (typeof CHECKS)[number]): Promise<boolean> =>

@@ -1,4 +1,6 @@
-/** A recipient writes to the hub, over SMPP: what the stop and start words do to the next send. */
+/**
+ * Stop and start words of recipients, received over SMPP, change whether the next send is accepted.
+ */
 import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -22,8 +24,8 @@ afterAll(async () => {
 
 const WITHIN = { withinMs: 30_000, everyMs: 100 }
 
-/** The operator passes on what somebody wrote; it needs a bind for that. */
-const write = (from: string, text: string) =>
+/** Sends an inbound message through the operator simulator, which needs a bind for it. */
+const receiveInbound = (from: string, text: string) =>
   eventually(async () => {
     const response = await fetch(`${hub.describe().operator_url}/inbound`, {
       method: 'POST',
@@ -39,49 +41,49 @@ const statistics = async () =>
     readonly inbound_acknowledged: number
   }
 
-const sendsService = async (to: string) => {
+const trySendService = async (to: string) => {
   const { body, status } = await live.post('/v1/messages', send('service', to))
   return status === 202 ? 'accepted' : body.error.code
 }
-const becomes = (to: string, wanted: string) =>
-  eventually(async () => (await sendsService(to)) === wanted, WITHIN)
+const untilResult = (to: string, wanted: string) =>
+  eventually(async () => (await trySendService(to)) === wanted, WITHIN)
 
-describe('a recipient who writes', () => {
+describe('a recipient who sends', () => {
   const number = '+79004440001'
 
-  it('a stop word gets no service messages any more, and codes as before', async () => {
-    expect(await sendsService(number)).toBe('accepted')
-    await write(number, ' стоп ')
-    await becomes(number, 'recipient_opted_out')
+  it('a stop word gets no more service messages, but still gets codes', async () => {
+    expect(await trySendService(number)).toBe('accepted')
+    await receiveInbound(number, ' стоп ')
+    await untilResult(number, 'recipient_opted_out')
     expect((await live.post('/v1/messages', send('otp', number))).status).toBe(202)
-    expect(await sendsService('+79004440002'), 'nobody else is meant').toBe('accepted')
+    expect(await trySendService('+79004440002'), 'other recipients are not affected').toBe('accepted')
   })
 
-  it('a start word gets them again, and old words do not come back with a restart', async () => {
-    await write(number, 'Спасибо, не надо')
-    await write(number, 'СТАРТ')
-    await becomes(number, 'accepted')
+  it('a start word gets service messages again, and a restart does not apply old words again', async () => {
+    await receiveInbound(number, 'Спасибо, не надо')
+    await receiveInbound(number, 'СТАРТ')
+    await untilResult(number, 'accepted')
     hub.app('dispatcher').kill('SIGKILL')
     await hub.app('dispatcher').exited()
     await hub.app('dispatcher').restart()
-    // Whatever is read again of the old words was read before this one.
-    await write('+79004440003', 'STOP')
-    await becomes('+79004440003', 'recipient_opted_out')
-    expect(await sendsService(number)).toBe('accepted')
+    // Old words that are read again after the restart come before this one.
+    await receiveInbound('+79004440003', 'STOP')
+    await untilResult('+79004440003', 'recipient_opted_out')
+    expect(await trySendService(number)).toBe('accepted')
   })
 
-  it('a word while PostgreSQL is away is heard when it is back', async () => {
+  it('words while PostgreSQL is unavailable has the last one applied after recovery', async () => {
     hub.server('postgres').kill('SIGSTOP')
-    // One after the other: words that are on their way at once, over several binds, have no order.
+    // One after the other, because concurrent words over several binds have no order.
     for (const word of ['UNSUBSCRIBE', 'START', 'ОТПИСКА']) {
-      await write('+79004440004', word)
-      // It is in the log, and its operator has been told so.
+      await receiveInbound('+79004440004', word)
+      // The message is in Kafka and acknowledged to the operator.
       await eventually(async () => {
         const { inbound, inbound_acknowledged } = await statistics()
         return inbound === inbound_acknowledged
       }, WITHIN)
     }
     hub.server('postgres').kill('SIGCONT')
-    await becomes('+79004440004', 'recipient_opted_out')
+    await untilResult('+79004440004', 'recipient_opted_out')
   })
 })

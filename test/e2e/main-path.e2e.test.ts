@@ -1,4 +1,7 @@
-/** A message travels the whole way: HTTP, Kafka, an operator, a report, PostgreSQL, a signed webhook, and every read. */
+/**
+ * The whole path of a message: HTTP, Kafka, operator, delivery report, PostgreSQL, signed webhook,
+ * and every read.
+ */
 import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import Stripe from 'stripe'
@@ -16,7 +19,7 @@ beforeAll(async () => {
   receiver = await startWebhookReceiver(204)
   hub = await startHub({
     environment: receiver.environment,
-    // The tests look more often than a client would.
+    // The tests poll more often than clients would.
     apiRps: 10_000,
   })
   const { base_url, keys, other_keys } = hub.describe()
@@ -29,7 +32,7 @@ afterAll(async () => {
   await receiver?.close()
 })
 
-/** Waits until a message is final, 3 s at most, and answers it. */
+/** Waits until a message is final, 3 s by default, and returns it. */
 const untilFinal = (apiClient: Client, id: string, withinMs = 3000) =>
   eventually(
     async () => {
@@ -40,7 +43,7 @@ const untilFinal = (apiClient: Client, id: string, withinMs = 3000) =>
   )
 
 describe('a message with a test key', () => {
-  it('is accepted, delivered within 3 s, told by webhook and readable at every step', async () => {
+  it('is accepted, delivered within 3 s, reported by webhook, and readable at every step', async () => {
     const subscription = await test.post('/v1/webhook_endpoints', { url: receiver.url('/hook') })
     expect(subscription.status).toBe(201)
     const secret: string = subscription.body.secret
@@ -63,7 +66,7 @@ describe('a message with a test key', () => {
     expect(accepted.headers.get('request-id')).toMatch(/^req_/u)
     const { id } = accepted.body
 
-    // Read your own writes: at once, whatever the projector has done so far.
+    // Reads see the accepted message at once, independently of the projector.
     const early = await test.get(`/v1/messages/${id}`)
     expect(early.status).toBe(200)
     expect(early.body.id).toBe(id)
@@ -79,7 +82,8 @@ describe('a message with a test key', () => {
     expect(new Set(events.map((event) => event.type))).toEqual(new Set(types))
     expect(events).toHaveLength(types.length)
 
-    // Several batches may bring them; each verifies with a library that knows nothing of us.
+    // The events may arrive in several batches. The stripe library verifies each, independently of
+    // our code.
     const told = await eventually(
       () => {
         const got = receiver.received.flatMap((request) => {
@@ -87,7 +91,7 @@ describe('a message with a test key', () => {
           expect(typeof signature).toBe('string')
           expect(request.headers['hub-event-id']).toMatch(/^evb_/u)
           const stripe = new Stripe('sk_test_unused')
-          // Verifies the signature and parses; our body is an array, which it hands back as it is.
+          // This verifies the signature and parses the body, which is an array.
           return stripe.webhooks.constructEvent(
             request.body,
             signature as string,
@@ -108,7 +112,7 @@ describe('a message with a test key', () => {
     }
   })
 
-  it('of class service shows its text and variables to reads, and to nobody else', async () => {
+  it('of class service shows its text and variables only in reads', async () => {
     const { body } = await test.post('/v1/messages', send('service', '+79001234568'))
     const before = await test.get(`/v1/messages/${body.id}`)
     expect(before.body).toMatchObject({ text: 'Заказ A-17 готов', variables: { order: 'A-17' } })
@@ -134,7 +138,7 @@ describe('a message with a test key', () => {
     expect(await untilFinal(test, body.id)).toMatchObject({ status, reason_code: reason, final: true })
   })
 
-  it('to a silent operator expires by our own deadline, and a late report corrects it', async () => {
+  it('to a silent operator expires by the local timeout, and a late report corrects it', async () => {
     const silent = await test.post('/v1/messages', send('service', '+79000000008'))
     const late = await test.post('/v1/messages', send('service', '+79000000012'))
     const never = await test.post('/v1/messages', send('service', '+79000000011'))
@@ -162,7 +166,7 @@ describe('a message with a test key', () => {
     ])
   })
 
-  it('repeated by its client_ref is the same message, however many ask at once', async () => {
+  it('is created once for concurrent sends with one client_ref', async () => {
     const answers = await Promise.all(
       Array.from({ length: 50 }, () => test.post('/v1/messages', send('otp', '+79001230000', 'same-50'))),
     )
@@ -172,20 +176,20 @@ describe('a message with a test key', () => {
   })
 })
 
-/** A bound on what hangs: it takes less than a second. */
+/** Only ends a wait that hangs: it takes less than a second. */
 const OVER_SMPP_MS = 20_000
 
-/** What the simulated centre has counted of a text to a number. */
-const seenByCentre = async (to: string, text: string): Promise<unknown> =>
+/** Reads how the SMSC simulator counted a text to a number. */
+const readSubmission = async (to: string, text: string): Promise<unknown> =>
   (
     await fetch(`${hub.describe().operator_url}/submissions?${new URLSearchParams({ to, text }).toString()}`)
   ).json()
 
 describe('a message with a live key', () => {
-  it('reaches the operator over SMPP, once, and is reported on by a receipt', async () => {
+  it('is submitted once over SMPP, and a delivery receipt reports its status', async () => {
     const { body } = await live.post('/v1/messages', send('service', '+79005550001'))
     expect(await untilFinal(live, body.id, OVER_SMPP_MS)).toMatchObject({ status: 'delivered', mode: 'live' })
-    expect(await seenByCentre('+79005550001', 'Заказ A-17 готов')).toMatchObject({
+    expect(await readSubmission('+79005550001', 'Заказ A-17 готов')).toMatchObject({
       times: 1,
       status: 'accepted',
       reports: [{ status: 'delivered' }],
@@ -198,12 +202,12 @@ describe('a message with a live key', () => {
     ['+79000000005', { status: 'rejected', reason_code: 'spam_filter_content' }],
     ['+79000000006', { status: 'rejected', reason_code: 'spam_filter_sender' }],
     ['+79000000007', { status: 'expired', reason_code: 'dlr_timeout' }],
-  ])('to %s ends as the codes of the operator say', async (to, outcome) => {
+  ])('to %s gets the status of the operator code', async (to, outcome) => {
     const { body } = await live.post('/v1/messages', send('otp', to))
     expect(await untilFinal(live, body.id, OVER_SMPP_MS)).toMatchObject({ ...outcome, mode: 'live' })
   })
 
-  it('of several parts is handed over whole, and delivered once all of them are', async () => {
+  it('of several parts is handed over completely, and delivered once all parts are', async () => {
     const order = 'A'.repeat(120)
     const { body } = await live.post('/v1/messages', {
       ...send('service', '+79005550002'),
@@ -211,10 +215,11 @@ describe('a message with a live key', () => {
     })
     expect(body.parts).toBe(2)
     expect(await untilFinal(live, body.id, OVER_SMPP_MS)).toMatchObject({ status: 'delivered' })
-    // Its receipts were written down before they were acknowledged, and may have ended the message before that.
+    // The receipts are stored before they are acknowledged, so the message may be final before
+    // that.
     await eventually(
       async () => {
-        expect(await seenByCentre('+79005550002', `Заказ ${order} готов`)).toMatchObject({
+        expect(await readSubmission('+79005550002', `Заказ ${order} готов`)).toMatchObject({
           times: 1,
           reports: [{ acknowledged: true }, { acknowledged: true }],
         })
@@ -224,7 +229,7 @@ describe('a message with a live key', () => {
     )
   })
 
-  it('that is read makes message.seen', async () => {
+  it('emits message.seen when it is read', async () => {
     const { body } = await live.post('/v1/messages', send('service', '+79000000010'))
     await eventually(
       async () =>
@@ -236,8 +241,8 @@ describe('a message with a live key', () => {
   })
 })
 
-describe('an operator that is away', () => {
-  it('shows in the metrics, makes nobody unready, and gets what waited when it is back, once', async () => {
+describe('an unavailable operator', () => {
+  it('is visible in the metrics, leaves all apps ready, and gets each waiting message once after its return', async () => {
     const { metrics_urls } = hub.describe()
     const binds = async (): Promise<string | undefined> => {
       const metrics = await (await fetch(metrics_urls.dispatcher)).text()
@@ -250,21 +255,21 @@ describe('an operator that is away', () => {
 
     const waiting = await live.post('/v1/messages', send('service', '+79005550003'))
     expect(waiting.status).toBe(202)
-    // The sandbox is another operator: it does not wait.
+    // The sandbox is another operator and does not wait.
     const other = await test.post('/v1/messages', send('service', '+79005550004'))
     expect(await untilFinal(test, other.body.id, OVER_SMPP_MS)).toMatchObject({ status: 'delivered' })
     expect((await fetch(metrics_urls.dispatcher.replace('/metrics', '/readyz'))).status).toBe(200)
     expect((await live.get(`/v1/messages/${waiting.body.id}`)).body.status).toBe('accepted')
 
     await hub.operator.restart()
-    // A pause between two attempts grows up to half a minute.
+    // The pause between reconnects grows to half a minute.
     expect(await untilFinal(live, waiting.body.id, 90_000)).toMatchObject({ status: 'delivered' })
-    expect(await seenByCentre('+79005550003', 'Заказ A-17 готов')).toMatchObject({ times: 1 })
+    expect(await readSubmission('+79005550003', 'Заказ A-17 готов')).toMatchObject({ times: 1 })
   })
 })
 
-describe('what a client may read', () => {
-  it('pages through events in recording order, by cursor and by time', async () => {
+describe('reads', () => {
+  it('page through events in recording order, by cursor and by time', async () => {
     const all = await allEvents(test)
     expect(all.length).toBeGreaterThan(10)
     const first = await test.get('/v1/events?limit=5')
@@ -276,7 +281,7 @@ describe('what a client may read', () => {
     expect((await stranger.get('/v1/events')).body.data).toEqual([])
   })
 
-  it('knows its account', async () => {
+  it('return the account', async () => {
     expect((await test.get('/v1/account')).body).toMatchObject({
       object: 'account',
       mode: 'test',
@@ -286,7 +291,7 @@ describe('what a client may read', () => {
     expect((await live.get('/v1/account')).body.spend_limit).toBeNull()
   })
 
-  it('needs no key for the description, the reference and the schemas', async () => {
+  it('of the OpenAPI description, the reference and the schemas need no key', async () => {
     const { base_url, schema_registry_url } = hub.describe()
     const nobody = client(base_url, null)
     expect((await nobody.get('/v1/openapi.json')).body.openapi).toMatch(/^3\.1/u)

@@ -1,4 +1,7 @@
-/** The two commands, as a person uses them: what they say, what they start, and that nothing stays behind. */
+/**
+ * Checks `npm start` and `npm stop` as a user runs them: their output, the started processes, and
+ * that nothing is left behind.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdtempSync, readFileSync, statSync } from 'node:fs'
@@ -29,7 +32,7 @@ beforeAll(async () => {
   base = await freePortBase()
 })
 afterAll(async () => {
-  // Where a test failed half-way.
+  // In case a test failed.
   await stopProcessesOf(dataDir, 30_000)
   removeData(dataDir)
 })
@@ -75,20 +78,23 @@ const finish = async (started: Run): Promise<{ code: number | null; output: stri
 const description = (): HubDescription =>
   JSON.parse(readFileSync(join(dataDir, 'hub.json'), 'utf8')) as HubDescription
 
-/** Never 0 or less: those are whole process groups, this one among them. */
+/**
+ * Returns the id of a process. Ids of 0 or less would mean whole process groups, including this
+ * one.
+ */
 const pidOf = (hub: HubDescription, name: string): number => {
   const pid = hub.pids[name]
   if (pid === undefined || pid <= 1) throw new Error(`hub.json names no process for ${name}`)
   return pid
 }
 
-/** A process that has ended and waits for its parent to notice does not run. */
+/** Whether a process runs. A zombie process does not. */
 const isRunning = async (pid: number): Promise<boolean> => (await processStartTime(pid)) !== null
 
 const running = async (pids: ReadonlyArray<number>): Promise<ReadonlyArray<number>> =>
   (await Promise.all(pids.map(async (pid) => ((await isRunning(pid)) ? [pid] : [])))).flat()
 
-/** Whether nobody listens on any port of the plan. */
+/** Whether all ports of the plan are free. */
 const allPortsFree = async (): Promise<boolean> => {
   const ports = Object.values(portsAt(base))
   const free = await Promise.all(
@@ -110,8 +116,8 @@ const expectNothingLeft = async (pids: ReadonlyArray<number>): Promise<void> => 
   expect(existsSync(join(dataDir, 'hub.json'))).toBe(false)
 }
 
-describe('what is missing is said in one sentence', () => {
-  it('a port that is taken, and the setting that moves it', async () => {
+describe('npm start explains in one sentence', () => {
+  it('a port in use, and the setting that changes it', async () => {
     const squatter = createServer()
     const { kafka } = portsAt(base)
     await new Promise<void>((resolve) => squatter.listen(kafka, '127.0.0.1', resolve))
@@ -124,20 +130,20 @@ describe('what is missing is said in one sentence', () => {
     expect(await allPortsFree()).toBe(true)
   })
 
-  it('no Java, and how to get one', async () => {
+  it('missing Java, and how to install it', async () => {
     const { code, output } = await finish(run(['start', '--detach'], { PATH: dataDir, JAVA_HOME: '' }))
     expect(code).toBe(1)
     expect(output).toMatch(/^Kafka needs Java 17 or newer and there is none: install one .*JAVA_HOME/mu)
     expect(await allPortsFree()).toBe(true)
   })
 
-  it('a setting that makes no sense', async () => {
+  it('an invalid setting', async () => {
     const { code, output } = await finish(run(['start'], { HUB_PORT_BASE: 'seven' }))
     expect(code).toBe(1)
     expect(output.trim()).toBe('HUB_PORT_BASE must be a whole number, such as 7300; it is "seven".')
   })
 
-  it('a word that is not known', async () => {
+  it('an unknown argument', async () => {
     const { code, output } = await finish(run(['start', '--detatch']))
     expect(code).toBe(1)
     expect(output).toContain('--detatch is not known')
@@ -147,14 +153,14 @@ describe('what is missing is said in one sentence', () => {
 describe('npm start and npm stop', () => {
   let first: HubDescription
 
-  it('start everything in the background and say how to use it', async () => {
+  it('start everything in the background and print how to use it', async () => {
     const { code, output } = await finish(run(['start', '--detach']))
     expect(output).toContain('The hub is ready at')
     expect(code).toBe(0)
     first = description()
     expect(output).toContain(`curl -s ${first.base_url}/v1/messages`)
     expect(output).toContain(first.keys.test)
-    // It fits on a screen.
+    // The output fits on one screen.
     expect(output.split('\n').length).toBeLessThanOrEqual(30)
     expect(Object.keys(first.pids).sort()).toEqual([
       'command-api',
@@ -168,13 +174,13 @@ describe('npm start and npm stop', () => {
       'webhook-fanout',
     ])
     expect(await running(Object.values(first.pids))).toHaveLength(9)
-    // Keys are for the owner only.
+    // Only the owner can read the keys.
     for (const name of ['hub.json', 'secrets.json']) {
       expect(statSync(join(dataDir, name)).mode & 0o077, name).toBe(0)
     }
   })
 
-  it('serve the account of every key', async () => {
+  it('serve the account of each key', async () => {
     const keys = [first.keys, first.other_keys].flatMap(({ live, test }) => [
       ['test', test] as const,
       ['live', live] as const,
@@ -188,7 +194,7 @@ describe('npm start and npm stop', () => {
     }
   })
 
-  it('refuse a second hub on the same data, and leave the first alone', async () => {
+  it('refuse a second hub on the same data without affecting the first', async () => {
     const { code, output } = await finish(run(['start', '--detach']))
     expect(code).toBe(1)
     expect(output).toContain(`A hub is running on ${dataDir} already (process ${first.pids['supervisor']})`)
@@ -197,7 +203,7 @@ describe('npm start and npm stop', () => {
     expect(description()).toEqual(first)
   })
 
-  it('start an app again that ends by itself', async () => {
+  it('restart an app that ended', async () => {
     const before = pidOf(first, 'projector')
     process.kill(before, 'SIGKILL')
     const after = await eventually(
@@ -214,7 +220,7 @@ describe('npm start and npm stop', () => {
     )
   })
 
-  it('recover from a supervisor that was killed: leftovers end, keys and data stay', async () => {
+  it('recover from a killed supervisor: old processes end, keys and data stay', async () => {
     const orphans = Object.entries(description().pids)
       .filter(([name]) => name !== 'supervisor')
       .map(([, pid]) => pid)
@@ -226,8 +232,8 @@ describe('npm start and npm stop', () => {
     const began = performance.now()
     const { code, output } = await finish(run(['start', '--detach']))
     const seconds = ((performance.now() - began) / 1000).toFixed(1)
-    // Shown, not judged: a busy machine is no fault of the hub's.
-    console.log(`Start over the leftovers of a killed supervisor: ${seconds} s\n${output.split('\n\n')[0]}`)
+    // Only printed: a busy machine may be slow.
+    console.log(`Start after a killed supervisor: ${seconds} s\n${output.split('\n\n')[0]}`)
     expect(output).toContain('ended what an interrupted start left running')
     expect(code).toBe(0)
     expect(await running(orphans)).toEqual([])
@@ -236,7 +242,7 @@ describe('npm start and npm stop', () => {
     expect(second.other_keys).toEqual(first.other_keys)
   })
 
-  it('end all of it', async () => {
+  it('stop everything', async () => {
     const pids = Object.values(description().pids)
     const { code, output } = await finish(run(['stop']))
     expect(code).toBe(0)
@@ -245,7 +251,7 @@ describe('npm start and npm stop', () => {
     expect((await finish(run(['stop']))).output).toContain('No hub runs on')
   })
 
-  it.each(['SIGINT', 'SIGTERM'] as const)('in the foreground, %s ends all of it', async (signal) => {
+  it.each(['SIGINT', 'SIGTERM'] as const)('stop everything on %s in the foreground', async (signal) => {
     const began = performance.now()
     const started = run(['start'])
     await eventually(
@@ -256,14 +262,14 @@ describe('npm start and npm stop', () => {
       { withinMs: 120_000 },
     )
     const seconds = ((performance.now() - began) / 1000).toFixed(1)
-    console.log(`A start on data that is there: ${seconds} s\n${started.output().split('\n\n')[0]}`)
+    console.log(`Start with existing data: ${seconds} s\n${started.output().split('\n\n')[0]}`)
     const pids = Object.values(description().pids)
     started.child.kill(signal)
     expect(await started.ended).toBe(0)
     await expectNothingLeft(pids)
   })
 
-  it('during the start, SIGTERM ends what there is', async () => {
+  it('stop everything on SIGTERM during the start', async () => {
     const started = run(['start'])
     await eventually(() => started.output().includes('answers after'), { withinMs: 60_000 })
     started.child.kill('SIGTERM')

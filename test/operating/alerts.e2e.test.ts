@@ -1,4 +1,4 @@
-/** Alert rules, as Prometheus' own tool sees them. */
+/** Checks the alert rules with promtool. */
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { unavailableReason } from '../support/prometheus.ts'
@@ -8,10 +8,10 @@ const FOLDER = join(import.meta.dirname, '../../infra/observability')
 const WITHIN = { withinMs: 60_000 } as const
 
 describe('the alert rules', () => {
-  it('are well formed, fire when they should, and stay quiet when they should', async (context) => {
+  it('are valid and pass their unit tests', async (context) => {
     const reason = await unavailableReason('promtool')
     if (reason !== null) {
-      console.log(`The alert rules were not tried: ${reason}`)
+      console.log(`Skipped, because promtool is not available: ${reason}`)
       context.skip(reason)
       return
     }

@@ -1,4 +1,4 @@
-/** `hubctl doctor` on a whole hub: one screen that says that all is well, or exactly what is not. */
+/** Runs `hubctl doctor` on a whole hub: it reports a healthy hub, or exactly the problems. */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { alterTopics, topicCatalogue } from '@hub/kafka'
@@ -21,7 +21,9 @@ beforeAll(async () => {
 })
 afterAll(() => hub?.stop())
 
-/** As a person types it, where no variable names a hub: the local one is found by its folder. */
+/**
+ * Runs the command without variables that name a hub. It finds the local hub by its data folder.
+ */
 const doctor = (
   ...flags: ReadonlyArray<string>
 ): Promise<{ readonly code: number; readonly out: string; readonly err: string }> =>
@@ -34,18 +36,18 @@ const doctor = (
     })
   })
 
-const wrong = async (): Promise<ReadonlyArray<Finding>> =>
+const findProblems = async (): Promise<ReadonlyArray<Finding>> =>
   (JSON.parse((await doctor('--json')).out) as { readonly findings: ReadonlyArray<Finding> }).findings.filter(
     ({ verdict }) => verdict === 'ill',
   )
 
 describe('hubctl doctor', () => {
-  it('says in one screen that all is well', async () => {
+  it('reports a healthy hub on one screen', async () => {
     const { code, err, out } = await doctor()
     assert.deepStrictEqual([code, err], [0, `hubctl: the local hub in ${hub.dataDir}\n`], out)
     const lines = out.trimEnd().split('\n')
     assert.strictEqual(lines.at(-1), 'All is well.')
-    // A terminal has 24 lines and 80 columns, at the least.
+    // The smallest usual terminal has 24 lines and 80 columns.
     assert.isBelow(lines.length, 24)
     for (const subject of ['PostgreSQL', 'Redis', 'Kafka', 'topics', 'processes', 'operator', 'schemas']) {
       assert.match(out, new RegExp(`^✓ ${subject} `, 'mu'))
@@ -53,7 +55,7 @@ describe('hubctl doctor', () => {
     assert.match(out, /^✓ dispatcher group +1 member, 0 records behind$/mu)
   })
 
-  it('names what is wrong, and nothing else', async () => {
+  it('reports exactly the problems', async () => {
     const [spec] = topicCatalogue({ prefix: '', partitions: 6, replicationFactor: 1 })
     assert.isDefined(spec)
     const altered = { ...spec, config: { ...spec.config, 'retention.ms': '3600000' } }
@@ -62,7 +64,7 @@ describe('hubctl doctor', () => {
     )
     hub.server('redis').kill('SIGSTOP')
     try {
-      const findings = await wrong()
+      const findings = await findProblems()
       assert.deepStrictEqual(
         findings.map(({ subject }) => subject),
         ['Redis', 'topics'],

@@ -1,6 +1,6 @@
 /**
- * `hubctl` beside a running hub, as the people who run one use it: what it changes, clients see. It finds the hub by the file that the local stack leaves in its
- * data folder, as after `npm start`.
+ * Runs `hubctl` against a running hub and checks that clients see the changes. It finds the hub by
+ * the file in the data folder of the local stack, as after `npm start`.
  */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { type Client, client } from '../support/client.ts'
 
 const MAIN = join(import.meta.dirname, '../../apps/hubctl/src/main.ts')
 
-/** Bounds on what hangs; each of them is seconds at most on a quiet machine. */
+/** These limits only end a wait that hangs. A quiet machine needs seconds. */
 const WITHIN = { withinMs: 60_000, everyMs: 100 }
 
 const NUMBER = '+79005554433'
@@ -39,7 +39,7 @@ const run = (...words: ReadonlyArray<string>): Promise<Ended> =>
     )
   })
 
-/** Runs a command that must succeed, and answers its document. */
+/** Runs a command that must succeed, and returns its JSON document. */
 const hubctl = async <A>(...words: ReadonlyArray<string>): Promise<A> => {
   const ended = await run(...words, '--json')
   assert.strictEqual(ended.code, 0, ended.err)
@@ -62,30 +62,30 @@ interface Issued {
 }
 
 describe('hubctl', () => {
-  it('issues keys, ends them, decides about templates, stops the hub, forgets a person, and keeps a trail without numbers', async () => {
+  it('issues and revokes keys, moderates templates, stops the hub, erases a recipient, and keeps an audit trail without numbers', async () => {
     const { base_url: base, database_url: databaseUrl } = hub.describe()
     const { data: accounts } = await hubctl<{
       readonly data: ReadonlyArray<{ readonly id: string; readonly name: string }>
     }>('accounts', 'list')
     const account = accounts.find(({ name }) => name === 'Local')?.id ?? ''
 
-    // A key works the moment it is issued; two, so that one can be ended.
-    const [issued, doomed] = await Promise.all([
+    // An API key works at once. Of two keys, one is revoked.
+    const [issued, revoked] = await Promise.all([
       hubctl<Issued>('keys', 'issue', account),
       hubctl<Issued>('keys', 'issue', account),
     ])
     const apiClient = client(base, issued.key)
     const person = await send(apiClient, { to: NUMBER })
     assert.strictEqual(person.status, 202)
-    assert.strictEqual((await send(client(base, doomed.key))).status, 202)
-    await hubctl('keys', 'revoke', doomed.id, '--yes')
+    assert.strictEqual((await send(client(base, revoked.key))).status, 202)
+    await hubctl('keys', 'revoke', revoked.id, '--yes')
     await eventually(async () => {
-      const refused = await client(base, doomed.key).get('/v1/account')
+      const refused = await client(base, revoked.key).get('/v1/account')
       assert.deepStrictEqual([refused.status, refused.body.error?.code], [401, 'invalid_api_key'])
       return true
     }, WITHIN)
 
-    // A declined template.
+    // Decline a template.
     const { data: templates } = await hubctl<{
       readonly data: ReadonlyArray<{ readonly id: string; readonly name: string }>
     }>('templates', 'list', '--account', account, '--mode', 'test')
@@ -106,7 +106,7 @@ describe('hubctl', () => {
       return true
     }, WITHIN)
 
-    // A stopped hub, and one that goes on.
+    // Stop the hub and resume it.
     await hubctl('hub', 'stop', '--for', '30m', '--yes')
     await eventually(async () => {
       const refused = await send(apiClient)
@@ -120,7 +120,7 @@ describe('hubctl', () => {
       return true
     }, WITHIN)
 
-    // A person who wants to be forgotten.
+    // Erase a recipient.
     const read = () => apiClient.get(`/v1/messages/${person.body.id as string}`)
     await eventually(async () => {
       const { body } = await read()
@@ -137,7 +137,7 @@ describe('hubctl', () => {
     assert.include(receipt.removed, { numbers_and_texts: 1 })
     assert.deepInclude((await read()).body, { status: 'delivered', to: '', text: null })
 
-    // The trail: all of that, and no number.
+    // The audit trail contains all commands, and no number.
     const trail = await run('audit', 'list', '--json')
     const lines = (
       JSON.parse(trail.out) as {

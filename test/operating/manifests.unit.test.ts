@@ -1,4 +1,4 @@
-/** What the manifests name exists in the code, and what the code needs is in the manifests; and a manifest that is wrong is noticed. */
+/** Checks that the manifests and the code agree, and that each kind of error is detected. */
 import { describe, expect, it } from 'vitest'
 import {
   composeFindings,
@@ -20,7 +20,7 @@ import {
 
 const code = readCode()
 
-const asTheyAre = {
+const originals = {
   base: [...readBase()],
   compose: readCompose(),
   composeText: textOf(COMPOSE),
@@ -29,10 +29,10 @@ const asTheyAre = {
   dockerfile: textOf('infra/image/Dockerfile'),
   compile: textOf('infra/image/compile.ts'),
 }
-type Read = typeof asTheyAre
+type Read = typeof originals
 
-/** Everything that is looked at, to be spoilt at will. */
-const read = (): Read => structuredClone(asTheyAre)
+/** Returns a copy of all manifests that a test can modify. */
+const read = (): Read => structuredClone(originals)
 
 const findingsOf = ({ base, compile, compose, composeText, dockerfile, envExample, prometheus }: Read) => [
   ...workloadFindings(workloadsOf(base), code),
@@ -54,14 +54,10 @@ describe('the manifests', () => {
   const settings = (all: Read) => all.base.find((document) => document['kind'] === 'ConfigMap')?.['data']
   const service = (all: Read, name: string) => all.compose['services'][name]
 
-  const mistakes: ReadonlyArray<readonly [what: string, spoil: (all: Read) => void, told: RegExp]> = [
+  const mistakes: ReadonlyArray<readonly [what: string, corrupt: (all: Read) => void, expected: RegExp]> = [
+    ['an unknown setting', (all) => (settings(all)['HUB_PARTITION'] = '6'), /no setting HUB_PARTITION$/mu],
     [
-      'a setting that nobody has',
-      (all) => (settings(all)['HUB_PARTITION'] = '6'),
-      /no setting HUB_PARTITION$/mu,
-    ],
-    [
-      'a value that is in no right form',
+      'a malformed value',
       (all) => (settings(all)['HUB_PARTITIONS'] = 'many'),
       /HUB_PARTITIONS is something else/u,
     ],
@@ -71,48 +67,48 @@ describe('the manifests', () => {
       /HUB_DATABASE_URL is not set/u,
     ],
     [
-      'a secret in the open',
+      'a secret in plain text',
       (all) => container(all, 'projector').env.push({ name: 'HUB_MASTER_KEY', value: 'A'.repeat(43) + '=' }),
       /HUB_MASTER_KEY is a secret/u,
     ],
     [
-      'a secret for one who does not read it',
+      'a secret for an app that does not read it',
       (all) => container(all, 'projector').env.push({ name: 'HUB_REDIS_URL', value: '' }),
-      /HUB_REDIS_URL is given to somebody/u,
+      /HUB_REDIS_URL is given to an app/u,
     ],
     [
-      'a program that is not there',
+      'a program that does not exist',
       (all) => (container(all, 'projector').args[1] = 'apps/projector/main.ts'),
       /no program apps\/projector\/main\.ts/u,
     ],
     [
-      'other flags of Node',
+      'other Node flags',
       (all) => (container(all, 'dispatcher').args[1] = '--max-old-space-size=512'),
       /Node is started with/u,
     ],
     [
-      'a port that nobody listens on',
+      'a port without a listener',
       (all) => (container(all, 'command-api').ports[0].containerPort = 8080),
       /port api is 8080/u,
     ],
     [
-      'a probe of a path that is not there',
+      'a probe of a path that does not exist',
       (all) =>
         (container(all, 'command-api').readinessProbe = { httpGet: { path: '/ready', port: 'admin' } }),
       /readinessProbe asks \/ready/u,
     ],
     [
-      'too short a time to end in',
+      'a grace period that is too short',
       (all) => (found(all, 'Deployment', 'command-api').template.spec.terminationGracePeriodSeconds = 15),
-      /15 s are not enough/u,
+      /a grace period of 15 s is too short/u,
     ],
     [
-      'a container that may write',
+      'a container with a writable file system',
       (all) => (container(all, 'projector').securityContext = {}),
-      /Deployment projector, app: it may do more/u,
+      /Deployment projector, app: it has more privileges/u,
     ],
     [
-      'a service without anybody behind it',
+      'a service without a listener',
       (all) => (found(all, 'Service', 'command-api').ports[0].targetPort = 'http'),
       /nobody listens on http/u,
     ],
@@ -127,12 +123,12 @@ describe('the manifests', () => {
       /no topic hub\.accepted\.v1/u,
     ],
     [
-      'a consumer group that nobody is in',
+      'an unknown consumer group',
       (all) => (trigger(all, 'webhook-fanout').consumerGroup = 'hub.webhooks'),
       /no consumer group hub\.webhooks/u,
     ],
     [
-      'a metric that nobody counts',
+      'an unknown metric',
       (all) =>
         (trigger(all, 'command-api').query = 'sum(rate(hub_http_requests_total{namespace="sms-hub"}[1m]))'),
       /no metric hub_http_requests_total/u,
@@ -143,23 +139,23 @@ describe('the manifests', () => {
       /49 instances and 48 partitions/u,
     ],
     [
-      'a way into the private network',
+      'a policy that permits private addresses',
       (all) => found(all, 'NetworkPolicy', 'webhook-fanout').egress[0].to[0].ipBlock.except.splice(1, 1),
-      /10\.0\.0\.1 is not public and let out to/u,
+      /10\.0\.0\.1 is not public but permitted/u,
     ],
     [
-      'a second one that reaches the outside',
+      'another app that may reach the internet',
       (all) => (found(all, 'NetworkPolicy', 'dispatcher').egress[0].to[0].ipBlock.cidr = '0.0.0.0/0'),
-      /NetworkPolicy dispatcher: it lets out/u,
+      /NetworkPolicy dispatcher: it permits traffic/u,
     ],
     [
-      'policies that forbid nothing',
+      'policies without a default deny',
       (all) =>
         all.base.splice(
           all.base.findIndex((document) => document['kind'] === 'NetworkPolicy'),
           1,
         ),
-      /nothing forbids/u,
+      /no policy denies/u,
     ],
     [
       'a job of another version',
@@ -173,39 +169,39 @@ describe('the manifests', () => {
       /compose, command-api: HUB_NUMBER_HASH_SECRET is not set/u,
     ],
     [
-      'a file that compose mounts and that is not there',
+      'a mounted file that does not exist',
       (all) => service(all, 'prometheus').volumes.push('./rules.yml:/rules.yml:ro'),
       /no \.\/rules\.yml/u,
     ],
     [
-      'an image of any version',
+      'an image without a version',
       (all) => (service(all, 'redis').image = 'redis:latest'),
-      /redis:latest is pinned by no version/u,
+      /redis:latest has no version/u,
     ],
     [
       'a scrape of another port',
       (all) => (service(all, 'projector').environment.HUB_ADMIN_PORT = 7391),
-      /nobody asks projector at 7391/u,
+      /no scrape of projector at 7391/u,
     ],
     [
-      'a secret that the example does not name',
+      'a secret that is missing in env.example',
       (all) => (all.envExample = all.envExample.replace('GRAFANA_PASSWORD', 'GRAFANA')),
       /does not name GRAFANA_PASSWORD/u,
     ],
     [
-      'an image on another Node',
+      'an image with another Node version',
       (all) => (all.dockerfile = all.dockerfile.replaceAll('node:24', 'node:22')),
-      /its Node is not/u,
+      /its Node version is not/u,
     ],
     [
-      'an image of a folder that is not there',
+      'an image of a folder that does not exist',
       (all) => (all.dockerfile = all.dockerfile.replace('COPY apps apps', 'COPY services apps')),
       /there is no services/u,
     ],
   ]
-  it.each(mistakes)('are not right with %s', (_what, spoil, told) => {
+  it.each(mistakes)('report %s', (_what, corrupt, expected) => {
     const all = read()
-    spoil(all)
-    expect(findingsOf(all).join('\n')).toMatch(told)
+    corrupt(all)
+    expect(findingsOf(all).join('\n')).toMatch(expected)
   })
 })

@@ -1,7 +1,7 @@
 /**
- * A hub loses its servers and comes back elsewhere: PostgreSQL from a base backup that was taken while it worked, the topics by replay, Redis
- * empty. The checker of the read models finds no difference, clients go on where they were, and sends go on. The steps are those of
- * docs/operating.md.
+ * Restores a hub that lost its servers: PostgreSQL from a base backup that was taken under load,
+ * the topics by replay, Redis empty. The checker of the read models finds no difference, clients
+ * continue at their cursors, and sends continue. The steps are those of docs/operating.md.
  */
 import { mkdtempSync, chmodSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -33,35 +33,35 @@ import { seededRandom } from '../support/seeded-random.ts'
 
 const MESSAGES = 450
 const SEED = 20_261_121
-/** Requests under way. */
-const AT_ONCE = 8
+/** Requests in flight. */
+const MAX_IN_FLIGHT = 8
 /** These limits only end a wait that hangs. */
 const WITHIN = { withinMs: 120_000, everyMs: 250 }
 const WITHIN_MS = 420_000
 
-/** The topics that read models are made of. */
+/** The topics that the projector reads. */
 const PROJECTED = /^hub\.(?:accepted\.(?:otp|service)|messages)\.v1$/u
 const MODES = ['test', 'live'] as const
 
 let receiver: WebhookReceiver
-let lost: TestHub
+let lostHub: TestHub
 let admin: HubAdmin
 let stack: TestStack | undefined
-let found: TestHub | undefined
+let restored: TestHub | undefined
 const folder = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'backup-'))
 
 beforeAll(async () => {
-  // PostgreSQL runs as another user where the tests run as root.
+  // If the tests run as root, PostgreSQL runs as another user.
   chmodSync(folder, 0o755)
   receiver = await startWebhookReceiver()
-  lost = await startHub({ liveOperator: 'smpp', environment: receiver.environment })
-  admin = makeHubAdmin(lost)
+  lostHub = await startHub({ liveOperator: 'smpp', environment: receiver.environment })
+  admin = makeHubAdmin(lostHub)
 })
 afterAll(async () => {
-  await found?.stop()
+  await restored?.stop()
   await stack?.stop()
   await admin?.close()
-  await lost?.stop()
+  await lostHub?.stop()
   await receiver?.close()
   rmSync(folder, { recursive: true, force: true })
 })
@@ -72,7 +72,7 @@ const sendAll = async (
 ): Promise<void> => {
   let next = 0
   await Promise.all(
-    Array.from({ length: AT_ONCE }, async () => {
+    Array.from({ length: MAX_IN_FLIGHT }, async () => {
       for (let index = next++; index < requests.length; index = next++)
         await sendRequest(requests[index]!, sent)
     }),
@@ -83,7 +83,7 @@ const inSeconds = (since: number): string => ((performance.now() - since) / 1000
 
 describe('a hub that has lost its servers', () => {
   it(
-    'comes back from a base backup and the topics, and the checker finds no difference',
+    'is restored from a base backup and the topics, and the checker finds no difference',
     async () => {
       const noWindows = { flood_pause_seconds: 0, flood_per_hour: 1_000_000, flood_per_day: 1_000_000 }
       const account = await admin.createAccount({
@@ -102,24 +102,24 @@ describe('a hub that has lost its servers', () => {
       const third = Math.ceil(requests.length / 3)
       const sent = emptyWorkloadResult()
 
-      // The backup is taken in the midst of sends, and there are some behind it.
+      // The backup runs during sends, and more sends follow it.
       await sendAll(requests.slice(0, third), sent)
       const backupBegan = Date.now()
       const copying = performance.now()
       await Promise.all([
         sendAll(requests.slice(third, 2 * third), sent),
-        backUpDatabase(lost.describe().database_url, join(folder, 'postgres')),
+        backUpDatabase(lostHub.describe().database_url, join(folder, 'postgres')),
       ])
       const backupTook = inSeconds(copying)
       const inBackup = new Set(sent.accepted)
       await sendAll(requests.slice(2 * third), sent)
-      const behind = [...sent.accepted].filter((id) => !inBackup.has(id))
-      expect(behind.length).toBeGreaterThan(MESSAGES / 10)
-      // What only PostgreSQL knows and what comes behind the backup is lost: this account.
+      const afterBackup = [...sent.accepted].filter((id) => !inBackup.has(id))
+      expect(afterBackup.length).toBeGreaterThan(MESSAGES / 10)
+      // Data that is only in PostgreSQL and newer than the backup is lost: this account.
       const late = await admin.createAccount()
 
-      // What clients have seen of the journal.
-      const ids = behind.map((id) => decodeId('msg', id)!)
+      // The events that clients have read.
+      const ids = afterBackup.map((id) => decodeId('msg', id)!)
       await eventually(async () => {
         const [row] = await admin.sql<[{ known: number; waiting: number }]>`
           SELECT count(*)::int AS known, count(*) FILTER (WHERE status = 'accepted' AND mode = 'live')::int AS waiting
@@ -138,19 +138,20 @@ describe('a hub that has lost its servers', () => {
         return true
       }, WITHIN)
 
-      // Some messages still wait for their reports. Then everything ends at once, but for the topics, which are copied behind it.
+      // Some messages still wait for their reports. Now all processes end; only Kafka runs until
+      // the topics are copied.
       for (const name of APPS) {
-        lost.app(name).kill('SIGKILL')
-        await lost.app(name).exited()
+        lostHub.app(name).kill('SIGKILL')
+        await lostHub.app(name).exited()
       }
       const reading = performance.now()
-      const copies = await readTopicCopies(lost.describe().kafka.brokers)
-      const keys = await readSealingKeys(lost.describe().database_url)
+      const copies = await readTopicCopies(lostHub.describe().kafka.brokers)
+      const keys = await readSealingKeys(lostHub.describe().database_url)
       const readingTook = inSeconds(reading)
       await admin.close()
       for (const name of ['postgres', 'kafka', 'redis'] as const) {
-        lost.server(name).kill('SIGKILL')
-        await lost.server(name).exited()
+        lostHub.server(name).kill('SIGKILL')
+        await lostHub.server(name).exited()
       }
 
       const restoring = performance.now()
@@ -158,14 +159,15 @@ describe('a hub that has lost its servers', () => {
       await replayTopics(stack.brokers, copies)
       const sql = openDatabase(stack.databaseUrl)
       try {
-        // The keys come from their own copy: here all of them, elsewhere those that were made behind the backup.
+        // The payload keys come from a separate copy: here all of them, in production those after
+        // the backup.
         await sql`DELETE FROM command.sealing_keys`
         await writeSealingKeys(stack.databaseUrl, keys)
-        const journal = await hubctl(stack, lost, ['restore', 'journal'])
-        expect(journal.restored).toBeGreaterThan(behind.length)
-        found = await startHub({
+        const journal = await hubctl(stack, lostHub, ['restore', 'journal'])
+        expect(journal.restored).toBeGreaterThan(afterBackup.length)
+        restored = await startHub({
           servers: stack,
-          takesOverFrom: lost,
+          takesOverFrom: lostHub,
           apps: ['projector'],
           liveOperator: 'smpp',
           environment: receiver.environment,
@@ -177,25 +179,26 @@ describe('a hub that has lost its servers', () => {
           expect(row.applied).toBe(records)
           return true
         }, WITHIN)
-        await Promise.all([found.app('dispatcher').restart(), found.app('webhook-fanout').restart()])
-        const ledger = await hubctl(stack, lost, [
+        await Promise.all([restored.app('dispatcher').restart(), restored.app('webhook-fanout').restart()])
+        const ledger = await hubctl(stack, lostHub, [
           'restore',
           'ledger',
           '--since',
           new Date(backupBegan).toISOString(),
         ])
-        await found.app('command-api').restart()
-        // The open ones come to their end here.
-        await waitUntilIdle(found, { accepted: sent.accepted.size, awaitSeals: false, ...WITHIN })
+        await restored.app('command-api').restart()
+        // The open messages become final.
+        await waitUntilIdle(restored, { accepted: sent.accepted.size, awaitSeals: false, ...WITHIN })
         expect(ledger.references).toBeGreaterThanOrEqual(references.length)
         const restoringTook = inSeconds(restoring)
 
-        const checked = await checkReadModels(found)
+        const checked = await checkReadModels(restored)
         expect(checked.differences.slice(0, 50)).toEqual([])
         expect(checked.messages).toBe(sent.accepted.size)
 
-        // Clients go on where they were: the same events at the same places, and more behind them.
-        const { base_url } = found.describe()
+        // Clients continue at their cursors: the same events have the same positions, and new ones
+        // follow.
+        const { base_url } = restored.describe()
         const apiClients = {
           test: client(base_url, account.keys.test),
           live: client(base_url, account.keys.live),
@@ -204,13 +207,13 @@ describe('a hub that has lost its servers', () => {
           const events = await allEvents(apiClients[mode])
           expect(events.slice(0, seen[mode].length)).toEqual(seen[mode])
         }
-        // What was spent is what was charged.
+        // The spend equals the charges.
         const spent = await sql`
           SELECT p.spent::text, c.charged::text FROM command.spend_periods p JOIN (
             SELECT account, period, sum(CASE kind WHEN 'charge' THEN amount ELSE -amount END) AS charged
               FROM read.charges GROUP BY account, period) AS c USING (account, period) WHERE p.spent <> c.charged`
         expect([...spent]).toEqual([])
-        // A reference that was used behind the backup is used.
+        // References used after the backup are still used.
         for (const { client_ref, id, mode } of references) {
           const answer = await apiClients[mode].post(
             '/v1/messages',
@@ -221,25 +224,25 @@ describe('a hub that has lost its servers', () => {
         }
         expect((await client(base_url, late.keys.test).get('/v1/account')).status).toBe(401)
 
-        // Sends go on, and their webhooks.
+        // Sends and their webhooks continue.
         const fresh = await Promise.all(
           MODES.map((mode, i) =>
             sendUntilAccepted(
               apiClients[mode],
-              send('service', `+7914888888${i}`, 'behind the restore'),
+              send('service', `+7914888888${i}`, 'after the restore'),
               60_000,
             ),
           ),
         )
         await eventually(async () => {
-          const told = new Set(
+          const deliveredIds = new Set(
             receiver.received.flatMap(({ body }) =>
               (JSON.parse(body.toString('utf8')) as ReadonlyArray<any>).map(({ id }) => id as string),
             ),
           )
           for (const mode of MODES) {
             const events = await allEvents(apiClients[mode])
-            expect(events.filter(({ id }) => !told.has(id)).map(({ id }) => id)).toEqual([])
+            expect(events.filter(({ id }) => !deliveredIds.has(id)).map(({ id }) => id)).toEqual([])
           }
           for (const [i, { id }] of fresh.entries()) {
             expect((await apiClients[MODES[i]!].get(`/v1/messages/${id}`)).body.status).toBe('delivered')
@@ -247,9 +250,9 @@ describe('a hub that has lost its servers', () => {
           return true
         }, WITHIN)
         console.log(
-          `backup beside sends in ${backupTook} s, ${behind.length} of ${sent.accepted.size} messages accepted behind it; ` +
-            `${[...copies.values()].flat().length} records read in ${readingTook} s; from nothing to at rest in ${restoringTook} s; ` +
-            `${journal.restored} events put back, ${ledger.references} references marked; compared ${checked.messages} messages, ` +
+          `backup during sends in ${backupTook} s, ${afterBackup.length} of ${sent.accepted.size} messages accepted after it; ` +
+            `${[...copies.values()].flat().length} records read in ${readingTook} s; restored and idle in ${restoringTook} s; ` +
+            `${journal.restored} events restored, ${ledger.references} references marked; compared ${checked.messages} messages, ` +
             `${checked.batches} batches, ${checked.events} events`,
         )
       } finally {

@@ -1,6 +1,7 @@
 /**
- * Every process is restarted in an orderly way, one after the other, while sends come in at an even pace and webhooks flow: nothing is
- * lost, no 5xx is answered, nothing is handed over twice, every event is told.
+ * Restarts every process in order while messages are sent at a constant rate and webhooks are
+ * delivered. No message is lost or handed over twice, no request gets a 5xx, and every event is
+ * delivered.
  *
  *   HUB_ROLLING_RATE=500 HUB_ROLLING_READY_SECONDS=10 npm run test:e2e -- rolling
  */
@@ -13,20 +14,29 @@ import { client } from '../support/client.ts'
 import { type WebhookReceiver, startWebhookReceiver } from '../support/webhook-receiver.ts'
 import { expectFewRefusals, expectNothingLostOrRepeated, startTraffic } from '../support/traffic.ts'
 
-/** Sends a second: as in `npm test` what two busy cores carry. */
+/** Sends per second. The default of `npm test` suits two busy cores. */
 const RATE = Number(process.env['HUB_ROLLING_RATE'] ?? 100)
-/** A process that is told to end says so for so long: some turns of a load balancer that asks five times a second. */
-const ANNOUNCED_MS = 1000
-/** This share of the sends may be refused for the moment on a machine that is short of processor time; on a quiet one none is. */
+/**
+ * The time between SIGTERM and the end of a process, in which it reports that it is not ready: some
+ * polls of a load balancer.
+ */
+const SHUTDOWN_DELAY_MS = 1000
+/**
+ * The share of sends that a machine short of CPU time may refuse temporarily. A quiet machine
+ * refuses none.
+ */
 const MAX_REFUSED_SHARE = 0.02
 /**
- * What is accepted between one restart and the next, so that each finds some behind it and some under way: of so many seconds. A rollout of the
- * manifests waits ten (`minReadySeconds`).
+ * The time between restarts, in seconds of accepted messages, so that each restart has messages
+ * before it and in flight. The manifests wait ten seconds (`minReadySeconds`).
  */
 const READY_SECONDS = Number(process.env['HUB_ROLLING_READY_SECONDS'] ?? 0.5)
 const BETWEEN = Math.ceil(RATE * READY_SECONDS)
 
-/** Before anything is measured: processes that have just started compile what they do, and so they answer the first seconds of a high rate late. */
+/**
+ * The traffic before the measurement. New processes still compile their code, so at a high rate
+ * they are slow for some seconds.
+ */
 const WARM_UP = { perSecond: Math.min(RATE, 100), messages: 2 * RATE }
 
 /** Only ends a run that hangs: a busy machine needs several times as long as a quiet one. */
@@ -42,7 +52,7 @@ beforeAll(async () => {
     apiRps: 100_000,
     secondCommandApi: true,
     liveOperator: 'smpp',
-    environment: { ...receiver.environment, HUB_SHUTDOWN_DELAY_MS: String(ANNOUNCED_MS) },
+    environment: { ...receiver.environment, HUB_SHUTDOWN_DELAY_MS: String(SHUTDOWN_DELAY_MS) },
   })
   const { base_url, second_base_url } = hub.describe()
   loadBalancer = startLoadBalancer([
@@ -58,7 +68,7 @@ afterAll(async () => {
 
 describe(`a restart of every process under ${RATE} sends a second`, () => {
   it(
-    'loses nothing, answers no 5xx, hands nothing over twice, and tells every event',
+    'loses no message, answers no 5xx, hands no message over twice, and delivers every event',
     async () => {
       const { base_url, keys } = hub.describe()
       for (const mode of ['test', 'live'] as const) {
@@ -87,14 +97,14 @@ describe(`a restart of every process under ${RATE} sends a second`, () => {
       const lines: Array<string> = []
       const restart = async (process: ProcessHandle): Promise<void> => {
         await traffic.waitForAccepted(BETWEEN)
-        const asked = performance.now()
+        const signalledAt = performance.now()
         process.kill('SIGTERM')
-        // By itself: nobody kills it here.
+        // The process must end without SIGKILL.
         expect(await process.exited(), process.name).toEqual({ code: 0, signal: null })
         const ended = performance.now()
         await process.restart()
         lines.push(
-          `  ${process.name}: ended after ${Math.round(ended - asked)} ms, ready ${Math.round(performance.now() - ended)} ms later`,
+          `  ${process.name}: ended after ${Math.round(ended - signalledAt)} ms, ready ${Math.round(performance.now() - ended)} ms later`,
         )
       }
       for (const name of APPS) {
@@ -107,14 +117,14 @@ describe(`a restart of every process under ${RATE} sends a second`, () => {
 
       expectFewRefusals(traffic, MAX_REFUSED_SHARE)
       const outcome = await expectNothingLostOrRepeated(hub, traffic, receiver)
-      const took = traffic.latenciesMs.toSorted((a, b) => a - b)
-      const tookAt = (share: number): string => `${percentile(took, share).toFixed(0)} ms`
+      const latencies = traffic.latenciesMs.toSorted((a, b) => a - b)
+      const latencyAt = (share: number): string => `${percentile(latencies, share).toFixed(0)} ms`
       console.log(
         [
           `${outcome.messages} messages in ${((sent - began) / 1000).toFixed(1)} s, ${((outcome.messages * 1000) / (sent - began)).toFixed(0)} a second, ` +
-            `accepted after ${tookAt(0.5)}, p99 ${tookAt(0.99)}, at most ${tookAt(1)}, all at their end ` +
-            `${((performance.now() - sent) / 1000).toFixed(1)} s later; ${loadBalancer.retries()} requests sent again after a connection without ` +
-            `an answer, refused for the moment: ${JSON.stringify([...traffic.refusals])}; ${outcome.unknown} hand-overs of unknown outcome; ${receiver.received.length} webhook requests with ${outcome.events} events`,
+            `accepted after ${latencyAt(0.5)}, p99 ${latencyAt(0.99)}, at most ${latencyAt(1)}, all final ` +
+            `${((performance.now() - sent) / 1000).toFixed(1)} s later; ${loadBalancer.retries()} requests repeated after a connection without ` +
+            `a response, temporary refusals: ${JSON.stringify([...traffic.refusals])}; ${outcome.unknown} handovers of unknown outcome; ${receiver.received.length} webhook requests with ${outcome.events} events`,
           ...lines,
         ].join('\n'),
       )

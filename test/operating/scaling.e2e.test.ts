@@ -1,6 +1,6 @@
 /**
- * Each of the three consumers goes from one process to three and back to one while sends come in: nothing is lost, nothing is handed over
- * twice, every event is told, and the three share the work.
+ * Scales each of the three consumers from one process to three and back while messages are sent. No
+ * message is lost or handed over twice, every event is delivered, and the processes share the work.
  *
  *   HUB_SCALING_RATE=400 HUB_SCALING_MESSAGES=6000 npm run test:e2e -- scaling
  */
@@ -12,15 +12,17 @@ import { cpuMs } from '../support/cpu-time.ts'
 import { type WebhookReceiver, startWebhookReceiver } from '../support/webhook-receiver.ts'
 import { expectNothingLostOrRepeated, startTraffic } from '../support/traffic.ts'
 
-/** Sends a second: as in `npm test` what two busy cores carry with eleven processes of the hub on them. */
+/**
+ * Sends per second. Two busy cores can handle the default of `npm test` with eleven hub processes.
+ */
 const RATE = Number(process.env['HUB_SCALING_RATE'] ?? 60)
-/** Messages of each of the three phases. */
+/** Messages in each of the three phases. */
 const MESSAGES = Number(process.env['HUB_SCALING_MESSAGES'] ?? 200)
 
 const CONSUMERS: ReadonlyArray<ConsumerApp> = ['dispatcher', 'projector', 'webhook-fanout']
 const PROCESSES = 3
 const PARTITIONS = 6
-/** A bound on what hangs: starts and rebalances of a busy machine. */
+/** Only ends a wait that hangs: starts and rebalances take longer on a busy machine. */
 const SHARED_WITHIN = { withinMs: 60_000, everyMs: 200 }
 
 /** Only ends a run that hangs: a busy machine needs several times as long as a quiet one. */
@@ -38,7 +40,7 @@ afterAll(async () => {
   await receiver?.close()
 })
 
-/** A figure of a process, summed over its labels; 0 where it has none yet. */
+/** Reads a metric of a process, summed over its labels. Returns 0 if it does not exist yet. */
 const metricOf = async (instance: AppProcess, metric: string): Promise<number> => {
   const text = await (await fetch(instance.metricsUrl)).text()
   return text
@@ -47,13 +49,16 @@ const metricOf = async (instance: AppProcess, metric: string): Promise<number> =
     .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
 }
 
-/** Where a process says how many partitions are its own. */
+/** The metric with the number of owned partitions. */
 const OWNED: Readonly<Partial<Record<ConsumerApp, string>>> = {
   dispatcher: 'hub_dispatcher_open_shards',
   'webhook-fanout': 'hub_webhook_partitions',
 }
 
-/** Waits until these processes of a consumer share all partitions evenly, and each of them does its part. */
+/**
+ * Waits until the processes of a consumer share all partitions evenly and each of them makes
+ * progress.
+ */
 const untilShared = async (consumer: ConsumerApp, instances: ReadonlyArray<AppProcess>): Promise<void> => {
   await Promise.all(
     instances.map(async (instance) => {
@@ -65,7 +70,8 @@ const untilShared = async (consumer: ConsumerApp, instances: ReadonlyArray<AppPr
           return true
         }, SHARED_WITHIN)
       }
-      // Events of an account lie in one partition: not every fan-out has some to deliver.
+      // All events of an account are in one partition, so some fan-out processes have none to
+      // deliver.
       if (consumer === 'webhook-fanout') return
       const work =
         consumer === 'dispatcher'
@@ -79,7 +85,7 @@ const untilShared = async (consumer: ConsumerApp, instances: ReadonlyArray<AppPr
 
 describe(`1, 3 and 1 processes of each consumer under ${RATE} sends a second`, () => {
   it(
-    'lose nothing, hand nothing over twice, and share the work',
+    'lose no message, hand none over twice, and share the work',
     async () => {
       const { base_url, keys, metrics_urls } = hub.describe()
       for (const mode of ['test', 'live'] as const) {
@@ -104,7 +110,7 @@ describe(`1, 3 and 1 processes of each consumer under ${RATE} sends a second`, (
         numbers: '+7913',
       })
       const lines: Array<string> = []
-      /** Sends on with these processes running, and says what that took. */
+      /** Continues the traffic with these processes, and records the throughput and CPU time. */
       const phase = async (
         running: (all: ReadonlyArray<AppProcess>) => ReadonlyArray<AppProcess>,
       ): Promise<void> => {
@@ -118,14 +124,14 @@ describe(`1, 3 and 1 processes of each consumer under ${RATE} sends a second`, (
         const spent = cpu().map((ms, i) => `${CONSUMERS[i]} ${((ms - before[i]!) / messages).toFixed(2)}`)
         lines.push(
           `  ${running(instances.get('dispatcher')!).length} of each: ${perSecond.toFixed(0)} messages/s accepted; ` +
-            `processor time of all of a kind, ms a message: ${spent.join(', ')}`,
+            `CPU time of all processes of an app in ms per message: ${spent.join(', ')}`,
         )
       }
 
       await phase((all) => all.slice(0, 1))
       for (const all of instances.values()) await Promise.all(all.slice(1).map((one) => one.restart()))
       await phase((all) => all)
-      // The first ones go, too: none of them is more than the others.
+      // The first processes stop too, since no process is special.
       for (const all of instances.values()) {
         for (const one of all.slice(0, -1)) {
           one.kill('SIGTERM')
@@ -138,9 +144,9 @@ describe(`1, 3 and 1 processes of each consumer under ${RATE} sends a second`, (
       const outcome = await expectNothingLostOrRepeated(hub, traffic, receiver)
       console.log(
         [
-          // Six more processes that start on two cores take all of them for seconds: sends that come again then are no fault.
+          // Six starting processes use both cores for seconds, so some repeated sends are expected.
           `${outcome.messages} messages, ${outcome.events} events, ${outcome.fences} fences, ` +
-            `${outcome.unknown} hand-overs of unknown outcome, refused for the moment: ${JSON.stringify([...traffic.refusals])}`,
+            `${outcome.unknown} handovers of unknown outcome, temporary refusals: ${JSON.stringify([...traffic.refusals])}`,
           ...lines,
         ].join('\n'),
       )

@@ -1,4 +1,4 @@
-/** What a hub shows of itself to those who run it: traces, and what dashboards and alerts are made of. */
+/** Checks the telemetry of a running hub: traces, metrics, and the queries of the dashboards. */
 import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -10,13 +10,13 @@ import { findLeaks, needlesOfNumber, needlesOfText } from '../support/secret-sea
 import { unavailableReason, type Prometheus, startPrometheus } from '../support/prometheus.ts'
 import { type CollectedSpan, type SpanCollector, startSpanCollector } from '../support/span-collector.ts'
 
-const PATIENTLY = { withinMs: 60_000, everyMs: 50 } as const
+const EVENTUALLY = { withinMs: 60_000, everyMs: 50 } as const
 
 let hub: TestHub
 let collector: SpanCollector
 let receiver: WebhookReceiver
 let test: Client
-/** Of the subscription to everything that happens here. */
+/** The secret of the subscription to all events. */
 let secret: string
 const TOKEN = 'do-not-tell'
 
@@ -27,17 +27,17 @@ beforeAll(async () => {
     environment: {
       ...receiver.environment,
       HUB_OTLP_URL: collector.url,
-      // What is sampled here is what a caller asks for.
+      // Only requests with a sampled parent are traced.
       HUB_TRACE_RATIO: '0',
     },
   })
   const { base_url, keys } = hub.describe()
   test = client(base_url, keys.test)
-  // It waits until the fan-out has it, and says 503 where that takes too long: on a busy machine it may.
+  // The request waits for the fan-out, and returns 503 if that takes too long on a busy machine.
   secret = await eventually(async () => {
     const made = await test.post('/v1/webhook_endpoints', { url: receiver.url(`/hook?token=${TOKEN}`) })
     return made.status === 201 ? (made.body.secret as string) : null
-  }, PATIENTLY)
+  }, EVENTUALLY)
 })
 afterAll(async () => {
   await hub?.stop()
@@ -45,13 +45,13 @@ afterAll(async () => {
   await collector?.stop()
 })
 
-describe('a send whose caller traces it', () => {
+describe('a send with a traceparent', () => {
   const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
   const CALLER = '00f067aa0ba902b7'
   const NUMBER = '+79001234567'
   const CODE = '4821390765'
 
-  it('is one trace over four processes, from the request to the webhook', async () => {
+  it('creates one trace over four processes, from the request to the webhook', async () => {
     const accepted = await test.post(
       '/v1/messages',
       { ...send('otp', NUMBER, 'traced-1'), variables: { code: CODE } },
@@ -68,23 +68,23 @@ describe('a send whose caller traces it', () => {
             (event: any) => event.type === 'message.delivered' && event.data.object.id === id,
           ),
         ),
-      PATIENTLY,
+      EVENTUALLY,
     )
-    // The receiver can go on with it.
+    // The webhook passes the trace on to the receiver.
     const [, trace, attempt] = String(delivered.headers['traceparent']).split('-')
     expect(trace).toBe(TRACE)
 
     const spanOf = (spanId: string | null | undefined): CollectedSpan | undefined =>
       collector.spans.find((span) => span.spanId === spanId)
-    const webhook = await eventually(() => spanOf(attempt), PATIENTLY)
-    /** From the webhook back to the first span. */
+    const webhook = await eventually(() => spanOf(attempt), EVENTUALLY)
+    /** The spans from the first one to the webhook. */
     const chain = await eventually(() => {
       const found = [webhook]
       for (let next = spanOf(webhook.parentSpanId); next !== undefined; next = spanOf(next.parentSpanId)) {
         found.push(next)
       }
       return found.at(-1)?.parentSpanId === CALLER ? found.toReversed() : undefined
-    }, PATIENTLY)
+    }, EVENTUALLY)
 
     expect(chain.map(({ name, service }) => `${service}: ${name}`)).toEqual([
       'command-api: POST /v1/messages',
@@ -94,7 +94,7 @@ describe('a send whose caller traces it', () => {
     ])
     const handover = await eventually(
       () => collector.spans.find(({ name }) => name === 'hand over sandbox'),
-      PATIENTLY,
+      EVENTUALLY,
     )
     expect(handover.parentSpanId).toBe(chain[1]?.spanId)
     expect(handover.attributes).toMatchObject({ 'hub.message_id': id, 'hub.outcome': 'accepted' })
@@ -112,13 +112,14 @@ describe('a send whose caller traces it', () => {
       'http.response.status_code': 204,
       'server.address': '127.0.0.1',
     })
-    // Nothing else was sampled, and nothing that was lacks its parent.
+    // No other trace was sampled, and no span lacks its parent.
     expect(new Set(collector.spans.map(({ traceId }) => traceId))).toEqual(new Set([TRACE]))
     for (const span of collector.spans) {
       expect(span.parentSpanId === CALLER || spanOf(span.parentSpanId) !== undefined, span.name).toBe(true)
       expect(span.endedAt).toBeGreaterThanOrEqual(span.startedAt)
     }
-    // Nothing personal, and nothing secret: the number, the variable within its text, the key, what the webhook's address hides.
+    // The spans contain no personal data and no secret: not the number, the variable, the API key,
+    // or the query of the webhook address.
     const needles = [
       ...needlesOfNumber(NUMBER),
       ...[CODE, hub.describe().keys.test, TOKEN, secret].flatMap(needlesOfText),
@@ -133,7 +134,7 @@ describe('a send whose caller traces it', () => {
 })
 
 describe('the metrics of a running hub', () => {
-  /** By app, as dashboards and alerts know them. */
+  /** The admin ports by the names of the apps in dashboards and alerts. */
   const adminPorts = (): Readonly<Record<string, number>> => ({
     'command-api': hub.ports.commandApiAdmin,
     dispatcher: hub.ports.dispatcherAdmin,
@@ -141,7 +142,7 @@ describe('the metrics of a running hub', () => {
     'webhook-fanout': hub.ports.webhookFanoutAdmin,
   })
 
-  it('are those of the catalogue, with its labels and nobody in them', async () => {
+  it('are in the catalogue, with its labels and without personal data', async () => {
     const defined = new Map(
       definedMetrics().flatMap((one) => seriesOf(one).map((name) => [name, one] as const)),
     )
@@ -157,17 +158,17 @@ describe('the metrics of a running hub', () => {
         for (const [, label] of labels.matchAll(/(?:^|,)(\w+)="/gu)) {
           expect([...Object.keys(metric?.labels ?? {}), 'le'], line).toContain(label)
         }
-        // An id of anything, a number, an address.
+        // No id, phone number or address.
         expect(labels).not.toMatch(/\b(?:msg|acc|evt|evb|we|req|bat|key)_|\d{8}|127\.0\.0\.1/u)
         if (typeof account === 'string') expect(labels).not.toContain(account)
       }
     }
   })
 
-  it('give every panel of every dashboard what it asks for', async (context) => {
+  it('contain the series that each panel of each dashboard queries', async (context) => {
     const reason = await unavailableReason('prometheus')
     if (reason !== null) {
-      console.log(`The dashboards were not asked: ${reason}`)
+      console.log(`Skipped, because Prometheus is not available: ${reason}`)
       context.skip(reason)
       return
     }
@@ -190,22 +191,22 @@ describe('the metrics of a running hub', () => {
           })),
         ),
       )
-      // Some are there only after a few scrapes, and after what was sent has come to its end.
-      let without = queries
+      // Some series exist only after a few scrapes and after the sent messages are final.
+      let withoutSeries = queries
       await eventually(
         async () => {
-          const answers = await Promise.all(without.map(({ promql }) => prometheus.query(promql)))
+          const answers = await Promise.all(withoutSeries.map(({ promql }) => prometheus.query(promql)))
           for (const [i, answer] of answers.entries()) {
-            expect(answer, without[i]!.what).toMatchObject({ status: 'success' })
+            expect(answer, withoutSeries[i]!.what).toMatchObject({ status: 'success' })
           }
-          without = without.filter(({ mayBeEmpty }, i) => {
+          withoutSeries = withoutSeries.filter(({ mayBeEmpty }, i) => {
             const answer = answers[i]!
             return !mayBeEmpty && answer.status === 'success' && answer.series === 0
           })
-          expect(without.map(({ what }) => what)).toEqual([])
+          expect(withoutSeries.map(({ what }) => what)).toEqual([])
           return true
         },
-        { ...PATIENTLY, everyMs: 1000 },
+        { ...EVENTUALLY, everyMs: 1000 },
       )
     } finally {
       await prometheus.stop()

@@ -1,8 +1,9 @@
 /**
- * A hub is upgraded while sends come in: the apps, the schema and the topics of the version before are at work, then the migrations of this
- * one run, and one app after the other is started beside the old one, which then ends; those who read before those who write. Nothing is lost,
- * nothing is handed over twice, every event is there once and told. The version before is the state before the last change of the
- * schema; `HUB_UPGRADE_FROM=<commit>` starts from another.
+ * Upgrades a hub while messages are sent. Apps, schema and topics of the previous version run
+ * first. Then the migrations of this version run, and each new app starts beside the old one, which
+ * then stops; readers before writers. No message is lost or handed over twice, and every event is
+ * recorded once and delivered. The previous version is the commit before the last schema change;
+ * `HUB_UPGRADE_FROM=<commit>` selects another.
  */
 import { rmSync } from 'node:fs'
 import { openDatabase } from '@hub/testkit'
@@ -14,14 +15,16 @@ import { client } from '../support/client.ts'
 import { type WebhookReceiver, startWebhookReceiver } from '../support/webhook-receiver.ts'
 import { expectNothingLostOrRepeated, startTraffic } from '../support/traffic.ts'
 
-/** Sends a second, as two busy cores carry them with nine processes of the hub on them. */
+/** Sends per second. Two busy cores can handle this with nine hub processes. */
 const RATE = Number(process.env['HUB_UPGRADE_RATE'] ?? 60)
-/** Messages of each stage. */
+/** Messages in each stage. */
 const MESSAGES = Number(process.env['HUB_UPGRADE_MESSAGES'] ?? 100)
 /** Only ends a wait that hangs. */
 const WITHIN_MS = 420_000
 
-/** In the order of docs/operating.md: who reads a topic knows a new schema before anybody writes by it. */
+/**
+ * The order of docs/operating.md: readers of a topic must know a new schema before it is written.
+ */
 const APPS = ['webhook-fanout', 'projector', 'dispatcher', 'command-api'] as const
 
 const previous = await checkOutPreviousVersion()
@@ -61,10 +64,10 @@ afterAll(async () => {
 
 describe('an upgrade under load', () => {
   it(
-    'from the version before loses nothing and repeats nothing',
+    'from the previous version loses no message and repeats none',
     async (context) => {
       if ('missing' in previous) {
-        console.log(`Nothing was upgraded: ${previous.missing}`)
+        console.log(`Skipped, because the previous version is not available: ${previous.missing}`)
         context.skip(previous.missing)
         return
       }
@@ -91,7 +94,7 @@ describe('an upgrade under load', () => {
         })
         await traffic.waitForAccepted(MESSAGES)
 
-        // The migrations and topics of this version; the old apps go on.
+        // Applies the migrations and topics of this version. The old apps continue.
         next = await startHub({
           servers: stack,
           takesOverFrom: old,
@@ -104,12 +107,12 @@ describe('an upgrade under load', () => {
         for (const name of APPS) {
           await next.app(name).restart()
           if (name === 'command-api') loadBalancer.add(backendOf(next))
-          // Both at work.
+          // Both processes run.
           await traffic.waitForAccepted(MESSAGES)
-          const asked = performance.now()
+          const signalledAt = performance.now()
           old.app(name).kill('SIGTERM')
           expect(await old.app(name).exited(), name).toEqual({ code: 0, signal: null })
-          ends.push(`${name} ${Math.round(performance.now() - asked)} ms`)
+          ends.push(`${name} ${Math.round(performance.now() - signalledAt)} ms`)
         }
         await traffic.waitForAccepted(MESSAGES)
         await traffic.stop()
@@ -117,8 +120,8 @@ describe('an upgrade under load', () => {
         const outcome = await expectNothingLostOrRepeated(next, traffic, receiver)
         console.log(
           `from ${previous.revision.slice(0, 12)}: ${applied.length} migrations (${applied.join(', ')}); ` +
-            `${outcome.messages} messages, ${outcome.events} events, ${outcome.unknown} hand-overs of unknown outcome; ` +
-            `refused for the moment: ${JSON.stringify([...traffic.refusals])}; the old ones ended: ${ends.join(', ')}`,
+            `${outcome.messages} messages, ${outcome.events} events, ${outcome.unknown} handovers of unknown outcome; ` +
+            `temporary refusals: ${JSON.stringify([...traffic.refusals])}; time to stop: ${ends.join(', ')}`,
         )
       } finally {
         await sql.end()

@@ -1,6 +1,7 @@
 /**
- * A number and the text of a code, looked for in everything that a busy hub keeps, in every encoding that could hide them: before the person is
- * forgotten they are nowhere to be read, and after it nowhere at all.
+ * Searches everything that a busy hub stores for a number and the text of a code, in every
+ * encoding. Before the erasure of the recipient they are nowhere in plain text, and after it
+ * nowhere at all.
  */
 import { randomBytes } from 'node:crypto'
 import { appendFileSync } from 'node:fs'
@@ -31,7 +32,7 @@ import { readAllStoredData } from '../support/stored-data.ts'
 
 const NUMBER = '+79161837465'
 const OTHER = '+79161837499'
-/** Ten characters that nothing else contains. */
+/** Ten characters that occur nowhere else. */
 const CODE = 'QX7K2M9ZP4'
 const ORDER = 'ЩЪ-5521-ЖЮ'
 const secrets = [...needlesOfNumber(NUMBER), ...needlesOfText(CODE)]
@@ -81,8 +82,8 @@ const order = (to: string, ref: string) => ({
   client_ref: ref,
 })
 
-/** The person writes to the hub. */
-const write = (text: string) =>
+/** Sends an inbound message from the recipient. */
+const receiveInbound = (text: string) =>
   eventually(async () => {
     const response = await fetch(`${hub.describe().operator_url}/inbound`, {
       method: 'POST',
@@ -94,7 +95,10 @@ const write = (text: string) =>
 
 const inbound = () => readTopic(hub.describe().kafka.brokers, topicNames('').operatorReports)
 
-/** The hub's stores, opened as its processes open them. The clock is that of the test. */
+/**
+ * Runs an effect with the stores of the hub, as its processes open them. The clock is the test
+ * clock.
+ */
 const withStores = <A, E>(
   effect: Effect.Effect<A, E, Sql | PayloadEncryption | MasterKeyEncryption>,
   now = Date.now(),
@@ -119,13 +123,16 @@ const withStores = <A, E>(
     ) as Effect.Effect<A, E>,
   )
 
-/** What is sealed, opened with whatever keys there are: at rest, in the ledger, and in the topics. */
-const opened = (now = Date.now()) =>
+/**
+ * Decrypts all payloads in tables and topics with the existing keys. Returns the locations that
+ * contain a secret.
+ */
+const findEncryptedSecrets = (now = Date.now()) =>
   withStores(
     Effect.gen(function* () {
       const sql = yield* Sql
       const payloadEncryption = yield* PayloadEncryption
-      const boxes: Array<{ where: string; keyId: string; aad: string; sealed: Uint8Array }> = []
+      const payloads: Array<{ where: string; keyId: string; aad: string; sealed: Uint8Array }> = []
       const atRest = yield* sql.run(
         (q) => q<{ table: string; id: string; key: string | null; sealed: Buffer | null }[]>`
           SELECT 'personal data' AS table, message_id AS id, sealing_key AS key, sealed FROM read.personal_data
@@ -133,7 +140,7 @@ const opened = (now = Date.now()) =>
       )
       for (const { id, key, sealed, table } of atRest) {
         if (key !== null && sealed !== null) {
-          boxes.push({ where: table, keyId: key, aad: encodeId('msg', id), sealed })
+          payloads.push({ where: table, keyId: key, aad: encodeId('msg', id), sealed })
         }
       }
       const { brokers } = hub.describe().kafka
@@ -142,7 +149,7 @@ const opened = (now = Date.now()) =>
         for (const { value } of yield* Effect.promise(() => readTopic(brokers, topic))) {
           const record = Result.getOrThrow(decodeRecord(value))
           if (record.type === 'MessageAccepted') {
-            boxes.push({
+            payloads.push({
               where: topic,
               keyId: record.sealingKey,
               aad: record.messageId,
@@ -151,7 +158,7 @@ const opened = (now = Date.now()) =>
           }
           if (record.type === 'InboundMessageReceived') {
             const aad = `inbound:${record.operator}:${record.operatorId}`
-            boxes.push({ where: topic, keyId: record.sealingKey, aad, sealed: record.sealed })
+            payloads.push({ where: topic, keyId: record.sealingKey, aad, sealed: record.sealed })
           }
           if (
             record.type === 'DeliveryReportReceived' &&
@@ -159,12 +166,12 @@ const opened = (now = Date.now()) =>
             record.rawSealed !== null
           ) {
             const aad = `report:${record.operator}:${record.operatorId}`
-            boxes.push({ where: topic, keyId: record.rawKey, aad, sealed: record.rawSealed })
+            payloads.push({ where: topic, keyId: record.rawKey, aad, sealed: record.rawSealed })
           }
         }
       }
       const found = new Set<string>()
-      for (const { aad, keyId, sealed, where } of boxes) {
+      for (const { aad, keyId, sealed, where } of payloads) {
         const plain = yield* payloadEncryption.decrypt(keyId, aad, sealed)
         if (plain !== null && findEncodings(plain, everySecret).length > 0) found.add(where)
       }
@@ -176,7 +183,7 @@ const opened = (now = Date.now()) =>
 describe('a busy hub', () => {
   const sent: Array<{ readonly apiClient: Client; readonly id: string }> = []
 
-  it('keeps to the periods of everything it stores', async () => {
+  it('runs every retention job', async () => {
     const sql = openDatabase(hub.describe().database_url)
     try {
       await eventually(async () => {
@@ -195,7 +202,7 @@ describe('a busy hub', () => {
     }
   })
 
-  it('keeps a number and a code nowhere in the clear', async () => {
+  it('stores no number and no code in plain text', async () => {
     for (const apiClient of [live, test]) {
       for (const body of [code(NUMBER, 'a code'), order(NUMBER, 'an order'), order(OTHER, 'of another')]) {
         const answer = await apiClient.post('/v1/messages', body, {
@@ -210,7 +217,7 @@ describe('a busy hub', () => {
       expect(batch.status).toBe(202)
       for (const { message } of batch.body.results)
         if (message !== undefined) sent.push({ apiClient, id: message.id })
-      // What is refused must not be quoted anywhere either.
+      // Refused requests must not be quoted either.
       expect((await apiClient.post('/v1/messages', code(`${NUMBER}0`, 'bad'))).status).toBe(422)
       await apiClient.post('/v1/messages', {
         ...code(NUMBER, 'worse'),
@@ -221,14 +228,14 @@ describe('a busy hub', () => {
       await apiClient.get(`/v1/messages/${encodeURIComponent(NUMBER)}?to=${encodeURIComponent(NUMBER)}`)
     }
     for (const { apiClient, id } of sent) await untilFinal(apiClient, id)
-    await write(`${CODE}: ${NUMBER}`)
+    await receiveInbound(`${CODE}: ${NUMBER}`)
     await eventually(
       async () => (await inbound()).some(({ type }) => type === 'InboundMessageReceived'),
       WITHIN,
     )
 
     const pieces = await readAllStoredData(hub)
-    for (const place of [
+    for (const location of [
       'read.personal_data',
       'command.acceptances',
       'hub.accepted.otp.v1',
@@ -237,13 +244,13 @@ describe('a busy hub', () => {
       'metrics',
     ]) {
       expect(
-        pieces.some(({ where }) => where.startsWith(place)),
-        `${place} was searched`,
+        pieces.some(({ where }) => where.startsWith(location)),
+        `${location} was searched`,
       ).toBe(true)
     }
     expect(findLeaks(pieces, everySecret)).toEqual([])
-    // They are there: sealed.
-    expect(await opened()).toEqual([
+    // The encrypted payloads contain them.
+    expect(await findEncryptedSecrets()).toEqual([
       'hub.accepted.otp.v1',
       'hub.accepted.service.v1',
       'hub.operator-reports.v1',
@@ -252,7 +259,7 @@ describe('a busy hub', () => {
     ])
   })
 
-  it('forgets a person: what is stored at once, what is sealed with its keys', async () => {
+  it('erases a recipient: stored data at once, and encrypted copies with their keys', async () => {
     const last = await live.post('/v1/messages', order(NUMBER, 'under way'))
     expect(last.status).toBe(202)
     const receipt = await withStores(eraseRecipient(hash))
@@ -260,7 +267,7 @@ describe('a busy hub', () => {
     expect(receipt.personalData).toBeGreaterThan(0)
     expect(receipt.acceptances).toBeGreaterThan(0)
 
-    // What was under way runs its course, and shows nothing of it.
+    // A message in flight becomes final, and shows no personal data.
     const body = await untilFinal(live, last.body.id)
     expect(body).toMatchObject({ status: 'delivered', to: '', text: null, variables: null })
     for (const { apiClient, id } of sent) {
@@ -272,10 +279,10 @@ describe('a busy hub', () => {
     const masks = (await Promise.all(ofAnother)).map((answer) => answer.body.to)
     expect(
       masks.filter((to) => to !== ''),
-      'nobody else is forgotten',
+      'other recipients are not erased',
     ).toEqual(['+7916***7499', '+7916***7499'])
 
-    // A projector that reads everything again does not bring it back.
+    // A projector that reads everything again does not restore the data.
     const sql = openDatabase(hub.describe().database_url)
     try {
       await sql`UPDATE read.checkpoints SET position = 0, epoch = epoch + 1`
@@ -294,7 +301,8 @@ describe('a busy hub', () => {
     }
     expect(findLeaks(await readAllStoredData(hub), secrets)).toEqual([])
 
-    // Three days later the keys of that time are gone, and with them every sealed copy in the topics.
+    // Three days later the payload keys are destroyed, and so are all encrypted copies in the
+    // topics.
     const later = Date.now() + 72 * 3_600_000
     await withStores(
       Effect.gen(function* () {
@@ -321,12 +329,12 @@ describe('a busy hub', () => {
       ),
     )
     expect(left).toEqual([{ count: 0 }])
-    // The other recipient's order is a secret of theirs, and still there: theirs alone.
-    expect(await opened(later)).toEqual(['personal data'])
+    // The order of the other recipient is still stored.
+    expect(await findEncryptedSecrets(later)).toEqual(['personal data'])
     expect(findLeaks(await readAllStoredData(hub), everySecret)).toEqual([])
   })
 
-  it('would be caught with a number in a table, a topic, Redis or a log file', async () => {
+  it('does not hide a planted number in a table, a topic, Redis or a log file from the search', async () => {
     const sql = openDatabase(hub.describe().database_url)
     const redis = new Redis(hub.describe().redis_url)
     const { deadLetter, log } = {
@@ -338,8 +346,8 @@ describe('a busy hub', () => {
       await redis.set('planted', `x${NUMBER}`)
       appendFileSync(log, `{"code":"${Buffer.from(CODE).toString('hex')}"}\n`)
       await Effect.runPromise(
-        Effect.flatMap(EventLog, (bus) =>
-          bus.append(
+        Effect.flatMap(EventLog, (log) =>
+          log.append(
             [
               {
                 topic: deadLetter,

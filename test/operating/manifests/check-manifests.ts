@@ -1,4 +1,7 @@
-/** What in the manifests does not agree with the code, one sentence for each. Pure: reads nothing, so that it can be shown to fail. */
+/**
+ * Compares the manifests with the code, and returns one sentence for each error. It reads no files,
+ * so that tests can show that it detects errors.
+ */
 import { APPS, catalogue, findInvalidSettings, unknownVariables } from '@hub/config'
 import { topicCatalogue } from '@hub/kafka'
 import { nodeFlags } from '@hub/local-stack'
@@ -17,7 +20,7 @@ const sameLabels = (selector: Doc, labels: Doc): boolean =>
 
 // Settings
 
-/** A value of the right form for what is a secret, and so is not in the manifests. */
+/** Sample values for secrets, which the manifests do not contain. */
 const SAMPLES: Readonly<Record<string, string>> = {
   HUB_DATABASE_URL: 'postgres://hub:password@postgres:5432/hub',
   HUB_REDIS_URL: 'rediss://redis:6379',
@@ -39,7 +42,7 @@ const settingFindings = ({ own, reader, shared, where }: Workload): ReadonlyArra
         : [[name, sample]]
     }),
   )
-  // As the process itself would look at it: unknown names, what is required and missing, what is in no form that it reads.
+  // The same check that the process does at its start: unknown, missing and malformed settings.
   const mistakes = Effect.runSync(
     findInvalidSettings(reader).pipe(
       Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env: values })),
@@ -53,12 +56,12 @@ const settingFindings = ({ own, reader, shared, where }: Workload): ReadonlyArra
     ...mistakes.map(({ message }) => `${where}: ${message}`),
     ...[...own.keys()]
       .filter((name) => readers.get(name)?.includes(reader) === false)
-      .map((name) => `${where}: ${name} is given to somebody who does not read it`),
-    ...[...all].filter(isOpen).map(([name]) => `${where}: ${name} is a secret and stands there in the open`),
+      .map((name) => `${where}: ${name} is given to an app that does not read it`),
+    ...[...all].filter(isOpen).map(([name]) => `${where}: ${name} is a secret in plain text`),
   ]
 }
 
-const PREPARATION = [
+const SETUP_COMMANDS = [
   ['migrations', 'apply'],
   ['topics', 'apply'],
 ] as const
@@ -78,12 +81,12 @@ const wordFindings = (workloads: ReadonlyArray<Workload>, { exists }: Code): Rea
   ...APPS.filter((app) => !workloads.some(({ reader }) => reader === app)).map(
     (app) => `nothing starts ${app}`,
   ),
-  ...PREPARATION.filter(
+  ...SETUP_COMMANDS.filter(
     ([noun, verb]) => !workloads.some(({ words }) => words.join(' ').includes(`${noun} ${verb}`)),
   ).map(([noun, verb]) => `nothing runs hubctl ${noun} ${verb}`),
 ]
 
-/** What is the same wherever the hub runs. */
+/** Checks that apply to Kubernetes and Compose. */
 export const workloadFindings = (workloads: ReadonlyArray<Workload>, code: Code): ReadonlyArray<string> => [
   ...workloads.flatMap(settingFindings),
   ...wordFindings(workloads, code),
@@ -99,11 +102,14 @@ const PORT_SETTINGS: Readonly<Record<string, string>> = {
 
 const PROBES = { startupProbe: '/healthz', readinessProbe: '/readyz', livenessProbe: '/healthz' } as const
 
-/** An app ends within so many seconds of SIGTERM (docs/operating.md, test/e2e/stack); a node under load needs some more. */
+/**
+ * An app ends within this many seconds of SIGTERM (docs/operating.md, test/e2e/stack). A node under
+ * load needs a margin.
+ */
 const ENDS_WITHIN_S = 10
-const AIR_S = 5
+const MARGIN_S = 5
 
-const deploymentFindings = (deployment: Doc, { says }: Code): ReadonlyArray<string> => {
+const deploymentFindings = (deployment: Doc, { contains }: Code): ReadonlyArray<string> => {
   const { name } = deployment['metadata']
   const { template } = deployment['spec']
   const pod = template.spec
@@ -126,18 +132,20 @@ const deploymentFindings = (deployment: Doc, { says }: Code): ReadonlyArray<stri
     }),
     ...Object.entries(PROBES).flatMap(([probe, path]) => {
       const get = container[probe]?.httpGet
-      return get?.path === path && ports.has(get.port) && says(`case '${path}'`)
+      return get?.path === path && ports.has(get.port) && contains(`case '${path}'`)
         ? []
         : [`${where}: ${probe} asks ${get?.path ?? 'nothing'} at ${get?.port ?? 'no port'}`]
     }),
-    ...(grace >= preStop + ENDS_WITHIN_S + AIR_S ? [] : [`${where}: ${grace} s are not enough to end in`]),
+    ...(grace >= preStop + ENDS_WITHIN_S + MARGIN_S
+      ? []
+      : [`${where}: a grace period of ${grace} s is too short`]),
     ...(pod.volumes?.some((volume: Doc) => volume['name'] === 'data' && volume['emptyDir'] !== undefined)
       ? []
-      : [`${where}: the member id is not in a folder of the pod's own`]),
+      : [`${where}: the folder of the member id is not an emptyDir volume`]),
   ]
 }
 
-/** No container may do more than it needs, nor take more than it is given. */
+/** Containers must have no unneeded privileges, and memory limits. */
 const podFindings = (document: Doc): ReadonlyArray<string> => {
   const pod = document['spec'].template.spec
   const where = `Kubernetes, ${document['kind']} ${document['metadata'].name}`
@@ -154,15 +162,15 @@ const podFindings = (document: Doc): ReadonlyArray<string> => {
         securityContext?.capabilities?.drop?.[0] === 'ALL'
       const isBounded = resources?.requests?.memory !== undefined && resources?.limits?.memory !== undefined
       return [
-        ...(isLocked ? [] : [`${where}, ${name}: it may do more than it needs`]),
-        ...(isBounded ? [] : [`${where}, ${name}: no bound of memory`]),
+        ...(isLocked ? [] : [`${where}, ${name}: it has more privileges than it needs`]),
+        ...(isBounded ? [] : [`${where}, ${name}: no memory limit`]),
       ]
     },
   )
 }
 
-/** Services and monitors find what they name. */
-const wiringFindings = (documents: ReadonlyArray<Doc>, { says }: Code): ReadonlyArray<string> => {
+/** Checks that services and monitors refer to existing ports and paths. */
+const wiringFindings = (documents: ReadonlyArray<Doc>, { contains }: Code): ReadonlyArray<string> => {
   const deployments = ofKind(documents, 'Deployment')
   const services = ofKind(documents, 'Service')
   return [
@@ -183,7 +191,7 @@ const wiringFindings = (documents: ReadonlyArray<Doc>, { says }: Code): Readonly
       )
       const names = new Set(behind?.['spec'].ports.map((port: Doc) => port['name']))
       return spec.endpoints
-        .filter((one: Doc) => !names.has(one['port']) || !says(`case '${one['path']}'`))
+        .filter((one: Doc) => !names.has(one['port']) || !contains(`case '${one['path']}'`))
         .map((one: Doc) => `Kubernetes, ServiceMonitor ${metadata.name}: no ${one['path']} at ${one['port']}`)
     }),
     ...deployments.flatMap(({ metadata, spec }) => [
@@ -199,13 +207,19 @@ const wiringFindings = (documents: ReadonlyArray<Doc>, { says }: Code): Readonly
   ]
 }
 
-/** Names of metrics in a query of Prometheus; of a histogram's three the one that the code defines. */
+/**
+ * Returns the metric names in a Prometheus query. For a histogram it returns the name that the code
+ * defines.
+ */
 const metricsOfQuery = (query: string): ReadonlyArray<string> =>
   [...query.matchAll(/\bhub_[a-z0-9_]+/gu)].map(([name]) => name.replace(/_(?:bucket|count|sum)$/u, ''))
 
 const CONSUMERS = ['dispatcher', 'projector', 'webhook-fanout'] as const
 
-const scalingFindings = (documents: ReadonlyArray<Doc>, { metrics, says }: Code): ReadonlyArray<string> => {
+const scalingFindings = (
+  documents: ReadonlyArray<Doc>,
+  { metrics, contains }: Code,
+): ReadonlyArray<string> => {
   const settings =
     ofKind(documents, 'ConfigMap').find(({ metadata }) => metadata.name.startsWith('hub-settings'))?.[
       'data'
@@ -239,8 +253,10 @@ const scalingFindings = (documents: ReadonlyArray<Doc>, { metrics, says }: Code)
           type === 'kafka'
             ? [
                 ...(topics.has(asked.topic) ? [] : [`${where}: there is no topic ${asked.topic}`]),
-                // A group is named after the app that it is of, and its name is in that app's code.
-                ...(asked.consumerGroup === `${prefix}hub.${metadata.name}` && says(`hub.${metadata.name}`)
+                // A consumer group is named after its app, and the code of the app contains the
+                // name.
+                ...(asked.consumerGroup === `${prefix}hub.${metadata.name}` &&
+                contains(`hub.${metadata.name}`)
                   ? []
                   : [`${where}: there is no consumer group ${asked.consumerGroup}`]),
                 ...(brokers.includes(asked.bootstrapServers)
@@ -253,7 +269,7 @@ const scalingFindings = (documents: ReadonlyArray<Doc>, { metrics, says }: Code)
                   .map((name) => `${where}: there is no metric ${name}`),
                 ...(asked.query.includes(`namespace="${namespace}"`)
                   ? []
-                  : [`${where}: it counts other hubs as well`]),
+                  : [`${where}: its query also matches other hubs`]),
               ],
         ),
       ]
@@ -271,7 +287,10 @@ const rangeOf = (cidr: string): readonly [first: number, last: number] => {
   return [first, first + 2 ** (32 - Number(bits)) - 1]
 }
 
-/** Whole blocks of 65,536 hold nothing special outside of these, whose every 256 is looked at. */
+/**
+ * All special-purpose ranges smaller than 65,536 addresses are in these blocks, so each 256
+ * addresses of them are probed.
+ */
 const FINE_GRAINED = [
   168 * 256 + 63,
   ...Array.from({ length: 256 }, (_, i) => 192 * 256 + i),
@@ -279,15 +298,18 @@ const FINE_GRAINED = [
   203 * 256,
 ]
 
-/** Addresses all over IPv4, as numbers, and whether the hub calls them public. */
+/** Sample addresses of IPv4, as numbers, and whether the hub treats them as public. */
 let probes: ReadonlyArray<readonly [value: number, isPublic: boolean]> | null = null
-const probed = () =>
+const sampleAddresses = () =>
   (probes ??= [
     ...Array.from({ length: 65_536 }, (_, block) => block * 65_536 + 1),
     ...FINE_GRAINED.flatMap((block) => Array.from({ length: 256 }, (_, i) => block * 65_536 + i * 256 + 16)),
   ].map((value) => [value, isPublicAddress(addressOf(value))]))
 
-/** What the fan-out's policy lets out is what the hub calls public; and nobody else is let out to everywhere. */
+/**
+ * Checks that the policy of the fan-out permits exactly the addresses that the hub treats as
+ * public, and that no other app may reach the internet.
+ */
 const networkFindings = (documents: ReadonlyArray<Doc>): ReadonlyArray<string> => {
   const policies = ofKind(documents, 'NetworkPolicy')
   const denied = policies.some(
@@ -316,21 +338,25 @@ const networkFindings = (documents: ReadonlyArray<Doc>): ReadonlyArray<string> =
   const wide = blocks.filter(({ cidr }) => Number(cidr.split('/')[1]) < 8)
   const open = wide.find(({ cidr, policy }) => policy === 'webhook-fanout' && cidr === '0.0.0.0/0')
   const except = (open?.except ?? []).map(rangeOf)
-  const isLetOut = (value: number): boolean =>
+  const isPermitted = (value: number): boolean =>
     !except.some(([first, last]) => value >= first && value <= last)
   const different =
-    open === undefined ? undefined : probed().find(([value, isPublic]) => isLetOut(value) !== isPublic)
+    open === undefined
+      ? undefined
+      : sampleAddresses().find(([value, isPublic]) => isPermitted(value) !== isPublic)
   return [
-    ...(denied ? [] : ['Kubernetes, NetworkPolicy: nothing forbids what is not allowed']),
-    ...unbound.map((name) => `Kubernetes, NetworkPolicy ${name}: it lets out to everywhere`),
+    ...(denied ? [] : ['Kubernetes, NetworkPolicy: no policy denies traffic by default']),
+    ...unbound.map((name) => `Kubernetes, NetworkPolicy ${name}: it permits traffic to any address`),
     ...wide
       .filter(({ policy }) => policy !== 'webhook-fanout')
-      .map(({ cidr, policy }) => `Kubernetes, NetworkPolicy ${policy}: it lets out to ${cidr}`),
-    ...(open === undefined ? ['Kubernetes, NetworkPolicy webhook-fanout: no way to subscribers'] : []),
+      .map(({ cidr, policy }) => `Kubernetes, NetworkPolicy ${policy}: it permits traffic to ${cidr}`),
+    ...(open === undefined
+      ? ['Kubernetes, NetworkPolicy webhook-fanout: it does not permit traffic to subscribers']
+      : []),
     ...(different === undefined
       ? []
       : [
-          `Kubernetes, NetworkPolicy webhook-fanout: ${addressOf(different[0])} is ${different[1] ? 'public and kept in' : 'not public and let out to'}`,
+          `Kubernetes, NetworkPolicy webhook-fanout: ${addressOf(different[0])} is ${different[1] ? 'public but denied' : 'not public but permitted'}`,
         ]),
   ]
 }
@@ -351,7 +377,7 @@ export const kubernetesFindings = (documents: ReadonlyArray<Doc>, code: Code): R
 
 // Compose
 
-/** A folder or file of ours that a service mounts. */
+/** The folders and files of the repository that a service mounts. */
 const mountsOf = (service: Doc): ReadonlyArray<string> =>
   ((service['volumes'] ?? []) as ReadonlyArray<string>)
     .filter((volume) => volume.startsWith('.'))
@@ -378,9 +404,9 @@ export const composeFindings = (
         .map((path) => `compose, ${name}: there is no ${path}`),
       ...(/:v?\d/u.test(String(service['image'])) || String(service['image']).endsWith(`:-${version}}`)
         ? []
-        : [`compose, ${name}: ${service['image']} is pinned by no version`]),
+        : [`compose, ${name}: ${service['image']} has no version`]),
       ...(service['deploy']?.resources?.limits?.memory === undefined
-        ? [`compose, ${name}: no bound of memory`]
+        ? [`compose, ${name}: no memory limit`]
         : []),
       ...(service['healthcheck'] === undefined ? [`compose, ${name}: no health check`] : []),
       ...Object.keys(service['depends_on'] ?? {})
@@ -400,20 +426,23 @@ export const composeFindings = (
       const port = (compose['services'] as Record<string, Doc>)[app]?.['environment'].HUB_ADMIN_PORT
       return targets.some((target: Doc) => target['names'].includes(app) && target['port'] === port)
         ? []
-        : [`compose, prometheus: nobody asks ${app} at ${port}`]
+        : [`compose, prometheus: no scrape of ${app} at ${port}`]
     }),
     ...(String(api['ports']?.[0] ?? '').endsWith(`:${api['environment']?.HUB_PORT}`)
       ? []
-      : ['compose, command-api: another port is published than it listens on']),
+      : ['compose, command-api: the published port is not the port of the app']),
   ]
 }
 
-/** Variables of compose itself. */
+/** Variables that only Compose reads. */
 const OF_COMPOSE: ReadonlySet<string> = new Set(['HUB_VERSION', 'HUB_PUBLISHED_PORT'])
 
 // Image
 
-/** The image is built from what is there, on the Node that everything is tested on, and compiled with the flags it runs with. */
+/**
+ * Checks that the image copies existing folders, uses the tested Node version, and compiles with
+ * the flags of each app.
+ */
 export const imageFileFindings = (
   dockerfile: string,
   compile: string,
@@ -422,11 +451,13 @@ export const imageFileFindings = (
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(?<words>.+)$/gmu)].flatMap(({ groups }) =>
     (groups?.['words'] ?? '').split(' ').slice(0, -1),
   )
-  // A list that is long enough stands on several lines.
+  // A formatted list may have several lines.
   const compiled = compile.replaceAll(/\s+/gu, ' ')
   return [
     ...copied.filter((path) => !exists(path)).map((path) => `Dockerfile: there is no ${path}`),
-    ...(dockerfile.includes(`ARG NODE_IMAGE=node:${node}-`) ? [] : [`Dockerfile: its Node is not ${node}`]),
+    ...(dockerfile.includes(`ARG NODE_IMAGE=node:${node}-`)
+      ? []
+      : [`Dockerfile: its Node version is not ${node}`]),
     ...(dockerfile.includes(`image.version="${version}"`)
       ? []
       : [`Dockerfile: its version is not ${version}`]),

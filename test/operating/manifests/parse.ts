@@ -1,23 +1,23 @@
-/** The manifests as data: what runs where, with which words, settings and ports. */
+/** Reads the manifests as data: workloads with their commands, settings and ports. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
 import { type App, APPS } from '@hub/config'
 import { parse, parseAllDocuments } from 'yaml'
 
-/** What is compared with the manifests. */
+/** The facts about the code that the manifests are compared with. */
 export interface Code {
-  /** Whether the sources of apps and packages have this text anywhere. */
-  readonly says: (text: string) => boolean
-  /** Names of the metrics that they define. */
+  /** Whether the sources of apps and packages contain a text. */
+  readonly contains: (text: string) => boolean
+  /** The names of the defined metrics. */
   readonly metrics: ReadonlySet<string>
   readonly exists: (path: string) => boolean
   readonly version: string
-  /** Of npm's `node`, which everything is tested on. */
+  /** The version of the npm package `node`, with which everything is tested. */
   readonly node: string
 }
 
-/** A document of YAML, of which we look at a part. */
+/** A YAML document. */
 export type Doc = Record<string, any>
 
 const BASE = 'infra/k8s/base'
@@ -32,22 +32,22 @@ export const documentsIn = (text: string): ReadonlyArray<Doc> =>
     return document.toJS() as Doc
   })
 
-/** Where a setting of a workload comes from. */
+/** The source of a setting. */
 export type Source = { readonly value: string } | { readonly secret: string; readonly optional: boolean }
 
 export interface Workload {
-  /** For people: the file or the service. */
+  /** The location for messages: the file or the service. */
   readonly where: string
   readonly reader: App | 'hubctl'
-  /** What Node is started with: its flags, a program, the program's arguments. */
+  /** The arguments of Node: flags, program, program arguments. */
   readonly words: ReadonlyArray<string>
-  /** Given to this one by name. */
+  /** Settings of this workload. */
   readonly own: ReadonlyMap<string, Source>
-  /** Given to all of them. */
+  /** Settings that all workloads share. */
   readonly shared: ReadonlyMap<string, Source>
 }
 
-/** The program among the words of a command. */
+/** Returns the program in a command. */
 export const programOf = (words: ReadonlyArray<string>): string =>
   words.find((word) => word.endsWith('.ts')) ?? ''
 
@@ -56,7 +56,7 @@ const readerOf = (words: ReadonlyArray<string>): Workload['reader'] =>
 
 // Kubernetes
 
-/** The lines of a file of settings. */
+/** Parses a file of settings. */
 export const settingsIn = (text: string): ReadonlyMap<string, Source> =>
   new Map(
     text
@@ -75,7 +75,7 @@ const ofKubernetes = (entry: Doc): Source => {
     : { secret: `${secretKeyRef.name}/${secretKeyRef.key}`, optional: secretKeyRef.optional === true }
 }
 
-/** Every container that runs the hub's image, those before the others included. */
+/** Returns every container with the image of the hub, including init containers. */
 export const workloadsOf = (documents: ReadonlyArray<Doc>): ReadonlyArray<Workload> => {
   const maps = documents.filter(({ kind }) => kind === 'ConfigMap')
   return documents
@@ -100,8 +100,9 @@ export const workloadsOf = (documents: ReadonlyArray<Doc>): ReadonlyArray<Worklo
 }
 
 /**
- * The base without kubectl: what kustomize makes of it as far as it is looked at here. The patches give every pod and its container what
- * they do not say themselves, and the settings are a config map. The overlays, as kustomize makes them, are read in the test beside it.
+ * Renders the base without kubectl, as far as the checks need it: the patches supply defaults for
+ * pods and containers, and the settings become a config map. The e2e test reads the overlays as
+ * kustomize renders them.
  */
 export const readBase = (): ReadonlyArray<Doc> => {
   const { configMapGenerator, namespace, patches, resources } =
@@ -149,7 +150,7 @@ export const readCompose = (): Doc => parse(textOf(COMPOSE), { merge: true }) as
 /** `${NAME:?why}`: has to be given. `${NAME:-otherwise}`. Source: Compose specification, Interpolation. */
 const INTERPOLATION = /\$\{(?<name>\w+)(?:(?<how>:[?-])(?<word>[^}]*))?\}/gu
 
-/** Variables that compose takes from its own environment: those it cannot do without, and all. */
+/** Returns the variables that Compose reads from its environment: the required ones, and all. */
 export const interpolatedIn = (text: string) => {
   const found = [...text.matchAll(INTERPOLATION)].map(({ groups }) => groups ?? {})
   return {
@@ -193,22 +194,22 @@ const sourcesBelow = (folder: string): ReadonlyArray<string> =>
     .filter((file) => !file.includes('node_modules'))
     .map((file) => readFileSync(join(ROOT, folder, file), 'utf8'))
 
-/** Names of the metrics that the code defines; a few other names in quotes are among them. */
+/** Returns the names of the metrics in the sources. A few other quoted names match too. */
 const metricsIn = (sources: string): ReadonlySet<string> =>
   new Set([...sources.matchAll(/'(?<name>hub_[a-z0-9_]+)'/gu)].map(({ groups }) => groups?.['name'] ?? ''))
 
-/** What the apps and packages say, tests apart, the version they are of, and the Node they are tested on. */
+/** Reads the sources of apps and packages without tests, the version, and the Node version. */
 export const readCode = (): Code => {
   const sources = [...sourcesBelow('apps'), ...sourcesBelow('packages')].join('\n')
-  const said = new Map<string, boolean>()
+  const cache = new Map<string, boolean>()
   const { dependencies, version } = JSON.parse(textOf('package.json')) as {
     readonly version: string
     readonly dependencies: { readonly node: string }
   }
   return {
-    says: (text) => {
-      const found = said.get(text) ?? sources.includes(text)
-      said.set(text, found)
+    contains: (text) => {
+      const found = cache.get(text) ?? sources.includes(text)
+      cache.set(text, found)
       return found
     },
     metrics: metricsIn(sources),
