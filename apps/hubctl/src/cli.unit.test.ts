@@ -1,4 +1,6 @@
-/** The command line: each command has complete help without a server, and one format of failures. */
+/**
+ * The command line: each command has complete help without a server, and one format of failures.
+ */
 import { readFileSync } from 'node:fs'
 import { Context, Effect } from 'effect'
 import { assert, describe, it } from 'vitest'

@@ -1,7 +1,7 @@
 /**
- * The audit trail: who ran which command when, with which outcome. It has every command that changes
- * something or reads data of a person. The first row is written before the command does anything. If
- * that is not possible, the command does nothing.
+ * The audit trail: who ran which command when, with which outcome. It has every command that
+ * changes something or reads data of a person. The first row is written before the command does
+ * anything. If that is not possible, the command does nothing.
  */
 import { randomUUID } from 'node:crypto'
 import { userInfo } from 'node:os'

@@ -115,8 +115,8 @@ export const durationFlag = (name: string, about: string, maxMs: number) =>
   )
 
 /**
- * Parses `2026-11-21T10:00:00.000Z`, `2026-11-21T10:00Z` or `2026-11-21` (UTC) to milliseconds since
- * the epoch; `null` for other texts.
+ * Parses `2026-11-21T10:00:00.000Z`, `2026-11-21T10:00Z` or `2026-11-21` (UTC) to milliseconds
+ * since the epoch; `null` for other texts.
  */
 export const parseTimestamp = (text: string): number | null => {
   const [, day, time] = /^(\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}(?::\d{2}(?:\.\d{3})?)?)Z)?$/u.exec(text) ?? []
@@ -163,8 +163,8 @@ export const readStandardInput = Effect.fnUntraced(function* (
 const MAX_NUMBER_BYTES = 64
 
 /**
- * A phone number is personal data. On a command line it is visible in the shell history and the list
- * of processes, so standard input is an alternative.
+ * A phone number is personal data. On a command line it is visible in the shell history and the
+ * list of processes, so standard input is an alternative.
  */
 export const numberArgument = Argument.String('number').pipe(
   Argument.withDescription(

@@ -1,6 +1,6 @@
 /**
- * Asks before a command destroys data or affects all clients: with a prompt on a terminal, otherwise
- * by requiring `--yes`.
+ * Asks before a command destroys data or affects all clients: with a prompt on a terminal,
+ * otherwise by requiring `--yes`.
  */
 import { Effect, Stdio } from 'effect'
 import { Flag, GlobalFlag, Prompt } from 'effect/cli'
@@ -17,8 +17,8 @@ export const Yes = GlobalFlag.Setting('yes')({
 })
 
 /**
- * Fails unless `--yes` is given or a person confirms the question on a terminal. With `--json` there
- * is no prompt, because the prompt would be part of the document.
+ * Fails unless `--yes` is given or a person confirms the question on a terminal. With `--json`
+ * there is no prompt, because the prompt would be part of the document.
  */
 export const confirm = Effect.fnUntraced(function* (question: string) {
   if (yield* Yes) return

@@ -1,4 +1,6 @@
-/** The failures of commands: a code for programs, a sentence for people, an exit code for shells. */
+/**
+ * The failures of commands: a code for programs, a sentence for people, an exit code for shells.
+ */
 import { Config, Data } from 'effect'
 import { CliError } from 'effect/cli'
 

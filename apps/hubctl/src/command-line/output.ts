@@ -1,6 +1,7 @@
 /**
- * The output of commands. A result goes to standard output: tables and lines for people, or one JSON
- * document with `--json`. Notes and failures go to standard error, so that a result can be piped.
+ * The output of commands. A result goes to standard output: tables and lines for people, or one
+ * JSON document with `--json`. Notes and failures go to standard error, so that a result can be
+ * piped.
  */
 import { toTimestamp } from '@hub/domain'
 import { Console, Effect } from 'effect'

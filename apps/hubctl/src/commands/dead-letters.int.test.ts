@@ -44,7 +44,9 @@ const append = (records: ReadonlyArray<OutgoingRecord>) =>
     ),
   )
 
-/** Appends a record and, like a consumer, its dead letter. Returns the position of the dead letter. */
+/**
+ * Appends a record and, like a consumer, its dead letter. Returns the position of the dead letter.
+ */
 const setAside = async (record: OutgoingRecord, reason: string): Promise<string> => {
   const [source] = await append([record])
   const incoming: IncomingRecord = {

@@ -1,4 +1,6 @@
-/** `hubctl opt-outs`: recipients who get no `service` messages. The hub stores only their hashes. */
+/**
+ * `hubctl opt-outs`: recipients who get no `service` messages. The hub stores only their hashes.
+ */
 import { readFile } from 'node:fs/promises'
 import { isRecipientNumber, type OptOut } from '@hub/domain'
 import { CommandOptOuts } from '@hub/store'

@@ -1,4 +1,6 @@
-/** `hubctl senders`: the names that recipients see, and their registration with the SMS operator. */
+/**
+ * `hubctl senders`: the names that recipients see, and their registration with the SMS operator.
+ */
 import { moderateSender, SENDER_STATUSES, senderDecided } from '@hub/domain'
 import { CommandSenders } from '@hub/store'
 import { takesEffect } from '../command-line/arguments.ts'

@@ -1,4 +1,6 @@
-/** `hubctl topics`: compares the topics of the cluster with the topic catalogue, and changes them. */
+/**
+ * `hubctl topics`: compares the topics of the cluster with the topic catalogue, and changes them.
+ */
 import { alterTopics, compareTopics, createTopics, topicCatalogue, type TopicDifference } from '@hub/kafka'
 import { Effect } from 'effect'
 import { audited } from '../audit/audit-trail.ts'

@@ -5,8 +5,9 @@ import { Config, Duration, Effect } from 'effect'
 import { toCommandFailed } from '../command-line/failure.ts'
 
 /**
- * `well`: in order. `note`: a notice without a required action. `ill`: a problem to repair. `unknown`:
- * not checked, because another check has found a problem. The words are part of the JSON output.
+ * `well`: in order. `note`: a notice without a required action. `ill`: a problem to repair.
+ * `unknown`: not checked, because another check has found a problem. The words are part of the JSON
+ * output.
  */
 export type Verdict = 'well' | 'note' | 'ill' | 'unknown'
 
@@ -78,7 +79,9 @@ const sentenceOf = (error: unknown): string => {
 const mendOf = (error: unknown, mend: string): string =>
   error instanceof Config.ConfigError ? 'Set it as docs/configuration.md says.' : mend
 
-/** Runs all checks. `deadline` bounds each check, so a chain of `needs` can take a multiple of it. */
+/**
+ * Runs all checks. `deadline` bounds each check, so a chain of `needs` can take a multiple of it.
+ */
 export const runChecks = Effect.fnUntraced(function* <R>(
   checks: ReadonlyArray<Check<R>>,
   deadline: Duration.Duration = DEADLINE,

@@ -1,4 +1,7 @@
-/** `hubctl doctor`, `topics`, `migrations` and `config` over real, dead, hung and misconfigured servers. */
+/**
+ * `hubctl doctor`, `topics`, `migrations` and `config` over real, dead, hung and misconfigured
+ * servers.
+ */
 import { once } from 'node:events'
 import { createServer as createHttpServer } from 'node:http'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'

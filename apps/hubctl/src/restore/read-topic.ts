@@ -4,8 +4,8 @@ import { ConsumerGroups, type GroupControl, type IncomingRecord, type KafkaUnava
 import { Deferred, Effect, type Exit } from 'effect'
 
 /**
- * Calls `handle` with all current records of a topic: in order, one call per partition at a time. It
- * uses a temporary consumer group without commits. A failure of `handle` ends the read.
+ * Calls `handle` with all current records of a topic: in order, one call per partition at a time.
+ * It uses a temporary consumer group without commits. A failure of `handle` ends the read.
  */
 export const readToEnd = <E, R>(
   topic: string,
