@@ -10,10 +10,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { type Lock, type Package, productionPackages, readLock, ROOT } from './packages.ts'
 
-/**
- * Source: https://github.com/package-url/purl-spec. The `@` of a scope is encoded, its slash is
- * not.
- */
+/** https://github.com/package-url/purl-spec: encodes the `@` of a scope, but not its slash. */
 const purlOf = ({ name, version }: Package): string => `pkg:npm/${name.replace('@', '%40')}@${version}`
 
 /** Converts npm's `sha512-` and base64 to CycloneDX's `SHA-512` and hexadecimal. */
@@ -56,9 +53,7 @@ export const billOfMaterials = (packages: ReadonlyArray<Package>, version: strin
   }
 }
 
-/**
- * The first difference between the needed packages and the packages that npm installed, or `null`.
- */
+/** The first difference between needed and installed packages, or `null`. */
 export const differenceOf = (packages: ReadonlyArray<Package>, installed: Lock): string | null => {
   const wanted = new Map(packages.filter(({ isOurs }) => !isOurs).map((found) => [found.path, found]))
   for (const [path, entry] of Object.entries(installed)) {

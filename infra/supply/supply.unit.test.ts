@@ -7,9 +7,7 @@ import { billOfMaterials, differenceOf } from './sbom.ts'
 
 const lock = readLock(join(ROOT, 'package-lock.json'))
 
-/**
- * A program, a library with its own version of a package that the program also uses, and a tool.
- */
+/** A program and a library that need different versions of a package, and a tool. */
 const smallLock: Lock = {
   'node_modules/@hub/app': { resolved: 'apps/app', link: true },
   'apps/app': { name: '@hub/app', version: '1.0.0', dependencies: { lib: '1.0.0', low: '2.0.0' } },

@@ -1,6 +1,4 @@
-/**
- * Decides the outcome of a message: a pure function of its number, its reference and the settings.
- */
+/** Decides the outcome of a message from its number, its reference and the settings. */
 import { createHash } from 'node:crypto'
 import { sandboxScenario } from '@hub/domain'
 
@@ -119,9 +117,7 @@ export interface PlannedReport {
 export interface Selector {
   /** E.164. */
   readonly to: string
-  /**
-   * The key for the percentages: the reference. SMPP has no reference, so there it is the number.
-   */
+  /** The key for the percentages: the reference over HTTP, the number over SMPP. */
   readonly reference: string
 }
 

@@ -32,36 +32,34 @@ export interface Answer {
   readonly reason?: string
 }
 
-export interface Report {
+interface PartReport {
   readonly operator_id: string
-  readonly reference: string
   readonly status: ReportStatus
   readonly reason: string | null
-  /** When it happened, ms since the epoch; also when it is first sent. */
+  /** When it happened, and when it is first sent: ms since the epoch. */
   readonly due: number
 }
 
+export interface Report extends PartReport {
+  readonly reference: string
+}
+
 /** A report over SMPP. */
-export interface Receipt {
-  readonly operator_id: string
+export interface Receipt extends PartReport {
   /** The id in the receipt. Some SMSCs use another notation than in `submit_sm_resp`. */
   readonly receipt_id: string
-  readonly status: ReportStatus
-  readonly reason: string | null
-  /** When it happened, ms since the epoch; also when it is first sent. */
-  readonly due: number
   /** The recipient of the message, which is the source address of the receipt: E.164. */
   readonly to: string
   /** The sender of the message, which is the destination address of the receipt. */
   readonly sender: string
 }
 
-/** What came over SMPP as one `submit_sm`. */
+/** A `submit_sm`. */
 export interface Part {
   /** E.164. */
   readonly to: string
   readonly sender: string
-  /** Whether its sender wants to hear of it again. */
+  /** Whether the client requested a delivery report. */
   readonly wantsReceipt: boolean
 }
 
@@ -70,19 +68,12 @@ export type PartAnswer =
       readonly status: 'accepted'
       readonly operatorId: string
       readonly receipts: ReadonlyArray<Receipt>
-      /**
-       * What becomes of the answer: it is sent, or its connection is closed instead, or nothing
-       * happens.
-       */
+      /** Whether to send the answer, to close the connection instead, or to do nothing. */
       readonly answer: 'sent' | 'dropped' | 'never'
     }
   | { readonly status: 'rejected' | 'throttled' }
 
-interface ReportState {
-  readonly operator_id: string
-  readonly status: ReportStatus
-  readonly reason: string | null
-  readonly due: number
+interface ReportState extends PartReport {
   acknowledged: boolean
 }
 
@@ -132,9 +123,7 @@ export interface Operator {
   /** The reference of a message over SMPP: a keyed hash. */
   readonly referenceOf: (to: string, text: string) => string
   readonly statistics: () => Record<string, number>
-  /**
-   * Removes up to `limit` due reports. The caller sends them, then acknowledges or postpones them.
-   */
+  /** Removes up to `limit` due reports. The caller must acknowledge or postpone each of them. */
   readonly takeDue: (now: number, limit: number) => ReadonlyArray<Report>
   /** The time of the next report, or null. */
   readonly nextDueAt: () => number | null
@@ -282,20 +271,8 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
     const addresses = privacy.decrypt(entry.addresses)?.split('\n')
     const [to, sender] = addresses ?? []
     if (to === undefined || sender === undefined) return []
-    return (partReports.get(entry.operator_id) ?? []).flatMap(({ acknowledged, due, reason, status }) =>
-      acknowledged
-        ? []
-        : [
-            {
-              operator_id: entry.operator_id,
-              receipt_id: entry.receipt_id,
-              status,
-              reason,
-              due,
-              to,
-              sender,
-            },
-          ],
+    return (partReports.get(entry.operator_id) ?? []).flatMap(({ acknowledged, ...report }) =>
+      acknowledged ? [] : [{ ...report, receipt_id: entry.receipt_id, to, sender }],
     )
   }
 

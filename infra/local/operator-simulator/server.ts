@@ -1,6 +1,4 @@
-/**
- * The HTTP interface of the operator simulator: submissions, and control by tests. See README.md.
- */
+/** The HTTP interface of the operator simulator, for submissions and for tests. See README.md. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'

@@ -63,19 +63,14 @@ interface HubOptions {
   readonly restart: boolean
   /** Starts a second command-api as well, at `second_base_url`. */
   readonly secondCommandApi?: boolean
-  /**
-   * The number of dispatchers, 1 to 3. Default: 1. The others are `dispatcher-2` and
-   * `dispatcher-3`.
-   */
+  /** The number of dispatchers, 1 to 3. Default: 1. */
   readonly dispatchers?: number
   /**
    * The checkout of the apps, migrations and topics. Default: this one. The servers and the
    * simulator always come from this checkout.
    */
   readonly sources?: string
-  /**
-   * `false`: the operator simulator of another hub uses the ports, and live keys reach that one.
-   */
+  /** `false`: live keys use the operator simulator of another hub, on the same ports. */
   readonly simulator?: boolean
   /** The apps to start now. Default: all. The caller can start the others later. */
   readonly apps?: ReadonlyArray<AppName>
@@ -88,9 +83,7 @@ export interface Hub {
   /** All processes, in the order of the start. */
   readonly services: ReadonlyArray<Service>
   readonly stack: Stack
-  /**
-   * Adds a further instance of a consumer, without starting it. The hub stops it with the others.
-   */
+  /** Adds a further instance of a consumer. The caller starts it, and the hub stops it. */
   readonly addInstance: (app: Exclude<AppName, 'command-api'>, settings: InstanceSettings) => Service
   /** Stops all processes and waits until they have ended. Safe to repeat. */
   readonly stop: () => Promise<void>

@@ -1,6 +1,4 @@
-/**
- * The local stack: real Kafka, PostgreSQL and Redis without Docker, and a whole hub that uses them.
- */
+/** The local stack: Kafka, PostgreSQL and Redis without Docker, and a whole hub on them. */
 export { lockDataDir, stopProcessesOf } from './data-dir-lock.ts'
 export { freePortBase, PORT_PLAN, PortInUseError, type Ports, portsAt } from './ports.ts'
 export { processStartTime } from './pidfile.ts'

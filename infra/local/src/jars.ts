@@ -1,6 +1,4 @@
-/**
- * The jars of Kafka and Redis. Maven fetches them once, and each start verifies their checksums.
- */
+/** The jars of Kafka and Redis, fetched once by Maven and verified on each start. */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
@@ -112,9 +110,7 @@ const fetchJars = async (
   }
 }
 
-/**
- * Returns the verified jars. Fetches them, and reports that, if the cache does not contain them.
- */
+/** Returns the verified jars. Fetches them if the cache does not contain them. */
 export const ensureJars = async (
   set: JarSet,
   cacheDir: string,

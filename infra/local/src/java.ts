@@ -20,10 +20,7 @@ const INSTALL_HINT =
 
 const run = promisify(execFile)
 
-/**
- * The version from `JAVA_VERSION="17.0.15"` of a release file, or from the output of `java
- * -version`.
- */
+/** The version in a `release` file (`JAVA_VERSION="17.0.15"`) or the output of `java -version`. */
 export const parseJavaVersion = (text: string): string | null =>
   /(?:JAVA_VERSION=|version )"(\d+[\d._]*)/u.exec(text)?.[1] ?? null
 

@@ -104,9 +104,7 @@ const javaArguments = (options: KafkaOptions, more: ReadonlyArray<string>): Read
   options.jars.files.join(':'),
 ]
 
-/**
- * Formats the data folder once. An interrupted format leaves no mark, so the next start repeats it.
- */
+/** Formats the data folder once. Without the mark, the format was interrupted and is repeated. */
 const format = async (options: KafkaOptions, properties: string): Promise<void> => {
   const mark = join(options.dir, 'formatted')
   if (existsSync(mark)) return

@@ -10,9 +10,7 @@ import { promisify } from 'node:util'
 
 interface ProcessIdentity {
   readonly pid: number
-  /**
-   * The start time, as an opaque string. Two processes with the same id have different start times.
-   */
+  /** The start time as an opaque string, to distinguish processes with the same id. */
   readonly began: string
 }
 
@@ -22,9 +20,7 @@ export interface PidFile extends ProcessIdentity {
   readonly stopSignal: NodeJS.Signals
 }
 
-/**
- * The state and field 22 of /proc/<pid>/stat. Field 2, the program name, may contain any character.
- */
+/** The state and start time (field 22) of /proc/<pid>/stat. Field 2 may contain any character. */
 export const parseProcStat = (
   stat: string,
 ): { readonly state: string; readonly startTicks: string } | null => {

@@ -2,10 +2,7 @@
 import { createServer } from 'node:net'
 import { UserError } from './user-error.ts'
 
-/**
- * The listener of each port. Users rely on the offsets: add new ones, but never change existing
- * ones.
- */
+/** The listener of each port. Users rely on the offsets, so never change an existing one. */
 export const PORT_PLAN = {
   commandApi: { offset: 0, what: 'command-api' },
   operatorSimulator: { offset: 1, what: 'operator simulator' },

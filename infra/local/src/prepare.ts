@@ -1,7 +1,4 @@
-/**
- * Prepares the servers before the apps start: creates the schema, the seeded accounts and the
- * topics.
- */
+/** Creates the schema, the seeded accounts and the topics before the apps start. */
 import { apiKeyDigest, apiKeyEnding } from '@hub/domain'
 import { createTopics, topicCatalogue } from '@hub/kafka'
 import { insertAccount, insertApiKey, insertSender, insertTemplate, makeSql, migrate } from '@hub/store'
@@ -61,9 +58,7 @@ export const seed = Effect.fn('seed')(function* (databaseUrl: string, accounts: 
   })
 }, Effect.scoped)
 
-/**
- * Runs an effect of the packages for the launcher, which uses promises. Fails with a `UserError`.
- */
+/** Runs an effect as a promise. Fails with a `UserError`. */
 const run = async <E extends { readonly _tag: string; readonly detail?: string; readonly code?: string }>(
   what: string,
   effect: Effect.Effect<unknown, E>,

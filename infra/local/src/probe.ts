@@ -4,9 +4,7 @@
  */
 import { connect } from 'node:net'
 
-/**
- * A probe without an answer is repeated after this time. A ready server answers in less than 1 ms.
- */
+/** Timeout of a probe, which is then repeated. A ready server answers in less than 1 ms. */
 const PROBE_TIMEOUT_MS = 1_000
 
 const exchange = (
@@ -61,9 +59,7 @@ const kafkaRequest = (apiKey: number, version: number, body: Buffer): Buffer => 
   return Buffer.concat([head, client, body])
 }
 
-/**
- * Evaluates a complete response, whose body begins at byte 8. Returns null while it is incomplete.
- */
+/** Evaluates a complete response; its body begins at byte 8. Null while it is incomplete. */
 const kafkaResponse =
   (evaluate: (response: Buffer) => boolean) =>
   (received: Buffer): boolean | null =>

@@ -44,9 +44,7 @@ export interface RunningProcess {
   readonly end: (graceMs: number) => Promise<Exit>
 }
 
-/**
- * Time until a killed process disappears. The kernel needs milliseconds, with a slow disk seconds.
- */
+/** Time until a killed process disappears: milliseconds, or seconds with a slow disk. */
 const KILL_WAIT_MS = 5_000
 
 /** Signals a process, or with a negative id a process group. */

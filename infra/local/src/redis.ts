@@ -17,10 +17,7 @@ const BINARIES: Readonly<Record<string, string>> = {
   'darwin-arm64': 'redis-server-6.2.6-v5-darwin-arm64',
 }
 
-/**
- * The path of the program. Fetches the jar only if needed. The checksum of the jar covers the
- * binary.
- */
+/** The path of the program. Fetches the jar only if no Redis is installed. */
 export const findRedis = async (
   environment: Readonly<Record<string, string | undefined>>,
   jars: () => Promise<Jars>,

@@ -1,7 +1,4 @@
-/**
- * The secrets of a local hub: created once, stored in the data folder, readable only by their
- * owner.
- */
+/** The secrets of a local hub: created once in the data folder, readable only by their owner. */
 import { randomBytes } from 'node:crypto'
 import { chmodSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

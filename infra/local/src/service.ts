@@ -1,6 +1,4 @@
-/**
- * A server or app of a local hub as a process: start, wait until it is ready, stop, start again.
- */
+/** A process of a local hub: start, wait until it is ready, stop, start again. */
 import { renameSync, rmSync } from 'node:fs'
 import { UserError } from './user-error.ts'
 import { type Exit, type RunningProcess, until } from './processes.ts'

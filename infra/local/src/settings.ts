@@ -22,10 +22,7 @@ export interface Settings {
   readonly kafkaBrokers: ReadonlyArray<string> | undefined
   readonly databaseUrl: string | undefined
   readonly redisUrl: string | undefined
-  /**
-   * The protocol between live keys and the operator simulator. `null` if live keys use an own
-   * operator.
-   */
+  /** The protocol of the operator simulator. `null` if the user has configured an own operator. */
   readonly liveOperator: LiveOperator | null
 }
 

@@ -37,10 +37,7 @@ export interface Stack {
 /** Prints a line of progress for the user. */
 export type ReportProgress = (line: string) => void
 
-/**
- * Cold starts took 12 s on a loaded machine with two cores. Replaying a log after a crash is
- * slower.
- */
+/** Cold starts took 12 s on a loaded machine. Replaying a log after a crash takes longer. */
 const READY_WITHIN_MS = 60_000
 
 /** Kafka stops within 1 s, the first time 4 s later (class archive). Loaded machines are slower. */

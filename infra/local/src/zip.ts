@@ -8,9 +8,7 @@ const LOCAL_ENTRY = 0x04034b50
 const STORED = 0
 const DEFLATED = 8
 
-/**
- * The content of an entry, or null if the archive has no such entry. Fails if it is no zip archive.
- */
+/** The content of an entry, or null. Fails if the file is no zip archive. */
 export const readZipEntry = (archive: Buffer, name: string): Buffer | null => {
   // The end record is at the end of the file, before a comment of at most 64 KiB.
   let end = archive.length - 22

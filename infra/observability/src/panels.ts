@@ -5,7 +5,9 @@ interface Query {
   readonly expr: string
   /** Grafana replaces `{{label}}` by the value of the label. */
   readonly legend: string
-  /** Why a working hub may have no series for the query. Without a reason, a test requires series. */
+  /**
+   * Why a working hub may have no series for the query. Without a reason, a test requires series.
+   */
   readonly mayBeEmpty?: string
 }
 

@@ -2,10 +2,7 @@
 import { createRequire } from 'node:module'
 import type { Server as NetServer, Socket } from 'node:net'
 
-/**
- * The user data of a message: header elements, and the text. Data without a text coding is a
- * buffer.
- */
+/** The user data of a message. Without a text coding, `message` is a buffer. */
 interface Message {
   readonly udh?: ReadonlyArray<Buffer>
   readonly message: string | Buffer
@@ -43,9 +40,7 @@ export interface Session {
     (event: 'close' | 'connect', listener: () => void): void
     (event: 'error', listener: (error: Error) => void): void
   }
-  /**
-   * Writes a PDU. Calls `onResponse` with its response. Returns false if the connection is closed.
-   */
+  /** Writes a PDU. Returns false if the connection is closed. */
   readonly send: (pdu: Pdu, onResponse?: (response: Pdu) => void) => boolean
   readonly destroy: () => void
 }

@@ -31,9 +31,7 @@ export interface Receiver {
 
 export interface Deliveries {
   readonly join: (session: Session) => Receiver
-  /**
-   * Removes a bind after its connection ended. Its unacknowledged deliveries go to another bind.
-   */
+  /** Removes a closed bind. Its unacknowledged deliveries go to another bind. */
   readonly leave: (receiver: Receiver) => void
   /** Sends over the preferred bind, else over any other. Returns false if no bind receives. */
   readonly sendNow: (receipt: Receipt, preferred: Receiver | null) => boolean

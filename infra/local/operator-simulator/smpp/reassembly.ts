@@ -9,16 +9,11 @@ export interface Concatenation {
   readonly sequence: number
 }
 
-/**
- * Information elements for concatenation with 8-bit and 16-bit references (3GPP TS 23.040,
- * 9.2.3.24).
- */
+/** Elements for concatenation with 8-bit and 16-bit references (3GPP TS 23.040, 9.2.3.24). */
 const CONCATENATED_8 = 0x00
 const CONCATENATED_16 = 0x08
 
-/**
- * Reads the user data header or the equivalent optional parameters. Null for a message of one part.
- */
+/** Reads the user data header or the optional parameters. Null for a single part. */
 export const concatenationOf = (pdu: Pdu): Concatenation | null => {
   for (const element of (pdu.short_message ?? pdu.message_payload)?.udh ?? []) {
     if (element[0] === CONCATENATED_8 && element.length === 5) {
@@ -54,9 +49,7 @@ export interface AssembledMessage {
 }
 
 export interface Reassembly {
-  /**
-   * Adds a part. Returns the message when it is complete. A repeated part replaces the first one.
-   */
+  /** Adds or replaces a part. Returns the message when it is complete. */
   readonly add: (part: MessagePart) => AssembledMessage | null
   /** The number of messages with missing parts. */
   readonly unfinished: () => number

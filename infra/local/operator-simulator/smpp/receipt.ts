@@ -1,7 +1,4 @@
-/**
- * Builds the `deliver_sm` PDUs of the simulator: delivery receipts, read receipts, inbound
- * messages.
- */
+/** Builds the `deliver_sm` PDUs for receipts and inbound messages. */
 import type { Behaviour, ReportStatus } from '../behaviour.ts'
 import type { Receipt } from '../operator.ts'
 
@@ -42,10 +39,7 @@ const STATES: Readonly<Record<ReportStatus, { readonly stat: string; readonly st
   seen: { stat: 'READ', state: null },
 }
 
-/**
- * The vendor-specific error codes. `apps.ts` of the local stack configures their meaning in the
- * hub.
- */
+/** The vendor-specific error codes. `apps.ts` of the local stack maps them for the hub. */
 export const ERROR_CODES: Readonly<Record<string, number>> = {
   recipient_unreachable: 1,
   recipient_nonexistent: 2,
@@ -98,9 +92,7 @@ const ALPHABET = /^[\n\r A-Za-z0-9!"#%&'()*+,\-./:;<=>?]*$/u
 /** The maximum of characters of a single message and of a part. */
 const LENGTHS = { alphabet: { alone: 160, part: 153 }, ucs2: { alone: 70, part: 67 } }
 
-/**
- * The PDUs of an inbound message, one for each part. `reference` (0 to 255) identifies the message.
- */
+/** The PDUs of an inbound message, one per part. `reference` (0 to 255) identifies it. */
 export const inboundFields = ({ from, text, to }: Inbound, reference: number): ReadonlyArray<Fields> => {
   const isPlain = ALPHABET.test(text)
   const { alone, part } = isPlain ? LENGTHS.alphabet : LENGTHS.ucs2
