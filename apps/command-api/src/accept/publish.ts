@@ -23,7 +23,7 @@ const APPEND_RECORDS = 2000
  * the process leaves further rows to the relay.
  */
 const MAX_UNPUBLISHED = 10_000
-/** Deadline of an append. Architecture, Accepting, step 3. */
+/** Deadline of an append. Architecture, Accepting, step 5. */
 const APPEND_DEADLINE_MS = 1000
 
 /** What a recorded acceptance batch still has to publish. */
