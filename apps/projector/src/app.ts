@@ -1,7 +1,6 @@
 /**
  * The projector as one layer. Lanes and log → transaction batches → read models, event journal and
- * outbox → `hub.webhooks.v1`. The process also executes rebuilds and retention
- * (docs/decisions/0018).
+ * outbox → `hub.webhooks.v1`. It also executes rebuilds and retention.
  */
 import { layerConsumerGroups, layerEventLog } from '@hub/kafka'
 import { MasterKeyEncryption, PayloadEncryption, runRetention, Sql } from '@hub/store'

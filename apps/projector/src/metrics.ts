@@ -16,9 +16,7 @@ const counterBy = (name: string, description: string, label: string) => {
 
 /** Seconds. A transaction takes milliseconds; its deadline is five seconds. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-/**
- * Seconds since a fact occurred: one second is normal, minutes mean that the projector catches up.
- */
+/** Seconds since a fact occurred: one is normal, minutes mean that the projector catches up. */
 const WAIT = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300, 1800]
 /** Records of a transaction batch, up to its limit. */
 const SIZES = [1, 5, 10, 50, 100, 250, 500, 1000, 2000, 4000]

@@ -1,7 +1,4 @@
-/**
- * PostgreSQL: connections, migrations, shared tables, outbox, encryption, retention, erasure and
- * restore.
- */
+/** PostgreSQL: connections, migrations, tables, outbox, encryption, retention, erasure, restore. */
 export {
   insertAccount,
   insertApiKey,
@@ -53,4 +50,4 @@ export {
   StorageUnavailable,
 } from './sql.ts'
 export * from './tables/index.ts'
-export { uuidOf } from './uuid.ts'
+export { NIL_UUID, timeOfUuid, uuidFloor, uuidOf } from './uuid.ts'

@@ -1,7 +1,4 @@
-/**
- * Migrations: numbered SQL files, applied once and in order under an advisory lock. A checksum
- * detects an edit of an applied file.
- */
+/** Migrations: numbered SQL files, applied once and in order. A checksum detects later edits. */
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { Data, Effect } from 'effect'

@@ -13,8 +13,8 @@ export type OutboxTable = 'command.outbox' | 'read.event_outbox'
 const ROWS_PER_STEP = 50
 
 /**
- * Bytes of one step, after which it takes no further row: some thousands of records. So a step ends
- * well within the deadline of its transaction, whatever the rows contain.
+ * Bytes of one step, some thousands of records: it ends well within the deadline of its
+ * transaction.
  */
 const BYTES_PER_STEP = 2 * 1024 * 1024
 

@@ -3,8 +3,7 @@
  * short-lived payload keys. `command.sealing_keys` stores these keys, wrapped by the master key.
  *
  * A payload key is destroyed when its messages can no longer be handed over, or when their
- * retention ends. Its destruction makes every ciphertext in the topics unreadable: such a payload
- * has expired.
+ * retention ends. Then its ciphertexts in the topics are unreadable.
  */
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import { Clock, Context, Effect, Layer, Metric, Semaphore } from 'effect'
@@ -16,10 +15,7 @@ import {
 } from './master-key-encryption.ts'
 import { Sql, type StorageError } from './sql.ts'
 
-/**
- * What a key encrypts: payloads of a message class, operator reports and inbound messages
- * (`report`), or numbers and texts at rest (`personal`).
- */
+/** Payloads of a class, reports and inbound messages (`report`), or data at rest (`personal`). */
 export type PayloadKeyPurpose = 'otp' | 'service' | 'report' | 'personal'
 
 const MINUTE = 60_000
@@ -56,8 +52,7 @@ const DESTROYED_AT: Record<PayloadKeyPurpose, (usableUntil: number) => number> =
 /**
  * Reports are kept for months but must be erasable for one recipient. So recipients are divided
  * into shares, and each share has its own `report` key. An erasure then also destroys the reports
- * of 1/256 of the other recipients, at most 90 days of them (docs/decisions/0019). 256 keys per day
- * are a small table.
+ * of 1/256 of the other recipients, at most 90 days of them (docs/decisions/0019).
  */
 export const RECIPIENT_SHARES = 256
 
@@ -70,9 +65,7 @@ const keyAge = Metric.gauge('hub_sealing_key_age_seconds', {
   description: 'Age of the key that encrypts new payloads, by purpose.',
 })
 
-/**
- * Enough for a year of `personal` keys, two days of `service` keys and the `report` keys of today.
- */
+/** Enough for the `personal` keys of a year and the `service` and `report` keys in use. */
 const CACHE_SIZE = 1024
 
 /** How long the cache uses a key without a check in PostgreSQL that nobody has destroyed it. */
@@ -103,9 +96,7 @@ export class PayloadEncryption extends Context.Service<
       aad: string,
       ciphertext: Uint8Array,
     ) => Effect.Effect<Buffer | null, StorageError | DecryptionFailed>
-    /**
-     * The `personal` key for messages accepted at `at` (ms); `null` when that is over a year ago.
-     */
+    /** The `personal` key for messages of a time (ms); `null` if that is over a year ago. */
     readonly keyOfDay: (at: number) => Effect.Effect<PayloadKey | null, StorageError | DecryptionFailed>
     /** The `report` keys of today, indexed by `recipientShareOf`. */
     readonly recipientShareKeys: Effect.Effect<ReadonlyArray<PayloadKey>, StorageError | DecryptionFailed>

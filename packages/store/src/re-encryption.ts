@@ -119,8 +119,7 @@ export const reencryptColumn = Effect.fnUntraced(function* ({
       }
     }
     if (changes.length > 0) {
-      // Updates only values that are still as read: a value written since then is under the current
-      // key.
+      // Only values that are still as read: a newer one is under the current key.
       reencrypted += yield* sql.run(async (q) => {
         const updated = await q`
           UPDATE ${q(table)} AS t SET ${q(column)} = decode(n.after, 'hex')

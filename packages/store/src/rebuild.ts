@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Data, Effect } from 'effect'
-import { Sql, type StorageError } from './sql.ts'
+import { type Queries, Sql, type StorageError } from './sql.ts'
 
 /**
  * What follows the comparison. `compare_only`: nothing. `swap_if_equal`: the rebuilt tables replace
@@ -64,37 +64,14 @@ export interface Rebuild {
 /** Another rebuild is in progress. Nothing was requested. */
 export class RebuildInProgress extends Data.TaggedError('RebuildInProgress')<{ readonly id: string }> {}
 
-interface Row {
-  readonly id: string
-  readonly policy: RebuildPolicy
-  readonly state: RebuildState
-  readonly outcome: RebuildOutcome | null
-  readonly failure: string | null
-  readonly since: Date | null
-  readonly records: string
-  readonly restored: string
-  readonly compared: ReadonlyArray<RebuildComparison> | null
-  readonly requested_at: Date
-  readonly started_at: Date | null
-  readonly compared_at: Date | null
-  readonly ended_at: Date | null
+/** The columns of a `Rebuild`. */
+const columns = (q: Queries) => {
+  const ms = (column: string) => q`floor(extract(epoch FROM ${q(column)}) * 1000)::float8`
+  return q`
+    id, policy, state, outcome, failure, ${ms('since')} AS since, records::float8, restored::float8, compared,
+    ${ms('requested_at')} AS "requestedAt", ${ms('started_at')} AS "startedAt",
+    ${ms('compared_at')} AS "comparedAt", ${ms('ended_at')} AS "endedAt"`
 }
-
-const rebuildOf = (row: Row): Rebuild => ({
-  id: row.id,
-  policy: row.policy,
-  state: row.state,
-  outcome: row.outcome,
-  failure: row.failure,
-  since: row.since?.getTime() ?? null,
-  records: Number(row.records),
-  restored: Number(row.restored),
-  compared: row.compared,
-  requestedAt: row.requested_at.getTime(),
-  startedAt: row.started_at?.getTime() ?? null,
-  comparedAt: row.compared_at?.getTime() ?? null,
-  endedAt: row.ended_at?.getTime() ?? null,
-})
 
 /** Requests a rebuild. A projector starts it within seconds. */
 export const requestRebuild = Effect.fnUntraced(function* (
@@ -103,39 +80,39 @@ export const requestRebuild = Effect.fnUntraced(function* (
   const sql = yield* Sql
   const id = randomUUID()
   const [created, open] = yield* sql.transaction(async (q) => {
-    const rows = await q<Row[]>`
-      INSERT INTO command.rebuilds (id, policy) VALUES (${id}, ${policy}) ON CONFLICT DO NOTHING RETURNING *`
-    const others = await q<Row[]>`SELECT * FROM command.rebuilds WHERE ended_at IS NULL`
+    const rows = await q<Rebuild[]>`
+      INSERT INTO command.rebuilds (id, policy) VALUES (${id}, ${policy}) ON CONFLICT DO NOTHING RETURNING ${columns(q)}`
+    const others = await q<Rebuild[]>`SELECT ${columns(q)} FROM command.rebuilds WHERE ended_at IS NULL`
     return [rows[0], others[0]] as const
   })
-  return created === undefined ? yield* new RebuildInProgress({ id: open?.id ?? '' }) : rebuildOf(created)
+  return created === undefined ? yield* new RebuildInProgress({ id: open?.id ?? '' }) : created
 })
 
 /** The latest rebuilds, newest first. */
 export const readRebuilds = (limit = 20): Effect.Effect<ReadonlyArray<Rebuild>, StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
-    sql.run(async (q) => {
-      const rows = await q<Row[]>`SELECT * FROM command.rebuilds ORDER BY requested_at DESC LIMIT ${limit}`
-      return rows.map(rebuildOf)
-    }),
+    sql.run(
+      (q) =>
+        q<Rebuild[]>`SELECT ${columns(q)} FROM command.rebuilds ORDER BY requested_at DESC LIMIT ${limit}`,
+    ),
   )
 
 /** A rebuild by id, or `null`. */
 export const readRebuild = (id: string): Effect.Effect<Rebuild | null, StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
     sql.run(async (q) => {
-      const [row] = await q<Row[]>`SELECT * FROM command.rebuilds WHERE id = ${id}`
-      return row === undefined ? null : rebuildOf(row)
+      const [row] = await q<Rebuild[]>`SELECT ${columns(q)} FROM command.rebuilds WHERE id = ${id}`
+      return row ?? null
     }),
   )
 
 /** Cancels the rebuild in progress and returns it, or `null`. */
 export const cancelRebuild: Effect.Effect<Rebuild | null, StorageError, Sql> = Effect.flatMap(Sql, (sql) =>
   sql.run(async (q) => {
-    const [row] = await q<Row[]>`
+    const [row] = await q<Rebuild[]>`
       UPDATE command.rebuilds SET state = 'ended', outcome = 'cancelled', ended_at = now(), owner = NULL, owner_until = NULL
        WHERE ended_at IS NULL
-      RETURNING *`
-    return row === undefined ? null : rebuildOf(row)
+      RETURNING ${columns(q)}`
+    return row ?? null
   }),
 )

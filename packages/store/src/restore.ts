@@ -1,7 +1,6 @@
 /**
  * Repairs a database after its restore from a backup, from records that Kafka still has: the event
- * journals, the used references and the spend of the months. See docs/operating.md, Backup and
- * restore.
+ * journals, the used references and the spend of the months. See docs/operating.md.
  */
 import { Duration, Effect } from 'effect'
 import { Sql, type StorageError } from './sql.ts'

@@ -9,8 +9,8 @@ export type { Queries } from './pool.ts'
 export type SqlFragment = ReturnType<Queries>
 
 /**
- * PostgreSQL is unreachable, too slow, or shutting down. Retryable. After the timeout of a
- * transaction its outcome is unknown: it may have committed.
+ * PostgreSQL is unavailable or too slow. Retryable. A transaction that timed out may have
+ * committed.
  */
 export class StorageUnavailable extends Data.TaggedError('StorageUnavailable')<{
   readonly reason: 'unreachable' | 'timeout' | 'conflict' | 'failed'
@@ -37,9 +37,7 @@ const field = (error: unknown, name: string): string | null => {
   return typeof value === 'string' ? value : null
 }
 
-/**
- * Classifies an error of the driver. Keeps only codes, because PostgreSQL's messages quote data.
- */
+/** Classifies an error of the driver. Keeps only codes: PostgreSQL's messages quote data. */
 export const toStorageError = (error: unknown): StorageError => {
   const code = field(error, 'code') ?? 'unknown'
   if (/^[0-9A-Z]{5}$/u.test(code)) {
@@ -100,8 +98,7 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
             // PostgreSQL gives up too, so that an abandoned statement releases its locks.
             statement_timeout: 10_000,
             idle_in_transaction_session_timeout: 10_000,
-            // Rows are looked up by key, thousands at a time, in partitioned tables:
-            // docs/decisions/0009.
+            // Look-ups by thousands of keys in partitioned tables: docs/decisions/0009.
             plan_cache_mode: 'force_generic_plan',
             enable_seqscan: false,
           },
@@ -146,9 +143,8 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
 /** The database of the hub. Settings: `databaseUrl`, `databasePool`. */
 export class Sql extends Context.Service<Sql, SqlShape>()('@hub/store/Sql') {
   /**
-   * `app`: the application name in PostgreSQL. `maxConnections`: a bound for apps that need few
-   * connections. Statements rotate over all connections, and each connection has its own plans and
-   * caches.
+   * `app`: the application name in PostgreSQL. `maxConnections`: for apps that need few, because
+   * each connection has its own plans and caches.
    */
   static readonly layer = (
     app: string,

@@ -1,9 +1,7 @@
 /**
- * Runs one acceptance batch: steps 1 to 4 (see `acceptor.ts`), and what happens to its sends if a
- * step fails.
+ * Runs one acceptance batch: steps 1 to 4 (see `acceptor.ts`)and their failures.
  *
- * If PostgreSQL rejects the data of the batch, it is split in halves until the send at fault is
- * alone.
+ * If PostgreSQL rejects the data of the batch, it is halved until the send at fault is alone.
  */
 import { apiError } from '@hub/contract'
 import { Cause, Effect, Result } from 'effect'
@@ -61,8 +59,7 @@ const refuseBatch = (
   error: BatchError,
 ): Effect.Effect<void> => {
   const isRejected = error._tag === 'StorageRejected'
-  // The ledger certainly recorded nothing. Otherwise reservations are left to expire: a repeat may
-  // need them.
+  // Certainly nothing was recorded. Otherwise a repeat may need the reservations: they expire.
   const isUndone = isRejected || (error._tag === 'StorageUnavailable' && error.reason === 'conflict')
   const unused: Array<SendReservation> = []
   for (const send of sends) {

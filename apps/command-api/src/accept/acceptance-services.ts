@@ -30,9 +30,7 @@ export interface AcceptanceServices extends AcceptorOptions {
   readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
 }
 
-/**
- * The code will not be published: the sends that joined it go first into the next acceptance batch.
- */
+/** The code will not be published: the next batch takes the sends that joined it first. */
 export const cancelCode = ({ codes, queue }: AcceptanceServices, messageId: string): void =>
   void queue.unshift(...codes.cancel(messageId))
 

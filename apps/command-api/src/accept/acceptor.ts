@@ -25,9 +25,6 @@
  * repeat finds its message and the relay its outbox row. After an append that timed out, the repeat
  * appends the same id again, and readers drop it. A reservation is made once per id, and expires if
  * nobody confirms it.
- *
- * Bounded: waiting sends, sends and bytes of an acceptance batch, and the time until a send has its
- * outcome.
  */
 import type { EventLog } from '@hub/kafka'
 import { PayloadEncryption } from '@hub/store'
@@ -59,7 +56,7 @@ const BATCH_BYTES = 4 * 1024 * 1024
 /**
  * Acceptance batches in progress. With one, the first send after an answer would start a batch
  * alone, and all others would wait for it; the second batch takes them. The unique index on
- * references orders two batches with a common reference.
+ * references orders them.
  */
 const BATCHES_IN_PROGRESS = 2
 /** How often the acceptor expires waiting sends and deletes appended outbox rows. */
@@ -91,9 +88,7 @@ export class BatchingAcceptor extends Context.Service<
   }
 >()('@hub/command-api/BatchingAcceptor') {}
 
-/**
- * Estimated bytes of a send in the ledger and in its record: twice its text, and its other fields.
- */
+/** Estimated bytes of a send in ledger and record: twice its text, and its other fields. */
 const bytesOf = ({ draft }: CheckedSend): number =>
   Result.isSuccess(draft) ? 600 + 4 * draft.success.rendered.text.length : 100
 
@@ -143,8 +138,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const canStart = yield* Latch.make(false)
   /**
    * An acceptance batch costs the same for one send as for fifty. So a second one starts only if at
-   * least half as many sends wait as are in progress. The others wait at most until the first one
-   * ends.
+   * least half as many sends wait as are in progress.
    */
   const isWorthStarting = () =>
     queue.length > 0 && (batchesInProgress === 0 || 2 * queue.length >= sendsInProgress)

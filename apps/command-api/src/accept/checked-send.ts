@@ -1,8 +1,8 @@
 /**
  * A checked send: the result of all checks that need no other request and no shared state. Pure.
  *
- * A check can fail. The client gets this error only if the `client_ref` is new: a repeat is a
- * duplicate, whatever else its body contains (contract, order of checks).
+ * A check can fail. The client gets its error only if the `client_ref` is new, else a duplicate
+ * (contract, order of checks).
  */
 import { type ApiError, apiError, decodeVariables, type Send, variableParam } from '@hub/contract'
 import type { FloodWindows } from '@hub/counters'
@@ -148,9 +148,8 @@ export const checkSend = (send: Send, context: SendContext): CheckedSend => {
 }
 
 /**
- * The id of the reservation in the flood windows. A repeat of a send with `client_ref` must find
- * the first reservation, so its id is a hash of the `client_ref`: the client's own text must not
- * leave PostgreSQL. Else it is the message id.
+ * The id of the flood reservation. A repeat with the same `client_ref` must find it, so it is a
+ * hash: the client's text must not leave PostgreSQL. Without `client_ref` it is the message id.
  */
 export const floodReservationId = (
   owner: Pick<Owner, 'account' | 'mode'>,

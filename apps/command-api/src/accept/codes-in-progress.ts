@@ -1,7 +1,6 @@
 /**
  * The codes (`otp`) that this process is recording and publishing, and the codes that Kafka has
- * acknowledged to it. A repeat of a code in progress joins it and gets the same outcome, so the
- * code is published once. Synchronous.
+ * acknowledged to it. A repeat of a code in progress joins it and gets its outcome.
  */
 import type { ApiError } from '@hub/contract'
 import type { MessageView } from '../messages/message.ts'
@@ -33,9 +32,7 @@ export const makeCodesInProgress = (pending: PendingSends) => {
     join: (messageId: string, joiner: Joiner): void => void joinersOf.get(messageId)?.push(joiner),
     hasJoined: (send: PendingSend): boolean =>
       joinersOf.values().some((joiners) => joiners.some((joiner) => joiner.send === send)),
-    /**
-     * The code will not be published. Returns the sends that joined it: they must be decided again.
-     */
+    /** The code will not be published. Returns the sends that joined it, to be decided again. */
     cancel: (messageId: string): ReadonlyArray<PendingSend> => end(messageId).map(({ send }) => send),
     /** Kafka has acknowledged the code. */
     confirm: (send: PendingSend, view: MessageView): void => {

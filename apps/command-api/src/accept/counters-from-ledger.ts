@@ -1,7 +1,5 @@
 /**
- * Keeps the counters in Redis consistent with the ledger: rebuilds the flood windows that Redis has
- * lost, and corrects the count of the hub's daily limit.
- *
+ * Corrects the counters in Redis from the ledger: lost flood windows, and the hub's daily count.
  * Source: architecture, Accepting.
  */
 import { Counters, type FloodAcceptance, keepFloodWindowsReady, utcDay } from '@hub/counters'
@@ -18,9 +16,7 @@ const ROWS = 5000
 const FIRST_WITHIN = Duration.seconds(1)
 /** The longest flood window. */
 const DAY_SECONDS = 24 * 60 * 60
-/**
- * A crashed process is replaced within seconds. Older reservations were confirmed or have expired.
- */
+/** A crashed process is replaced within seconds. Older reservations are confirmed or expired. */
 const LATEST_SECONDS = 120
 const DEADLINE = { deadline: Duration.seconds(5) }
 /** How often the daily count is compared with the ledger, if there is a daily limit. */

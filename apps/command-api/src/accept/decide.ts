@@ -1,6 +1,5 @@
 /**
- * Decides what happens to each send of an acceptance batch: accept, republish, refuse, or answer as
- * a repeat. Pure: known facts in, one decision per send out, in order.
+ * Decides each send of an acceptance batch: accept, republish, refuse, or answer as a repeat. Pure.
  */
 import { type ApiError, apiError } from '@hub/contract'
 import { Result } from 'effect'
@@ -51,9 +50,7 @@ export type Decision =
       readonly byKey: boolean
       readonly recipient: string
     }
-  /**
-   * A repeat of a code that this process is publishing: it gets the outcome of that publication.
-   */
+  /** A repeat of a code that this process is publishing: it gets the same outcome. */
   | { readonly type: 'join'; readonly messageId: string; readonly view: MessageView }
   /** Follows an earlier send of this batch (its index) with the same new reference. */
   | { readonly type: 'follow'; readonly leader: number }
@@ -79,16 +76,14 @@ const decideRepeat = (
   knowledge: Knowledge,
   byKey = false,
 ): Decision => {
-  // One transaction writes the reference and the acceptance, so the database is damaged or partly
-  // restored.
+  // One transaction writes both, so the database is damaged or partly restored.
   if (known === null) return refuse(apiError('internal_error', { retryAfter: 5 }))
   const { view } = known
   if (view.class === 'service' || known.published || knowledge.acknowledged(view.id)) {
     return { type: 'duplicate', view, byKey, recipient: known.recipient }
   }
   if (knowledge.inProgress(view.id)) return { type: 'join', messageId: view.id, view }
-  // One id must never have two recipients: if Kafka has the first publication, both would get a
-  // message.
+  // One id never has two recipients: if Kafka has the first record, both would get a message.
   if (send.class !== 'otp' || send.recipient !== known.recipient) {
     const param = paramAt(send.path, 'client_ref')
     return refuse(apiError('invalid_parameter', { param, message: OTHER_CODE }))
@@ -113,8 +108,8 @@ const decideNew = (send: CheckedSend, knowledge: Knowledge): Decision => {
 }
 
 /**
- * Decides an acceptance batch. If several sends have one new reference, the first is decided and
- * the others follow it. They are duplicates only once the first is recorded.
+ * Of several sends with one new reference, the first is decided. The others follow it: they are
+ * duplicates only once it is recorded.
  */
 export const decideSends = (
   sends: ReadonlyArray<CheckedSend>,

@@ -1,9 +1,7 @@
 /**
- * Estimates of sends: encoding, parts and price, without sending. An estimate depends on the form
- * of the request, the template and the variables only. It needs neither a registered sender nor a
- * recipient who accepts messages. Pure.
- *
- * Source: contract, Templates and senders.
+ * Estimates of sends: encoding, parts and price. They depend on the request, the template and the
+ * variables only, not on the status of sender or recipient. Pure. Source: contract, Templates and
+ * senders.
  */
 import type { ApiError, ErrorObject, EstimateWanted, Send } from '@hub/contract'
 import {

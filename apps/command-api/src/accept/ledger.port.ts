@@ -1,6 +1,6 @@
 /**
- * The port of the ledger: what an acceptance batch reads and writes in PostgreSQL. `ledger.ts` is
- * the adapter; `ledger.contract.ts` is the contract suite, which the test double also passes.
+ * The port of the ledger: what an acceptance batch reads and writes in PostgreSQL. The adapter is
+ * `ledger.ts`, the contract suite `ledger.contract.ts`.
  */
 import type { MessageAccepted, Money } from '@hub/domain'
 import type { StorageError } from '@hub/store'
@@ -35,9 +35,7 @@ export interface LedgerSnapshot {
   readonly optedOut: ReadonlySet<string>
 }
 
-/**
- * The record of one accepted send: a row of `command.acceptances`, its reference and its charge.
- */
+/** The record of one accepted send: its row in `command.acceptances`, reference and charge. */
 export interface LedgerEntry {
   readonly owner: Owner
   readonly fact: MessageAccepted
@@ -86,9 +84,7 @@ export interface Commit {
   readonly accepted: ReadonlyArray<LedgerEntry>
   /** Codes to publish again. Their rows are updated from the new send and charged again. */
   readonly republished: ReadonlyArray<LedgerEntry>
-  /**
-   * Called with what is not recorded, possibly first with an assumption and again with the result.
-   */
+  /** Called with what is not recorded, possibly first with an assumption, then with the result. */
   readonly extraWrites: (unrecorded: Unrecorded) => ExtraWrites
   /** Outbox rows that Kafka has acknowledged: the transaction deletes them. */
   readonly appendedRows: ReadonlyArray<number>
@@ -115,10 +111,9 @@ export class Ledger extends Context.Service<
     /** Refunds the price of codes that were not published. Idempotent. */
     readonly refund: (codes: ReadonlyArray<UnprovenCode>) => Effect.Effect<void, StorageError>
     /**
-     * Seals a batch: writes its outcome and the outbox row with `records`. Returns the id of the
-     * outbox row. `null`: the batch was sealed before, or fewer than `codes` accepted codes are
-     * still in it, because another process published some of them again in another batch. Then it
-     * stays open.
+     * Seals a batch: writes its outcome and the outbox row with `records`, and returns the id of
+     * that row. `null`: it was sealed before, or it stays open because another process published
+     * some of its `codes` again in another batch.
      */
     readonly seal: (
       batch: BatchRow,

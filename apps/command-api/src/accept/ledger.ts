@@ -35,9 +35,8 @@ import { deleteOutboxRows, insertOutboxRow } from './tables/outbox.ts'
 import { addSpent, lockSpent } from './tables/spend-periods.ts'
 
 /**
- * Deadline of a lookup and of a commit. A send that arrives just after an acceptance batch started
- * waits for a hanging PostgreSQL twice at most, and still has its outcome within the 3 s of the
- * contract.
+ * Deadline of a lookup and of a commit. A send waits for a hanging PostgreSQL twice at most, and
+ * still has its outcome within the 3 s of the contract.
  */
 const DEADLINE = { deadline: Duration.millis(1200) }
 /** Deadline of a refund and of a seal: their request has already waited for an acceptance batch. */
@@ -65,8 +64,8 @@ interface PlainCommit {
 
 /**
  * Records a plain commit in one statement, which is its own transaction. If a reference is taken,
- * the statement fails as a conflict and writes nothing. References are inserted first: the others
- * depend on the condition that counts them.
+ * the statement fails as a conflict and writes nothing. The other inserts depend on the condition
+ * that counts the references.
  */
 const commitInOneStatement = (
   q: Queries,
@@ -103,8 +102,8 @@ const commitInSteps = async (
   const held = locks.size === 0 ? NONE : await lockKeysInUse(q, [...locks.values()])
   const lockLost = new Set(all.filter(({ lock }) => lock !== null && !held.has(lock.token)).map(idOf))
 
-  // The earlier charge of a republished code is refunded, so that it is not charged twice. If
-  // another process has published it since the lookup, it stays as it is: paid, and in its batch.
+  // Refunds the earlier charge of a republished code. If another process has published the code
+  // since the lookup, it stays as it is.
   const repeats = republished.filter((entry) => !lockLost.has(idOf(entry)))
   let refunded = NONE
   if (repeats.length > 0) {

@@ -55,8 +55,8 @@ export class Limits extends Context.Service<Limits>()('@hub/command-api/Limits',
     const settings = yield* HubSettings
 
     /**
-     * `null`: the hub accepts new messages; else seconds until it does. `at`: PostgreSQL's clock,
-     * milliseconds. Never fails: a limit that cannot be read stops nothing.
+     * Seconds until the hub accepts new messages; `null`: now. `at`: PostgreSQL's clock, ms. Never
+     * fails: a limit that cannot be read stops nothing.
      */
     const daily = Effect.fnUntraced(function* (at: number) {
       const { dailyLimit, stoppedUntil } = yield* settings.current
@@ -78,8 +78,7 @@ export class Limits extends Context.Service<Limits>()('@hub/command-api/Limits',
     /** Reserves. Returns for each reservation `null`, or the error that refuses its send. */
     const reserve = Effect.fnUntraced(function* (reservations: ReadonlyArray<SendReservation>) {
       const asked = counted(reservations)
-      // Without counters the hub refuses every service message, also one that no window counts
-      // (test mode).
+      // Without counters the hub refuses every service message, also in test mode.
       const mustPing = reservations.some((one) => one.windows === null && one.class === 'service')
       const [verdicts, unavailable] = yield* Effect.all(
         [

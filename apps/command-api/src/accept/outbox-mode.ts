@@ -4,7 +4,7 @@
  * stays in the outbox. Until the relay has appended all of these rows, later rows also go through
  * the relay, so that no `service` message overtakes an earlier one.
  *
- * All functions are synchronous: the decision about a row and its registration happen in one step.
+ * Synchronous: the decision about a row and its registration are one step.
  */
 import { Context, Effect, Layer } from 'effect'
 

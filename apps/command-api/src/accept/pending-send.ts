@@ -1,9 +1,7 @@
 /**
- * Requests whose sends wait for an outcome: the data shapes, and the registry of all waiting sends
- * of this process.
+ * Requests whose sends wait for an outcome, and the registry of all of them in this process.
  *
- * The registry is synchronous, so all fibers agree on whether a send has its outcome. The first
- * outcome of a send counts.
+ * It is synchronous, so all fibers agree on whether a send has its outcome. The first one counts.
  */
 import { type ApiError, apiError } from '@hub/contract'
 import type { Span } from '@hub/telemetry'
@@ -31,9 +29,7 @@ export interface NewBatch {
 export interface RequestContext {
   readonly batch?: NewBatch
   readonly trace?: { readonly span: Span; readonly traceparent: string } | null
-  /**
-   * The lock on the request's idempotency key. The transaction that records the sends checks it.
-   */
+  /** The lock on the idempotency key. The transaction that records the sends checks it. */
   readonly lock?: IdempotencyLock
   /**
    * Builds the response from all outcomes, in the order of the sends. The transaction that records
@@ -83,8 +79,7 @@ const ANSWER_WITHIN_MS = 2500
 /** Seconds. By then the hub has tried to reach PostgreSQL or Kafka again. */
 const RETRY_AFTER_SECONDS = 2
 
-// Errors capture a stack trace, and an outage produces thousands of them: each of these is created
-// once.
+// Created once: errors capture a stack trace, and an outage produces thousands of them.
 export const STORAGE_DOWN = apiError('internal_error', { retryAfter: RETRY_AFTER_SECONDS })
 export const OVERLOADED = apiError('internal_error', { retryAfter: 1 })
 export const NOT_QUEUED = apiError('provider_unavailable')
@@ -142,16 +137,13 @@ export const makePendingSends = (onRequestDone: () => void) => {
     refuse,
     accept: (send: PendingSend, view: MessageView, duplicate: boolean): void =>
       complete(send, Result.succeed({ view, duplicate })),
-    /**
-     * Refuses all sends that have waited for `ANSWER_WITHIN_MS`. Requests are in order of arrival.
-     */
+    /** Refuses sends that have waited for `ANSWER_WITHIN_MS`. Requests are in order of arrival. */
     expire: (now: number): void => {
       for (const request of open) {
         if (now - request.arrivedAt < ANSWER_WITHIN_MS) break
         request.outcomeUncertain = true
         for (const send of request.sends) {
-          // A code without an acknowledgement of Kafka is not accepted. Any other send failed in
-          // storage.
+          // Only codes wait for Kafka. Any other send failed in storage.
           refuse(send, send.checked.class === 'otp' ? NOT_QUEUED : STORAGE_DOWN)
         }
       }

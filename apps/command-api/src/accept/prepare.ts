@@ -1,6 +1,6 @@
 /**
  * Steps 1 to 3 of an acceptance batch: look up what is known, decide each send, apply the limits,
- * and encrypt and encode what is new. Repeats and refusals get their outcome here and cost nothing.
+ * answer repeats and refusals, and encrypt and encode what is new.
  */
 import { type ApiError, apiError } from '@hub/contract'
 import { accept, type MessageAccepted, type MessageClass, republish } from '@hub/domain'
@@ -64,9 +64,8 @@ export const messageIdOf = (send: PendingSend, decision: NewSendDecision): strin
 }
 
 /**
- * Decides the sends and, in the same synchronous step, registers the codes that are in progress
- * from here on and the repeats that join one. Message ids rise in the order of the sends, so that a
- * batch lists its messages in that order.
+ * Decides the sends and registers, in the same synchronous step, codes in progress and their
+ * repeats. Message ids rise in the order of the sends, in which a batch lists its messages.
  */
 export const decideBatch = (
   { codes, makeMessageId }: AcceptanceServices,
@@ -151,9 +150,8 @@ export const completeKnown = Effect.fnUntraced(function* (
     if (decision.type === 'refuse') services.pending.refuse(send, decision.error)
     if (decision.type !== 'duplicate') continue
     const { checked } = send
-    // An earlier acceptance batch reserved for this send, then another send got its client_ref. If
-    // the recipients are equal, the two sends share the reservation. Otherwise nobody uses this
-    // one.
+    // Another send got its client_ref after this one had made a reservation. The two share it if
+    // their recipients are equal. Otherwise nobody uses it.
     if (send.reserved && decision.recipient !== checked.recipient && Result.isSuccess(checked.draft)) {
       unused.push(reservationOf(checked, checked.draft.success, decision.view.id))
     }

@@ -1,6 +1,6 @@
 /**
- * Step 5 of an acceptance batch: appends recorded messages to Kafka, one append at a time, so that
- * records stay in order.
+ * Step 5 of an acceptance batch: appends recorded messages to Kafka, one append at a time, in
+ * order.
  *
  * After an acknowledgement the outbox rows are deleted with a later acceptance batch, and codes are
  * accepted. After a failure the relay appends the outbox rows, and codes are rolled back: their
@@ -18,10 +18,7 @@ import { makeTracedAppend } from './traced-append.ts'
 
 /** Records of one append: as many as one acceptance batch can produce. */
 const APPEND_RECORDS = 2000
-/**
- * Recorded `service` messages in memory that wait for a slow Kafka. They are safe in the outbox:
- * the process leaves further rows to the relay.
- */
+/** Recorded `service` messages that wait in memory for Kafka. The relay appends further ones. */
 const MAX_UNPUBLISHED = 10_000
 /** Deadline of an append. Architecture, Accepting, step 5. */
 const APPEND_DEADLINE_MS = 1000
@@ -66,8 +63,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
 
   /**
    * Refunds and releases before the clients are answered, so that a repeat is not refused because
-   * of its own first send. What fails here ends otherwise: reservations expire, and the reconciler
-   * refunds charges.
+   * of its own first send. If this fails, reservations expire and the reconciler refunds.
    */
   const rollBackUnpublished = Effect.fnUntraced(function* (codes: ReadonlyArray<PreparedSend>) {
     if (codes.length === 0) return
@@ -76,8 +72,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
         limits.release(codes.map(({ reservation }) => reservation)),
         ledger.refund(codes.map(({ view }) => ({ messageId: view.id, at: view.createdAt }))).pipe(
           Effect.catchCause((cause) => {
-            // A sealed batch proves its codes, so a batch with these codes must stay open. The
-            // sweeper seals it later.
+            // A sealed batch proves its codes, so this batch must stay open for the sweeper.
             for (const { send } of codes) send.request.outcomeUncertain = true
             return Effect.logWarning(
               'acceptor: unpublished codes were not refunded; the reconciler refunds them after they expire',
@@ -98,8 +93,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     const expired: Array<PreparedSend> = []
     for (const publication of taken) {
       for (const code of publication.codes) {
-        // Its client was told that it is not accepted, so it must not be published now. A repeat
-        // publishes it.
+        // Its client was told that it is not accepted: only a repeat may publish it.
         if (code.send.outcome !== null) expired.push(code)
         else {
           codes.push(code)
@@ -182,9 +176,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
   return {
     loop,
     isIdle: () => publications.length === 0 && !publishing,
-    /**
-     * Queues what was just recorded. Rows that cannot be appended in order are left to the relay.
-     */
+    /** Queues what was recorded. Rows that cannot be appended in order are left to the relay. */
     push: ({ codes, outboxRecords, outboxRow }: Publication): void => {
       const isRelayed =
         outboxRow !== null &&

@@ -5,8 +5,8 @@
  * - A message that is not in Kafka and has expired is refunded.
  * - A refunded code that is in Kafka nevertheless (its append timed out) is charged again.
  *
- * So `spent` of an account is: the charges of the month, minus reversals, plus what is accepted and
- * not projected yet.
+ * So `spent` is: charges of the month, minus reversals, plus what is accepted and not projected
+ * yet.
  *
  * The reconciler proves that a message is not in Kafka. First its outbox row is gone. Then the
  * reconciler reads the end offsets of the lanes. When the projector's checkpoint has passed the end
@@ -47,9 +47,7 @@ const LANES: Readonly<Record<MessageClass, string>> = {
 const EVERY = Duration.seconds(30)
 /** Seconds. A younger message is usually still on its way to the read model. */
 const LATE_AFTER_SECONDS = 60
-/**
- * How far back a process looks when it starts: the longest lifetime before handover, and an hour.
- */
+/** How far back a process looks at its start: the longest lifetime, and an hour. */
 const LOOK_BACK_HOURS = 25
 /** Rows of one statement. */
 const ROWS = 5000
@@ -64,9 +62,7 @@ const DEADLINE = { deadline: Duration.seconds(5) }
 /** The end offsets of the lanes, by class and partition. */
 export type LaneEnds = Readonly<Record<MessageClass, ReadonlyArray<number>>>
 
-/**
- * Reads the end offsets of the lanes. A port of its own, because `EventLog` has no such operation.
- */
+/** Reads the end offsets of the lanes, for which `EventLog` has no operation. */
 export class Lanes extends Context.Service<
   Lanes,
   { readonly ends: Effect.Effect<LaneEnds, KafkaUnavailable | KafkaRequestRejected> }

@@ -93,8 +93,7 @@ const concludeRequests = (batch: PreparedBatch, unrecorded: Unrecorded): Conclus
     const known = request.sends
       .map((send) => send.outcome ?? outcomes.get(send) ?? null)
       .filter((outcome) => outcome !== null)
-    // If an outcome was uncertain, the client may know another one. Then the sweeper counts what
-    // the ledger contains.
+    // After an uncertain outcome, the sweeper counts what the ledger contains.
     const isComplete = known.length === request.sends.length && !request.outcomeUncertain
     const createdAt = request.createdAt ?? at
     if (newBatch !== undefined) {
@@ -191,8 +190,7 @@ const publishRecorded = Effect.fnUntraced(function* (
       const outcome = outcomes.get(send)
       if (outcome === undefined) again.push(send)
       else {
-        // The request that holds the idempotency lock now has the same message id, and so the same
-        // reservation.
+        // The request that holds the lock now has the same message id, so the same reservation.
         if (!result.lockLost.has(view.id)) unused.push(reservation)
         pending.complete(send, outcome)
       }

@@ -1,7 +1,6 @@
 /**
- * The relay of `command.outbox`: appends to Kafka, in order, the rows that acceptance batches could
- * not append themselves and the rows of a process that ended between commit and append. One process
- * at a time relays; the others find the rows deleted.
+ * The relay of `command.outbox`: appends to Kafka, in order, the rows that acceptance batches or a
+ * crashed process did not append. One process at a time relays.
  */
 import { decodeOutboxRow, EventLog } from '@hub/kafka'
 import { relayOutbox, Sql } from '@hub/store'
@@ -12,8 +11,8 @@ import { selectBacklog, selectHighestRow } from './tables/outbox.ts'
 import { makeTracedAppend } from './traced-append.ts'
 
 /**
- * The process that wrote a younger row may still be appending it: append deadline (1 s), the wait
- * for the append before it, and the deletion. A second append would be harmless and useless.
+ * The writer of a younger row may still be appending it: the wait for the previous append, the
+ * append deadline (1 s), and the deletion.
  */
 const OLDER_THAN_MS = 2500
 /** Interval in direct mode: then only a process that was killed leaves rows. */

@@ -1,6 +1,5 @@
 /**
- * Seals batches: records that the membership of a batch is complete, together with the record
- * `BatchSealed`.
+ * Seals batches: records that the membership of a batch is complete, and the record `BatchSealed`.
  *
  * A batch is sealed by the transaction that makes its last outcome known (`record.ts`), by
  * `sealPendingBatch` after its codes were acknowledged, or by the sweeper after a crash. All three
@@ -78,8 +77,8 @@ export const batchSealedRecords = (
   )
 
 /**
- * Seals the batch of a request whose sends all have their outcome, if no acceptance batch could
- * seal it. If this fails, the sweeper seals the batch, provided that the ledger contains any of it.
+ * Seals the batch of a request whose sends all have their outcome, if no acceptance batch could.
+ * After a failure the sweeper seals it.
  */
 export const sealPendingBatch = Effect.fnUntraced(function* (
   { ledger, publisher, topics }: AcceptanceServices,
@@ -92,8 +91,7 @@ export const sealPendingBatch = Effect.fnUntraced(function* (
   if (!outcome.exists) return
   const seal = Effect.gen(function* () {
     request.createdAt ??= (yield* ledger.lookup({ references: [], recipients: [], remembered: [] })).at
-    // PostgreSQL's clock, moved on by the time that this process has measured since the request
-    // arrived.
+    // PostgreSQL's clock, plus the time that this process measured since the request arrived.
     const elapsed = Math.max(0, (yield* Clock.currentTimeMillis) - request.arrivedAt)
     const row = { ...outcome, createdAt: request.createdAt, sealedAt: request.createdAt + elapsed }
     const outboxRecords = batchSealedRecords(topics, [row])

@@ -1,7 +1,5 @@
 /**
- * The spend limit at acceptance: what a send is charged, to which month, and which charges exceed
- * the limit. Pure.
- *
+ * The spend limit at acceptance: the charges of sends, and which of them exceed the limit. Pure.
  * Source: specification, Rules of POST /v1/messages, 6, and Other limits.
  */
 import { minorUnits, type Money, spendPeriodOf } from '@hub/domain'
@@ -35,9 +33,8 @@ export const periodKey = (charge: Pick<Charge, 'accountUuid' | 'period'>): strin
   `${charge.accountUuid} ${charge.period}`
 
 /**
- * The message ids whose charges exceed the limit. `spent`: cost of each month so far, by
- * `periodKey`. Charges are added in their order. After a charge that does not fit, a cheaper one
- * may still fit.
+ * The message ids whose charges, added in order, exceed the limit. `spent`: by `periodKey`. After a
+ * charge that does not fit, a cheaper one may still fit.
  */
 export const overspending = (
   charges: ReadonlyArray<Charge>,

@@ -1,9 +1,7 @@
 /**
  * `EventLog.append` with one span for each trace and topic among the records. Records carry the
  * `traceparent` of their request, so its trace continues in the readers, whichever process appends
- * the records.
- *
- * Names and attributes: OpenTelemetry, messaging spans.
+ * the records. Names and attributes: OpenTelemetry, messaging spans.
  */
 import { EventLog, type OutgoingRecord } from '@hub/kafka'
 import { Tracing } from '@hub/telemetry'

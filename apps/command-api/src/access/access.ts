@@ -1,7 +1,6 @@
 /**
- * Authentication and request rate: the failed-login gate, the API key and the rate limit. Source:
- * specification, Authentication, Request rate; contract, General (failed-login gate, rate headers),
- * Unavailability (Redis).
+ * The failed-login gate, the API key and the rate limit. Source: specification, Authentication,
+ * Request rate; contract, General (failed-login gate, rate headers), Unavailability (Redis).
  */
 import { apiError } from '@hub/contract'
 import { Counters } from '@hub/counters'

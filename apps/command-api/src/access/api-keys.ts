@@ -8,10 +8,7 @@ import { type ClientAddress, isWithin, networkFrom, type Networks } from './clie
 const BEARER = /^bearer +(\S+) *$/i
 
 const VALID_TTL = Duration.millis(CACHE_TTL_MS.apiKey)
-/**
- * A new key must work at once, so a miss is cached only for a client that repeats a wrong key
- * rapidly.
- */
+/** A new key must work at once, so a miss is cached only against rapid repeats. */
 const INVALID_TTL = Duration.millis(250)
 /** Cached keys; some 300 bytes each. */
 const CAPACITY = 10_000

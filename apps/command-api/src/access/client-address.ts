@@ -11,14 +11,9 @@ export type ClientAddress = NetAddress.IpAddress | null
 /** IPv4 and IPv6 networks. */
 export type Networks = ReadonlyArray<IpNetwork.IpNetwork>
 
-/**
- * Parsed texts: clients send many requests, and parsing an address costs as much as checking a key.
- */
+/** Parsed texts, because parsing an address costs as much as checking a key. */
 const cache = new Map<string, ClientAddress>()
-/**
- * The cache is cleared at this size. An entry has some hundred bytes, because longer texts are not
- * cached.
- */
+/** The cache is cleared at this size. An entry has some hundred bytes. */
 const CACHE_CAPACITY = 1000
 /** The longest address with a zone is shorter. */
 const CACHED_CHARACTERS = 64
@@ -42,8 +37,7 @@ const parseUncached = (text: string): ClientAddress => {
 }
 
 /**
- * One hop of `X-Forwarded-For`: an address. Some proxies add the port, and put IPv6 in brackets
- * then.
+ * One hop of `X-Forwarded-For`: an address, with a port from some proxies (then IPv6 in brackets).
  */
 const parseHop = (hop: string): ClientAddress => {
   const bracketed = /^\[([^\]]+)\](?::\d+)?$/.exec(hop)?.[1]
@@ -85,9 +79,8 @@ export const clientAddress = (
 }
 
 /**
- * Parses a network in CIDR notation, or one address. Fails with the text: networks are
- * configuration, not personal data. Host bits must be zero: `10.1.2.3/8` is probably a mistake for
- * `10.0.0.0/8`.
+ * Parses a network in CIDR notation, or one address. Fails with the text, which is no personal
+ * data. Host bits must be zero: `10.1.2.3/8` is probably a mistake.
  */
 export const networkFrom = (text: string): Result.Result<IpNetwork.IpNetwork, string> => {
   const trimmed = text.trim()

@@ -5,8 +5,7 @@
  * An open gate is cached for a second: nearly all addresses have no failures, and asking Redis
  * costs a quarter of a request. After a failure in this process, its address is not cached for a
  * minute, so that the count is exact within a process. Failures in other processes are seen within
- * a second, so an address that fails in several processes at once gets at most one more attempt in
- * each.
+ * a second, so an address gets at most one more attempt in each process.
  */
 import { Counters, type GateVerdict } from '@hub/counters'
 import { Cache, Clock, Duration, Effect, Exit } from 'effect'

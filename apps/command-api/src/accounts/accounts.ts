@@ -82,8 +82,7 @@ export class Accounts extends Context.Service<Accounts>()('@hub/command-api/Acco
           ([row]): TemplateInUse | null => {
             if (row === undefined) return null
             const parsed = parseTemplate(row.body)
-            // The creation of a template refuses such a body. A template that exists nevertheless
-            // cannot be sent.
+            // Creation refuses such a body. A template that exists nevertheless cannot be sent.
             if (Result.isFailure(parsed)) return null
             return {
               name: row.name,
@@ -109,8 +108,7 @@ export class Accounts extends Context.Service<Accounts>()('@hub/command-api/Acco
       /** What the account has spent in live mode in the current period. */
       spending: (owner: Owner) =>
         sql.run(async (q) => {
-          // PostgreSQL's clock stamps acceptances, so it also decides the period. For a moment,
-          // refunds can exceed charges.
+          // PostgreSQL's clock decides the period. For a moment, refunds can exceed charges.
           const [row] = await q<{ at: Date; amount: string }[]>`
             SELECT present.at, greatest(coalesce(s.spent, 0), 0)::numeric(18, 2)::text AS amount
               FROM (SELECT now() AS at) AS present

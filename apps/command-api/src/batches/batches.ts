@@ -4,7 +4,7 @@
  */
 import type { Page } from '@hub/contract'
 import { type BatchTally, decodeId, encodeId } from '@hub/domain'
-import { ReadBatches, ReadMessages, Sql } from '@hub/store'
+import { ReadBatches, ReadMessages, Sql, timeOfUuid, uuidFloor } from '@hub/store'
 import { Duration, Effect } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import { Messages } from '../messages/messages.ts'
@@ -27,21 +27,14 @@ const DEADLINE = { deadline: Duration.millis(1200) }
 
 const DAY_MS = 24 * 3_600_000
 /**
- * The ids of a batch's messages, relative to the time in the batch's id. They are created in the
- * same request, except for a code that another batch publishes again under its old id, which the
- * ledger keeps for a month at most.
+ * The ids of a batch's messages, relative to the time in the batch's id. Only a code that another
+ * batch publishes again has an older id, of at most a month (the ledger).
  */
 const MEMBERS_BEFORE_MS = 31 * DAY_MS
 const MEMBERS_AFTER_MS = DAY_MS
 
-/** The smallest UUIDv7 of a time. */
-const uuidFloor = (at: number): string => {
-  const hex = Math.max(0, at).toString(16).padStart(12, '0')
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
-}
-const timeOf = (uuid: string): number => Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
-const firstOf = (batch: string): string => uuidFloor(timeOf(batch) - MEMBERS_BEFORE_MS)
-const lastOf = (batch: string): string => uuidFloor(timeOf(batch) + MEMBERS_AFTER_MS)
+const firstOf = (batch: string): string => uuidFloor(timeOfUuid(batch) - MEMBERS_BEFORE_MS)
+const lastOf = (batch: string): string => uuidFloor(timeOfUuid(batch) + MEMBERS_AFTER_MS)
 
 export const makeBatches = Effect.gen(function* () {
   const sql = yield* Sql

@@ -1,8 +1,7 @@
 /**
  * The batch sweeper: seals batches that a crash left open. The ledger knows which of their elements
- * were accepted. Any other element was rejected, and no client was told otherwise.
- *
- * Source: architecture, Accepting.
+ * were accepted. Any other element was rejected, and no client was told otherwise. Source:
+ * architecture, Accepting.
  */
 import { encodeOutboxRow, type TopicNames } from '@hub/kafka'
 import { Sql } from '@hub/store'

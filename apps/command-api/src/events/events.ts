@@ -12,10 +12,7 @@ const DEADLINE = { deadline: Duration.millis(2500) }
 
 const START: ReadEvents.JournalPosition = { sequence: '0', at: new Date(0) }
 
-/**
- * Events in the order of the journal, with public ids; `null` when `startingAfter` names no event
- * of the owner.
- */
+/** Events in the order of the journal; `null` when `startingAfter` names no event of the owner. */
 export const readEvents = Effect.fnUntraced(function* (
   sql: Sql['Service'],
   owner: Owner,

@@ -6,8 +6,8 @@ import { Clock, Duration, Effect, Layer } from 'effect'
 import { HttpEdge } from '../http/edge.ts'
 
 /**
- * PostgreSQL sets timestamps, and this machine's clock also decides about lifetimes, so the clocks
- * may differ by at most a second. Source: architecture, Accepting.
+ * PostgreSQL's clock stamps acceptances, this machine's also ends lifetimes. Source: architecture,
+ * Accepting.
  */
 const CLOCK_TOLERANCE_MS = 1000
 
@@ -32,9 +32,8 @@ const acceptsConnection = (broker: string): Effect.Effect<boolean> =>
  * Adds the checks of this app: PostgreSQL answers, the clocks agree, the listener serves requests,
  * and a Kafka broker was reachable once.
  *
- * Kafka is checked only until it was reachable once. A process that has never reached it probably
- * has a wrong configuration, and must get no traffic. Later, reads and `service` sends must go on
- * while Kafka is unavailable, so processes must stay ready then.
+ * Kafka is checked until it was reachable once: before, the configuration is probably wrong. Later,
+ * reads and `service` sends must go on while Kafka is unavailable.
  */
 export const readinessLayer = (brokers: ReadonlyArray<string>) =>
   Layer.effectDiscard(

@@ -9,9 +9,7 @@ export interface Answer {
   readonly body: string | Uint8Array
   readonly contentType: string
   readonly headers?: Readonly<Record<string, string>>
-  /**
-   * A repeat of the request may do more, so this answer is not stored under its idempotency key.
-   */
+  /** A repeat may do more, so this answer is not stored under the idempotency key. */
   readonly repeatable?: true
 }
 
@@ -65,9 +63,7 @@ export const pageAnswer = <T extends { readonly id: string }>(
     startingAfter,
   })
 
-/**
- * The error envelope. `status` replaces the status of the catalogue, for a malformed HTTP request.
- */
+/** The error envelope. `status` replaces that of the catalogue, for a malformed HTTP request. */
 export const errorAnswer = (
   error: ApiError,
   requestId: string,
@@ -81,8 +77,7 @@ export const errorAnswer = (
 
 /**
  * Headers of every answer: browsers must not sniff, frame or cache it, nor send its URL to other
- * sites. The policy allows nothing, because an answer of the API is data; the reference page sets
- * its own policy.
+ * sites. The reference page sets its own policy.
  */
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',

@@ -38,10 +38,7 @@ const refused = (code: 'payload_too_large' | 'unsupported_media_type'): Declared
   error: apiError(code),
 })
 
-/**
- * Checks the headers. Pure. Node already refuses contradictory ones (two lengths, a length with
- * chunks).
- */
+/** Checks the headers. Pure. Node has already refused contradictory lengths. */
 export const declaredBody = (headers: IncomingHttpHeaders): DeclaredBody => {
   const chunked = headers['transfer-encoding'] !== undefined
   const length = Number(headers['content-length'] ?? 0)
@@ -60,10 +57,7 @@ const EMPTY = new Uint8Array(0)
 const LIMIT = ByteSize.bytes(MAX_BODY_BYTES)
 let bytesInMemory = 0
 
-/**
- * Runs `use` with the body. It reads at most 4 MiB, whatever the headers declare. The bytes count
- * against the budget until `use` ends.
- */
+/** Runs `use` with the body of at most 4 MiB, which counts against the budget until `use` ends. */
 export const withBody = <A, E, R>(
   request: HttpServerRequest.HttpServerRequest,
   use: (body: Uint8Array) => Effect.Effect<A, E, R>,

@@ -1,6 +1,4 @@
-/**
- * State that all requests of the process share: its lifecycle, the documentation URL and tracing.
- */
+/** State that all requests share: the lifecycle, the documentation URL and tracing. */
 import { Tracing } from '@hub/telemetry'
 import { Context, Effect, Layer } from 'effect'
 

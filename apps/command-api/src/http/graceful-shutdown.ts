@@ -1,7 +1,6 @@
 /**
- * Graceful shutdown. A load balancer polls `/readyz` and sends requests until it sees that the
- * process is not ready. So the process first reports that, serves for a while as before, and only
- * then closes its listener.
+ * Graceful shutdown. A load balancer sends requests until it sees in `/readyz` that the process is
+ * not ready. So the process reports that, serves for a while, and only then closes its listener.
  */
 import { Duration, Effect, Layer } from 'effect'
 import { HttpEdge } from './edge.ts'

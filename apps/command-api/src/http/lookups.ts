@@ -7,10 +7,7 @@ import type { Accounts } from '../accounts/accounts.ts'
 export const orNotFound = <A>(found: A | null): Effect.Effect<A, ApiError> =>
   found === null ? Effect.fail(apiError('not_found')) : Effect.succeed(found)
 
-/**
- * Concurrent template look-ups of one request: most of the connection pool stays free for other
- * requests.
- */
+/** Concurrent look-ups of one request: most of the connection pool stays free for others. */
 const CONCURRENT_LOOKUPS = 4
 
 /** The templates with these names, by name; `null` for a name without a template. */

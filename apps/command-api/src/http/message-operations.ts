@@ -54,8 +54,7 @@ export const messageOperations = Effect.fnUntraced(function* ({ hashSecret }: Me
     const template = yield* accounts.template(caller, send.template)
     const messageId = idempotency?.messageId ?? null
     const checked = checkSend(send, { owner: caller, settings, template, hashSecret, messageId })
-    // Without a `client_ref` or a remembered message id, a refused send cannot be a duplicate. So
-    // the ledger is not asked.
+    // Without a `client_ref` or a remembered id, a refused send cannot be a duplicate.
     if (checked.clientRef === null && messageId === null && Result.isFailure(checked.draft)) {
       countOutcome(checked.class, Result.fail(checked.draft.failure))
       return yield* checked.draft.failure

@@ -1,7 +1,4 @@
-/**
- * Metrics of each request, and a span for each sampled one. They contain the route of the contract,
- * never the path, which may contain any text.
- */
+/** Metrics of each request, and a span for each sampled one, with the route, never the path. */
 import { memoizeLabels, readTraceparent, type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
 import { Context } from 'effect'
 import { httpAnswers, httpRequestSeconds } from '../metrics.ts'
@@ -29,10 +26,7 @@ export interface Trace {
   readonly attributes: Record<string, string | number>
 }
 
-/**
- * Starts to observe a request. `trace` is `null` if it is not sampled. Call `ended` once, with the
- * status.
- */
+/** Observes a request until `ended`, called once. `trace` is `null` if it is not sampled. */
 export const observe = (
   tracing: TracingShape,
   { method, route, traceparent }: ObservedRequest,
@@ -48,10 +42,7 @@ export const observe = (
   const methodLabel = METHODS.has(method) ? method : '_OTHER'
   return {
     trace,
-    /**
-     * Annotations of log lines. They contain the caller's trace id even if the hub does not sample
-     * the trace.
-     */
+    /** Annotations of log lines, with the caller's trace id even if the hub does not sample it. */
     annotations:
       traceId === undefined ? { request_id: requestId } : { request_id: requestId, trace_id: traceId },
     ended: (status: number): void => {

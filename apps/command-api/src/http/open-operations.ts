@@ -1,6 +1,5 @@
 /**
- * Operations that need no API key: the API description, the pages for people, and the schema
- * registry.
+ * Operations without an API key: the API description, the pages for people, the schema registry.
  */
 import {
   descriptionText,

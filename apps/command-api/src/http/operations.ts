@@ -119,10 +119,7 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     return jsonAnswer(200, yield* readStats(sql, caller, wanted))
   })
 
-  /**
-   * An operation on a subscription without a body. A missing subscription is reported before a bad
-   * body.
-   */
+  /** An operation without a body. A missing subscription is reported before a bad body. */
   const onEndpoint = <A>(
     act: (owner: Owner, id: string) => Effect.Effect<A | null, ApiError | StorageError>,
   ): Operation =>

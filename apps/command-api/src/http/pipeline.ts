@@ -1,6 +1,6 @@
 /**
- * The request pipeline. It is the only place that defines the order of the checks. The first check
- * that fails determines the answer. Source: contract, General (order of checks).
+ * The request pipeline: the order of the checks. The first one that fails determines the answer.
+ * Source: contract, General (order of checks).
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
@@ -19,16 +19,13 @@ import type { HttpEdge } from './edge.ts'
 import { observe, type ObservedRequest, type Trace } from './observe.ts'
 
 /**
- * The contract promises an answer within 3 s after the request has arrived. Each wait of an
- * operation has its own deadline; this one covers all of them. The rest of the 3 s is for the
- * release of an idempotency lock and for writing the answer. `server.ts` limits the time in which a
- * request arrives; both together stay below 20 s. Source: contract, Unavailability; architecture,
- * "What must stay true", 4.
+ * The contract promises an answer within 3 s after the request has arrived. This deadline covers
+ * all waits of an operation. The rest of the 3 s is for the release of an idempotency lock and the
+ * answer. `server.ts` limits the time in which a request arrives; both together stay below 20 s.
+ * Source: contract, Unavailability; architecture, "What must stay true", 4.
  */
 const ANSWER_WITHIN = Duration.millis(2700)
-/**
- * For an operation that waits for a server of the client: the receiver of a test delivery has 10 s.
- */
+/** For an operation that waits for the client's receiver of a test delivery, which has 10 s. */
 const RECEIVER_ANSWER_WITHIN = Duration.seconds(19)
 /** `retry_after` in seconds when PostgreSQL does not answer. */
 const RETRY_AFTER = 2
@@ -86,10 +83,7 @@ const rateHeaders = (rate: RateVerdict): Readonly<Record<string, string>> => ({
   'x-ratelimit-reset': String(rate.resetSeconds),
 })
 
-/**
- * Takes a token of the key's request rate. Without Redis, requests pass and answers have no rate
- * headers.
- */
+/** Takes a token of the key's rate. Without Redis, requests pass and have no rate headers. */
 const checkRate = Effect.fnUntraced(function* (
   access: Access['Service'],
   caller: Caller,
@@ -123,8 +117,7 @@ export interface AuthServices {
  *  3. the failed-login gate, then the key
  *  4. the request rate
  *  5. the idempotency key of a POST
- * 6. the operation: resource in the path, JSON and shape, used `client_ref`, template, sender,
- * variables, opt-out
+ *  6. the operation: resource, JSON and shape, used `client_ref`, template, sender, opt-out
  */
 export const runChecked = (
   { access, idempotency }: AuthServices,

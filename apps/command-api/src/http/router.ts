@@ -1,9 +1,6 @@
-/**
- * Maps paths to operations, by the route list of the contract. A path with another method is 405
- * with `Allow`; an unknown path is 404.
- */
+/** Maps the routes of the contract to operations. Another method is 405, an unknown path 404. */
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
-import { apiError, ROUTES } from '@hub/contract'
+import { type ApiError, apiError, ROUTES } from '@hub/contract'
 import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServer, HttpServerRequest, type HttpServerResponse } from 'effect/http'
 import { Access } from '../access/access.ts'
@@ -60,6 +57,15 @@ const observedOf = (request: HttpServerRequest.HttpServerRequest, route: string 
   traceparent: request.headers['traceparent'],
 })
 
+/** Answers with an error. `route` is `null` for an unknown path. */
+const refuse = (
+  edge: HttpEdge['Service'],
+  request: HttpServerRequest.HttpServerRequest,
+  error: ApiError,
+  route: string | null = null,
+  extra?: Parameters<typeof exchange>[3],
+) => exchange(edge, observedOf(request, route), () => Effect.fail(error), extra)
+
 /** Answers all methods of one path. */
 const respond = (
   edge: HttpEdge['Service'],
@@ -76,14 +82,8 @@ const respond = (
     const method = request.method === 'HEAD' ? 'GET' : request.method
     const target = targets.find((one) => one.method === method)
     if (target === undefined) {
-      return yield* exchange(
-        edge,
-        observedOf(request, targets[0]?.path ?? null),
-        () => Effect.fail(apiError('method_not_allowed')),
-        {
-          headers: { allow: allowedMethods(targets) },
-        },
-      )
+      const headers = { allow: allowedMethods(targets) }
+      return yield* refuse(edge, request, apiError('method_not_allowed'), targets[0]?.path, { headers })
     }
     const { path, query } = splitUrl(request.url)
     const { run } = target
@@ -113,9 +113,7 @@ const routerConfig = Layer.succeed(HttpRouter.RouterConfig)({
 
 const NO_HOST = 'A request needs one Host header.'
 
-/**
- * HTTP/1.1 requires `Host`. Node's own check is off, because its answer lacks the error envelope.
- */
+/** HTTP/1.1 requires `Host`. Node's own check is off: its answer lacks the error envelope. */
 const hasHost = (request: HttpServerRequest.HttpServerRequest): boolean => {
   const { headers, httpVersion } = NodeHttpServerRequest.toIncomingMessage(request)
   return headers.host !== undefined || httpVersion === '1.0'
@@ -136,27 +134,15 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   const app = yield* HttpRouter.toHttpEffect(routes)
   // The only possible failure is the router's: it does not know the path.
   const answer = (request: HttpServerRequest.HttpServerRequest) =>
-    Effect.catch(app, () =>
-      exchange(edge, observedOf(request, null), () => Effect.fail(apiError('not_found'))),
-    )
+    Effect.catch(app, () => refuse(edge, request, apiError('not_found')))
   return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
     hasHost(request)
       ? answer(request)
-      : exchange(
-          edge,
-          observedOf(request, null),
-          () => Effect.fail(apiError('invalid_parameter', { message: NO_HOST })),
-          {
-            status: 400,
-          },
-        ),
+      : refuse(edge, request, apiError('invalid_parameter', { message: NO_HOST }), null, { status: 400 }),
   )
 })
 
-/**
- * Serves the API until the scope closes. Then it enters `draining` and answers the requests in
- * progress.
- */
+/** Serves the API until the scope closes. Then `draining` answers the requests in progress. */
 export const apiLayer = (options: OperationsOptions) =>
   Layer.effectDiscard(
     Effect.gen(function* () {

@@ -10,22 +10,13 @@ import { errorAnswer, headersOf } from './answer.ts'
 import { HttpEdge } from './edge.ts'
 import { loadKeyPair, reloadKeyPair, type TlsFiles } from './tls.ts'
 
-/**
- * Request line and headers. Usual ones have some hundred bytes; the longest `Idempotency-Key` adds
- * 1 KB.
- */
+/** Request line and headers: usually some hundred bytes; an `Idempotency-Key` adds up to 1 KB. */
 const MAX_HEADER_BYTES = 16 * 1024
 /** Ends connections of clients that do not send their headers. */
 const HEADERS_TIMEOUT_MS = 10_000
-/**
- * The whole request with its body: 4 MiB at 3 Mbit/s. Below the 20 s deadline, so that slow clients
- * get 408.
- */
+/** A request with its body: 4 MiB at 3 Mbit/s. Below the 20 s deadline: slow clients get 408. */
 const REQUEST_TIMEOUT_MS = 15_000
-/**
- * Longer than the usual 60 s of load balancers, so that a request never meets a connection that we
- * close.
- */
+/** Longer than the usual 60 s of load balancers, which must close idle connections first. */
 const KEEP_ALIVE_TIMEOUT_MS = 65_000
 /** Precision of the two timeouts above. */
 const CHECK_INTERVAL_MS = 1000
@@ -72,15 +63,12 @@ const rawResponse = (status: number, docBase: string): string => {
 }
 
 /**
- * Time for requests in progress at a shutdown: a send is answered within 3 s. Acceptance batches
- * and appends need some more seconds, and all of it must fit into the 10 s that a process has.
+ * Time for requests in progress at a shutdown: a send is answered within 3 s. Appends follow, and
+ * all of it must fit into the 10 s that a process has.
  */
 const DRAIN_WITHIN = Duration.seconds(4)
 
-/**
- * Time for a connection without a request at a shutdown. Node would wait for it like for one in
- * use.
- */
+/** Time for a connection without a request at a shutdown. Node would wait like for a used one. */
 const UNUSED_FOR_MS = 1000
 
 /** Tracks the connections without a request so far. Returns a function that closes them. */
@@ -103,8 +91,7 @@ const OPTIONS: ServerOptions = {
   requestTimeout: REQUEST_TIMEOUT_MS,
   keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
   connectionsCheckingInterval: CHECK_INTERVAL_MS,
-  // The server supports only HTTP. It ignores `Upgrade`, as the protocol allows, and answers the
-  // request.
+  // Ignores `Upgrade`, as the protocol allows, and answers the request.
   shouldUpgradeCallback: () => false,
   noDelay: true,
   // The router checks it, so that the answer has the error envelope.
@@ -169,8 +156,7 @@ export const serverLayer = (port: number, tls: TlsFiles | null, shutdownDelay: D
         port,
         gracefulShutdownTimeout: DRAIN_WITHIN,
       })
-      // Runs after the drain time, so that clients with open connections do not keep the process
-      // alive.
+      // After the drain time: clients with open connections must not keep the process alive.
       const closeAll = Layer.effectDiscard(
         Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections())),
       )

@@ -1,7 +1,4 @@
-/**
- * The certificate of the listener, from two files. They may be replaced while the process runs,
- * because a process may live longer than a certificate.
- */
+/** The certificate of the listener, from two files that may be replaced while the process runs. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { Server } from 'node:https'
@@ -47,15 +44,12 @@ export const loadKeyPair = ({ certFile, keyFile }: TlsFiles): Effect.Effect<KeyP
     ),
   )
 
-/**
- * Delay until a replaced certificate is used: short, compared with the overlap of two certificates.
- */
+/** Delay until a replaced certificate is used: short beside the overlap of two certificates. */
 const RELOAD_INTERVAL = Duration.seconds(10)
 
 /**
- * Polls the files and uses a changed pair for new connections. An unusable pair is logged once and
- * changes nothing: a replacement may be in progress. It polls because file watchers miss the
- * replacement of a mounted secret, which moves a symbolic link.
+ * Polls the files, because file watchers miss the replacement of a mounted secret. Uses a changed
+ * pair for new connections. An unusable pair is logged once: a replacement may be in progress.
  */
 export const reloadKeyPair = (
   files: TlsFiles,

@@ -1,9 +1,6 @@
 /**
- * The port of idempotency keys: the lock of the first request, the stored response that repeats
- * get, and the message id that a repeat must use.
- *
- * Source: specification, Idempotency and Idempotency key lifecycle; contract, General
- * (idempotency).
+ * The port of idempotency keys: the lock, the stored response, and the message id for a repeat.
+ * Source: specification, Idempotency (key lifecycle); contract, General (idempotency).
  */
 import { createHash, randomUUID } from 'node:crypto'
 import type { Mode } from '@hub/domain'

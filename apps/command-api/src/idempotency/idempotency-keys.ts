@@ -114,8 +114,8 @@ const acquireRow = async (
 }
 
 /**
- * Seconds after which a repeat of a running request is useful: 1 while the request can still be
- * running, because it usually takes milliseconds; else the time until its lock expires.
+ * Seconds after which a repeat is useful: 1 while the first request can still be running, else the
+ * time until its lock expires.
  */
 export const retryAfterOf = (secondsLeft: number): number =>
   secondsLeft > LOCK_SECONDS - REQUEST_SECONDS ? 1 : Math.max(1, Math.ceil(secondsLeft))

@@ -1,6 +1,5 @@
 /**
- * Runs a request under its `Idempotency-Key`: acquire the lock, run, then store the response or
- * release the lock.
+ * Runs a request under its `Idempotency-Key`: lock, run, then store the response or release.
  *
  * All responses are stored, except 409, 429, 5xx and those that ask for a repeat. These release the
  * lock, so that a repeat runs as a new request. If PostgreSQL does not answer, storing and
@@ -50,9 +49,7 @@ const RETRY_EVERY = Duration.seconds(1)
  */
 const LATE_ACQUISITION = Schedule.exponential('500 millis')
 const LATE_ACQUISITION_RETRIES = 5
-/**
- * Background updates at a time while PostgreSQL is unavailable. The locks of other requests expire.
- */
+/** Background updates at a time. Without PostgreSQL, the locks of other requests expire. */
 const MAX_IN_BACKGROUND = 2000
 
 const isStorable = (status: number): boolean => status < 500 && status !== 409 && status !== 429
@@ -94,8 +91,7 @@ export class Idempotency extends Context.Service<Idempotency>()('@hub/command-ap
 
     /**
      * Releases a lock whose acquisition has an unknown result. A statement that hangs can succeed
-     * long after its timeout, even after a release over another connection. So the release is
-     * repeated until it finds the lock.
+     * long after its timeout, so the release is repeated until it finds the lock.
      */
     const releaseIfAcquired = (lock: IdempotencyLock) =>
       finish(

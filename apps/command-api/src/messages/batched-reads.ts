@@ -1,15 +1,11 @@
 /**
- * Combines concurrent reads of single keys into one statement. A statement costs the driver and
- * PostgreSQL several times as much as one more row in it. A busy hub loads all waiting keys at
- * once; an idle one loads a single key without delay.
+ * Combines concurrent reads of single keys into one statement, which costs several times as much as
+ * one more row in it. An idle hub loads a single key without delay.
  */
 import { Deferred, Effect, Exit, type Scope } from 'effect'
 
 interface BatchedReaderOptions<A, E> {
-  /**
-   * Loads the values of some keys. Keys without a value are missing in the result. It needs its own
-   * deadline.
-   */
+  /** Loads the values of keys, without those that have none. It needs its own deadline. */
   readonly load: (keys: ReadonlyArray<string>) => Effect.Effect<ReadonlyMap<string, A>, E>
   /** Most loads in progress. Later reads wait for the next load. */
   readonly maxConcurrent: number
@@ -18,8 +14,8 @@ interface BatchedReaderOptions<A, E> {
 }
 
 /**
- * Makes a function that reads one key, `null` without a value, in as few loads as possible. If a
- * load fails, all of its reads fail. Loads run until the scope closes.
+ * Makes a function that reads one key, `null` without a value. If a load fails, all of its reads
+ * fail.
  */
 export const makeBatchedReader = Effect.fnUntraced(function* <A, E>({
   load,
@@ -38,8 +34,7 @@ export const makeBatchedReader = Effect.fnUntraced(function* <A, E>({
   let keysInProgress = 0
   /**
    * A further concurrent loop starts only if it would load at least half as many keys as are in
-   * progress: otherwise the reads wait until a load ends. A loop that has not taken its keys yet
-   * will take these too.
+   * progress: otherwise the reads wait until a load ends.
    */
   const shouldStart = (): boolean =>
     loops === 0 || (loops < maxConcurrent && keysInProgress > 0 && 2 * waiting.size >= keysInProgress)
@@ -70,10 +65,7 @@ export const makeBatchedReader = Effect.fnUntraced(function* <A, E>({
     )
   })
 
-  /**
-   * Loads until no read waits. It starts one turn later, so that all reads of this turn join the
-   * first load.
-   */
+  /** Loads until no read waits. Starts one turn later, so that all reads of this turn join it. */
   const loop = Effect.whileLoop({
     while: () => waiting.size > 0,
     body: () => loadNext,

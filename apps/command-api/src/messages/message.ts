@@ -72,9 +72,7 @@ export const acceptedView = (fact: MessageAccepted, toMasked: string): MessageVi
   history: [{ status: 'accepted', reason: null, at: fact.at }],
 })
 
-/**
- * The response to a send: without text and variables, and with `duplicate: true` for a duplicate.
- */
+/** The response to a send: without text and variables. `duplicate` is present only if true. */
 export const acceptedBody = (view: MessageView, duplicate: boolean): AcceptedMessage => ({
   id: view.id,
   object: 'message',

@@ -22,9 +22,7 @@ interface StoredMessage {
   readonly view: MessageView
   /** `acc_…` */
   readonly account: string
-  /**
-   * Kafka has its record: it is in the read model, or a code of a sealed batch (`isAcknowledged`).
-   */
+  /** Kafka has its record: it is in the read model, or a code of a sealed batch. */
   readonly published: boolean
   /** Recipient hash, 64 hexadecimal digits. */
   readonly recipient: string
@@ -38,10 +36,7 @@ export interface ReadMessage {
 
 type ProjectedMessage = ReadMessages.ProjectedMessage
 
-/**
- * Statuses in order. The order follows the ranks, because two processes with two clocks write the
- * times.
- */
+/** Statuses in the order of their ranks: two processes with two clocks write the times. */
 const historyOf = (row: ProjectedMessage): ReadonlyArray<StatusChange> => {
   const changes = (row.history ?? []).map(({ status, reason, at }) => ({ status, reason, at: Number(at) }))
   if (!changes.some(({ status }) => status === 'accepted')) {
@@ -107,10 +102,7 @@ const isOwnedBy = (owner: Owner) => (row: ProjectedMessage | AcceptanceRow) =>
 /** A read runs one or two statements, and must be answered within 3 s. */
 const DEADLINE = { deadline: Duration.millis(1200) }
 
-/**
- * Concurrent statements for single reads, so that others run while one waits for the disk. More
- * statements would only be smaller ones.
- */
+/** Concurrent statements for single reads: others run while one waits for the disk. */
 const CONCURRENT_STATEMENTS = 3
 /** Messages in one statement: a few milliseconds of PostgreSQL's time. */
 const STATEMENT_MESSAGES = 100
@@ -127,8 +119,8 @@ export class Messages extends Context.Service<Messages>()('@hub/command-api/Mess
       sql.run((q) => readAcceptances(q, ids), DEADLINE)
 
     /**
-     * Parses a decrypted payload; `null` where its key is destroyed. A payload that cannot be
-     * decrypted shows a wrong master key. The message is still answered, without its content.
+     * Parses a decrypted payload; `null` without its key. A payload that cannot be decrypted shows
+     * a wrong master key: the message is answered without its content.
      */
     const parsed = (
       id: string,
@@ -155,8 +147,7 @@ export class Messages extends Context.Service<Messages>()('@hub/command-api/Mess
     }
 
     const decryptAcceptance = (row: AcceptanceRow): Effect.Effect<Payload | null, StorageError> => {
-      // After an erasure the mask is empty. The message may still be sent, but its content is
-      // not shown.
+      // After an erasure the mask is empty, and the content is not shown.
       if (row.to_masked === '' || row.sealed === null || row.sealing_key === null) {
         return Effect.succeed(null)
       }
@@ -186,10 +177,7 @@ export class Messages extends Context.Service<Messages>()('@hub/command-api/Mess
       recipient: row.recipient.toString('hex'),
     })
 
-    /**
-     * Messages by UUID, whoever owns them and however old they are. The key of the result is the id
-     * (`msg_…`).
-     */
+    /** Messages by UUID, of any owner and age. The key of the result is the id (`msg_…`). */
     const find = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
       const found = new Map<string, StoredMessage>()
       if (ids.length === 0) return found

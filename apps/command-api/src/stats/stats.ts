@@ -1,7 +1,4 @@
-/**
- * Counts of a period, from the sums of the projector. Source: specification, Endpoints; contract,
- * Account, stats.
- */
+/** Counts of a period. Source: specification, Endpoints; contract, Account, stats. */
 import type { Stats, StatsCounts, StatsRow, StatsWanted } from '@hub/contract'
 import { CURRENCY } from '@hub/domain'
 import { ReadDailyStats, Sql } from '@hub/store'

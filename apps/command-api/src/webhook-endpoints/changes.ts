@@ -2,8 +2,8 @@
  * The protocol of all subscription changes (create, rotate the secret, enable, delete):
  *
  *  1. One transaction writes the row and an outbox entry with the fact `SubscriptionChanged`.
- * 2. After the commit, this process appends the fact to Kafka and deletes the outbox entry. If it
- * dies before that, the relay appends the fact.
+ *  2. After the commit, this process appends the fact to Kafka and deletes the outbox entry. If it
+ *     dies before that, the relay appends the fact.
  *  3. The client gets its answer when the fan-out has applied the fact, or at a deadline.
  *
  * Source: architecture, Accepting; docs/decisions/0011.
@@ -25,9 +25,8 @@ import type { Owner } from '../accounts/account.ts'
 /** Deadline of the append. The relay appends what takes longer. */
 const APPEND_WITHIN_MS = 1000
 /**
- * Deadline of the whole command. It is longer than a webhook batch fills, because the position of
- * the fan-out waits for that, and leaves half a second of the pipeline's bound to the rest of the
- * request.
+ * Deadline of the whole command: longer than a webhook batch fills, for which the position of the
+ * fan-out waits, and half a second below the bound of the pipeline.
  */
 const APPLIED_WITHIN_MS = 2200
 const POLL_INTERVAL = Duration.millis(50)

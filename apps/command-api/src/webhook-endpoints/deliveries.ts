@@ -1,7 +1,4 @@
-/**
- * The delivery log for clients. Source: specification, Delivery log entry; contract, Webhook
- * subscription.
- */
+/** The delivery log. Source: specification, Delivery log entry; contract, Webhook subscription. */
 import type { DeliveryReason, Page, WebhookDelivery } from '@hub/contract'
 import { decodeId, encodeId, toTimestamp } from '@hub/domain'
 import { type Queries, WebhooksAttempts } from '@hub/store'
@@ -33,9 +30,7 @@ export const readDelivery = async (
   return row === null ? null : deliveryBody(row)
 }
 
-/**
- * Attempts of a subscription (UUID), newest first; `null` when `startingAfter` is not one of them.
- */
+/** Attempts of a subscription (UUID), newest first; `null`: `startingAfter` is not one of them. */
 export const readDeliveries = async (
   q: Queries,
   endpoint: string,

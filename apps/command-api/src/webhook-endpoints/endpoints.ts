@@ -1,6 +1,6 @@
 /**
- * Statements of `webhooks.endpoints` for the commands and queries of clients. The fan-out writes
- * the columns of endpoint health. All ids here are UUIDs.
+ * `webhooks.endpoints`: statements for commands and queries of clients. The fan-out writes the
+ * columns of endpoint health. All ids here are UUIDs.
  */
 import type { EventType, SubscriptionStatus } from '@hub/domain'
 import type { Queries } from '@hub/store'
@@ -35,8 +35,7 @@ const isOwned = (q: Queries, owner: Owner) =>
 
 /**
  * Inserts an endpoint; `null` when the owner already has `most` of them. An advisory lock
- * serializes the insertions of one account and mode: two concurrent ones could both count one free
- * place.
+ * serializes the insertions of an owner, so that the count holds.
  */
 export const insert = async (
   q: Queries,
@@ -79,8 +78,7 @@ export const findAll = async (q: Queries, owner: Owner): Promise<ReadonlyArray<E
   q<EndpointRow[]>`SELECT ${columns(q)} FROM webhooks.endpoints WHERE ${isOwned(q, owner)} ORDER BY id DESC`
 
 /**
- * Marks an endpoint as deleted and erases its address and secrets at once. The fan-out later
- * deletes its batches and attempts in small steps.
+ * Marks an endpoint as deleted and erases its address and secrets. The fan-out deletes the rest.
  */
 export const markDeleted = async (q: Queries, owner: Owner, id: string): Promise<EndpointRow | null> => {
   const [row] = await q<EndpointRow[]>`
@@ -92,7 +90,7 @@ export const markDeleted = async (q: Queries, owner: Owner, id: string): Promise
 }
 
 /**
- * Makes the current secret the previous one, until `endsAt`, and stores the new one (encrypted).
+ * Makes the current secret the previous one, until `endsAt`, and stores the (encrypted) new one.
  */
 export const rotateSecret = async (
   q: Queries,

@@ -4,9 +4,7 @@
  */
 import type { Queries } from '@hub/store'
 
-/**
- * After this time no client waits for the test delivery any more, so a new request may replace it.
- */
+/** After this time no client waits for the test delivery, so a new request may replace it. */
 const ABANDONED_SECONDS = 20
 
 /** Requests a test delivery; false while another one of the endpoint is in progress. */

@@ -97,9 +97,8 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (topics: TopicNa
   }, Effect.uninterruptible)
 
   /**
-   * Rolls a creation back: its client gets an error and never sees the secret, so the subscription
-   * must not remain. If Kafka stored the fact nevertheless, the fan-out finds no row and ignores
-   * it.
+   * Rolls a creation back: its client never sees the secret, so the subscription must not remain.
+   * If Kafka stored the fact nevertheless, the fan-out finds no row and ignores it.
    */
   const rollBack = (id: string, uuid: string, entry: OutboxEntry): Effect.Effect<void> =>
     sql
@@ -116,8 +115,8 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (topics: TopicNa
         ),
       )
 
-  // A function with a public id returns `null` for a subscription that does not exist or has another
-  // owner. Changes also succeed while Kafka is unavailable: they take effect when it is back.
+  // A function with an id returns `null` for a subscription of another owner or of nobody. Changes
+  // also succeed while Kafka is unavailable: they take effect when it is back.
   return {
     /**
      * Fails with `webhook_url_invalid` or `webhook_endpoint_limit_reached`, and with

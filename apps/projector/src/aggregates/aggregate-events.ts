@@ -1,7 +1,6 @@
 /**
- * Events about aggregates: a batch is complete, an account has crossed its spend threshold. The
- * database decides that each happens once (`closeBatches`, `markCrossedThresholds`). This file
- * selects the candidates and makes the journal entries. Pure.
+ * Events about aggregates: a batch is complete, an account has crossed its spend threshold. Selects
+ * the candidates and makes the journal entries; the database decides that each happens once. Pure.
  */
 import { batchCompleted, type BatchTally, type Mode, spendPeriodOf, spendThresholdCrossed } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'
@@ -15,18 +14,11 @@ export interface ClosedBatch extends BatchTally {
   readonly mode: Mode
 }
 
-/** A batch that this transaction may close, with the owner of its journal. */
-interface ClosingCandidate {
-  readonly batch: string
-  readonly account: string
-  readonly mode: Mode
-}
-
 /** Batches that may close now: they were sealed, or more of their messages are final. */
 export const closingCandidates = (
   changes: ReadonlyArray<BatchDelta>,
   seals: ReadonlyArray<BatchSealed>,
-): ReadonlyArray<ClosingCandidate> => [
+): ReadonlyArray<Pick<BatchDelta, 'batch' | 'account' | 'mode'>> => [
   ...new Map(
     [...changes.filter(({ final, members }) => final > 0 || members < 0), ...seals].map(
       ({ account, batch, mode }) => [batch, { account, batch, mode }],
@@ -34,15 +26,8 @@ export const closingCandidates = (
   ).values(),
 ]
 
-/** An account and a period to which a transaction adds charges. */
-interface ChargedPeriod {
-  readonly account: string
-  readonly period: string
-  readonly currency: string
-}
-
 /** Each charged account and period, without duplicates. */
-export const chargedPeriods = (charges: ReadonlyArray<Charge>): ReadonlyArray<ChargedPeriod> => [
+export const chargedPeriods = (charges: ReadonlyArray<Charge>) => [
   ...new Map(
     charges
       .filter(({ kind }) => kind === 'charge')

@@ -57,8 +57,7 @@ export const runEventInbox = Effect.fnUntraced(function* (topics: TopicNames, pu
       }
     }, DEADLINE)
     .pipe(
-      // Uninterruptible: a committed row that the publisher does not get waits in the outbox for a
-      // while.
+      // Uninterruptible: else the publisher would relay the committed row only later.
       Effect.tap(({ publication }) => (publication === null ? Effect.void : publisher.publish(publication))),
       Effect.uninterruptible,
       Effect.map(({ taken }) => (taken < EVENTS_PER_TRANSACTION ? POLL_INTERVAL : Duration.zero)),

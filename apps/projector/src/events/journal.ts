@@ -4,7 +4,7 @@
  */
 import { envelopeOf } from '@hub/domain'
 import { eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
-import { type Queries, uuidOf } from '@hub/store'
+import { type Queries, timeOfUuid, uuidOf } from '@hub/store'
 import type { JournalEntry } from '../messages/fold.ts'
 import {
   findRecordedEvents,
@@ -18,9 +18,7 @@ import {
 import { insertOutboxRow } from '../tables/event-outbox.ts'
 import { packRow } from './outbox-row.ts'
 
-/**
- * The events that a transaction recorded. Its outbox row contains them until they are published.
- */
+/** The events of a transaction. Its outbox row contains them until they are published. */
 export interface Publication {
   readonly outboxId: string
   readonly records: ReadonlyArray<OutgoingRecord>
@@ -33,9 +31,7 @@ export const journalsOf = (entries: ReadonlyArray<JournalKey>): ReadonlyArray<Jo
   ...new Map(entries.map(({ account, mode }) => [keyOf({ account, mode }), { account, mode }])).values(),
 ]
 
-/**
- * Gives new events their sequence numbers, and leaves out events that are recorded already. Pure.
- */
+/** Gives new events their sequence numbers, and leaves out recorded ones. Pure. */
 export const assignSequences = (
   entries: ReadonlyArray<JournalEntry>,
   heads: ReadonlyArray<JournalHead>,
@@ -95,10 +91,7 @@ export const writeJournal = async (
   return { outboxId, records }
 }
 
-/**
- * The clocks of processes and of PostgreSQL agree within a second, otherwise a process is not
- * ready. A day is a large margin, and small beside the month of a partition.
- */
+/** Clocks agree within a second. A day is a large margin, and small beside a monthly partition. */
 const CLOCK_SKEW_MS = 24 * 3_600_000
 
 /**
@@ -112,7 +105,7 @@ export const notRecordedBefore = (
   let oldest = now
   for (const { id, prefix } of subjects) {
     const uuid = uuidOf(prefix, id)
-    const createdAt = uuid[14] === '7' ? Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16) : 0
+    const createdAt = uuid[14] === '7' ? timeOfUuid(uuid) : 0
     oldest = Math.min(oldest, createdAt)
   }
   return Math.max(0, oldest - CLOCK_SKEW_MS)

@@ -1,7 +1,6 @@
 /**
- * The format of `read.event_outbox.records`: packed records, compressed. Events are repetitive JSON
- * and shrink to a twentieth in half a millisecond. Without compression, PostgreSQL needs far more
- * time for the larger row.
+ * The format of `read.event_outbox.records`: compressed records. Events are repetitive JSON and
+ * shrink to a twentieth in half a millisecond, which costs far less than the larger row.
  */
 import { decodeOutboxRow, encodeOutboxRow, type OutgoingRecord } from '@hub/kafka'
 import { Result } from 'effect'

@@ -35,9 +35,7 @@ const SHUTDOWN_GRACE_MS = 1500
 /** The relay appends inside its transaction, which has a deadline of 2.5 s. */
 const RELAY_DEADLINE_MS = 2000
 
-/**
- * Runs until the scope closes, and then publishes committed events for at most `SHUTDOWN_GRACE_MS`.
- */
+/** Runs until the scope closes, then publishes committed events for `SHUTDOWN_GRACE_MS` at most. */
 export const makePublisher = Effect.gen(function* () {
   const sql = yield* Sql
   const log = yield* EventLog
@@ -134,8 +132,7 @@ export const makePublisher = Effect.gen(function* () {
     publish: (publication: Publication): Effect.Effect<void> =>
       Effect.gen(function* () {
         if (relayBefore !== null && Queue.isFullUnsafe(queue)) {
-          // Kafka is unavailable. The outbox serves as the queue, so that the read models do not
-          // wait for Kafka.
+          // While Kafka is unavailable, the outbox is the queue: the read models do not wait.
           yield* Queue.clear(queue)
           relayBefore = yield* Clock.currentTimeMillis
           return

@@ -19,9 +19,7 @@ type DecodedRecord =
   /** It can never be applied. `reason` is a code. */
   | { readonly kind: 'invalid'; readonly reason: string }
 
-/**
- * The last millisecond with a four-digit year, which is the format of timestamps in the contract.
- */
+/** The last millisecond with a four-digit year, as the contract's timestamps have. */
 const LATEST = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 const AMOUNT = /^\d{1,10}\.\d{2}$/u
 /** ISO 4217. */
@@ -67,6 +65,10 @@ const invalidSealFieldOf = (seal: BatchSealed): string | null => {
   return null
 }
 
+/** The record as decoded, unless one of its fields is invalid. */
+const unlessInvalid = (field: string | null, decoded: DecodedRecord): DecodedRecord =>
+  field === null ? decoded : { kind: 'invalid', reason: `invalid_${field}` }
+
 /** Decodes and validates a record of a lane or of the log. */
 export const decodeAndValidate = (record: IncomingRecord): DecodedRecord => {
   const decoded = decodeRecord(record.value)
@@ -75,12 +77,8 @@ export const decodeAndValidate = (record: IncomingRecord): DecodedRecord => {
   switch (content.type) {
     case 'ShardOpened':
       return { kind: 'fence', epoch: content.epoch }
-    case 'BatchSealed': {
-      const field = invalidSealFieldOf(content)
-      return field === null
-        ? { kind: 'seal', seal: content }
-        : { kind: 'invalid', reason: `invalid_${field}` }
-    }
+    case 'BatchSealed':
+      return unlessInvalid(invalidSealFieldOf(content), { kind: 'seal', seal: content })
     case 'OpenMessagesCarried':
       return { kind: 'repetition' }
     case 'SubscriptionChanged':
@@ -88,11 +86,7 @@ export const decodeAndValidate = (record: IncomingRecord): DecodedRecord => {
     case 'DeliveryReportReceived':
     case 'InboundMessageReceived':
       return { kind: 'invalid', reason: 'unexpected_type' }
-    default: {
-      const field = invalidFieldOf(content)
-      return field === null
-        ? { kind: 'fact', fact: content }
-        : { kind: 'invalid', reason: `invalid_${field}` }
-    }
+    default:
+      return unlessInvalid(invalidFieldOf(content), { kind: 'fact', fact: content })
   }
 }

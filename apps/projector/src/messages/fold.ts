@@ -1,6 +1,5 @@
 /**
- * Folds facts into the rows of messages. Pure: takes the stored rows, and returns the changes as
- * data for the transaction to write.
+ * Folds facts into the rows of messages. Pure: returns the changes for the transaction to write.
  *
  * Lanes and log are read in parallel, so a fact may arrive before its `MessageAccepted`. The row
  * and its events then wait. The log keeps the facts of a message in order. Apart from that, the
@@ -187,9 +186,8 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
     switch (fact.type) {
       case 'MessageAccepted': {
         if (draft.subject !== null) {
-          // The first publication reached Kafka, but the client got an error and sent the message
-          // again. The message belongs to the batch of the last answer to the client. Nothing else
-          // has changed.
+          // The first publication reached Kafka, but the client got an error and repeated the send.
+          // The message belongs to the batch of its last answer.
           if (fact.republished && fact.batch !== draft.subject.batch) {
             draft.subject = { ...draft.subject, batch: fact.batch }
             draft.changed = true
@@ -241,8 +239,7 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
           draft.changed = true
         }
         const next = statusOf(fact)
-        // A status that does not supersede the current one is a repetition or lost a race: it
-        // causes no event.
+        // Any other status is a repetition or lost a race: it causes no event.
         if (next === null || !supersedes(next, draft)) break
         draft.status = next.status
         draft.reason = next.reason

@@ -42,9 +42,7 @@ export interface EncryptedPersonalData {
   readonly ciphertext: Buffer
 }
 
-/**
- * Destroyed keys to remember: more than the hourly keys of a year. A destroyed key never returns.
- */
+/** Destroyed keys to remember: more than the hourly keys of a year. None returns. */
 const REMEMBERED_KEYS = 10_000
 
 const reportUnreadable = Effect.fnUntraced(function* (fact: MessageAccepted) {
@@ -54,10 +52,7 @@ const reportUnreadable = Effect.fnUntraced(function* (fact: MessageAccepted) {
   ).pipe(Effect.annotateLogs({ message_id: fact.messageId, payload_key: fact.sealingKey }))
 })
 
-/**
- * Create it once per process. It remembers which keys are destroyed, so that a replay of old
- * acceptances does not query PostgreSQL for each message.
- */
+/** Remembers destroyed keys, so that a replay of old acceptances does not query each message. */
 export const makePersonalData = Effect.gen(function* () {
   const payloadEncryption = yield* PayloadEncryption
   const destroyedKeys = new Set<string>()
@@ -83,8 +78,8 @@ export const makePersonalData = Effect.gen(function* () {
   )
 
   /**
-   * Returns the data by message id. A message whose key is destroyed, or whose payload cannot be
-   * decrypted, has none and is projected without it: the client still gets its status.
+   * Returns the data by message id. A message without a readable payload has none: the client still
+   * gets its status.
    */
   const encrypt = Effect.fnUntraced(function* (
     facts: ReadonlyArray<MessageAccepted>,

@@ -61,8 +61,7 @@ export const decodeBatch = (batch: TransactionBatch, rejected: RejectedRecords):
           const { fact } = decoded
           if (record.traceparent !== null) traced.push({ record, messageId: fact.messageId })
           if (fact.type === 'MessageAccepted') accepted.push(fact)
-          // A fact with a lower epoch comes from a zombie: it submitted nothing, and does not know
-          // what followed.
+          // A fact with a lower epoch comes from a zombie, which submitted nothing.
           else if ((epochOf(fact) ?? fence) >= fence) logFacts.push(fact)
           break
         }
@@ -178,9 +177,7 @@ export const makeApply = Effect.fnUntraced(function* ({
     return yield* applyBatch(topics, { advances, facts, seals, personalData: encrypted }, traces)
   })
 
-  /**
-   * After the transaction: moves the positions in memory, and gives the events to the publisher.
-   */
+  /** After the commit: moves the positions in memory, and publishes the events. */
   const complete = Effect.fnUntraced(function* (
     batch: TransactionBatch,
     { advances }: DecodedRecords,
@@ -227,8 +224,7 @@ export const makeApply = Effect.fnUntraced(function* ({
           )
         }
         const record = batch[0]?.records[0]
-        // A rejected record is left out of the transaction. A second rejection is therefore our own
-        // defect.
+        // A rejected record is left out, so its second rejection is our own defect.
         return record === undefined || rejected.has(record)
           ? Effect.die(error)
           : apply(batch, new Map([...rejected, [record, `storage_rejected_${error.code}`]]), deadLettered)

@@ -1,7 +1,6 @@
 /**
- * Reports the lag of the projection as a metric, and commits the positions to Kafka for the tools
- * of Kafka. The projection itself never reads the committed offsets: its positions are the
- * checkpoints.
+ * Reports the lag of the projection, and commits its positions for the tools of Kafka. The
+ * projection itself uses the checkpoints, never the committed offsets.
  */
 import { type ConsumerLag, makeLagGauge } from '@hub/telemetry'
 import { Effect } from 'effect'

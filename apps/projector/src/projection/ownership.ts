@@ -1,7 +1,6 @@
 /**
- * Ownership of partitions: the group assigns shards to this member, and the member then raises the
- * epochs of their checkpoints. From that moment a transaction of the previous owner changes
- * nothing.
+ * Ownership of partitions: a member raises the epochs of the checkpoints of its assigned shards.
+ * Then a transaction of the previous owner changes nothing.
  */
 import { type Assignment, type GroupControl, KafkaUnavailable } from '@hub/kafka'
 import type { Sql, StorageError } from '@hub/store'
@@ -44,8 +43,7 @@ export const acquirePartitions = Effect.fnUntraced(function* (
         return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'a partition is missing' })
       }
       const { high, low } = range
-      // Too low: the records have expired. Too high: the topic was replaced. Applying records again
-      // is harmless.
+      // Too low: the records have expired. Too high: the topic was replaced.
       const from = position < low || position > high ? low : position
       if (from !== position && position > 0) {
         yield* Effect.logError(
@@ -67,8 +65,8 @@ export const pauseAll = (sources: ReadonlyMap<string, string>, { assignment, con
 
 /**
  * Detects records that are missing in a partition. The first gap at an offset may be a fault of the
- * fetch, so the partition is read again. The second gap at the same offset means that the topic has
- * no such records.
+ * fetch, so the partition is read again. At the second gap at the same offset the topic lacks the
+ * records.
  */
 export class GapDetector {
   readonly #gaps = new Map<string, number>()

@@ -1,7 +1,6 @@
 /**
  * The projector: joins the consumer group, acquires the partitions of its shards, and distributes
- * the shards to its workers. A worker buffers fetched records and applies them in transaction
- * batches.
+ * the shards to its workers. A worker applies buffered records in batches.
  */
 import { type GroupHandler, joinWithRetry, topicNames } from '@hub/kafka'
 import { Sql } from '@hub/store'
@@ -33,8 +32,8 @@ interface ProjectorOptions {
 }
 
 /**
- * Transactions in parallel. While PostgreSQL executes one, the process decodes, decrypts and folds
- * for the other. More transactions would only wait for each other at the same journal heads.
+ * Transactions in parallel: PostgreSQL executes one while the process folds the other. More would
+ * only wait for each other at the journal heads.
  */
 const WORKERS = 2
 
@@ -43,9 +42,7 @@ const REVOKE_WITHIN_MS = 2000
 /** How long the end of the process waits for them: the deadline of a transaction. */
 const END_WITHIN_MS = 5000
 
-/**
- * After the loss of a partition to another member, the pause before partitions are acquired again.
- */
+/** The pause after another member took a partition, before partitions are acquired again. */
 const REACQUIRE_AFTER_MS = 500
 
 /** Runs a projector until the scope closes. Then it finishes transactions in progress. */
@@ -67,8 +64,8 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
   let membership: Membership | null = null
 
   /**
-   * The worker of a shard. One worker gets the lanes and the log of a shard, so that two
-   * transactions never contain the same message. The fold therefore reads rows without locks.
+   * The worker of a shard gets its lanes and log, so that two transactions never contain the same
+   * message, and the fold reads rows without locks.
    */
   const workerOf = (shard: number): Worker => {
     const index = membership?.assignment.shards.indexOf(shard) ?? 0
@@ -109,9 +106,7 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
   const acquisition = yield* FiberHandle.make<void, never>()
   const startAcquisition = yield* FiberHandle.runtime(acquisition)<never>()
 
-  /**
-   * Reads everything again from the checkpoints, provided that the lease of the member is valid.
-   */
+  /** Reads everything again from the checkpoints, once the member has a valid lease. */
   const reacquire = Effect.suspend(() => {
     const current = membership
     clearBuffers()

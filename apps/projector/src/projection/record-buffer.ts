@@ -37,9 +37,7 @@ export type TransactionBatch = ReadonlyArray<PartitionRecords>
 export const recordCount = (batch: TransactionBatch): number =>
   batch.reduce((sum, { records }) => sum + records.length, 0)
 
-/**
- * Splits a batch of two or more records, so that the first half can be applied before the second.
- */
+/** Splits a batch of two or more records into halves. The first is applied before the second. */
 export const bisect = (batch: TransactionBatch): readonly [TransactionBatch, TransactionBatch] => {
   let left = recordCount(batch) >> 1
   const first: Array<PartitionRecords> = []
@@ -121,9 +119,8 @@ export class RecordBuffer {
 
   /**
    * Removes the next batch of at most `limit` records, and none at or after `end` of its partition.
-   * Records that were appended first come first, as far as producer clocks agree (within a second).
-   * So the lane record and the log records of a message usually share a batch, also during
-   * catch-up: one row write instead of two.
+   * Records that were appended first come first, as far as producer clocks agree. So the lane
+   * record and the log records of a message usually share a batch: one row write instead of two.
    */
   takeBatch(
     limit: number,

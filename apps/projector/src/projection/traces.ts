@@ -1,7 +1,6 @@
 /**
- * Traces of a transaction batch, for its records with a sampled `traceparent`, which are few or
- * none. Their spans end when the transaction commits. Events of the transaction continue these
- * traces.
+ * Traces of the records of a batch that have a sampled `traceparent`. Their spans end with the
+ * commit. Events of the transaction continue these traces.
  */
 import type { IncomingRecord } from '@hub/kafka'
 import { type Span, traceparentOf, type TracingShape } from '@hub/telemetry'

@@ -1,7 +1,6 @@
 /**
- * The transaction that applies a batch: compares and moves the checkpoints, writes the rows of
- * messages, then the aggregates that projectors share, and last the events under the locks of their
- * journal heads.
+ * The transaction that applies a batch: moves the checkpoints, writes rows of messages, then shared
+ * aggregates, and last the events under the locks of their journal heads.
  */
 import { eventIdOf, type MessageFact, spendThresholdEventId } from '@hub/domain'
 import type { BatchSealed, TopicNames } from '@hub/kafka'
@@ -66,14 +65,12 @@ export type TransactionOutcome =
   | { readonly kind: 'applied'; readonly publication: Publication | null }
   /** An earlier attempt with an unknown outcome was committed. The outbox contains its events. */
   | { readonly kind: 'applied_before' }
-  /**
-   * Another member owns a partition now, or moved its checkpoint. This transaction changed nothing.
-   */
+  /** Another member owns a partition or moved its checkpoint. Nothing was changed. */
   | { readonly kind: 'superseded' }
 
 /**
- * The deadline of a transaction, ms. A batch takes tens of milliseconds. The deadline allows for a
- * database under stress, and for a process that must end within ten seconds.
+ * The deadline of a transaction, ms: tens of milliseconds, more under stress, and less than the ten
+ * seconds in which a process must end.
  */
 const DEADLINE_MS = 5000
 
@@ -137,8 +134,8 @@ const writeCharges = (q: Queries, { charges }: Changes) => {
 }
 
 /**
- * Applies a batch in three round trips, whatever its size: lock and read; write rows and lock the
- * journal heads; write events. The statements of a round trip are sent together and run in order.
+ * Applies a batch of any size in three round trips: lock and read; write rows and lock the journal
+ * heads; write events.
  */
 export const applyBatch = (
   topics: TopicNames,
@@ -173,9 +170,8 @@ export const applyBatch = (
           ),
           ...periods.map(({ period }) => Date.parse(period)),
         )
-        // Started here and in this order: a connection executes statements in the order of their
-        // start. Shared rows, the journal heads most of all, must be locked for as short a time as
-        // possible.
+        // A connection executes statements in the order of their start. Shared rows, the journal
+        // heads most of all, must be locked for as short a time as possible.
         const writes = [
           updateCheckpoints(q, checkpointsAfter(advances)),
           ...writeMessages(q, changes),
@@ -188,12 +184,7 @@ export const applyBatch = (
           return { kind: 'applied', publication: null }
         }
         const [closed, crossed, heads, recorded] = await Promise.all([
-          candidates.length === 0
-            ? []
-            : closeBatches(
-                q,
-                candidates.map(({ batch }) => batch),
-              ),
+          candidates.length === 0 ? [] : closeBatches(q, candidates),
           periods.length === 0 ? [] : CommandSpendPeriods.markCrossedThresholds(q, periods),
           lockJournalHeads(q, journalsOf([...changes.events, ...candidates])),
           findRecordedEvents(

@@ -1,21 +1,18 @@
 /**
- * A worker applies one transaction batch after the other. Records that arrive during a transaction
- * go together into the next batch.
+ * Applies one transaction batch after the other. Records that arrive meanwhile join the next one.
  */
 import { Duration, Effect, Latch } from 'effect'
 import { RecordBuffer, type TransactionBatch } from './record-buffer.ts'
 
 /**
- * Records of one transaction at most. Large enough that three round trips and a commit cost little
- * per row. Small enough for some tens of milliseconds, during which the transaction locks its
- * journal heads.
+ * Records of one transaction at most. Three round trips and a commit cost little per row, and the
+ * journal heads are locked for some tens of milliseconds only.
  */
 export const MAX_BATCH_RECORDS = 2000
 
 /**
  * How long a small batch waits for more records. At everyday rates the four records of a message
- * arrive one by one, and each would cost a commit. A message becomes visible up to this much later.
- * Before, reads use the ledger.
+ * arrive one by one, and each would cost a commit. Before it is visible, reads use the ledger.
  */
 const LINGER = Duration.millis(50)
 /** From this size on, the commit is a small part of the cost, and the batch does not wait. */

@@ -4,8 +4,8 @@
  * counts, keys and names of columns, and never values.
  */
 import { encodeId, type IdPrefix } from '@hub/domain'
-import type { Queries, RebuildComparison, RebuildDifference } from '@hub/store'
-import { type Bounds, LAST, NIL } from './horizon.ts'
+import { NIL_UUID, type Queries, type RebuildComparison, type RebuildDifference } from '@hub/store'
+import { type Bounds, LAST } from './horizon.ts'
 
 interface ComparedTable {
   readonly table: string
@@ -48,7 +48,7 @@ const TABLES: ReadonlyArray<ComparedTable> = [
     page: 'account',
     prefix: 'acc',
     key: ['account', 'mode', 'day', 'class', 'template', 'currency'],
-    from: () => NIL,
+    from: () => NIL_UUID,
   },
 ]
 
@@ -69,8 +69,8 @@ interface Page {
 }
 
 /**
- * The last key of the next page: the key of the row `ROWS_PER_PAGE` further on, in the table where
- * it is smaller. `null`: the rest is one page.
+ * The key of the row `ROWS_PER_PAGE` further on, the smaller one of both tables. `null`: the rest
+ * is one page.
  */
 const endOfPage = async (
   q: Queries,
@@ -121,7 +121,9 @@ const comparePage = async (
 /** A key with its ids in their public form, so that staff can look it up. */
 const publicKey = ({ key, page, prefix }: ComparedTable, values: Readonly<Record<string, string>>): string =>
   key
-    .map((column) => (column === page ? encodeId(prefix, values[column] ?? NIL) : (values[column] ?? '')))
+    .map((column) =>
+      column === page ? encodeId(prefix, values[column] ?? NIL_UUID) : (values[column] ?? ''),
+    )
     .join(' ')
 
 const compareTable = async (
@@ -133,8 +135,7 @@ const compareTable = async (
   const counts = { live: 0, rebuilt: 0, differences: 0 }
   const examples: Array<RebuildDifference> = []
   const from = compared.from(bounds)
-  // A page begins after a key. No row has the nil UUID, and no message the smallest UUID of a
-  // timestamp.
+  // A page begins after a key. No row has the nil UUID or the smallest UUID of a timestamp.
   for (let after: string | null = from; after !== null;) {
     if (!isWanted()) return null
     const end: string | null = await endOfPage(q, compared, after)

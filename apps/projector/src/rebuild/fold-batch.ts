@@ -90,13 +90,7 @@ export const foldBatch = (
           ...writeSums(q, changes, seals, 'rebuild'),
           ...(changes.charges.length > 0 ? [appendCharges(q, changes.charges, 'rebuild')] : []),
         ])
-        if (candidates.length > 0) {
-          await closeBatches(
-            q,
-            candidates.map((candidate) => candidate.batch),
-            'rebuild',
-          )
-        }
+        if (candidates.length > 0) await closeBatches(q, candidates, 'rebuild')
         return 'folded'
       },
       { deadline: DEADLINE_MS },
@@ -104,8 +98,7 @@ export const foldBatch = (
   )
 
 /**
- * Stores missing numbers and texts in `read.personal_data`, which is never rebuilt: their payload
- * keys exist for two days only. It uses the statement of the live projection, so that an erased
+ * Stores missing numbers and texts in `read.personal_data`, which is never rebuilt. An erased
  * recipient stays erased (docs/decisions/0019).
  */
 export const restorePersonalData = (

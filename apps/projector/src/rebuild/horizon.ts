@@ -4,7 +4,7 @@
  * tables. Pure. Source: docs/decisions/0020.
  */
 import { decodeId } from '@hub/domain'
-import { ACCEPTANCE_AFTER_ID_MS } from '@hub/store'
+import { ACCEPTANCE_AFTER_ID_MS, NIL_UUID, uuidFloor } from '@hub/store'
 
 const DAY = 24 * 3_600_000
 
@@ -31,8 +31,7 @@ export const EVERYTHING: Horizon = { since: null, sumsSince: null }
 /**
  * The horizon, from `firsts`: for each partition without its first records, when its first
  * remaining record was appended, or for an empty partition when its last record was applied.
- * Returns `null` when the topics contain so little that aggregates before the horizon may still
- * change.
+ * `null`: aggregates before the horizon may still change.
  */
 export const horizonOf = (firsts: ReadonlyArray<number>, now: number): Horizon | null => {
   if (firsts.length === 0) return EVERYTHING
@@ -42,14 +41,6 @@ export const horizonOf = (firsts: ReadonlyArray<number>, now: number): Horizon |
   return sumsSince <= now - SETTLED_AFTER ? { since, sumsSince } : null
 }
 
-/** The smallest UUIDv7 with this timestamp (ms). */
-export const uuidFloor = (at: number): string => {
-  const hex = at.toString(16).padStart(12, '0')
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
-}
-
-/** The smallest UUID, before every id. */
-export const NIL = '00000000-0000-0000-0000-000000000000'
 /** The largest UUID. */
 export const LAST = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
@@ -76,14 +67,14 @@ export interface Bounds {
 export const boundsOf = ({ since, sumsSince }: Horizon, operatorIdsCutoff: number): Bounds => {
   const operatorIdsFrom = Math.max(since ?? 0, monthOf(operatorIdsCutoff))
   return {
-    rows: since === null ? NIL : uuidFloor(since),
+    rows: since === null ? NIL_UUID : uuidFloor(since),
     operatorIds: uuidFloor(operatorIdsFrom),
     operatorIdsFrom,
-    batches: sumsSince === null ? NIL : uuidFloor(sumsSince),
+    batches: sumsSince === null ? NIL_UUID : uuidFloor(sumsSince),
     day: sumsSince === null ? '0001-01-01' : new Date(sumsSince).toISOString().slice(0, 10),
   }
 }
 
 /** Whether a public id is at or after a bound. */
 export const isFrom = (bound: string, prefix: 'msg' | 'bat', id: string): boolean =>
-  (decodeId(prefix, id) ?? NIL) >= bound
+  (decodeId(prefix, id) ?? NIL_UUID) >= bound

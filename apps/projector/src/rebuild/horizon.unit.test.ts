@@ -1,6 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { encodeId } from '@hub/domain'
-import { boundsOf, EVERYTHING, horizonOf, isFrom, monthOf, NIL, uuidFloor } from './horizon.ts'
+import { NIL_UUID, uuidFloor } from '@hub/store'
+import { boundsOf, EVERYTHING, horizonOf, isFrom, monthOf } from './horizon.ts'
 
 const at = (text: string) => Date.parse(text)
 const NOW = at('2026-11-21T12:00:00.000Z')
@@ -8,7 +9,7 @@ const NOW = at('2026-11-21T12:00:00.000Z')
 describe('the horizon of a rebuild', () => {
   it('includes everything while the topics contain all records', () => {
     assert.deepStrictEqual(horizonOf([], NOW), EVERYTHING)
-    assert.deepInclude(boundsOf(EVERYTHING, NOW), { rows: NIL, batches: NIL, day: '0001-01-01' })
+    assert.deepInclude(boundsOf(EVERYTHING, NOW), { rows: NIL_UUID, batches: NIL_UUID, day: '0001-01-01' })
   })
 
   it('begins with the first month of which every partition contains all records', () => {
@@ -54,6 +55,6 @@ describe('bounds', () => {
     const idAt = (moment: number) => encodeId('msg', uuidFloor(moment).replace('-0000-0000', '-7000-8000'))
     assert.isTrue(isFrom(uuidFloor(horizon.since), 'msg', idAt(horizon.since)))
     assert.isFalse(isFrom(uuidFloor(horizon.since), 'msg', idAt(horizon.since - 1)))
-    assert.isTrue(isFrom(NIL, 'msg', idAt(0)))
+    assert.isTrue(isFrom(NIL_UUID, 'msg', idAt(0)))
   })
 })

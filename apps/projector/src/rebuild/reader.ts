@@ -31,10 +31,7 @@ interface PartitionRange {
 export const keyOf = ({ partition, topic }: { readonly topic: string; readonly partition: number }) =>
   `${topic}/${partition}`
 
-/**
- * Buffered records over all partitions: some tens of megabytes. The fetch that reaches the limit
- * adds at most one megabyte per partition.
- */
+/** Buffered records over all partitions: some tens of megabytes. */
 const BUFFERED_RECORDS = 20_000
 const MIN_BUFFERED_PER_PARTITION = 100
 

@@ -4,6 +4,7 @@
  */
 import { KafkaUnavailable } from '@hub/kafka'
 import {
+  NIL_UUID,
   operatorIdsCutoff,
   type Queries,
   type RebuildComparison,
@@ -26,7 +27,7 @@ import { withoutPersonalData } from '../tables/personal-data.ts'
 import { endRebuild, type RebuildLease, saveComparison, setState } from '../tables/rebuilds.ts'
 import { compareTables, countDifferences, takeSnapshot } from './compare.ts'
 import { foldBatch, restorePersonalData } from './fold-batch.ts'
-import { boundsOf, type Horizon, NIL } from './horizon.ts'
+import { boundsOf, type Horizon } from './horizon.ts'
 import { keyOf, type RebuildReader } from './reader.ts'
 import {
   copyBatches,
@@ -60,9 +61,8 @@ const MAX_LIVE_LAG = 10_000
 const CHECK_LAG_EVERY_MS = 1000
 
 /**
- * With this many records left, the live projection may be stopped while the rebuild folds them,
- * which takes a fraction of a second. After `STOP_WITHIN` the live projection continues, and the
- * rebuild tries again.
+ * With this many records left, the live projection may be stopped for a fraction of a second. After
+ * `STOP_WITHIN` it continues, and the rebuild tries again.
  */
 const MAX_REMAINING = 500
 const STOP_WITHIN = Duration.seconds(3)
@@ -317,7 +317,7 @@ export const makeRebuild = Effect.fnUntraced(function* (dependencies: RebuildDep
   const swap = Effect.gen(function* () {
     const { sumsSince } = horizon
     if (sumsSince !== null) {
-      for (let after: string | null = NIL; after !== null;) {
+      for (let after: string | null = NIL_UUID; after !== null;) {
         const from: string = after
         after = yield* sql.run((q) => copyBatches(q, sumsSince, from), STOPPED_TRANSACTION)
       }

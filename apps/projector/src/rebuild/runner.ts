@@ -84,8 +84,7 @@ export const runRebuilds = Effect.fnUntraced(function* (options: RebuildOptions)
   const keepLease = (lease: RebuildLease): Effect.Effect<never, RebuildLost> =>
     Effect.sleep(RENEW_EVERY_MS).pipe(
       Effect.andThen(
-        // While PostgreSQL is unavailable, the lease expires there, and every transaction checks
-        // it.
+        // Without PostgreSQL the lease expires, and every transaction checks it.
         sql.run((q) => renewLease(q, lease)).pipe(Effect.orElseSucceed(() => true)),
       ),
       Effect.flatMap((renewed) => (renewed ? Effect.void : Effect.fail(new RebuildLost()))),

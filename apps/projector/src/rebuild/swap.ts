@@ -1,15 +1,12 @@
 /**
  * SQL of the swap: copies old aggregates, locks the live tables, and exchanges them with the
- * rebuilt tables. Readers and writers wait for a moment, and then find either the old table or the
- * new one.
+ * rebuilt tables, while readers and writers wait for a moment.
  */
-import { CommandRetentionJobs, type Queries } from '@hub/store'
+import { CommandRetentionJobs, type Queries, uuidFloor } from '@hub/store'
 import { lockAllCheckpoints } from '../tables/checkpoints.ts'
-import { type Horizon, uuidFloor } from './horizon.ts'
+import type { Horizon } from './horizon.ts'
 
-/**
- * How long to wait for transactions of the live projection. They take some tens of milliseconds.
- */
+/** How long to wait for transactions of the live projection, of some tens of milliseconds each. */
 const PROJECTION_WITHIN = '2s'
 
 /** Longer than PostgreSQL needs to cancel an automatic vacuum (`deadlock_timeout`, 1 s). */
@@ -17,8 +14,7 @@ const MAINTENANCE_WITHIN = '3s'
 
 /**
  * How long to wait for all readers together; new readers queue behind this lock. It is shorter than
- * PostgreSQL's `deadlock_timeout` (1 s): if a reader of two tables and the swap deadlock, the swap
- * gives up.
+ * PostgreSQL's `deadlock_timeout` (1 s): in a deadlock the swap gives up.
  */
 const READERS_WITHIN = '800ms'
 
@@ -70,9 +66,7 @@ const liveTables = (q: Queries) => {
   return rest.reduce((list, table) => q`${list}, ${table}`, first ?? q``)
 }
 
-/**
- * Locks out everything that changes the tables: vacuum, retention, new partitions. Call it first.
- */
+/** Locks out vacuum, retention and new partitions. Call it first. */
 export const lockOutMaintenance = async (q: Queries): Promise<void> => {
   await q`SELECT set_config('lock_timeout', ${MAINTENANCE_WITHIN}, true)`
   await CommandRetentionJobs.lock(q, ['messages', 'operator_ids', 'batches', 'partitions'])

@@ -14,9 +14,8 @@ import type { BatchDelta } from '../aggregates/deltas.ts'
 import { accountUuid, batchUuid, type ReadSchema, tableIn } from './read-schema.ts'
 
 /**
- * Adds to the counts of batches, and stores the first seal of each. The rows stay locked until the
- * transaction ends: of two transactions with the last messages of a batch, the second sees the
- * counts of the first.
+ * Adds to the counts of batches, and stores their first seals. The rows stay locked until the
+ * transaction ends, so the transaction with the last messages sees all counts.
  */
 export const writeBatches = (
   q: Queries,
@@ -84,12 +83,12 @@ interface Row {
  */
 export const closeBatches = async (
   q: Queries,
-  batches: ReadonlyArray<string>,
+  batches: ReadonlyArray<{ readonly batch: string }>,
   schema: ReadSchema = 'read',
 ): Promise<ReadonlyArray<ClosedBatch>> => {
   const rows = await q<Row[]>`
     UPDATE ${tableIn(q, schema, 'batches')} SET closed = true
-     WHERE id = ANY (${batches.map((id) => batchUuid(id))}::uuid[])
+     WHERE id = ANY (${batches.map(({ batch }) => batchUuid(batch))}::uuid[])
        AND NOT closed AND sealed_at IS NOT NULL AND final >= accepted AND final = members
     RETURNING id, account, mode, created_at, total, accepted, duplicate, rejected,
               delivered, undelivered, rejected_by_operator, expired`

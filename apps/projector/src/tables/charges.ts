@@ -15,8 +15,8 @@ export const appendCharges = (q: Queries, charges: ReadonlyArray<Charge>, schema
   ON CONFLICT DO NOTHING`
 
 /**
- * Appends charges and reversals, and refunds the reversals that it appended. A row outlives its
- * message, so a replay of facts into empty tables refunds nothing twice.
+ * Appends charges and reversals, and refunds the appended reversals. Rows outlive their messages,
+ * so a replay refunds nothing twice.
  */
 export const appendAndRefund = (q: Queries, charges: ReadonlyArray<Charge>) => q`
   WITH appended AS (

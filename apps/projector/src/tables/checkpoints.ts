@@ -33,8 +33,8 @@ const checkpointOf = (row: Row): Checkpoint => ({
 })
 
 /**
- * Takes ownership of partitions: raises their epochs and returns their positions. Waits for a
- * transaction of the previous owner that is in progress.
+ * Raises the epochs of partitions and returns their positions. Waits for a transaction of the
+ * previous owner.
  */
 export const acquireCheckpoints = async (
   q: Queries,

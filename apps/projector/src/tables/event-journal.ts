@@ -1,7 +1,4 @@
-/**
- * `read.events` and `read.event_heads`: the event journal of each account and mode, and its last
- * sequence number.
- */
+/** `read.events` and `read.event_heads`: the event journals, and their last sequence numbers. */
 import { encodeId, type Mode, toTimestamp } from '@hub/domain'
 import { type Queries, sqlArray, uuidOf } from '@hub/store'
 import { accountUuid } from './read-schema.ts'
@@ -14,9 +11,7 @@ export interface JournalKey {
 export interface JournalHead extends JournalKey {
   /** The sequence number of the last event; 0 for an empty journal. */
   readonly sequence: number
-  /**
-   * The time of recording for the events that follow: never earlier than that of the last event.
-   */
+  /** The time of recording for the next events: never earlier than that of the last event. */
   readonly recordedAt: number
 }
 
@@ -47,9 +42,8 @@ export const lockJournalHeads = async (
 }
 
 /**
- * The ids (`evt_…`) that are recorded already. Call it after `lockJournalHeads`. `since` (ms since
- * the epoch): none of the events can have been recorded earlier, so earlier monthly partitions are
- * not read.
+ * The ids (`evt_…`) that are recorded already. Call it after `lockJournalHeads`. None was recorded
+ * before `since` (ms), so earlier partitions are not read.
  */
 export const findRecordedEvents = async (
   q: Queries,
@@ -73,9 +67,7 @@ export interface RecordedEvent extends JournalKey {
   readonly body: string
 }
 
-/**
- * JSON escapes this character. So bodies can be joined by it, which avoids an array full of quotes.
- */
+/** JSON escapes this character, so bodies can be joined by it, without an array of quotes. */
 const SEPARATOR = '\u001e'
 
 export const writeEvents = (q: Queries, events: ReadonlyArray<RecordedEvent>) => q`

@@ -1,6 +1,5 @@
 /**
- * `read.operator_ids`: the ids that operators gave to messages. Late delivery reports are matched
- * by them.
+ * `read.operator_ids`: the ids that operators gave to messages, by which late reports are matched.
  */
 import { toTimestamp } from '@hub/domain'
 import { type Queries, sqlArray } from '@hub/store'

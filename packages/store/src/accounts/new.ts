@@ -1,6 +1,6 @@
 /**
- * Inserts accounts, API keys, senders and templates, for the API, hubctl and the local seeds. Each
- * function runs in the transaction of its caller, and never changes a row that exists.
+ * Inserts accounts, API keys, senders and templates, in the transaction of the caller. Existing
+ * rows never change.
  */
 import type { Queries } from '../sql.ts'
 
@@ -16,9 +16,7 @@ export const insertAccount = async (
 
 type Mode = 'live' | 'test'
 
-/**
- * A new API key. The database stores its digest and its last characters, and never the key itself.
- */
+/** A new API key. The database stores its digest and last characters, never the key itself. */
 export interface NewApiKey {
   /** UUID. */
   readonly id: string
@@ -57,9 +55,7 @@ export interface StoredSender {
   readonly created_at: Date
 }
 
-/**
- * Returns `null` if the account has a sender with this name and mode. `registration` is JSON text.
- */
+/** Returns `null` if the account has a sender of this name and mode. `registration`: JSON text. */
 export const insertSender = async (
   q: Queries,
   sender: Pick<StoredSender, 'id' | 'mode' | 'name' | 'status'> & {
@@ -90,10 +86,7 @@ export interface StoredTemplate {
   readonly created_at: Date
 }
 
-/**
- * Returns `null` if the account has a template with this name and mode. Violates
- * `TEMPLATE_SENDER_FOREIGN_KEY` if the account does not have the sender.
- */
+/** `null`: the template exists. Violates `TEMPLATE_SENDER_FOREIGN_KEY` if the sender does not. */
 export const insertTemplate = async (
   q: Queries,
   template: Omit<StoredTemplate, 'reason' | 'created_at'> & { readonly account: string },

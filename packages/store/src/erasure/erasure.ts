@@ -16,12 +16,13 @@ import { runEnded, type Job, ROWS_PER_STEP } from '../retention/job.ts'
 import { recipientShareOf } from '../payload-encryption.ts'
 import { type Queries, Sql, type StorageError } from '../sql.ts'
 import { isProjected } from '../tables/read/messages.ts'
+import { NIL_UUID } from '../uuid.ts'
 
 const HOUR_MS = 3_600_000
 
 /**
- * The shortest duration of an erasure. Stored answers of idempotent requests contain masked
- * numbers, encrypted, for one day; the flood windows in Redis contain the hash slightly longer.
+ * The shortest duration of an erasure: idempotency keys keep encrypted answers with masked numbers
+ * for a day, the flood windows in Redis the hash slightly longer.
  */
 const MIN_DURATION_MS = 26 * HOUR_MS
 
@@ -37,8 +38,6 @@ const JOB_INTERVAL_MS = 10 * 60_000
 
 /** Ledger rows that one step reads: the ledger has no index by recipient. */
 const LEDGER_ROWS_PER_STEP = 20_000
-
-const NIL = '00000000-0000-0000-0000-000000000000'
 
 /** The receipt of an erasure. Times in milliseconds since the epoch. */
 export interface Erasure {
@@ -107,11 +106,11 @@ const removePersonalData = async (q: Queries, row: Row): Promise<number> => {
 }
 
 /**
- * Clears the next rows of the ledger: the masked number of every row of the recipient, and the
- * encrypted payload of rows that nobody will publish again. Returns whether that was the last step.
+ * Clears the next rows of the ledger: the masked number, and the encrypted payload of rows that
+ * nobody will publish again. Returns whether that was the last step.
  */
 const clearLedger = async (q: Queries, row: Row, now: number): Promise<boolean> => {
-  const after = row.position ?? NIL
+  const after = row.position ?? NIL_UUID
   const [step] = await q<{ last: string | null }[]>`
     SELECT max(message_id::text)::uuid AS last FROM (
       SELECT message_id FROM command.acceptances WHERE message_id > ${after} ORDER BY message_id
@@ -229,18 +228,15 @@ export const readErasures = Effect.fn('readErasures')(function* (
   return rows.map(erasureOf)
 })
 
-/**
- * The retention job that continues interrupted erasures, and finishes those whose keys have ended.
- */
+/** The retention job that continues interrupted erasures and finishes those whose keys ended. */
 export const erasures: Job = {
   name: 'erasures',
   everyMs: JOB_INTERVAL_MS,
   step: async (q, now, position) => {
-    // In the order of ids. A cleared erasure waits until its keys have ended; then all steps run
-    // again.
+    // A cleared erasure waits until its keys have ended; then all steps run again.
     const [row] = await q<Row[]>`
       SELECT * FROM command.erasures
-       WHERE finished_at IS NULL AND (cleared_at IS NULL OR sealed_until <= ${new Date(now)}) AND id >= ${position ?? NIL}
+       WHERE finished_at IS NULL AND (cleared_at IS NULL OR sealed_until <= ${new Date(now)}) AND id >= ${position ?? NIL_UUID}
        ORDER BY id LIMIT 1 FOR UPDATE`
     if (row === undefined) return runEnded()
     const progress = await step(q, row, now)

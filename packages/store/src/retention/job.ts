@@ -17,8 +17,8 @@ export interface Job {
   /** The pause from the end of one run to the start of the next, ms. */
   readonly everyMs: number
   /**
-   * One small step of some tens of milliseconds, in a transaction that locks the job. `now`:
-   * milliseconds since the epoch. `position`: the result of the previous step; `null` starts a run.
+   * One step of some tens of milliseconds, in a transaction. `now`: ms since the epoch. `position`:
+   * the result of the previous step; `null` starts a run.
    */
   readonly step: (q: Queries, now: number, position: string | null) => Promise<Step>
 }

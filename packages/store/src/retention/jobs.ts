@@ -18,6 +18,7 @@
 import { erasures } from '../erasure/erasure.ts'
 import type { Queries } from '../sql.ts'
 import { isProjected } from '../tables/read/messages.ts'
+import { NIL_UUID } from '../uuid.ts'
 import { runEnded, type Job, ROWS_PER_STEP, type Step } from './job.ts'
 import { dropPartition, type Partition, partitionsOf, limitLockWait } from './partitions.ts'
 import {
@@ -33,9 +34,6 @@ import {
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
-
-/** The smallest UUID, before every id. */
-const NIL = '00000000-0000-0000-0000-000000000000'
 
 /** The oldest partition of a table, if it ended before a time. */
 const oldest = async (
@@ -71,8 +69,7 @@ const dropMonths = async (q: Queries, table: string, key: string, before: number
 const personalData: Job = {
   name: 'personal_data',
   everyMs: HOUR,
-  // The payload keys of these days are destroyed by then. Old rows under the master key end with
-  // their month.
+  // The payload keys are destroyed by then. Rows under the master key end with their month.
   step: (q, now) =>
     dropMonths(q, 'read.personal_data', 'message_id', personalDataCutoff(now) - ACCEPTANCE_AFTER_ID_MS),
 }
@@ -107,7 +104,7 @@ const deleteReferences = async (
 
 const floorOf = async (q: Queries, at: number): Promise<string> => {
   const [row] = await q<{ id: string }[]>`SELECT command.uuid_floor(${new Date(at)}) AS id`
-  return row?.id ?? NIL
+  return row?.id ?? NIL_UUID
 }
 
 const messages: Job = {
@@ -117,23 +114,23 @@ const messages: Job = {
     const before = recordsCutoff(now) - ACCEPTANCE_AFTER_ID_MS
     const month = await oldest(q, 'read.messages', before)
     if (month !== null) {
-      const { deleted, last } = await deleteReferences(q, month.table, position ?? NIL, null)
+      const { deleted, last } = await deleteReferences(q, month.table, position ?? NIL_UUID, null)
       if (last !== null) return { removed: deleted, position: last }
       await dropPartition(q, month.table)
       await dropPartition(q, `read.message_history_${month.period}`)
-      return { removed: deleted + 2, position: NIL }
+      return { removed: deleted + 2, position: NIL_UUID }
     }
     // Rows of the default partition are deleted in the same step as their references.
     const { deleted, last } = await deleteReferences(
       q,
       'read.messages_default',
-      NIL,
+      NIL_UUID,
       await floorOf(q, before),
     )
     if (last === null) return runEnded()
     const history = await q`DELETE FROM read.message_history_default WHERE message_id <= ${last}`
     const rows = await q`DELETE FROM read.messages_default WHERE id <= ${last}`
-    return { removed: deleted + history.count + rows.count, position: NIL }
+    return { removed: deleted + history.count + rows.count, position: NIL_UUID }
   },
 }
 
@@ -206,22 +203,22 @@ const deliveries: Job = {
     const before = recordsCutoff(now)
     const month = await oldest(q, 'webhooks.attempts', before)
     if (month !== null) {
-      const [endpoint = NIL, id = NIL] = position?.split(' ') ?? []
+      const [endpoint = NIL_UUID, id = NIL_UUID] = position?.split(' ') ?? []
       const { last, removed } = await clearDeliveries(q, month.table, [endpoint, id], null)
       if (last !== null) return { removed, position: last.join(' ') }
       await dropPartition(q, month.table)
-      return { removed: removed + 1, position: NIL }
+      return { removed: removed + 1, position: NIL_UUID }
     }
     const table = 'webhooks.attempts_default'
     const floor = await floorOf(q, before)
-    const { last, removed } = await clearDeliveries(q, table, [NIL, NIL], floor)
+    const { last, removed } = await clearDeliveries(q, table, [NIL_UUID, NIL_UUID], floor)
     if (last === null) {
       const old = await q`DELETE FROM webhooks.redeliveries WHERE finished_at < ${new Date(before)}`
       return runEnded(old.count)
     }
     const rows = await q`
       DELETE FROM ${q(table)} WHERE (endpoint_id, id) <= (${last[0]}, ${last[1]}) AND id < ${floor}`
-    return { removed: removed + rows.count, position: NIL }
+    return { removed: removed + rows.count, position: NIL_UUID }
   },
 }
 
@@ -250,8 +247,8 @@ const sealingKeys: Job = {
 }
 
 /**
- * Checks the next acceptances of a day of the ledger. Returns how many are neither projected nor
- * refunded (`open`), and how many references of refunded codes it deleted.
+ * Deletes references of refunded codes among the next acceptances of a day. `open`: how many are
+ * neither projected nor refunded.
  */
 const settleAcceptances = async (q: Queries, table: string, after: string, before: string | null) => {
   const [row] = await q<{ open: string; deleted: string; last: string | null }[]>`
@@ -279,21 +276,21 @@ const ledger: Job = {
     const day = await oldest(q, 'command.acceptances', ledgerCutoff(now), dayEnd)
     const isForced = day !== null && dayEnd(day.period) <= ledgerForcedCutoff(now)
     if (day !== null) {
-      const { deleted, last, open } = await settleAcceptances(q, day.table, position ?? NIL, null)
+      const { deleted, last, open } = await settleAcceptances(q, day.table, position ?? NIL_UUID, null)
       if (open > 0 && !isForced) return { removed: deleted, position: null, held: 'not_projected' }
       if (last !== null) return { removed: deleted, position: last }
       await dropPartition(q, day.table)
-      return { removed: deleted + 1, position: NIL }
+      return { removed: deleted + 1, position: NIL_UUID }
     }
     const table = 'command.acceptances_default'
     for (const before of [ledgerForcedCutoff(now), ledgerCutoff(now)]) {
-      const { deleted, last, open } = await settleAcceptances(q, table, NIL, await floorOf(q, before))
+      const { deleted, last, open } = await settleAcceptances(q, table, NIL_UUID, await floorOf(q, before))
       if (last === null) continue
       if (open > 0 && before !== ledgerForcedCutoff(now)) {
         return { removed: deleted, position: null, held: 'not_projected' }
       }
       const rows = await q`DELETE FROM command.acceptances_default WHERE message_id <= ${last}`
-      return { removed: deleted + rows.count, position: NIL }
+      return { removed: deleted + rows.count, position: NIL_UUID }
     }
     return runEnded()
   },

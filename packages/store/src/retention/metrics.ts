@@ -1,7 +1,4 @@
-/**
- * Metrics of retention. The label `task` contains the job, because Prometheus uses the label `job`
- * itself.
- */
+/** Metrics of retention. The label is `task`, because Prometheus uses the label `job` itself. */
 import { Effect, Metric } from 'effect'
 
 const removedRows = Metric.counter('hub_retention_removed_total', {

@@ -2,8 +2,8 @@
 import type { Queries } from '../sql.ts'
 
 /**
- * How long a drop waits for statements that read the table, ms. Later statements queue behind the
- * drop, so it gives up soon, and a later step tries again.
+ * How long a drop waits for readers of the table, ms. Later readers queue behind it, so it gives up
+ * soon, and a later step tries again.
  */
 const LOCK_WITHIN_MS = 500
 
@@ -24,9 +24,7 @@ export const partitionsOf = async (q: Queries, table: string): Promise<ReadonlyA
   return rows
 }
 
-/**
- * Bounds how long the transaction waits for locks. Call it before a statement that changes tables.
- */
+/** Bounds how long the transaction waits for locks. Call it before a change of tables. */
 export const limitLockWait = (q: Queries) =>
   q`SELECT set_config('lock_timeout', ${`${LOCK_WITHIN_MS}ms`}, true)`
 

@@ -21,15 +21,14 @@ export const recordsCutoff = (now: number): number => yearsBefore(now, 3)
 export const operatorIdsCutoff = (now: number): number => now - 90 * DAY
 
 /**
- * Days of the ledger. Reads use the ledger until the projector has applied a message, and the
- * reconciler looks one day back. So the projector may be down for a long weekend.
+ * Days of the ledger, which reads use for unprojected messages. So the projector may be down for a
+ * long weekend, and the reconciler look one day back.
  */
 const LEDGER_DAYS = 4
 
 /**
  * Days after which a day of the ledger is dropped although the read models lack some of its
- * messages. Their lifetime ended on the first day, and a projector that is down for so long has
- * been noticed.
+ * messages. A projector that is down for so long has been noticed.
  */
 const LEDGER_FORCED_DAYS = 30
 

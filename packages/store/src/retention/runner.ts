@@ -1,7 +1,6 @@
 /**
- * Executes the steps of retention. Any number of processes may do so. A step locks the row of its
- * job, so one runs at a time. It stores its progress in the same transaction, so any process can
- * execute the next step.
+ * Executes retention, in any number of processes. A step locks the row of its job and stores its
+ * progress in one transaction, so any process can execute the next step.
  */
 import { Cause, Clock, Duration, Effect, type Scope } from 'effect'
 import { type Queries, Sql, type StorageError } from '../sql.ts'

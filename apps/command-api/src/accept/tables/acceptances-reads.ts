@@ -1,6 +1,6 @@
 /**
- * `command.acceptances`: the reads of messages that are not projected yet, and the reads from which
- * the counters in Redis are rebuilt and corrected.
+ * `command.acceptances`: reads of unprojected messages, and reads that correct the counters in
+ * Redis.
  */
 import type { Mode } from '@hub/domain'
 import type { Queries, ReadMessages } from '@hub/store'

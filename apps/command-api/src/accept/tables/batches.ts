@@ -1,6 +1,4 @@
-/**
- * `command.batches`: batches and their outcome at acceptance. A batch without `sealed_at` is open.
- */
+/** `command.batches`: batches and their outcome at acceptance. Without `sealed_at` it is open. */
 import { encodeId, type Mode } from '@hub/domain'
 import { type Queries, ReadMessages, uuidOf } from '@hub/store'
 import type { BatchRow } from '../ledger.port.ts'
@@ -27,8 +25,7 @@ export const writeBatches = (q: Queries, batches: ReadonlyArray<BatchRow>) => q<
   RETURNING id`
 
 /**
- * Seals open batches: writes their outcome, and an outbox row with their `BatchSealed` records.
- * Returns the id of the outbox row; `null` if all of them were sealed before.
+ * Seals open batches, with an outbox row of their records. Returns its id; `null`: none was open.
  */
 export const sealBatches = async (
   q: Queries,

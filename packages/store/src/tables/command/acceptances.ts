@@ -1,8 +1,4 @@
-/**
- * `command.acceptances`: the messages that the hub has accepted, in daily partitions.
- *
- * Owner: command-api.
- */
+/** `command.acceptances`: the accepted messages, in daily partitions. Owner: command-api. */
 import type { Queries } from '../../pool.ts'
 
 /** The recipients of messages with these UUIDs. Unknown messages are left out. */

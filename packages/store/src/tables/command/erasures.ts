@@ -1,7 +1,5 @@
 /**
- * `command.erasures`: requests to erase the personal data of a recipient, and their receipts.
- *
- * Owner: the erasure module of this package (docs/decisions/0019).
+ * `command.erasures`: requests to erase a recipient's data. Owner: `erasure.ts` of this package.
  */
 import type { Queries } from '../../pool.ts'
 import type { SqlFragment } from '../../sql.ts'

@@ -1,10 +1,7 @@
 /**
- * `command.event_inbox`: events that do not come from a message fact, on their way into the event
- * journal.
- *
- * Owner: projector. Any app inserts an event in the transaction of the change that the event
- * describes. The projector moves the events into the journal and deletes them here. See
- * docs/decisions/0011.
+ * `command.event_inbox`: events that do not come from a message fact. Owner: projector, which moves
+ * them into the journal. Any app inserts an event in the transaction of the change that it
+ * describes. See docs/decisions/0011.
  */
 import type { PublicEvent } from '@hub/domain'
 import type { Queries } from '../../pool.ts'

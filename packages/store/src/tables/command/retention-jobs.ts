@@ -1,8 +1,6 @@
 /**
- * `command.retention_jobs`: the schedule and the progress of the retention jobs.
- *
- * Owner: the retention module of this package. A process that runs a step of a job locks the row of
- * the job.
+ * `command.retention_jobs`: schedule and progress of retention. Owner: `retention/` of this
+ * package.
  */
 import type { Queries } from '../../pool.ts'
 

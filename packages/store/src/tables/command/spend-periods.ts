@@ -30,9 +30,8 @@ const isCrossed = (q: Queries) => q`
   AND p.spent * 100 >= s.spend_limit * coalesce(s.soft_threshold_percent, ${DEFAULT_SOFT_THRESHOLD_PERCENT}::integer)`
 
 /**
- * Locks the periods to refund, and the charged periods that have crossed their threshold. One
- * statement locks them in the order that the acceptance batches use too, so that transactions
- * cannot deadlock.
+ * Locks the periods to refund, and the charged ones that have crossed their threshold, in the same
+ * order as the acceptance batches, so that transactions cannot deadlock.
  */
 export const lock = (
   q: Queries,
@@ -63,8 +62,8 @@ export const refund = (q: Queries, source: string): SqlFragment => q`
     FROM ${q(source)} r WHERE p.account = r.account AND p.period = r.period`
 
 /**
- * Marks the periods that have crossed their soft threshold, and returns them. Each period is
- * returned to one transaction only, which records the event.
+ * Marks and returns the periods that have crossed their soft threshold, each to one transaction
+ * only.
  */
 export const markCrossedThresholds = async (
   q: Queries,

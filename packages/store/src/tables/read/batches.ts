@@ -1,8 +1,4 @@
-/**
- * `read.batches`: the read model of batches, one row for each sealed batch.
- *
- * Owner: projector. Command-api joins a row with its own, because a new batch is not projected yet.
- */
+/** `read.batches`: the read model of batches. Owner: projector. */
 import type { Queries } from '../../pool.ts'
 import type { SqlFragment } from '../../sql.ts'
 

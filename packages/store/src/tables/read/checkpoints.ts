@@ -1,8 +1,7 @@
 /**
- * `read.checkpoints`: the offset up to which the projector has applied each partition.
- *
- * Owner: projector, which moves a checkpoint in the transaction that writes the read models. Other
- * apps compare the positions with offsets, to know whether the read models contain a record yet.
+ * `read.checkpoints`: the offset up to which the projector has applied each partition. Owner:
+ * projector, which moves a checkpoint in the transaction that writes the read models. Other apps
+ * compare the positions with offsets, to know whether the read models contain a record yet.
  */
 import type { Queries } from '../../pool.ts'
 

@@ -1,8 +1,4 @@
-/**
- * `read.daily_stats`: counts, parts and price of the messages of each day, class and template.
- *
- * Owner: projector.
- */
+/** `read.daily_stats`: counts, parts and price by day, class and template. Owner: projector. */
 import type { Mode } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
 
@@ -31,9 +27,9 @@ interface StatsPeriod {
 }
 
 /**
- * Sums of a period: one row of totals and, with `groupBy`, one row for each group, in order of the
- * groups. One statement reads both, so that they agree. Days older than three years are left out,
- * whether their rows still exist or not (specification, Retention).
+ * Sums of a period: one row of totals and, with `groupBy`, one row for each group, in order. One
+ * statement reads both, so that they agree. Days older than three years are left out
+ * (specification, Retention).
  */
 export const readSums = async (
   q: Queries,

@@ -1,9 +1,7 @@
 /**
  * `read.events`: the event journal, a dense sequence for each account and mode, in monthly
- * partitions.
- *
- * Owner: projector. `created_at` never decreases along a sequence. So statements that start at a
- * position also bound `created_at`, and PostgreSQL does not open earlier months
+ * partitions. Owner: projector. `created_at` never decreases along a sequence. So statements that
+ * start at a position also bound `created_at`, and PostgreSQL does not open earlier months
  * (docs/decisions/0018).
  */
 import type { Mode } from '@hub/domain'
@@ -15,10 +13,7 @@ export interface Journal {
   readonly mode: Mode
 }
 
-/**
- * A position in a journal: events after it have a higher sequence number and no earlier
- * `created_at`.
- */
+/** A position: later events have a higher sequence number and no earlier `created_at`. */
 export interface JournalPosition {
   readonly sequence: string
   readonly at: Date
@@ -35,9 +30,7 @@ export interface JournalPage {
 
 export const EMPTY_PAGE: JournalPage = { texts: new Uint8Array(0), lastId: null, hasMore: false }
 
-/**
- * Events of this period are shown, whether older rows still exist or not. Specification, Retention.
- */
+/** Only events of this period are shown, even if older rows exist. Specification, Retention. */
 const SHOWN_FOR = '3 years'
 
 /** The position of an event (UUID); `null` when the journal does not contain it. */
@@ -52,17 +45,13 @@ export const positionOf = async (
   return row ?? null
 }
 
-/**
- * The position before the first event that was recorded after a moment (milliseconds since the
- * epoch).
- */
+/** The position before the first event after a moment (milliseconds since the epoch). */
 export const positionBefore = async (
   q: Queries,
   { account, mode }: Journal,
   createdAfter: number,
 ): Promise<JournalPosition | null> => {
-  // Events are never older than the epoch. PostgreSQL has no year 0, so earlier moments would be
-  // refused.
+  // No event is older than the epoch, and PostgreSQL refuses the year 0.
   const moment = new Date(Math.max(0, createdAfter))
   const [row] = await q<JournalPosition[]>`
     SELECT sequence - 1 AS sequence, created_at AS at FROM read.events
@@ -78,10 +67,7 @@ const selectAll = (q: Queries, { account, mode }: Journal, after: JournalPositio
      AND created_at >= ${after.at} AND created_at > now() - ${SHOWN_FOR}::interval
    ORDER BY sequence LIMIT ${limit}`
 
-/**
- * Finds `limit` events of each type by an index-only scan, and then reads the first `limit` of all
- * of them.
- */
+/** Finds `limit` events of each type in the index, then reads the first `limit` of all. */
 const selectTypes = (
   q: Queries,
   { account, mode }: Journal,
@@ -106,8 +92,7 @@ const selectTypes = (
    ORDER BY e.sequence`
 
 /**
- * The first `limit` events after a position, of the given types or, for an empty list, of all
- * types.
+ * The first `limit` events after a position, of the types or, for an empty list, of all types.
  *
  * PostgreSQL joins the texts, and the driver passes them on as bytes: decoding a thousand rows into
  * strings and encoding them again costs several times as much as the rest of the request.

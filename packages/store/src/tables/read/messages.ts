@@ -8,10 +8,10 @@
 import type { MessageClass, Mode, ReasonCode, Status } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
 import type { SqlFragment } from '../../sql.ts'
+import { NIL_UUID } from '../../uuid.ts'
 
 /**
- * A condition: whether the projector has applied the acceptance of a message. `messageId` is the
- * column with the UUID of the message, such as `a.message_id`.
+ * A condition: the acceptance is projected. `messageId`: a column of UUIDs such as `a.message_id`.
  */
 export const isProjected = (q: Queries, messageId: string): SqlFragment =>
   q`coalesce((SELECT m.account IS NOT NULL FROM read.messages m WHERE m.id = ${q(messageId)}), false)`
@@ -56,8 +56,6 @@ export interface ProjectedMessage extends MessageColumns {
   readonly personal: Buffer | null
 }
 
-const NIL = '00000000-0000-0000-0000-000000000000'
-
 /**
  * Reads the messages with these UUIDs, whoever owns them. Incomplete rows are left out.
  *
@@ -71,8 +69,8 @@ export const readAll = async (
 ): Promise<ReadonlyArray<ProjectedMessage>> => {
   // PostgreSQL sorts UUIDs like their texts.
   const sorted = ids.toSorted()
-  const first = sorted[0] ?? NIL
-  const last = sorted.at(-1) ?? NIL
+  const first = sorted[0] ?? NIL_UUID
+  const last = sorted.at(-1) ?? NIL_UUID
   return q<ProjectedMessage[]>`
   SELECT m.id, m.account, m.mode, m.class, m.recipient, m.template, m.sender, m.client_ref, m.batch_id, m.parts,
          m.price, m.currency, m.variables, m.created_at, m.updated_at, m.status, m.reason_code, m.attempts,
@@ -93,17 +91,12 @@ export const readAll = async (
    WHERE m.account IS NOT NULL`
 }
 
-/**
- * An expression: the number of projected codes of a batch. `batchId` is the column with its UUID.
- */
+/** An expression: the number of projected codes of a batch. `batchId`: the column with its UUID. */
 export const countCodesOfBatch = (q: Queries, batchId: string): SqlFragment =>
   q`(SELECT count(*) FROM read.messages m
       WHERE m.batch_id = ${q(batchId)} AND m.class = 'otp' AND m.account IS NOT NULL)`
 
-/**
- * A query: the first ids of projected messages of a batch between two ids, in order. All ids are
- * UUIDs.
- */
+/** A query: the first UUIDs of projected messages of a batch in a range, in order. */
 export const selectIdsOfBatch = (
   q: Queries,
   batch: string,
@@ -129,9 +122,7 @@ export const readHandedOver = async (
   return new Set(rows.map(({ id }) => id))
 }
 
-/**
- * The state of a message, and the operator ids of its parts. Incomplete rows have `null` columns.
- */
+/** A message and the operator ids of its parts. Incomplete rows have `null` columns. */
 export interface MessageWithOperatorIds {
   readonly id: string
   readonly recipient: Buffer | null

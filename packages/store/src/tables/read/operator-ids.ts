@@ -1,14 +1,7 @@
-/**
- * `read.operator_ids`: the ids that operators have given to messages, one row for each part.
- *
- * Owner: projector.
- */
+/** `read.operator_ids`: the ids of messages at operators, one row per part. Owner: projector. */
 import type { Queries } from '../../pool.ts'
 
-/**
- * How many messages with the same operator id are examined, the newest first. Operators reuse an id
- * within the months that the table keeps.
- */
+/** The newest messages with one operator id that are examined: operators reuse ids. */
 const SHARED_IDS = 100
 
 interface OperatorIdQuestion {

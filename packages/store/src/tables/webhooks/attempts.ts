@@ -29,10 +29,7 @@ const columns = (q: Queries) => q`
   ARRAY(SELECT b.event_id FROM webhooks.batch_events b WHERE b.batch_id = a.batch_id AND b.endpoint_id = a.endpoint_id
          ORDER BY b.position) AS event_ids`
 
-/**
- * The delivery log shows attempts of this period, whether older rows still exist or not.
- * Specification, Retention.
- */
+/** Only attempts of this period are shown. Specification, Retention. */
 const visible = (q: Queries) => q`a.created_at > now() - interval '3 years'`
 
 /** One attempt of an endpoint, `null` without a row. */
@@ -42,10 +39,7 @@ export const read = async (q: Queries, endpoint: string, attempt: string): Promi
   return row ?? null
 }
 
-/**
- * The newest `limit` attempts of an endpoint before `below`; `null` when `below` is no visible
- * attempt of it.
- */
+/** The newest `limit` attempts of an endpoint before `below`; `null` if `below` is none of them. */
 export const readPage = async (
   q: Queries,
   endpoint: string,

@@ -1,14 +1,9 @@
-/**
- * `webhooks.positions`: the offset up to which the webhook fan-out has applied each partition of
- * `hub.webhooks.v1`.
- *
- * Owner: webhook-fanout.
- */
+/** `webhooks.positions`: the applied offsets of `hub.webhooks.v1`. Owner: webhook-fanout. */
 import type { Queries } from '../../pool.ts'
 
 /**
- * Whether the fan-out has applied the record at `offset`. True for a partition that the fan-out has
- * never read: it will start with the current rows of the database.
+ * Whether the fan-out has applied the record at `offset`. A partition that it has never read counts
+ * as applied: it starts with the current rows.
  */
 export const isApplied = async (q: Queries, partition: number, offset: number): Promise<boolean> => {
   const [row] = await q<{ applied: boolean }[]>`
