@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Data, Effect } from 'effect'
-import { type Queries, Sql, type StorageError } from './sql.ts'
+import { epochMs, type Queries, Sql, type StorageError } from './sql.ts'
 
 /**
  * What follows the comparison. `compare_only`: nothing. `swap_if_equal`: the rebuilt tables replace
@@ -65,13 +65,10 @@ export interface Rebuild {
 export class RebuildInProgress extends Data.TaggedError('RebuildInProgress')<{ readonly id: string }> {}
 
 /** The columns of a `Rebuild`. */
-const columns = (q: Queries) => {
-  const ms = (column: string) => q`floor(extract(epoch FROM ${q(column)}) * 1000)::float8`
-  return q`
-    id, policy, state, outcome, failure, ${ms('since')} AS since, records::float8, restored::float8, compared,
-    ${ms('requested_at')} AS "requestedAt", ${ms('started_at')} AS "startedAt",
-    ${ms('compared_at')} AS "comparedAt", ${ms('ended_at')} AS "endedAt"`
-}
+const columns = (q: Queries) => q`
+  id, policy, state, outcome, failure, ${epochMs(q, 'since')} AS since, records::float8, restored::float8, compared,
+  ${epochMs(q, 'requested_at')} AS "requestedAt", ${epochMs(q, 'started_at')} AS "startedAt",
+  ${epochMs(q, 'compared_at')} AS "comparedAt", ${epochMs(q, 'ended_at')} AS "endedAt"`
 
 /** Requests a rebuild. A projector starts it within seconds. */
 export const requestRebuild = Effect.fnUntraced(function* (

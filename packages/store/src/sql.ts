@@ -8,6 +8,10 @@ export type { Queries } from './pool.ts'
 /** A part of a statement, made with the same tag as the statement. */
 export type SqlFragment = ReturnType<Queries>
 
+/** An expression: a timestamp column, in milliseconds since the epoch. */
+export const epochMs = (q: Queries, column: string): SqlFragment =>
+  q`floor(extract(epoch FROM ${q(column)}) * 1000)::float8`
+
 /**
  * PostgreSQL is unavailable or too slow. Retryable. A transaction that timed out may have
  * committed.

@@ -1,5 +1,5 @@
 /**
- * Runs one acceptance batch: steps 1 to 4 (see `acceptor.ts`)and their failures.
+ * Runs one acceptance batch: steps 1 to 4 (see `acceptor.ts`), and their failures.
  *
  * If PostgreSQL rejects the data of the batch, it is halved until the send at fault is alone.
  */

@@ -1,8 +1,8 @@
 /**
  * A checked send: the result of all checks that need no other request and no shared state. Pure.
  *
- * A check can fail. The client gets its error only if the `client_ref` is new, else a duplicate
- * (contract, order of checks).
+ * The client gets the error of a failed check only if the `client_ref` is new: a repeat is a
+ * duplicate (contract, order of checks).
  */
 import { type ApiError, apiError, decodeVariables, type Send, variableParam } from '@hub/contract'
 import type { FloodWindows } from '@hub/counters'

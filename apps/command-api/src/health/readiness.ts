@@ -6,8 +6,8 @@ import { Clock, Duration, Effect, Layer } from 'effect'
 import { HttpEdge } from '../http/edge.ts'
 
 /**
- * PostgreSQL's clock stamps acceptances, this machine's also ends lifetimes. Source: architecture,
- * Accepting.
+ * Acceptances are stamped by PostgreSQL's clock, lifetimes end by this machine's clock. Source:
+ * architecture, Accepting.
  */
 const CLOCK_TOLERANCE_MS = 1000
 
@@ -32,8 +32,8 @@ const acceptsConnection = (broker: string): Effect.Effect<boolean> =>
  * Adds the checks of this app: PostgreSQL answers, the clocks agree, the listener serves requests,
  * and a Kafka broker was reachable once.
  *
- * Kafka is checked until it was reachable once: before, the configuration is probably wrong. Later,
- * reads and `service` sends must go on while Kafka is unavailable.
+ * Kafka is checked until it was reachable once: a process that has never reached it is probably
+ * misconfigured. Later, reads and `service` sends must go on while Kafka is unavailable.
  */
 export const readinessLayer = (brokers: ReadonlyArray<string>) =>
   Layer.effectDiscard(

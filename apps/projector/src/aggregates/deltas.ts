@@ -130,7 +130,7 @@ export class AggregateDeltas {
   #statsOf(subject: NonNullable<MessageRow['subject']>): StatsSum {
     const { account, class: messageClass, mode, template } = subject
     const { currency } = subject.price
-    // Only the last part may contain a line feed. A number for the day is faster.
+    // Every message needs the key, so the day is a number. Only the last part may contain `\n`.
     const key = `${Math.floor(subject.at / DAY_MS)}\n${account}\n${mode}\n${messageClass}\n${currency}\n${template}`
     let sum = this.#stats.get(key)
     if (sum === undefined) {

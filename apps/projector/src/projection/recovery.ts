@@ -2,9 +2,9 @@
 import { Duration, Schedule } from 'effect'
 
 /**
- * `retry`: PostgreSQL or Kafka is unavailable, so the same is tried again until it is back.
- * `bisect`: the data is refused, so the batch is halved until the record is found that cannot be
- * applied. `deadLetter`: that record, alone.
+ * What a failed attempt leads to. `retry`: PostgreSQL or Kafka is unavailable, so the same is tried
+ * again until it is back. `bisect`: the data is refused, so the batch is halved until the record is
+ * found that cannot be applied. `deadLetter`: that record, alone.
  */
 export type Recovery = 'retry' | 'bisect' | 'deadLetter'
 
@@ -15,8 +15,9 @@ export const recoveryOf = (
 ): Recovery => (error._tag === 'StorageUnavailable' ? 'retry' : records > 1 ? 'bisect' : 'deadLetter')
 
 /**
- * Pauses between attempts. The first is short for a failover; the longest ends within the time in
- * which clients are promised their events.
+ * Pauses between attempts. The first is a tenth of a second, so that a failover is hardly noticed.
+ * They grow to two seconds, so that a recovery is noticed within the time in which clients are
+ * promised their events.
  */
 export const backoff = Schedule.jittered(
   Schedule.min([Schedule.exponential('100 millis'), Schedule.spaced(Duration.seconds(2))]),

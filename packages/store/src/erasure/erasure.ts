@@ -14,7 +14,7 @@ import { randomUUID } from 'node:crypto'
 import { Clock, Effect } from 'effect'
 import { runEnded, type Job, ROWS_PER_STEP } from '../retention/job.ts'
 import { recipientShareOf } from '../payload-encryption.ts'
-import { type Queries, Sql, type StorageError } from '../sql.ts'
+import { epochMs, type Queries, Sql, type StorageError } from '../sql.ts'
 import { isProjected } from '../tables/read/messages.ts'
 import { NIL_UUID } from '../uuid.ts'
 
@@ -59,31 +59,21 @@ export interface Erasure {
   readonly finishedAt: number | null
 }
 
+/** The columns of an `Erasure`. */
+const receipt = (q: Queries) => q`
+  id, encode(recipient, 'hex') AS recipient, ${epochMs(q, 'requested_at')} AS "requestedAt",
+  personal_data::float8 AS "personalData", acceptances::float8, sealing_keys::float8 AS "sealingKeys",
+  ${epochMs(q, 'cleared_at')} AS "clearedAt", ${epochMs(q, 'sealed_until')} AS "sealedUntil",
+  ${epochMs(q, 'finished_at')} AS "finishedAt"`
+
+/** The row of an unfinished erasure, as its steps need it. */
 interface Row {
   readonly id: string
   readonly recipient: Buffer
-  readonly requested_at: Date
   readonly before: Date
-  readonly personal_data: string
-  readonly acceptances: string
-  readonly sealing_keys: string
   readonly position: string | null
-  readonly cleared_at: Date | null
   readonly sealed_until: Date | null
-  readonly finished_at: Date | null
 }
-
-const erasureOf = (row: Row): Erasure => ({
-  id: row.id,
-  recipient: row.recipient.toString('hex'),
-  requestedAt: row.requested_at.getTime(),
-  personalData: Number(row.personal_data),
-  acceptances: Number(row.acceptances),
-  sealingKeys: Number(row.sealing_keys),
-  clearedAt: row.cleared_at?.getTime() ?? null,
-  sealedUntil: row.sealed_until?.getTime() ?? null,
-  finishedAt: row.finished_at?.getTime() ?? null,
-})
 
 /** Adds to the counts of the receipt. */
 const addToReceipt = (
@@ -207,12 +197,12 @@ export const eraseRecipient = Effect.fn('eraseRecipient')(function* (
     if (progress !== 'more') break
   }
   const [row] = yield* sql.run(
-    (q) => q<Row[]>`
-      SELECT * FROM command.erasures WHERE recipient = ${hash} ORDER BY requested_at DESC, id DESC LIMIT 1`,
+    (q) => q<Erasure[]>`
+      SELECT ${receipt(q)} FROM command.erasures WHERE recipient = ${hash} ORDER BY requested_at DESC, id DESC LIMIT 1`,
   )
   return row === undefined
     ? yield* Effect.die('An erasure has no row in command.erasures: was it deleted meanwhile?')
-    : erasureOf(row)
+    : row
 })
 
 /** The receipts of a person's erasures, newest first. */
@@ -220,12 +210,11 @@ export const readErasures = Effect.fn('readErasures')(function* (
   recipient: string,
 ): Effect.fn.Return<ReadonlyArray<Erasure>, StorageError, Sql> {
   const sql = yield* Sql
-  const rows = yield* sql.run(
-    (q) => q<Row[]>`
-      SELECT * FROM command.erasures WHERE recipient = ${Buffer.from(recipient, 'hex')}
+  return yield* sql.run(
+    (q) => q<Erasure[]>`
+      SELECT ${receipt(q)} FROM command.erasures WHERE recipient = ${Buffer.from(recipient, 'hex')}
        ORDER BY requested_at DESC, id DESC`,
   )
-  return rows.map(erasureOf)
 })
 
 /** The retention job that continues interrupted erasures and finishes those whose keys ended. */
