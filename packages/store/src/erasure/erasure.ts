@@ -210,11 +210,12 @@ export const readErasures = Effect.fn('readErasures')(function* (
   recipient: string,
 ): Effect.fn.Return<ReadonlyArray<Erasure>, StorageError, Sql> {
   const sql = yield* Sql
-  return yield* sql.run(
+  const rows = yield* sql.run(
     (q) => q<Erasure[]>`
       SELECT ${receipt(q)} FROM command.erasures WHERE recipient = ${Buffer.from(recipient, 'hex')}
        ORDER BY requested_at DESC, id DESC`,
   )
+  return [...rows]
 })
 
 /** The retention job that continues interrupted erasures and finishes those whose keys ended. */
