@@ -1,4 +1,7 @@
-/** Runs the linter on planted imports: it must report each forbidden import and accept each allowed one. */
+/**
+ * Runs the linter on planted imports. It must report each forbidden import and accept each allowed
+ * one.
+ */
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

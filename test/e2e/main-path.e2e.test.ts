@@ -293,9 +293,9 @@ describe('reads', () => {
 
   it('of the OpenAPI description, the reference and the schemas need no key', async () => {
     const { base_url, schema_registry_url } = hub.describe()
-    const nobody = client(base_url, null)
-    expect((await nobody.get('/v1/openapi.json')).body.openapi).toMatch(/^3\.1/u)
-    const docs = await nobody.get('/docs')
+    const anonymous = client(base_url, null)
+    expect((await anonymous.get('/v1/openapi.json')).body.openapi).toMatch(/^3\.1/u)
+    const docs = await anonymous.get('/docs')
     expect(docs.status).toBe(200)
     expect(docs.headers.get('content-type')).toContain('text/html')
     const subjects = (await (await fetch(`${schema_registry_url}/subjects`)).json()) as ReadonlyArray<string>

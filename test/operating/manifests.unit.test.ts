@@ -110,7 +110,7 @@ describe('the manifests', () => {
     [
       'a service without a listener',
       (all) => (found(all, 'Service', 'command-api').ports[0].targetPort = 'http'),
-      /nobody listens on http/u,
+      /no container listens on http/u,
     ],
     [
       'a monitor of another port',

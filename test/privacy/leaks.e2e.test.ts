@@ -1,7 +1,7 @@
 /**
  * Searches everything that a busy hub stores for a number and the text of a code, in every
- * encoding. Before the erasure of the recipient they are nowhere in plain text, and after it
- * nowhere at all.
+ * encoding. Before the erasure of the recipient no store contains them in plain text. After it no
+ * store contains them.
  */
 import { randomBytes } from 'node:crypto'
 import { appendFileSync } from 'node:fs'

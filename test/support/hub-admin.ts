@@ -1,7 +1,7 @@
 /**
- * Does what hub staff do with `hubctl`: creates accounts and API keys, changes limits, moderates, and
- * records opt-outs. It writes the tables directly. Each test creates its own account, so that tests do
- * not consume each other's limits.
+ * Does what hub staff do with `hubctl`: creates accounts and API keys, changes limits, moderates,
+ * and records opt-outs. It writes the tables directly. Each test creates its own account, so that
+ * tests do not consume the limits of others.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'

@@ -23,7 +23,10 @@ export interface Prometheus {
   readonly stop: () => Promise<void>
 }
 
-/** Starts a Prometheus that scrapes each job every second. The keys of `jobs` are names, the values ports. */
+/**
+ * Starts a Prometheus that scrapes each job every second. Keys of `jobs` are names, values are
+ * ports.
+ */
 export const startPrometheus = async (jobs: Readonly<Record<string, number>>): Promise<Prometheus> => {
   const folder = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'prometheus-'))
   const config = join(folder, 'prometheus.yml')

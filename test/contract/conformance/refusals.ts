@@ -19,23 +19,23 @@ export const order: Section = (fixture) => {
     it('route and method come before body and API key', async () => {
       const { connect } = fixture()
       const big = ' '.repeat(4 * 1024 * 1024 + 1)
-      const nobody = connect(null)
-      const unknown = await nobody.request('POST', '/v1/nothing', { headers: json, body: big })
+      const anonymous = connect(null)
+      const unknown = await anonymous.request('POST', '/v1/nothing', { headers: json, body: big })
       expect(errorOf(unknown)).toEqual([404, 'not_found', undefined])
-      const method = await nobody.request('PUT', '/v1/messages', { headers: json, body: big })
+      const method = await anonymous.request('PUT', '/v1/messages', { headers: json, body: big })
       expect(errorOf(method)).toEqual([405, 'method_not_allowed', undefined])
       expect(method.headers.get('allow')?.split(', ').toSorted()).toEqual(['GET', 'HEAD', 'POST'])
     })
 
     it('body size and encoding come before the API key', async () => {
       const { connect } = fixture()
-      const nobody = connect(null)
-      const big = await nobody.request('POST', '/v1/messages', {
+      const anonymous = connect(null)
+      const big = await anonymous.request('POST', '/v1/messages', {
         headers: json,
         body: ' '.repeat(4 * 1024 * 1024 + 1),
       })
       expect(errorOf(big)).toEqual([413, 'payload_too_large', undefined])
-      const text = await nobody.request('POST', '/v1/messages', {
+      const text = await anonymous.request('POST', '/v1/messages', {
         headers: { 'content-type': 'text/plain' },
         body: 'x',
       })
@@ -203,10 +203,10 @@ export const errors: Section = (fixture) => {
     })
 
     it('the OpenAPI description and the reference page need no key', async () => {
-      const nobody = fixture().connect(null)
-      const description = await nobody.get('/v1/openapi.json')
+      const anonymous = fixture().connect(null)
+      const description = await anonymous.get('/v1/openapi.json')
       expect([description.status, description.body.openapi.slice(0, 3)]).toEqual([200, '3.1'])
-      expect((await nobody.get('/docs')).status).toBe(200)
+      expect((await anonymous.get('/docs')).status).toBe(200)
       for (const path of [
         '/v1/messages',
         '/v1/messages/{id}',

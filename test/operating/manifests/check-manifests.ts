@@ -183,7 +183,10 @@ const wiringFindings = (documents: ReadonlyArray<Doc>, { contains }: Code): Read
       )
       return spec.ports
         .filter((port: Doc) => !names.has(port['targetPort']))
-        .map((port: Doc) => `Kubernetes, Service ${metadata.name}: nobody listens on ${port['targetPort']}`)
+        .map(
+          (port: Doc) =>
+            `Kubernetes, Service ${metadata.name}: no container listens on ${port['targetPort']}`,
+        )
     }),
     ...ofKind(documents, 'ServiceMonitor').flatMap(({ metadata, spec }) => {
       const behind = services.find((service) =>

@@ -147,7 +147,10 @@ export const ENV_EXAMPLE = 'infra/compose/env.example'
 
 export const readCompose = (): Doc => parse(textOf(COMPOSE), { merge: true }) as Doc
 
-/** `${NAME:?why}`: has to be given. `${NAME:-otherwise}`. Source: Compose specification, Interpolation. */
+/**
+ * `${NAME:?why}` requires a variable. `${NAME:-default}` has a default. Source: Compose
+ * specification, Interpolation.
+ */
 const INTERPOLATION = /\$\{(?<name>\w+)(?:(?<how>:[?-])(?<word>[^}]*))?\}/gu
 
 /** Returns the variables that Compose reads from its environment: the required ones, and all. */

@@ -8,7 +8,7 @@ import { ROOT } from '@hub/local-stack'
 import avro from 'avsc'
 import { readTopic } from '../read-topic.ts'
 
-/** A record, decoded by the schema that it was written with. Field names are those of the schema. */
+/** A record, decoded with its own schema. Field names are those of the schema. */
 export interface TopicRecord {
   readonly partition: number
   readonly offset: number
