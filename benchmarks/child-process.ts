@@ -1,7 +1,4 @@
-/**
- * Runs parts of a measurement in processes of their own, so that they do not share an event loop
- * with the measured app.
- */
+/** Runs parts of a measurement in other processes, beside the event loop of the measured app. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { eventually } from '@hub/testkit'
 

@@ -14,10 +14,7 @@ import type { ReadModelEnvironment } from './read-model-environment.ts'
 export interface FilledTables {
   /** Ids (`msg_…`) of complete messages, spread over the table. */
   readonly messages: ReadonlyArray<string>
-  /**
-   * Events spread over the event journal that precede complete events: id (`evt_…`), sequence
-   * number, time of recording (ISO).
-   */
+  /** Events before complete ones: id (`evt_…`), sequence number, time of recording (ISO). */
   readonly cursors: ReadonlyArray<{ readonly event: string; readonly sequence: number; readonly at: string }>
 }
 
@@ -132,10 +129,7 @@ const attach = async (sql: postgres.Sql, table: string, month: string): Promise<
   await sql.unsafe(`ANALYZE read.${table}_${month}`)
 }
 
-/**
- * Fills the tables with `rows` messages and events of an account (`acc_…`) in test mode. Deletes
- * this month's other rows.
- */
+/** Replaces this month's rows by `rows` test messages and events of an account (`acc_…`). */
 export const fillTables = async (
   environment: ReadModelEnvironment,
   account: string,
@@ -160,8 +154,7 @@ export const fillTables = async (
   await sql`SELECT pg_reload_conf()`
   const fill = async (...tables: ReadonlyArray<string>): Promise<void> => {
     for (const table of tables) {
-      // Create and fill in one transaction: with wal_level minimal, PostgreSQL then writes no log
-      // for the rows.
+      // In one transaction: with wal_level minimal, PostgreSQL then writes no log for the rows.
       await sql.begin(async (q) => {
         await q.unsafe(`CREATE TABLE read.${table}_filled (LIKE read.${table} INCLUDING DEFAULTS)`)
         await q.unsafe(FILLERS[table]!, [owner, from, now, rows].slice(0, PARAMETERS[table] ?? 0))

@@ -1,7 +1,4 @@
-/**
- * CPU time and memory of processes, from /proc. On a machine with other work, CPU time varies less
- * than throughput.
- */
+/** CPU time (which varies less than throughput) and memory of processes, from /proc. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** `/proc` counts in jiffies. A jiffy is 10 ms on all common Linux kernels. */

@@ -121,8 +121,7 @@ const TABLES: ReadonlyArray<{
   },
   {
     name: 'events',
-    // Events do not name their message in a column. This selects the newest live events, as many as
-    // the messages have.
+    // No column of an event names its message: select as many of the newest live events.
     from: `(SELECT e.*, ((row_number() OVER (ORDER BY created_at, account, sequence) - 1) * (SELECT max(batch) + 1 FROM wanted)
                          / count(*) OVER ())::integer AS batch
               FROM (SELECT * FROM read.events WHERE mode = 'live'

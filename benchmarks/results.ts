@@ -11,10 +11,7 @@ export interface Target {
 export interface Section {
   /** Raw figures by name. The generated pages read these. */
   readonly figures: Readonly<Record<string, number>>
-  /**
-   * Lines of the table in `RESULTS.md`. `ratio` relates the figure to the bare limit of the same
-   * run.
-   */
+  /** Lines of the table in `RESULTS.md`. `ratio` compares with the bare limit of the run. */
   readonly rows: ReadonlyArray<readonly [what: string, figure: string, ratio: string]>
   readonly targets: ReadonlyArray<Target>
 }

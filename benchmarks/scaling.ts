@@ -17,10 +17,7 @@ import { type Account, makeHubAdmin } from '../test/support/hub-admin.ts'
 import { median } from './numbers.ts'
 import { writeAlone } from './report.ts'
 
-/**
- * A process runs AWAKE_MS of each CYCLE_MS: too short a pause for sessions, leases and deadlines,
- * long enough to work.
- */
+/** A process runs AWAKE_MS of each CYCLE_MS, a pause too short for sessions and deadlines. */
 const AWAKE_MS = 10
 const CYCLE_MS = 100
 const PROCESSES = 3

@@ -1,7 +1,4 @@
-/**
- * The benchmark of webhooks: the fan-out compared with bare undici in one run, and beside a hung
- * receiver.
- */
+/** Section `webhooks`: the fan-out against bare undici, and beside a hung receiver. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { decodeId, eventId, type Mode, toTimestamp } from '@hub/domain'
 import { EventLog, eventRecordedRecord, layerEventLog, topicNames } from '@hub/kafka'
@@ -18,26 +15,15 @@ import type { Section } from './results.ts'
 /** The connections of the fan-out to one subscription; bare undici gets as many. */
 const CONNECTIONS = 16
 const BARE_MS = 4000
-/**
- * Deliveries before the measurement, which open connections and let V8 compile. Bare undici has a
- * second for that.
- */
+/** Deliveries that open connections and let V8 compile. Bare undici has a second for that. */
 const WARM_UP = 20_000
-/**
- * Batches of one event. V8 still compiles during the first ones, which takes 9 % of the CPU of a
- * short run.
- */
+/** Batches of one event. In a short run, V8's compilation would take 9 % of the CPU. */
 const SINGLES = 80_000
 /** A million events. */
 const HUNDREDS = 10_000
-/**
- * When the measured backlog becomes due: the process has started and delivered the warm-up by then.
- */
+/** When the measured backlog becomes due: after the start and the warm-up. */
 const DUE_AFTER_S = 15
-/**
- * Drains of single events, each between two runs of bare undici, because the speed of a machine
- * changes within minutes.
- */
+/** Drains, each between two runs of bare undici: the speed of a machine changes. */
 const ROUNDS = 3
 /**
  * With 100 subscriptions, the p99 excludes the slowest fifteen batches. With 20 it would exclude
@@ -45,10 +31,7 @@ const ROUNDS = 3
  */
 const STEADY = { rate: 200, subscriptions: 100, durationMs: 20_000 }
 const WARM_UP_MS = 3000
-/**
- * Each poll costs PostgreSQL and the receiver time. The receiver itself notes when the last
- * delivery arrived.
- */
+/** Each poll costs CPU time. The receiver itself notes when the last delivery arrived. */
 const POLL_EVERY_MS = 250
 /** A drain that takes longer fails. */
 const DRAIN_WITHIN_MS = 60_000
@@ -94,8 +77,7 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
   }
 
   const cpus = async (): Promise<Cost> => {
-    // Only the server processes of the fan-out's connections: the shared processes of PostgreSQL
-    // take little.
+    // Only the server processes of its connections: PostgreSQL's shared ones take little.
     const rows = await sql<{ pid: number }[]>`
       SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'hub-webhook-fanout'`
     return {
@@ -235,10 +217,7 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
       )
       return posted
     }
-    /**
-     * A drain between two runs of bare undici. `ratio`: its batches per bare post, of the mean of
-     * both runs.
-     */
+    /** A drain between two runs of bare undici. `ratio`: batches per bare post of both runs. */
     const besideBare = async (batches: number, events: number) => {
       const before = bares.at(-1) ?? (await bareNow())
       const drained = await drain(batches, events)

@@ -27,10 +27,7 @@ import { asSchema, compareSchemas } from './compare-schemas.ts'
 
 export type { Change } from './document.ts'
 
-/**
- * Days that a deprecated operation keeps working after its announcement. Specification, Versioning,
- * 5.
- */
+/** Days from announcement to removal of an operation. Specification, Versioning, 5. */
 const DEPRECATION_DAYS = 90
 
 /** Field for the day of the announcement (`2026-11-21`), beside `deprecated: true`. */

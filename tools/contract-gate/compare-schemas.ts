@@ -1,6 +1,4 @@
-/**
- * Compares two JSON schemas of an OpenAPI document, as they are used in a request or in a response.
- */
+/** Compares two JSON schemas of OpenAPI documents, of a request or of a response. */
 import type { Json, JsonObject } from '@hub/contract'
 import {
   additive,

@@ -15,13 +15,9 @@ export type Direction = 'request' | 'response'
 export interface Context {
   readonly base: JsonObject
   readonly next: JsonObject
-  /**
-   * Pairs of references that are being compared, so that the comparison of recursive schemas ends.
-   */
+  /** Pairs of references in comparison, so that recursive schemas end. */
   readonly open: ReadonlySet<string>
-  /**
-   * References to components that are equal in both documents, including everything they refer to.
-   */
+  /** References to components that are equal in both documents, with all they refer to. */
   readonly unchanged: ReadonlySet<string>
 }
 
@@ -55,10 +51,7 @@ export const breaking = (rule: string, where: string): Change => ({ kind: 'break
 export const additive = (rule: string, where: string): Change => ({ kind: 'additive', rule, where })
 export const isBreaking = (change: Change): boolean => change.kind === 'breaking'
 
-/**
- * Follows local `$ref`s. Keywords beside a `$ref` win. A `$ref` without a target gives an empty
- * schema.
- */
+/** Follows local `$ref`s. Keywords beside them win. Without a target: an empty schema. */
 export const resolve = (document: JsonObject, value: JsonObject): JsonObject => {
   let at = value
   // A bound for references that form a cycle.

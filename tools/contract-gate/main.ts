@@ -24,10 +24,7 @@ const today = new Date().toISOString().slice(0, 10)
 
 const parse = (text: string): JsonObject => JSON.parse(text) as JsonObject
 
-/**
- * The description in the last commit; null without git, without a commit, or before the first
- * description.
- */
+/** The description in the last commit; null where there is none. */
 const lastCommitted = (): JsonObject | null => {
   try {
     const text = execFileSync('git', ['show', 'HEAD:./openapi.json'], {

@@ -85,8 +85,7 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
     REDELIVERIES_EVERY,
     store.redeliveries.pipe(
       Effect.flatMap((open) => Effect.forEach(open, partitions.redeliver, { discard: true })),
-      // The next turn reads again what was deleted, what another process owns now, or what
-      // PostgreSQL did not store.
+      // The next turn reads again what PostgreSQL did not store or another process owns now.
       Effect.catch((error) =>
         Effect.logWarning('fan-out: could not store redeliveries; trying again', error),
       ),
@@ -140,8 +139,7 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
       yield* Metric.update(subscriptionsBy.enabled, sum((partition) => partition.subscriptions()) - disabled)
       yield* Metric.update(subscriptionsBy.disabled, disabled)
       yield* deliverer.observe
-      // The lease may have been in doubt when a batch was due; no other event would begin its
-      // attempt.
+      // The lease may have been in doubt when a batch was due; nothing else begins its attempt.
       deliverer.pump()
     }),
   )

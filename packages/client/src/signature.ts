@@ -142,10 +142,7 @@ export const readEvents = (
   return events as ReadonlyArray<HubEvent>
 }
 
-/**
- * The header that the hub would send with a body, for tests of a receiver. `at` is in milliseconds
- * since the epoch.
- */
+/** The header that the hub would send, for tests of a receiver. `at`: ms since the epoch. */
 export const signForTest = (body: Uint8Array | string, secret: string, at: number = Date.now()): string => {
   const timestamp = Math.floor(at / 1000)
   return `t=${timestamp},v1=${digest(secret, timestamp, bytesOf(body)).toString('hex')}`

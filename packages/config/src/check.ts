@@ -27,9 +27,7 @@ const isSet = (setting: Setting<unknown>): Effect.Effect<boolean> =>
     Effect.orElseSucceed(() => false),
   )
 
-/**
- * Replaces a `ConfigError` from another source, which names no variable and could contain a value.
- */
+/** Replaces a `ConfigError` of another source, which could contain a value. */
 const UNKNOWN_PROBLEM = new InvalidSetting({
   variable: 'The environment',
   problem: 'cannot be read',

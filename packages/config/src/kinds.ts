@@ -127,8 +127,7 @@ const secretKind = <A>(
   type: 'secret',
   expected,
   secret: true,
-  // A space may be part of a secret, so the text is not trimmed. A line break at the end is a
-  // frequent mistake.
+  // Not trimmed: a space may be part of a secret. A final line break is a frequent mistake.
   read: (text) =>
     // eslint-disable-next-line no-control-regex
     /[\u0000-\u001f\u007f]/u.test(text)
@@ -152,10 +151,7 @@ export const secret = (options: {
   )
 }
 
-/**
- * A URL that may contain a password. Only the scheme is checked, because drivers accept several
- * hosts, which is no valid URL.
- */
+/** A URL with a password. Only its scheme is checked: drivers accept several hosts. */
 export const secretUrl = (...schemes: ReadonlyArray<string>): Kind<Redacted.Redacted<string>> =>
   secretKind(`a URL that begins with ${beginnings(schemes)}`, (text) =>
     onlyIf(

@@ -49,9 +49,7 @@ const PAGES: Readonly<Record<string, { readonly max: number; readonly default: n
   'events.list': LONG_LIST_LIMITS,
 }
 
-/**
- * The discriminator field of a schema with alternatives, by schema name. Client generators use it.
- */
+/** The discriminator of schemas with alternatives, by name. Client generators use it. */
 const DISCRIMINATORS: Readonly<Record<string, string>> = { BatchResult: 'result' }
 
 const HEADER_SPELLING: Readonly<Record<string, string>> = { 'idempotency-key': 'Idempotency-Key' }
@@ -68,20 +66,14 @@ const rewrite = (value: Json, change: (object: JsonObject) => JsonObject): Json 
   )
 }
 
-/**
- * Removes `additionalProperties: false`: fields may be added at any time (specification,
- * Versioning, 3).
- */
+/** Removes `additionalProperties: false` (specification, Versioning, 3). */
 const openObjects = (object: JsonObject): JsonObject => {
   if (object['additionalProperties'] !== false) return object
   const { additionalProperties: _, ...open } = object
   return open
 }
 
-/**
- * Removes the bounds of safe JavaScript integers, which the generator adds and the contract does
- * not promise.
- */
+/** Removes the generator's bounds of safe integers, which the contract does not promise. */
 const unboundIntegers = (object: JsonObject): JsonObject => {
   const { minimum, maximum, ...rest } = object
   return {
@@ -135,10 +127,7 @@ const foldCopies = (document: JsonObject, schemas: JsonObject): { document: Json
   }
 }
 
-/**
- * Adds the discriminator to a schema with alternatives: which value of `propertyName` belongs to
- * which of them.
- */
+/** Adds the discriminator: which value of `propertyName` belongs to which alternative. */
 const discriminate = (schemas: JsonObject, schema: JsonObject, propertyName: string): JsonObject => {
   const alternatives = schema['oneOf']
   if (!Array.isArray(alternatives)) return schema
@@ -235,8 +224,5 @@ export const description = (): JsonObject => (made ??= generate())
 
 let written: string | undefined
 
-/**
- * The description as text, as it is committed in `openapi.json`: indented, with a final line feed.
- * Generated once.
- */
+/** The text of `openapi.json`: indented, with a final line feed. Generated once. */
 export const descriptionText = (): string => (written ??= `${JSON.stringify(description(), null, 2)}\n`)

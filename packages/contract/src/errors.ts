@@ -37,8 +37,7 @@ const FIX_TEMPLATE =
 const NO_RETRY = 'Fails in the same way.'
 
 const catalogue = {
-  // Authentication and routing: refused before the body and the idempotency key. A retry changes
-  // nothing.
+  // Authentication and routing: refused before the body. A retry changes nothing.
   invalid_api_key: {
     status: 401,
     message: 'The API key is not valid here. Send a current key as "Authorization: Bearer <API_KEY>".',
@@ -88,8 +87,7 @@ const catalogue = {
     retry: 'Gets the answer of the first request, once it has one.',
   },
 
-  // Invalid requests. A retry with the same key gets the stored answer; a corrected request needs a
-  // new key.
+  // Invalid requests. The same key gets the stored answer; a correction needs a new key.
   invalid_parameter: {
     status: 422,
     message: 'The request is not in the form that the reference describes.',
@@ -225,8 +223,7 @@ const catalogue = {
     retry: 'Succeeds once a subscription is deleted. Use a new Idempotency-Key then.',
   },
 
-  // Failures of the hub: the idempotency key stores nothing, so a retry with the same key runs as
-  // new.
+  // Failures of the hub: nothing is stored, so a retry with the same key runs as new.
   provider_unavailable: {
     status: 503,
     message:
@@ -269,10 +266,7 @@ export const ERROR_CODES = Object.keys(catalogue) as ReadonlyArray<ErrorCode> as
   ...Array<ErrorCode>,
 ]
 
-/**
- * Flood windows; an error names the one that was exceeded first. Specification, Per-recipient
- * anti-flood.
- */
+/** An error names the one exceeded first. Specification, Per-recipient anti-flood. */
 export const FLOOD_WINDOWS = ['pause', 'hour', 'day'] as const
 type FloodWindow = (typeof FLOOD_WINDOWS)[number]
 
@@ -280,9 +274,7 @@ type FloodWindow = (typeof FLOOD_WINDOWS)[number]
 export class ApiError extends Data.TaggedError('ApiError')<{
   readonly code: ErrorCode
   readonly message: string
-  /**
-   * Path of the invalid parameter: `to`, `messages[3].to`, `variables.code`. It must not be logged.
-   */
+  /** Path: `to`, `messages[3].to`, `variables.code`. It must not be logged. */
   readonly param?: string
   /** Whole seconds, at least 1. */
   readonly retryAfter?: number
@@ -309,9 +301,7 @@ const sanitizeParam = (param: string): string =>
     ? param
     : (/^(?:messages\[\d+\]\.)?[A-Za-z_-]{1,64}/u.exec(param)?.[0] ?? 'body')
 
-/**
- * Creates an error: adds the members that the code always has, and drops those that it never has.
- */
+/** Creates an error with the members that the code always has, without those it never has. */
 export const apiError = (code: ErrorCode, options: ApiErrorOptions = {}): ApiError => {
   const entry = ERRORS[code]
   const param = entry.param === 'never' ? undefined : (options.param ?? entry.defaultParam)
@@ -345,10 +335,7 @@ export interface ErrorObject {
   readonly doc_url: string
 }
 
-/**
- * The error envelope. `docBase` is the URL of the error page, such as
- * `https://hub.example/docs/errors`.
- */
+/** The error envelope. `docBase`: the URL of the error page. */
 export const toErrorBody = (
   error: ApiError,
   requestId: string,

@@ -56,8 +56,5 @@ export const LANGUAGE_PATTERN = /^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*$/u
 /** The letters of the basic table of GSM 03.38. */
 const GSM_LETTERS = 'A-Za-zÄÅÆÇÉÑÖØÜßàäåæèéìñòöøùüΓΔΘΛΞΠΣΦΨΩ'
 
-/**
- * GSM letters, digits, space, `.`, `-` and `_`, with at least one letter. A separate check bounds
- * the length.
- */
+/** GSM letters, digits, space, `.`, `-`, `_`; one letter at least. The length is separate. */
 export const SENDER_NAME_PATTERN = new RegExp(`^[0-9 ._-]*[${GSM_LETTERS}][${GSM_LETTERS}0-9 ._-]*$`, 'u')

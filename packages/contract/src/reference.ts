@@ -25,10 +25,7 @@ export interface HtmlPage {
   readonly gzip: Uint8Array
   /** For other clients. Decompressed at each call: such clients are rare, and the page is large. */
   readonly plain: () => Uint8Array
-  /**
-   * All headers except `Content-Encoding` and `Content-Length`. The `ETag` is weak: both forms
-   * share it.
-   */
+  /** All but `Content-Encoding` and `Content-Length`. Both forms share the weak `ETag`. */
   readonly headers: Readonly<Record<string, string>>
 }
 
@@ -88,10 +85,7 @@ const once = <A>(make: Effect.Effect<A>): Effect.Effect<A> => {
 /** Only used to ask a router in this process; nothing connects to it. */
 const DOCS = 'http://hub.invalid'
 
-/**
- * Disables everything that loads from or links to the viewer's vendor: fonts, tools, client,
- * assistant, telemetry.
- */
+/** Disables everything that loads from or links to the viewer's vendor. */
 const VIEWER: HttpApiScalar.ScalarConfig & Readonly<Record<string, unknown>> = {
   withDefaultFonts: false,
   theme: 'default',
@@ -144,10 +138,7 @@ const WITH: Readonly<Record<ErrorEntry['retryAfter'], string>> = {
   never: 'never',
 }
 
-/**
- * The error list as HTML: one section for each code. Its id is the code, which `doc_url` uses as
- * fragment.
- */
+/** The error list as HTML: one section for each code, to which `doc_url` links. */
 export const renderErrorPage = (): string => {
   const sections = ERROR_CODES.map((code) => {
     const entry = ERRORS[code]

@@ -1,7 +1,4 @@
-/**
- * The event-log port: all that the rest of the hub knows of Kafka. Every adapter passes the suite
- * of `port.contract.ts`.
- */
+/** The event-log port. Every adapter passes the suite of `port.contract.ts`. */
 import { Context, Data, type Effect, type Scope } from 'effect'
 
 /** A record to append. */

@@ -57,8 +57,7 @@ export const askNameServers =
       const ask = (query: () => Promise<ReadonlyArray<string>>, family: 4 | 6) =>
         Effect.tryPromise(query).pipe(
           Effect.map((addresses) => addresses.map((address) => ({ address, family }))),
-          // One family may be missing or unanswered. The addresses of the other are checked and
-          // used.
+          // One family may be missing or unanswered; then the other one is used.
           Effect.orElseSucceed(() => []),
         )
       const answers = yield* Effect.all(

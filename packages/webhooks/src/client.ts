@@ -210,10 +210,7 @@ const failed = (reason: FailureReason, durationMs: number): DeliveryResult => ({
 
 const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/gu
 
-/**
- * Makes a client with the address policy of its context. `extraCa`: PEM certificates to trust
- * besides the default ones.
- */
+/** `extraCa`: PEM certificates to trust besides the default ones. */
 export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | null) {
   const policy = yield* AddressPolicy
   const clock = yield* Clock.Clock
@@ -245,8 +242,7 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
           keepAliveTimeout: KEEP_ALIVE_MS,
           // A receiver may ask for a longer idle timeout, but gets at most a minute.
           keepAliveMaxTimeout: 60_000,
-          // Attempts have their own deadlines (`AttemptDeadlines`), which cost less than undici's
-          // timers.
+          // `AttemptDeadlines` cost less than undici's timers.
           headersTimeout: 0,
           bodyTimeout: 0,
         }),

@@ -68,8 +68,7 @@ export class ConnectionPool {
     const client = new Client(origin.url, this.#options)
     const connection: Connection = { client, origin }
     origin.all.add(connection)
-    // Drops a free connection that was closed. With a request, undici reconnects or fails the
-    // request.
+    // Drops a free connection. With a request, undici reconnects or fails the request.
     client.on('disconnect', () => {
       const index = origin.free.indexOf(connection)
       if (index === -1) return

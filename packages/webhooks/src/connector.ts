@@ -69,8 +69,7 @@ export const makeSafeConnector = (
   })
 
   const opened: buildConnector.connector = (target, done) => {
-    // Certificates and server name indication do not contain the trailing dot of a fully qualified
-    // name.
+    // Certificates and server name indication have no trailing dot.
     const servername = isIP(target.hostname) === 0 ? target.hostname.replace(/\.$/u, '') : undefined
     open += 1
     let counted = true

@@ -32,10 +32,7 @@ export interface Redelivery {
   readonly batches: number
   /** Batches that are neither delivered nor failed. */
   readonly pending: number
-  /**
-   * When the last event was stored in a batch, milliseconds since the epoch; `null`: not yet. It
-   * waits while disabled.
-   */
+  /** When the last event was stored in a batch, ms since the epoch; `null`: not yet. */
   readonly finishedAt: number | null
 }
 
@@ -68,8 +65,7 @@ export const requestRedelivery = Effect.fn('requestRedelivery')(function* ({
     const createdFrom = new Date(from)
     const createdBefore = new Date(Math.min(until, found.now.getTime()))
     if (createdFrom >= createdBefore) return 'period_empty'
-    // Times never decrease along a journal, so a period is a range of sequence numbers. The fan-out
-    // reads from its start.
+    // Times never decrease along a journal, so a period is a range of sequence numbers.
     await q`
       INSERT INTO webhooks.redeliveries (id, endpoint_id, created_from, created_before, after_sequence)
       VALUES (${id}, ${endpoint}, ${createdFrom}, ${createdBefore}, coalesce(

@@ -77,8 +77,7 @@ export const readAllowedHost = (text: string): string | null => {
   const url = URL.parse(`https://${host}/`)
   if (url === null || url.port !== '') return null
   const canonical = canonicalHost(url.hostname)
-  // `new URL()` also accepts characters that no name contains. A pattern like `*` must not seem to
-  // work.
+  // `new URL()` also accepts other characters. A pattern like `*` must not seem to work.
   return isIP(canonical) !== 0 || /^[a-z0-9._-]+$/u.test(canonical) ? canonical : null
 }
 

@@ -53,8 +53,7 @@ export const makeAssignedPartitions = Effect.fnUntraced(function* (options: Assi
         'assigned partitions: events expired from the topic before they were stored; continuing at the first record',
       ).pipe(Effect.annotateLogs({ topic, partition: number, position, low }))
     }
-    // Behind the end: the topic was created anew. Events that are stored in a batch are not stored
-    // again.
+    // Behind the end: the topic was created anew. Stored events are not stored again.
     const startAt = position > high ? low : Math.max(position, low)
     const sources = (yield* store.sources).filter(
       ({ account, mode }) => log.partitionOf(webhooksKey(account, mode)) === number,

@@ -223,8 +223,7 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
     const stored = yield* store.storeBatches(ownership, next, newBatches).pipe(
       Effect.catchTag('StorageRejected', (error) => {
         if (!isDeletedSubscription(error)) return Effect.fail(error)
-        // A subscription was deleted, and the record of that is not ingested yet. The rest is
-        // stored in the next turn.
+        // A subscription was deleted before its record arrived. The next turn stores the rest.
         const uuids = new Set(newBatches.map(({ subscription }) => subscription.uuid))
         return Effect.as(Effect.forEach(uuids, subscriptions.reload), null)
       }),

@@ -144,8 +144,7 @@ export const makeDeliverer: (
     ) {
       const body = yield* Effect.orElseSucceed(store.body(batch.uuid), () => undefined)
       if (batch.attempt !== running) return
-      // The batch was deleted with its subscription, or another owner of the partition has
-      // delivered it.
+      // The batch was deleted with its subscription, or the next owner has delivered it.
       if (body === null) abandon(subscription, batch)
       else if (body === undefined) postpone(subscription, batch)
       else attempt(subscription, batch, running, body)

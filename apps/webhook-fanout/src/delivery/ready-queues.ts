@@ -123,8 +123,7 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
       subscription.probe = null
     }
     if (found.nextDueAt !== null) wakeAt(subscription, found.nextDueAt)
-    // At the end of a scan, the next one begins at the start: other batches may have become due
-    // meanwhile.
+    // The next scan begins at the start: other batches may have become due meanwhile.
     const mayHaveMore =
       found.cursor === null ? cursor !== null || found.batches.length === limit : !subscription.hasUnreadDue
     if (mayHaveMore) {

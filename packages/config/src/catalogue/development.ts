@@ -1,6 +1,4 @@
-/**
- * Settings for development only. The apps do not read them, but the catalogue contains every name.
- */
+/** Settings for development, which no app reads. The catalogue contains every name. */
 import * as kind from '../kinds.ts'
 import { optional, type Reader, withDefault, inGroup } from '../setting.ts'
 

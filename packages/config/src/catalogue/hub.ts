@@ -124,8 +124,7 @@ export const processes = inGroup('process', {
     readBy: APPS,
     doc: 'An OTLP/HTTP receiver for traces, such as `http://otel-collector:4318`.',
   }),
-  // One percent is about ten traces a second at a thousand messages a second: enough to see typical
-  // requests.
+  // One percent of a thousand messages a second shows typical requests.
   traceRatio: withDefault(kind.share, '0.01', {
     name: 'HUB_TRACE_RATIO',
     unit: 'share of requests',

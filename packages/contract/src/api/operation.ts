@@ -19,10 +19,7 @@ import { ErrorBody } from '../schemas/common.ts'
 /** The error body with a status. */
 const failure = (status: number) => ErrorBody.pipe(HttpApiSchema.status(status))
 
-/**
- * `Authorization: Bearer <API_KEY>`. Account and mode follow from the key. Specification,
- * Authentication.
- */
+/** `Authorization: Bearer <API_KEY>`, for an account and mode. Specification, Authentication. */
 export class ApiKey extends HttpApiMiddleware.Service<ApiKey>()('@hub/contract/ApiKey', {
   requiredForClient: true,
   security: {
@@ -74,9 +71,7 @@ const describeFailure = (status: number, codes: ReadonlyArray<ErrorCode>): strin
 
 const ref = (name: string) => ({ $ref: `#/components/headers/${name}` })
 
-/**
- * Refused before the rate limit (contract decisions, "order of checks"), so without rate headers.
- */
+/** Refused before the rate limit (contract decisions, "order of checks"). */
 const UNCOUNTED = new Set([401, 413, 415])
 /** Never stored under an idempotency key (contract decisions, "idempotency"), so never replayed. */
 const UNSTORED = new Set([401, 409, 413, 415, 429, 500, 503])

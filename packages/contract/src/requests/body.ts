@@ -1,7 +1,4 @@
-/**
- * Parses the body of a request. Source: contract decisions, "unknown path, method, body" and
- * "hostile input".
- */
+/** Parses the body of a request. Source: contract decisions, "hostile input". */
 import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
 import type { Json, JsonObject } from '../json.ts'
@@ -25,22 +22,13 @@ const CLOSE_BRACKET = 0x5d
 interface Scan {
   /** Nested deeper than the limit; the scan stops there. */
   readonly deep: boolean
-  /**
-   * Members of all objects, including repeated names. In JSON this is the number of colons outside
-   * of strings.
-   */
+  /** Members of all objects, with repeated names: the colons outside of strings. */
   readonly members: number
-  /**
-   * Contains a `\u` escape. Only such JSON can contain a NUL or half of a surrogate pair in a
-   * string.
-   */
+  /** Contains a `\u` escape, without which no NUL or half surrogate pair is possible. */
   readonly escapes: boolean
 }
 
-/**
- * What must be known before parsing, by one pass over the bytes. It does not check that the body is
- * JSON.
- */
+/** Scans the bytes before parsing. It does not check that they are JSON. */
 const scan = (bytes: Uint8Array): Scan => {
   let depth = 0
   let members = 0
@@ -92,10 +80,7 @@ const countMembers = (value: Json): number => {
 
 const isClean = (text: string): boolean => !text.includes('\0') && text.isWellFormed()
 
-/**
- * The path of the first string with a NUL or half of a surrogate pair: '' for the body, null for
- * none.
- */
+/** The path of the first bad string (NUL, half a surrogate pair); '' for the body. */
 const findBadText = (value: Json, path: string): string | null => {
   if (typeof value === 'string') return isClean(value) ? null : path
   if (Array.isArray(value)) {

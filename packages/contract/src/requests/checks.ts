@@ -28,10 +28,7 @@ export const at = (path: string, name: string): string => (path === '' ? name : 
 export const member = (object: JsonObject, name: string): Json | undefined =>
   Object.hasOwn(object, name) ? object[name] : undefined
 
-/**
- * Whether the text has at most `max` characters. It counts them only if the number of code units is
- * not enough.
- */
+/** Whether the text has at most `max` characters. It counts them only if it must. */
 export const isWithin = (text: string, max: number): boolean =>
   text.length <= max || (text.length <= max * 2 && characterCount(text) <= max)
 

@@ -7,10 +7,7 @@ import { refuse, utf8 } from './checks.ts'
 
 const NON_ASCII = /[\u0080-\u00ff]/u
 
-/**
- * The number of characters of a header value: decoded as UTF-8 if it is valid, else one for each
- * byte.
- */
+/** The characters of a header value: of its UTF-8 if that is valid, else its bytes. */
 const headerCharacters = (value: string): number => {
   if (!NON_ASCII.test(value)) return value.length
   try {

@@ -16,10 +16,7 @@ export interface SenderToCreate {
 const SENDER_RULE = `A sender name has 1 to ${MAX_SENDER_NAME_LENGTH} of the letters of GSM 03.38, digits, space, ".", "-" and "_", at least one of them a letter.`
 const REGISTRATION_RULE = `A registration is an object of at most ${MAX_REGISTRATION_BYTES} bytes of JSON without control characters other than line feed.`
 
-/**
- * Whether a value contains a control character other than line feed in a string or a name. Its
- * depth is bounded.
- */
+/** Whether a string or a name has a control character other than line feed. */
 const holdsControlCharacters = (value: Json): boolean => {
   if (typeof value === 'string') return hasControlCharacters(value)
   if (Array.isArray(value)) return value.some(holdsControlCharacters)

@@ -1,7 +1,4 @@
-/**
- * Checks the form of sends, batches and estimates. Source: specification, Send request body;
- * contract decisions, Batch.
- */
+/** Checks sends, batches and estimates. Source: specification, Send request body. */
 import { hasControlCharacters, isRecipientNumber, type MessageClass, VARIABLE_MAX_LENGTH } from '@hub/domain'
 import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
@@ -99,10 +96,7 @@ export const decodeSendRequest = (
   })
 }
 
-/**
- * The `param` of a variable: `variables.code`, `messages[3].variables.code`. {@link apiError}
- * sanitizes it.
- */
+/** The `param` of a variable, such as `messages[3].variables.code`, not yet sanitized. */
 export const variableParam = (name: string, path = ''): string => `${at(path, 'variables')}.${name}`
 
 /**

@@ -20,9 +20,7 @@ const ORDER_RULE = 'from must not be after to.'
 const PERIOD_RULE = `A summary covers at most ${MAX_STATS_DAYS} days.`
 const GROUP_RULE = `group_by is one of: ${STATS_GROUPS.join(', ')}.`
 
-/**
- * Whether the text is a calendar day. The year 0 is refused, because PostgreSQL does not have it.
- */
+/** Whether the text is a calendar day. PostgreSQL has no year 0. */
 const isDay = (text: string): boolean =>
   DATE_PATTERN.test(text) && !text.startsWith('0000') && fromTimestamp(`${text}T00:00:00.000Z`) !== null
 

@@ -22,10 +22,7 @@ import {
   VARIABLES_RULE,
 } from './checks.ts'
 
-/**
- * A valid request to create a template. Later checks find out whether the name is free and the
- * sender exists.
- */
+/** A request to create a template. Later checks look up its name and sender. */
 export interface TemplateToCreate {
   readonly name: string
   readonly class: MessageClass

@@ -5,9 +5,7 @@ import type { ApiError } from '../errors.ts'
 import type { Json, JsonObject } from '../json.ts'
 import { member, refuse, REQUIRED_STRING } from './checks.ts'
 
-/**
- * A valid request to create a subscription. The checks of its address come later: they need DNS.
- */
+/** A request to create a subscription. Later checks resolve its address. */
 export interface WebhookEndpointToCreate {
   /** As sent. */
   readonly url: string

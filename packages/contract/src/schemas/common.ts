@@ -1,7 +1,4 @@
-/**
- * Schemas that several resources share: times, enumerations, money, the list envelope and the error
- * envelope.
- */
+/** Schemas of several resources: times, enumerations, money, list and error envelopes. */
 import {
   EXPIRED_REASONS,
   MESSAGE_CLASSES,

@@ -5,9 +5,7 @@ import { ErrorDetail, Money } from './common.ts'
 import { atLeast, characters, constant, DOCS, encoding, parts, REQUEST_ID, resultFields } from './fields.ts'
 import { SendRequest } from './messages.ts'
 
-/**
- * The second form of the body of `POST /v1/messages/estimate`. `decodeEstimate` checks both forms.
- */
+/** The second form of the body of an estimate. `decodeEstimate` checks both forms. */
 export const EstimateBatchRequest = Schema.Struct({
   messages: Schema.Array(SendRequest).check(Schema.isMinLength(1)).annotate({
     description: 'From 1 to `limits.batch_max` of the account. A `client_ref` is not needed.',

@@ -1,7 +1,4 @@
-/**
- * Fields, examples and helpers that several schemas share. They are not part of the public
- * interface.
- */
+/** Fields, examples and helpers that several schemas share, only for this folder. */
 import { TEXT_MAX_PARTS } from '@hub/domain'
 import { Schema } from 'effect'
 import { MAX_CLIENT_REF_LENGTH } from '../limits.ts'

@@ -1,6 +1,4 @@
-/**
- * Webhook subscriptions and their delivery log. Source: contract decisions, Webhook subscription.
- */
+/** Subscriptions and their delivery log. Source: contract decisions, Webhook subscription. */
 import { EVENT_TYPES, SUBSCRIPTION_STATUSES } from '@hub/domain'
 import { Schema } from 'effect'
 import { MAX_URL_LENGTH } from '../limits.ts'
@@ -77,9 +75,7 @@ export const WebhookEndpoint = Schema.Struct(webhookEndpointFields).annotate({
 })
 export type WebhookEndpoint = typeof WebhookEndpoint.Type
 
-/**
- * Response of a creation and a rotation, with the signing secret. No other response contains it.
- */
+/** Response of a creation and a rotation: the only ones with the signing secret. */
 export const WebhookEndpointWithSecret = Schema.Struct({
   ...webhookEndpointFields,
   secret: Schema.String.check(Schema.isPattern(/^whsec_[A-Za-z0-9+/]{43}=$/u)).annotate({

@@ -1,6 +1,4 @@
-/**
- * The public view of a batch, for reads and for `batch.completed`. Source: specification §Batch.
- */
+/** The public view of a batch, also in `batch.completed`. Source: specification §Batch. */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
 import { toTimestamp } from '../values/timestamp.ts'
 
@@ -25,9 +23,7 @@ interface BatchObject {
   readonly counts: BatchCounts
 }
 
-/**
- * The counts behind the view: the outcome at acceptance, and the current numbers of final statuses.
- */
+/** The counts behind the view: the acceptance, and the current final statuses. */
 export interface BatchTally {
   /** `bat_…` */
   readonly batch: string

@@ -32,9 +32,7 @@ export type EventType = (typeof EVENT_TYPES)[number]
 const eventTypes: ReadonlySet<string> = new Set(EVENT_TYPES)
 export const isEventType = (text: string): text is EventType => eventTypes.has(text)
 
-/**
- * An event that is not recorded yet. `object` becomes `data.object`: JSON without personal data.
- */
+/** An event before it is recorded. `object` becomes `data.object`, without personal data. */
 export interface PublicEvent<O extends object = object, T extends EventType = EventType> {
   /** `evt_…` */
   readonly id: string

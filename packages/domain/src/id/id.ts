@@ -153,9 +153,7 @@ const drawUuid = (nowMs: number, random: Uint8Array): Uint8Array => {
 export const newId = (prefix: IdPrefix, nowMs: number, random: Uint8Array): string =>
   encodeBytes(prefix, drawUuid(nowMs, random))
 
-/**
- * Like `newId`, but returns the UUID in canonical text. For rows whose public id is seldom needed.
- */
+/** Like `newId`, but returns the UUID, for rows whose public id is seldom needed. */
 export const newUuid = (nowMs: number, random: Uint8Array): string => uuidText(drawUuid(nowMs, random))
 
 const namespace = (uuid: string): Buffer => Buffer.from(uuid.replaceAll('-', ''), 'hex')

@@ -64,7 +64,5 @@ export const accept = (acceptance: Acceptance): MessageAccepted => ({
   republished: false,
 })
 
-/**
- * Marks a fact for a second publication, after one with an unknown outcome. The fact keeps its id.
- */
+/** Marks a fact for publication after an unknown outcome. The fact keeps its id. */
 export const republish = (fact: MessageAccepted): MessageAccepted => ({ ...fact, republished: true })

@@ -56,9 +56,7 @@ export interface RecordReadReceipt {
   readonly type: 'RecordReadReceipt'
   readonly at: number
 }
-/**
- * A deadline has passed: the end of the lifetime before submit, or the report deadline after it.
- */
+/** A deadline has passed: the lifetime before submit, or the report deadline after it. */
 export interface PassDeadline {
   readonly type: 'PassDeadline'
   readonly at: number

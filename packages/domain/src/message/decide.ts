@@ -247,8 +247,7 @@ const report = (
   switch (state.stage) {
     case 'queued':
     case 'handingOver':
-      // Also after a refusal: an operator that reports on a message has it, whatever it answered
-      // before.
+      // Also after a refusal: an operator that reports on a message has it.
       return state.operator === null
         ? Result.fail(new NotHandedOver({ messageId: state.id, command }))
         : facts(sentWithoutAnswer(state.id, state.operator, at, at), outcomeFact(state.id, at, outcome))

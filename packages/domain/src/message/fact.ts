@@ -78,9 +78,7 @@ export interface HandoverRefused extends FactBase {
   readonly retryAt: number
 }
 
-/**
- * Submitted. `operatorIds` has one id for each part, in order. It is empty if the answer was lost.
- */
+/** Submitted. `operatorIds`: one for each part, in order; empty if the answer was lost. */
 export interface MessageSent extends FactBase {
   readonly type: 'MessageSent'
   readonly operator: string

@@ -9,9 +9,7 @@ export type Status = (typeof STATUSES)[number]
 /** What the message waits for. `handingOver`: the answer to its handover claim. */
 type Stage = 'queued' | 'handingOver' | 'awaitingReport' | 'final'
 
-/**
- * The state that the dispatcher folds from the facts of a message. `null` before the first fact.
- */
+/** The state of a message, folded from its facts; `null` before the first fact. */
 export interface MessageState {
   readonly id: string
   /**

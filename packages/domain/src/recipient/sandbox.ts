@@ -16,9 +16,7 @@ export const SANDBOX_SCENARIOS = [
   'anti_flood',
   /** Delivered, then read. */
   'seen',
-  /**
-   * Never submitted: expires with `ttl_expired_before_submit` at the end of the sandbox's lifetime.
-   */
+  /** Never submitted: expires with `ttl_expired_before_submit` in the sandbox. */
   'never_handed_over',
   /** Like `silent`, then corrected to `delivered` by a late report. */
   'silent_then_delivered',

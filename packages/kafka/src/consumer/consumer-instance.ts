@@ -83,8 +83,7 @@ export const createConsumerInstance = (
       retries: 5,
       initialRetryTime: 100,
       maxRetryTime: 1000,
-      // The member replaces a crashed instance. kafkajs restarts it late or never (its issues 659,
-      // 1593).
+      // The member does that: kafkajs restarts late or never (its issues 659, 1593).
       restartOnFailure: () => Promise.resolve(false),
     },
   })

@@ -179,8 +179,7 @@ export class Member {
       instance.isStopped = true
       await settledWithin(LEAVE_WITHIN_MS, instance.consumer.disconnect())
       instance.client.destroy()
-      // kafkajs clears the id when the broker has confirmed the leave. Otherwise the next process
-      // leaves for it.
+      // kafkajs clears the id when it has left. Otherwise the next process leaves for it.
       if (instance.group?.memberId === null && this.#options.memberFile !== undefined)
         removeMember(this.#options.memberFile)
     }
@@ -226,8 +225,7 @@ export class Member {
     this.#reader.revoke()
     this.#lease.end()
     this.#lease.beginRebalance()
-    // Requests that wait for a hung broker fail now. The next instance leaves the group for this
-    // one.
+    // Requests to a hung broker fail now. The next instance leaves the group for this one.
     instance.client.destroy()
     instance.consumer.disconnect().catch(noop)
     if (this.#firstJoin !== undefined) return this.#firstJoin.reject(new KafkaUnavailable({ reason, detail }))
@@ -354,8 +352,7 @@ export class Member {
   #sendHeartbeat(): void {
     const group = this.#instance?.group
     if (group === undefined || this.#lease.isRebalancing() || this.#instance?.isStopped === true) return
-    // Less than the interval: kafkajs would skip the heartbeat of a timer that is a millisecond
-    // early.
+    // Less than the interval: kafkajs would skip a heartbeat that is a millisecond early.
     group.heartbeat({ interval: 0.8 * this.#heartbeatMs }).catch(noop)
   }
 
@@ -371,8 +368,7 @@ export class Member {
       // The broker has removed this member: another member may own the shards already.
       this.#lease.end()
     } else if (type !== REBALANCE_IN_PROGRESS) return
-    // kafkajs rejoins when its own heartbeat, which follows the batch, gets this answer. So the
-    // batch should end soon.
+    // kafkajs rejoins with its own next heartbeat, so the batch should end soon.
     this.#revoke(REVOKE_WITHIN_MS).catch(noop)
   }
 

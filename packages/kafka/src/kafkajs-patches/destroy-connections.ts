@@ -29,8 +29,7 @@ export const trackConnections = (open: ISocketFactory): TrackedConnections => {
     socketFactory: (options) => {
       const socket = open(options)
       if (isDestroyed) destroySocket(socket)
-      // Without it Node collects small writes, and waits for the acknowledgement of the write
-      // before.
+      // Without it, small writes wait for the acknowledgement of the write before.
       socket.setNoDelay(true)
       sockets.add(socket)
       socket.once('close', () => sockets.delete(socket))

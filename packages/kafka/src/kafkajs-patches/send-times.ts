@@ -40,8 +40,7 @@ export const trackSendTimes = (group: InnerGroup, onHeartbeatError: (error: unkn
       heartbeatsInProgress--
     }
   }
-  // kafkajs calls this method for the first time after JoinGroup directly before it sends
-  // SyncGroup.
+  // kafkajs calls it for the first time after JoinGroup just before SyncGroup.
   const generate = group.generatePartitionsPerSubscribedTopic.bind(group)
   group.generatePartitionsPerSubscribedTopic = () => {
     if (isJoining) {

@@ -62,8 +62,7 @@ export const hookedQueries = (current: () => HookedQueries): Queries => {
       undefined,
       args,
     )
-    // Identifiers and lists of values are no promises. Fragments are promises, but they are never
-    // sent.
+    // Identifiers and lists are no promises. Fragments are, but they are never sent.
     if (created instanceof Promise) hookInto(created as Statement, hooks)
     return created
   }
