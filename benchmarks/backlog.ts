@@ -1,7 +1,6 @@
 /**
- * A deep backlog: many service messages in a lane, an operator that accepts a few hundred messages
- * per second, and otp messages meanwhile. Measures the dispatcher's memory and the time from append
- * to submit.
+ * A deep backlog for a slow operator, and otp messages meanwhile. Measures the dispatcher's memory
+ * and the time from append to submit.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import {

@@ -1,7 +1,4 @@
-/**
- * The limits of Kafka: produce throughput and round trip through the Kafka port, on the same broker
- * and in the same run as the measurements that are compared with them.
- */
+/** The limits of Kafka: produce throughput and round trip through the Kafka port. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { encodeId, type MessageAccepted, newId, recipientHash } from '@hub/domain'
 import {

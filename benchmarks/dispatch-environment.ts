@@ -1,7 +1,4 @@
-/**
- * The environment of the dispatcher benchmarks: topics, a database, messages appended directly to
- * the lanes, app processes, and an operator with a configurable delay.
- */
+/** The environment of the benchmarks: topics, a database, lane records, apps, an operator. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -28,7 +28,6 @@ export interface LoadPlan {
 
 /** The latencies are from writing a request to the end of the answer, ms. */
 export interface LoadResult extends Latencies {
-  /** Number of accepted messages. */
   readonly accepted: number
   readonly failed: number
   readonly seconds: number

@@ -1,7 +1,4 @@
-/**
- * Throughput of dispatcher and projector: messages appended directly to the lanes, until the event
- * journal has the events accepted, sent and delivered of each message.
- */
+/** Throughput of dispatcher and projector, from the lanes to the event journal. */
 import { makeDispatchEnvironment, type Servers } from './dispatch-environment.ts'
 import { awaitEvents } from './event-journal.ts'
 import { residentMiB } from './process-usage.ts'

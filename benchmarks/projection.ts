@@ -181,9 +181,8 @@ export interface Copied {
 }
 
 /**
- * Disables Nagle's algorithm. COPY makes many small writes without answers, and the kernel would
- * delay each of them by up to 40 ms. The driver supports this option, but its types do not contain
- * it.
+ * Disables Nagle's algorithm, which would delay the small writes of COPY by up to 40 ms. The types
+ * of the driver do not contain this option.
  */
 const noDelaySocket: object = {
   socket: ({ host, port }: { readonly host: Array<string>; readonly port: Array<number> }) =>

@@ -1,7 +1,4 @@
-/**
- * Queries through command-api against the bare SQL of the same rows: messages by id, and pages of a
- * thousand events.
- */
+/** Queries through command-api, and the bare SQL of the same rows. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { API_KEY_RANDOM_BYTES, apiKeyDigest, apiKeyEnding, apiKeyFrom, decodeId, encodeId } from '@hub/domain'
 import { insertAccount, insertApiKey } from '@hub/store'

@@ -1,7 +1,6 @@
 /**
- * The environment of the read model benchmarks: delivered messages, appended to lanes and log as
- * command-api and dispatcher would append them, the projector's checkpoints, and the CPU time of
- * PostgreSQL.
+ * The environment of the read model benchmarks: records of delivered messages, the projector's
+ * checkpoints, and the CPU time of PostgreSQL.
  */
 import { randomUUID } from 'node:crypto'
 import { encodeId, type LogFact } from '@hub/domain'

@@ -21,9 +21,8 @@ const LAG = { perSecond: 2000, durationMs: 6000 }
 const READ_MS = 4000
 const BARE_READ_MS = 3000
 /**
- * Reads before the measurement, because V8 still compiles. A read of a message takes 185 µs of CPU
- * in seconds 2 to 8, about 165 in seconds 10 to 14, and 157 after that. Later measurements use the
- * same process and need less warm-up.
+ * Reads before the measurement: V8 compiles until a read takes 157 instead of 185 µs of CPU. Later
+ * measurements use the same process and need less.
  */
 const WARM_UP = { messages: 15_000, others: 2500 }
 
@@ -35,9 +34,8 @@ const readText = (one: QueryFigures, server: string): string =>
   `${one.perSecond.toFixed(0)}/s, p50 ${one.p50.toFixed(1)} ms, p99 ${one.p99.toFixed(1)} ms; CPU of one: ${server} ${one.serverCpu.toFixed(0)} µs, PostgreSQL ${one.postgresCpu.toFixed(0)} µs`
 
 /**
- * Settings of PostgreSQL that need a restart. The cache is what a machine of its own would provide
- * (a quarter of 8 GiB). `wal_level` minimal halves the time to fill the tables and does not change
- * what is measured.
+ * Settings of PostgreSQL that need a restart: the cache of a machine of its own (a quarter of 8
+ * GiB), and a `wal_level` that halves the time to fill the tables.
  */
 const SETTINGS = { shared_buffers: '2GB', wal_level: 'minimal', max_wal_senders: '0' }
 

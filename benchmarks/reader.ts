@@ -1,7 +1,6 @@
 /**
- * Readers in their own process, so that they do not share an event loop with the measured app. They
- * query the API over HTTP, or PostgreSQL with one bare statement. `queries.ts` sends the plan over
- * IPC and receives the result.
+ * Readers of the API over HTTP, or of PostgreSQL with one bare statement. `queries.ts` runs them in
+ * a process of their own.
  */
 import { randomInt } from 'node:crypto'
 import { connect, type Socket } from 'node:net'

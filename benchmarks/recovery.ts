@@ -1,7 +1,6 @@
 /**
- * Recovery time of a shard with many messages that have been sent and have no delivery report:
- * right after the submits, and after a day in which other messages came and went and the open ones
- * were re-appended.
+ * Recovery time of a shard with many open messages: right after the submits, and after a day in
+ * which other messages came and went and the open ones were re-appended.
  */
 import { type LogFact, newId, recipientHash } from '@hub/domain'
 import { RE_APPENDED_IN_ONE, RE_APPEND_BEHIND, RE_APPEND_RATIO } from '@hub/dispatcher'
@@ -13,7 +12,6 @@ import { makeDispatchEnvironment, type Servers } from './dispatch-environment.ts
 
 export interface Recovery {
   readonly open: number
-  /** Log records that recovery reads. */
   readonly records: number
   /** From the assignment of the shard until it is open, by the dispatcher's own metric, ms. */
   readonly ms: number

@@ -1,7 +1,6 @@
 /**
- * The results of the benchmark: their shape, `results.json`, and the two pages that are generated
- * from it, `RESULTS.md` and `docs/capacity.md`. `node benchmarks/report.ts` generates both pages
- * again.
+ * Writes `results.json`, and generates `RESULTS.md` and `docs/capacity.md` from it. `node
+ * benchmarks/report.ts` only generates the pages.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { capacityPage } from './capacity-page.ts'

@@ -23,7 +23,6 @@ export type SectionName = (typeof SECTIONS)[number]
 export interface Results {
   /** Cores, memory and Node version of the machine. */
   readonly machine: string
-  /** Duration of the whole run. */
   readonly seconds: number
   readonly sections: Readonly<Record<SectionName, Section>>
   /** Figures of the scripts that run alone (`disk.ts`, `scaling.ts`) and of profiles, by script. */

@@ -25,9 +25,8 @@ const PROCESSES = 3
 const ACCOUNTS = 96
 const MESSAGES_EACH = 25
 /**
- * Endpoints of each account while the fan-out is measured: the maximum. With one endpoint, the
- * window of one second after the last event would dominate the time, whatever the number of
- * processes.
+ * Endpoints of each account while the fan-out is measured: the maximum. With one endpoint, its
+ * window of one second would dominate the time.
  */
 const ENDPOINTS = 20
 const ROUNDS = 3
@@ -79,7 +78,6 @@ try {
   }
 
   let endpoints = 0
-  /** Adds an endpoint to each account. */
   const addEndpoint = async (): Promise<void> => {
     endpoints += 1
     await Promise.all(
@@ -119,7 +117,6 @@ try {
       SELECT count(*)::int AS count FROM read.message_history WHERE status = ${status}`
     return row.count
   }
-  /** Whether receivers have received all events. */
   const allDelivered = (): boolean => {
     for (const { body } of receiver.received)
       undelivered -= body.toString('latin1').match(/"evt_/gu)?.length ?? 0

@@ -166,7 +166,6 @@ export const incoming = (record: OutgoingRecord, offset: number, now: number): I
 })
 
 let made = 0
-/** `count` lane records, accepted now. */
 const laneRecords = (count: number, now: number): ReadonlyArray<OutgoingRecord> =>
   Array.from({ length: count }, () => {
     const fact = accepted(made++)
@@ -176,7 +175,6 @@ const laneRecords = (count: number, now: number): ReadonlyArray<OutgoingRecord> 
 
 const CHUNK = 500
 
-/** A shard with `open` open messages. */
 const shardWith = (open: number): StandaloneShard => {
   const standalone = new StandaloneShard()
   for (let i = 0; i < open; i += CHUNK)

@@ -54,7 +54,6 @@ const variant = Effect.fnUntraced(function* (name: string, environment: Record<s
   return { name, tracing, append, microseconds: [] } satisfies Variant as Variant
 })
 
-/** One round of a variant. */
 const round = Effect.fnUntraced(function* ({ append, microseconds, tracing }: Variant) {
   const before = process.cpuUsage()
   for (let i = 0; i < REQUESTS; i += TOGETHER) {

@@ -131,10 +131,7 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
     }
   }
 
-  /**
-   * Appends evenly paced events for one account after another, so that batches become due by their
-   * window. Returns the dispatch times.
-   */
+  /** Appends evenly paced events for the accounts in turn. Returns the dispatch times. */
   const steady = async (accounts: ReadonlyArray<string>, durationMs: number): Promise<Latencies> => {
     const topics = topicNames(prefix)
     const mode: Mode = 'test'

@@ -274,10 +274,7 @@ const compareDeprecation = (base: Operation, next: Operation): Array<Change> => 
   return base.is['deprecated'] === true ? [] : [additive('operation-deprecated', base.where)]
 }
 
-/**
- * The changes from one description to the next, in the order of the first. `today` (`2026-11-21`)
- * decides whether a deprecated operation may be removed.
- */
+/** The changes of a description. `today` decides whether a deprecated operation may go. */
 export const compareDescriptions = (
   base: JsonObject,
   next: JsonObject,

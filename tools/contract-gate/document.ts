@@ -74,9 +74,8 @@ const referencesIn = (text: string): ReadonlyArray<string> =>
   [...text.matchAll(/"\$ref":"([^"]*)"/gu)].map((match) => match[1] ?? '')
 
 /**
- * References to the components that did not change. Most components do not, so skipping them saves
- * most of the work. A component that is missing here is compared, and may still turn out to be
- * equal.
+ * References to components that did not change. Skipping them saves most of the work. A missing one
+ * is compared, and may still turn out to be equal.
  */
 export const unchangedIn = (base: JsonObject, next: JsonObject): ReadonlySet<string> => {
   const unchanged = new Map<string, ReadonlyArray<string>>()

@@ -146,7 +146,6 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
 
   return {
     isHealthy: group.isHealthy,
-    /** Whether every assigned partition is open. */
     isOpen: Effect.sync(() => control !== null && partitions.areAllOpen()),
     /** Never succeeds; dies when a supervised loop has died. */
     failure,

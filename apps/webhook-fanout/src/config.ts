@@ -37,9 +37,8 @@ export interface Settings extends DeliveryRules {
    */
   readonly recordTogether: number
   /**
-   * How long a success waits for others, ms. Its slot is free meanwhile, so this only delays the
-   * delivery log. Failures, and successes of a failing subscription, do not wait: the next attempts
-   * depend on them.
+   * How long a success waits for others, ms. This delays only the delivery log. Failures, and
+   * successes of a failing subscription, do not wait: the next attempts depend on them.
    */
   readonly recordWithinMs: number
 

@@ -1,20 +1,14 @@
 /** The metrics of the fan-out. No label is an account, a subscription or a host. */
 import { Metric } from 'effect'
 
+const counter = (name: string, description: string) =>
+  Metric.counter(name, { description, incremental: true })
+
 export const metrics = {
-  eventsRead: Metric.counter('hub_webhook_events_read_total', {
-    description: 'Events read from hub.webhooks.v1.',
-    incremental: true,
-  }),
-  batchesQueued: Metric.counter('hub_webhook_batches_queued_total', {
-    description: 'Batches stored for delivery.',
-    incremental: true,
-  }),
+  eventsRead: counter('hub_webhook_events_read_total', 'Events read from hub.webhooks.v1.'),
+  batchesQueued: counter('hub_webhook_batches_queued_total', 'Batches stored for delivery.'),
   /** Label `result`: `succeeded` or the reason of the failure. */
-  attempts: Metric.counter('hub_webhook_attempts_total', {
-    description: 'Recorded delivery attempts and expiries, by result.',
-    incremental: true,
-  }),
+  attempts: counter('hub_webhook_attempts_total', 'Recorded delivery attempts and expiries, by result.'),
   attemptSeconds: Metric.histogram('hub_webhook_attempt_seconds', {
     description: 'Time until a receiver answered or the attempt timed out or failed, in seconds.',
     boundaries: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
@@ -23,27 +17,23 @@ export const metrics = {
     description: 'Time from storing a batch to its first attempt, in seconds.',
     boundaries: [0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10, 60],
   }),
-  disabled: Metric.counter('hub_webhook_subscriptions_disabled_total', {
-    description: 'Subscriptions disabled by consecutive failures.',
-    incremental: true,
-  }),
-  trials: Metric.counter('hub_webhook_trials_total', {
-    description: 'Test deliveries made.',
-    incremental: true,
-  }),
-  notMade: Metric.counter('hub_webhook_attempts_not_made_total', {
-    description:
-      'Attempts that this process could not make; they do not count as failures and are made later.',
-    incremental: true,
-  }),
-  deadLetters: Metric.counter('hub_webhook_dead_letters_total', {
-    description: 'Records of hub.webhooks.v1 that could not be decoded and were dead-lettered.',
-    incremental: true,
-  }),
-  partitionsLost: Metric.counter('hub_webhook_partitions_lost_total', {
-    description: 'Times this process found that another process owns its partition.',
-    incremental: true,
-  }),
+  disabled: counter(
+    'hub_webhook_subscriptions_disabled_total',
+    'Subscriptions disabled by consecutive failures.',
+  ),
+  trials: counter('hub_webhook_trials_total', 'Test deliveries made.'),
+  notMade: counter(
+    'hub_webhook_attempts_not_made_total',
+    'Attempts that this process could not make; they do not count as failures and are made later.',
+  ),
+  deadLetters: counter(
+    'hub_webhook_dead_letters_total',
+    'Records of hub.webhooks.v1 that could not be decoded and were dead-lettered.',
+  ),
+  partitionsLost: counter(
+    'hub_webhook_partitions_lost_total',
+    'Times this process found that another process owns its partition.',
+  ),
   inFlight: Metric.gauge('hub_webhook_attempts_in_flight', { description: 'Attempts in flight.' }),
   inFlightFailing: Metric.gauge('hub_webhook_attempts_in_flight_failing', {
     description: 'Attempts in flight for failing subscriptions.',

@@ -37,10 +37,7 @@ type RequestBody<Op> = Op extends { requestBody: { content: { 'application/json'
 
 interface CallOptions {
   readonly signal?: AbortSignal
-  /**
-   * For a POST: any string for this request, at most 255 characters. By default each call has a new
-   * one, which its retries share.
-   */
+  /** For a POST: a string of at most 255 characters. Default: a new one for each call. */
   readonly idempotencyKey?: string
 }
 
@@ -48,10 +45,8 @@ type Options<Op> = PathParameters<Op> & QueryParameters<Op> & RequestBody<Op> & 
 /** The options argument is optional if no option is required. */
 type Arguments<Op> = object extends Options<Op> ? [options?: Options<Op>] : [options: Options<Op>]
 
-/** The element type of a list. */
 type Item<Op> =
   Success<Op> extends { data: ReadonlyArray<infer Element>; has_more: boolean } ? Element : never
-/** The paths of lists. */
 export type ListPath = {
   [P in PathOf<'get'>]: [Item<OperationAt<P, 'get'>>] extends [never] ? never : P
 }[PathOf<'get'>]

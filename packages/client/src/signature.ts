@@ -1,7 +1,6 @@
 /**
- * Verifies webhooks of the hub: `Hub-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>]`, an
- * HMAC-SHA-256 over `t`, a full stop and the raw bytes of the body. The key is the whole secret
- * (`whsec_…`).
+ * Verifies webhooks: `Hub-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>]`, an HMAC-SHA-256 over
+ * `t`, a full stop and the raw body, with the whole secret (`whsec_…`) as key.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { components } from './contract.ts'

@@ -1,7 +1,4 @@
-/**
- * Validates all settings of a process before it connects to anything. A failed start reports every
- * invalid setting, not only the first one.
- */
+/** Validates all settings of a process at its start, and reports every invalid one. */
 import * as Config from 'effect/Config'
 import * as Data from 'effect/Data'
 import * as Effect from 'effect/Effect'
@@ -73,9 +70,8 @@ export const findInvalidSettings = Effect.fnUntraced(function* (
 })
 
 /**
- * Validates the settings at the start of a process. It logs a warning for each unknown variable
- * that begins with `HUB_`, and fails with all problems at once. `names` are the names of the
- * environment variables.
+ * Validates the settings. It logs a warning for each unknown variable that begins with `HUB_`, and
+ * fails with all problems at once. `names`: environment variables.
  */
 export const checkSettings = Effect.fnUntraced(function* (
   reader: App | 'hubctl',

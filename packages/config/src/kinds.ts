@@ -6,7 +6,6 @@ import * as LogLevel from 'effect/LogLevel'
 import * as Redacted from 'effect/Redacted'
 import * as Result from 'effect/Result'
 
-/** The name of a kind. */
 type TypeName =
   | 'string'
   | 'port'
@@ -46,7 +45,6 @@ const onlyIf = <A>(isRight: boolean, value: A): Result.Result<A, string> =>
 /** Any text. Surrounding spaces are removed. */
 export const string = (expected = 'any text'): Kind<string> => kind('string', expected, Result.succeed)
 
-/** A text that matches a pattern. */
 export const form = (pattern: RegExp, expected: string): Kind<string> =>
   kind('string', expected, (text) => onlyIf(pattern.test(text), text))
 
@@ -61,7 +59,6 @@ export const integer = (least: number, most: number): Kind<number> =>
     onlyIf(/^-?\d{1,15}$/u.test(text) && Number(text) >= least && Number(text) <= most, Number(text)),
   )
 
-/** A number from 0 to 1. */
 export const share: Kind<number> = kind('number', 'a number from 0 to 1', (text) =>
   onlyIf(/^[01](?:\.\d{1,9})?$/u.test(text) && Number(text) <= 1, Number(text)),
 )

@@ -3,7 +3,6 @@ import { settings } from './catalogue/index.ts'
 import { NOT_SET, type Setting, InvalidSetting } from './setting.ts'
 
 export interface Rule {
-  /** The settings of the rule. */
   readonly about: ReadonlyArray<Setting<unknown>>
   /** The rule as a sentence for the documentation. */
   readonly sentence: string

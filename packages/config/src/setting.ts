@@ -7,7 +7,6 @@ import * as Option from 'effect/Option'
 import * as Result from 'effect/Result'
 import type { Kind } from './kinds.ts'
 
-/** The processes of a hub. */
 export const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 export type App = (typeof APPS)[number]
 
@@ -139,7 +138,6 @@ export const optional = <A>(
   description: Description,
 ): UngroupedSetting<A | null> => make(kind, 'optional', otherwise, description, Effect.succeed(null))
 
-/** Adds the group to settings. */
 export const inGroup = <const S extends Readonly<Record<string, UngroupedSetting<unknown>>>>(
   group: Group,
   settings: S,

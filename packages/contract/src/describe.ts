@@ -93,8 +93,7 @@ const foldAllOf = (object: JsonObject): JsonObject => {
 
 /**
  * The generator copies a named schema (`Money_1`) at each place with another description. This
- * replaces the copy by a reference to the original with a description beside it, which OpenAPI 3.1
- * allows.
+ * replaces the copy by a reference with a description, which OpenAPI 3.1 allows.
  */
 const foldCopies = (document: JsonObject, schemas: JsonObject): { document: Json; schemas: JsonObject } => {
   const bare = (schema: Json | undefined): string => {

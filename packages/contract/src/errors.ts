@@ -19,7 +19,6 @@ type Presence = 'always' | 'optional' | 'never'
 interface CatalogueRow {
   /** HTTP status. `internal_error` is 500 without a `retry_after`: see {@link httpStatusOf}. */
   readonly status: number
-  /** The default message. */
   readonly message: string
   /** An error with a default always has the member. Without both fields it never has it. */
   readonly defaultParam?: string
@@ -240,10 +239,8 @@ const catalogue = {
   },
 } as const satisfies Record<string, CatalogueRow>
 
-/** A code of the catalogue. */
 export type ErrorCode = keyof typeof catalogue
 
-/** The catalogue entry of a code. */
 export interface ErrorEntry extends Omit<CatalogueRow, 'param' | 'retryAfter'> {
   readonly param: Presence
   readonly retryAfter: Presence
@@ -255,7 +252,6 @@ const entryOf = (row: CatalogueRow): ErrorEntry => ({
   retryAfter: row.defaultRetryAfter === undefined ? (row.retryAfter ?? 'never') : 'always',
 })
 
-/** All codes with their catalogue entries. */
 export const ERRORS = Object.fromEntries(
   Object.entries(catalogue).map(([code, row]) => [code, entryOf(row)]),
 ) as Readonly<Record<ErrorCode, ErrorEntry>>

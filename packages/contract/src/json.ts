@@ -1,7 +1,6 @@
 /** The types of parsed JSON. */
 import { Schema } from 'effect'
 
-/** A JSON value. */
 export type Json = Schema.Json
 
 /** A parsed JSON object. All names are own properties, `__proto__` too. */

@@ -27,7 +27,6 @@ export const MAX_REGISTRATION_BYTES = 8 * 1024
 
 export const MAX_URL_LENGTH = 1024
 
-/** Longest idempotency key. */
 export const MAX_IDEMPOTENCY_KEY_LENGTH = 255
 
 /** Most subscriptions of an account in a mode. */

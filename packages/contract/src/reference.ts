@@ -13,7 +13,6 @@ import { HubApi } from './api/hub-api.ts'
 import { description } from './describe.ts'
 import { type ErrorEntry, ERROR_CODES, ERRORS } from './errors.ts'
 
-/** Path of the reference. */
 export const REFERENCE_PATH = '/docs'
 
 /** Path of the error list; the `docBase` of `toErrorBody` ends with it. */
@@ -37,9 +36,8 @@ const sources = (html: string, tag: 'script' | 'style'): string =>
     .join(' ')
 
 /**
- * Only scripts of the page may run, and they may only connect to the hub. The reference viewer
- * creates styles at run time, so their hashes are unknown; the rest of the policy prevents a style
- * from sending data.
+ * Only scripts of the page may run, and connect only to the hub. The reference viewer creates
+ * styles at run time; the rest of the policy prevents a style from sending data.
  */
 const policy = (html: string, styles: 'inline' | 'hashed'): string =>
   [
@@ -114,7 +112,6 @@ const scalarHtml = Effect.acquireUseRelease(
   ({ dispose }) => Effect.promise(dispose),
 )
 
-/** The API reference, for {@link REFERENCE_PATH}. */
 export const referencePage: Effect.Effect<HtmlPage> = once(
   Effect.flatMap(scalarHtml, (html) => pageOf(html, 'inline')),
 )
@@ -170,7 +167,6 @@ ${sections.join('\n')}
 `
 }
 
-/** The error list, for {@link ERROR_PAGE_PATH}. */
 export const errorPage: Effect.Effect<HtmlPage> = once(
   Effect.suspend(() => pageOf(renderErrorPage(), 'hashed')),
 )

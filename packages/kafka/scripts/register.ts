@@ -1,7 +1,6 @@
 /**
- * Registers the schemas of the hub in a schema registry, with their ids:
- * `node packages/kafka/scripts/register.ts <url>`. Run it before a release that writes new schema
- * versions; repeating it is safe. `REGISTRY_AUTHORIZATION` is the header `Authorization`, if set.
+ * Registers the schemas in a Confluent-compatible schema registry. Their ids must be those of
+ * `schemas/ids.json`, because records contain them. It can be repeated.
  */
 import { Effect, Result } from 'effect'
 import { registerSchemas } from '../src/registry/register.ts'

@@ -59,7 +59,6 @@ export class EventLog extends Context.Service<
       records: ReadonlyArray<OutgoingRecord>,
       options?: { readonly deadlineMs?: number },
     ) => Effect.Effect<ReadonlyArray<Position>, KafkaUnavailable>
-    /** The partition of a key. */
     readonly partitionOf: (key: string) => number
   }
 >()('@hub/kafka/EventLog') {}
@@ -97,9 +96,8 @@ export interface PartitionOffsets extends OffsetRange {
 /** The requests of a handler. The effects ask the broker; the other functions are synchronous. */
 export interface GroupControl {
   /**
-   * Continues at this offset (below 0: at the beginning) with the next fetch. Ignored where the
-   * member does not own the partition. An offset that is not in the log becomes the first offset of
-   * the log.
+   * Continues at this offset (below 0: at the beginning) with the next fetch; at the first offset
+   * of the log if it is not in the log. Ignored where the member does not own the partition.
    */
   readonly seek: (at: Position) => void
   readonly pause: (topic: string, partition: number) => void

@@ -1,8 +1,7 @@
 /**
- * The address policy: the addresses to which webhooks may be sent. It is checked when a
- * subscription is created and again for every connection, because DNS may return another address
- * later. Source: specification, Webhook subscription endpoints (address rules); architecture,
- * Webhooks.
+ * The address policy: the addresses to which webhooks may be sent, checked for each new
+ * subscription and for every connection, because DNS may return another address later. Source:
+ * specification, Webhook subscription endpoints (address rules); architecture, Webhooks.
  */
 import { refineSetting, settings } from '@hub/config'
 import { type Config, Context, Data, Effect, Layer, Result } from 'effect'
@@ -86,10 +85,7 @@ const askSystemResolver: ResolveName = (name) =>
   )
 
 export interface AddressPolicyShape {
-  /**
-   * Checks the URL of a new subscription. Resolves the host, and fails if any of its addresses is
-   * not public. Ends within about 3 s.
-   */
+  /** Checks the URL of a new subscription and all addresses of its host, within about 3 s. */
   readonly checkUrl: (url: string) => Effect.Effect<void, UrlRefused>
   /**
    * All addresses of a host (a name or an IP literal without brackets), all of them allowed. The

@@ -105,9 +105,8 @@ const refusedIpv6 = IPV6_REFUSED.map(ipv6Within)
 const isIsatap = (address: bigint): boolean => ((address >> 32n) & 0xfdff_ffffn) === 0x5efen
 
 /**
- * Whether a webhook may be delivered to this address: an IPv4 address in dotted decimal or an IPv6
- * address in any spelling of RFC 4291. Anything else, a zone id (`fe80::1%eth0`) included, is not
- * public.
+ * Whether a webhook may go to this address: IPv4 in dotted decimal or IPv6 (RFC 4291). Anything
+ * else, such as a zone id (`fe80::1%eth0`), is not public.
  */
 export const isPublicAddress = (ip: string): boolean => {
   if (isIPv4(ip)) {

@@ -1,7 +1,6 @@
 /**
- * The webhook client: signs a batch, sends it, and decides by the status alone whether the attempt
- * has succeeded. Source: specification, Delivery of events (2, 5), Signature; contract, Webhook
- * subscription.
+ * Signs a webhook batch, sends it, and decides by the status alone about success. Source:
+ * specification, Delivery of events (2, 5), Signature; contract, Webhook subscription.
  */
 import { settings } from '@hub/config'
 import { signatureHeader } from '@hub/domain'
@@ -28,9 +27,8 @@ const DISCARDED_BODY_BYTES = 16_384
 const DISCARDED_BODY_MS = 1000
 
 /**
- * With so many open sockets, each delivery closes its own afterwards. Otherwise idle sockets of
- * many receivers could reach the limit of file descriptors (1024 by default), of which Kafka and
- * PostgreSQL need some.
+ * With so many open sockets, each delivery closes its own afterwards. Otherwise idle sockets could
+ * reach the limit of file descriptors (1024), of which Kafka and PostgreSQL need some.
  */
 const KEEP_ALIVE_SOCKETS = 512
 
@@ -343,10 +341,7 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
 export class WebhookClient extends Context.Service<WebhookClient, WebhookClientShape>()(
   '@hub/webhooks/WebhookClient',
 ) {
-  /**
-   * Setting: `HUB_WEBHOOK_CA_FILE`, a PEM file of certificates to trust besides the default ones.
-   * It is off by default; a warning at startup shows that it is on.
-   */
+  /** Setting: `HUB_WEBHOOK_CA_FILE`. A warning at startup shows that it is set. */
   static readonly layer: Layer.Layer<
     WebhookClient,
     Config.ConfigError | CaFileUnusable,

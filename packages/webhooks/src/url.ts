@@ -40,10 +40,9 @@ export interface WebhookUrl {
 }
 
 /**
- * The canonical form of a host, for comparisons. `new URL()` turns decimal, octal, hexadecimal and
- * full-width spellings of an IPv4 address into dotted decimal, and names into lower-case ASCII.
- * This function also removes brackets and the trailing dot of a fully qualified name: `localhost.`
- * is localhost.
+ * The canonical form of a host, for comparisons. `new URL()` turns all spellings of an IPv4 address
+ * into dotted decimal, and names into lower-case ASCII. This function removes brackets, and the
+ * trailing dot of a fully qualified name (`localhost.`).
  */
 const canonicalHost = (hostname: string): string =>
   hostname.startsWith('[') ? hostname.slice(1, -1) : hostname.replace(/\.$/u, '')

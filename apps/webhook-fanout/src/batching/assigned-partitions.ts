@@ -1,7 +1,4 @@
-/**
- * The partitions that the consumer group has assigned to this process: opens each of them, and
- * closes it when the assignment changes or another process turns out to own it.
- */
+/** Opens the partitions that the consumer group assigns to this process, and closes them. */
 import type { Supervisor } from '@hub/actor'
 import { type Assignment, EventLog, type GroupControl, type IncomingRecord, webhooksKey } from '@hub/kafka'
 import { Effect, FiberSet, Metric, Schedule } from 'effect'

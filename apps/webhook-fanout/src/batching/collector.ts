@@ -6,7 +6,6 @@
  * changes nothing, and the lowest offset that is not stored is always known.
  */
 
-/** An event for a subscription. */
 export interface CollectedEvent {
   /** `evt_…` */
   readonly id: string
@@ -85,10 +84,7 @@ export class Collector<S> {
     return due
   }
 
-  /**
-   * The batches that are due at `now`: at most `limit` events in all, but at least one batch if any
-   * is due. The events stay until `markStored`.
-   */
+  /** Due batches: at most `limit` events, but at least one batch. They stay until `markStored`. */
   dueBatches(now: number, limit: number): ReadonlyArray<BatchCandidate<S, CollectedEvent>> {
     const { batchEvents, batchWindowMs } = this.#options
     const due: Array<BatchCandidate<S, CollectedEvent>> = []

@@ -36,7 +36,6 @@ import { makeSubscriptionRegistry } from '../subscriptions/registry.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { Collector } from './collector.ts'
 
-/** The consumer of the partition. */
 interface PartitionConsumer {
   readonly pause: () => void
   readonly resume: () => void

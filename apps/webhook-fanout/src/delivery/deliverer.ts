@@ -34,15 +34,14 @@ interface DeliveryHost {
 export interface Deliverer {
   /** Adds a subscription: its due batches are read. */
   readonly open: (subscription: Subscription) => void
-  /** The stored subscription has changed. */
   readonly changed: (subscription: Subscription) => void
   /** Removes a subscription: its attempts in flight are aborted. */
   readonly close: (subscription: Subscription) => void
   /** Adds batches that were just stored. */
   readonly offer: (subscription: Subscription, batches: ReadonlyArray<PendingBatch>) => void
   /**
-   * An outcome is recorded. `health` is `null` if the subscription is deleted; `nextDueAt` if the
-   * batch has ended, or if the outcome was recorded before.
+   * `health`: `null` if the subscription is deleted; `nextDueAt`: if the batch has ended or was
+   * recorded before.
    */
   readonly recorded: (
     subscription: Subscription,
@@ -103,9 +102,8 @@ export const makeDeliverer: (
 
     let pumping = false
     /**
-     * Attempts begin together, after everything that has arrived in this turn of the event loop.
-     * Then they wake the process of a receiver once; single attempts would wake it again each time
-     * (docs/decisions/0032).
+     * Attempts begin together, after everything that has arrived in this turn of the event loop. So
+     * they wake the process of a receiver once (docs/decisions/0032).
      */
     const pump = () => {
       if (pumping) return

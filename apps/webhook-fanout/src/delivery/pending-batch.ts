@@ -4,7 +4,6 @@ export interface PendingBatch {
   readonly uuid: string
   /** `evb_…` */
   readonly id: string
-  /** Attempts so far. */
   readonly attempts: number
   readonly queuedAt: number
   /** The next attempt by its own schedule, milliseconds since the epoch. */

@@ -14,9 +14,8 @@ import { FanoutStore, type TestDelivery } from '../store/store.port.ts'
 const POLL_EVERY = '200 millis'
 
 /**
- * Test deliveries in flight in this process, beside the attempts. A subscription has at most one,
- * so only so many hung receivers together delay the others, and command-api tells those clients to
- * try again.
+ * Test deliveries in flight in this process, beside the attempts. Each subscription has at most
+ * one. So many hung receivers together delay the others; command-api then tells clients to try again.
  */
 const MAX_IN_FLIGHT = 32
 

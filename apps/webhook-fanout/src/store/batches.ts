@@ -1,7 +1,6 @@
 /**
- * `webhooks.batches`: webhook batches that wait for their delivery. A batch that has ended is
- * deleted; its attempts are in `webhooks.attempts`. Owner: webhook-fanout. Reads of due batches:
- * `due-batches.ts`.
+ * `webhooks.batches`: batches that wait for their delivery. A batch that has ended is deleted; its
+ * attempts are in `webhooks.attempts`. Owner: webhook-fanout.
  */
 import type { BatchDeliveryState } from '@hub/domain'
 import { type Queries, sqlArray } from '@hub/store'

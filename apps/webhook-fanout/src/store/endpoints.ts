@@ -1,7 +1,4 @@
-/**
- * `webhooks.endpoints`: webhook subscriptions. command-api creates and changes them; the fan-out
- * writes endpoint health and `cleared_at`.
- */
+/** `webhooks.endpoints`. Owner: command-api; the fan-out writes health and `cleared_at`. */
 import {
   encodeId,
   type EndpointHealth,

@@ -1,7 +1,4 @@
-/**
- * `webhooks.positions`: for each partition of `hub.webhooks.v1` the next offset to read and the
- * epoch of its owner. Owner: webhook-fanout.
- */
+/** `webhooks.positions`: next offset and owner's epoch of a partition. Owner: webhook-fanout. */
 import type { Queries } from '@hub/store'
 import type { Ownership } from './store.port.ts'
 

@@ -1,7 +1,6 @@
 /**
- * The transaction that records the outcomes of attempts. It applies the rule of the domain
- * (`applyOutcome`) to each outcome, in order, and stores the results: batches, endpoint health and
- * delivery log.
+ * The transaction that records outcomes: it applies `applyOutcome` of the domain to each of them,
+ * in order, and stores batches, endpoint health and delivery log.
  */
 import {
   applyOutcome,

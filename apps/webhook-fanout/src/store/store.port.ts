@@ -142,9 +142,8 @@ export interface FanoutStoreShape {
   ) => Effect.Effect<ReadonlyArray<JournalEvent>, StorageError>
   /**
    * Stores batches and moves the position, in one transaction. An event that the subscription
-   * already has in a batch is left out, so an event that is read twice is delivered in one batch.
-   * Returns the new batches with their bodies, in the given order. The batches of a redelivery are
-   * separate from the others.
+   * already has in a batch is left out. Returns the new batches with their bodies, in the given
+   * order. The batches of a redelivery are separate from the others.
    */
   readonly storeBatches: (
     owner: Ownership,
@@ -185,7 +184,6 @@ export interface FanoutStoreShape {
   readonly clearDeleted: Effect.Effect<number, StorageError>
   /** Batches that wait for their delivery, counted up to 100,000. */
   readonly waiting: Effect.Effect<number, StorageError>
-  /** Whether the database answers. */
   readonly answers: Effect.Effect<boolean>
 }
 

@@ -9,7 +9,6 @@ import { Subscription, type SubscriptionRecord } from './subscription.ts'
 interface RegistryOptions {
   readonly partition: number
   readonly deliverer: Pick<Deliverer, 'open' | 'changed' | 'close' | 'offer'>
-  /** A subscription was deleted. */
   readonly onRemoved: (subscription: Subscription) => void
 }
 

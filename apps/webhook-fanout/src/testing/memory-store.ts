@@ -8,11 +8,10 @@ import {
   type BatchDeliveryState,
   decodeId,
   dueAction,
-  enableSubscription,
+  enable,
   encodeId,
   type EndpointHealth,
   eventBatchId,
-  newBatchDelivery,
   newEndpointHealth,
   resetEarlyAttempts,
 } from '@hub/domain'
@@ -112,7 +111,9 @@ export class MemoryStore {
   /** Does what `POST …/enable` does. */
   enable(uuid: string, at: number): void {
     const found = this.subscriptions.get(uuid)
-    if (found !== undefined) found.health = enableSubscription(found.health, at)
+    if (found === undefined) return
+    const { action, health } = enable(found.health)
+    if (action === 'releaseBacklog') found.health = { ...health, backlogReleasedAt: at }
   }
 
   /** The pending batches of a subscription, in the order of their events. */
@@ -293,7 +294,15 @@ export class MemoryStore {
                 events: fresh.map((event) => event.id),
                 body: Buffer.from(`[${fresh.map((event) => event.body).join()}]`),
                 redelivery: redelivery?.id ?? null,
-                state: newBatchDelivery(now, redelivery !== null),
+                state: {
+                  status: 'pending',
+                  attempts: 0,
+                  earlyAttempts: 0,
+                  queuedAt: now,
+                  scheduledAt: now,
+                  dueAt: now,
+                  redelivery: redelivery !== null,
+                },
               }
               this.batches.set(batch.uuid, batch)
               for (const event of fresh) this.batchOf.set(keyOf(event.id), batch.uuid)

@@ -4,7 +4,6 @@ import { local, simulator, tests } from './development.ts'
 import { api, hubctl, processes, secrets, servers, webhooks } from './hub.ts'
 import { http, optOutWords, smpp } from './operators.ts'
 
-/** All settings by their short names. */
 export const settings = {
   ...servers,
   ...secrets,

@@ -19,7 +19,6 @@ import { WebhookEndpointsGroup } from './webhook-endpoints.ts'
 /** Version of the contract. Specification, Versioning. */
 export const CONTRACT_VERSION = '0.3.3'
 
-/** The public API. */
 export class HubApi extends HttpApi.make('sms-delivery-hub')
   .add(
     MessagesGroup,
@@ -48,7 +47,6 @@ export class HubApi extends HttpApi.make('sms-delivery-hub')
     }),
   ) {}
 
-/** An operation for the router. */
 export interface Route {
   /** `messages.send` */
   readonly operation: string

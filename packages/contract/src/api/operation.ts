@@ -1,7 +1,6 @@
 /**
  * Builds the operations of the API definition and groups them by resource. The errors and the
- * response headers of an operation follow from its error codes, so that only the error catalogue
- * defines statuses.
+ * response headers of an operation follow from its error codes.
  */
 import { Schema } from 'effect'
 import {
@@ -16,7 +15,6 @@ import { type ErrorCode, ERRORS } from '../errors.ts'
 import { MAX_IDEMPOTENCY_KEY_LENGTH } from '../limits.ts'
 import { ErrorBody } from '../schemas/common.ts'
 
-/** The error body with a status. */
 const failure = (status: number) => ErrorBody.pipe(HttpApiSchema.status(status))
 
 /** `Authorization: Bearer <API_KEY>`, for an account and mode. Specification, Authentication. */
@@ -121,7 +119,6 @@ export const pageQuery = (limits: { readonly max: number }) => ({
   ),
 })
 
-/** Errors of rendering. */
 export const RENDER_REFUSALS: ReadonlyArray<ErrorCode> = [
   'template_variable_missing',
   'template_variable_unknown',

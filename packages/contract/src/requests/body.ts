@@ -3,7 +3,7 @@ import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
 import type { Json, JsonObject } from '../json.ts'
 import { MAX_BODY_BYTES, MAX_NESTING } from '../limits.ts'
-import { at, isJsonObject, refuse, utf8 } from './checks.ts'
+import { at, invalid, isJsonObject, refuse, utf8 } from './checks.ts'
 
 const NOT_JSON = 'The body must be a JSON object in UTF-8.'
 const TOO_DEEP = `The body is nested deeper than ${MAX_NESTING} levels.`
@@ -114,18 +114,18 @@ const findBadText = (value: Json, path: string): string | null => {
 export const parseBody = (bytes: Uint8Array): Result.Result<JsonObject, ApiError> => {
   if (bytes.length > MAX_BODY_BYTES) return refuse('payload_too_large')
   const { deep, members, escapes } = scan(bytes)
-  if (deep) return refuse('invalid_parameter', undefined, TOO_DEEP)
+  if (deep) return invalid(undefined, TOO_DEEP)
   let body: Json
   try {
     body = JSON.parse(utf8.decode(bytes)) as Json
   } catch {
-    return refuse('invalid_parameter', undefined, NOT_JSON)
+    return invalid(undefined, NOT_JSON)
   }
-  if (!isJsonObject(body)) return refuse('invalid_parameter', undefined, NOT_JSON)
-  if (countMembers(body) !== members) return refuse('invalid_parameter', undefined, REPEATED)
+  if (!isJsonObject(body)) return invalid(undefined, NOT_JSON)
+  if (countMembers(body) !== members) return invalid(undefined, REPEATED)
   if (escapes) {
     const found = findBadText(body, '')
-    if (found !== null) return refuse('invalid_parameter', found === '' ? undefined : found, BAD_TEXT)
+    if (found !== null) return invalid(found === '' ? undefined : found, BAD_TEXT)
   }
   return Result.succeed(body)
 }

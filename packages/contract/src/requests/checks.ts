@@ -20,6 +20,9 @@ export const refuse = (code: ErrorCode, param?: string, message?: string): Resul
     }),
   )
 
+export const invalid = (param: string | undefined, message: string) =>
+  refuse('invalid_parameter', param, message)
+
 export const isJsonObject = (value: unknown): value is JsonObject => Predicate.isObject(value)
 
 export const at = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`)

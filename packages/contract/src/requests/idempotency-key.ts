@@ -3,7 +3,7 @@ import { characterCount } from '@hub/domain'
 import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
 import { MAX_IDEMPOTENCY_KEY_LENGTH } from '../limits.ts'
-import { refuse, utf8 } from './checks.ts'
+import { invalid, refuse, utf8 } from './checks.ts'
 
 const NON_ASCII = /[\u0080-\u00ff]/u
 
@@ -26,8 +26,7 @@ const headerCharacters = (value: string): number => {
  */
 export const decodeIdempotencyKey = (value: string | undefined): Result.Result<string | null, ApiError> => {
   if (value === undefined) return Result.succeed(null)
-  if (value === '')
-    return refuse('invalid_parameter', 'Idempotency-Key', 'An Idempotency-Key must not be empty.')
+  if (value === '') return invalid('Idempotency-Key', 'An Idempotency-Key must not be empty.')
   if (headerCharacters(value) > MAX_IDEMPOTENCY_KEY_LENGTH) {
     return refuse(
       'idempotency_key_reused',

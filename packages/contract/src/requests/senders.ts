@@ -4,7 +4,7 @@ import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
 import type { Json, JsonObject } from '../json.ts'
 import { MAX_REGISTRATION_BYTES, MAX_SENDER_NAME_LENGTH, SENDER_NAME_PATTERN } from '../limits.ts'
-import { isJsonObject, member, refuse, REQUIRED_STRING } from './checks.ts'
+import { invalid, isJsonObject, member, REQUIRED_STRING } from './checks.ts'
 
 /** A valid request to create a sender. A later check finds out whether the name is free. */
 export interface SenderToCreate {
@@ -32,10 +32,10 @@ const holdsControlCharacters = (value: Json): boolean => {
  */
 export const decodeSenderCreate = (object: JsonObject): Result.Result<SenderToCreate, ApiError> => {
   const name = member(object, 'name')
-  if (typeof name !== 'string') return refuse('invalid_parameter', 'name', REQUIRED_STRING)
+  if (typeof name !== 'string') return invalid('name', REQUIRED_STRING)
   // Each character that the pattern allows is one code unit.
   if (name.length > MAX_SENDER_NAME_LENGTH || !SENDER_NAME_PATTERN.test(name)) {
-    return refuse('invalid_parameter', 'name', SENDER_RULE)
+    return invalid('name', SENDER_RULE)
   }
 
   const registration = member(object, 'registration')
@@ -45,7 +45,7 @@ export const decodeSenderCreate = (object: JsonObject): Result.Result<SenderToCr
     Buffer.byteLength(JSON.stringify(registration)) > MAX_REGISTRATION_BYTES ||
     holdsControlCharacters(registration)
   ) {
-    return refuse('invalid_parameter', 'registration', REGISTRATION_RULE)
+    return invalid('registration', REGISTRATION_RULE)
   }
   return Result.succeed({ name, registration })
 }

@@ -7,6 +7,7 @@ import { MAX_CLIENT_REF_LENGTH, TEMPLATE_NAME_PATTERN } from '../limits.ts'
 import {
   at,
   CLASS_RULE,
+  invalid,
   isJsonObject,
   isMessageClass,
   isWithin,
@@ -59,32 +60,28 @@ export const decodeSendRequest = (
   if (Object.hasOwn(object, 'send_at')) return refuse('send_at_not_supported', at(path, 'send_at'))
 
   const to = member(object, 'to')
-  if (typeof to !== 'string') return refuse('invalid_parameter', at(path, 'to'), REQUIRED_STRING)
+  if (typeof to !== 'string') return invalid(at(path, 'to'), REQUIRED_STRING)
   if (!isRecipientNumber(to)) return refuse('recipient_invalid', at(path, 'to'))
 
   const messageClass = member(object, 'class')
   if (typeof messageClass !== 'string' || !isMessageClass(messageClass)) {
-    return refuse('invalid_parameter', at(path, 'class'), CLASS_RULE)
+    return invalid(at(path, 'class'), CLASS_RULE)
   }
 
   const template = member(object, 'template')
-  if (typeof template !== 'string') return refuse('invalid_parameter', at(path, 'template'), REQUIRED_STRING)
-  if (!TEMPLATE_NAME_PATTERN.test(template)) {
-    return refuse('invalid_parameter', at(path, 'template'), TEMPLATE_RULE)
-  }
+  if (typeof template !== 'string') return invalid(at(path, 'template'), REQUIRED_STRING)
+  if (!TEMPLATE_NAME_PATTERN.test(template)) return invalid(at(path, 'template'), TEMPLATE_RULE)
 
   const variables = member(object, 'variables')
   if (variables !== undefined && !isJsonObject(variables)) {
-    return refuse('invalid_parameter', at(path, 'variables'), VARIABLES_RULE)
+    return invalid(at(path, 'variables'), VARIABLES_RULE)
   }
 
   const clientRef = member(object, 'client_ref')
   if (clientRef === undefined) {
-    if (options.clientRefRequired === true) {
-      return refuse('invalid_parameter', at(path, 'client_ref'), CLIENT_REF_REQUIRED)
-    }
+    if (options.clientRefRequired === true) return invalid(at(path, 'client_ref'), CLIENT_REF_REQUIRED)
   } else if (!isClientRef(clientRef)) {
-    return refuse('invalid_parameter', at(path, 'client_ref'), CLIENT_REF_RULE)
+    return invalid(at(path, 'client_ref'), CLIENT_REF_RULE)
   }
 
   return Result.succeed({
@@ -153,15 +150,13 @@ const decodeMessages = (
   // A request for a later time must not be sent now.
   if (Object.hasOwn(object, 'send_at')) return refuse('send_at_not_supported')
   const given = member(object, 'messages')
-  if (!Array.isArray(given) || given.length === 0) {
-    return refuse('invalid_parameter', 'messages', MESSAGES_RULE)
-  }
+  if (!Array.isArray(given) || given.length === 0) return invalid('messages', MESSAGES_RULE)
   const messages = given as ReadonlyArray<Json>
   if (messages.length > batchMax) return refuse('batch_too_large')
   const elements: Array<BatchElement> = []
   for (const [index, element] of messages.entries()) {
     const path = `messages[${index}]`
-    if (!isJsonObject(element)) return refuse('invalid_parameter', path, ELEMENT_RULE)
+    if (!isJsonObject(element)) return invalid(path, ELEMENT_RULE)
     const clientRef = member(element, 'client_ref')
     elements.push({
       index,

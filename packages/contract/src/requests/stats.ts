@@ -4,7 +4,7 @@ import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
 import { DATE_PATTERN, MAX_STATS_DAYS } from '../limits.ts'
 import { STATS_GROUPS, type StatsGroup } from '../schemas/stats.ts'
-import { refuse } from './checks.ts'
+import { invalid } from './checks.ts'
 
 /** The requested summary. Both days are included, and there are at most 366. */
 export interface StatsWanted {
@@ -27,9 +27,9 @@ const isDay = (text: string): boolean =>
 /** A day in the query; null without one. */
 const decodeDay = (query: URLSearchParams, name: string): Result.Result<string | null, ApiError> => {
   const [day, ...others] = query.getAll(name)
-  if (others.length > 0) return refuse('invalid_parameter', name, DATE_RULE)
+  if (others.length > 0) return invalid(name, DATE_RULE)
   if (day === undefined) return Result.succeed(null)
-  return isDay(day) ? Result.succeed(day) : refuse('invalid_parameter', name, DATE_RULE)
+  return isDay(day) ? Result.succeed(day) : invalid(name, DATE_RULE)
 }
 
 const isStatsGroup = (value: string): value is StatsGroup =>
@@ -54,13 +54,11 @@ export const decodeStatsQuery = (
   const to = last.success ?? today
   const from = first.success ?? `${to.slice(0, 8)}01`
   const days = (Date.parse(to) - Date.parse(from)) / DAY_MS + 1
-  if (days < 1) return refuse('invalid_parameter', 'from', ORDER_RULE)
-  if (days > MAX_STATS_DAYS) return refuse('invalid_parameter', 'from', PERIOD_RULE)
+  if (days < 1) return invalid('from', ORDER_RULE)
+  if (days > MAX_STATS_DAYS) return invalid('from', PERIOD_RULE)
 
   const [groupBy, ...others] = query.getAll('group_by')
   if (groupBy === undefined) return Result.succeed({ from, to, groupBy: null })
-  if (others.length > 0 || !isStatsGroup(groupBy)) {
-    return refuse('invalid_parameter', 'group_by', GROUP_RULE)
-  }
+  if (others.length > 0 || !isStatsGroup(groupBy)) return invalid('group_by', GROUP_RULE)
   return Result.succeed({ from, to, groupBy })
 }

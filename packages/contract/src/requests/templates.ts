@@ -11,6 +11,7 @@ import {
 } from '../limits.ts'
 import {
   CLASS_RULE,
+  invalid,
   isJsonObject,
   isMessageClass,
   isWithin,
@@ -28,7 +29,6 @@ export interface TemplateToCreate {
   readonly class: MessageClass
   /** Any text. If the account has no such sender, the handler answers `sender_not_registered`. */
   readonly sender: string
-  /** A valid template text. */
   readonly body: string
   readonly language: string | null
 }
@@ -43,22 +43,20 @@ const LANGUAGE_RULE = 'A language is a BCP 47 tag such as "ru" or "en-GB".'
  */
 export const decodeTemplateCreate = (object: JsonObject): Result.Result<TemplateToCreate, ApiError> => {
   const name = member(object, 'name')
-  if (typeof name !== 'string') return refuse('invalid_parameter', 'name', REQUIRED_STRING)
-  if (!TEMPLATE_NAME_PATTERN.test(name)) return refuse('invalid_parameter', 'name', TEMPLATE_RULE)
+  if (typeof name !== 'string') return invalid('name', REQUIRED_STRING)
+  if (!TEMPLATE_NAME_PATTERN.test(name)) return invalid('name', TEMPLATE_RULE)
 
   const messageClass = member(object, 'class')
-  if (typeof messageClass !== 'string' || !isMessageClass(messageClass)) {
-    return refuse('invalid_parameter', 'class', CLASS_RULE)
-  }
+  if (typeof messageClass !== 'string' || !isMessageClass(messageClass)) return invalid('class', CLASS_RULE)
 
   const sender = member(object, 'sender')
-  if (typeof sender !== 'string') return refuse('invalid_parameter', 'sender', REQUIRED_STRING)
-  if (hasControlCharacters(sender)) return refuse('invalid_parameter', 'sender', CONTROL_RULE)
+  if (typeof sender !== 'string') return invalid('sender', REQUIRED_STRING)
+  if (hasControlCharacters(sender)) return invalid('sender', CONTROL_RULE)
 
   const body = member(object, 'body')
-  if (typeof body !== 'string') return refuse('invalid_parameter', 'body', REQUIRED_STRING)
+  if (typeof body !== 'string') return invalid('body', REQUIRED_STRING)
   if (body === '' || !isWithin(body, MAX_TEMPLATE_BODY_LENGTH) || hasControlCharacters(body)) {
-    return refuse('invalid_parameter', 'body', BODY_RULE)
+    return invalid('body', BODY_RULE)
   }
   if (Result.isFailure(parseTemplate(body))) return refuse('template_invalid')
 
@@ -69,19 +67,16 @@ export const decodeTemplateCreate = (object: JsonObject): Result.Result<Template
       language.length > MAX_LANGUAGE_LENGTH ||
       !LANGUAGE_PATTERN.test(language))
   ) {
-    return refuse('invalid_parameter', 'language', LANGUAGE_RULE)
+    return invalid('language', LANGUAGE_RULE)
   }
 
   return Result.succeed({ name, class: messageClass, sender, body, language: language ?? null })
 }
 
-/**
- * Checks the body of a preview: `variables`, which is optional. Fails with `invalid_parameter`.
- * Rendering checks the values. Source: contract decisions, Templates and senders.
- */
+/** Checks the body of a preview: optional `variables`. Rendering checks their values. */
 export const decodeRender = (object: JsonObject): Result.Result<JsonObject, ApiError> => {
   const variables = member(object, 'variables')
   if (variables === undefined) return Result.succeed(NO_VARIABLES)
-  if (!isJsonObject(variables)) return refuse('invalid_parameter', 'variables', VARIABLES_RULE)
+  if (!isJsonObject(variables)) return invalid('variables', VARIABLES_RULE)
   return Result.succeed(variables)
 }

@@ -3,7 +3,7 @@ import { type EventType, isEventType } from '@hub/domain'
 import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
 import type { Json, JsonObject } from '../json.ts'
-import { member, refuse, REQUIRED_STRING } from './checks.ts'
+import { invalid, member, REQUIRED_STRING } from './checks.ts'
 
 /** A request to create a subscription. Later checks resolve its address. */
 export interface WebhookEndpointToCreate {
@@ -27,16 +27,15 @@ export const decodeWebhookEndpointCreate = (
   object: JsonObject,
 ): Result.Result<WebhookEndpointToCreate, ApiError> => {
   const url = member(object, 'url')
-  if (typeof url !== 'string') return refuse('invalid_parameter', 'url', REQUIRED_STRING)
+  if (typeof url !== 'string') return invalid('url', REQUIRED_STRING)
 
   const given = member(object, 'event_types')
   if (given === undefined) return Result.succeed({ url, eventTypes: [] })
-  if (!Array.isArray(given)) return refuse('invalid_parameter', 'event_types', EVENT_TYPES_RULE)
+  if (!Array.isArray(given)) return invalid('event_types', EVENT_TYPES_RULE)
   const eventTypes = new Set<EventType>()
   for (const [index, type] of (given as ReadonlyArray<Json>).entries()) {
-    if (typeof type !== 'string')
-      return refuse('invalid_parameter', `event_types[${index}]`, EVENT_TYPES_RULE)
-    if (!isEventType(type)) return refuse('invalid_parameter', `event_types[${index}]`, EVENT_TYPE_RULE)
+    if (typeof type !== 'string') return invalid(`event_types[${index}]`, EVENT_TYPES_RULE)
+    if (!isEventType(type)) return invalid(`event_types[${index}]`, EVENT_TYPE_RULE)
     eventTypes.add(type)
   }
   return Result.succeed({ url, eventTypes: [...eventTypes] })

@@ -23,7 +23,6 @@ export const Timestamp = Schema.String.check(Schema.isPattern(TIMESTAMP_PATTERN)
 
 export const moment = (description: string) => Timestamp.annotate({ description })
 
-/** A day in UTC. */
 export const Day = Schema.String.check(Schema.isPattern(DATE_PATTERN)).annotate({
   description: 'A day in UTC.',
   examples: ['2026-11-21'],

@@ -3,7 +3,6 @@ import { Schema } from 'effect'
 import { MessageClass, MessageStatus, Mode, moment, Money, ReasonCode } from './common.ts'
 import { AT, atLeast, ClientRef, constant, id, MESSAGE_ID } from './fields.ts'
 
-/** One change of status. */
 export const StatusChange = Schema.Struct({
   status: MessageStatus,
   reason_code: ReasonCode,

@@ -19,7 +19,6 @@ const countFields = {
   price: Money.annotate({ description: 'What was charged for all of them.' }),
 }
 
-/** The counts of a period. */
 export const StatsCounts = Schema.Struct(countFields).annotate({
   identifier: 'StatsCounts',
   title: 'Counts of a summary',

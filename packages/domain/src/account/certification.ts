@@ -37,7 +37,6 @@ export const CONFIRMATION_NAMES = Object.keys(CONFIRMATIONS) as ReadonlyArray<Co
 
 export interface CertificationCheck {
   readonly name: string
-  /** The requirement, for people. */
   readonly wanted: string
   readonly fulfilled: boolean
   /** `seen`: the hub observes it. `confirmed`: a person confirms it. */

@@ -16,7 +16,6 @@ export interface AccountOverrides {
   readonly price_service: string | null
 }
 
-/** The effective settings. */
 export interface AccountSettings {
   readonly name: string
   readonly apiRps: number

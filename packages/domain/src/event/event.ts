@@ -3,7 +3,6 @@ import { eventId } from '../id/id.ts'
 import type { Mode } from '../values/classification.ts'
 import { toTimestamp } from '../values/timestamp.ts'
 
-/** Types of events about one message. */
 const MESSAGE_EVENT_TYPES = [
   'message.accepted',
   'message.sent',
@@ -42,8 +41,7 @@ export interface PublicEvent<O extends object = object, T extends EventType = Ev
 
 /**
  * Derives the id of an event from its subject and type. A subject (a message, a batch) has at most
- * one event of each type. A correction has another type and so another id. A replay produces the
- * same id.
+ * one event of each type, so a replay produces the same id.
  */
 export const eventIdOf = (subjectId: string, type: EventType): string => eventId(`${subjectId} ${type}`)
 

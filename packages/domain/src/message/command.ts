@@ -45,7 +45,6 @@ export type ReportOutcome =
   | { readonly status: 'undelivered'; readonly reason: UndeliveredReason }
   | { readonly status: 'rejected'; readonly reason: RejectedReason }
   | { readonly status: 'expired'; readonly reason: Extract<ExpiredReason, 'dlr_timeout'> }
-/** A delivery report. */
 export interface RecordReport {
   readonly type: 'RecordReport'
   readonly outcome: ReportOutcome

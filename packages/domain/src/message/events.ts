@@ -30,27 +30,17 @@ export type AcceptedMessage = Pick<
   'messageId' | 'at' | 'class' | 'clientRef' | 'batch' | 'template' | 'parts' | 'price'
 >
 
-const typeOf = (fact: MessageFact): MessageEventType | null => {
-  switch (fact.type) {
-    case 'MessageAccepted':
-      return 'message.accepted'
-    case 'MessageSent':
-      return 'message.sent'
-    case 'MessageDelivered':
-      return 'message.delivered'
-    case 'MessageUndelivered':
-      return 'message.undelivered'
-    case 'MessageRejected':
-      return 'message.rejected'
-    case 'MessageExpired':
-      return 'message.expired'
-    case 'MessageSeen':
-      return 'message.seen'
-    case 'HandoverStarted':
-    case 'HandoverRefused':
-    case 'OpenMessageCarried':
-      return null
-  }
+const EVENT_TYPES: Readonly<Record<MessageFact['type'], MessageEventType | null>> = {
+  MessageAccepted: 'message.accepted',
+  MessageSent: 'message.sent',
+  MessageDelivered: 'message.delivered',
+  MessageUndelivered: 'message.undelivered',
+  MessageRejected: 'message.rejected',
+  MessageExpired: 'message.expired',
+  MessageSeen: 'message.seen',
+  HandoverStarted: null,
+  HandoverRefused: null,
+  OpenMessageCarried: null,
 }
 
 /** Returns the billed price of a message: the charge, or zero in a status that is not billed. */
@@ -63,7 +53,7 @@ export const billedPrice = (charged: Money, status: Status, reason: ReasonCode |
  * status rose in `rank`, or `seen` became true. Source: specification §Event types.
  */
 export const eventsOf = (message: AcceptedMessage, fact: MessageFact): ReadonlyArray<MessageEvent> => {
-  const type = typeOf(fact)
+  const type = EVENT_TYPES[fact.type]
   if (type === null) return []
   // A read receipt has no status. `message.seen` shows the status `delivered`.
   const { status, reason } = statusOf(fact) ?? { status: 'delivered', reason: null }

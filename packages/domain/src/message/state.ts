@@ -37,7 +37,6 @@ export interface MessageState {
   readonly seen: boolean
 }
 
-/** The state before the first fact. */
 export const initialState: MessageState | null = null
 
 /**

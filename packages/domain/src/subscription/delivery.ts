@@ -2,7 +2,7 @@
  * The delivery rules of a subscription: retry schedule, failure streak, release of the backlog, and
  * retry window. Source: specification §Delivery of events, 5 to 9, and §Webhook endpoint states.
  */
-import { enable, type HealthAction, applyAttempt, type SubscriptionHealth } from './health.ts'
+import { type HealthAction, applyAttempt, type SubscriptionHealth } from './health.ts'
 import { nextAttemptAt, RETRY_WINDOW_MS } from './retry.ts'
 
 /**
@@ -50,17 +50,6 @@ export interface BatchDeliveryState {
   /** A redelivery. Its attempts do not count for the endpoint's health. */
   readonly redelivery: boolean
 }
-
-/** The state of a new batch. It is due at once. */
-export const newBatchDelivery = (at: number, redelivery = false): BatchDeliveryState => ({
-  status: 'pending',
-  attempts: 0,
-  earlyAttempts: 0,
-  queuedAt: at,
-  scheduledAt: at,
-  dueAt: at,
-  redelivery,
-})
 
 /** Returns true if the retry window has ended, so the batch is no longer delivered. */
 const isWindowClosed = (
@@ -165,15 +154,6 @@ export const applyOutcome = (
     action: decision.action,
     nextAttemptAt: status === 'enabled' ? applied.nextAttemptAt : null,
   }
-}
-
-/**
- * Enables a subscription on request: resets the failure streak and makes all pending batches due.
- * An enabled one does not change.
- */
-export const enableSubscription = (subscription: EndpointHealth, at: number): EndpointHealth => {
-  const { action, health } = enable(subscription)
-  return action === 'releaseBacklog' ? { ...health, backlogReleasedAt: at } : subscription
 }
 
 /** Resets the early attempts, so that enabling attempts every batch again. */

@@ -1,7 +1,4 @@
-/**
- * Creates kafkajs clients from the settings of the environment. Every producer, consumer and admin
- * client of the hub uses this file.
- */
+/** Creates all kafkajs clients of the hub from the settings of the environment. */
 import { caFileConfig, settings } from '@hub/config'
 import * as Config from 'effect/Config'
 import * as Effect from 'effect/Effect'
@@ -140,9 +137,8 @@ const LOGGED_FIELDS = [
 ] as const
 
 /**
- * Logs at level debug: callers get every failure as a value, and log it themselves. kafkajs logs
- * each failed request again, which would be thousands of lines each second while a broker is
- * unavailable.
+ * Logs at level debug: callers log failures themselves, and kafkajs would log thousands of lines
+ * each second while a broker is unavailable.
  */
 const logEntry = (entry: LogEntry): Effect.Effect<void> => {
   const { message, error } = entry.log

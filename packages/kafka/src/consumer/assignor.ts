@@ -110,10 +110,7 @@ export const assignWithStandby = (
   )
 }
 
-/**
- * The name of the assignment protocol. All members of a group must use the same one, so a change of
- * the user data or of the rules requires a new name.
- */
+/** The name of the assignment protocol. A change of user data or rules requires a new name. */
 const PROTOCOL = 'hub-shards'
 
 const decodeUserData = (memberId: string, metadata: Buffer): AssignmentUserData => {
@@ -134,10 +131,9 @@ const encodeUserData = ({ generation, shards }: ReportedShards): Buffer => {
 }
 
 /**
- * The assignor for kafkajs, which asks `reported` at every join. `onCreated` gets the assignor
- * object, by which `before-join-hook.ts` recognizes the group. For a shard on standby a member gets
- * only the partition of `standbyTopic`. Without `standbyTopic` no member is new, and shards are
- * owned at once.
+ * The assignor for kafkajs, which asks `reported` at every join. `before-join-hook.ts` recognizes
+ * the group by the object of `onCreated`. For a shard on standby a member gets only the partition
+ * of `standbyTopic`. Without `standbyTopic` shards are owned at once.
  */
 export const shardAssignor =
   (

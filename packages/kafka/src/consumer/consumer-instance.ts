@@ -1,7 +1,4 @@
-/**
- * One kafkajs consumer, with the patches that a group member needs. A member replaces its instance
- * when the instance is stuck or has crashed.
- */
+/** One kafkajs consumer. A member replaces its instance when it is stuck or has crashed. */
 import type { Consumer, ConsumerCrashEvent, ConsumerGroupJoinEvent } from 'kafkajs'
 import { makeKafka, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
 import { setBeforeJoin } from '../kafkajs-patches/before-join-hook.ts'

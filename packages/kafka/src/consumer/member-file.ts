@@ -1,7 +1,6 @@
 /**
  * The file in which a group member keeps its member id over restarts. A process that finds the file
- * at its start knows that the process which wrote it is gone. It can then end that process'
- * session.
+ * at its start can end the session of the process that wrote it.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'

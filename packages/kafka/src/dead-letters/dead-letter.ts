@@ -1,7 +1,4 @@
-/**
- * Dead letters: records that a consumer could not decode or apply. This file defines their headers,
- * and converts a record to its dead letter and back. The functions are pure.
- */
+/** Dead letters, as pure functions: their headers, and conversion from and to the record. */
 import { Result } from 'effect'
 import type { IncomingRecord, OutgoingRecord, Position } from '../port.ts'
 import { decodeRecord, type UndecodableRecord } from '../records/codec.ts'

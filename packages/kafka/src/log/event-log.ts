@@ -1,8 +1,7 @@
 /**
  * The kafkajs adapter of the port `EventLog`. It sends one produce request at a time with
- * `acks=all`, and never retries. Tests with brokers that die and hang led to these settings.
- * kafkajs' idempotent producer is off, because it loses acknowledged records after a timeout
- * (docs/decisions/0002).
+ * `acks=all`, and never retries. kafkajs' idempotent producer is off, because it loses acknowledged
+ * records after a timeout (docs/decisions/0002).
  */
 import { Effect, Layer } from 'effect'
 import kafkajs, { type Producer, type RecordMetadata } from 'kafkajs'
@@ -169,9 +168,8 @@ class ProduceQueue {
   }
 
   /**
-   * Removes the records of the next request from the queue: appends in their order, as many as fit.
-   * An append to a topic that this producer has not written to gets a request of its own, so that a
-   * missing topic fails no other caller.
+   * Removes the records of the next request from the queue, as many as fit. An append to a new
+   * topic gets a request of its own, so that a missing topic fails no other caller.
    */
   #nextSlices(connection: ProducerConnection): ReadonlyArray<AppendSlice> {
     const slices: Array<AppendSlice> = []
@@ -313,9 +311,8 @@ const messageOf = (record: OutgoingRecord, partition: number) => ({
 const LATE = Symbol('late')
 
 /**
- * Acts at the deadline, after the sockets were read once more. A process that was busy for longer
- * than the deadline finds the timer and the answer at the same time, and must not report a timeout
- * then.
+ * Acts at the deadline, after the sockets were read once more: a process that was busy finds the
+ * timer and the answer at the same time, and must not report a timeout.
  */
 const afterDeadline = (ms: number, act: () => void): NodeJS.Timeout => setTimeout(() => setImmediate(act), ms)
 
@@ -345,9 +342,8 @@ const make = Effect.fnUntraced(function* (options: EventLogOptions) {
 })
 
 /**
- * The event log of a cluster. It connects at once, but starts without Kafka too: an append then
- * fails, and the first append after Kafka is available connects. Closing awaits the request in
- * progress.
+ * The event log of a cluster. It connects at once, but starts without Kafka too: then appends fail
+ * until one can connect. Closing awaits the request in progress.
  */
 export const layerEventLog = (options: EventLogOptions): Layer.Layer<EventLog> =>
   Layer.effect(EventLog, make(options))

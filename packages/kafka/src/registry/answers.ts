@@ -32,7 +32,6 @@ const BAD_VERSION = error(
   'The specified version is not a valid version id. Allowed values are 1 to 2147483647 and "latest".',
 )
 
-/** The subject of a record type. */
 export const subjectOf = (name: string): string => `hub.${name}`
 
 const schemaText = (version: SchemaVersion) => JSON.stringify(version.schema)

@@ -1,7 +1,6 @@
 /**
- * Registers the schemas of the hub in a Confluent-compatible schema registry. The ids must be those
- * of `schemas/ids.json`, because records contain them. Registered versions are not changed, so
- * every release can repeat it.
+ * Registers the schemas in a Confluent-compatible schema registry. Their ids must be those of
+ * `schemas/ids.json`, because records contain them. It can be repeated.
  */
 import { Data, Duration, Effect } from 'effect'
 import { REGISTRY_CONTENT_TYPE, subjectOf } from './answers.ts'

@@ -50,7 +50,6 @@ type Part = Exclude<AvroSchema, string | ReadonlyArray<AvroSchema>>
 const isPart = (schema: unknown): schema is Part =>
   typeof schema === 'object' && schema !== null && !Array.isArray(schema)
 
-/** The text for a type. */
 const typeOf = (schema: unknown): string => {
   if (typeof schema === 'string') return schema
   if (Array.isArray(schema)) {

@@ -32,10 +32,9 @@ interface Tap {
 }
 
 /**
- * Rejects an array that is longer than the record. The length of an array is data: a damaged record
- * may announce two billion items, which avsc would allocate. Each item has at least one byte, so a
- * count above the remaining bytes is an error. Reading past the end reports a truncated buffer to
- * avsc.
+ * Rejects an array that is longer than the record: a damaged record may announce two billion items,
+ * which avsc would allocate. Each item has at least one byte. Reading past the end reports a
+ * truncated buffer to avsc.
  */
 class BoundedArrayType extends avro.types.ArrayType {
   // Overrides the reader of avsc. A resolver copies this function, so it must use `this`.

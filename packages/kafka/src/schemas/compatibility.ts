@@ -1,7 +1,6 @@
 /**
  * The rules for schemas, which `scripts/gate.ts` checks: a published version never changes, each
- * version can read all versions before it (BACKWARD_TRANSITIVE), and ids are assigned in ascending
- * order.
+ * can read all versions before it (BACKWARD_TRANSITIVE), and ids ascend.
  */
 import { createHash } from 'node:crypto'
 import avro from 'avsc'

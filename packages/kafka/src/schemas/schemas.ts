@@ -1,8 +1,7 @@
 /**
- * The published Avro schemas of the hub's records. Each version is a file,
+ * The published Avro schemas: each version is a file
  * `packages/kafka/schemas/<Name>.v<version>.avsc`, with a fixed id in `ids.json`. A published
- * version never changes: a change is a new file with a new id. `compatibility.ts` enforces these
- * rules.
+ * version never changes: `compatibility.ts` enforces it.
  */
 import { readFileSync } from 'node:fs'
 import type { MessageFact } from '@hub/domain'

@@ -73,7 +73,6 @@ interface CatalogueOptions {
   readonly replicationFactor: number
 }
 
-/** Every topic of a deployment. */
 export const topicCatalogue = (options: CatalogueOptions): ReadonlyArray<TopicSpec> => {
   const spec = (topic: string, retentionMs: number): TopicSpec => ({
     topic,

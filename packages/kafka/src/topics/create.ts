@@ -17,9 +17,8 @@ interface TopicReport {
 const CREATE_WITHIN = Duration.seconds(60)
 
 /**
- * Creates the missing topics, and logs how the existing ones differ from the catalogue. It is safe
- * at every start, and in several processes at once. Retries for at most a minute while the broker
- * starts.
+ * Creates the missing topics, and logs how existing ones differ from the catalogue. It is safe at
+ * every start. Retries for at most a minute while the broker starts.
  */
 export const createTopics = Effect.fn('createTopics')(function* (
   connection: KafkaConnection,
