@@ -181,7 +181,7 @@ ${of(dispatching, 'messageMicrosecondsManyOpen').toFixed(0)} µs of CPU per mess
 rows and their write-ahead log, an acceptance batch is one commit, and the event journal has one order per
 account and mode. 5,000 messages per second are within what was measured in batches
 (${thousands(of(accepting, 'batchedPerSecond'))} accepted per second, with everything else stopped). 20,000 are not. They need separate servers for
-the schemas \`read\` and \`command\`; the code permits that, and nobody has tried it. An account with a spend
+the schemas \`read\` and \`command\`; the code permits that, but it is not tested. An account with a spend
 limit is one row: its acceptance batches follow each other, some hundred per second, each with up to 2,000
 messages.
 

@@ -286,7 +286,7 @@ const drop = defineCommand(
   'drop',
   {
     short: 'Mark a dead letter as not to be retried',
-    about: 'Marks a dead letter as dropped: somebody has examined it, and it needs no retry.',
+    about: 'Marks a dead letter as dropped. Use it for a record that needs no retry.',
     changes:
       'hubctl dead-letters list does not show it without --all, and retry refuses it without --again. ' +
       'Kafka stores the record until the end of its retention.',

@@ -56,7 +56,7 @@ const erase = defineCommand(
       'payload keys are destroyed, within two days. The hash stays in de-identified records and in the ' +
       'opt-out. Repeating the command continues an unfinished erasure.',
     changes:
-      'It cannot be undone: nobody can read the number and the texts. New messages to the number are ' +
+      'It cannot be undone: the number and the texts are unreadable. New messages to the number are ' +
       'ordinary messages.',
     examples: [
       { command: 'hubctl recipients erase -', description: 'Type the number, then Ctrl-D' },
