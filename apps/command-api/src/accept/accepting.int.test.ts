@@ -248,8 +248,7 @@ describe('POST /v1/messages/batch', () => {
   it('is sealed by the sweeper from the ledger when its process died', async () => {
     const left = await sendBatch([service({ client_ref: 'b7-0' }), otp({ client_ref: 'b7-1' })])
     const untouched = await sendBatch([service({ client_ref: 'b7-2' })])
-    // As the process would have left it that died between the flush and the seal, its code given
-    // back.
+    // The state after a process died between the acceptance batch and the seal: its code is refunded.
     await deployment.sql(
       (q) => q`UPDATE command.batches SET sealed_at = NULL, accepted = 0, total = 4, duplicate = 1,
                       created_at = now() - interval '59 minutes' WHERE id = ${uuidOfBatch(left.id)}`,

@@ -69,10 +69,10 @@ describe('fold', () => {
         const facts: Array<MessageFact> = [...history]
         facts.splice(Math.min(place, facts.length), 0, acceptedOf(idOf(1)))
         const model = run(facts.map((fact) => [fact]))
-        const told = model.journal.map(
+        const journaled = model.journal.map(
           ({ body }) => JSON.parse(body) as { type: string; data: { object: never } },
         )
-        const ranks = told.map(({ data, type }) => {
+        const ranks = journaled.map(({ data, type }) => {
           const object = data.object as { status: never; reason_code: never }
           return rank(object.status, object.reason_code) + (type === 'message.seen' ? 1 : 0)
         })
@@ -80,7 +80,7 @@ describe('fold', () => {
           ranks,
           ranks.toSorted((a, b) => a - b),
         )
-        assert.strictEqual(told[0]?.type, 'message.accepted')
+        assert.strictEqual(journaled[0]?.type, 'message.accepted')
       }),
     )
   })

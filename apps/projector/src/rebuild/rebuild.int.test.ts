@@ -231,9 +231,9 @@ describe('a rebuild', () => {
         assert.deepInclude(again, { outcome: 'compared' })
         assert.deepStrictEqual(differences(again), [])
         yield* until(async () => published.length >= stored.events.length)
-        const told = published.filter(({ type }) => type === 'EventRecorded').map(({ id }) => id)
-        assert.strictEqual(told.length, stored.events.length)
-        assert.strictEqual(new Set(told).size, told.length)
+        const publishedIds = published.filter(({ type }) => type === 'EventRecorded').map(({ id }) => id)
+        assert.strictEqual(publishedIds.length, stored.events.length)
+        assert.strictEqual(new Set(publishedIds).size, publishedIds.length)
         assert.deepStrictEqual(yield* snapshot, stored)
         yield* cleared
       }).pipe(Effect.scoped, Effect.provide(environment.layer)),

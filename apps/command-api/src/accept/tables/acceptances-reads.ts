@@ -17,7 +17,7 @@ export interface AcceptanceRow extends ReadMessages.MessageColumns {
   readonly acknowledged: boolean
 }
 
-/** The acceptances of these messages (UUIDs), whoever owns them. */
+/** The acceptances of these messages (UUIDs), of any owner. */
 export const readAcceptances = async (
   q: Queries,
   ids: ReadonlyArray<string>,
