@@ -1,7 +1,6 @@
 /** The event-log port. Every adapter passes the suite of `port.contract.ts`. */
 import { Context, Data, type Effect, type Scope } from 'effect'
 
-/** A record to append. */
 export interface OutgoingRecord {
   readonly topic: string
   /** Selects the partition (murmur2, like the Java client), unless `partition` is set. */
@@ -20,7 +19,6 @@ export interface OutgoingRecord {
   readonly value: Uint8Array
 }
 
-/** The offset of a record. */
 export interface Position {
   readonly topic: string
   readonly partition: number

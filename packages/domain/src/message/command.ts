@@ -10,7 +10,6 @@ export interface HandOver {
   readonly dedupes?: boolean
   readonly at: number
 }
-/** The operator accepted the message. */
 export interface RecordSubmitted {
   readonly type: 'RecordSubmitted'
   readonly operator: string
@@ -50,7 +49,6 @@ export interface RecordReport {
   readonly outcome: ReportOutcome
   readonly at: number
 }
-/** The recipient read the message. */
 export interface RecordReadReceipt {
   readonly type: 'RecordReadReceipt'
   readonly at: number

@@ -16,7 +16,6 @@ import type {
 /** A fence in a log partition: handover claims with a lower epoch behind it are void. */
 export interface ShardOpened {
   readonly type: 'ShardOpened'
-  /** The partition. */
   readonly shard: number
   /** Highest epoch seen in the partition, plus one. */
   readonly epoch: number
@@ -36,7 +35,6 @@ interface CarriedMessage extends Omit<OpenMessageCarried, 'type' | 'at'> {
 /** A shard re-appends its open messages. The log contains all of this information already. */
 export interface OpenMessagesCarried {
   readonly type: 'OpenMessagesCarried'
-  /** The partition. */
   readonly shard: number
   readonly at: number
   readonly messages: ReadonlyArray<CarriedMessage>
