@@ -109,7 +109,8 @@ class StandaloneShard {
   /** Accepts and submits messages. Returns the messages for which reports may follow. */
   submit(records: ReadonlyArray<OutgoingRecord>): ReadonlyArray<Message> {
     for (const record of records) this.shard.onLane(SERVICE, incoming(record, this.#lane++, this.now))
-    while (this.shard.take(SERVICE, OPERATOR) !== null) this.shard.startTaken()
+    const take = () => this.shard.messages.handovers.take(SERVICE, OPERATOR)
+    for (let message = take(); message !== null; message = take()) this.shard.start(message)
     this.#acknowledge()
     const submitted = this.#submitted
     this.#submitted = []

@@ -136,23 +136,27 @@ export const makeHandoverLoop = (options: {
     /** Takes as many messages as the operator has room for, the more urgent lane first. */
     const take = ({ operator, pace }: OperatorState, shards: ReadonlyArray<DispatcherShard>) => {
       const at = now()
+      const taken: Array<readonly [DispatcherShard, Message]> = []
       let inProgress = 0
       for (const shard of shards) inProgress += shard.messages.handovers.countAt(operator.name)
       for (let lane = 0; lane < LANES; lane++) {
         let free = pace.room(lane, inProgress, at)
         let emptyShards = 0
         while (free > 0 && emptyShards < shards.length && pace.mayTake(lane, at)) {
-          const parts = shards[turn++ % shards.length]!.take(lane, operator.name)
-          if (parts === null) {
+          const shard = shards[turn++ % shards.length]!
+          const message = shard.messages.handovers.take(lane, operator.name)
+          if (message === null) {
             emptyShards++
             continue
           }
           emptyShards = 0
           free--
           inProgress++
-          pace.took(parts)
+          pace.took(message.accepted?.parts ?? 1)
+          taken.push([shard, message])
         }
       }
+      return taken
     }
 
     return {
@@ -162,9 +166,9 @@ export const makeHandoverLoop = (options: {
         const shards = options.shards()
         if (shards.length === 0) return
         for (const state of states.values()) {
-          take(state, shards)
-          // Only now: a handover that fails at once runs `dispatch` again.
-          for (const shard of shards) shard.startTaken()
+          // Starts only after all are taken: a handover that fails at once runs `dispatch` again.
+          // The order of the starts is the order of the claims, so `otp` of all shards comes first.
+          for (const [shard, message] of take(state, shards)) shard.start(message)
         }
       },
       submit: (shard, message, submission) => {

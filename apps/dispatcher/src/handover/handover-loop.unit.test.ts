@@ -1,4 +1,4 @@
-/** How the handover loop groups messages for an operator. */
+/** How the handover loop orders messages, and groups them for an operator. */
 import { assert, describe, it } from '@effect/vitest'
 import type { Operator, Submission, SubmitOutcome } from '@hub/operator'
 import { Tracing } from '@hub/telemetry'
@@ -14,6 +14,24 @@ const messageOf = (id: string) => ({ id, route: 'op', state: { class: 'otp', att
 const submissionOf = (reference: string) =>
   ({ request: { reference }, acceptedAt: 0, expiresAt: 60_000, mode: 'live' }) as PreparedSubmission
 
+const makeLoop = (operator: Operator, shards: ReadonlyArray<DispatcherShard>) =>
+  Effect.gen(function* () {
+    return yield* makeHandoverLoop({
+      operators: [operator],
+      shards: () => shards,
+      mayStart: () => true,
+      apply: (change) => change(),
+      now: () => 0,
+      metrics: {
+        handedOver: () => {},
+        submitAnswered: () => {},
+        leaseStopped: () => {},
+      } as unknown as Metrics,
+      traces: new MessageTraces(yield* Tracing, 'group'),
+      supervise: (effect) => Effect.asVoid(Effect.orDie(effect)),
+    })
+  })
+
 /** Hands three messages over through a shard stub, and returns the outcomes by message id. */
 const handOver = (submit: Operator['submit'], submitsIndividually: boolean) =>
   Effect.gen(function* () {
@@ -21,22 +39,15 @@ const handOver = (submit: Operator['submit'], submitsIndividually: boolean) =>
     const allAnswered = yield* Deferred.make<void>()
     const waiting = ['msg_slow', 'msg_a', 'msg_b'].map(messageOf)
     const count = waiting.length
-    const taken: Array<Message> = []
+    let started = 0
     let loop: HandoverLoop | null = null
     const shard = {
       handle: { isCurrent: () => true, hasLease: () => true },
-      messages: { handovers: { countAt: () => 0, count: 0 } },
-      take: () => {
-        const message = waiting.shift()
-        if (message === undefined) return null
-        taken.push(message)
-        return 1
-      },
-      startTaken: () => {
-        const claimed = taken.splice(0)
-        for (const message of claimed) loop?.submit(shard, message, submissionOf(message.id))
+      messages: { handovers: { countAt: () => 0, count: 0, take: () => waiting.shift() ?? null } },
+      start: (message: Message) => {
+        loop?.submit(shard, message, submissionOf(message.id))
         // All claims are acknowledged together.
-        if (claimed.length > 0) loop?.dispatch()
+        if (++started === count) loop?.dispatch()
       },
       submitAnswered: (message: Message, outcome: SubmitOutcome) => {
         outcomes.set(message.id, outcome.type)
@@ -50,20 +61,7 @@ const handOver = (submit: Operator['submit'], submitsIndividually: boolean) =>
       submit,
       resume: () => Effect.void,
     }
-    loop = yield* makeHandoverLoop({
-      operators: [operator],
-      shards: () => [shard],
-      mayStart: () => true,
-      apply: (change) => change(),
-      now: () => 0,
-      metrics: {
-        handedOver: () => {},
-        submitAnswered: () => {},
-        leaseStopped: () => {},
-      } as unknown as Metrics,
-      traces: new MessageTraces(yield* Tracing, 'group'),
-      supervise: (effect) => Effect.asVoid(Effect.orDie(effect)),
-    })
+    loop = yield* makeLoop(operator, [shard])
     loop.dispatch()
     yield* Deferred.await(allAnswered)
     return outcomes
@@ -75,6 +73,34 @@ const accepted = ({ reference }: Submission): SubmitOutcome => ({
 })
 
 describe('the handover loop', () => {
+  it.effect('starts the `otp` messages of all shards before any `service` message', () =>
+    Effect.gen(function* () {
+      const started: Array<string> = []
+      const shardOf = (name: string) => {
+        const lanes = ['otp', 'service'].map((lane) => [1, 2].map((n) => messageOf(`${lane}_${name}${n}`)))
+        return {
+          messages: {
+            handovers: { countAt: () => 0, count: 0, take: (lane: number) => lanes[lane]!.shift() ?? null },
+          },
+          start: ({ id }: Message) => started.push(id),
+        } as unknown as DispatcherShard
+      }
+      const operator: Operator = {
+        name: 'op',
+        capabilities: { dedupesByReference: false, window: 100 },
+        submit: () => Effect.never,
+        resume: () => Effect.void,
+      }
+      const loop = yield* makeLoop(operator, ['a', 'b', 'c'].map(shardOf))
+      loop.dispatch()
+      const inTurn = ['a1', 'b1', 'c1', 'a2', 'b2', 'c2']
+      assert.deepStrictEqual(
+        started,
+        ['otp', 'service'].flatMap((lane) => inTurn.map((message) => `${lane}_${message}`)),
+      )
+    }).pipe(Effect.scoped),
+  )
+
   it.effect('submits to an individual operator without waiting for the slowest answer', () =>
     Effect.gen(function* () {
       const outcomes = yield* handOver(

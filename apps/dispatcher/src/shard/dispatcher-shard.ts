@@ -56,10 +56,8 @@ export interface DispatcherShard extends Shard {
   readonly inbound: InboundQueue
   /** Dead-letters an inbound message that cannot be decrypted. Its offset is pinned until then. */
   readonly deadLetterInbound: (record: IncomingRecord) => void
-  /** Takes the next message of a lane for an operator. Returns its number of parts, or `null`. */
-  readonly take: (lane: number, operator: string) => number | null
-  /** Starts the handovers of all taken messages: decrypts the payloads, and appends the claims. */
-  readonly startTaken: () => void
+  /** Starts the handover of a taken message: decrypts the payload, and appends the claim. */
+  readonly start: (message: Message) => void
   /** The operator's answer. `reportDeadline` matters for `accepted` only. */
   readonly submitAnswered: (message: Message, outcome: SubmitOutcome, reportDeadline: number) => void
   readonly reportsToLookUp: (limit: number) => ReadonlyArray<ParkedReport>
@@ -81,7 +79,6 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       }),
   })
   const { queues, recovery, reports } = messages
-  let taken: Array<Message> = []
 
   const append = (effect: Append) => {
     const { fact, message } = effect
@@ -118,17 +115,6 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       else metrics.shardEvent(effect.event, effect.count)
     }
   }
-
-  const start = (message: Message) =>
-    environment.prepare(message, (result) => {
-      if (!handle.isCurrent()) return
-      // The claim only appends. What follows comes with its acknowledgement.
-      if (result.type === 'prepared') return execute(messages.claim(message, result.submission, now()))
-      environment.apply(() => {
-        if (result.type === 'impossible') execute(messages.discard(message, now()))
-        else execute(messages.postpone(message, now() + result.afterMs, now()))
-      })
-    })
 
   /** Dead-letters a record. `onWritten` unpins its offset. */
   const deadLetter = (record: IncomingRecord, reason: string, onWritten: () => void) => {
@@ -217,17 +203,16 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       if (inbound.lowest === null) return lowest
       return { ...lowest, reports: Math.min(lowest.reports ?? inbound.lowest, inbound.lowest) }
     },
-    take: (lane, operator) => {
-      const message = messages.handovers.take(lane, operator)
-      if (message === null) return null
-      taken.push(message)
-      return message.accepted?.parts ?? 1
-    },
-    startTaken: () => {
-      const starting = taken
-      taken = []
-      for (const message of starting) start(message)
-    },
+    start: (message) =>
+      environment.prepare(message, (result) => {
+        if (!handle.isCurrent()) return
+        // The claim only appends. What follows comes with its acknowledgement.
+        if (result.type === 'prepared') return execute(messages.claim(message, result.submission, now()))
+        environment.apply(() => {
+          if (result.type === 'impossible') execute(messages.discard(message, now()))
+          else execute(messages.postpone(message, now() + result.afterMs, now()))
+        })
+      }),
     submitAnswered: (message, outcome, deadline) =>
       execute(messages.submitAnswered(message, outcome, deadline, now())),
     reportsToLookUp: (limit) => reports.parked.due(now(), limit),

@@ -123,7 +123,8 @@ const withOpen = (count: number, traced: number) => {
     )
     shard.onLane(SERVICE, incoming(record, i, member.now))
   }
-  while (shard.take(SERVICE, 'op') !== null) shard.startTaken()
+  const take = () => shard.messages.handovers.take(SERVICE, 'op')
+  for (let message = take(); message !== null; message = take()) shard.start(message)
   for (const message of member.submitted) {
     const operatorIds = [`a-${message.id}`, `b-${message.id}`]
     shard.submitAnswered(message, { type: 'accepted', operatorIds }, member.now + 60 * MINUTE)
