@@ -63,8 +63,18 @@ export class Handovers {
       return
     }
     const { failure } = decision
-    if (failure._tag === 'LifetimeExpired' || failure._tag === 'OutcomeUnknown') this.discard(message, now)
-    else this.end(message, failure._tag === 'RetryNotDue' ? failure.retryAt : 0, now)
+    switch (failure._tag) {
+      case 'RetryNotDue':
+        return this.end(message, failure.retryAt, now)
+      case 'LifetimeExpired':
+      case 'OutcomeUnknown':
+        return this.discard(message, now)
+      case 'AlreadyHandedOver':
+      case 'AcceptanceUnknown':
+      case 'MessageUnknown':
+      case 'NotHandedOver':
+        return this.end(message, 0, now)
+    }
   }
 
   submit(message: Message, submission: PreparedSubmission, now: number): void {
