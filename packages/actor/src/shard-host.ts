@@ -276,7 +276,8 @@ export const makeShardHost = <S extends Shard>(
     )
     yield* every(
       COMMIT_MS,
-      // During a rebalance `drain` commits. Without a lease, others may own the shards.
+      // During a rebalance, `drain` commits the marks. Without a lease, another member may already
+      // own the shards, and this commit could overwrite the marks of that member.
       Effect.suspend(() => (draining || control?.hasLease() !== true ? Effect.void : commitOnce)),
     )
 

@@ -1,4 +1,7 @@
-/** Flow control for one operator: how many messages it may get now. Pure; one instance each. */
+/**
+ * Flow control for one operator: decides how many messages the handover loop may take for it now.
+ * The loop creates one instance per operator. The class has no timer, and reads no clock.
+ */
 import type { Capabilities, SubmitOutcome } from '@hub/operator'
 
 /** After an idle time, the operator may get this many seconds of its rate at once. */

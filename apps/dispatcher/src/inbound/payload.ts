@@ -14,8 +14,9 @@ export const inboundContext = ({ operator, operatorId }: OperatorMessage): strin
   `inbound:${operator}:${operatorId}`
 
 /**
- * The maximum of an operator's original data; the rest is cut off, to stay far below Kafka's limit.
- * A PDU has at most 64 KiB, and a usual report a few hundred bytes.
+ * The maximum size of an operator's original data. Longer data is truncated, so that the record
+ * stays far below Kafka's maximum message size. A PDU has at most 64 KiB. A usual report has a few
+ * hundred bytes.
  */
 const MAX_RAW_BYTES = 32 * 1024
 

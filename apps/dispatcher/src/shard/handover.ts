@@ -1,6 +1,7 @@
 /**
  * The handovers of a shard: take, claim, submit, answer. Kafka must acknowledge the claim before
- * the shard emits `submit`. Without a payload or time to live, a handover ends early.
+ * the shard emits `submit`. A handover ends without a submit if the payload cannot be decrypted or
+ * the time to live has passed.
  */
 import { decide } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'

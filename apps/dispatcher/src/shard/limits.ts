@@ -41,10 +41,16 @@ export const COMPLETE_MS = 10_000
  */
 const CLOCK_SKEW_MS = 3000
 
-/** A lane record so long after its acceptance may repeat a final message that is forgotten. */
+/**
+ * A lane record is old if it reaches the lane, or is read, later than this after its acceptance. It
+ * may repeat a message that became final and that the shard has forgotten, so it is looked up.
+ */
 export const OLD_AFTER_MS = REMEMBERED_MS - CLOCK_SKEW_MS
 
-/** The longest time to live of any version. No message that ended earlier can be repeated. */
+/**
+ * The longest time to live of any version. If a message became final longer ago, a repeated lane
+ * record has expired too, so the shard need not remember the message.
+ */
 export const LONGEST_LIFETIME_MS = 24 * 3_600_000
 
 /**

@@ -57,9 +57,10 @@ export class RecoveryOffsets {
   readonly remembered = new Map<string, RememberedMessage>()
 
   /**
-   * Moves the recovery offset forward to a fact. An abandoned produce may land late, behind the
-   * results of its repetition, and then proves less than the current fact. Only to an answer that
-   * is read after a later own claim does the offset move back.
+   * Moves the recovery offset forward to a fact. Kafka may store an abandoned produce late, after
+   * the results of its retry. Such an old fact says less than the current one, so the offset stays.
+   * The offset moves back in one case: the shard reads the operator's answer only after a later
+   * claim of its own was acknowledged. Recovery must then begin at the answer.
    */
   advance(message: Message, fact: LogFact, offset: number): void {
     const answersClaim =

@@ -152,7 +152,8 @@ export class MessageShard extends ShardState {
       if (state.final) message.finishedAt = Math.min(message.finishedAt, now)
       else this.setTimer(message)
       if (state.stage === 'handingOver') {
-        // The operator may have it. So no other message of the recipient surely matches a report.
+        // The operator may have the message, but its operator ids are unknown. While the outcome is
+        // unknown, a report cannot be matched by recipient alone.
         this.reports.addWithoutIds(message)
         this.count('outcome_unknown')
       }
