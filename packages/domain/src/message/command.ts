@@ -23,7 +23,10 @@ export interface RecordRefusal {
   readonly retryAt: number
   readonly at: number
 }
-/** The operator rejected the message permanently. */
+/**
+ * The operator rejected the message permanently. With an undelivered reason the message becomes
+ * `undelivered`; no adapter answers a submit with such a reason today.
+ */
 export interface RecordRejection {
   readonly type: 'RecordRejection'
   readonly reason: RejectedReason | UndeliveredReason

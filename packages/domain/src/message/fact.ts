@@ -8,19 +8,37 @@ import type { Money } from '../values/money.ts'
 
 /** Reason codes of `undelivered`. Source: specification §Message statuses. */
 export const UNDELIVERED_REASONS = [
+  /** The operator could not reach the phone. Another channel may work. */
   'recipient_unreachable',
+  /** The number does not exist. A repeat fails too. */
   'recipient_nonexistent',
+  /** The number is blocked. A repeat fails too. */
   'recipient_blocked',
+  /** The default: the operator gave no reason that the hub knows. */
   'delivery_failed',
 ] as const
 export type UndeliveredReason = (typeof UNDELIVERED_REASONS)[number]
 
 /** Reason codes of `rejected`. Source: specification §Message statuses. */
-export const REJECTED_REASONS = ['spam_filter_content', 'spam_filter_sender', 'operator_rejected'] as const
+export const REJECTED_REASONS = [
+  /** The operator refused the text. */
+  'spam_filter_content',
+  /** The operator refused the sender name, for example because it is not registered. */
+  'spam_filter_sender',
+  /** The default: the operator gave no reason that the hub knows. */
+  'operator_rejected',
+] as const
 export type RejectedReason = (typeof REJECTED_REASONS)[number]
 
 /** Reason codes of `expired`. Source: specification §Message statuses. */
-export const EXPIRED_REASONS = ['dlr_timeout', 'dlr_timeout_local', 'ttl_expired_before_submit'] as const
+export const EXPIRED_REASONS = [
+  /** The operator reports that it stopped trying. */
+  'dlr_timeout',
+  /** No report until the deadline of the hub. The message may have arrived. */
+  'dlr_timeout_local',
+  /** The lifetime ended before the submit. */
+  'ttl_expired_before_submit',
+] as const
 export type ExpiredReason = (typeof EXPIRED_REASONS)[number]
 
 export type ReasonCode = UndeliveredReason | RejectedReason | ExpiredReason

@@ -2,11 +2,11 @@ import { assert, describe, it } from '@effect/vitest'
 import { Result } from 'effect'
 import avro from 'avsc'
 import fc from 'fast-check'
-import type { MessageFact } from '@hub/domain'
+import { EXPIRED_REASONS, type MessageFact, REJECTED_REASONS, UNDELIVERED_REASONS } from '@hub/domain'
 import { decodeEventRecorded, decodeFact, decodeRecord, encodeRecord, UndecodableRecord } from './codec.ts'
 import { decodeOutboxRow, encodeOutboxRow } from './outbox-row.ts'
 import type { OutgoingRecord } from '../port.ts'
-import { reportOutcome, type HubRecord } from './records.ts'
+import { type DeliveryReportReceived, reportOutcome, type HubRecord } from './records.ts'
 import { SCHEMAS } from '../schemas/schemas.ts'
 
 const id = 'msg_06fs37r7c5yb6k1v9b2h8zq4mt'
@@ -171,6 +171,43 @@ const examples: ReadonlyArray<HubRecord> = [
   },
 ]
 
+const reportOf = (
+  outcome: DeliveryReportReceived['outcome'],
+  reason: DeliveryReportReceived['reason'],
+): DeliveryReportReceived => ({
+  type: 'DeliveryReportReceived',
+  operator: 'http',
+  operatorId: '77',
+  reference: null,
+  recipient: hash,
+  outcome,
+  reason,
+  at,
+  receivedAt: at,
+  rawKey: null,
+  rawSealed: null,
+})
+
+/** Each reason code of the domain in its fact, and in a report if operators report it. */
+const withReasons: ReadonlyArray<HubRecord & { readonly reason: string | null }> = [
+  ...UNDELIVERED_REASONS.flatMap((reason) => [
+    { type: 'MessageUndelivered' as const, messageId: id, at, reason },
+    reportOf('undelivered', reason),
+  ]),
+  ...REJECTED_REASONS.flatMap((reason) => [
+    { type: 'MessageRejected' as const, messageId: id, at, reason },
+    reportOf('rejected', reason),
+  ]),
+  ...EXPIRED_REASONS.map((reason) => ({
+    type: 'MessageExpired' as const,
+    messageId: id,
+    at,
+    reason,
+    epoch: null,
+  })),
+  reportOf('expired', 'dlr_timeout'),
+]
+
 /** Makes buffers and byte arrays comparable by content. */
 const bytesFirst = (record: object) =>
   Object.fromEntries(
@@ -189,6 +226,10 @@ describe('the codec', () => {
       assert.deepStrictEqual(bytesFirst(read), bytesFirst(record))
     })
   }
+
+  it.each(withReasons)('decodes an encoded $type with the reason $reason', (record) => {
+    assert.deepStrictEqual(Result.getOrThrow(decodeRecord(encodeRecord(record))), record)
+  })
 
   it('has an example of every schema', () => {
     assert.deepStrictEqual(
@@ -355,6 +396,14 @@ describe('outbox rows', () => {
 })
 
 describe('reportOutcome', () => {
+  it('preserves every reason that operators report', () => {
+    for (const record of withReasons) {
+      if (record.type !== 'DeliveryReportReceived') continue
+      const { outcome: status, reason } = record
+      assert.deepStrictEqual<object>(reportOutcome(record), { status, reason })
+    }
+  })
+
   it('preserves a reason of the status, and otherwise uses the default of the contract', () => {
     assert.deepStrictEqual(reportOutcome({ outcome: 'undelivered', reason: 'recipient_blocked' }), {
       status: 'undelivered',

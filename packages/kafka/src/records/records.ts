@@ -2,15 +2,15 @@
  * The record types that are not facts of one message. No record contains a phone number or a text
  * unencrypted. Times are milliseconds since the epoch; ids are public ids with their prefix.
  */
-import type {
-  ExpiredReason,
-  MessageFact,
-  Mode,
-  OpenMessageCarried,
-  ReasonCode,
-  RejectedReason,
-  ReportOutcome,
-  UndeliveredReason,
+import {
+  type ExpiredReason,
+  type MessageFact,
+  type Mode,
+  type OpenMessageCarried,
+  type ReasonCode,
+  REJECTED_REASONS,
+  type ReportOutcome,
+  UNDELIVERED_REASONS,
 } from '@hub/domain'
 
 /** A fence in a log partition: handover claims with a lower epoch behind it are void. */
@@ -153,22 +153,10 @@ export type HubRecord =
   | DeliveryReportReceived
   | InboundMessageReceived
 
-const UNDELIVERED: ReadonlyArray<string> = [
-  'recipient_unreachable',
-  'recipient_nonexistent',
-  'recipient_blocked',
-  'delivery_failed',
-] satisfies ReadonlyArray<UndeliveredReason>
-const REJECTED: ReadonlyArray<string> = [
-  'spam_filter_content',
-  'spam_filter_sender',
-  'operator_rejected',
-] satisfies ReadonlyArray<RejectedReason>
-
 /**
  * The outcome of a report as a value of the domain. A reason that is missing, or belongs to another
- * status, becomes the default of the status (contract, Message: `delivery_failed`,
- * `operator_rejected`, `dlr_timeout`).
+ * status, becomes the default of the status: `delivery_failed`, `operator_rejected` or
+ * `dlr_timeout`.
  */
 export const reportOutcome = (
   report: Pick<DeliveryReportReceived, 'outcome' | 'reason'>,
@@ -182,14 +170,12 @@ export const reportOutcome = (
     case 'undelivered':
       return {
         status: 'undelivered',
-        reason:
-          reason !== null && UNDELIVERED.includes(reason) ? (reason as UndeliveredReason) : 'delivery_failed',
+        reason: UNDELIVERED_REASONS.find((known) => known === reason) ?? 'delivery_failed',
       }
     case 'rejected':
       return {
         status: 'rejected',
-        reason:
-          reason !== null && REJECTED.includes(reason) ? (reason as RejectedReason) : 'operator_rejected',
+        reason: REJECTED_REASONS.find((known) => known === reason) ?? 'operator_rejected',
       }
     case 'expired':
       return { status: 'expired', reason: 'dlr_timeout' satisfies ExpiredReason }

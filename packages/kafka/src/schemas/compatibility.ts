@@ -32,7 +32,9 @@ export const schemaProblems = (versions: ReadonlyArray<SchemaVersion>): Readonly
     const taken = ids.get(id)
     if (taken !== undefined) problems.push(`${label} has the id ${id} of ${taken}; ids are never used twice.`)
     ids.set(id, label)
-    if (fingerprintOf(schema) !== fingerprint) {
+    if (fingerprint === '') {
+      problems.push(`${label} has no fingerprint yet; enter ${fingerprintOf(schema)}.`)
+    } else if (fingerprintOf(schema) !== fingerprint) {
       problems.push(
         `${label} is published under id ${id} and has changed since; add a version instead ` +
           `(its fingerprint is now ${fingerprintOf(schema)}).`,

@@ -88,6 +88,15 @@ describe('schemaProblems', () => {
     )
   })
 
+  it('names the fingerprint to enter where a version has none yet', () => {
+    const version = next(latest('MessageSeen'), () => {})
+    const wanted = new RegExp(
+      `MessageSeen version 2 has no fingerprint yet; enter ${version.fingerprint}`,
+      'u',
+    )
+    says([...SCHEMAS, { ...version, fingerprint: '' }], wanted)
+  })
+
   it('reports a new field without a default', () => {
     const version = next(latest('MessageSeen'), (fields) =>
       fields.push({ name: 'route', type: 'string', doc: 'x' }),

@@ -86,7 +86,8 @@ export const readCallback = makeReader(
     recipient: null,
     to: null,
     outcome: status,
-    // An unknown reason is omitted. The domain has a default for each status.
+    // An unknown reason is omitted. `reportOutcome` of packages/kafka then sets the default of the
+    // status.
     reason: REASONS.find((known) => known === reason) ?? null,
     at,
     raw,
