@@ -5,58 +5,55 @@
  */
 import { apiError } from '@hub/contract'
 import { Cause, Effect, Result } from 'effect'
-import { type AcceptanceServices, cancelCode, releaseInBackground } from './acceptance-services.ts'
+import { type AcceptorContext, cancelOtp, releaseInBackground } from './acceptor-context.ts'
 import { isNew } from './decide.ts'
 import { reservationOf, type SendReservation } from './limits.ts'
 import { type PendingSend, STORAGE_DOWN } from './pending-send.ts'
 import {
   applyDailyLimit,
   completeKnown,
-  decideBatch,
+  registerDecisions,
   ledgerQueryOf,
   messageIdOf,
   payloadKeys,
   prepareNew,
   reserveFloodWindows,
 } from './prepare.ts'
-import { recordBatch } from './record.ts'
+import { recordAcceptanceBatch } from './record.ts'
 
 /** Steps 1 to 4 of an acceptance batch. */
-const acceptBatch = Effect.fnUntraced(function* (
-  services: AcceptanceServices,
-  sends: ReadonlyArray<PendingSend>,
-) {
-  const keys = yield* payloadKeys(services.encryption, sends)
-  const snapshot = yield* services.ledger.lookup(ledgerQueryOf(sends))
+const runSteps = Effect.fnUntraced(function* (acceptor: AcceptorContext, sends: ReadonlyArray<PendingSend>) {
+  const keys = yield* payloadKeys(acceptor.encryption, sends)
+  const snapshot = yield* acceptor.ledger.lookup(ledgerQueryOf(sends))
   const { at } = snapshot
-  const decided = decideBatch(services, sends, snapshot)
+  const decided = registerDecisions(acceptor, sends, snapshot)
   const limitAndRecord = Effect.gen(function* () {
-    yield* applyDailyLimit(services, at, decided)
-    yield* reserveFloodWindows(services, decided)
-    yield* completeKnown(services, decided)
-    const prepared = prepareNew(services, at, keys, decided)
-    if (prepared.length > 0) return yield* recordBatch(services, { at, decided, prepared })
+    yield* applyDailyLimit(acceptor, at, decided)
+    yield* reserveFloodWindows(acceptor, decided)
+    yield* completeKnown(acceptor, decided)
+    const prepared = prepareNew(acceptor, at, keys, decided)
+    if (prepared.length > 0) return yield* recordAcceptanceBatch(acceptor, { at, decided, prepared })
     // The sends that they follow were refused, so they are decided again.
-    services.queue.unshift(
+    acceptor.queue.unshift(
       ...decided.filter(({ decision }) => decision.type === 'follow').map(({ send }) => send),
     )
   })
   yield* Effect.tapCause(limitAndRecord, () =>
     Effect.sync(() => {
       for (const { decision, send } of decided) {
-        if (isNew(decision)) cancelCode(services, messageIdOf(send, decision))
+        if (isNew(decision)) cancelOtp(acceptor, messageIdOf(send, decision))
       }
     }),
   )
 })
 
-type BatchError = Effect.Error<ReturnType<typeof acceptBatch>>
+type AcceptanceBatchError = Effect.Error<ReturnType<typeof runSteps>>
 
 /** Refuses sends whose acceptance batch failed. */
-const refuseBatch = (
-  services: AcceptanceServices,
+const refuseAcceptanceBatch = (
+  acceptor: AcceptorContext,
   sends: ReadonlyArray<PendingSend>,
-  error: BatchError,
+  error: AcceptanceBatchError,
 ): Effect.Effect<void> => {
   const isRejected = error._tag === 'StorageRejected'
   // Certainly nothing was recorded. Otherwise a repeat may need the reservations: they expire.
@@ -69,10 +66,10 @@ const refuseBatch = (
       unused.push(reservationOf(checked, checked.draft.success, messageId))
     }
     if (!isUndone) send.request.outcomeUncertain = true
-    services.pending.refuse(send, isRejected ? apiError('invalid_parameter') : STORAGE_DOWN)
+    acceptor.pending.refuse(send, isRejected ? apiError('invalid_parameter') : STORAGE_DOWN)
   }
   return Effect.andThen(
-    releaseInBackground(services, unused),
+    releaseInBackground(acceptor, unused),
     Effect.logError(
       isRejected
         ? 'acceptor: PostgreSQL rejected the data of a send; the send is refused'
@@ -82,25 +79,23 @@ const refuseBatch = (
 }
 
 /** Accepts the sends in one batch, or in halves of it if PostgreSQL rejects the data of a send. */
-const acceptOrSplit = (
-  services: AcceptanceServices,
-  sends: ReadonlyArray<PendingSend>,
-): Effect.Effect<void> =>
-  acceptBatch(services, sends).pipe(
+const runOrSplit = (acceptor: AcceptorContext, sends: ReadonlyArray<PendingSend>): Effect.Effect<void> =>
+  runSteps(acceptor, sends).pipe(
     Effect.catch((error) => {
-      const open = sends.filter((send) => send.outcome === null && !services.codes.hasJoined(send))
-      if (error._tag !== 'StorageRejected' || open.length <= 1) return refuseBatch(services, open, error)
+      const open = sends.filter((send) => send.outcome === null && !acceptor.otpInProgress.hasJoined(send))
+      if (error._tag !== 'StorageRejected' || open.length <= 1)
+        return refuseAcceptanceBatch(acceptor, open, error)
       const middle = Math.ceil(open.length / 2)
       return Effect.andThen(
-        acceptOrSplit(services, open.slice(0, middle)),
-        acceptOrSplit(services, open.slice(middle)),
+        runOrSplit(acceptor, open.slice(0, middle)),
+        runOrSplit(acceptor, open.slice(middle)),
       )
     }),
   )
 
 /** Refuses sends whose acceptance batch ended with a defect. */
 const refuseUnexpected = (
-  { pending }: AcceptanceServices,
+  { pending }: AcceptorContext,
   sends: ReadonlyArray<PendingSend>,
   cause: Cause.Cause<never>,
 ): Effect.Effect<void> => {
@@ -123,8 +118,8 @@ const fieldsOf = (error: object): Record<string, string> => {
 }
 
 /** Never fails. Afterwards every send has an outcome, is queued again or is being published. */
-export const acceptTogether = (
-  services: AcceptanceServices,
+export const runAcceptanceBatch = (
+  acceptor: AcceptorContext,
   sends: ReadonlyArray<PendingSend>,
 ): Effect.Effect<void> =>
-  acceptOrSplit(services, sends).pipe(Effect.catchCause((cause) => refuseUnexpected(services, sends, cause)))
+  runOrSplit(acceptor, sends).pipe(Effect.catchCause((cause) => refuseUnexpected(acceptor, sends, cause)))

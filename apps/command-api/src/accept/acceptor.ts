@@ -31,13 +31,13 @@ import { PayloadEncryption } from '@hub/store'
 import { Tracing } from '@hub/telemetry'
 import { Clock, Context, Deferred, Duration, Effect, Latch, Layer, Metric, Result, Schedule } from 'effect'
 import { acceptanceBatchSeconds, acceptanceBatchSends, waitingSends } from '../metrics.ts'
-import { acceptTogether } from './acceptance-batch.ts'
-import type { AcceptanceServices, AcceptorOptions } from './acceptance-services.ts'
+import { runAcceptanceBatch } from './acceptance-batch.ts'
+import type { AcceptorContext, AcceptorOptions } from './acceptor-context.ts'
 import type { CheckedSend } from './checked-send.ts'
-import { makeCodesInProgress } from './codes-in-progress.ts'
 import { Ledger } from './ledger.port.ts'
 import { Limits } from './limits.ts'
 import type { OutboxMode } from './outbox-mode.ts'
+import { makeOtpInProgress } from './otp-in-progress.ts'
 import {
   makePendingSends,
   NOT_QUEUED,
@@ -49,16 +49,16 @@ import {
 import { makePublisher } from './publish.ts'
 import { sealPendingBatch } from './seal-batch.ts'
 
-/** Sends of one batch. They take about 30 ms to record; more would delay the sends behind them. */
-const BATCH_SENDS = 2000
-/** Bytes of one batch. They bound the outbox row and the produce, whatever the texts. */
-const BATCH_BYTES = 4 * 1024 * 1024
+/** Sends of one acceptance batch. They take about 30 ms to record; more would delay the sends behind them. */
+const ACCEPTANCE_BATCH_SENDS = 2000
+/** Bytes of one acceptance batch. They bound the outbox row and the produce, whatever the texts. */
+const ACCEPTANCE_BATCH_BYTES = 4 * 1024 * 1024
 /**
  * Acceptance batches in progress. With one, the first send after an answer would start a batch
  * alone, and all others would wait for it; the second batch takes them. The unique index on
  * references orders them.
  */
-const BATCHES_IN_PROGRESS = 2
+const ACCEPTANCE_BATCHES_IN_PROGRESS = 2
 /** How often the acceptor expires waiting sends and deletes appended outbox rows. */
 const HOUSEKEEPING_EVERY = Duration.millis(100)
 /** Time to publish what is recorded when the process ends: two appends and a deletion. */
@@ -93,12 +93,12 @@ const bytesOf = ({ draft }: CheckedSend): number =>
   Result.isSuccess(draft) ? 600 + 4 * draft.success.rendered.text.length : 100
 
 /** Takes the sends of one acceptance batch from the queue. */
-const takeBatch = (queue: Array<PendingSend>): ReadonlyArray<PendingSend> => {
+const takeAcceptanceBatch = (queue: Array<PendingSend>): ReadonlyArray<PendingSend> => {
   let bytes = 0
   let count = 0
   for (const send of queue) {
     const more = bytesOf(send.checked)
-    if (count > 0 && (count >= BATCH_SENDS || bytes + more > BATCH_BYTES)) break
+    if (count > 0 && (count >= ACCEPTANCE_BATCH_SENDS || bytes + more > ACCEPTANCE_BATCH_BYTES)) break
     bytes += more
     count++
   }
@@ -119,10 +119,10 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     if (pending.count() === 0 && batchesInProgress === 0 && publisher.isIdle()) onIdle()
   }
   const pending = makePendingSends(() => checkIdle())
-  const codes = makeCodesInProgress(pending)
-  const publisher = yield* makePublisher({ codes, runInBackground, onPublished: () => checkIdle() })
+  const otpInProgress = makeOtpInProgress(pending)
+  const publisher = yield* makePublisher({ otpInProgress, runInBackground, onPublished: () => checkIdle() })
   const queue: Array<PendingSend> = []
-  const services: AcceptanceServices = {
+  const acceptorContext: AcceptorContext = {
     ...options,
     ledger,
     limits: yield* Limits,
@@ -130,7 +130,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     tracing: yield* Tracing,
     queue,
     pending,
-    codes,
+    otpInProgress,
     publisher,
     runInBackground,
   }
@@ -152,13 +152,13 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     // Sends that arrived in the same turn of the event loop join this batch.
     yield* Effect.yieldNow
     if (!isWorthStarting()) return wake()
-    const sends = takeBatch(queue)
+    const sends = takeAcceptanceBatch(queue)
     if (sends.length === 0) return wake()
     batchesInProgress++
     sendsInProgress += sends.length
     wake()
     const startedAt = yield* Clock.currentTimeMillis
-    yield* acceptTogether(services, sends)
+    yield* runAcceptanceBatch(acceptorContext, sends)
     batchesInProgress--
     sendsInProgress -= sends.length
     checkIdle()
@@ -186,7 +186,8 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
       )
   })
 
-  for (let i = 0; i < BATCHES_IN_PROGRESS; i++) yield* Effect.forkScoped(Effect.forever(acceptLoop))
+  for (let i = 0; i < ACCEPTANCE_BATCHES_IN_PROGRESS; i++)
+    yield* Effect.forkScoped(Effect.forever(acceptLoop))
   yield* Effect.forkScoped(Effect.forever(publisher.loop))
   yield* Effect.forkScoped(Effect.repeat(expire, Schedule.spaced(HOUSEKEEPING_EVERY)))
   yield* Effect.forkScoped(Effect.repeat(deleteAppendedRows, Schedule.spaced(HOUSEKEEPING_EVERY)))
@@ -220,7 +221,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
       wake()
       yield* Deferred.await(request.done)
       const outcomes = request.sends.map(({ outcome }) => outcome ?? Result.fail(NOT_QUEUED))
-      yield* sealPendingBatch(services, request, outcomes)
+      yield* sealPendingBatch(acceptorContext, request, outcomes)
       const batchExists = context.batch !== undefined && (request.sealed || request.recorded)
       return {
         outcomes,

@@ -156,4 +156,5 @@ export const floodReservationId = (
   clientRef: string | null,
   messageId: string,
 ): string =>
+  // 'flood place' is part of stored ids: it must not change.
   clientRef === null ? messageId : factId(`${owner.account}:${owner.mode}:${clientRef}`, 'flood place')

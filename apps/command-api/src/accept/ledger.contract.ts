@@ -80,11 +80,11 @@ export const commitOf = (
   accepted,
   republished,
   appendedRows: [],
-  extraWrites: ({ lost }: Unrecorded) => ({
+  extraWrites: ({ takenElsewhere }: Unrecorded) => ({
     outbox: Buffer.from(
       accepted
         .map(({ fact }) => fact.messageId)
-        .filter((id) => !lost.has(id))
+        .filter((id) => !takenElsewhere.has(id))
         .join(),
     ),
     batches: [],
@@ -167,7 +167,7 @@ export const ledgerContract = (name: string, adapter: Layer.Layer<Ledger | TestL
         const withoutReference = entryOf(owner, at)
         const committed = yield* ledger.commit(commitOf([late, other, withoutReference]))
 
-        assert.deepStrictEqual([...committed.lost], [late.fact.messageId])
+        assert.deepStrictEqual([...committed.takenElsewhere], [late.fact.messageId])
         const recorded = [other, withoutReference].map(({ fact }) => fact.messageId)
         assert.strictEqual(yield* store.outboxRow(committed.outboxRow), recorded.join())
         assert.deepStrictEqual(yield* store.acceptances(owner), new Set([first.fact.messageId, ...recorded]))
@@ -324,7 +324,7 @@ export const ledgerContract = (name: string, adapter: Layer.Layer<Ledger | TestL
         yield* recordInBatch(code, batch)
         yield* sealBatch(batch)
         const committed = yield* ledger.commit(commitOf([], [againIn(code, other)]))
-        assert.deepStrictEqual([...committed.lost], [code.fact.messageId])
+        assert.deepStrictEqual([...committed.takenElsewhere], [code.fact.messageId])
         assert.strictEqual(yield* store.batchOf(code), batch.id)
         assert.strictEqual(yield* store.spent(owner), '2.00')
       }))

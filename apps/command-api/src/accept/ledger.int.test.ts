@@ -164,7 +164,7 @@ describe('a commit', () => {
       const committing = yield* Effect.forkChild(ledger.commit(commitOf([mine])))
       yield* taking.end
       const committed = yield* Fiber.join(committing)
-      assert.deepStrictEqual([...committed.lost], [mine.fact.messageId])
+      assert.deepStrictEqual([...committed.takenElsewhere], [mine.fact.messageId])
       assert.strictEqual((yield* (yield* TestLedger).acceptances(owner)).size, 0)
     }))
 })
@@ -184,7 +184,7 @@ describe('a batch', () => {
       const committing = yield* Effect.forkChild(ledger.commit(commitOf([], [againIn(code, other)])))
       yield* untilBlocked
       yield* sealing.end
-      assert.deepStrictEqual([...(yield* Fiber.join(committing)).lost], [code.fact.messageId])
+      assert.deepStrictEqual([...(yield* Fiber.join(committing)).takenElsewhere], [code.fact.messageId])
       assert.strictEqual(yield* (yield* TestLedger).batchOf(code), batch.id)
     }))
 

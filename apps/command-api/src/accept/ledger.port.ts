@@ -64,7 +64,7 @@ export interface BatchRow {
 /** Message ids of a commit that the ledger did not record. */
 export interface Unrecorded {
   /** After the lookup, another process took their `client_ref` or published the code. */
-  readonly lost: ReadonlySet<string>
+  readonly takenElsewhere: ReadonlySet<string>
   /** They exceed the spend limit. */
   readonly overspent: ReadonlySet<string>
   /** Their request lost the lock on its idempotency key: another request may be running. */
@@ -80,19 +80,24 @@ export interface ExtraWrites {
 }
 
 /** The content of one transaction. */
-export interface Commit {
+export interface Commit<Writes extends ExtraWrites = ExtraWrites> {
   readonly accepted: ReadonlyArray<LedgerEntry>
   /** Codes to publish again. Their rows are updated from the new send and charged again. */
   readonly republished: ReadonlyArray<LedgerEntry>
-  /** Called with what is not recorded, possibly first with an assumption, then with the result. */
-  readonly extraWrites: (unrecorded: Unrecorded) => ExtraWrites
+  /**
+   * The ledger may call it twice: first assuming that everything is recorded, then with the real
+   * result. It must have no side effects.
+   */
+  readonly extraWrites: (unrecorded: Unrecorded) => Writes
   /** Outbox rows that Kafka has acknowledged: the transaction deletes them. */
   readonly appendedRows: ReadonlyArray<number>
 }
 
-export interface CommitResult extends Unrecorded {
+export interface CommitResult<Writes extends ExtraWrites = ExtraWrites> extends Unrecorded {
   /** Id of the outbox row. */
   readonly outboxRow: number | null
+  /** What was written. */
+  readonly extraWrites: Writes
 }
 
 /** A code that was recorded, and that Kafka has not confirmed. */
@@ -107,17 +112,19 @@ export class Ledger extends Context.Service<
   {
     readonly lookup: (query: LedgerQuery) => Effect.Effect<LedgerSnapshot, StorageError>
     /** All or nothing. After `StorageUnavailable` the transaction may still have been committed. */
-    readonly commit: (commit: Commit) => Effect.Effect<CommitResult, StorageError>
+    readonly commit: <Writes extends ExtraWrites>(
+      commit: Commit<Writes>,
+    ) => Effect.Effect<CommitResult<Writes>, StorageError>
     /** Refunds the price of codes that were not published. Idempotent. */
     readonly refund: (codes: ReadonlyArray<UnprovenCode>) => Effect.Effect<void, StorageError>
     /**
      * Seals a batch: writes its outcome and the outbox row with `records`, and returns the id of
      * that row. `null`: it was sealed before, or it stays open because another process published
-     * some of its `codes` again in another batch.
+     * some of its codes again in another batch.
      */
     readonly seal: (
       batch: BatchRow,
-      codes: number,
+      otpAccepted: number,
       records: Uint8Array,
     ) => Effect.Effect<number | null, StorageError>
     /** Deletes outbox rows that Kafka has acknowledged. */

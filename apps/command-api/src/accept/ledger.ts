@@ -17,6 +17,7 @@ import {
   type BatchRow,
   type Commit,
   type CommitResult,
+  type ExtraWrites,
   Ledger,
   type LedgerEntry,
   type Reference,
@@ -90,11 +91,11 @@ const commitInOneStatement = (
  * idempotency keys, batches, months of accounts with a limit, references, the other tables, months
  * of accounts without a limit.
  */
-const commitInSteps = async (
+const commitInSteps = async <Writes extends ExtraWrites>(
   q: Queries,
   encryption: MasterKeyEncryption['Service'],
-  { accepted, appendedRows, extraWrites, republished }: Commit,
-): Promise<CommitResult> => {
+  { accepted, appendedRows, extraWrites, republished }: Commit<Writes>,
+): Promise<CommitResult<Writes>> => {
   const all = [...accepted, ...republished]
 
   // A request that has lost its idempotency lock records nothing: its repeat may be running.
@@ -114,8 +115,8 @@ const commitInSteps = async (
     )
     refunded = await selectRefunded(q, repeats.map(idOf))
   }
-  const again = repeats.filter((entry) => refunded.has(idOf(entry)))
-  const limited = chargesOf([...accepted, ...again]).filter(
+  const toRepublish = repeats.filter((entry) => refunded.has(idOf(entry)))
+  const limited = chargesOf([...accepted, ...toRepublish]).filter(
     ({ limit, messageId }) => limit !== null && !lockLost.has(messageId),
   )
   const overspent = limited.length === 0 ? NONE : overspending(limited, await lockSpent(q, limited))
@@ -123,14 +124,17 @@ const commitInSteps = async (
 
   const affordable = accepted.filter(isAffordable)
   const withReference = affordable.filter(({ fact }) => fact.clientRef !== null)
-  const lost = new Set(withReference.map(idOf))
+  const takenElsewhere = new Set(withReference.map(idOf))
   if (withReference.length > 0) {
-    for (const row of await insertReferences(q, withReference)) lost.delete(encodeId('msg', row.message_id))
+    for (const row of await insertReferences(q, withReference))
+      takenElsewhere.delete(encodeId('msg', row.message_id))
   }
-  const inserted = lost.size === 0 ? affordable : affordable.filter((entry) => !lost.has(idOf(entry)))
-  for (const entry of repeats) if (!refunded.has(idOf(entry))) lost.add(idOf(entry))
-  const updated = again.filter(isAffordable)
-  const { batches, outbox, responses } = extraWrites({ lockLost, lost, overspent })
+  const inserted =
+    takenElsewhere.size === 0 ? affordable : affordable.filter((entry) => !takenElsewhere.has(idOf(entry)))
+  for (const entry of repeats) if (!refunded.has(idOf(entry))) takenElsewhere.add(idOf(entry))
+  const updated = toRepublish.filter(isAffordable)
+  const written = extraWrites({ lockLost, takenElsewhere, overspent })
+  const { batches, outbox, responses } = written
 
   // One round trip: the driver pipelines these statements in this order.
   const charges = chargesOf([...inserted, ...updated])
@@ -144,7 +148,8 @@ const commitInSteps = async (
     charges.length > 0 ? addSpent(q, charges) : null,
   ])
   const id = row?.[0]?.id
-  return { lockLost, lost, overspent, outboxRow: id === undefined ? null : Number(id) }
+  const outboxRow = id === undefined ? null : Number(id)
+  return { lockLost, takenElsewhere, overspent, outboxRow, extraWrites: written }
 }
 
 export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption | Messages> = Layer.effect(
@@ -173,20 +178,26 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
         ? Effect.succeed(NONE)
         : sql.run((q) => CommandOptOuts.readOptedOut(q, recipients), DEADLINE)
 
-    const commitPlain = ({ accepted, appendedRows, extraWrites }: Commit) =>
+    const commitPlain = <Writes extends ExtraWrites>({
+      accepted,
+      appendedRows,
+      extraWrites,
+    }: Commit<Writes>) =>
       Effect.suspend(() => {
-        const unrecorded = { lockLost: NONE, lost: NONE, overspent: NONE }
-        const { batches, outbox } = extraWrites(unrecorded)
+        const unrecorded = { lockLost: NONE, takenElsewhere: NONE, overspent: NONE }
+        const written = extraWrites(unrecorded)
+        const { batches, outbox } = written
         const plain = { entries: accepted, outbox, batches, appendedRows, charges: chargesOf(accepted) }
         return Effect.map(
           sql.run((q) => commitInOneStatement(q, plain), DEADLINE),
-          ([row]): CommitResult => ({
+          ([row]): CommitResult<Writes> => ({
             ...unrecorded,
+            extraWrites: written,
             outboxRow: row === undefined || row.id === null ? null : Number(row.id),
           }),
         )
       })
-    const commitTransaction = (commit: Commit) =>
+    const commitTransaction = <Writes extends ExtraWrites>(commit: Commit<Writes>) =>
       sql.transaction((q) => commitInSteps(q, encryption, commit), DEADLINE)
 
     return {
@@ -211,11 +222,11 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
 
       refund: (codes) => Effect.asVoid(sql.run((q) => refundCodes(q, codes), AFTER_COMMIT)),
 
-      seal: (batch, codes, records) =>
+      seal: (batch, otpAccepted, records) =>
         sql.transaction(async (q) => {
-          if (codes > 0) {
+          if (otpAccepted > 0) {
             await lockBatch(q, batch.id)
-            if ((await countCodes(q, batch.id)) < codes) return null
+            if ((await countCodes(q, batch.id)) < otpAccepted) return null
           }
           return sealBatches(q, [batch], records)
         }, AFTER_COMMIT),

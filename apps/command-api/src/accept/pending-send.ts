@@ -58,7 +58,7 @@ export interface PendingRequest {
   readonly arrivedAt: number
   readonly done: Deferred.Deferred<void>
   /** Seconds until the hub's daily limit allows the request; `null`: now. Read once per request. */
-  dailyLimit: Effect.Effect<number | null> | null
+  dailyLimitRetryAfter: Effect.Effect<number | null> | null
   unanswered: number
   /** Time of the first acceptance batch with a send of the request, ms since the epoch. */
   createdAt: number | null
@@ -115,7 +115,7 @@ export const makePendingSends = (onRequestDone: () => void) => {
         context,
         arrivedAt,
         done: Deferred.makeUnsafe<void>(),
-        dailyLimit: null,
+        dailyLimitRetryAfter: null,
         unanswered: checkedSends.length,
         createdAt: null,
         outcomeUncertain: false,

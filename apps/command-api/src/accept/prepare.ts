@@ -8,7 +8,7 @@ import { acceptedRecord } from '@hub/kafka'
 import type { PayloadEncryption, PayloadKey } from '@hub/store'
 import { Effect, Result } from 'effect'
 import { acceptedView } from '../messages/message.ts'
-import { type AcceptanceServices, cancelCode, releaseInBackground } from './acceptance-services.ts'
+import { type AcceptorContext, cancelOtp, releaseInBackground } from './acceptor-context.ts'
 import type { MessageDraft } from './checked-send.ts'
 import { type Decision, decideSends, isNew, type NewSendDecision } from './decide.ts'
 import type { LedgerQuery, LedgerSnapshot, Reference } from './ledger.port.ts'
@@ -59,7 +59,7 @@ export const payloadKeys = Effect.fnUntraced(function* (
 /** The message id of a send that is accepted or republished. */
 export const messageIdOf = (send: PendingSend, decision: NewSendDecision): string => {
   const id = decision.type === 'republish' ? decision.messageId : (send.messageId ?? send.checked.messageId)
-  if (id === null) throw new Error('an accepted send has no message id; decideBatch must assign it')
+  if (id === null) throw new Error('an accepted send has no message id; registerDecisions must assign it')
   return id
 }
 
@@ -67,14 +67,20 @@ export const messageIdOf = (send: PendingSend, decision: NewSendDecision): strin
  * Decides the sends and registers, in the same synchronous step, codes in progress and their
  * repeats. Message ids rise in the order of the sends, in which a batch lists its messages.
  */
-export const decideBatch = (
-  { codes, makeMessageId }: AcceptanceServices,
+export const registerDecisions = (
+  { makeMessageId, otpInProgress }: AcceptorContext,
   sends: ReadonlyArray<PendingSend>,
   { at, known, optedOut, recorded }: LedgerSnapshot,
 ): ReadonlyArray<DecidedSend> => {
   const decisions = decideSends(
     sends.map(({ checked }) => checked),
-    { known, recorded, optedOut, acknowledged: codes.isAcknowledged, inProgress: codes.isInProgress },
+    {
+      known,
+      recorded,
+      optedOut,
+      acknowledged: otpInProgress.isAcknowledged,
+      inProgress: otpInProgress.isInProgress,
+    },
   )
   const decided = sends.map((send, i): DecidedSend => ({ send, decision: decisions[i]! }))
   const withoutId = decided.filter(
@@ -85,42 +91,43 @@ export const decideBatch = (
   for (const [i, { send }] of withoutId.entries()) send.messageId = ids[i]!
   for (const { decision, send } of decided) {
     send.request.createdAt ??= at
-    if (decision.type === 'join') codes.join(decision.messageId, { send, view: decision.view })
-    else if (isNew(decision) && decision.draft.class === 'otp') codes.begin(messageIdOf(send, decision))
+    if (decision.type === 'join') otpInProgress.join(decision.messageId, { send, view: decision.view })
+    else if (isNew(decision) && decision.draft.class === 'otp')
+      otpInProgress.begin(messageIdOf(send, decision))
   }
   return decided
 }
 
 /** A limit refuses the send. */
-const refuseNew = (services: AcceptanceServices, one: DecidedSend, error: ApiError): void => {
-  if (isNew(one.decision)) cancelCode(services, messageIdOf(one.send, one.decision))
+const refuseNew = (acceptor: AcceptorContext, one: DecidedSend, error: ApiError): void => {
+  if (isNew(one.decision)) cancelOtp(acceptor, messageIdOf(one.send, one.decision))
   one.decision = { type: 'refuse', error }
 }
 
 /** Applies the hub's daily limit once per request: it is refused as a whole. */
 export const applyDailyLimit = Effect.fnUntraced(function* (
-  services: AcceptanceServices,
+  acceptor: AcceptorContext,
   at: number,
   decided: ReadonlyArray<DecidedSend>,
 ) {
   const creating = new Set(decided.filter(({ decision }) => isNew(decision)).map(({ send }) => send.request))
   if (creating.size === 0) return
-  const today = yield* Effect.cached(services.limits.daily(at))
-  for (const request of creating) request.dailyLimit ??= today
+  const today = yield* Effect.cached(acceptor.limits.daily(at))
+  for (const request of creating) request.dailyLimitRetryAfter ??= today
   const refused = new Map<PendingRequest, ApiError>()
   for (const request of creating) {
-    const seconds = yield* request.dailyLimit ?? today
+    const seconds = yield* request.dailyLimitRetryAfter ?? today
     if (seconds !== null) refused.set(request, apiError('hub_daily_limit_reached', { retryAfter: seconds }))
   }
   if (refused.size === 0) return
   for (const one of decided) {
     const error = refused.get(one.send.request)
-    if (error !== undefined && one.decision.type !== 'join') refuseNew(services, one, error)
+    if (error !== undefined && one.decision.type !== 'join') refuseNew(acceptor, one, error)
   }
 })
 
 export const reserveFloodWindows = Effect.fnUntraced(function* (
-  services: AcceptanceServices,
+  acceptor: AcceptorContext,
   decided: ReadonlyArray<DecidedSend>,
 ) {
   const asking: Array<DecidedSend> = []
@@ -132,22 +139,22 @@ export const reserveFloodWindows = Effect.fnUntraced(function* (
     reservations.push(reservationOf(send.checked, decision.draft, messageIdOf(send, decision)))
   }
   if (asking.length === 0) return
-  const errors = yield* services.limits.reserve(reservations)
+  const errors = yield* acceptor.limits.reserve(reservations)
   for (const [i, one] of asking.entries()) {
     const error = errors[i] ?? null
     if (error === null) one.send.reserved = true
-    else refuseNew(services, one, error)
+    else refuseNew(acceptor, one, error)
   }
 })
 
 /** Completes repeats and refusals. */
 export const completeKnown = Effect.fnUntraced(function* (
-  services: AcceptanceServices,
+  acceptor: AcceptorContext,
   decided: ReadonlyArray<DecidedSend>,
 ) {
   const unused: Array<SendReservation> = []
   for (const { decision, send } of decided) {
-    if (decision.type === 'refuse') services.pending.refuse(send, decision.error)
+    if (decision.type === 'refuse') acceptor.pending.refuse(send, decision.error)
     if (decision.type !== 'duplicate') continue
     const { checked } = send
     // Another send got its client_ref after this one had made a reservation. The two share it if
@@ -156,9 +163,9 @@ export const completeKnown = Effect.fnUntraced(function* (
       unused.push(reservationOf(checked, checked.draft.success, decision.view.id))
     }
     send.reserved = false
-    services.pending.accept(send, decision.view, !decision.byKey)
+    acceptor.pending.accept(send, decision.view, !decision.byKey)
   }
-  yield* releaseInBackground(services, unused)
+  yield* releaseInBackground(acceptor, unused)
 })
 
 /** The plain text of the payload, without the variables of a code: they contain the code. */
@@ -170,7 +177,7 @@ const payloadOf = ({ class: messageClass, rendered, to, values }: MessageDraft):
   )
 
 const prepareSend = (
-  { lifetimes, topics }: AcceptanceServices,
+  { lifetimes, topics }: AcceptorContext,
   at: number,
   keys: PayloadKeys,
   send: PendingSend,
@@ -221,11 +228,11 @@ const prepareSend = (
 
 /** Encrypts and encodes what is new: one record per message. */
 export const prepareNew = (
-  services: AcceptanceServices,
+  acceptor: AcceptorContext,
   at: number,
   keys: PayloadKeys,
   decided: ReadonlyArray<DecidedSend>,
 ): ReadonlyArray<PreparedSend> =>
   decided.flatMap(({ decision, send }) =>
-    isNew(decision) ? [prepareSend(services, at, keys, send, decision)] : [],
+    isNew(decision) ? [prepareSend(acceptor, at, keys, send, decision)] : [],
   )

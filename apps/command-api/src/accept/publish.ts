@@ -8,10 +8,10 @@
  */
 import type { OutgoingRecord } from '@hub/kafka'
 import { Cause, Effect, Latch } from 'effect'
-import type { CodesInProgress } from './codes-in-progress.ts'
 import { Ledger } from './ledger.port.ts'
 import { Limits } from './limits.ts'
 import { OutboxMode } from './outbox-mode.ts'
+import type { OtpInProgress } from './otp-in-progress.ts'
 import { NOT_QUEUED } from './pending-send.ts'
 import type { PreparedSend } from './prepared-send.ts'
 import { makeTracedAppend } from './traced-append.ts'
@@ -29,18 +29,18 @@ export interface Publication {
   readonly outboxRow: number | null
   /** The records of the outbox row: `service` messages and `BatchSealed`. */
   readonly outboxRecords: ReadonlyArray<OutgoingRecord>
-  readonly codes: ReadonlyArray<PreparedSend>
+  readonly otpSends: ReadonlyArray<PreparedSend>
 }
 
 export interface PublisherOptions {
-  readonly codes: CodesInProgress
+  readonly otpInProgress: OtpInProgress
   readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
   /** Called when a publication has ended. */
   readonly onPublished: () => void
 }
 
 export const makePublisher = Effect.fnUntraced(function* (options: PublisherOptions) {
-  const { codes: codesInProgress, onPublished, runInBackground } = options
+  const { onPublished, otpInProgress, runInBackground } = options
   const ledger = yield* Ledger
   const append = yield* makeTracedAppend
   const limits = yield* Limits
@@ -53,11 +53,11 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
   let publishing = false
   const somethingToPublish = yield* Latch.make(false)
 
-  const confirm = (codes: ReadonlyArray<PreparedSend>): Effect.Effect<void> => {
-    for (const { send, view } of codes) codesInProgress.confirm(send, view)
+  const confirm = (otpSends: ReadonlyArray<PreparedSend>): Effect.Effect<void> => {
+    for (const { send, view } of otpSends) otpInProgress.confirm(send, view)
     // The codes of an append come from one or two acceptance batches, which are milliseconds apart.
-    const at = codes[0]?.view.createdAt
-    const reservations = codes.map(({ reservation }) => reservation)
+    const at = otpSends[0]?.view.createdAt
+    const reservations = otpSends.map(({ reservation }) => reservation)
     return at === undefined ? Effect.void : runInBackground(limits.confirm(reservations, at))
   }
 
@@ -65,38 +65,38 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
    * Refunds and releases before the clients are answered, so that a repeat is not refused because
    * of its own first send. If this fails, reservations expire and the reconciler refunds.
    */
-  const rollBackUnpublished = Effect.fnUntraced(function* (codes: ReadonlyArray<PreparedSend>) {
-    if (codes.length === 0) return
+  const rollBackUnpublished = Effect.fnUntraced(function* (otpSends: ReadonlyArray<PreparedSend>) {
+    if (otpSends.length === 0) return
     yield* Effect.all(
       [
-        limits.release(codes.map(({ reservation }) => reservation)),
-        ledger.refund(codes.map(({ view }) => ({ messageId: view.id, at: view.createdAt }))).pipe(
+        limits.release(otpSends.map(({ reservation }) => reservation)),
+        ledger.refund(otpSends.map(({ view }) => ({ messageId: view.id, at: view.createdAt }))).pipe(
           Effect.catchCause((cause) => {
             // A sealed batch proves its codes, so this batch must stay open for the sweeper.
-            for (const { send } of codes) send.request.outcomeUncertain = true
+            for (const { send } of otpSends) send.request.outcomeUncertain = true
             return Effect.logWarning(
               'acceptor: unpublished codes were not refunded; the reconciler refunds them after they expire',
               cause,
-            ).pipe(Effect.annotateLogs({ codes: codes.length }))
+            ).pipe(Effect.annotateLogs({ codes: otpSends.length }))
           }),
         ),
       ],
       { concurrency: 'unbounded', discard: true },
     )
-    for (const { send, view } of codes) codesInProgress.fail(send, view.id, NOT_QUEUED)
+    for (const { send, view } of otpSends) otpInProgress.fail(send, view.id, NOT_QUEUED)
   })
 
   const publish = Effect.fnUntraced(function* (taken: ReadonlyArray<Publication>) {
     const records: Array<OutgoingRecord> = []
     const rows: Array<number> = []
-    const codes: Array<PreparedSend> = []
+    const otpSends: Array<PreparedSend> = []
     const expired: Array<PreparedSend> = []
     for (const publication of taken) {
-      for (const code of publication.codes) {
+      for (const code of publication.otpSends) {
         // Its client was told that it is not accepted: only a repeat may publish it.
         if (code.send.outcome !== null) expired.push(code)
         else {
-          codes.push(code)
+          otpSends.push(code)
           records.push(code.record)
         }
       }
@@ -115,12 +115,12 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
         onSuccess: () =>
           Effect.suspend(() => {
             appendedRows.push(...rows)
-            return confirm(codes)
+            return confirm(otpSends)
           }),
         onFailure: (error) => {
           for (const row of rows) outboxMode.leaveToRelay(row)
           return Effect.andThen(
-            rollBackUnpublished(codes),
+            rollBackUnpublished(otpSends),
             Effect.logWarning(
               'acceptor: Kafka did not confirm an append; the relay appends its outbox rows, codes are refused',
             ).pipe(
@@ -129,7 +129,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
                 detail: error.detail,
                 records: records.length,
                 outbox_rows: rows.length,
-                codes: codes.length,
+                codes: otpSends.length,
               }),
             ),
           )
@@ -143,7 +143,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     let records = 0
     let count = 0
     for (const publication of publications) {
-      records += publication.outboxRecords.length + publication.codes.length
+      records += publication.outboxRecords.length + publication.otpSends.length
       if (count > 0 && records > APPEND_RECORDS) break
       count++
     }
@@ -161,8 +161,8 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
         if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
         for (const { outboxRow } of taken) if (outboxRow !== null) outboxMode.leaveToRelay(outboxRow)
         const open = taken
-          .flatMap(({ codes }) => codes)
-          .filter(({ view }) => codesInProgress.isInProgress(view.id))
+          .flatMap(({ otpSends }) => otpSends)
+          .filter(({ view }) => otpInProgress.isInProgress(view.id))
         return Effect.andThen(
           rollBackUnpublished(open),
           Effect.logError('acceptor: a publication failed unexpectedly; the relay appends its rows', cause),
@@ -177,14 +177,14 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     loop,
     isIdle: () => publications.length === 0 && !publishing,
     /** Queues what was recorded. Rows that cannot be appended in order are left to the relay. */
-    push: ({ codes, outboxRecords, outboxRow }: Publication): void => {
+    push: ({ otpSends, outboxRecords, outboxRow }: Publication): void => {
       const isRelayed =
         outboxRow !== null &&
         (outboxMode.isRelaying() || unpublished + outboxRecords.length > MAX_UNPUBLISHED)
       if (isRelayed) outboxMode.leaveToRelay(outboxRow)
-      if (codes.length === 0 && (isRelayed || outboxRow === null)) return
+      if (otpSends.length === 0 && (isRelayed || outboxRow === null)) return
       publications.push(
-        isRelayed ? { outboxRow: null, outboxRecords: [], codes } : { outboxRow, outboxRecords, codes },
+        isRelayed ? { outboxRow: null, outboxRecords: [], otpSends } : { outboxRow, outboxRecords, otpSends },
       )
       if (!isRelayed) unpublished += outboxRecords.length
       somethingToPublish.openUnsafe()

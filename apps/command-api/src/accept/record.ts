@@ -10,7 +10,7 @@ import { apiError } from '@hub/contract'
 import { encodeOutboxRow, type OutgoingRecord } from '@hub/kafka'
 import type { TracingShape } from '@hub/telemetry'
 import { Effect, Result } from 'effect'
-import { type AcceptanceServices, cancelCode, releaseInBackground } from './acceptance-services.ts'
+import { type AcceptorContext, cancelOtp, releaseInBackground } from './acceptor-context.ts'
 import type { BatchRow, CommitResult, ExtraWrites, Unrecorded } from './ledger.port.ts'
 import type { SendReservation } from './limits.ts'
 import type { PendingRequest, PendingSend, SendOutcome } from './pending-send.ts'
@@ -22,7 +22,7 @@ const SPEND_LIMIT_REACHED = apiError('spend_limit_reached')
 const LOCK_LOST = apiError('idempotency_conflict')
 
 /** The content of one acceptance batch. */
-export interface PreparedBatch {
+export interface PreparedAcceptanceBatch {
   /** PostgreSQL's clock, milliseconds since the epoch. */
   readonly at: number
   readonly decided: ReadonlyArray<DecidedSend>
@@ -30,19 +30,21 @@ export interface PreparedBatch {
 }
 
 const isRecorded = (unrecorded: Unrecorded, { view }: PreparedSend): boolean =>
-  !unrecorded.lost.has(view.id) && !unrecorded.overspent.has(view.id) && !unrecorded.lockLost.has(view.id)
+  !unrecorded.takenElsewhere.has(view.id) &&
+  !unrecorded.overspent.has(view.id) &&
+  !unrecorded.lockLost.has(view.id)
 
 /**
- * The ledger charges before it knows which references are lost. The charge of a lost send may leave
- * room for a send that was refused. So if both occur, the refused sends are tried again.
+ * The ledger charges before it knows which references are taken elsewhere. The charge of such a send
+ * may leave room for a send that was refused. So if both occur, the refused sends are tried again.
  */
 const isOverLimit = (unrecorded: Unrecorded, { view }: PreparedSend): boolean =>
-  unrecorded.overspent.has(view.id) && unrecorded.lost.size === 0
+  unrecorded.overspent.has(view.id) && unrecorded.takenElsewhere.size === 0
 
 /** The outcomes that a commit makes known, by send. Codes get theirs from the publication. */
 const outcomesOf = (
   unrecorded: Unrecorded,
-  { decided, prepared }: PreparedBatch,
+  { decided, prepared }: PreparedAcceptanceBatch,
 ): ReadonlyMap<PendingSend, SendOutcome> => {
   const outcomes = new Map<PendingSend, SendOutcome>()
   for (const one of prepared) {
@@ -62,8 +64,8 @@ const outcomesOf = (
   return outcomes
 }
 
-/** What a commit makes known about whole requests. */
-interface Conclusion {
+/** What a commit makes known about whole requests, and the rows that it writes for them. */
+interface RequestResults {
   readonly batches: Array<BatchRow>
   /** The rows of `batches` that are sealed. */
   readonly sealedBatches: Array<BatchRow & { readonly sealedAt: number }>
@@ -73,13 +75,13 @@ interface Conclusion {
   readonly responseStored: Array<PendingRequest>
 }
 
-const concludeRequests = (batch: PreparedBatch, unrecorded: Unrecorded): Conclusion => {
+const requestResultsOf = (batch: PreparedAcceptanceBatch, unrecorded: Unrecorded): RequestResults => {
   const { at, prepared } = batch
   const outcomes = outcomesOf(unrecorded, batch)
   const recorded = new Set(
     prepared.filter((one) => isRecorded(unrecorded, one)).map(({ send }) => send.request),
   )
-  const conclusion: Conclusion = {
+  const results: RequestResults = {
     batches: [],
     sealedBatches: [],
     responses: [],
@@ -99,60 +101,64 @@ const concludeRequests = (batch: PreparedBatch, unrecorded: Unrecorded): Conclus
     if (newBatch !== undefined) {
       const outcome = batchOutcome(newBatch, known)
       // A batch with codes is sealed after Kafka has answered for all of them.
-      if (isComplete && outcome.exists && outcome.codes === 0) {
+      if (isComplete && outcome.exists && outcome.otpAccepted === 0) {
         const row = { ...outcome, createdAt, sealedAt: at }
-        conclusion.batches.push(row)
-        conclusion.sealedBatches.push(row)
-        conclusion.sealed.push(request)
+        results.batches.push(row)
+        results.sealedBatches.push(row)
+        results.sealed.push(request)
       } else if (recorded.has(request)) {
-        conclusion.batches.push({ ...outcome, createdAt, sealedAt: null })
+        results.batches.push({ ...outcome, createdAt, sealedAt: null })
       }
     }
     if (isComplete && lock !== undefined && response !== undefined) {
       const stored = response(known, createdAt)
       if (stored !== null) {
-        conclusion.responses.push({ lock, response: stored })
-        conclusion.responseStored.push(request)
+        results.responses.push({ lock, response: stored })
+        results.responseStored.push(request)
       }
     }
   }
-  return conclusion
+  return results
 }
 
-/** Records the batch, then completes or publishes its sends. */
-export const recordBatch = Effect.fnUntraced(function* (services: AcceptanceServices, batch: PreparedBatch) {
-  const { ledger, publisher, topics, tracing } = services
+/** Records the acceptance batch, then completes or publishes its sends. */
+export const recordAcceptanceBatch = Effect.fnUntraced(function* (
+  acceptor: AcceptorContext,
+  batch: PreparedAcceptanceBatch,
+) {
+  const { ledger, publisher, topics, tracing } = acceptor
   const { prepared } = batch
   const appendedRows = publisher.takeAppendedRows()
-  let conclusion: Conclusion | null = null
-  let sealRecords: ReadonlyArray<OutgoingRecord> = []
   const result = yield* ledger
     .commit({
       accepted: prepared.filter(({ republished }) => !republished).map(({ entry }) => entry),
       republished: prepared.filter(({ republished }) => republished).map(({ entry }) => entry),
       extraWrites: (unrecorded) => {
-        conclusion = concludeRequests(batch, unrecorded)
-        sealRecords = batchSealedRecords(topics, conclusion.sealedBatches)
+        const results = requestResultsOf(batch, unrecorded)
+        const sealRecords = batchSealedRecords(topics, results.sealedBatches)
         const records = prepared
           .filter((one) => one.entry.fact.class === 'service' && isRecorded(unrecorded, one))
           .map((one) => one.record)
         const all = [...records, ...sealRecords]
         return {
           outbox: all.length === 0 ? null : encodeOutboxRow(all),
-          batches: conclusion.batches,
-          responses: conclusion.responses,
+          batches: results.batches,
+          responses: results.responses,
+          results,
+          sealRecords,
         }
       },
       appendedRows,
     })
     .pipe(Effect.tapError(() => Effect.sync(() => publisher.returnAppendedRows(appendedRows))))
   // Set before any send gets its outcome: a request reads these flags as soon as it is done.
-  const { recorded, responseStored, sealed } = conclusion! as Conclusion
+  const { results, sealRecords } = result.extraWrites
+  const { recorded, responseStored, sealed } = results
   for (const request of recorded) request.recorded = true
   for (const request of sealed) request.sealed = true
   for (const request of responseStored) request.responseStored = true
   if (tracing.isOn) traceRecorded(tracing, recorded)
-  yield* publishRecorded(services, batch, result, sealRecords)
+  yield* publishRecorded(acceptor, batch, result, sealRecords)
 })
 
 /** One span per request, from its arrival until its first sends were recorded. */
@@ -171,24 +177,24 @@ const traceRecorded = (tracing: TracingShape, recorded: ReadonlySet<PendingReque
 
 /** Completes decided sends, publishes recorded ones, and queues the others for the next batch. */
 const publishRecorded = Effect.fnUntraced(function* (
-  services: AcceptanceServices,
-  batch: PreparedBatch,
+  acceptor: AcceptorContext,
+  batch: PreparedAcceptanceBatch,
   result: CommitResult,
   sealRecords: ReadonlyArray<OutgoingRecord>,
 ) {
-  const { limits, pending, publisher, queue, runInBackground } = services
+  const { limits, pending, publisher, queue, runInBackground } = acceptor
   const outcomes = outcomesOf(result, batch)
-  const codes: Array<PreparedSend> = []
+  const otpSends: Array<PreparedSend> = []
   const outboxRecords: Array<OutgoingRecord> = []
   const accepted: Array<SendReservation> = []
   const unused: Array<SendReservation> = []
-  const again: Array<PendingSend> = []
+  const toDecideAgain: Array<PendingSend> = []
   for (const one of batch.prepared) {
     const { record, reservation, send, view } = one
     if (!isRecorded(result, one)) {
-      cancelCode(services, view.id)
+      cancelOtp(acceptor, view.id)
       const outcome = outcomes.get(send)
-      if (outcome === undefined) again.push(send)
+      if (outcome === undefined) toDecideAgain.push(send)
       else {
         // The request that holds the lock now has the same message id, so the same reservation.
         if (!result.lockLost.has(view.id)) unused.push(reservation)
@@ -199,23 +205,23 @@ const publishRecorded = Effect.fnUntraced(function* (
       accepted.push(reservation)
       send.reserved = false
       pending.accept(send, view, false)
-    } else codes.push(one)
+    } else otpSends.push(one)
   }
   for (const { decision, send } of batch.decided) {
     if (decision.type !== 'follow') continue
     const outcome = outcomes.get(send)
     const leader = batch.decided[decision.leader]!
-    const code = codes.find((one) => one.send === leader.send)
+    const code = otpSends.find((one) => one.send === leader.send)
     if (outcome !== undefined) pending.complete(send, outcome)
-    else if (code !== undefined) services.codes.join(code.view.id, { send, view: code.view })
-    else again.push(send)
+    else if (code !== undefined) acceptor.otpInProgress.join(code.view.id, { send, view: code.view })
+    else toDecideAgain.push(send)
   }
-  queue.unshift(...again)
+  queue.unshift(...toDecideAgain)
   publisher.push({
     outboxRow: result.outboxRow,
     outboxRecords: [...outboxRecords, ...sealRecords],
-    codes,
+    otpSends,
   })
   if (accepted.length > 0) yield* runInBackground(limits.confirm(accepted, batch.at))
-  yield* releaseInBackground(services, unused)
+  yield* releaseInBackground(acceptor, unused)
 })

@@ -9,13 +9,13 @@
  */
 import { batchSealedRecord, encodeOutboxRow, type OutgoingRecord, type TopicNames } from '@hub/kafka'
 import { Clock, Effect, Result } from 'effect'
-import type { AcceptanceServices } from './acceptance-services.ts'
+import type { AcceptorContext } from './acceptor-context.ts'
 import type { BatchRow } from './ledger.port.ts'
 import type { NewBatch, PendingRequest, SendOutcome } from './pending-send.ts'
 
 export interface BatchOutcome extends Omit<BatchRow, 'createdAt' | 'sealedAt'> {
   /** How many of the accepted messages are codes. */
-  readonly codes: number
+  readonly otpAccepted: number
   /**
    * True if the batch exists: the hub accepted an element, or refused all of them. A repeat without
    * new messages creates no batch, and neither does a request that fails as a whole.
@@ -33,7 +33,7 @@ const REQUEST_ERRORS: ReadonlySet<string> = new Set([
 /** Counts the outcomes that are known. Pure. */
 export const batchOutcome = (batch: NewBatch, outcomes: ReadonlyArray<SendOutcome>): BatchOutcome => {
   let accepted = 0
-  let codes = 0
+  let otpAccepted = 0
   let duplicate = 0
   let requestFailed = false
   for (const outcome of outcomes) {
@@ -41,7 +41,7 @@ export const batchOutcome = (batch: NewBatch, outcomes: ReadonlyArray<SendOutcom
     else if (outcome.success.duplicate) duplicate++
     else {
       accepted++
-      if (outcome.success.view.class === 'otp') codes++
+      if (outcome.success.view.class === 'otp') otpAccepted++
     }
   }
   return {
@@ -49,7 +49,7 @@ export const batchOutcome = (batch: NewBatch, outcomes: ReadonlyArray<SendOutcom
     owner: batch.owner,
     total: batch.total,
     accepted,
-    codes,
+    otpAccepted,
     duplicate,
     rejected: batch.malformed + outcomes.length - accepted - duplicate,
     exists: accepted > 0 || (duplicate === 0 && !requestFailed),
@@ -81,7 +81,7 @@ export const batchSealedRecords = (
  * After a failure the sweeper seals it.
  */
 export const sealPendingBatch = Effect.fnUntraced(function* (
-  { ledger, publisher, topics }: AcceptanceServices,
+  { ledger, publisher, topics }: AcceptorContext,
   request: PendingRequest,
   outcomes: ReadonlyArray<SendOutcome>,
 ) {
@@ -95,9 +95,9 @@ export const sealPendingBatch = Effect.fnUntraced(function* (
     const elapsed = Math.max(0, (yield* Clock.currentTimeMillis) - request.arrivedAt)
     const row = { ...outcome, createdAt: request.createdAt, sealedAt: request.createdAt + elapsed }
     const outboxRecords = batchSealedRecords(topics, [row])
-    const outboxRow = yield* ledger.seal(row, outcome.codes, encodeOutboxRow(outboxRecords))
+    const outboxRow = yield* ledger.seal(row, outcome.otpAccepted, encodeOutboxRow(outboxRecords))
     request.sealed = true
-    if (outboxRow !== null) publisher.push({ outboxRow, outboxRecords, codes: [] })
+    if (outboxRow !== null) publisher.push({ outboxRow, outboxRecords, otpSends: [] })
   })
   yield* seal.pipe(
     Effect.catch((error) =>

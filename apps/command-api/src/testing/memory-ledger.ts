@@ -6,7 +6,14 @@ import { addMoney, fromTimestamp, type Money, zeroMoney } from '@hub/domain'
 import { StorageRejected, StorageUnavailable } from '@hub/store'
 import { Deferred, Effect } from 'effect'
 import { type KnownMessage, refKey } from '../accept/decide.ts'
-import type { BatchRow, CommitResult, Ledger, LedgerEntry } from '../accept/ledger.port.ts'
+import type {
+  BatchRow,
+  Commit,
+  CommitResult,
+  ExtraWrites,
+  Ledger,
+  LedgerEntry,
+} from '../accept/ledger.port.ts'
 import { type Charge, chargesOf, overspending, periodKey } from '../accept/spend.ts'
 import type { Owner } from '../accounts/account.ts'
 import type { StoredResponse } from '../idempotency/idempotency-keys.port.ts'
@@ -112,7 +119,12 @@ export const makeMemoryLedger = () => {
         return Effect.succeed({ at: NOW, known, recorded, optedOut: out })
       }),
 
-    commit: Effect.fnUntraced(function* ({ accepted, appendedRows, extraWrites, republished }) {
+    commit: Effect.fnUntraced(function* <Writes extends ExtraWrites>({
+      accepted,
+      appendedRows,
+      extraWrites,
+      republished,
+    }: Commit<Writes>) {
       if (state.barrier !== null) yield* Deferred.await(state.barrier)
       state.beforeCommit()
       const { behavior } = state
@@ -123,23 +135,24 @@ export const makeMemoryLedger = () => {
         return yield* new StorageRejected({ code: '22021', constraint: null })
       }
       commits.push(accepted.length + republished.length)
-      const lost = new Set<string>()
+      const takenElsewhere = new Set<string>()
       const overspent = new Set<string>()
       const lockLost = new Set<string>()
       const recorded: Array<LedgerEntry> = []
       for (const { fact } of republished) {
-        if (isPublished(fact.messageId)) lost.add(fact.messageId)
+        if (isPublished(fact.messageId)) takenElsewhere.add(fact.messageId)
         else charged.delete(fact.messageId)
       }
-      const again = republished.filter(({ fact }) => !lost.has(fact.messageId))
-      const overLimit = exceedingLimit([...accepted, ...again])
-      for (const entry of [...accepted, ...again]) {
+      const toRepublish = republished.filter(({ fact }) => !takenElsewhere.has(fact.messageId))
+      const overLimit = exceedingLimit([...accepted, ...toRepublish])
+      for (const entry of [...accepted, ...toRepublish]) {
         const { clientRef, messageId } = entry.fact
         const key = clientRef === null ? null : refKey(entry.owner, clientRef)
         if (entry.lock !== null && state.lostLocks.has(entry.lock.token)) lockLost.add(messageId)
         else if (overLimit.has(messageId) || charged.size + recorded.length >= state.affordable) {
           overspent.add(messageId)
-        } else if (key !== null && accepted.includes(entry) && references.has(key)) lost.add(messageId)
+        } else if (key !== null && accepted.includes(entry) && references.has(key))
+          takenElsewhere.add(messageId)
         else {
           if (key !== null) references.set(key, messageId)
           recorded.push(entry)
@@ -150,13 +163,19 @@ export const makeMemoryLedger = () => {
         charged.add(entry.fact.messageId)
       }
       for (const row of appendedRows) outbox.delete(row)
-      const extra = extraWrites({ lost, overspent, lockLost })
+      const extra = extraWrites({ takenElsewhere, overspent, lockLost })
       for (const batch of extra.batches) batches.set(batch.id, batch)
       for (const { lock, response } of extra.responses) responses.set(lock.key, response)
       const outboxRow = extra.outbox === null ? null : nextRow++
       if (extra.outbox !== null && outboxRow !== null) outbox.set(outboxRow, extra.outbox)
       if (behavior === 'lost reply') return yield* timedOut
-      return { lost, overspent, lockLost, outboxRow } satisfies CommitResult
+      return {
+        takenElsewhere,
+        overspent,
+        lockLost,
+        outboxRow,
+        extraWrites: extra,
+      } satisfies CommitResult<Writes>
     }),
 
     refund: (codes) =>

@@ -1,13 +1,16 @@
-/** What the steps of an acceptance batch share. `acceptor.ts` creates it once per process. */
+/**
+ * What the steps of an acceptance batch share: services, the queue of sends, and the requests and
+ * codes in progress. `acceptor.ts` creates it once per process.
+ */
 import type { Lifetimes } from '@hub/domain'
 import type { TopicNames } from '@hub/kafka'
 import type { PayloadEncryption } from '@hub/store'
 import type { TracingShape } from '@hub/telemetry'
 import { Effect } from 'effect'
 import type { MakeId } from '../ids/ids.ts'
-import type { CodesInProgress } from './codes-in-progress.ts'
 import type { Ledger } from './ledger.port.ts'
 import type { Limits, SendReservation } from './limits.ts'
+import type { OtpInProgress } from './otp-in-progress.ts'
 import type { PendingSend, PendingSends } from './pending-send.ts'
 import type { Publisher } from './publish.ts'
 
@@ -17,7 +20,7 @@ export interface AcceptorOptions {
   readonly makeMessageId: MakeId
 }
 
-export interface AcceptanceServices extends AcceptorOptions {
+export interface AcceptorContext extends AcceptorOptions {
   readonly ledger: Ledger['Service']
   readonly limits: Limits['Service']
   readonly encryption: PayloadEncryption['Service']
@@ -25,17 +28,17 @@ export interface AcceptanceServices extends AcceptorOptions {
   /** Sends that wait for the next acceptance batch. */
   readonly queue: Array<PendingSend>
   readonly pending: PendingSends
-  readonly codes: CodesInProgress
+  readonly otpInProgress: OtpInProgress
   readonly publisher: Publisher
   readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
 }
 
 /** The code will not be published: the next batch takes the sends that joined it first. */
-export const cancelCode = ({ codes, queue }: AcceptanceServices, messageId: string): void =>
-  void queue.unshift(...codes.cancel(messageId))
+export const cancelOtp = ({ otpInProgress, queue }: AcceptorContext, messageId: string): void =>
+  void queue.unshift(...otpInProgress.cancel(messageId))
 
 export const releaseInBackground = (
-  { limits, runInBackground }: AcceptanceServices,
+  { limits, runInBackground }: AcceptorContext,
   reservations: ReadonlyArray<SendReservation>,
 ): Effect.Effect<void> =>
   reservations.length === 0 ? Effect.void : runInBackground(limits.release(reservations))

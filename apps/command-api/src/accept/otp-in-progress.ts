@@ -15,7 +15,7 @@ interface Joiner {
   readonly view: MessageView
 }
 
-export const makeCodesInProgress = (pending: PendingSends) => {
+export const makeOtpInProgress = (pending: PendingSends) => {
   const joinersOf = new Map<string, Array<Joiner>>()
   const acknowledged = new Set<string>()
 
@@ -55,4 +55,4 @@ export const makeCodesInProgress = (pending: PendingSends) => {
     },
   }
 }
-export type CodesInProgress = ReturnType<typeof makeCodesInProgress>
+export type OtpInProgress = ReturnType<typeof makeOtpInProgress>
