@@ -76,7 +76,7 @@ const main = (): number => {
     console.log('contract gate: no change.')
   }
   if (readFileSync(join(contractFolder, 'openapi.json'), 'utf8') !== descriptionText()) {
-    console.error('contract gate: openapi.json is stale. Run: node packages/contract/scripts/generate.ts')
+    console.error('contract gate: openapi.json is stale. Run: npm run generate')
     return 1
   }
   return 0

@@ -1,7 +1,7 @@
 /**
  * Writes `docs/hubctl.md` from the help of the commands. Run it after each change of a command:
  *
- *   node apps/hubctl/scripts/generate.ts
+ *   node scripts/run.mjs apps/hubctl/scripts/generate.ts
  */
 import { writeFileSync } from 'node:fs'
 import { Effect } from 'effect'

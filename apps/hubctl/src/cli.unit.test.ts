@@ -71,7 +71,7 @@ describe('hubctl', () => {
 })
 
 describe('docs/hubctl.md', () => {
-  it('matches the commands; otherwise run node apps/hubctl/scripts/generate.ts', async () => {
+  it('matches the commands; otherwise run npm run generate', async () => {
     const page = readFileSync(new URL('../../../docs/hubctl.md', import.meta.url), 'utf8')
     assert.strictEqual(page, await Effect.runPromise(hubctlPage))
   })

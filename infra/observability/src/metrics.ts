@@ -141,8 +141,8 @@ export const metricsPage = (defined: ReadonlyArray<MetricDefinition>): string =>
   return `# Metrics
 
 Each process serves its metrics on its admin port at \`/metrics\`, in the text format of Prometheus.
-This page is generated from the code by \`node infra/observability/src/generate.ts\`. \`npm test\` fails
-if the page differs from the code, or if a dashboard or an alert names an undefined metric.
+This page is generated from the code by \`npm run generate\`. \`npm test\` fails if the page differs
+from the code, or if a dashboard or an alert names an undefined metric.
 
 The units are seconds and bytes. Label values come from short lists. No label contains an account, a
 recipient, a host or an id.

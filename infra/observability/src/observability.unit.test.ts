@@ -73,7 +73,7 @@ describe('metrics', () => {
 
 describe('generated files', () => {
   for (const [path, content] of generated()) {
-    it(`${path.slice(ROOT.length + 1)} equals the output of node infra/observability/src/generate.ts`, () => {
+    it(`${path.slice(ROOT.length + 1)} equals the output of npm run generate`, () => {
       const stored = readFileSync(path, 'utf8')
       if (path.endsWith('.json')) assert.deepStrictEqual(JSON.parse(stored), JSON.parse(content))
       else assert.strictEqual(withoutLayout(stored), withoutLayout(content))

@@ -2,7 +2,7 @@
  * Generates the types of the API, `src/contract.ts`, from its description. Run it after every change
  * of `packages/contract/openapi.json`:
  *
- *   node packages/client/scripts/generate.ts
+ *   node scripts/run.mjs packages/client/scripts/generate.ts
  *
  * The generator needs the API of TypeScript 5, so it is installed in a temporary folder.
  */

@@ -7,5 +7,5 @@ it('the generated types match openapi.json', () => {
   const recorded = /sha256 of openapi\.json: (?<hash>[0-9a-f]{64})/u.exec(read('./contract.ts').toString())
     ?.groups?.['hash']
   const hash = createHash('sha256').update(read('../../contract/openapi.json')).digest('hex')
-  expect(recorded, 'The description has changed. Run: node packages/client/scripts/generate.ts').toBe(hash)
+  expect(recorded, 'The description has changed. Run: npm run generate').toBe(hash)
 })

@@ -1,7 +1,7 @@
 /**
  * Generates `docs/configuration.md` from the catalogue. Run it after a change of a setting:
  *
- *   node packages/config/scripts/generate.ts
+ *   node scripts/run.mjs packages/config/scripts/generate.ts
  */
 import { writeFileSync } from 'node:fs'
 import { configurationPage } from '../src/index.ts'

@@ -96,7 +96,7 @@ describe('the catalogue', () => {
     assert.deepStrictEqual(elsewhere, [])
   })
 
-  it('equals docs/configuration.md (else run node packages/config/scripts/generate.ts)', () => {
+  it('equals docs/configuration.md (else run npm run generate)', () => {
     assert.strictEqual(readFileSync(join(ROOT, 'docs/configuration.md'), 'utf8'), configurationPage())
   })
 })

@@ -61,7 +61,7 @@ export const configurationPage = (): string =>
     '# Configuration',
     '',
     'This page is generated from the catalogue of settings (`packages/config`) with',
-    '`node packages/config/scripts/generate.ts`.',
+    '`npm run generate`.',
     '',
     'All settings are environment variables. An empty variable counts as unset. Each process validates all of its settings',
     'before it connects to anything. It logs every problem with the name of the variable, never with its value, and ends with',

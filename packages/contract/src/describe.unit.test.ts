@@ -43,7 +43,7 @@ const objects = (value: Json): ReadonlyArray<JsonObject> => {
 }
 
 describe('the description', () => {
-  it('equals openapi.json (else run node packages/contract/scripts/generate.ts)', () => {
+  it('equals openapi.json (else run npm run generate)', () => {
     expect(readFileSync(new URL('../openapi.json', import.meta.url), 'utf8')).toBe(descriptionText())
   })
 

@@ -1,6 +1,6 @@
 /**
  * Writes the reference of topics and records into docs/analytics.md:
- * `node packages/kafka/scripts/analytics.ts`, then `npx oxfmt docs`.
+ * `node scripts/run.mjs packages/kafka/scripts/analytics.ts`, then `npx oxfmt docs`.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { withReference } from '../src/schemas/analytics-reference.ts'

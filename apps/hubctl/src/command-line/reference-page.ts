@@ -8,8 +8,8 @@ import { Changes } from './command.ts'
 /** The page before the commands. */
 const INTRODUCTION = `# hubctl
 
-The command line of the hub staff. \`node apps/hubctl/scripts/generate.ts\` generates this page from
-the help of the commands.
+The command line of the hub staff. \`npm run generate\` generates this page from the help of
+the commands.
 
 \`\`\`sh
 npm start -- --detach      # a hub on your own machine

@@ -13,7 +13,7 @@ const plain = (text: string): ReadonlyArray<string> =>
     .filter((line) => line !== '')
 
 describe('docs/analytics.md', () => {
-  it('matches the schemas; otherwise run packages/kafka/scripts/analytics.ts', () => {
+  it('matches the schemas; otherwise run npm run generate', () => {
     assert.deepStrictEqual(plain(page), plain(withReference(page)))
   })
 
