@@ -9,7 +9,7 @@ import { brokerProxy, type BrokerProxy } from './testing/broker-proxy.testing.ts
 import type { KafkaConnection } from './connection/client.ts'
 import { layerConsumerGroups } from './consumer/consumer-groups.ts'
 import { layerEventLog } from './log/event-log.ts'
-import { leavePreviousMember } from './consumer/leave-previous-member.ts'
+import { leavePreviousMember } from './consumer/leave-at-start.ts'
 import { InnerGroupClass, type InnerGroup } from './kafkajs-patches/internals.ts'
 import { CONTRACT_PARTITIONS, portContract, TestKafka } from './port.contract.ts'
 import {

@@ -90,7 +90,7 @@ export interface ClientOptions {
   /** kafkajs' retries of connecting and of loading metadata. Default: none. */
   readonly retry?: RetryOptions
   /** Index of the broker to connect to first. */
-  readonly startAt?: number
+  readonly firstBrokerIndex?: number
 }
 
 /** Runs an effect from a callback, in a context that was captured before. */
@@ -102,7 +102,7 @@ export const makeKafka = (connection: KafkaConnection, options: ClientOptions, f
   const { destroy, isDestroyed, socketFactory } = trackConnections(
     connection.socketFactory ?? connectDirectly,
   )
-  const first = brokers.length === 0 ? 0 : (options.startAt ?? 0) % brokers.length
+  const first = brokers.length === 0 ? 0 : (options.firstBrokerIndex ?? 0) % brokers.length
   const kafka = new kafkajs.Kafka({
     clientId: connection.clientId,
     brokers: [...brokers.slice(first), ...brokers.slice(0, first)],

@@ -35,7 +35,7 @@ export interface InstanceSettings {
   readonly sessionTimeoutMs: number
   readonly heartbeatMs: number
   /** Index of the broker to connect to first. */
-  readonly startAt: number
+  readonly firstBrokerIndex: number
   readonly fork: Fork
   /** The shards that the member reports when it joins. */
   readonly reportedShards: () => Pick<CurrentAssignment, 'generation' | 'shards'>
@@ -49,7 +49,15 @@ interface InstanceEvents {
 }
 
 export const createConsumerInstance = (
-  { connection, fork, heartbeatMs, options, reportedShards, sessionTimeoutMs, startAt }: InstanceSettings,
+  {
+    connection,
+    firstBrokerIndex,
+    fork,
+    heartbeatMs,
+    options,
+    reportedShards,
+    sessionTimeoutMs,
+  }: InstanceSettings,
   events: InstanceEvents,
 ): ConsumerInstance => {
   const client = makeKafka(
@@ -57,7 +65,7 @@ export const createConsumerInstance = (
     {
       requestTimeoutMs: REQUEST_TIMEOUT_MS,
       retry: { retries: 5, initialRetryTime: 100, maxRetryTime: 1000 },
-      startAt,
+      firstBrokerIndex,
     },
     fork,
   )

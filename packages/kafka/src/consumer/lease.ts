@@ -1,6 +1,7 @@
 /**
  * The partition lease of a group member: how long no other member can own its shards. The broker
  * gives the shards to another member when the session ends, so the lease ends before the session.
+ * It also measures the time since the last heartbeat and the time of a rebalance.
  */
 import { now } from './timing.ts'
 
@@ -17,16 +18,16 @@ export class Lease {
     this.#sessionTimeoutMs = sessionTimeoutMs
   }
 
-  /** Whether this member may act for its shards. */
-  isHeld(): boolean {
-    return !this.isRebalancing() && this.isUnexpired()
+  /** Whether this member may start work for its shards. */
+  mayStartWork(): boolean {
+    return !this.isRebalancing() && this.mayFinishWork()
   }
 
   /**
-   * Whether no other member can own the shards of the last assignment. It can be true during a
-   * rebalance, while this member finishes its work in progress.
+   * Whether this member may finish work in progress: no other member can own the shards of the last
+   * assignment. It can be true during a rebalance.
    */
-  isUnexpired(): boolean {
+  mayFinishWork(): boolean {
     return now() < this.#validUntil
   }
 

@@ -9,7 +9,7 @@ import type { Fork, KafkaConnection } from '../connection/client.ts'
 import { type FailureReason, reasonOf } from '../connection/errors.ts'
 import { dropRevokedFetches } from '../kafkajs-patches/drop-revoked-fetches.ts'
 import type { InnerGroup } from '../kafkajs-patches/internals.ts'
-import { leaveFor } from '../kafkajs-patches/leave-previous-member.ts'
+import { leaveFor } from '../kafkajs-patches/leave-group-for.ts'
 import { handleOffsetOutOfRange } from '../kafkajs-patches/offset-out-of-range.ts'
 import { dropQueuedSeeks } from '../kafkajs-patches/queued-seeks.ts'
 import { REBALANCE_IN_PROGRESS, rejoinOnRequest } from '../kafkajs-patches/request-rejoin.ts'
@@ -36,7 +36,7 @@ import {
 import { Lease } from './lease.ts'
 import { readMember, removeMember, writeMember } from './member-file.ts'
 import { PartitionReader } from './partition-reader.ts'
-import { backoffMs, settledWithin } from './timing.ts'
+import { backoffMs, waitAtMost } from './timing.ts'
 import { LAG_CHECK_MS, Watchdog, type WatchdogOptions } from './watchdog.ts'
 
 export interface ConsumerGroupsOptions {
@@ -177,7 +177,7 @@ export class Member {
     this.#reader.stopRetries()
     if (instance !== undefined && !instance.isStopped) {
       instance.isStopped = true
-      await settledWithin(LEAVE_WITHIN_MS, instance.consumer.disconnect())
+      await waitAtMost(LEAVE_WITHIN_MS, instance.consumer.disconnect())
       instance.client.destroy()
       // kafkajs clears the id when it has left. Otherwise the next process leaves for it.
       if (instance.group?.memberId === null && this.#options.memberFile !== undefined)
@@ -196,7 +196,7 @@ export class Member {
         options: this.#options,
         sessionTimeoutMs: this.#sessionTimeoutMs,
         heartbeatMs: this.#heartbeatMs,
-        startAt: this.#failures,
+        firstBrokerIndex: this.#failures,
         fork: this.#run.fork,
         reportedShards: () => reportedShards(this.#assignment, this.#isNewMember),
       },
@@ -217,12 +217,12 @@ export class Member {
   /** Stops an instance, and launches another one after a delay. */
   #replace(
     instance: ConsumerInstance,
-    why: string,
+    cause: string,
     { detail, reason }: Pick<FailureReason, 'detail' | 'reason'>,
   ): void {
     if (instance.isStopped || this.#isClosed) return
     instance.isStopped = true
-    this.#reader.revoke()
+    this.#reader.dropFetched()
     this.#lease.end()
     this.#lease.beginRebalance()
     // Requests to a hung broker fail now. The next instance leaves the group for this one.
@@ -232,7 +232,7 @@ export class Member {
     this.#failures++
     const delayMs = backoffMs(this.#failures)
     this.#log('consumer: the kafkajs consumer failed; another one replaces it after a delay', {
-      why,
+      why: cause,
       detail,
       failures: this.#failures,
       delayMs,
@@ -245,15 +245,15 @@ export class Member {
   #replaceIfStuck(): void {
     const instance = this.#instance
     if (instance === undefined || instance.isStopped || this.#isClosed) return
-    const why = this.#watchdog.check()
-    if (why !== undefined) this.#replace(instance, why, { reason: 'timeout', detail: 'stuck' })
+    const cause = this.#watchdog.check()
+    if (cause !== undefined) this.#replace(instance, cause, { reason: 'timeout', detail: 'stuck' })
   }
 
   async #replaceIfLagging(): Promise<void> {
     const instance = this.#instance
     if (instance === undefined || instance.isStopped || this.#lease.isRebalancing()) return
-    const why = await this.#watchdog.checkLag()
-    if (why !== undefined) this.#replace(instance, why, { reason: 'timeout', detail: 'stuck' })
+    const cause = await this.#watchdog.checkLag()
+    if (cause !== undefined) this.#replace(instance, cause, { reason: 'timeout', detail: 'stuck' })
   }
 
   // ---- rebalances
@@ -286,7 +286,7 @@ export class Member {
     const { groupId } = group
     const leave = async () =>
       leaveFor(await group.cluster.findGroupCoordinator({ groupId }), groupId, memberId)
-    await settledWithin(LEAVE_WITHIN_MS, leave())
+    await waitAtMost(LEAVE_WITHIN_MS, leave())
   }
 
   /**
@@ -296,7 +296,7 @@ export class Member {
   #revoke(withinMs: number): Promise<void> {
     if (this.#revoking !== undefined) return this.#revoking
     if (this.#isRevoked) return Promise.resolve()
-    this.#reader.revoke()
+    this.#reader.dropFetched()
     this.#lease.beginRebalance()
     this.#revoking = this.#finishWork(withinMs).finally(() => {
       this.#isRevoked = true
@@ -309,7 +309,7 @@ export class Member {
     const controller = new AbortController()
     const revoking = this.#run.exit(this.#handler.onRevoking, controller.signal)
     const batches = this.#reader.runningBatches()
-    await settledWithin(withinMs, Promise.all([revoking, ...batches.map(({ ended }) => ended)]))
+    await waitAtMost(withinMs, Promise.all([revoking, ...batches.map(({ ended }) => ended)]))
     controller.abort()
     for (const batch of batches) batch.abort()
   }
@@ -380,7 +380,7 @@ export class Member {
     resume: (topic, partition) => this.#reader.setPaused(topic, partition, false),
     owns: (shard) => this.#assignment.shards.has(shard),
     takeOver: () => this.#takeOver(),
-    hasLease: () => this.#lease.isHeld(),
+    hasLease: () => this.#lease.mayStartWork(),
     commit: (positions) => Effect.suspend(() => this.#commit(positions)),
     offsets: (shards) => this.#request(() => this.#offsets(new Set(shards))),
     offsetRanges: (topic) => this.#request(() => this.#offsetRanges(topic)),
@@ -401,7 +401,7 @@ export class Member {
     const instance = this.#instance
     const group = instance?.group
     // The broker accepts commits of a member that it has removed, so they must be rejected here.
-    if (group === undefined || instance?.isStopped !== false || !this.#lease.isUnexpired()) {
+    if (group === undefined || instance?.isStopped !== false || !this.#lease.mayFinishWork()) {
       return Effect.fail(new KafkaUnavailable({ reason: 'refused', detail: 'the lease has ended' }))
     }
     const topics = [...Map.groupBy(owned, ({ topic }) => topic)].map(([topic, offsets]) => ({

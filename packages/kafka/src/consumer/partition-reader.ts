@@ -51,9 +51,10 @@ export class PartitionReader {
   readonly #dependencies: ReaderDependencies
   readonly #partitions = new Map<string, PartitionState>()
   readonly #batches = new Map<string, RunningBatch>()
-  /** Rises with every revocation. Batches of an earlier epoch are dropped. */
-  #epoch = 0
-  readonly #batchEpochs = new WeakMap<object, number>()
+  /** Counts the revocations. A batch that was fetched before the last one is dropped. */
+  #revocations = 0
+  /** Revocations before each fetched batch. */
+  readonly #fetchedAfter = new WeakMap<object, number>()
   #fetchedAt = now()
 
   constructor(dependencies: ReaderDependencies) {
@@ -61,12 +62,12 @@ export class PartitionReader {
   }
 
   readonly fetchHooks: FetchHooks = {
-    epoch: () => this.#epoch,
+    revocations: () => this.#revocations,
     onAnswer: () => {
       this.#fetchedAt = now()
     },
-    onFetched: (batch, epoch) => {
-      this.#batchEpochs.set(batch, epoch)
+    onFetched: (batch, revocations) => {
+      this.#fetchedAfter.set(batch, revocations)
       if (batch.isEmptyDueToFiltering()) this.#skipEmptyBatch(batch)
     },
   }
@@ -74,8 +75,8 @@ export class PartitionReader {
   // ---- assignment
 
   /** Delivers nothing more of what was fetched until now. */
-  revoke(): void {
-    this.#epoch++
+  dropFetched(): void {
+    this.#revocations++
   }
 
   runningBatches(): ReadonlyArray<RunningBatch> {
@@ -199,9 +200,10 @@ export class PartitionReader {
     const { topic, partition } = batch
     const key = partitionKey(topic, partition)
     const state = this.#partitions.get(key)
-    const epoch = this.#epoch
+    const revocations = this.#revocations
     if (group === undefined || state === undefined || instance.isStopped) return
-    if (this.#dependencies.isRebalancing() || this.#batchEpochs.get(batch) !== epoch || isStale()) return
+    if (this.#dependencies.isRebalancing() || this.#fetchedAfter.get(batch) !== revocations || isStale())
+      return
     if (state.isPaused || state.retryTimer !== undefined || this.#batches.has(key)) return
     const requested = Number(batch.fetchedOffset)
     const position = state.position ?? requested
@@ -218,7 +220,7 @@ export class PartitionReader {
     if (readable.length > 0) {
       const { seeks } = state
       const exit = await this.#handle(key, topic, partition, readable)
-      if (instance.isStopped || epoch !== this.#epoch) return
+      if (instance.isStopped || revocations !== this.#revocations) return
       if (exit === undefined || Exit.isFailure(exit)) return this.#retryFailedBatch(group, state, exit)
       state.failures = 0
       state.progressAt = now()

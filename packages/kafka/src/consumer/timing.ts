@@ -10,7 +10,7 @@ export const backoffMs = (failures: number): number =>
   Math.min(BACKOFF_MS.longest, BACKOFF_MS.first * 2 ** Math.min(10, failures - 1))
 
 /** Resolves when the promise is settled, whatever its outcome, or after this time. */
-export const settledWithin = (ms: number, promise: Promise<unknown>): Promise<void> =>
+export const waitAtMost = (ms: number, promise: Promise<unknown>): Promise<void> =>
   new Promise((resolve) => {
     const timer = setTimeout(resolve, ms)
     const settled = () => {

@@ -1,10 +1,11 @@
 /**
- * Patch: a hook that runs before every join and rejoin, and one join for concurrent callers.
+ * Global patch on import: a hook that runs before every join and rejoin, and one join for
+ * concurrent callers.
  *
  * - kafkajs 2.2.4: `joinAndSync` sends JoinGroup at once. The consumer learns of a rebalance only
  *   after it, by the event GROUP_JOIN. The fetchers of several brokers may join concurrently.
- * - Not enough: a member must finish its work in progress before another member gets its
- *   partitions.
+ * - Why the hub needs more: a member must finish its work in progress before another member gets
+ *   its partitions.
  * - Fails without the patch: `kafkajs-patches.unit.test.ts`, "runs the hook before the join, and
  *   joins once for concurrent callers".
  * - Unnecessary when: kafkajs awaits a listener before JoinGroup, such as Java's

@@ -1,10 +1,10 @@
 /**
- * Patch: all connections of a client can be closed at once.
+ * Uses a public setting, patches nothing: all connections of a client can be closed at once.
  *
  * - kafkajs 2.2.4: `disconnect` waits for the answers to all requests in progress, and a request
  *   that waits for a hung broker keeps its connection open.
- * - Not enough: a consumer or producer that replaces a stuck one must not wait for the hung broker,
- *   and requests of the old one must fail at once.
+ * - Why the hub needs more: a consumer or producer that replaces a stuck one must not wait for the
+ *   hung broker, and requests of the old one must fail at once.
  * - Fails without the patch: `kafkajs-patches.unit.test.ts`, "closes all connections of a destroyed
  *   client, also later ones".
  * - Unnecessary when: kafkajs offers a close without waiting, such as Java's

@@ -6,7 +6,7 @@ import { setBeforeJoin } from './before-join-hook.ts'
 import { trackConnections } from './destroy-connections.ts'
 import { dropRevokedFetches } from './drop-revoked-fetches.ts'
 import { InnerGroupClass, type InnerBatch, type InnerGroup, RequestQueueClass } from './internals.ts'
-import { createCluster } from './leave-previous-member.ts'
+import { createCluster } from './leave-group-for.ts'
 import { dropQueuedSeeks } from './queued-seeks.ts'
 import './request-queue-timer.ts'
 import { trackSendTimes } from './send-times.ts'
@@ -161,19 +161,19 @@ describe('kafkajs', () => {
   })
 
   it('returns nothing for a fetch that began before a revocation', async () => {
-    let epoch = 1
+    let revocations = 1
     const batch = {} as InnerBatch
     const fetched: Array<readonly [InnerBatch, number]> = []
     const answers = [Promise.withResolvers<ReadonlyArray<InnerBatch>>(), Promise.resolve([batch])] as const
     let fetches = 0
     const group = groupWith({ fetch: () => (fetches++ === 0 ? answers[0].promise : answers[1]) })
     dropRevokedFetches(group, {
-      epoch: () => epoch,
+      revocations: () => revocations,
       onAnswer: () => {},
       onFetched: (one, of) => fetched.push([one, of]),
     })
     const revoked = group.fetch(0)
-    epoch = 2
+    revocations = 2
     answers[0].resolve([batch])
     assert.deepStrictEqual([...(await revoked)], [])
     assert.deepStrictEqual([...(await group.fetch(0))], [batch])

@@ -1,11 +1,11 @@
 /**
- * Patch: a position outside of the log is replaced by the first offset of the log, without a
- * commit.
+ * Patch of one consumer group: a position outside of the log is replaced by the first offset of the
+ * log, without a commit.
  *
  * - kafkajs 2.2.4: it resets the partition to the default offset, and commits that offset for the
  *   group.
- * - Not enough: the commit moves the low-water mark, which the hub sets only for applied records.
- *   The consumer would also not learn its new position.
+ * - Why the hub needs more: the commit moves the low-water mark, which the hub sets only for
+ *   applied records. The consumer would also not learn its new position.
  * - Fails without the patch: `kafkajs.int.test.ts`, "a position that retention has deleted >
  *   becomes the first offset of the log".
  * - Unnecessary when: the application can decide on the position, as with Java's

@@ -1,9 +1,9 @@
 /**
- * Patch: a member can make its group rebalance.
+ * Patch of one consumer group: a member can make its group rebalance.
  *
  * - kafkajs 2.2.4: a consumer joins again only when the broker answers a request with
  *   REBALANCE_IN_PROGRESS. It has no method like Java's `enforceRebalance`.
- * - Not enough: a standby member must get its partitions when it has read them ahead.
+ * - Why the hub needs more: a standby member must get its partitions when it has read them ahead.
  * - Fails without the patch: `kafkajs.int.test.ts`, "kafkajs: groups > put a new member on standby,
  *   where it reads one topic ahead until it takes over".
  * - Unnecessary when: kafkajs offers a rejoin on request.

@@ -1,11 +1,12 @@
 /**
- * Patch: the times at which SyncGroup and the current heartbeat were sent.
+ * Patch of one consumer group: the times at which SyncGroup and the current heartbeat were sent.
  *
  * - kafkajs 2.2.4: the events GROUP_JOIN and HEARTBEAT are emitted when the answer arrives. The
  *   events do not contain the time at which the request was sent. A failed heartbeat has no event
  *   at all.
- * - Not enough: the broker starts the session when the request arrives, before the answer. A lease
- *   that starts at the answer can outlast the session, and two members then own a partition.
+ * - Why the hub needs more: the broker starts the session when the request arrives, before the
+ *   answer. A lease that starts at the answer can outlast the session, and two members then own a
+ *   partition.
  * - Fails without the patch: `kafkajs-patches.unit.test.ts`, "has the send times of SyncGroup and
  *   of heartbeats, not the times of their answers" and "reports a failed heartbeat".
  * - Unnecessary when: the events contain the send time, and a failed heartbeat emits an event.

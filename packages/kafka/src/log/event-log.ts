@@ -268,7 +268,7 @@ class ProduceQueue {
       this.#options.connection,
       {
         requestTimeoutMs: REQUEST_TIMEOUT_MS,
-        startAt: this.#connections++,
+        firstBrokerIndex: this.#connections++,
         // kafkajs retries only connecting and metadata, with the next broker.
         retry: {
           retries: this.#options.connection.brokers.length - 1,

@@ -3,7 +3,7 @@
  *
  * - postgres 3.4.9: each new connection queries these types before its first statement, and no code
  *   awaits the result. If the connection breaks during that query, the rejection is unhandled.
- * - Not enough: the unhandled rejection ends the process.
+ * - Why the hub needs more: the unhandled rejection ends the process.
  * - Fails without the patch: `pool.int.test.ts`, "a connection that breaks > fails only its callers
  *   if it breaks while it is opened" (an unhandled rejection).
  * - Unnecessary when: the driver handles a failure of its query for array types.

@@ -4,8 +4,8 @@
  * - postgres 3.4.9: it counts rows for each connection, not for each statement. After a statement
  *   that failed between its rows, the result of the next statement begins with as many empty
  *   places.
- * - Not enough: `result[0]` is then `undefined`, although the statement has returned a row. The
- *   fan-out once concluded from it that another process owned its partition.
+ * - Why the hub needs more: `result[0]` is then `undefined`, although the statement has returned a
+ *   row. The fan-out once concluded from it that another process owned its partition.
  * - Fails without the patch: `pool.int.test.ts`, "a statement > has all of its rows after a
  *   statement that failed between its rows".
  * - Unnecessary when: the driver resets its row count after an error.

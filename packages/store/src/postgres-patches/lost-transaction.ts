@@ -4,9 +4,10 @@
  *
  * - postgres 3.4.9: it writes the next statement of the transaction, or its own `ROLLBACK`, to the
  *   closed socket. That write throws outside of any promise.
- * - Not enough: the exception ends the process, whenever PostgreSQL restarts during a transaction.
- * - Fails without the patch: `pool.int.test.ts`, "a transaction whose connection breaks > fails during a
- *   statement (reset), and the next one gets a connection".
+ * - Why the hub needs more: the exception ends the process, whenever PostgreSQL restarts during a
+ *   transaction.
+ * - Fails without the patch: `pool.int.test.ts`, "a transaction whose connection breaks > fails
+ *   during a statement (reset), and the next one gets a connection".
  * - Unnecessary when: the driver rejects statements of a transaction without a connection.
  */
 import type postgres from 'postgres'

@@ -3,10 +3,10 @@
  *
  * - postgres 3.4.9: when a connection breaks, its write buffer and the mark of a scheduled write
  *   remain. The driver then connects again, but never writes to the new connection.
- * - Not enough: statements on that connection have no answer until their deadline, several times in
- *   a row, although PostgreSQL is available again.
- * - Fails without the patch: `pool.int.test.ts`, "a connection that breaks > lets other connections finish
- *   their work".
+ * - Why the hub needs more: statements on that connection have no answer until their deadline,
+ *   several times in a row, although PostgreSQL is available again.
+ * - Fails without the patch: `pool.int.test.ts`, "a connection that breaks > lets other connections
+ *   finish their work".
  * - Unnecessary when: the driver clears the buffer and the mark before it connects again.
  */
 import postgres from 'postgres'

@@ -9,7 +9,7 @@ import * as Config from 'effect/Config'
 import * as Effect from 'effect/Effect'
 import { kafkaConnectionConfig, makeKafka, type KafkaConnection } from '../connection/client.ts'
 import type { InnerCoordinator } from '../kafkajs-patches/internals.ts'
-import { createCluster, leaveFor } from '../kafkajs-patches/leave-previous-member.ts'
+import { createCluster, leaveFor } from '../kafkajs-patches/leave-group-for.ts'
 import { readMember, removeMember } from './member-file.ts'
 
 /** Leaving takes some milliseconds. The other members then rebalance within half a second. */

@@ -1,9 +1,11 @@
 /**
- * Patch: a process leaves the group on behalf of the member that it was before its restart.
+ * Uses internals, patches nothing: a process leaves the group on behalf of the member that it was
+ * before its restart.
  *
  * - kafkajs 2.2.4: a consumer leaves only for itself, when it disconnects. It supports no static
  *   membership (`group.instance.id`).
- * - Not enough: a killed process cannot leave. Its partitions have no owner until the session ends.
+ * - Why the hub needs more: a killed process cannot leave. Its partitions have no owner until the
+ *   session ends.
  * - Fails without the patch: `kafkajs.int.test.ts`, "a restarted member > ends its previous session
  *   before it joins, so that the group does not wait".
  * - Unnecessary when: kafkajs supports static membership, or leaves for a given member id.

@@ -25,9 +25,9 @@ const loadedBy = (
   return { files, packages }
 }
 
-describe('leave-previous-member', () => {
+describe('leave-at-start', () => {
   it('loads only parts of effect, and of the hub only the settings and the client', () => {
-    const { files, packages } = loadedBy(new URL('./leave-previous-member.ts', import.meta.url))
+    const { files, packages } = loadedBy(new URL('./leave-at-start.ts', import.meta.url))
     assert.include([...packages], 'effect/Config')
     assert.include([...packages], 'kafkajs')
     assert.isFalse(
