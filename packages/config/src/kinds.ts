@@ -30,7 +30,7 @@ export interface Kind<out A> {
 }
 
 /** The error of a text that does not match `expected`. */
-export const UNFIT = 'is something else'
+export const INVALID = 'is something else'
 
 const kind = <A>(type: TypeName, expected: string, read: Kind<A>['read']): Kind<A> => ({
   type,
@@ -40,7 +40,7 @@ const kind = <A>(type: TypeName, expected: string, read: Kind<A>['read']): Kind<
 })
 
 const onlyIf = <A>(isRight: boolean, value: A): Result.Result<A, string> =>
-  isRight ? Result.succeed(value) : Result.fail(UNFIT)
+  isRight ? Result.succeed(value) : Result.fail(INVALID)
 
 /** Any text. Surrounding spaces are removed. */
 export const string = (expected = 'any text'): Kind<string> => kind('string', expected, Result.succeed)
@@ -72,7 +72,7 @@ export const port: Kind<number> = {
 export const choice = <const A extends string>(values: ReadonlyArray<A>): Kind<A> =>
   kind('choice', values.length > 2 ? `one of ${values.join(', ')}` : values.join(' or '), (text) => {
     const found = values.find((value) => value === text)
-    return found === undefined ? Result.fail(UNFIT) : Result.succeed(found)
+    return found === undefined ? Result.fail(INVALID) : Result.succeed(found)
   })
 
 const LEVELS = ['Trace', 'Debug', 'Info', 'Warn', 'Error', 'Fatal', 'None'] as const
@@ -112,7 +112,7 @@ export const url = (...schemes: ReadonlyArray<string>): Kind<string> =>
   kind('url', `a URL that begins with ${beginnings(schemes)}, without a password`, (text) => {
     const read = URL.parse(text)
     if (read === null || !schemes.includes(read.protocol.slice(0, -1)) || read.hostname === '') {
-      return Result.fail(UNFIT)
+      return Result.fail(INVALID)
     }
     return read.password === '' ? Result.succeed(text) : Result.fail('has a password in it')
   })

@@ -10,11 +10,11 @@ const SET_BY_START = 'set by `npm start`'
 const SET_BY_TESTS = 'set by `npm test`'
 
 /** The local ports are the base and some dozens above it. */
-const MOST_PORT_BASE = 65_000
+const MAX_PORT_BASE = 65_000
 const ANY_NUMBER = 1_000_000_000
 
 export const local = inGroup('local', {
-  portBase: withDefault(kind.integer(1, MOST_PORT_BASE), '7300', {
+  portBase: withDefault(kind.integer(1, MAX_PORT_BASE), '7300', {
     name: 'HUB_PORT_BASE',
     readBy: [...START, 'tests'],
     doc: 'The port of the API. Other services use ports at fixed distances above it.',

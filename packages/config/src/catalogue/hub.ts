@@ -5,14 +5,14 @@ import { APPS, optional, type Reader, required, withDefault, inGroup } from '../
 const EVERYONE: ReadonlyArray<Reader> = [...APPS, 'hubctl']
 
 /** PostgreSQL starts a process for each connection, so a higher value would be a mistake. */
-const MOST_CONNECTIONS = 500
+const MAX_CONNECTIONS = 500
 /** Kafka allows far more, but then a consumer would mainly manage partitions. */
-const MOST_PARTITIONS = 1024
-const MOST_REPLICAS = 9
+const MAX_PARTITIONS = 1024
+const MAX_REPLICAS = 9
 /** The length of the digest in bytes. A shorter secret would be easier to guess than the digest. */
 const LEAST_HASH_SECRET = 32
 /** Requests in flight get another 4 s, and the whole shutdown must end within 10 s. */
-const MOST_SHUTDOWN_DELAY_MS = 4000
+const MAX_SHUTDOWN_DELAY_MS = 4000
 
 export const servers = inGroup('servers', {
   databaseUrl: required(kind.secretUrl('postgres', 'postgresql'), {
@@ -20,7 +20,7 @@ export const servers = inGroup('servers', {
     readBy: [...EVERYONE, 'npm start'],
     doc: "The hub's database. `npm start` uses it if it is set, and starts its own otherwise.",
   }),
-  databasePool: withDefault(kind.integer(1, MOST_CONNECTIONS), '10', {
+  databasePool: withDefault(kind.integer(1, MAX_CONNECTIONS), '10', {
     name: 'HUB_DATABASE_POOL',
     unit: 'connections',
     readBy: EVERYONE,
@@ -71,13 +71,13 @@ export const servers = inGroup('servers', {
     readBy: [...EVERYONE, 'npm start'],
     doc: 'The prefix of every topic and consumer group, so that several hubs can share a cluster. Empty in production.',
   }),
-  partitions: withDefault(kind.integer(1, MOST_PARTITIONS), '6', {
+  partitions: withDefault(kind.integer(1, MAX_PARTITIONS), '6', {
     name: 'HUB_PARTITIONS',
     unit: 'partitions',
     readBy: [...EVERYONE, 'npm start'],
     doc: 'The number of partitions of every topic. It must be the same in all processes and can never change, because it determines the shard of each recipient. 48 in production.',
   }),
-  replicationFactor: withDefault(kind.integer(1, MOST_REPLICAS), '1', {
+  replicationFactor: withDefault(kind.integer(1, MAX_REPLICAS), '1', {
     name: 'HUB_REPLICATION_FACTOR',
     unit: 'replicas',
     readBy: EVERYONE,
@@ -181,7 +181,7 @@ export const api = inGroup('api', {
     readBy: ['command-api'],
     doc: 'The secret key of the certificate.',
   }),
-  shutdownDelayMs: withDefault(kind.integer(0, MOST_SHUTDOWN_DELAY_MS), '2000', {
+  shutdownDelayMs: withDefault(kind.integer(0, MAX_SHUTDOWN_DELAY_MS), '2000', {
     name: 'HUB_SHUTDOWN_DELAY_MS',
     unit: 'ms',
     readBy: ['command-api'],

@@ -1,32 +1,32 @@
 /** The settings of the operator of live keys, and the opt-out words. */
 import * as Result from 'effect/Result'
 import * as kind from '../kinds.ts'
-import { UNFIT } from '../kinds.ts'
+import { INVALID } from '../kinds.ts'
 import { optional, type Reader, withDefault, inGroup } from '../setting.ts'
 
 const DISPATCHER: ReadonlyArray<Reader> = ['dispatcher']
 
 /** Lengths without the terminating NUL. Source: SMPP 3.4, 4.1.5. */
-const MOST_SYSTEM_ID = 15
-const MOST_PASSWORD = 8
+const MAX_SYSTEM_ID = 15
+const MAX_PASSWORD = 8
 /** Without the terminating NUL. Source: SMPP 3.4, 5.2.3. */
-const MOST_SYSTEM_TYPE = 12
+const MAX_SYSTEM_TYPE = 12
 /** Time zones are between UTC-12 and UTC+14. */
-const MOST_OFFSET_MINUTES = 14 * 60
+const MAX_OFFSET_MINUTES = 14 * 60
 
 /** SMSCs allow a few binds per account, and windows of some hundreds. */
-const MOST_BINDS = 32
-const MOST_WINDOW = 10_000
-const MOST_PARTS_PER_SECOND = 1_000_000
+const MAX_BINDS = 32
+const MAX_WINDOW = 10_000
+const MAX_PARTS_PER_SECOND = 1_000_000
 
 const smppUrl: kind.Kind<URL> = {
   type: 'url',
-  expected: `smpp://system_id@host:port, or smpps:// for TLS, with a system id of 1 to ${MOST_SYSTEM_ID} characters and no password (that is HUB_OPERATOR_SMPP_PASSWORD)`,
+  expected: `smpp://system_id@host:port, or smpps:// for TLS, with a system id of 1 to ${MAX_SYSTEM_ID} characters and no password (that is HUB_OPERATOR_SMPP_PASSWORD)`,
   secret: false,
   read: (text) => {
     const url = URL.parse(text.trim())
     if (url === null || !['smpp:', 'smpps:'].includes(url.protocol) || url.hostname === '') {
-      return Result.fail(UNFIT)
+      return Result.fail(INVALID)
     }
     if (url.password !== '') return Result.fail('has a password in it')
     // An invalid percent escape is kept unchanged.
@@ -35,7 +35,7 @@ const smppUrl: kind.Kind<URL> = {
       () => url.username,
     )
     if (systemId === '') return Result.fail('has no system id')
-    return systemId.length <= MOST_SYSTEM_ID ? Result.succeed(url) : Result.fail('has too long a system id')
+    return systemId.length <= MAX_SYSTEM_ID ? Result.succeed(url) : Result.fail('has too long a system id')
   },
 }
 
@@ -47,7 +47,7 @@ const numberingPlan: kind.Kind<{ readonly ton: number; readonly npi: number }> =
   read: (text) => {
     const [, ton, npi] = /^([0-6])\/([0-9]|1[0-8])$/u.exec(text.trim()) ?? []
     return ton === undefined || npi === undefined
-      ? Result.fail(UNFIT)
+      ? Result.fail(INVALID)
       : Result.succeed({ ton: Number(ton), npi: Number(npi) })
   },
 }
@@ -58,12 +58,12 @@ export const smpp = inGroup('smpp', {
     readBy: [...DISPATCHER, 'hubctl', 'npm start'],
     doc: 'The SMSC for live keys. Without any operator, live messages wait until their lifetime ends.',
   }),
-  operatorSmppPassword: optional(kind.secret({ least: 1, most: MOST_PASSWORD }), 'no operator over SMPP', {
+  operatorSmppPassword: optional(kind.secret({ least: 1, most: MAX_PASSWORD }), 'no operator over SMPP', {
     name: 'HUB_OPERATOR_SMPP_PASSWORD',
     readBy: DISPATCHER,
     doc: 'The password of the account at the SMSC.',
   }),
-  operatorSmppBinds: withDefault(kind.integer(1, MOST_BINDS), '2', {
+  operatorSmppBinds: withDefault(kind.integer(1, MAX_BINDS), '2', {
     name: 'HUB_OPERATOR_SMPP_BINDS',
     unit: 'binds',
     readBy: DISPATCHER,
@@ -74,13 +74,13 @@ export const smpp = inGroup('smpp', {
     readBy: DISPATCHER,
     doc: 'Whether one bind sends and receives, or there are separate binds for both.',
   }),
-  operatorSmppWindow: withDefault(kind.integer(1, MOST_WINDOW), '50', {
+  operatorSmppWindow: withDefault(kind.integer(1, MAX_WINDOW), '50', {
     name: 'HUB_OPERATOR_SMPP_WINDOW',
     unit: 'parts a bind',
     readBy: DISPATCHER,
     doc: 'The most parts without an answer.',
   }),
-  operatorSmppPartsPerSecond: optional(kind.integer(1, MOST_PARTS_PER_SECOND), 'no limit', {
+  operatorSmppPartsPerSecond: optional(kind.integer(1, MAX_PARTS_PER_SECOND), 'no limit', {
     name: 'HUB_OPERATOR_SMPP_PARTS_PER_SECOND',
     unit: 'parts a second and dispatcher',
     readBy: DISPATCHER,
@@ -110,7 +110,7 @@ export const smpp = inGroup('smpp', {
     doc: 'The certificate authorities for `smpps://`, instead of the default ones.',
   }),
   operatorSmppSystemType: withDefault(
-    kind.form(/^[\x20-\x7e]{0,12}$/u, `at most ${MOST_SYSTEM_TYPE} ASCII characters`),
+    kind.form(/^[\x20-\x7e]{0,12}$/u, `at most ${MAX_SYSTEM_TYPE} ASCII characters`),
     '',
     {
       name: 'HUB_OPERATOR_SMPP_SYSTEM_TYPE',
@@ -124,7 +124,7 @@ export const smpp = inGroup('smpp', {
     doc: 'Type of number and numbering plan of a numeric sender. An alphanumeric sender has 5/0.',
   }),
   operatorSmppReceiptOffsetMinutes: optional(
-    kind.integer(-MOST_OFFSET_MINUTES, MOST_OFFSET_MINUTES),
+    kind.integer(-MAX_OFFSET_MINUTES, MAX_OFFSET_MINUTES),
     'receipts have the time of their arrival',
     {
       name: 'HUB_OPERATOR_SMPP_RECEIPT_OFFSET_MINUTES',
