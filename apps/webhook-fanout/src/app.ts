@@ -13,7 +13,7 @@ import { makeDeliverer } from './delivery/deliverer.ts'
 import { runTestDeliveries } from './delivery/test-deliveries.ts'
 import { metrics } from './metrics.ts'
 import { FanoutStore } from './store/store.port.ts'
-import { runClearing } from './subscriptions/clearing.ts'
+import { runPurge } from './subscriptions/purge-deleted.ts'
 
 interface FanoutOptions {
   /** `HUB_TOPIC_PREFIX`. */
@@ -44,7 +44,7 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
 
   const { failure, supervise } = makeSupervisor()
   const deliverer = yield* makeDeliverer({
-    mayBegin: () => !revoking && !stopping && control !== null && control.hasLease(),
+    mayStart: () => !revoking && !stopping && control !== null && control.hasLease(),
     report: (subscription, outcome) => partitions.get(subscription.partition)?.report(subscription, outcome),
     supervise,
   })
@@ -92,7 +92,7 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
     ),
   )
   yield* runTestDeliveries.pipe(supervise, Effect.forkScoped)
-  yield* runClearing.pipe(supervise, Effect.forkScoped)
+  yield* runPurge.pipe(supervise, Effect.forkScoped)
 
   // A counter that appears with its first event shows no increase for that event.
   for (const counter of [metrics.disabled, metrics.deadLetters, metrics.notMade, metrics.partitionsLost]) {

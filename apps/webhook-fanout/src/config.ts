@@ -57,7 +57,7 @@ export interface Settings extends DeliveryRules {
   readonly storeEvents: number
 
   /** Interval between deletions of rows of deleted subscriptions, ms. */
-  readonly clearEveryMs: number
+  readonly purgeEveryMs: number
 
   /** How long a rebalance waits until attempts are recorded, ms. Others would repeat them. */
   readonly revokeDrainMs: number
@@ -84,7 +84,7 @@ export const FANOUT_DEFAULTS: Settings = {
   collectedEvents: 20_000,
   collectedCharacters: 16 * 1024 * 1024,
   storeEvents: 2000,
-  clearEveryMs: 10_000,
+  purgeEveryMs: 10_000,
   revokeDrainMs: 1000,
   stopDrainMs: 5000,
 }

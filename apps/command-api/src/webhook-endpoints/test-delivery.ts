@@ -9,7 +9,7 @@ import { Clock, Duration, Effect } from 'effect'
 import { freshId } from '../ids/ids.ts'
 import { readDelivery } from './deliveries.ts'
 import * as Endpoints from './endpoints.ts'
-import * as Trials from './trials.ts'
+import * as TestDeliveries from './trials.ts'
 
 /** The fan-out is down or overloaded when it has claimed nothing after this time. */
 const CLAIM_WITHIN_MS = 5000
@@ -35,7 +35,7 @@ export const makeTestDelivery = Effect.gen(function* () {
   const poll = (endpoint: string, id: string) =>
     sql.run(
       async (q) => ({
-        claimed: await Trials.isClaimed(q, endpoint, id),
+        claimed: await TestDeliveries.isClaimed(q, endpoint, id),
         delivery: await readDelivery(q, endpoint, id),
       }),
       DEADLINE,
@@ -55,7 +55,7 @@ export const makeTestDelivery = Effect.gen(function* () {
       if (
         !claimed &&
         waited >= CLAIM_WITHIN_MS &&
-        (yield* sql.run((q) => Trials.withdraw(q, endpoint, id), DEADLINE))
+        (yield* sql.run((q) => TestDeliveries.withdraw(q, endpoint, id), DEADLINE))
       ) {
         return yield* notDelivered
       }
@@ -65,7 +65,7 @@ export const makeTestDelivery = Effect.gen(function* () {
   return Effect.fnUntraced(function* (endpoint: string) {
     const now = yield* Clock.currentTimeMillis
     const id = uuidOf('whd', freshId('whd', now))
-    if (!(yield* sql.run((q) => Trials.request(q, endpoint, id), DEADLINE))) {
+    if (!(yield* sql.run((q) => TestDeliveries.request(q, endpoint, id), DEADLINE))) {
       return yield* apiError('rate_limited', { message: BUSY, retryAfter: 1 })
     }
     return yield* awaitResult(endpoint, id, now)

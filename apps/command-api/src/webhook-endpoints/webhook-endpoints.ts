@@ -24,7 +24,7 @@ import { enqueueChange, makeAwaitApplied, type OutboxEntry } from './changes.ts'
 import { readDeliveries } from './deliveries.ts'
 import * as Endpoints from './endpoints.ts'
 import { makeTestDelivery } from './test-delivery.ts'
-import * as Trials from './trials.ts'
+import * as TestDeliveries from './trials.ts'
 
 /** 32 random bytes: as long as the HMAC-SHA-256 digest that they key. */
 const SECRET_BYTES = 32
@@ -174,7 +174,7 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (topics: TopicNa
       const now = yield* Clock.currentTimeMillis
       const row = yield* change(owner, id, 'deleted', now, async (q, uuid) => {
         const deleted = await Endpoints.markDeleted(q, owner, uuid)
-        if (deleted !== null) await Trials.removeOf(q, uuid)
+        if (deleted !== null) await TestDeliveries.removeOf(q, uuid)
         return deleted
       })
       return row === null

@@ -81,7 +81,7 @@ const open = Effect.fnUntraced(function* (
   const partition = yield* Effect.gen(function* () {
     let opened: Partition | null = null
     const deliverer = yield* makeDeliverer({
-      mayBegin: () => true,
+      mayStart: () => true,
       report: (subscription, outcome) => opened?.report(subscription, outcome),
       supervise: makeSupervisor().supervise,
     })

@@ -25,7 +25,7 @@ import { makeWakeSignal } from './wake-signal.ts'
 /** What the deliverer needs from the process and the partitions. */
 interface DeliveryHost {
   /** No other process can own the partitions now. Checked when attempts begin. */
-  readonly mayBegin: () => boolean
+  readonly mayStart: () => boolean
   /** Passes an outcome to the recorder, which calls `recorded` afterwards. */
   readonly report: (subscription: Subscription, outcome: Outcome) => void
   readonly supervise: Supervisor['supervise']
@@ -110,11 +110,11 @@ export const makeDeliverer: (
       pumping = true
       setImmediate(() => {
         pumping = false
-        if (host.mayBegin()) beginAll()
+        if (host.mayStart()) startAll()
       })
     }
 
-    const beginAll = () => {
+    const startAll = () => {
       for (let subscription = slots.take(); subscription !== null; subscription = slots.take()) {
         const batch = subscription.readyQueue.shift()
         if (batch !== undefined) begin(subscription, batch)

@@ -123,10 +123,12 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
       subscription.probe = null
     }
     if (found.nextDueAt !== null) wakeAt(subscription, found.nextDueAt)
-    // The next scan begins at the start: other batches may have become due meanwhile.
-    const mayHaveMore =
-      found.cursor === null ? cursor !== null || found.batches.length === limit : !subscription.hasUnreadDue
-    if (mayHaveMore) {
+    const reachedEnd = found.cursor === null
+    // Other batches may have become due before the place where this scan began, or behind the limit.
+    const startsAgain = reachedEnd && (cursor !== null || found.batches.length === limit)
+    // If batches became due during the read, the next scan begins at the start instead.
+    const continues = !reachedEnd && !subscription.hasUnreadDue
+    if (startsAgain || continues) {
       subscription.hasUnreadDue = true
       subscription.scan = found.cursor === null ? null : { cursor: found.cursor, held }
     }

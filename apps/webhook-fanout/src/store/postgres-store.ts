@@ -7,7 +7,7 @@ import type { SubscriptionRecord } from '../subscriptions/subscription.ts'
 import { insertTestAttempt } from './attempts.ts'
 import { insertBatchEvents } from './batch-events.ts'
 import { countBatches } from './batches.ts'
-import { clearDeleted } from './clear-deleted.ts'
+import { purgeDeleted } from './purge-deleted.ts'
 import { selectBody, selectDue, selectExpired } from './due-batches.ts'
 import {
   type EndpointRow,
@@ -22,7 +22,7 @@ import { selectOpenRedeliveries } from './redeliveries.ts'
 import { bodyOf, storeBatches } from './store-batches.ts'
 import { FanoutStore, type FanoutStoreShape, PartitionLost, type TestDelivery } from './store.port.ts'
 import { toMs } from './times.ts'
-import { deleteTrial, releaseTrial, type TakenRow, takeTrials } from './trials.ts'
+import { deleteTestDelivery, releaseTestDelivery, type TakenRow, takeTestDeliveries } from './trials.ts'
 
 /** A transaction changes at most some thousand rows; a database that takes longer is overloaded. */
 const TRANSACTION_DEADLINE = '8 seconds'
@@ -166,20 +166,20 @@ const makePostgresStore = Effect.gen(function* () {
     record: (owner, outcomes) => owned(owner.partition, (q) => recordOutcomes(q, owner, outcomes, settings)),
     redeliveries: sql.run(selectOpenRedeliveries),
     takeTestDeliveries: Effect.fnUntraced(function* (limit) {
-      const rows = yield* sql.run((q) => takeTrials(q, limit))
+      const rows = yield* sql.run((q) => takeTestDeliveries(q, limit))
       const now = yield* Clock.currentTimeMillis
       const taken = yield* Effect.forEach(rows, (row) => toTestDelivery(row, now))
       return taken.filter((one) => one !== null)
     }),
     recordTestDelivery: ({ endpoint, event, eventBatch, id, startedAt }, result) =>
       transaction(async (q) => {
-        if (!(await deleteTrial(q, endpoint, id)) || !(await lockUndeleted(q, endpoint))) return
+        if (!(await deleteTestDelivery(q, endpoint, id)) || !(await lockUndeleted(q, endpoint))) return
         const batch = uuidOf('evb', eventBatch)
         await insertBatchEvents(q, [{ endpoint, event: uuidOf('evt', event), batch, position: 0 }])
         await insertTestAttempt(q, { id, endpoint, batch, startedAt, ...result })
       }),
-    releaseTestDelivery: ({ id }) => Effect.asVoid(sql.run((q) => releaseTrial(q, id))),
-    clearDeleted: transaction(clearDeleted),
+    releaseTestDelivery: ({ id }) => Effect.asVoid(sql.run((q) => releaseTestDelivery(q, id))),
+    purgeDeleted: transaction(purgeDeleted),
     waiting: sql.run((q) => countBatches(q, COUNT_LIMIT)),
     answers: sql
       .run((q) => q`SELECT 1`)

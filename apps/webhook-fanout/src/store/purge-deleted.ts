@@ -5,16 +5,16 @@ import type { Queries } from '@hub/store'
 const ROWS_PER_STEP = 2000
 
 /**
- * When a deleted subscription counts as cleared. A process that has not read the deletion yet may
+ * When a deleted subscription counts as purged. A process that has not read the deletion yet may
  * still write for it, but not longer than the retry window of a day.
  */
-const CLEARED_AFTER_DAYS = 2
+const PURGED_AFTER_DAYS = 2
 
 /**
  * Deletes some rows. Returns how many; 0: none are left for now. The row of the subscription itself
  * stays, so that its id remains known as deleted.
  */
-export const clearDeleted = async (q: Queries): Promise<number> => {
+export const purgeDeleted = async (q: Queries): Promise<number> => {
   const deleted = await q<{ id: string }[]>`
     SELECT id FROM webhooks.endpoints WHERE deleted_at IS NOT NULL AND cleared_at IS NULL ORDER BY id LIMIT 1000
       FOR UPDATE SKIP LOCKED`
@@ -30,11 +30,11 @@ export const clearDeleted = async (q: Queries): Promise<number> => {
   const attempts = await q`
     DELETE FROM webhooks.attempts WHERE (endpoint_id, id) IN (
       SELECT endpoint_id, id FROM webhooks.attempts WHERE endpoint_id = ANY(${ids}::uuid[]) LIMIT ${ROWS_PER_STEP})`
-  const cleared = events.length + attempts.count
-  if (cleared === 0) {
+  const purged = events.length + attempts.count
+  if (purged === 0) {
     await q`
       UPDATE webhooks.endpoints SET cleared_at = now()
-       WHERE id = ANY(${ids}::uuid[]) AND deleted_at < now() - make_interval(days => ${CLEARED_AFTER_DAYS})`
+       WHERE id = ANY(${ids}::uuid[]) AND deleted_at < now() - make_interval(days => ${PURGED_AFTER_DAYS})`
   }
-  return cleared
+  return purged
 }

@@ -22,7 +22,7 @@ import type { Ownership, RecordedHealth, RecordedOutcomes } from './store.port.t
 /** An outcome in the terms of the domain, with its batch before and after it. */
 interface AppliedOutcome {
   readonly outcome: Outcome
-  readonly ended: DeliveryOutcome
+  readonly deliveryOutcome: DeliveryOutcome
   readonly before: BatchDeliveryState
   readonly after: BatchDeliveryState
 }
@@ -41,9 +41,14 @@ const stateOf = (batch: PendingBatch): BatchDeliveryState => ({
 /** Applies an outcome to its batch, which does not depend on the endpoint health. */
 const applyToBatch = (settings: Settings, outcome: Outcome): AppliedOutcome => {
   const { endedAt, kind, reason, startedAt } = outcome
-  const ended = { kind, succeeded: reason === null, startedAt, endedAt, random: Math.random() }
+  const deliveryOutcome = { kind, succeeded: reason === null, startedAt, endedAt, random: Math.random() }
   const before = stateOf(outcome.batch)
-  return { outcome, ended, before, after: applyOutcome(newEndpointHealth, before, ended, settings).batch }
+  return {
+    outcome,
+    deliveryOutcome,
+    before,
+    after: applyOutcome(newEndpointHealth, before, deliveryOutcome, settings).batch,
+  }
 }
 
 /** Applies the outcomes of one subscription to its health and stores it. */
@@ -58,8 +63,8 @@ const recordHealth = async (
   let action: RecordedHealth['action'] = 'none'
   let disabledBy: Outcome | null = null
   const attempts: Array<NewAttempt> = []
-  for (const { after, before: batch, ended, outcome } of applied) {
-    const decision = applyOutcome(health, batch, ended, settings)
+  for (const { after, before: batch, deliveryOutcome, outcome } of applied) {
+    const decision = applyOutcome(health, batch, deliveryOutcome, settings)
     health = decision.subscription
     if (decision.action !== 'none') action = decision.action
     if (decision.action === 'disable') disabledBy = outcome

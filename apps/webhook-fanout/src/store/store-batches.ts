@@ -60,10 +60,10 @@ const rowOf = (
 export const storeBatches = async (
   q: Queries,
   owner: Ownership,
-  given: BatchesToStore,
+  request: BatchesToStore,
 ): Promise<ReadonlyArray<StoredBatch> | null> => {
-  const { batches, redelivery } = given
-  if (!(await movePosition(q, owner, given.position))) return null
+  const { batches, redelivery } = request
+  if (!(await movePosition(q, owner, request.position))) return null
   if (redelivery !== null) await moveRedelivery(q, redelivery, batches)
   if (batches.length === 0) return []
   const candidates = batches.flatMap(({ events, subscription }) =>
@@ -72,9 +72,9 @@ export const storeBatches = async (
   const known = await selectBatchEvents(q, candidates, redelivery?.id ?? null)
   // An event may also occur twice in these batches, if it was read again before it was stored.
   const seen = new Set(known.map(({ endpoint, event }) => `${endpoint} ${event}`))
-  const rows = batches.map((batch) => rowOf(batch, seen, given)).filter((row) => row !== null)
+  const rows = batches.map((batch) => rowOf(batch, seen, request)).filter((row) => row !== null)
   if (rows.length === 0) return []
-  await insertBatches(q, owner.partition, rows, new Date(given.now))
+  await insertBatches(q, owner.partition, rows, new Date(request.now))
   await insertBatchEvents(
     q,
     rows.flatMap(({ batch, endpoint, events }) =>

@@ -181,7 +181,7 @@ export interface FanoutStoreShape {
   /** Releases a test delivery that could not be made, so that it is taken again. */
   readonly releaseTestDelivery: (taken: TestDelivery) => Effect.Effect<void, StorageError>
   /** Deletes some rows of deleted subscriptions. Returns how many; 0: none are left. */
-  readonly clearDeleted: Effect.Effect<number, StorageError>
+  readonly purgeDeleted: Effect.Effect<number, StorageError>
   /** Batches that wait for their delivery, counted up to 100,000. */
   readonly waiting: Effect.Effect<number, StorageError>
   readonly answers: Effect.Effect<boolean>

@@ -26,7 +26,7 @@ export interface TakenRow {
 }
 
 /** Takes the oldest requests, each once, even by concurrent calls. */
-export const takeTrials = async (q: Queries, limit: number): Promise<ReadonlyArray<TakenRow>> => q<
+export const takeTestDeliveries = async (q: Queries, limit: number): Promise<ReadonlyArray<TakenRow>> => q<
   TakenRow[]
 >`
   UPDATE webhooks.trials t SET claimed_at = now()
@@ -39,9 +39,9 @@ export const takeTrials = async (q: Queries, limit: number): Promise<ReadonlyArr
             e.disabled_reason, e.consecutive_failures, e.secret, e.previous_secret, e.secret_rotation_ends_at`
 
 /** False: the row is gone. */
-export const deleteTrial = async (q: Queries, endpoint: string, id: string): Promise<boolean> =>
+export const deleteTestDelivery = async (q: Queries, endpoint: string, id: string): Promise<boolean> =>
   (await q`DELETE FROM webhooks.trials WHERE endpoint_id = ${endpoint} AND id = ${id}`).count > 0
 
 /** Lets a process take it again. */
-export const releaseTrial = (q: Queries, id: string) =>
+export const releaseTestDelivery = (q: Queries, id: string) =>
   q`UPDATE webhooks.trials SET claimed_at = NULL WHERE id = ${id}`

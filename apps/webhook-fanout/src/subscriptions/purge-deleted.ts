@@ -7,17 +7,17 @@ import { FanoutStore } from '../store/store.port.ts'
 const STEP_PAUSE = '100 millis'
 
 /** Deletes step by step, without end. */
-export const runClearing = Effect.gen(function* () {
+export const runPurge = Effect.gen(function* () {
   const store = yield* FanoutStore
-  const { clearEveryMs } = yield* FanoutSettings
-  const step = store.clearDeleted.pipe(
+  const { purgeEveryMs } = yield* FanoutSettings
+  const step = store.purgeDeleted.pipe(
     Effect.catch((error) =>
       Effect.as(
-        Effect.logWarning('clearing: could not delete rows of deleted subscriptions; trying again', error),
+        Effect.logWarning('purge: could not delete rows of deleted subscriptions; trying again', error),
         0,
       ),
     ),
-    Effect.flatMap((cleared) => Effect.sleep(cleared > 0 ? STEP_PAUSE : clearEveryMs)),
+    Effect.flatMap((purged) => Effect.sleep(purged > 0 ? STEP_PAUSE : purgeEveryMs)),
   )
   return yield* Effect.forever(step)
 })

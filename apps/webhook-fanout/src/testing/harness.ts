@@ -115,7 +115,7 @@ export const makeDeployment = Effect.gen(function* () {
       const settings: Settings = {
         ...FANOUT_DEFAULTS,
         batchWindowMs: 100,
-        clearEveryMs: 200,
+        purgeEveryMs: 200,
         nextAttemptAt: ({ failedAt }) => failedAt + RETRY_MS,
         stopDrainMs: 300,
         revokeDrainMs: 300,

@@ -382,7 +382,7 @@ export class MemoryStore {
       takeTestDeliveries: () => Effect.succeed([]),
       recordTestDelivery: () => Effect.void,
       releaseTestDelivery: () => Effect.void,
-      clearDeleted: Effect.succeed(0),
+      purgeDeleted: Effect.succeed(0),
       answers: Effect.succeed(true),
     }
   }

@@ -189,7 +189,7 @@ export const makeSimulation = Effect.fnUntraced(function* (
     const shape = store.shape(step)
     const opening = Effect.gen(function* () {
       const deliverer = yield* makeDeliverer({
-        mayBegin: () => !process.dead,
+        mayStart: () => !process.dead,
         report: (subscription, outcome) => process.partition?.report(subscription, outcome),
         supervise: makeSupervisor().supervise,
       })
