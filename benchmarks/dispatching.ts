@@ -22,9 +22,9 @@ const OPEN = 100_000
 const PIPELINE = { messages: 20_000, warmUp: 3000 }
 const BARE_MS = 4000
 
-/** Starts the operator simulator as an SMPP centre (SMSC) in its own process. */
+/** Starts the operator simulator as an SMSC in its own process. */
 const startSmsc = async () => {
-  const directory = mkdtempSync(join(tmpdir(), 'hub-bench-centre-'))
+  const directory = mkdtempSync(join(tmpdir(), 'hub-bench-smsc-'))
   const [control, smpp, callback] = [await freePort(), await freePort(), await freePort()]
   const child: ChildProcess = spawn(
     process.execPath,

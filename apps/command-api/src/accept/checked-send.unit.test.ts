@@ -1,3 +1,4 @@
+/** Checks and rendering of one send, before it waits for an acceptance batch. */
 import { assert, describe, it } from '@effect/vitest'
 import { Result } from 'effect'
 import type { TemplateInUse } from '../accounts/account.ts'

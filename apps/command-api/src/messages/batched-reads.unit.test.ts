@@ -1,3 +1,4 @@
+/** The batched reader: concurrent reads share a load. */
 import { assert, describe, it } from '@effect/vitest'
 import { Deferred, Effect, Exit, Fiber } from 'effect'
 import { makeBatchedReader } from './batched-reads.ts'

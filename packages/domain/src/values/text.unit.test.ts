@@ -1,3 +1,4 @@
+/** Length and control characters of texts, on generated texts. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { characterCount, hasControlCharacters } from './text.ts'

@@ -1,3 +1,4 @@
+/** Encoding, segments and times of SMPP short messages. */
 import { countParts } from '@hub/domain'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
