@@ -6,19 +6,18 @@
 import { apiError } from '@hub/contract'
 import { Cause, Effect, Result } from 'effect'
 import { type AcceptorContext, cancelOtp, releaseInBackground } from './acceptor-context.ts'
-import { isNew } from './decide.ts'
-import { reservationOf, type SendReservation } from './limits.ts'
-import { type PendingSend, STORAGE_DOWN } from './pending-send.ts'
 import {
   applyDailyLimit,
   completeKnown,
-  registerDecisions,
   ledgerQueryOf,
   messageIdOf,
-  payloadKeys,
-  prepareNew,
+  registerDecisions,
   reserveFloodWindows,
-} from './prepare.ts'
+} from './decide-and-limit.ts'
+import { isNew } from './decide.ts'
+import { reservationOf, type SendReservation } from './limits.ts'
+import { type PendingSend, STORAGE_DOWN } from './pending-send.ts'
+import { payloadKeys, prepareNew } from './prepare.ts'
 import { recordAcceptanceBatch } from './record.ts'
 
 /** Steps 1 to 4 of an acceptance batch. */

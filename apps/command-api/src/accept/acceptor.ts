@@ -8,9 +8,9 @@
  * of a commit.
  *
  * The steps of an acceptance batch (`acceptance-batch.ts`):
- *   1. `prepare.ts` looks up used `client_ref`s, remembered ids, opt-outs and PostgreSQL's clock.
- *   2. `decide.ts` decides each send: new, repeat or refused. New sends then pass the daily limit
- *      and the flood windows.
+ *   1. `ledger.ts` looks up used `client_ref`s, remembered ids, opt-outs and PostgreSQL's clock.
+ *   2. `decide-and-limit.ts` decides each send (`decide.ts`): new, repeat or refused. New sends then
+ *      pass the daily limit and the flood windows.
  *   3. `prepare.ts` encrypts and encodes what is new.
  *   4. `record.ts` commits it. A `service` message is accepted now: it cannot be lost. If another
  *      process took a `client_ref` meanwhile, the send waits for the next acceptance batch, where
