@@ -22,7 +22,7 @@ export interface MessageRow {
   readonly subject: Subject | null
   readonly status: Status
   readonly reason: ReasonCode | null
-  /** The number of handovers that were started. */
+  /** The highest attempt number of the handover claims (`HandoverStarted`). */
   readonly attempts: number
   /** Whether an operator accepted the message, whatever its result. */
   readonly handedOver: boolean

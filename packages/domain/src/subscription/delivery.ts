@@ -43,7 +43,10 @@ export interface BatchDeliveryState {
   /** The attempts before the scheduled time, after a release of the backlog. */
   readonly earlyAttempts: number
   readonly queuedAt: number
-  /** The time at which `dueAt` was set. */
+  /**
+   * A release after this time makes the batch due early. Normally the time at which `dueAt` was
+   * set.
+   */
   readonly scheduledAt: number
   /** The next attempt or the end of the retry window. `null` when not pending. */
   readonly dueAt: number | null

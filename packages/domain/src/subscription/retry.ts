@@ -25,7 +25,8 @@ export const retryWindowExpired = (queuedAt: number, at: number): boolean => at 
 
 /**
  * Returns the time of the next attempt in milliseconds since the epoch, or `null` if it would be
- * outside the window. Then the batch has failed with `retry_window_expired`.
+ * outside the window. Then the batch stays pending until the window ends: a release may still send
+ * it.
  */
 export const nextAttemptAt = (failure: {
   /** The number of attempts, including this one. */
