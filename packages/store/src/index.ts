@@ -1,18 +1,19 @@
 /** PostgreSQL: connections, migrations, tables, outbox, encryption, retention, erasure, restore. */
+export { eraseRecipient, type Erasure, readErasures, recipientOfErasure } from './erasure/erasure.ts'
 export {
-  insertAccount,
-  insertApiKey,
-  insertSender,
-  insertTemplate,
-  type NewApiKey,
-  type StoredSender,
-  type StoredTemplate,
-  TEMPLATE_SENDER_FOREIGN_KEY,
-} from './accounts/new.ts'
-export { eraseRecipient, type Erasure, readErasures } from './erasure/erasure.ts'
+  keepErasuresPublished,
+  missingErasures,
+  oldestUnpublishedErasure,
+  publishErasures,
+  restoreErasures,
+  watchErasures,
+} from './erasure/published-erasures.ts'
+export { type InboundMessage, readInboundMessages, storedInboundContext } from './inbound-messages.ts'
+export { CLOCK_TOLERANCE_MS, databaseClock } from './clock.ts'
 export { DecryptionFailed, type EncryptionPurpose, MasterKeyEncryption } from './master-key-encryption.ts'
+export { decodePayload, encodePayload, type MessagePayload } from './message-payload.ts'
 export { migrate, MigrationMismatch, type MigrationStatus, migrationStatus } from './migrate.ts'
-export { countOutboxRows, type OutboxTable, readWaitingRows, relayOutbox } from './outbox.ts'
+export { readWaitingRows, relayOutbox } from './outbox.ts'
 export {
   PayloadEncryption,
   type PayloadKey,
@@ -34,8 +35,9 @@ export {
   requestRebuild,
 } from './rebuild.ts'
 export { ENCRYPTED_COLUMNS, type EncryptedColumn, reencryptColumn } from './re-encryption.ts'
-export { type PublishedEvent, restoreEvents, restoreLedger } from './restore.ts'
+export { restoreEvents, restoreLedger } from './restore.ts'
 export { RETENTION_JOBS } from './retention/jobs.ts'
+export { answerContext, inboundContext, reportContext } from './operator-payload.ts'
 export { ACCEPTANCE_AFTER_ID_MS, operatorIdsCutoff } from './retention/periods.ts'
 export { registerRetentionJobs, runRetention, runRetentionStep } from './retention/runner.ts'
 export { sqlArray, sqlBytesArray } from './sql-array.ts'

@@ -21,7 +21,13 @@ import { settings } from '@hub/config'
 import { type Config, Context, Data, Effect, Layer, Redacted } from 'effect'
 
 /** What a derived key encrypts. These texts are part of the key derivation and must not change. */
-export type EncryptionPurpose = 'webhook-secret' | 'personal-data' | 'sealing-key' | 'idempotent-answer'
+export type EncryptionPurpose =
+  | 'webhook-secret'
+  | 'personal-data'
+  // A key in `command.sealing_keys`, and one in the topics of the payload keys.
+  | 'sealing-key'
+  | 'payload-key'
+  | 'idempotent-answer'
 
 /** The ciphertext belongs to another key, purpose or row, or is damaged. A retry fails again. */
 export class DecryptionFailed extends Data.TaggedError('DecryptionFailed')<{ readonly purpose: string }> {}

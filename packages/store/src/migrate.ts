@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { Data, Effect } from 'effect'
 import { openPool } from './pool.ts'
-import { Sql, StorageRejected, StorageUnavailable, toStorageError } from './sql.ts'
+import { type Queries, Sql, type StorageRejected, type StorageUnavailable, toStorageError } from './sql.ts'
 
 /** The applied migrations do not match the files. Nothing was changed. */
 export class MigrationMismatch extends Data.TaggedError('MigrationMismatch')<{ readonly detail: string }> {}
@@ -35,8 +35,33 @@ const readMigrations = Effect.promise(async () => {
   )
 })
 
-const editedMessage = (name: string): string => `${name} was edited after it was applied`
-const newerMessage = (name: string): string => `${name} was applied by a newer version of the hub`
+interface AppliedMigration {
+  readonly name: string
+  readonly checksum: string
+  readonly applied_at: Date
+}
+
+const readApplied = (q: Queries): Promise<ReadonlyArray<AppliedMigration>> =>
+  q<AppliedMigration[]>`SELECT name, checksum, applied_at FROM public.hub_migrations ORDER BY name`
+
+/** Compares the applied migrations with the files. */
+const compare = (
+  migrations: Effect.Success<typeof readMigrations>,
+  rows: ReadonlyArray<AppliedMigration>,
+): MigrationStatus => {
+  const known = new Map(migrations.map(({ checksum, name }) => [name, checksum]))
+  const done = new Set(rows.map(({ name }) => name))
+  return {
+    applied: rows.map(({ applied_at, name }) => ({ name, at: applied_at.getTime() })),
+    pending: migrations.map(({ name }) => name).filter((name) => !done.has(name)),
+    newer: rows.map(({ name }) => name).filter((name) => !known.has(name)),
+    problems: rows.flatMap(({ checksum, name }) => {
+      const own = known.get(name)
+      if (own === undefined) return [`${name} was applied by a newer version of the hub`]
+      return own === checksum ? [] : [`${name} was edited after it was applied`]
+    }),
+  }
+}
 
 /** Reads the status without any change. */
 export const migrationStatus: Effect.Effect<MigrationStatus, StorageUnavailable | StorageRejected, Sql> =
@@ -47,23 +72,9 @@ export const migrationStatus: Effect.Effect<MigrationStatus, StorageUnavailable 
       const [table] = await q<
         { exists: boolean }[]
       >`SELECT to_regclass('public.hub_migrations') IS NOT NULL AS exists`
-      return table?.exists === true
-        ? q<{ name: string; checksum: string; applied_at: Date }[]>`
-            SELECT name, checksum, applied_at FROM public.hub_migrations ORDER BY name`
-        : []
+      return table?.exists === true ? readApplied(q) : []
     })
-    const known = new Map(migrations.map(({ checksum, name }) => [name, checksum]))
-    const done = new Set(rows.map(({ name }) => name))
-    return {
-      applied: rows.map(({ applied_at, name }) => ({ name, at: applied_at.getTime() })),
-      pending: migrations.map(({ name }) => name).filter((name) => !done.has(name)),
-      newer: rows.map(({ name }) => name).filter((name) => !known.has(name)),
-      problems: rows.flatMap(({ checksum, name }) => {
-        const own = known.get(name)
-        if (own === undefined) return [newerMessage(name)]
-        return own === checksum ? [] : [editedMessage(name)]
-      }),
-    }
+    return compare(migrations, rows)
   })
 
 /**
@@ -85,32 +96,18 @@ export const migrate = (
             () => sql`CREATE TABLE IF NOT EXISTS public.hub_migrations (
               name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`,
           )
-          const rows = yield* query(
-            () => sql<{ name: string; checksum: string }[]>`SELECT name, checksum FROM public.hub_migrations`,
-          )
-          const applied = new Map(rows.map((row) => [row.name, row.checksum]))
-          const known = new Set(migrations.map((migration) => migration.name))
-          for (const name of applied.keys()) {
-            if (!known.has(name)) {
-              return yield* new MigrationMismatch({ detail: newerMessage(name) })
-            }
-          }
-          const done: Array<string> = []
+          const { pending, problems } = compare(migrations, yield* query(() => readApplied(sql)))
+          if (problems[0] !== undefined) return yield* new MigrationMismatch({ detail: problems[0] })
           for (const { checksum, name, text } of migrations) {
-            const before = applied.get(name)
-            if (before !== undefined && before !== checksum) {
-              return yield* new MigrationMismatch({ detail: editedMessage(name) })
-            }
-            if (before !== undefined) continue
+            if (!pending.includes(name)) continue
             yield* query(() =>
               transaction(async (tx) => {
                 await tx.unsafe(text).simple()
                 await tx`INSERT INTO public.hub_migrations (name, checksum) VALUES (${name}, ${checksum})`
               }),
             )
-            done.push(name)
           }
-          return done
+          return pending
         }),
       ({ end }) => Effect.promise(() => end(1)),
     )

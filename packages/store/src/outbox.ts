@@ -4,10 +4,14 @@
  * acknowledged all of its records. After a crash in between it appends the row again, and readers
  * drop the repeated records by id.
  */
-import { Effect } from 'effect'
+import { Duration, Effect } from 'effect'
 import { type Queries, Sql, type StorageError } from './sql.ts'
 
-export type OutboxTable = 'command.outbox' | 'read.event_outbox'
+/**
+ * PostgreSQL ends a transaction that waits for 10 s. A transaction that misses its deadline is rolled
+ * back after the append, which is then repeated: with slow servers, it must not be short.
+ */
+const DEADLINE = { deadline: Duration.seconds(9) }
 
 /** Rows of one step. */
 const ROWS_PER_STEP = 50
@@ -27,7 +31,7 @@ const BYTES_PER_STEP = 2 * 1024 * 1024
  * all rows stay. `olderThanMs` excludes younger rows, which their writer is publishing itself.
  */
 export const relayOutbox = <E, R>(
-  table: OutboxTable,
+  table: 'command.outbox' | 'read.event_outbox',
   publish: (rows: ReadonlyArray<Uint8Array>) => Effect.Effect<void, E, R>,
   options?: { readonly olderThanMs?: number },
 ): Effect.Effect<number, StorageError | E, Sql | R> =>
@@ -56,24 +60,15 @@ export const relayOutbox = <E, R>(
       }
       await q`DELETE FROM ${q(table)} WHERE id IN ${q(rows.map((row) => row.id))}`
       return rows.length
-    })
+    }, DEADLINE)
     const count = yield* published
     if (publishFailure !== null)
       return yield* (publishFailure as { readonly exit: Effect.Effect<never, E> }).exit
     return count
   })
 
-/** The number of rows in an outbox. */
-export const countOutboxRows = (table: OutboxTable): Effect.Effect<number, StorageError, Sql> =>
-  Effect.flatMap(Sql, (sql) =>
-    sql.run(async (q) => {
-      const [row] = await q<{ rows: number }[]>`SELECT count(*)::integer AS rows FROM ${q(table)}`
-      return row?.rows ?? 0
-    }),
-  )
-
 /** The rows that wait in a table. */
-export interface WaitingRows {
+interface WaitingRows {
   /** What the rows contain. */
   readonly content: 'accepted messages' | 'events' | 'events to be written'
   readonly rows: number

@@ -1,11 +1,14 @@
 /**
  * Payload encryption: Kafka and the ledger contain recipient number and text only encrypted under
- * short-lived payload keys. `command.sealing_keys` stores these keys, wrapped by the master key.
+ * short-lived payload keys, which `message-keys.ts` keeps in Kafka. `command.sealing_keys` stores
+ * the keys of reports and of data at rest. All are wrapped by the master key.
  *
- * A payload key is destroyed when its messages can no longer be handed over, or when their
- * retention ends. Then its ciphertexts in the topics are unreadable.
+ * A key is destroyed when its messages can no longer be handed over, or when their retention ends.
+ * Then its ciphertexts are unreadable.
  */
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
+import type { MessageClass } from '@hub/domain'
+import { PAYLOAD_KEY_PERIODS, type PayloadKeyTopics } from '@hub/kafka'
 import { Clock, Context, Effect, Layer, Metric, Semaphore } from 'effect'
 import {
   DecryptionFailed,
@@ -13,35 +16,30 @@ import {
   encryptWithKey,
   MasterKeyEncryption,
 } from './master-key-encryption.ts'
+import { keyAge } from './key-age.ts'
+import { isMessageKey, makeMessageKeys } from './message-keys.ts'
 import { Sql, type StorageError } from './sql.ts'
 
 /** Payloads of a class, reports and inbound messages (`report`), or data at rest (`personal`). */
 export type PayloadKeyPurpose = 'otp' | 'service' | 'report' | 'personal'
 
-const MINUTE = 60_000
-const HOUR = 60 * MINUTE
+/** The purposes whose keys PostgreSQL stores. */
+type StoredPurpose = Exclude<PayloadKeyPurpose, MessageClass>
+
+const HOUR = 3_600_000
 const DAY = 24 * HOUR
 
-/**
- * How long one key encrypts new payloads, ms. A one-time code is valuable to a thief for minutes, a
- * message for longer. Data that is kept for months is destroyed to the day.
- */
-const USED_FOR: Record<PayloadKeyPurpose, number> = {
-  otp: 5 * MINUTE,
-  service: HOUR,
+/** How long one key encrypts new data, ms. Data that is kept for months is destroyed to the day. */
+const USED_FOR: Record<StoredPurpose, number> = {
   report: DAY,
   personal: DAY,
 }
 
 /**
- * When a key is destroyed, from the end of its use; both in ms since the epoch. `otp` and
- * `service`: the lifetime before handover (5 min, 24 h), and the same again for a projector that
- * lags behind. Raw operator reports and inbound messages: 90 days. Numbers and texts: one year
- * (specification, Retention).
+ * When a key is destroyed, from the end of its use; both in ms since the epoch. Raw operator
+ * reports and inbound messages: 90 days. Numbers and texts: one year (specification, Retention).
  */
-const DESTROYED_AT: Record<PayloadKeyPurpose, (usableUntil: number) => number> = {
-  otp: (end) => end + 15 * MINUTE,
-  service: (end) => end + 48 * HOUR,
+const DESTROYED_AT: Record<StoredPurpose, (usableUntil: number) => number> = {
   report: (end) => end + 90 * DAY,
   personal: (end) => {
     const date = new Date(end)
@@ -61,11 +59,7 @@ export const recipientShareOf = (recipient: string): number =>
   // Text that is not hexadecimal falls into share 0.
   (Number.parseInt(recipient.slice(0, 2), 16) || 0) % RECIPIENT_SHARES
 
-const keyAge = Metric.gauge('hub_sealing_key_age_seconds', {
-  description: 'Age of the key that encrypts new payloads, by purpose.',
-})
-
-/** Enough for the `personal` keys of a year and the `service` and `report` keys in use. */
+/** Enough for the `personal` keys of a year and the `report` keys in use. */
 const CACHE_SIZE = 1024
 
 /** How long the cache uses a key without a check in PostgreSQL that nobody has destroyed it. */
@@ -83,7 +77,10 @@ export interface PayloadKey {
 export class PayloadEncryption extends Context.Service<
   PayloadEncryption,
   {
-    /** The key for new payloads of a purpose. Creates it for a new period. */
+    /**
+     * The key for new payloads of a purpose. Creates it for a new period. For messages, it fails
+     * without Kafka when the last key is too old (docs/decisions/0037).
+     */
     readonly currentKey: (
       purpose: PayloadKeyPurpose,
     ) => Effect.Effect<PayloadKey, StorageError | DecryptionFailed>
@@ -100,147 +97,164 @@ export class PayloadEncryption extends Context.Service<
     readonly keyOfDay: (at: number) => Effect.Effect<PayloadKey | null, StorageError | DecryptionFailed>
     /** The `report` keys of today, indexed by `recipientShareOf`. */
     readonly recipientShareKeys: Effect.Effect<ReadonlyArray<PayloadKey>, StorageError | DecryptionFailed>
+    /**
+     * Keeps keys for new messages ready, and those of other processes known, so that an outage of
+     * Kafka stops neither sends nor reads. Never ends.
+     */
+    readonly keepReady: Effect.Effect<never>
   }
 >()('@hub/store/PayloadEncryption') {
-  static readonly layer: Layer.Layer<PayloadEncryption, never, Sql | MasterKeyEncryption> = Layer.effect(
-    PayloadEncryption,
-    Effect.gen(function* () {
-      const sql = yield* Sql
-      const masterKey = yield* MasterKeyEncryption
-      const cache = new Map<string, { readonly key: KeyObject; readonly until: number }>()
-      // When a period ends, concurrent callers create its key with one query.
-      const creation = yield* Semaphore.make(1)
+  static readonly layer: Layer.Layer<PayloadEncryption, never, Sql | MasterKeyEncryption | PayloadKeyTopics> =
+    Layer.effect(
+      PayloadEncryption,
+      Effect.gen(function* () {
+        const sql = yield* Sql
+        const masterKey = yield* MasterKeyEncryption
+        const messageKeys = yield* makeMessageKeys
+        const cache = new Map<string, { readonly key: KeyObject; readonly until: number }>()
+        // When a period ends, concurrent callers create its key with one query.
+        const creation = yield* Semaphore.make(1)
 
-      const remember = (id: string, key: KeyObject, until: number) => {
-        if (cache.size >= CACHE_SIZE) {
-          const oldest = cache.keys().next().value
-          if (oldest !== undefined) cache.delete(oldest)
+        const remember = (id: string, key: KeyObject, until: number) => {
+          if (cache.size >= CACHE_SIZE) {
+            const oldest = cache.keys().next().value
+            if (oldest !== undefined) cache.delete(oldest)
+          }
+          cache.set(id, { key, until })
+          return key
         }
-        cache.set(id, { key, until })
-        return key
-      }
 
-      const unwrap = Effect.fnUntraced(function* (row: {
-        readonly id: string
-        readonly wrapped: Buffer
-        readonly destroy_after: Date
-      }) {
-        const now = yield* Clock.currentTimeMillis
-        const until = row.destroy_after.getTime()
-        if (until <= now) return null
-        const key = createSecretKey(yield* masterKey.decrypt('sealing-key', row.id, row.wrapped))
-        return remember(row.id, key, Math.min(until, now + CACHED_FOR))
-      })
-
-      const load = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
-        const rows = yield* sql.run(
-          (q) => q<{ id: string; wrapped: Buffer; destroy_after: Date }[]>`
-            SELECT id, wrapped, destroy_after FROM command.sealing_keys WHERE id = ANY (${[...ids]})`,
-        )
-        const keys = new Map<string, KeyObject>()
-        for (const row of rows) {
-          const key = yield* unwrap(row)
-          if (key !== null) keys.set(row.id, key)
-        }
-        return keys
-      })
-
-      /** A key from the cache, which never keeps a key beyond `destroy_after`. */
-      const cached = (id: string, now: number): KeyObject | null => {
-        const entry = cache.get(id)
-        if (entry === undefined) return null
-        if (entry.until > now) return entry.key
-        cache.delete(id)
-        return null
-      }
-
-      const keyById = Effect.fnUntraced(function* (id: string) {
-        const key = cached(id, yield* Clock.currentTimeMillis)
-        return key ?? (yield* load([id])).get(id) ?? null
-      })
-
-      /** Creates missing keys of the period that begins at `start`. Returns all by id. */
-      const create = Effect.fnUntraced(function* (
-        purpose: PayloadKeyPurpose,
-        start: number,
-        wanted: ReadonlyArray<{ readonly id: string; readonly share: number | null }>,
-      ) {
-        const usableUntil = start + USED_FOR[purpose]
-        const rows = wanted.map(({ id, share }) => ({
-          id,
-          class: purpose,
-          wrapped: masterKey.encrypt('sealing-key', id, randomBytes(32)),
-          usable_until: new Date(usableUntil),
-          destroy_after: new Date(DESTROYED_AT[purpose](usableUntil)),
-          share,
-        }))
-        yield* sql.run((q) => q`INSERT INTO command.sealing_keys ${q(rows)} ON CONFLICT (id) DO NOTHING`)
-        return yield* load(wanted.map(({ id }) => id))
-      })
-
-      const idOf = (purpose: PayloadKeyPurpose, start: number) =>
-        `${purpose}-${new Date(start).toISOString().slice(0, 16)}Z`
-      const payloadKeyOf = (id: string, key: KeyObject, usableUntil: number): PayloadKey => ({
-        id,
-        usableUntil,
-        encrypt: (aad, plain) => encryptWithKey(key, aad, plain),
-      })
-      const destroyedEarly = Effect.die(
-        new Error('A payload key was deleted from command.sealing_keys while it was created'),
-      )
-
-      const keyAt = Effect.fnUntraced(function* (purpose: PayloadKeyPurpose, at: number) {
-        const start = at - (at % USED_FOR[purpose])
-        const id = idOf(purpose, start)
-        const now = yield* Clock.currentTimeMillis
-        const key =
-          cached(id, now) ??
-          (yield* creation.withPermits(1)(
-            Effect.suspend(() => {
-              const created = cached(id, now)
-              return created === null
-                ? Effect.map(create(purpose, start, [{ id, share: null }]), (keys) => keys.get(id))
-                : Effect.succeed(created)
-            }),
-          ))
-        yield* Metric.update(Metric.withAttributes(keyAge, { purpose }), (now - start) / 1000)
-        return key === undefined ? yield* destroyedEarly : payloadKeyOf(id, key, start + USED_FOR[purpose])
-      })
-
-      return {
-        currentKey: (purpose) => Effect.flatMap(Clock.currentTimeMillis, (now) => keyAt(purpose, now)),
-        keyOfDay: Effect.fnUntraced(function* (at) {
-          const end = at - (at % USED_FOR.personal) + USED_FOR.personal
-          const isOver = DESTROYED_AT.personal(end) <= (yield* Clock.currentTimeMillis)
-          return isOver ? null : yield* keyAt('personal', at)
-        }),
-        recipientShareKeys: Effect.gen(function* () {
+        const unwrap = Effect.fnUntraced(function* (row: {
+          readonly id: string
+          readonly wrapped: Buffer
+          readonly destroy_after: Date
+        }) {
           const now = yield* Clock.currentTimeMillis
-          const start = now - (now % USED_FOR.report)
-          const wanted = Array.from({ length: RECIPIENT_SHARES }, (_, share) => ({
-            id: `${idOf('report', start)}-${share}`,
+          const until = row.destroy_after.getTime()
+          if (until <= now) return null
+          const key = createSecretKey(yield* masterKey.decrypt('sealing-key', row.id, row.wrapped))
+          return remember(row.id, key, Math.min(until, now + CACHED_FOR))
+        })
+
+        const load = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
+          const rows = yield* sql.run(
+            (q) => q<{ id: string; wrapped: Buffer; destroy_after: Date }[]>`
+            SELECT id, wrapped, destroy_after FROM command.sealing_keys WHERE id = ANY (${[...ids]})`,
+          )
+          const keys = new Map<string, KeyObject>()
+          for (const row of rows) {
+            const key = yield* unwrap(row)
+            if (key !== null) keys.set(row.id, key)
+          }
+          return keys
+        })
+
+        /** A key from the cache, which never keeps a key beyond `destroy_after`. */
+        const cached = (id: string, now: number): KeyObject | null => {
+          const entry = cache.get(id)
+          if (entry === undefined) return null
+          if (entry.until > now) return entry.key
+          cache.delete(id)
+          return null
+        }
+
+        const keyById = Effect.fnUntraced(function* (id: string) {
+          if (isMessageKey(id)) return yield* messageKeys.byId(id)
+          const key = cached(id, yield* Clock.currentTimeMillis)
+          return key ?? (yield* load([id])).get(id) ?? null
+        })
+
+        /** Creates missing keys of the period that begins at `start`. Returns all by id. */
+        const create = Effect.fnUntraced(function* (
+          purpose: StoredPurpose,
+          start: number,
+          wanted: ReadonlyArray<{ readonly id: string; readonly share: number | null }>,
+        ) {
+          const usableUntil = start + USED_FOR[purpose]
+          const rows = wanted.map(({ id, share }) => ({
+            id,
+            class: purpose,
+            wrapped: masterKey.encrypt('sealing-key', id, randomBytes(32)),
+            usable_until: new Date(usableUntil),
+            destroy_after: new Date(DESTROYED_AT[purpose](usableUntil)),
             share,
           }))
-          const keys = yield* creation.withPermits(1)(
-            wanted.every(({ id }) => cached(id, now) !== null)
-              ? Effect.succeed(new Map(wanted.map(({ id }) => [id, cached(id, now)] as const)))
-              : create('report', start, wanted),
-          )
-          return yield* Effect.forEach(wanted, ({ id }) => {
-            const key = keys.get(id)
-            return key === undefined || key === null
-              ? destroyedEarly
-              : Effect.succeed(payloadKeyOf(id, key, start + USED_FOR.report))
-          })
-        }),
-        decrypt: (keyId, aad, ciphertext) =>
-          Effect.gen(function* () {
-            const key = yield* keyById(keyId)
-            if (key === null) return null
-            const plain = decryptWithKey(key, aad, ciphertext)
-            return plain ?? (yield* new DecryptionFailed({ purpose: 'payload' }))
+          yield* sql.run((q) => q`INSERT INTO command.sealing_keys ${q(rows)} ON CONFLICT (id) DO NOTHING`)
+          return yield* load(wanted.map(({ id }) => id))
+        })
+
+        const idOf = (purpose: StoredPurpose, start: number) =>
+          `${purpose}-${new Date(start).toISOString().slice(0, 16)}Z`
+        const payloadKeyOf = (id: string, key: KeyObject, usableUntil: number): PayloadKey => ({
+          id,
+          usableUntil,
+          encrypt: (aad, plain) => encryptWithKey(key, aad, plain),
+        })
+        const destroyedEarly = Effect.die(
+          new Error('A payload key was deleted from command.sealing_keys while it was created'),
+        )
+
+        const keyAt = Effect.fnUntraced(function* (purpose: StoredPurpose, at: number) {
+          const start = at - (at % USED_FOR[purpose])
+          const id = idOf(purpose, start)
+          const now = yield* Clock.currentTimeMillis
+          const key =
+            cached(id, now) ??
+            (yield* creation.withPermits(1)(
+              Effect.suspend(() => {
+                const created = cached(id, now)
+                return created === null
+                  ? Effect.map(create(purpose, start, [{ id, share: null }]), (keys) => keys.get(id))
+                  : Effect.succeed(created)
+              }),
+            ))
+          yield* Metric.update(Metric.withAttributes(keyAge, { purpose }), (now - start) / 1000)
+          return key === undefined ? yield* destroyedEarly : payloadKeyOf(id, key, start + USED_FOR[purpose])
+        })
+
+        const messageKey = Effect.fnUntraced(function* (messageClass: MessageClass) {
+          const { at, id, key } = yield* messageKeys.current(messageClass)
+          return payloadKeyOf(id, key, at + PAYLOAD_KEY_PERIODS[messageClass].replacedAfterMs)
+        })
+
+        return {
+          currentKey: (purpose) =>
+            purpose === 'otp' || purpose === 'service'
+              ? messageKey(purpose)
+              : Effect.flatMap(Clock.currentTimeMillis, (now) => keyAt(purpose, now)),
+          keepReady: messageKeys.keepReady,
+          keyOfDay: Effect.fnUntraced(function* (at) {
+            const end = at - (at % USED_FOR.personal) + USED_FOR.personal
+            const isOver = DESTROYED_AT.personal(end) <= (yield* Clock.currentTimeMillis)
+            return isOver ? null : yield* keyAt('personal', at)
           }),
-      }
-    }),
-  )
+          recipientShareKeys: Effect.gen(function* () {
+            const now = yield* Clock.currentTimeMillis
+            const start = now - (now % USED_FOR.report)
+            const wanted = Array.from({ length: RECIPIENT_SHARES }, (_, share) => ({
+              id: `${idOf('report', start)}-${share}`,
+              share,
+            }))
+            const keys = yield* creation.withPermits(1)(
+              wanted.every(({ id }) => cached(id, now) !== null)
+                ? Effect.succeed(new Map(wanted.map(({ id }) => [id, cached(id, now)] as const)))
+                : create('report', start, wanted),
+            )
+            return yield* Effect.forEach(wanted, ({ id }) => {
+              const key = keys.get(id)
+              return key === undefined || key === null
+                ? destroyedEarly
+                : Effect.succeed(payloadKeyOf(id, key, start + USED_FOR.report))
+            })
+          }),
+          decrypt: (keyId, aad, ciphertext) =>
+            Effect.gen(function* () {
+              const key = yield* keyById(keyId)
+              if (key === null) return null
+              const plain = decryptWithKey(key, aad, ciphertext)
+              return plain ?? (yield* new DecryptionFailed({ purpose: 'payload' }))
+            }),
+        }
+      }),
+    )
 }

@@ -1,8 +1,8 @@
 /** When connections break, statements in progress fail, and do not affect later statements. */
 import { assert, describe, it } from '@effect/vitest'
-import { type BlockableProxy, blockableProxy, eventually, freshDatabase } from '@hub/testkit'
+import { type FaultProxy, faultProxy, eventually, freshDatabase } from '@hub/testkit'
 import { Deferred, Effect, Fiber, Redacted } from 'effect'
-import { afterAll } from 'vitest'
+import { afterAll, vi } from 'vitest'
 import { makeSql, type Queries, type SqlShape, type StorageError } from './index.ts'
 
 const { drop, url } = await freshDatabase()
@@ -18,7 +18,7 @@ const WAYS = ['reset', 'end'] as const
 
 /** Breaks the connection of a statement that sleeps in PostgreSQL. `name`: its application name. */
 const breakUnder = Effect.fnUntraced(function* (
-  proxy: BlockableProxy,
+  proxy: FaultProxy,
   how: (typeof WAYS)[number],
   name: string,
   sleeping: Effect.Effect<unknown, StorageError>,
@@ -69,7 +69,7 @@ describe('a statement', () => {
   for (const how of WAYS) {
     it.live(`gets a new connection after the last one broke (${how}) during a result`, () =>
       Effect.gen(function* () {
-        const proxy = yield* blockableProxy(url)
+        const proxy = yield* faultProxy(url)
         const name = `pool-test-answer-${how}`
         const sql = yield* oneConnection(proxy.url, name)
         // Some rows are sent before the statement sleeps.
@@ -88,7 +88,7 @@ describe('a statement', () => {
 describe('a connection that breaks', () => {
   it.live('fails only its callers if it breaks while it is opened', () =>
     Effect.gen(function* () {
-      const proxy = yield* blockableProxy(url)
+      const proxy = yield* faultProxy(url)
       const sql = yield* oneConnection(proxy.url)
       yield* answers(sql)
       proxy.endAfterFirstPacket()
@@ -122,9 +122,43 @@ describe('a connection that breaks', () => {
     }),
   )
 
+  it.live('lets a transaction with a long deadline continue on another connection', () =>
+    Effect.gen(function* () {
+      const sql = yield* makeSql(Redacted.make(url), 2, 'pool-test')
+      const begun = yield* Deferred.make<void>()
+      const continued = Promise.withResolvers<void>()
+      const long = yield* Effect.forkChild(
+        sql.transaction(
+          async (q) => {
+            Deferred.doneUnsafe(begun, Effect.void)
+            await continued.promise
+            return q<{ n: number }[]>`SELECT 1 AS n`
+          },
+          { deadline: '1 minute' },
+        ),
+      )
+      yield* Deferred.await(begun)
+      yield* Effect.flip(sql.run((q) => q`SELECT pg_terminate_backend(pg_backend_pid())`))
+      // The ten seconds for statements of a replaced pool are over at once.
+      const { setTimeout: later } = globalThis
+      const timers = vi
+        .spyOn(globalThis, 'setTimeout')
+        .mockImplementation(((body: () => void, ms: number, ...rest: []) =>
+          later(body, ms === 10_000 ? 0 : ms, ...rest)) as typeof setTimeout)
+      // The first statement may still use the connection that is about to close. The next one replaces
+      // the pool, and the others come after the ten seconds.
+      yield* Effect.retry(answers(sql), { times: 1 }).pipe(
+        Effect.repeat({ times: 4 }),
+        Effect.ensuring(Effect.sync(() => timers.mockRestore())),
+      )
+      continued.resolve()
+      assert.deepStrictEqual([...(yield* Fiber.join(long))], [{ n: 1 }])
+    }),
+  )
+
   it.live('is replaced by a connection that reads and writes arrays', () =>
     Effect.gen(function* () {
-      const proxy = yield* blockableProxy(url)
+      const proxy = yield* faultProxy(url)
       const sql = yield* oneConnection(proxy.url)
       const arrays = sql.run(
         (q) => q<{ all: ReadonlyArray<string> }[]>`SELECT ${['a', 'b']}::text[] || ARRAY['c'] AS all`,
@@ -142,7 +176,7 @@ describe('a transaction whose connection breaks', () => {
   for (const how of WAYS) {
     it.live(`fails during a statement (${how}), and the next one gets a connection`, () =>
       Effect.gen(function* () {
-        const proxy = yield* blockableProxy(url)
+        const proxy = yield* faultProxy(url)
         const name = `pool-test-transaction-${how}`
         const sql = yield* oneConnection(proxy.url, name)
         yield* breakUnder(
@@ -158,7 +192,7 @@ describe('a transaction whose connection breaks', () => {
 
     it.live(`fails between statements (${how}), whatever its body does then`, () =>
       Effect.gen(function* () {
-        const proxy = yield* blockableProxy(url)
+        const proxy = yield* faultProxy(url)
         const sql = yield* oneConnection(proxy.url)
         for (const rest of ['sends a statement', 'ends', 'fails'] as const) {
           const begun = yield* Deferred.make<void>()

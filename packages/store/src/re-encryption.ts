@@ -37,6 +37,7 @@ const webhookSecret = {
 export const ENCRYPTED_COLUMNS: ReadonlyArray<EncryptedColumn> = [
   { ...webhookSecret, column: 'secret' },
   { ...webhookSecret, column: 'previous_secret' },
+  { ...webhookSecret, column: 'older_secret' },
   {
     table: 'command.sealing_keys',
     column: 'wrapped',

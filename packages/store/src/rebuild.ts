@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Data, Effect } from 'effect'
-import { epochMs, type Queries, Sql, type StorageError } from './sql.ts'
+import { epochMs, firstRow, type Queries, Sql, type StorageError } from './sql.ts'
 
 /**
  * What follows the comparison. `compare_only`: nothing. `swap_if_equal`: the rebuilt tables replace
@@ -97,19 +97,15 @@ export const readRebuilds = (limit = 20): Effect.Effect<ReadonlyArray<Rebuild>, 
 /** A rebuild by id, or `null`. */
 export const readRebuild = (id: string): Effect.Effect<Rebuild | null, StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
-    sql.run(async (q) => {
-      const [row] = await q<Rebuild[]>`SELECT ${columns(q)} FROM command.rebuilds WHERE id = ${id}`
-      return row ?? null
-    }),
+    sql.run(async (q) => firstRow(q<Rebuild[]>`SELECT ${columns(q)} FROM command.rebuilds WHERE id = ${id}`)),
   )
 
 /** Cancels the rebuild in progress and returns it, or `null`. */
 export const cancelRebuild: Effect.Effect<Rebuild | null, StorageError, Sql> = Effect.flatMap(Sql, (sql) =>
-  sql.run(async (q) => {
-    const [row] = await q<Rebuild[]>`
+  sql.run(async (q) =>
+    firstRow(q<Rebuild[]>`
       UPDATE command.rebuilds SET state = 'ended', outcome = 'cancelled', ended_at = now(), owner = NULL, owner_until = NULL
        WHERE ended_at IS NULL
-      RETURNING ${columns(q)}`
-    return row ?? null
-  }),
+      RETURNING ${columns(q)}`),
+  ),
 )

@@ -4,7 +4,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { Effect, Layer, Redacted } from 'effect'
 import postgres from 'postgres'
 import { afterAll, beforeAll } from 'vitest'
-import { makeSql, migrate, type PublishedEvent, restoreEvents, restoreLedger, Sql } from './index.ts'
+import { makeSql, migrate, type ReadEvents, restoreEvents, restoreLedger, Sql } from './index.ts'
 
 const admin = process.env['HUB_TEST_DATABASE_URL']
 if (admin === undefined)
@@ -26,7 +26,7 @@ afterAll(() => asAdmin(`DROP DATABASE ${name} WITH (FORCE)`))
 const sqlLayer = Layer.effect(Sql, makeSql(Redacted.make(url), 2, 'restore-test'))
 
 const AT = Date.parse('2026-11-21T10:00:00.000Z')
-const eventAt = (account: string, sequence: number): PublishedEvent => ({
+const eventAt = (account: string, sequence: number): ReadEvents.JournalEvent => ({
   account,
   mode: 'test',
   sequence,

@@ -4,35 +4,19 @@
  */
 import { Duration, Effect } from 'effect'
 import { Sql, type StorageError } from './sql.ts'
+import { insert, type JournalEvent } from './tables/read/events.ts'
 
-/** An event as it was published. Ids are UUIDs. */
-export interface PublishedEvent {
-  readonly account: string
-  readonly mode: 'live' | 'test'
-  /** The position in the journal of the account and mode, from 1. */
-  readonly sequence: number
-  readonly id: string
-  readonly type: string
-  /** Milliseconds since the epoch. */
-  readonly createdAt: number
-  /** The JSON text of the event, byte for byte as clients received it. */
-  readonly body: string
-}
-
-/** JSON escapes this character, so it never occurs in a body. */
-const SEPARATOR = '\u001e'
-
-const journalOf = ({ account, mode }: Pick<PublishedEvent, 'account' | 'mode'>): string =>
-  `${account} ${mode}`
+const journalOf = ({ account, mode }: Pick<JournalEvent, 'account' | 'mode'>): string => `${account} ${mode}`
 
 /**
  * Appends published events to their journals, with their old sequence numbers. Skips events that a
- * journal has, and events after a gap. The events of a journal must be in the order of their
+ * journal has, and events after a gap: only events of accounts with a subscription are published,
+ * so a gap is a time without one. The events of a journal must be in the order of their
  * sequence numbers. No other process may record events meanwhile. Returns the numbers of restored
  * events and of events after a gap.
  */
 export const restoreEvents = (
-  events: ReadonlyArray<PublishedEvent>,
+  events: ReadonlyArray<JournalEvent>,
 ): Effect.Effect<{ readonly restored: number; readonly afterGap: number }, StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
     sql.transaction(async (tx) => {
@@ -46,7 +30,7 @@ export const restoreEvents = (
         ON CONFLICT (account, mode) DO UPDATE SET sequence = read.event_heads.sequence
         RETURNING account, mode, sequence`
       const ends = new Map(heads.map((head) => [journalOf(head), Number(head.sequence)]))
-      const next: Array<PublishedEvent> = []
+      const next: Array<JournalEvent> = []
       let afterGap = 0
       for (const event of events) {
         const end = ends.get(journalOf(event)) ?? 0
@@ -59,15 +43,7 @@ export const restoreEvents = (
         next.push(event)
       }
       if (next.length === 0) return { restored: 0, afterGap }
-      await tx`
-        INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
-        SELECT account, mode::command.mode, sequence, id, type, created_at, body
-          FROM unnest(${next.map(({ account }) => account)}::uuid[], ${next.map(({ mode }) => mode)}::text[],
-                      ${next.map(({ sequence }) => sequence)}::bigint[], ${next.map(({ id }) => id)}::uuid[],
-                      ${next.map(({ type }) => type)}::text[],
-                      ${next.map(({ createdAt }) => new Date(createdAt).toISOString())}::timestamptz[],
-                      string_to_array(${next.map(({ body }) => body).join(SEPARATOR)}, ${SEPARATOR}))
-            AS e (account, mode, sequence, id, type, created_at, body)`
+      await insert(tx, next)
       const last = new Map(next.map((event) => [journalOf(event), event]))
       await tx`
         UPDATE read.event_heads h SET sequence = e.sequence, last_at = greatest(h.last_at, e.last_at)

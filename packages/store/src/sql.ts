@@ -1,6 +1,7 @@
 /** Access to PostgreSQL: statements and transactions with deadlines, and two kinds of failure. */
 import { settings } from '@hub/config'
 import { type Config, Context, Data, Duration, Effect, Layer, Redacted, Schedule } from 'effect'
+import { replaced } from './connections/metrics.ts'
 import { openPool, type Queries } from './pool.ts'
 
 export type { Queries } from './pool.ts'
@@ -8,13 +9,17 @@ export type { Queries } from './pool.ts'
 /** A part of a statement, made with the same tag as the statement. */
 export type SqlFragment = ReturnType<Queries>
 
+/** The first row of a statement, or `null`. */
+export const firstRow = async <Row>(rows: PromiseLike<ReadonlyArray<Row>>): Promise<Row | null> =>
+  (await rows)[0] ?? null
+
 /** An expression: a timestamp column, in milliseconds since the epoch. */
 export const epochMs = (q: Queries, column: string): SqlFragment =>
   q`floor(extract(epoch FROM ${q(column)}) * 1000)::float8`
 
 /**
- * PostgreSQL is unavailable or too slow. Retryable. A transaction that timed out may have
- * committed.
+ * PostgreSQL, or Kafka for the payload keys, is unavailable or too slow. Retryable. A transaction
+ * that timed out may have committed.
  */
 export class StorageUnavailable extends Data.TaggedError('StorageUnavailable')<{
   readonly reason: 'unreachable' | 'timeout' | 'conflict' | 'failed'
@@ -68,6 +73,29 @@ const CONFLICT_TRIES = 3
 /** The deadline of a call that sets none. The contract promises clients an answer within 3 s. */
 const DEFAULT_DEADLINE = Duration.millis(2500)
 
+/** Below the time limit of a readiness check. */
+const ANSWER_DEADLINE = { deadline: Duration.millis(800) }
+
+const missedDeadline = new StorageUnavailable({ reason: 'timeout', detail: 'deadline' })
+
+interface BoundedCall {
+  readonly withinMs: number
+  missedDeadline: boolean
+}
+
+/**
+ * Rejects a transaction body whose caller has been told that the deadline was missed. The
+ * transaction rolls back then, unless its `COMMIT` was sent before the deadline.
+ */
+const commitInTime =
+  <A>(body: (sql: Queries) => Promise<A>, call: BoundedCall) =>
+  async (sql: Queries): Promise<A> => {
+    if (call.missedDeadline) throw missedDeadline
+    const answer = await body(sql)
+    if (call.missedDeadline) throw missedDeadline
+    return answer
+  }
+
 interface SqlOptions {
   readonly deadline?: Duration.Input
 }
@@ -78,52 +106,87 @@ export interface SqlShape {
     body: (sql: Queries) => Promise<A>,
     options?: SqlOptions,
   ) => Effect.Effect<A, StorageError>
-  /** Commits when `body` resolves, rolls back when it rejects, retries after a conflict. */
+  /**
+   * Commits when `body` resolves before the deadline, otherwise rolls back. Retries after a
+   * conflict.
+   */
   readonly transaction: <A>(
     body: (sql: Queries) => Promise<A>,
     options?: SqlOptions,
   ) => Effect.Effect<A, StorageError>
+  /** Whether PostgreSQL answers now. For readiness: it takes less than a second. */
+  readonly answers: Effect.Effect<boolean>
 }
 
 /** Opens a pool of at most `max` connections, and closes it with the scope. */
 export const makeSql = (url: Redacted.Redacted<string>, max: number, name: string) =>
   Effect.gen(function* () {
+    const fork = Effect.runForkWith(yield* Effect.context<never>())
     const pool = yield* Effect.acquireRelease(
       Effect.sync(() =>
-        openPool(Redacted.value(url), {
-          max,
-          // Shorter than the time within which clients are promised an answer.
-          connect_timeout: 2,
-          // New connections follow a failover or a changed address.
-          max_lifetime: 30 * 60,
-          onnotice: () => {},
-          connection: {
-            application_name: name,
-            // PostgreSQL gives up too, so that an abandoned statement releases its locks.
-            statement_timeout: 10_000,
-            idle_in_transaction_session_timeout: 10_000,
-            // Look-ups by thousands of keys in partitioned tables: docs/decisions/0009.
-            plan_cache_mode: 'force_generic_plan',
-            enable_seqscan: false,
+        openPool(
+          Redacted.value(url),
+          {
+            max,
+            // Shorter than the time within which clients are promised an answer.
+            connect_timeout: 2,
+            // New connections follow a failover or a changed address.
+            max_lifetime: 30 * 60,
+            onnotice: () => {},
+            connection: {
+              application_name: name,
+              // PostgreSQL gives up too, so that an abandoned statement releases its locks.
+              statement_timeout: 10_000,
+              idle_in_transaction_session_timeout: 10_000,
+              // PostgreSQL also ends the session of a process that has vanished.
+              tcp_user_timeout: 5000,
+              tcp_keepalives_idle: 5,
+              tcp_keepalives_interval: 1,
+              tcp_keepalives_count: 5,
+              // Look-ups by thousands of keys in partitioned tables: docs/decisions/0009.
+              plan_cache_mode: 'force_generic_plan',
+              enable_seqscan: false,
+            },
           },
-        }),
+          {
+            onReplaced: (reason) => {
+              replaced.add({ reason })
+              // A closed connection fails its callers, who report it.
+              if (reason === 'closed') return
+              fork(
+                Effect.logWarning('store: a connection to PostgreSQL was dead; it is replaced').pipe(
+                  Effect.annotateLogs({ reason }),
+                ),
+              )
+            },
+            onPooler: () => {
+              fork(
+                Effect.logWarning(
+                  'store: a pooler is between the hub and PostgreSQL; dead connections are not detected',
+                ),
+              )
+            },
+          },
+        ),
       ),
       // Waits one second for statements in progress, then closes the sockets.
       (pool) => Effect.promise(() => pool.end(1).catch(() => undefined)),
     )
 
     // A timer instead of fibers, because every statement of the hub passes here.
-    const bounded = <A>(promise: () => Promise<A>, options: SqlOptions | undefined) =>
+    const bounded = <A>(promise: (call: BoundedCall) => Promise<A>, options: SqlOptions | undefined) =>
       Effect.callback<A, StorageError>((resume) => {
-        const timer = setTimeout(
-          () => resume(Effect.fail(new StorageUnavailable({ reason: 'timeout', detail: 'deadline' }))),
-          Duration.toMillis(options?.deadline ?? DEFAULT_DEADLINE),
-        )
+        const withinMs = Duration.toMillis(options?.deadline ?? DEFAULT_DEADLINE)
+        const call: BoundedCall = { withinMs, missedDeadline: false }
+        const timer = setTimeout(() => {
+          call.missedDeadline = true
+          resume(Effect.fail(missedDeadline))
+        }, withinMs)
         const finish = (result: Effect.Effect<A, StorageError>) => {
           clearTimeout(timer)
           resume(result)
         }
-        Promise.try(promise).then(
+        Promise.try(promise, call).then(
           (answer) => finish(Effect.succeed(answer)),
           (error: unknown) => finish(Effect.fail(toStorageError(error))),
         )
@@ -133,13 +196,21 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
     const sql: SqlShape = {
       run: (body, options) => bounded(() => body(pool.queries), options),
       transaction: (body, options) =>
-        bounded(() => pool.transaction(body), options).pipe(
+        bounded((call) => pool.transaction(commitInTime(body, call), call.withinMs), options).pipe(
           Effect.retry({
             while: (error) => error._tag === 'StorageUnavailable' && error.reason === 'conflict',
             times: CONFLICT_TRIES - 1,
             schedule: Schedule.jittered(Schedule.exponential('10 millis')),
           }),
         ),
+      answers: Effect.suspend(() => {
+        const askedAt = performance.now()
+        return bounded(() => pool.queries`SELECT 1`, ANSWER_DEADLINE).pipe(
+          Effect.as(true),
+          // One dead connection is not the end of PostgreSQL: another one may have answered.
+          Effect.orElseSucceed(() => pool.lastAnswerAt() > askedAt),
+        )
+      }),
     }
     return sql
   })

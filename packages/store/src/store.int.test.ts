@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
+import { LONGEST_LIFETIME_SECONDS } from '@hub/config'
+import { layerMemoryPayloadKeys } from '@hub/kafka'
 import { freshDatabase } from '@hub/testkit'
-import { ConfigProvider, Effect, Exit, Layer, Redacted } from 'effect'
+import { ConfigProvider, Duration, Effect, Exit, Layer, Redacted } from 'effect'
 import { TestClock } from 'effect/testing'
 import { afterAll } from 'vitest'
 import {
@@ -14,7 +16,6 @@ import {
   Sql,
   type StorageUnavailable,
   MasterKeyEncryption,
-  countOutboxRows,
 } from './index.ts'
 
 const { drop, url } = await freshDatabase()
@@ -26,7 +27,9 @@ const masterKeyLayer = MasterKeyEncryption.layer.pipe(
     ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_MASTER_KEY: randomBytes(32).toString('base64') })),
   ),
 )
-const layer = PayloadEncryption.layer.pipe(Layer.provideMerge(Layer.mergeAll(sqlLayer, masterKeyLayer)))
+const layer = PayloadEncryption.layer.pipe(
+  Layer.provideMerge(Layer.mergeAll(sqlLayer, masterKeyLayer, layerMemoryPayloadKeys)),
+)
 
 describe('migrations', () => {
   it.effect('are applied once, also by concurrent processes', () =>
@@ -97,6 +100,35 @@ describe('Sql', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  it.live('rolls back a transaction that would end after its deadline', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      yield* sql.run((q) => q`CREATE TABLE late (n int)`)
+      const { promise: released, resolve: release } = Promise.withResolvers<void>()
+      const failure = yield* Effect.flip(
+        sql.transaction(
+          async (q) => {
+            await q`LOCK TABLE late`
+            await q`INSERT INTO late VALUES (1)`
+            await released
+          },
+          { deadline: '2 seconds' },
+        ),
+      )
+      assert.deepInclude(failure, { reason: 'timeout', detail: 'deadline' })
+      release()
+      // The lock is free when the late transaction has ended.
+      const rows = yield* sql.transaction(
+        async (q) => {
+          await q`LOCK TABLE late`
+          return q`SELECT n FROM late`
+        },
+        { deadline: '20 seconds' },
+      )
+      assert.deepStrictEqual([...rows], [])
+    }).pipe(Effect.provide(sqlLayer)),
+  )
+
   it.effect('distinguishes rejected data from an unavailable PostgreSQL', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
@@ -117,6 +149,10 @@ describe('Sql', () => {
 })
 
 describe('the outbox', () => {
+  const countRows = Effect.flatMap(Sql, (sql) =>
+    sql.run(async (q) => (await q`SELECT 1 FROM command.outbox`).length),
+  )
+
   it.effect('keeps unpublished rows in their order', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
@@ -127,7 +163,7 @@ describe('the outbox', () => {
         relayOutbox('command.outbox', () => Effect.fail('Kafka down' as const)),
       )
       assert.strictEqual(refused, 'Kafka down')
-      assert.strictEqual(yield* countOutboxRows('command.outbox'), 3)
+      assert.strictEqual(yield* countRows, 3)
 
       const seen: Array<string> = []
       const count = yield* relayOutbox('command.outbox', (rows) =>
@@ -137,7 +173,7 @@ describe('the outbox', () => {
       )
       assert.strictEqual(count, 3)
       assert.deepStrictEqual(seen, ['a', 'b', 'c'])
-      assert.strictEqual(yield* countOutboxRows('command.outbox'), 0)
+      assert.strictEqual(yield* countRows, 0)
     }).pipe(Effect.provide(layer)),
   )
 
@@ -167,17 +203,32 @@ describe('payload encryption', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('uses one key for a period, in every process', () =>
+  it.effect('decrypts the payloads of every process', () =>
     Effect.gen(function* () {
       const mine = yield* PayloadEncryption
-      const sealed = (yield* mine.currentKey('otp')).encrypt('msg_a', Buffer.from('payload'))
+      const { encrypt, id } = yield* mine.currentKey('otp')
+      const sealed = encrypt('msg_a', Buffer.from('payload'))
       const context = yield* Layer.build(Layer.fresh(PayloadEncryption.layer))
       yield* Effect.gen(function* () {
         const theirs = yield* PayloadEncryption
-        const key = yield* theirs.currentKey('otp')
-        assert.strictEqual((yield* theirs.decrypt(key.id, 'msg_a', sealed))?.toString(), 'payload')
+        assert.strictEqual((yield* theirs.decrypt(id, 'msg_a', sealed))?.toString(), 'payload')
+        assert.notStrictEqual((yield* theirs.currentKey('otp')).id, id, 'each process has its own key')
       }).pipe(Effect.provide(context))
     }).pipe(Effect.scoped, Effect.provide(layer)),
+  )
+
+  it.effect.each(['otp', 'service'] as const)(
+    'keeps a payload of class %s readable for the longest lifetime that a setting allows',
+    (messageClass) =>
+      Effect.gen(function* () {
+        const payloadEncryption = yield* PayloadEncryption
+        const key = yield* payloadEncryption.currentKey(messageClass)
+        // The last message under the key.
+        yield* TestClock.setTime(key.usableUntil - 1)
+        const sealed = key.encrypt('msg_a', Buffer.from('payload'))
+        yield* TestClock.adjust(Duration.seconds(LONGEST_LIFETIME_SECONDS[messageClass]))
+        assert.isNotNull(yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))
+      }).pipe(Effect.provide(layer)),
   )
 
   it.effect('makes payloads unreadable when their key is destroyed', () =>
@@ -185,8 +236,8 @@ describe('payload encryption', () => {
       const payloadEncryption = yield* PayloadEncryption
       const key = yield* payloadEncryption.currentKey('otp')
       const sealed = key.encrypt('msg_a', Buffer.from('payload'))
-      yield* TestClock.adjust('30 minutes')
-      // The row of the key may still exist, and is ignored.
+      yield* TestClock.adjust('1 hour')
+      // Kafka may still have the key, which is ignored.
       assert.isNull(yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))
       assert.notStrictEqual((yield* payloadEncryption.currentKey('otp')).id, key.id)
     }).pipe(Effect.provide(layer)),

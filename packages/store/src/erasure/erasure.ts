@@ -11,6 +11,7 @@
  * `erasures` continues.
  */
 import { randomUUID } from 'node:crypto'
+import { payloadKeyGoneAt } from '@hub/kafka'
 import { Clock, Effect } from 'effect'
 import { runEnded, type Job, ROWS_PER_STEP } from '../retention/job.ts'
 import { recipientShareOf } from '../payload-encryption.ts'
@@ -57,6 +58,8 @@ export interface Erasure {
   /** When the last encrypted copy becomes unreadable; `null` before `clearedAt`. */
   readonly sealedUntil: number | null
   readonly finishedAt: number | null
+  /** When it was recorded in Kafka, where a restore finds it; `null` before. */
+  readonly publishedAt: number | null
 }
 
 /** The columns of an `Erasure`. */
@@ -64,7 +67,7 @@ const receipt = (q: Queries) => q`
   id, encode(recipient, 'hex') AS recipient, ${epochMs(q, 'requested_at')} AS "requestedAt",
   personal_data::float8 AS "personalData", acceptances::float8, sealing_keys::float8 AS "sealingKeys",
   ${epochMs(q, 'cleared_at')} AS "clearedAt", ${epochMs(q, 'sealed_until')} AS "sealedUntil",
-  ${epochMs(q, 'finished_at')} AS "finishedAt"`
+  ${epochMs(q, 'finished_at')} AS "finishedAt", ${epochMs(q, 'published_at')} AS "publishedAt"`
 
 /** The row of an unfinished erasure, as its steps need it. */
 interface Row {
@@ -86,13 +89,20 @@ const addToReceipt = (
          sealing_keys = sealing_keys + ${added.sealingKeys ?? 0}
    WHERE id = ${id}`
 
+/** Removes numbers and texts: of messages, and of what the person wrote to the hub. */
 const removePersonalData = async (q: Queries, row: Row): Promise<number> => {
   const removed = await q`
     DELETE FROM read.personal_data WHERE message_id IN (
       SELECT message_id FROM read.personal_data WHERE recipient = ${row.recipient} AND created_at < ${row.before}
        LIMIT ${ROWS_PER_STEP})`
-  if (removed.count > 0) await addToReceipt(q, row.id, { personalData: removed.count })
-  return removed.count
+  const cleared = await q`
+    UPDATE command.inbound_messages SET sealing_key = NULL, sealed = NULL WHERE id IN (
+      SELECT id FROM command.inbound_messages
+       WHERE recipient = ${row.recipient} AND received_at < ${row.before} AND sealed IS NOT NULL
+       LIMIT ${ROWS_PER_STEP})`
+  const count = removed.count + cleared.count
+  if (count > 0) await addToReceipt(q, row.id, { personalData: count })
+  return count
 }
 
 /**
@@ -136,15 +146,22 @@ const destroyKeys = async (q: Queries, row: Row, now: number): Promise<void> => 
   if (removed.count > 0) await addToReceipt(q, row.id, { sealingKeys: removed.count })
 }
 
-/** Until when data from before the request can be decrypted: the end of its last key. */
+/**
+ * Until when data from before the request can be decrypted: the end of its last key. Kafka has the
+ * message keys; the keys of class `service` live longest.
+ */
 const readableUntil = async (q: Queries, row: Row): Promise<Date> => {
   const [found] = await q<{ until: Date | null }[]>`
     SELECT greatest(
+             -- Keys that a version before 0.4.0 created.
              max(destroy_after) FILTER (WHERE class IN ('otp', 'service')),
              max(usable_until) FILTER (WHERE class = 'report' AND share = ${recipientShareOf(row.recipient.toString('hex'))})
                + make_interval(secs => ${APPLIED_WITHIN_MS / 1000})) AS until
       FROM command.sealing_keys`
-  const earliest = row.before.getTime() + MIN_DURATION_MS
+  const earliest = Math.max(
+    row.before.getTime() + MIN_DURATION_MS,
+    payloadKeyGoneAt('service', row.before.getTime()),
+  )
   return new Date(Math.max(earliest, found?.until?.getTime() ?? 0))
 }
 
@@ -168,6 +185,23 @@ const step = async (q: Queries, row: Row, now: number): Promise<Progress> => {
 
 const DEADLINE = { deadline: '8 seconds' } as const
 
+/** Runs the steps of the open erasure of a person, until only keys remain. */
+export const continueErasure = Effect.fnUntraced(function* (
+  recipient: string,
+): Effect.fn.Return<void, StorageError, Sql> {
+  const sql = yield* Sql
+  const now = yield* Clock.currentTimeMillis
+  for (;;) {
+    const progress = yield* sql.transaction(async (q): Promise<Progress> => {
+      const [row] = await q<Row[]>`
+        SELECT * FROM command.erasures
+         WHERE recipient = ${Buffer.from(recipient, 'hex')} AND finished_at IS NULL FOR UPDATE`
+      return row === undefined ? 'finished' : step(q, row, now)
+    }, DEADLINE)
+    if (progress !== 'more') return
+  }
+})
+
 /**
  * Erases a person by recipient hash (64 hexadecimal digits): removes the stored data of all
  * messages accepted until now. The retention job finishes the erasure after the end of the last
@@ -186,20 +220,11 @@ export const eraseRecipient = Effect.fn('eraseRecipient')(function* (
       INSERT INTO command.erasures (id, recipient, requested_at, before)
       VALUES (${randomUUID()}, ${hash}, ${new Date(now)}, ${new Date(now)})
       ON CONFLICT (recipient) WHERE finished_at IS NULL
-      DO UPDATE SET before = excluded.before, position = NULL, cleared_at = NULL, sealed_until = NULL`,
+      DO UPDATE SET before = excluded.before, position = NULL, cleared_at = NULL, sealed_until = NULL,
+                    published_at = NULL`,
   )
-  for (;;) {
-    const progress = yield* sql.transaction(async (q): Promise<Progress> => {
-      const [row] = await q<Row[]>`
-        SELECT * FROM command.erasures WHERE recipient = ${hash} AND finished_at IS NULL FOR UPDATE`
-      return row === undefined ? 'finished' : step(q, row, now)
-    }, DEADLINE)
-    if (progress !== 'more') break
-  }
-  const [row] = yield* sql.run(
-    (q) => q<Erasure[]>`
-      SELECT ${receipt(q)} FROM command.erasures WHERE recipient = ${hash} ORDER BY requested_at DESC, id DESC LIMIT 1`,
-  )
+  yield* continueErasure(recipient)
+  const [row] = yield* readErasures(recipient)
   return row === undefined
     ? yield* Effect.die('An erasure has no row in command.erasures: was it deleted meanwhile?')
     : row
@@ -210,12 +235,23 @@ export const readErasures = Effect.fn('readErasures')(function* (
   recipient: string,
 ): Effect.fn.Return<ReadonlyArray<Erasure>, StorageError, Sql> {
   const sql = yield* Sql
-  const rows = yield* sql.run(
+  return yield* sql.run(
     (q) => q<Erasure[]>`
       SELECT ${receipt(q)} FROM command.erasures WHERE recipient = ${Buffer.from(recipient, 'hex')}
        ORDER BY requested_at DESC, id DESC`,
   )
-  return [...rows]
+})
+
+/** The recipient hash of a receipt; `null` for an unknown id. */
+export const recipientOfErasure = Effect.fnUntraced(function* (
+  id: string,
+): Effect.fn.Return<string | null, StorageError, Sql> {
+  const sql = yield* Sql
+  const [row] = yield* sql.run(
+    (q) => q<{ recipient: string }[]>`
+      SELECT encode(recipient, 'hex') AS recipient FROM command.erasures WHERE id = ${id}`,
+  )
+  return row?.recipient ?? null
 })
 
 /** The retention job that continues interrupted erasures and finishes those whose keys ended. */

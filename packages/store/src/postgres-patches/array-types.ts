@@ -11,6 +11,10 @@
  * The setting `fetch_types: false` alone is not sufficient: the hub reads and writes arrays, and
  * the type numbers of its enumerations differ between databases. The first connections of a process
  * still query the types, so a break in that moment ends a process that has just started.
+ *
+ * Not patched: postgres 3.4.9 reads a NULL inside an array as the text `NULL`. So no statement may
+ * return an array that contains one. The columns with arrays contain none, and `array_agg` is used
+ * only with columns that are NOT NULL.
  */
 import type postgres from 'postgres'
 

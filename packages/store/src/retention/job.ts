@@ -26,5 +26,8 @@ export interface Job {
 /** Rows of one step: some tens of milliseconds, so that others hardly wait. */
 export const ROWS_PER_STEP = 2000
 
+/** The result of a step without a position: the run ends when nothing was left to remove. */
+export const stepOf = (removed: number): Step => ({ removed, position: removed === 0 ? null : 'more' })
+
 /** The result of the last step of a run. */
 export const runEnded = (removed = 0): Step => ({ removed, position: null })

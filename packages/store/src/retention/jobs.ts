@@ -7,6 +7,8 @@
  * - Recipient number and message text: `sealing_keys` (to the day), then `personal_data`.
  * - De-identified record, history, attempt logs: `messages`, `batches`, `events`, `deliveries`.
  * - Raw responses, inbound messages, requests: `sealing_keys`, `operator_ids`, and topic retention.
+ * - Records of inbound messages: `inbound_messages`.
+ * - Hourly statistics: `hourly_stats` (three years, as the messages that they count).
  * - Analytics detail: topic retention.
  * - Daily aggregates, charges and opt-outs: no job; the specification keeps them.
  * - Idempotency keys: `idempotency_keys`.
@@ -18,8 +20,8 @@
 import { erasures } from '../erasure/erasure.ts'
 import type { Queries } from '../sql.ts'
 import { isProjected } from '../tables/read/messages.ts'
-import { NIL_UUID } from '../uuid.ts'
-import { runEnded, type Job, ROWS_PER_STEP, type Step } from './job.ts'
+import { NIL_UUID, uuidFloor } from '../uuid.ts'
+import { runEnded, type Job, ROWS_PER_STEP, type Step, stepOf } from './job.ts'
 import { dropPartition, type Partition, partitionsOf, limitLockWait } from './partitions.ts'
 import {
   ACCEPTANCE_AFTER_ID_MS,
@@ -46,38 +48,33 @@ const oldest = async (
   return first !== undefined && endOf(first.period) <= before ? first : null
 }
 
-/** Deletes old rows of the default partition. `key`: an id column. */
-const clearDefault = async (q: Queries, table: string, key: string, before: number): Promise<number> => {
+/** Deletes the first rows of a table whose id (column `key`) is from before a time. */
+const deleteOldIds = async (q: Queries, table: string, key: string, before: number): Promise<number> => {
   const rows = await q`
-    DELETE FROM ${q(`${table}_default`)} WHERE ctid IN (
-      SELECT ctid FROM ${q(`${table}_default`)} WHERE ${q(key)} < command.uuid_floor(${new Date(before)})
-       ORDER BY ${q(key)} LIMIT ${ROWS_PER_STEP})`
+    DELETE FROM ${q(table)} WHERE ctid IN (
+      SELECT ctid FROM ${q(table)} WHERE ${q(key)} < ${uuidFloor(before)} ORDER BY ${q(key)} LIMIT ${ROWS_PER_STEP})`
   return rows.count
 }
 
 /** Drops old months, one per step, then deletes old rows of the default partition. */
-const dropMonths = async (q: Queries, table: string, key: string, before: number): Promise<Step> => {
+const dropMonths = async (q: Queries, table: string, before: number): Promise<Step> => {
   const month = await oldest(q, table, before)
-  if (month !== null) {
-    await dropPartition(q, month.table)
-    return { removed: 1, position: month.period }
-  }
-  const removed = await clearDefault(q, table, key, before)
-  return { removed, position: removed === 0 ? null : 'default' }
+  if (month === null) return stepOf(await deleteOldIds(q, `${table}_default`, 'message_id', before))
+  await dropPartition(q, month.table)
+  return { removed: 1, position: month.period }
 }
 
 const personalData: Job = {
   name: 'personal_data',
   everyMs: HOUR,
   // The payload keys are destroyed by then. Rows under the master key end with their month.
-  step: (q, now) =>
-    dropMonths(q, 'read.personal_data', 'message_id', personalDataCutoff(now) - ACCEPTANCE_AFTER_ID_MS),
+  step: (q, now) => dropMonths(q, 'read.personal_data', personalDataCutoff(now) - ACCEPTANCE_AFTER_ID_MS),
 }
 
 const operatorIds: Job = {
   name: 'operator_ids',
   everyMs: HOUR,
-  step: (q, now) => dropMonths(q, 'read.operator_ids', 'message_id', operatorIdsCutoff(now)),
+  step: (q, now) => dropMonths(q, 'read.operator_ids', operatorIdsCutoff(now)),
 }
 
 /**
@@ -102,11 +99,6 @@ const deleteReferences = async (
   return { deleted: Number(row?.deleted ?? 0), last: row?.last ?? null }
 }
 
-const floorOf = async (q: Queries, at: number): Promise<string> => {
-  const [row] = await q<{ id: string }[]>`SELECT command.uuid_floor(${new Date(at)}) AS id`
-  return row?.id ?? NIL_UUID
-}
-
 const messages: Job = {
   name: 'messages',
   everyMs: HOUR,
@@ -121,12 +113,8 @@ const messages: Job = {
       return { removed: deleted + 2, position: NIL_UUID }
     }
     // Rows of the default partition are deleted in the same step as their references.
-    const { deleted, last } = await deleteReferences(
-      q,
-      'read.messages_default',
-      NIL_UUID,
-      await floorOf(q, before),
-    )
+    const end = uuidFloor(before)
+    const { deleted, last } = await deleteReferences(q, 'read.messages_default', NIL_UUID, end)
     if (last === null) return runEnded()
     const history = await q`DELETE FROM read.message_history_default WHERE message_id <= ${last}`
     const rows = await q`DELETE FROM read.messages_default WHERE id <= ${last}`
@@ -134,22 +122,25 @@ const messages: Job = {
   },
 }
 
-/** Deletes old batches. Their ids begin with a timestamp. */
-const deleteBatches = async (q: Queries, table: string, before: string): Promise<number> => {
-  const rows = await q`
-    DELETE FROM ${q(table)} WHERE id IN (
-      SELECT id FROM ${q(table)} WHERE id < ${before} ORDER BY id LIMIT ${ROWS_PER_STEP})`
-  return rows.count
-}
-
 const batches: Job = {
   name: 'batches',
   everyMs: HOUR,
   step: async (q, now) => {
-    const before = await floorOf(q, recordsCutoff(now))
-    const read = await deleteBatches(q, 'read.batches', before)
-    const command = await deleteBatches(q, 'command.batches', before)
-    return { removed: read + command, position: read + command === 0 ? null : 'more' }
+    const before = recordsCutoff(now)
+    const read = await deleteOldIds(q, 'read.batches', 'id', before)
+    return stepOf(read + (await deleteOldIds(q, 'command.batches', 'id', before)))
+  },
+}
+
+const hourlyStats: Job = {
+  name: 'hourly_stats',
+  everyMs: HOUR,
+  step: async (q, now) => {
+    const rows = await q`
+      DELETE FROM read.hourly_stats WHERE ctid IN (
+        SELECT ctid FROM read.hourly_stats WHERE hour < ${new Date(recordsCutoff(now))}
+         ORDER BY hour LIMIT ${ROWS_PER_STEP})`
+    return stepOf(rows.count)
   },
 }
 
@@ -166,7 +157,7 @@ const events: Job = {
     const rows = await q`
       DELETE FROM read.events_default WHERE ctid IN (
         SELECT ctid FROM read.events_default WHERE created_at < ${new Date(before)} LIMIT ${ROWS_PER_STEP})`
-    return { removed: rows.count, position: rows.count === 0 ? null : 'default' }
+    return stepOf(rows.count)
   },
 }
 
@@ -210,7 +201,7 @@ const deliveries: Job = {
       return { removed: removed + 1, position: NIL_UUID }
     }
     const table = 'webhooks.attempts_default'
-    const floor = await floorOf(q, before)
+    const floor = uuidFloor(before)
     const { last, removed } = await clearDeliveries(q, table, [NIL_UUID, NIL_UUID], floor)
     if (last === null) {
       const old = await q`DELETE FROM webhooks.redeliveries WHERE finished_at < ${new Date(before)}`
@@ -222,6 +213,24 @@ const deliveries: Job = {
   },
 }
 
+const inboundMessages: Job = {
+  name: 'inbound_messages',
+  everyMs: HOUR,
+  step: async (q, now) => {
+    const deleted = await q`
+      DELETE FROM command.inbound_messages WHERE id IN (
+        SELECT id FROM command.inbound_messages WHERE received_at < ${new Date(recordsCutoff(now))}
+         ORDER BY received_at LIMIT ${ROWS_PER_STEP})`
+    // Their keys are destroyed by then.
+    const cleared = await q`
+      UPDATE command.inbound_messages SET sealing_key = NULL, sealed = NULL WHERE id IN (
+        SELECT id FROM command.inbound_messages
+         WHERE received_at < ${new Date(personalDataCutoff(now))} AND sealed IS NOT NULL
+         ORDER BY received_at LIMIT ${ROWS_PER_STEP})`
+    return stepOf(deleted.count + cleared.count)
+  },
+}
+
 const idempotencyKeys: Job = {
   name: 'idempotency_keys',
   everyMs: MINUTE,
@@ -230,7 +239,7 @@ const idempotencyKeys: Job = {
       DELETE FROM command.idempotency_keys WHERE (account, mode, key) IN (
         SELECT account, mode, key FROM command.idempotency_keys WHERE expires_at < ${new Date(now)}
          ORDER BY expires_at LIMIT ${ROWS_PER_STEP} FOR UPDATE SKIP LOCKED)`
-    return { removed: rows.count, position: rows.count === 0 ? null : 'more' }
+    return stepOf(rows.count)
   },
 }
 
@@ -242,7 +251,7 @@ const sealingKeys: Job = {
     const rows = await q`
       DELETE FROM command.sealing_keys WHERE id IN (
         SELECT id FROM command.sealing_keys WHERE destroy_after <= ${new Date(now)} LIMIT ${ROWS_PER_STEP})`
-    return { removed: rows.count, position: rows.count === 0 ? null : 'more' }
+    return stepOf(rows.count)
   },
 }
 
@@ -284,7 +293,7 @@ const ledger: Job = {
     }
     const table = 'command.acceptances_default'
     for (const before of [ledgerForcedCutoff(now), ledgerCutoff(now)]) {
-      const { deleted, last, open } = await settleAcceptances(q, table, NIL_UUID, await floorOf(q, before))
+      const { deleted, last, open } = await settleAcceptances(q, table, NIL_UUID, uuidFloor(before))
       if (last === null) continue
       if (open > 0 && before !== ledgerForcedCutoff(now)) {
         return { removed: deleted, position: null, held: 'not_projected' }
@@ -325,9 +334,11 @@ export const RETENTION_JOBS: ReadonlyArray<Job> = [
   personalData,
   messages,
   batches,
+  hourlyStats,
   events,
   deliveries,
   operatorIds,
+  inboundMessages,
   idempotencyKeys,
   ledger,
   erasures,

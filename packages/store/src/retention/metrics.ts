@@ -1,26 +1,34 @@
 /** Metrics of retention. The label is `task`, because Prometheus uses the label `job` itself. */
-import { Effect, Metric } from 'effect'
+import { counter, gauge, labelSets, memoizeLabels } from '@hub/telemetry'
+import { Context } from 'effect'
+import { RETENTION_JOBS } from './jobs.ts'
 
-const removedRows = Metric.counter('hub_retention_removed_total', {
-  description: 'Rows, partitions or keys that retention has removed.',
-  incremental: true,
-})
-const failures = Metric.counter('hub_retention_failures_total', {
-  description: 'Steps of retention that failed and are retried.',
-  incremental: true,
-})
-const lastFinished = Metric.gauge('hub_retention_last_finished_timestamp_seconds', {
-  description: 'When the last run of a job ended in this process, seconds since the epoch.',
-})
-const isHeld = Metric.gauge('hub_retention_held', {
-  description: '1 while data is due for removal and has to wait.',
-})
+const TASKS = labelSets({ task: RETENTION_JOBS.map(({ name }) => name) })
 
-const update = (metric: Metric.Metric<number, unknown>, job: string, value: number): Effect.Effect<void> =>
-  Metric.update(Metric.withAttributes(metric, { task: job }), value)
+const removedRows = counter(
+  'hub_retention_removed_total',
+  'Rows, partitions or keys that retention has removed.',
+  TASKS,
+)
+const failures = counter(
+  'hub_retention_failures_total',
+  'Steps of retention that failed and are retried.',
+  TASKS,
+)
+const lastFinished = gauge(
+  'hub_retention_last_finished_timestamp_seconds',
+  'When the last run of a job ended in this process, seconds since the epoch.',
+)
+const isHeld = gauge('hub_retention_held', '1 while data is due for removal and has to wait.')
 
-export const observeStep = (job: string, removed: number, held: boolean): Effect.Effect<void> =>
-  Effect.andThen(update(removedRows, job, removed), update(isHeld, job, held ? 1 : 0))
-export const observeFinished = (job: string, at: number): Effect.Effect<void> =>
-  update(lastFinished, job, at / 1000)
-export const observeFailure = (job: string): Effect.Effect<void> => update(failures, job, 1)
+const labelled = memoizeLabels()
+const context = Context.empty()
+
+export const observeStep = (job: string, removed: number, held: boolean): void => {
+  removedRows.add({ task: job }, removed)
+  labelled(isHeld, { task: job }).updateUnsafe(held ? 1 : 0, context)
+}
+/** `at`: milliseconds since the epoch. */
+export const observeFinished = (job: string, at: number): void =>
+  labelled(lastFinished, { task: job }).updateUnsafe(at / 1000, context)
+export const observeFailure = (job: string): void => failures.add({ task: job })

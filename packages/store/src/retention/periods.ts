@@ -17,6 +17,9 @@ export const personalDataCutoff = (now: number): number => yearsBefore(now, 1)
 /** De-identified records with their history, events and webhook attempt logs: three years. */
 export const recordsCutoff = (now: number): number => yearsBefore(now, 3)
 
+/** Number and text of inbound messages, as hub staff read them: 90 days. Then they are masked. */
+export const rawInboundCutoff = (now: number): number => now - 90 * DAY
+
 /** Operator ids, which match late reports: 90 days, as long as raw reports. */
 export const operatorIdsCutoff = (now: number): number => now - 90 * DAY
 

@@ -2,16 +2,19 @@
  * Simulates four years: for each row of the specification's table, the data exists one day before
  * the limit and is removed after it.
  */
-import { randomBytes, randomUUID } from 'node:crypto'
+import { createSecretKey, randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
+import { layerMemoryPayloadKeys } from '@hub/kafka'
 import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
 import { TestClock } from 'effect/testing'
 import postgres from 'postgres'
 import { afterAll, beforeAll } from 'vitest'
 import { migrate } from '../migrate.ts'
+import { readInboundMessages, storedInboundContext } from '../inbound-messages.ts'
+import { encodePayload } from '../message-payload.ts'
 import { PayloadEncryption } from '../payload-encryption.ts'
 import { makeSql, type Queries, Sql, StorageRejected } from '../sql.ts'
-import { MasterKeyEncryption } from '../master-key-encryption.ts'
+import { encryptWithKey, MasterKeyEncryption } from '../master-key-encryption.ts'
 import { type Job, runEnded } from './job.ts'
 import { RETENTION_JOBS } from './jobs.ts'
 import { registerRetentionJobs, runRetentionStep } from './runner.ts'
@@ -54,6 +57,7 @@ const layer = Layer.unwrap(
               ),
             ),
           ),
+          layerMemoryPayloadKeys,
           Logger.layer([]),
         ),
       ),
@@ -226,6 +230,23 @@ describe('retention', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  it.effect('deletes hourly statistics after three years', () =>
+    Effect.gen(function* () {
+      yield* live(START)
+      yield* run(async (q) => {
+        for (const hour of [new Date(START), new Date(after(1))]) {
+          await q`
+            INSERT INTO read.hourly_stats VALUES (${hour}, ${account}, 'live', '', 'RUB', 1, 1, 1, 0, 0, 0, 1, 2)`
+        }
+      })
+      yield* live(after(3, -DAY))
+      assert.strictEqual(yield* count('read.hourly_stats'), 2)
+      const removed = yield* live(after(3, DAY))
+      assert.strictEqual(removed.get('hourly_stats'), 1)
+      assert.strictEqual(yield* count('read.hourly_stats'), 1)
+    }).pipe(Effect.provide(layer)),
+  )
+
   it.effect('drops months of the event journal after three years, without a change of sequence numbers', () =>
     Effect.gen(function* () {
       yield* live(START)
@@ -309,27 +330,60 @@ describe('retention', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('destroys payload keys on time: codes in minutes, messages in two days', () =>
+  it.effect('shows inbound messages for 90 days, masks them for a year, and keeps the record for three', () =>
     Effect.gen(function* () {
       yield* live(START)
       const payloadEncryption = yield* PayloadEncryption
-      const keys = [
-        (yield* payloadEncryption.currentKey('otp')).id,
-        (yield* payloadEncryption.currentKey('service')).id,
-      ]
-      const left = Effect.map(
-        run((q) => q<{ id: string }[]>`SELECT id FROM command.sealing_keys ORDER BY id`),
-        (rows) => rows.map((row) => row.id),
+      const id = idAt(START)
+      const key = yield* payloadEncryption.keyOfDay(START)
+      if (key === null) return assert.fail('the day is not a year ago')
+      const sealed = key.encrypt(
+        storedInboundContext(id),
+        encodePayload({ to: '+79001234567', text: 'Перезвоните мне' }),
       )
-      // START is the beginning of a period for both purposes.
-      yield* live(START + 19 * 60_000)
-      assert.deepStrictEqual(yield* left, keys)
-      yield* live(START + 20 * 60_000)
-      assert.deepStrictEqual(yield* left, keys.slice(1))
+      yield* run(
+        (q) => q`
+          INSERT INTO command.inbound_messages
+            (id, recipient, operator, service_address, received_at, sealing_key, sealed)
+          VALUES (${id}, ${Buffer.alloc(32, 7)}, 'smpp', 'HUB', ${new Date(START)}, ${key.id}, ${sealed})`,
+      )
+      const shown = Effect.map(readInboundMessages(null, 10), (messages) =>
+        messages.map(({ isMasked, number, text }) => ({ isMasked, number, text })),
+      )
+      yield* live(START + 89 * DAY)
+      const readable = { isMasked: false, number: '+79001234567', text: 'Перезвоните мне' }
+      assert.deepStrictEqual(yield* shown, [readable])
+      yield* live(START + 91 * DAY)
+      assert.deepStrictEqual(yield* shown, [{ isMasked: true, number: '+7900***4567', text: '***' }])
+      yield* live(after(1, DAY))
+      assert.deepStrictEqual(yield* shown, [{ isMasked: false, number: '', text: null }])
+      assert.strictEqual(yield* count('command.inbound_messages', 'sealed IS NOT NULL'), 0)
+      yield* live(after(3, -DAY))
+      assert.strictEqual(yield* count('command.inbound_messages'), 1)
+      yield* live(after(3, DAY))
+      assert.strictEqual(yield* count('command.inbound_messages'), 0)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('deletes the message keys of a version before 0.4.0 on time, and reads them until then', () =>
+    Effect.gen(function* () {
+      yield* live(START)
+      const payloadEncryption = yield* PayloadEncryption
+      const masterKey = yield* MasterKeyEncryption
+      const id = 'service-2031-11-21T12:00Z'
+      const secret = randomBytes(32)
+      yield* run(
+        (q) => q`
+          INSERT INTO command.sealing_keys (id, class, wrapped, usable_until, destroy_after)
+          VALUES (${id}, 'service', ${masterKey.encrypt('sealing-key', id, secret)},
+                  ${new Date(START + HOUR)}, ${new Date(START + 49 * HOUR)})`,
+      )
+      const sealed = encryptWithKey(createSecretKey(secret), 'msg_a', Buffer.from('payload'))
       yield* live(START + 49 * HOUR - 60_000)
-      assert.deepStrictEqual(yield* left, keys.slice(1))
+      assert.strictEqual((yield* payloadEncryption.decrypt(id, 'msg_a', sealed))?.toString(), 'payload')
       yield* live(START + 49 * HOUR)
-      assert.deepStrictEqual(yield* left, [])
+      assert.isNull(yield* payloadEncryption.decrypt(id, 'msg_a', sealed))
+      assert.strictEqual(yield* count('command.sealing_keys'), 0)
     }).pipe(Effect.provide(layer)),
   )
 

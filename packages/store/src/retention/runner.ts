@@ -105,11 +105,11 @@ export const runRetentionStep = Effect.fnUntraced(function* (
     )
   })
   if (outcome.type === 'step') {
-    yield* observeStep(outcome.job, outcome.removed, outcome.held !== null)
-    if (outcome.ended) yield* observeFinished(outcome.job, now)
+    observeStep(outcome.job, outcome.removed, outcome.held !== null)
+    if (outcome.ended) observeFinished(outcome.job, now)
   }
   if (outcome.type === 'failed') {
-    yield* observeFailure(outcome.job)
+    observeFailure(outcome.job)
     yield* Effect.logWarning('retention: step failed, retrying', outcome.error).pipe(
       Effect.annotateLogs({ job: outcome.job }),
     )

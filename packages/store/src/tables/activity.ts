@@ -3,11 +3,11 @@
  * statement reads several tables, all of which belong to other apps than hubctl.
  */
 import type { ObservedActivity } from '@hub/domain'
-import type { Queries } from '../pool.ts'
+import { firstRow, type Queries } from '../sql.ts'
 
 /** The activity of an account (UUID); `null` if the account does not exist. */
-export const read = async (q: Queries, account: string): Promise<ObservedActivity | null> => {
-  const [row] = await q<ObservedActivity[]>`
+export const read = async (q: Queries, account: string): Promise<ObservedActivity | null> =>
+  firstRow(q<ObservedActivity[]>`
     SELECT (SELECT count(*) FROM command.api_keys WHERE account = a.id AND mode = 'test')::integer AS "testKeys",
            s.delivered, s.failed,
            (SELECT count(*) FROM (
@@ -26,6 +26,4 @@ export const read = async (q: Queries, account: string): Promise<ObservedActivit
             SELECT coalesce(sum(delivered), 0)::integer AS delivered,
                    coalesce(sum(undelivered + rejected + expired), 0)::integer AS failed
               FROM read.daily_stats d WHERE d.account = a.id AND d.mode = 'test') AS s
-     WHERE a.id = ${account}`
-  return row ?? null
-}
+     WHERE a.id = ${account}`)

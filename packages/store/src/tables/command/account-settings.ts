@@ -1,7 +1,7 @@
 /**
  * `command.account_settings`: the settings of an account and mode that differ from the defaults.
  *
- * Owner: command-api. hub staff change the settings with hubctl. Ids of accounts are UUIDs.
+ * Owner: command-api. Hub staff change the settings with hubctl. Ids of accounts are UUIDs.
  */
 import type { AccountOverrides, Mode } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
@@ -14,10 +14,18 @@ export interface AccountSettingsRow extends AccountOverrides {
 export const readAll = async (q: Queries, account: string): Promise<ReadonlyArray<AccountSettingsRow>> =>
   q<AccountSettingsRow[]>`
     SELECT m.mode, s.api_rps, s.batch_max, s.flood_pause_seconds, s.flood_per_hour, s.flood_per_day, s.spend_limit::text,
-           s.soft_threshold_percent, s.price_otp::text, s.price_service::text
+           s.soft_threshold_percent, s.price_otp::text, s.price_service::text, s.weight
       FROM unnest(enum_range(NULL::command.mode)) AS m (mode)
       LEFT JOIN command.account_settings s ON s.account = ${account} AND s.mode = m.mode
      ORDER BY m.mode`
+
+/** The accounts with a weight of their own. */
+export const readWeights = async (
+  q: Queries,
+): Promise<ReadonlyArray<{ readonly account: string; readonly mode: Mode; readonly weight: number }>> => q<
+  { account: string; mode: Mode; weight: number }[]
+>`
+    SELECT account, mode, weight FROM command.account_settings WHERE weight IS NOT NULL`
 
 /** Changes the given settings only. `null` restores a default. */
 export const update = async (

@@ -1,17 +1,31 @@
 /**
  * `command.accounts`: the clients of the hub.
  *
- * Owner: command-api. Accounts are inserted with `insertAccount`. Ids here are UUIDs.
+ * Owner: command-api. Hub staff create accounts with hubctl. Ids here are UUIDs.
  */
 import type { Queries } from '../../pool.ts'
+import { works } from './api-keys.ts'
 
 export interface AccountWithKeys {
   readonly id: string
   readonly name: string
   readonly created_at: Date
-  /** Keys that are not revoked. */
+  /** Keys that work. */
   readonly test_keys: number
   readonly live_keys: number
+  /** `null`: the default. */
+  readonly test_weight: number | null
+  readonly live_weight: number | null
+}
+
+/** Returns whether the account was inserted. An existing one does not change. */
+export const insert = async (
+  q: Queries,
+  { id, name }: Pick<AccountWithKeys, 'id' | 'name'>,
+): Promise<boolean> => {
+  const inserted = await q`
+    INSERT INTO command.accounts (id, name) VALUES (${id}, ${name}) ON CONFLICT DO NOTHING`
+  return inserted.count > 0
 }
 
 /** `null` if the account does not exist. */
@@ -20,12 +34,14 @@ export const readName = async (q: Queries, id: string): Promise<string | null> =
   return row?.name ?? null
 }
 
-/** The newest accounts, with the numbers of their keys. */
+/** The newest accounts, with the numbers of their keys and their weights. */
 export const readNewest = async (q: Queries, limit: number): Promise<ReadonlyArray<AccountWithKeys>> =>
   q<AccountWithKeys[]>`
     SELECT a.id, a.name, a.created_at,
            count(k.id) FILTER (WHERE k.mode = 'test')::integer AS test_keys,
-           count(k.id) FILTER (WHERE k.mode = 'live')::integer AS live_keys
+           count(k.id) FILTER (WHERE k.mode = 'live')::integer AS live_keys,
+           (SELECT weight FROM command.account_settings s WHERE s.account = a.id AND s.mode = 'test') AS test_weight,
+           (SELECT weight FROM command.account_settings s WHERE s.account = a.id AND s.mode = 'live') AS live_weight
       FROM command.accounts a
-      LEFT JOIN command.api_keys k ON k.account = a.id AND (k.revoked_at IS NULL OR k.revoked_at > now())
+      LEFT JOIN command.api_keys k ON k.account = a.id AND ${works(q)}
      GROUP BY a.id ORDER BY a.created_at DESC, a.id DESC LIMIT ${limit}`

@@ -1,11 +1,11 @@
 /**
  * `command.api_keys`: API keys, by the hash of the key.
  *
- * Owner: command-api, which authenticates requests. hub staff manage keys with hubctl. Keys are
- * inserted with `insertApiKey`. Ids here are UUIDs.
+ * Owner: command-api, which authenticates requests. Hub staff manage keys with hubctl. Ids here are
+ * UUIDs.
  */
 import type { Mode } from '@hub/domain'
-import type { Queries } from '../../pool.ts'
+import { firstRow, type Queries } from '../../sql.ts'
 
 export interface ApiKeyRow {
   readonly id: string
@@ -16,8 +16,22 @@ export interface ApiKeyRow {
   readonly allowed: ReadonlyArray<string> | null
   readonly created_at: Date
   readonly revoked_at: Date | null
+  /** `null`: it does not expire. */
+  readonly expires_at: Date | null
+  /** Lags by some seconds; `null`: it was not used yet. */
+  readonly last_used_at: Date | null
   /** By the clock of PostgreSQL. */
   readonly works: boolean
+}
+
+/** A new API key. The database stores its digest and last characters, never the key itself. */
+interface NewApiKey extends Pick<ApiKeyRow, 'id' | 'account' | 'mode' | 'allowed'> {
+  /** SHA-256 of the key, hexadecimal. */
+  readonly digest: string
+  /** The last four characters, which clients see. */
+  readonly ending: string
+  /** Seconds until the key stops working; `null` or absent: it does not expire. */
+  readonly expiresAfter?: number | null
 }
 
 /** Filters; `null`: any. */
@@ -28,14 +42,30 @@ interface ApiKeyFilter {
   readonly limit: number
 }
 
+/** Whether a key is neither revoked nor expired. */
+export const works = (q: Queries) =>
+  q`((revoked_at IS NULL OR revoked_at > now()) AND (expires_at IS NULL OR expires_at > now()))`
+
 const columns = (q: Queries) => q`
   id, account, mode, last_four, allowed_addresses::text[] AS allowed, created_at, revoked_at,
-  (revoked_at IS NULL OR revoked_at > now()) AS works`
+  expires_at, last_used_at, ${works(q)} AS works`
 
-export const read = async (q: Queries, id: string): Promise<ApiKeyRow | null> => {
-  const [row] = await q<ApiKeyRow[]>`SELECT ${columns(q)} FROM command.api_keys WHERE id = ${id}`
-  return row ?? null
+/** Returns whether the key was inserted. An existing one does not change. */
+export const insert = async (
+  q: Queries,
+  { account, allowed, digest, ending, expiresAfter = null, id, mode }: NewApiKey,
+): Promise<boolean> => {
+  const inserted = await q`
+    INSERT INTO command.api_keys (id, account, mode, hash, last_four, allowed_addresses, expires_at)
+    VALUES (${id}, ${account}, ${mode}, decode(${digest}, 'hex'), ${ending},
+            ${allowed === null ? null : [...allowed]}::text[]::cidr[],
+            now() + make_interval(secs => ${expiresAfter}))
+    ON CONFLICT DO NOTHING`
+  return inserted.count > 0
 }
+
+export const read = async (q: Queries, id: string): Promise<ApiKeyRow | null> =>
+  firstRow(q<ApiKeyRow[]>`SELECT ${columns(q)} FROM command.api_keys WHERE id = ${id}`)
 
 /** The newest keys that match the filter. */
 export const readNewest = async (
@@ -45,7 +75,7 @@ export const readNewest = async (
   q<ApiKeyRow[]>`
     SELECT ${columns(q)} FROM command.api_keys
      WHERE (${account}::uuid IS NULL OR account = ${account}) AND (${mode}::command.mode IS NULL OR mode = ${mode})
-       AND (${includeRevoked} OR revoked_at IS NULL OR revoked_at > now())
+       AND (${includeRevoked} OR ${works(q)})
      ORDER BY created_at DESC, id DESC LIMIT ${limit}`
 
 /**
@@ -57,6 +87,13 @@ export const revoke = async (q: Queries, id: string, afterSeconds: number): Prom
     UPDATE command.api_keys SET revoked_at = least(revoked_at, now() + make_interval(secs => ${afterSeconds}))
      WHERE id = ${id} RETURNING revoked_at`
   return row?.revoked_at ?? null
+}
+
+/** Notes that keys were used just now, to the minute. */
+export const setLastUse = async (q: Queries, ids: ReadonlyArray<string>): Promise<void> => {
+  await q`
+    UPDATE command.api_keys SET last_used_at = now()
+     WHERE id = ANY(${[...ids]}::uuid[]) AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')`
 }
 
 /** `allowed` as in `ApiKeyRow`. PostgreSQL rejects a network whose host bits are set (22P02). */

@@ -1,5 +1,6 @@
-/** The shape and the filters that senders and templates have in common: hub staff moderate both. */
+/** What senders and templates have in common: hub staff moderate both. */
 import type { Mode } from '@hub/domain'
+import type { Queries } from '../../sql.ts'
 
 export interface ModeratedRow {
   readonly id: string
@@ -17,4 +18,29 @@ export interface ModerationFilter {
   readonly mode: Mode | null
   readonly status: string | null
   readonly limit: number
+}
+
+interface ModeratedTable {
+  readonly table: 'command.senders' | 'command.templates'
+  /** The declined rows whose name was submitted again. */
+  readonly superseded: 'command.superseded_senders' | 'command.superseded_templates'
+  /** Rows with this status stay. */
+  readonly final: 'registered' | 'approved'
+}
+
+/** Removes a row, superseded or not. False: the account has no such row, or its status is final. */
+export const removeUnlessFinal = async (
+  q: Queries,
+  { final, superseded, table }: ModeratedTable,
+  { account, id, mode }: Pick<ModeratedRow, 'account' | 'id' | 'mode'>,
+): Promise<boolean> => {
+  const removed = await q`
+    WITH superseded AS (
+      DELETE FROM ${q(superseded)}
+       WHERE id = ${id} AND account = ${account} AND mode = ${mode} RETURNING id),
+    removed AS (
+      DELETE FROM ${q(table)}
+       WHERE id = ${id} AND account = ${account} AND mode = ${mode} AND status <> ${final} RETURNING id)
+    SELECT id FROM superseded UNION ALL SELECT id FROM removed`
+  return removed.length > 0
 }

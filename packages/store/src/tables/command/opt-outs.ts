@@ -1,11 +1,12 @@
 /**
- * `command.opt_outs`: recipients who do not want `service` messages, by recipient hash.
+ * `command.opt_outs`: recipients who do not want `service` messages, by recipient hash, and
+ * `command.opt_out_history`: the record of their opt-outs, which is never deleted.
  *
- * Owner: dispatcher, which handles the inbound messages of recipients. hub staff add and remove
+ * Owner: dispatcher, which handles the inbound messages of recipients. Hub staff add and remove
  * opt-outs with hubctl.
  */
 import type { OptOut } from '@hub/domain'
-import type { Queries } from '../../pool.ts'
+import { firstRow, type Queries } from '../../sql.ts'
 
 export interface OptOutRow {
   /** The recipient hash, 64 hexadecimal digits. */
@@ -27,11 +28,9 @@ export const readOptedOut = async (
 
 const columns = (q: Queries) => q`encode(recipient, 'hex') AS recipient, source, created_at`
 
-export const read = async (q: Queries, recipient: string): Promise<OptOutRow | null> => {
-  const [row] = await q<OptOutRow[]>`
-    SELECT ${columns(q)} FROM command.opt_outs WHERE recipient = decode(${recipient}, 'hex')`
-  return row ?? null
-}
+export const read = async (q: Queries, recipient: string): Promise<OptOutRow | null> =>
+  firstRow(q<OptOutRow[]>`
+    SELECT ${columns(q)} FROM command.opt_outs WHERE recipient = decode(${recipient}, 'hex')`)
 
 /** The newest opt-outs; `null`: any source, any time. */
 export const readNewest = async (
@@ -50,19 +49,71 @@ export const count = async (q: Queries): Promise<number> => {
   return row?.count ?? 0
 }
 
-/** Inserts opt-outs, and returns how many of them are new. */
+/** Inserts opt-outs with their record, and returns how many of them are new. */
 export const insert = async (
   q: Queries,
   recipients: ReadonlyArray<string>,
   source: OptOut['source'],
+  actor: string,
 ): Promise<number> => {
   const inserted = await q`
-    INSERT INTO command.opt_outs (recipient, source)
-    SELECT decode(r, 'hex'), ${source} FROM unnest(${[...recipients]}::text[]) AS r
-    ON CONFLICT (recipient) DO NOTHING`
+    WITH inserted AS (
+      INSERT INTO command.opt_outs (recipient, source)
+      SELECT decode(r, 'hex'), ${source} FROM unnest(${[...recipients]}::text[]) AS r
+      ON CONFLICT (recipient) DO NOTHING
+      RETURNING recipient, source, created_at)
+    INSERT INTO command.opt_out_history (recipient, change, at, source, actor)
+    SELECT recipient, 'opted_out', created_at, source, ${actor} FROM inserted`
   return inserted.count
 }
 
-export const remove = async (q: Queries, recipient: string): Promise<void> => {
-  await q`DELETE FROM command.opt_outs WHERE recipient = decode(${recipient}, 'hex')`
+/** Lifts an opt-out, and records by whom. */
+export const lift = async (q: Queries, recipient: string, actor: string): Promise<void> => {
+  await q`
+    WITH lifted AS (
+      DELETE FROM command.opt_outs WHERE recipient = decode(${recipient}, 'hex') RETURNING recipient)
+    INSERT INTO command.opt_out_history (recipient, change, source, actor)
+    SELECT recipient, 'opted_in', 'operator', ${actor} FROM lifted`
+}
+
+/** A change of an opt-out: by a word of the recipient, or by hub staff. */
+export interface OptOutChange {
+  readonly change: 'opted_out' | 'opted_in'
+  readonly at: Date
+  readonly source: OptOut['source']
+  readonly word: string | null
+  readonly actor: string | null
+}
+
+/** Inserts the record of changes by words of recipients, in order. */
+export const insertChanges = async (
+  q: Queries,
+  changes: ReadonlyArray<
+    Pick<OptOutChange, 'change'> & {
+      readonly recipient: string
+      /** Milliseconds since the epoch. */
+      readonly at: number
+      readonly word: string
+    }
+  >,
+): Promise<void> => {
+  await q`
+    INSERT INTO command.opt_out_history (recipient, change, at, source, word)
+    SELECT decode(recipient, 'hex'), change, to_timestamp(at / 1000), 'inbound', word
+      FROM unnest(${changes.map(({ recipient }) => recipient)}::text[], ${changes.map(({ change }) => change)}::text[],
+                  ${changes.map(({ at }) => at)}::double precision[], ${changes.map(({ word }) => word)}::text[])
+           WITH ORDINALITY AS changes (recipient, change, at, word, place)
+     ORDER BY place`
+}
+
+/** The newest `limit` changes of a recipient, oldest first. */
+export const readHistory = async (
+  q: Queries,
+  recipient: string,
+  limit: number,
+): Promise<ReadonlyArray<OptOutChange>> => {
+  const rows = await q<OptOutChange[]>`
+    SELECT change, at, source, word, actor FROM command.opt_out_history
+     WHERE recipient = decode(${recipient}, 'hex') ORDER BY id DESC LIMIT ${limit}`
+  return rows.toReversed()
 }

@@ -1,15 +1,18 @@
 /**
  * `command.senders`: the names that recipients see as senders.
  *
- * Owner: command-api. hub staff record the decisions of the SMS operator with hubctl. Senders are
- * inserted with `insertSender`. Ids here are UUIDs.
+ * Owner: command-api. Hub staff record the decisions of the SMS operator with hubctl. Ids here are
+ * UUIDs.
  */
 import type { ModerationState, SenderStatus } from '@hub/domain'
-import type { Queries } from '../../pool.ts'
-import type { ModeratedRow, ModerationFilter } from './moderated.ts'
+import { firstRow, type Queries } from '../../sql.ts'
+import { type ModeratedRow, type ModerationFilter, removeUnlessFinal } from './moderated.ts'
+
+/** A value of a JSON column. */
+type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [name: string]: Json }
 
 export interface SenderRow extends ModeratedRow {
-  readonly registration: Readonly<Record<string, unknown>> | null
+  readonly registration: Readonly<Record<string, Json>> | null
   readonly status: SenderStatus
 }
 
@@ -24,11 +27,56 @@ export const find = async (q: Queries, filter: ModerationFilter): Promise<Readon
        AND (${filter.status}::text IS NULL OR status = ${filter.status})
      ORDER BY created_at, id LIMIT ${filter.limit}`
 
-/** Locks the row for the rest of the transaction. */
-export const lock = async (q: Queries, id: string): Promise<SenderRow | null> => {
-  const [row] = await q<SenderRow[]>`SELECT ${columns(q)} FROM command.senders WHERE id = ${id} FOR UPDATE`
-  return row ?? null
+type NewSender = Pick<SenderRow, 'id' | 'account' | 'mode' | 'name' | 'status'> & {
+  /** JSON text. The driver would treat an object as one of its own types. */
+  readonly registration: string | null
 }
+
+/** Returns `null` if the account has a sender of this name and mode. */
+export const insert = async (q: Queries, sender: NewSender): Promise<SenderRow | null> =>
+  firstRow(q<SenderRow[]>`
+    INSERT INTO command.senders (id, account, mode, name, registration, status)
+    VALUES (${sender.id}, ${sender.account}, ${sender.mode}, ${sender.name}, ${sender.registration}::text::jsonb, ${sender.status})
+    ON CONFLICT (account, mode, name) DO NOTHING
+    RETURNING ${columns(q)}`)
+
+/**
+ * Submits a declined sender again under its name: the row gets the new id and registration, and the
+ * declined one moves to `command.superseded_senders`. `null`: the sender of the name is not declined.
+ */
+export const supersede = async (q: Queries, sender: NewSender): Promise<SenderRow | null> =>
+  firstRow(q<SenderRow[]>`
+    WITH declined AS (
+      SELECT ${columns(q)} FROM command.senders
+       WHERE account = ${sender.account} AND mode = ${sender.mode} AND name = ${sender.name}
+         AND status = 'declined' FOR UPDATE),
+    kept AS (
+      INSERT INTO command.superseded_senders (${columns(q)}) SELECT * FROM declined),
+    changed AS (
+      UPDATE command.senders
+         SET id = ${sender.id}, registration = ${sender.registration}::text::jsonb, status = ${sender.status},
+             reason = NULL, created_at = clock_timestamp()
+       WHERE id = (SELECT id FROM declined)
+      RETURNING ${columns(q)})
+    SELECT * FROM changed`)
+
+/**
+ * Removes a sender that is not registered. False: the account has no such sender. Violates the
+ * foreign key of `command.templates` if a template names the sender.
+ */
+export const removeUnregistered = (
+  q: Queries,
+  sender: Pick<SenderRow, 'account' | 'id' | 'mode'>,
+): Promise<boolean> =>
+  removeUnlessFinal(
+    q,
+    { table: 'command.senders', superseded: 'command.superseded_senders', final: 'registered' },
+    sender,
+  )
+
+/** Locks the row for the rest of the transaction. */
+export const lock = async (q: Queries, id: string): Promise<SenderRow | null> =>
+  firstRow(q<SenderRow[]>`SELECT ${columns(q)} FROM command.senders WHERE id = ${id} FOR UPDATE`)
 
 export const saveDecision = async (
   q: Queries,

@@ -5,11 +5,11 @@
  * Owner: command-api, which adds the price of each accepted message. The projector refunds messages
  * that turned out to be free, and sets `threshold_told` once per period. Ids of accounts are public
  * ids (`acc_…`), periods are the first day of the month, `2026-11-01`.
- * hub staff read and reset the spend with hubctl.
+ * Hub staff read and reset the spend with hubctl.
  */
 import { DEFAULT_SOFT_THRESHOLD_PERCENT, encodeId, type Money } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
-import type { SqlFragment } from '../../sql.ts'
+import { firstRow, type SqlFragment } from '../../sql.ts'
 import { uuidOf } from '../../uuid.ts'
 
 interface AccountPeriod {
@@ -62,12 +62,13 @@ export const refund = (q: Queries, source: string): SqlFragment => q`
     FROM ${q(source)} r WHERE p.account = r.account AND p.period = r.period`
 
 /**
- * Marks and returns the periods that have crossed their soft threshold, each to one transaction
- * only.
+ * Marks and returns the periods of `candidates` that have reached their soft threshold, each to one
+ * transaction only. `candidates`: a query with the columns `account`, `period` and `currency`.
  */
-export const markCrossedThresholds = async (
+const mark = async (
   q: Queries,
-  charged: ReadonlyArray<AccountPeriod & { readonly currency: string }>,
+  candidates: SqlFragment,
+  limit: number | null,
 ): Promise<ReadonlyArray<CrossedThreshold>> => {
   const rows = await q<
     {
@@ -83,11 +84,10 @@ export const markCrossedThresholds = async (
       SELECT p.account, p.period, w.currency, s.spend_limit,
              coalesce(s.soft_threshold_percent, ${DEFAULT_SOFT_THRESHOLD_PERCENT}::integer) AS percent
         FROM command.spend_periods p
-        JOIN unnest(${charged.map((c) => uuidOf('acc', c.account))}::uuid[], ${charged.map((c) => c.period)}::date[],
-                    ${charged.map((c) => c.currency)}::text[]) AS w (account, period, currency) USING (account, period)
+        JOIN (${candidates}) AS w USING (account, period)
         JOIN command.account_settings s ON s.account = p.account AND s.mode = 'live'
        WHERE ${isCrossed(q)}
-       ORDER BY p.account, p.period
+       ORDER BY p.account, p.period LIMIT ${limit}
          FOR UPDATE OF p)
     UPDATE command.spend_periods p SET threshold_told = true
       FROM crossed c
@@ -102,16 +102,42 @@ export const markCrossedThresholds = async (
   }))
 }
 
+/** Marks and returns the charged periods that have reached their soft threshold. */
+export const markCrossedThresholds = (
+  q: Queries,
+  charged: ReadonlyArray<AccountPeriod & { readonly currency: string }>,
+): Promise<ReadonlyArray<CrossedThreshold>> =>
+  mark(
+    q,
+    q`SELECT * FROM unnest(${charged.map((c) => uuidOf('acc', c.account))}::uuid[], ${charged.map((c) => c.period)}::date[],
+                           ${charged.map((c) => c.currency)}::text[]) AS charged (account, period, currency)`,
+    null,
+  )
+
+/**
+ * Marks and returns at most `limit` accounts whose spend of the current month has reached the soft
+ * threshold, whatever the cause: also a limit that was set or lowered.
+ */
+export const markReachedThresholds = (
+  q: Queries,
+  currency: string,
+  limit: number,
+): Promise<ReadonlyArray<CrossedThreshold>> =>
+  mark(
+    q,
+    q`SELECT account, date_trunc('month', now() AT TIME ZONE 'UTC')::date AS period, ${currency}::text AS currency
+        FROM command.account_settings WHERE mode = 'live' AND spend_limit IS NOT NULL`,
+    limit,
+  )
+
 /** The spend of a period, as an amount of two fraction digits. Refunds can make it negative. */
 export const read = async (
   q: Queries,
   { account, period }: AccountPeriod,
-): Promise<{ readonly spent: string; readonly threshold_told: boolean } | null> => {
-  const [row] = await q<{ spent: string; threshold_told: boolean }[]>`
+): Promise<{ readonly spent: string; readonly threshold_told: boolean } | null> =>
+  firstRow(q<{ spent: string; threshold_told: boolean }[]>`
     SELECT greatest(spent, 0)::text AS spent, threshold_told FROM command.spend_periods
-     WHERE account = ${uuidOf('acc', account)} AND period = ${period}`
-  return row ?? null
-}
+     WHERE account = ${uuidOf('acc', account)} AND period = ${period}`)
 
 /** Sets the spend of a period to zero in the caller's transaction, and returns the old amount. */
 export const reset = async (q: Queries, { account, period }: AccountPeriod): Promise<string> => {

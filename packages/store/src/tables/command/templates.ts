@@ -1,12 +1,12 @@
 /**
  * `command.templates`: the texts of messages, with placeholders.
  *
- * Owner: command-api. hub staff record the decisions of the SMS operator with hubctl. Templates are
- * inserted with `insertTemplate`. Ids here are UUIDs.
+ * Owner: command-api. Hub staff record the decisions of the SMS operator with hubctl. Ids here are
+ * UUIDs.
  */
 import type { MessageClass, ModerationState, SenderStatus, TemplateStatus } from '@hub/domain'
-import type { Queries } from '../../pool.ts'
-import type { ModeratedRow, ModerationFilter } from './moderated.ts'
+import { firstRow, type Queries } from '../../sql.ts'
+import { type ModeratedRow, type ModerationFilter, removeUnlessFinal } from './moderated.ts'
 
 export interface TemplateRow extends ModeratedRow {
   readonly class: MessageClass
@@ -16,6 +16,62 @@ export interface TemplateRow extends ModeratedRow {
   readonly status: TemplateStatus
   readonly sender_status: SenderStatus
 }
+
+/** A template without the status of its sender. */
+export type StoredTemplate = Omit<TemplateRow, 'sender_status'>
+
+const columns = (q: Queries) =>
+  q`id, account, mode, name, class, sender, body, language, status, reason, created_at`
+
+/** Inserts a template. `null`: the name is taken. Violates `SENDER_FOREIGN_KEY` without its sender. */
+export const insert = async (
+  q: Queries,
+  template: Omit<StoredTemplate, 'reason' | 'created_at'>,
+): Promise<StoredTemplate | null> => {
+  const { account, body, id, language, mode, name, sender, status } = template
+  return firstRow(q<StoredTemplate[]>`
+    INSERT INTO command.templates (id, account, mode, name, class, sender, body, language, status)
+    VALUES (${id}, ${account}, ${mode}, ${name}, ${template.class}, ${sender}, ${body}, ${language}, ${status})
+    ON CONFLICT (account, mode, name) DO NOTHING
+    RETURNING ${columns(q)}`)
+}
+
+/**
+ * Submits a declined template again under its name: the row gets the new id and content, and the
+ * declined one moves to `command.superseded_templates`. `null`: the template of the name is not
+ * declined. Violates `SENDER_FOREIGN_KEY` like `insert`.
+ */
+export const supersede = async (
+  q: Queries,
+  template: Omit<StoredTemplate, 'reason' | 'created_at'>,
+): Promise<StoredTemplate | null> => {
+  const { account, body, id, language, mode, name, sender, status } = template
+  return firstRow(q<StoredTemplate[]>`
+    WITH declined AS (
+      SELECT ${columns(q)} FROM command.templates
+       WHERE account = ${account} AND mode = ${mode} AND name = ${name} AND status = 'declined' FOR UPDATE),
+    kept AS (
+      INSERT INTO command.superseded_templates (${columns(q)}) SELECT * FROM declined)
+    UPDATE command.templates
+       SET id = ${id}, class = ${template.class}, sender = ${sender}, body = ${body}, language = ${language},
+           status = ${status}, reason = NULL, created_at = clock_timestamp()
+     WHERE id = (SELECT id FROM declined)
+    RETURNING ${columns(q)}`)
+}
+
+/** Removes a template that is not approved. False: the account has no such template. */
+export const removeUnapproved = (
+  q: Queries,
+  template: Pick<StoredTemplate, 'account' | 'id' | 'mode'>,
+): Promise<boolean> =>
+  removeUnlessFinal(
+    q,
+    { table: 'command.templates', superseded: 'command.superseded_templates', final: 'approved' },
+    template,
+  )
+
+/** The constraint that a template with an unknown sender violates. */
+export const SENDER_FOREIGN_KEY = 'templates_account_mode_sender_fkey'
 
 /** Templates with the status of their sender. */
 const rows = (q: Queries) => q`
@@ -34,10 +90,8 @@ export const find = async (q: Queries, filter: ModerationFilter): Promise<Readon
      ORDER BY t.created_at, t.id LIMIT ${filter.limit}`
 
 /** Locks the row of the template for the rest of the transaction. */
-export const lock = async (q: Queries, id: string): Promise<TemplateRow | null> => {
-  const [row] = await q<TemplateRow[]>`${rows(q)} WHERE t.id = ${id} FOR UPDATE OF t`
-  return row ?? null
-}
+export const lock = async (q: Queries, id: string): Promise<TemplateRow | null> =>
+  firstRow(q<TemplateRow[]>`${rows(q)} WHERE t.id = ${id} FOR UPDATE OF t`)
 
 export const saveDecision = async (
   q: Queries,

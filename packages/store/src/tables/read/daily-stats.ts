@@ -1,12 +1,41 @@
 /** `read.daily_stats`: counts, parts and price by day, class and template. Owner: projector. */
-import type { Mode } from '@hub/domain'
+import type { MessageClass, Mode } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
+import type { SqlFragment } from '../../sql.ts'
+import { selectSums, type StatsPeriod, type StatsSum } from './stats-sums.ts'
 
-/** Sums are decimal texts: those of a large account do not fit into 32 bits. */
-export interface StatsSum {
-  /** The day (`2026-11-21`), class or template; `null` in the row of the totals. */
-  readonly group: string | null
-  readonly is_total: boolean
+/**
+ * Sums of a period by day, class or template, with a row of totals. Days older than three years are
+ * left out (specification, Retention).
+ */
+export const readSums = async (
+  q: Queries,
+  { account, currency, from, mode, to }: StatsPeriod,
+  groupBy: 'day' | 'class' | 'template' | 'day,template' | null,
+): Promise<ReadonlyArray<StatsSum>> => {
+  const groups: Readonly<Record<NonNullable<typeof groupBy>, SqlFragment>> = {
+    day: q`ARRAY[to_char(day, 'YYYY-MM-DD')]`,
+    class: q`ARRAY[class::text]`,
+    template: q`ARRAY[template]`,
+    'day,template': q`ARRAY[to_char(day, 'YYYY-MM-DD'), template]`,
+  }
+  return selectSums(
+    q,
+    q`FROM read.daily_stats
+     WHERE account = ${account} AND mode = ${mode} AND day BETWEEN ${from} AND ${to} AND currency = ${currency}
+       AND day > (now() AT TIME ZONE 'UTC' - interval '3 years')::date`,
+    groupBy === null ? null : groups[groupBy],
+  )
+}
+
+/** The usage of an account in one mode, class, template and currency. Sums are decimal texts. */
+export interface UsageRow {
+  readonly account: string
+  readonly name: string
+  readonly mode: Mode
+  readonly class: MessageClass
+  readonly template: string
+  readonly currency: string
   readonly accepted: string
   readonly sent: string
   readonly delivered: string
@@ -17,38 +46,19 @@ export interface StatsSum {
   readonly price: string
 }
 
-/** Both days (`2026-11-21`, UTC) are included. */
-interface StatsPeriod {
-  readonly account: string
-  readonly mode: Mode
-  readonly currency: string
-  readonly from: string
-  readonly to: string
-}
-
-/**
- * Sums of a period: one row of totals and, with `groupBy`, one row for each group, in order. One
- * statement reads both, so that they agree. Days older than three years are left out
- * (specification, Retention).
- */
-export const readSums = async (
+/** The usage of all accounts, or of one (UUID), in a month (`2026-11-01`: its first day, UTC). */
+export const readUsage = async (
   q: Queries,
-  { account, currency, from, mode, to }: StatsPeriod,
-  groupBy: 'day' | 'class' | 'template' | null,
-): Promise<ReadonlyArray<StatsSum>> => {
-  const group =
-    groupBy === null
-      ? null
-      : { day: q`to_char(day, 'YYYY-MM-DD')`, class: q`class::text`, template: q`template` }[groupBy]
-  return q<StatsSum[]>`
-    SELECT ${group ?? q`NULL`} AS "group",
-           ${group === null ? q`true` : q`grouping(${group}) = 1`} AS is_total,
-           coalesce(sum(accepted), 0) AS accepted, coalesce(sum(sent), 0) AS sent,
-           coalesce(sum(delivered), 0) AS delivered, coalesce(sum(undelivered), 0) AS undelivered,
-           coalesce(sum(rejected), 0) AS rejected, coalesce(sum(expired), 0) AS expired,
-           coalesce(sum(parts), 0) AS parts, coalesce(sum(price), 0)::numeric(18, 2)::text AS price
-      FROM read.daily_stats
-     WHERE account = ${account} AND mode = ${mode} AND day BETWEEN ${from} AND ${to} AND currency = ${currency}
-       AND day > (now() AT TIME ZONE 'UTC' - interval '3 years')::date
-     ${group === null ? q`` : q`GROUP BY GROUPING SETS ((${group}), ()) ORDER BY 1`}`
-}
+  month: string,
+  { account, mode }: { readonly account: string | null; readonly mode: Mode | null },
+): Promise<ReadonlyArray<UsageRow>> => q<UsageRow[]>`
+  SELECT s.account, a.name, s.mode, s.class, s.template, s.currency,
+         sum(s.accepted) AS accepted, sum(s.sent) AS sent, sum(s.delivered) AS delivered,
+         sum(s.undelivered) AS undelivered, sum(s.rejected) AS rejected, sum(s.expired) AS expired,
+         sum(s.parts) AS parts, sum(s.price)::numeric(18, 2)::text AS price
+    FROM read.daily_stats s JOIN command.accounts a ON a.id = s.account
+   WHERE s.day >= ${month}::date AND s.day < ${month}::date + interval '1 month'
+     AND s.day > (now() AT TIME ZONE 'UTC' - interval '3 years')::date
+     AND (${account}::uuid IS NULL OR s.account = ${account})
+     AND (${mode}::command.mode IS NULL OR s.mode = ${mode})
+   GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY a.name, s.account, s.mode, s.class, s.template, s.currency`

@@ -4,14 +4,43 @@
  * start at a position also bound `created_at`, and PostgreSQL does not open earlier months
  * (docs/decisions/0018).
  */
-import type { Mode } from '@hub/domain'
-import type { Queries } from '../../pool.ts'
+import { type Mode, toTimestamp } from '@hub/domain'
+import { sqlArray } from '../../sql-array.ts'
+import { firstRow, type Queries } from '../../sql.ts'
 
 /** The account (UUID) and mode of a journal. */
 export interface Journal {
   readonly account: string
   readonly mode: Mode
 }
+
+/** An event in its journal. `insert` expects ids as UUIDs. */
+export interface JournalEvent extends Journal {
+  /** The position in the journal, from 1, without gaps. */
+  readonly sequence: number
+  readonly id: string
+  readonly type: string
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number
+  /** The JSON text of the event, byte for byte as clients receive it. */
+  readonly body: string
+}
+
+/** JSON escapes this character, so bodies can be joined by it, without an array of quotes. */
+const SEPARATOR = '\u001e'
+
+/** Appends events to their journals. The caller has locked the journal heads, and updates them. */
+export const insert = (q: Queries, events: ReadonlyArray<JournalEvent>) => q`
+  INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
+  SELECT account, mode::command.mode, sequence, id, type, created_at, body
+    FROM unnest(${sqlArray(events.map((e) => e.account))}::uuid[],
+                ${sqlArray(events.map((e) => e.mode))}::text[],
+                ${sqlArray(events.map((e) => e.sequence))}::bigint[],
+                ${sqlArray(events.map((e) => e.id))}::uuid[],
+                ${sqlArray(events.map((e) => e.type))}::text[],
+                ${sqlArray(events.map((e) => toTimestamp(e.createdAt)))}::timestamptz[],
+                string_to_array(${events.map((e) => e.body).join(SEPARATOR)}, ${SEPARATOR}))
+      AS e (account, mode, sequence, id, type, created_at, body)`
 
 /** A position: later events have a higher sequence number and no earlier `created_at`. */
 export interface JournalPosition {
@@ -38,11 +67,22 @@ export const positionOf = async (
   q: Queries,
   { account, mode }: Journal,
   event: string,
-): Promise<JournalPosition | null> => {
-  const [row] = await q<JournalPosition[]>`
+): Promise<JournalPosition | null> =>
+  firstRow(q<JournalPosition[]>`
     SELECT sequence, created_at AS at FROM read.events
-     WHERE id = ${event} AND account = ${account} AND mode = ${mode} AND created_at > now() - ${SHOWN_FOR}::interval`
-  return row ?? null
+     WHERE id = ${event} AND account = ${account} AND mode = ${mode} AND created_at > now() - ${SHOWN_FOR}::interval`)
+
+/** When an event (UUID) was recorded, not before `since`; `null` without it. */
+export const recordedAt = async (
+  q: Queries,
+  { account, mode }: Journal,
+  event: string,
+  since: Date,
+): Promise<Date | null> => {
+  const row = await firstRow(q<{ created_at: Date }[]>`
+    SELECT created_at FROM read.events
+     WHERE id = ${event} AND account = ${account} AND mode = ${mode} AND created_at >= ${since}`)
+  return row?.created_at ?? null
 }
 
 /** The position before the first event after a moment (milliseconds since the epoch). */
@@ -53,18 +93,31 @@ export const positionBefore = async (
 ): Promise<JournalPosition | null> => {
   // No event is older than the epoch, and PostgreSQL refuses the year 0.
   const moment = new Date(Math.max(0, createdAfter))
-  const [row] = await q<JournalPosition[]>`
+  return firstRow(q<JournalPosition[]>`
     SELECT sequence - 1 AS sequence, created_at AS at FROM read.events
      WHERE account = ${account} AND mode = ${mode} AND created_at > ${moment}
        AND created_at > now() - ${SHOWN_FOR}::interval
-     ORDER BY created_at, sequence LIMIT 1`
-  return row ?? null
+     ORDER BY created_at, sequence LIMIT 1`)
 }
 
 const selectAll = (q: Queries, { account, mode }: Journal, after: JournalPosition, limit: number) => q`
   SELECT id, sequence, body FROM read.events
    WHERE account = ${account} AND mode = ${mode} AND sequence > ${after.sequence}
      AND created_at >= ${after.at} AND created_at > now() - ${SHOWN_FOR}::interval
+   ORDER BY sequence LIMIT ${limit}`
+
+/** Finds the events by their ids (UUIDs), which follow from their subjects. */
+const selectIds = (
+  q: Queries,
+  { account, mode }: Journal,
+  after: JournalPosition,
+  limit: number,
+  ids: ReadonlyArray<string>,
+) => q`
+  SELECT id, sequence, body FROM read.events
+   WHERE id = ANY(${sqlArray(ids)}::uuid[]) AND account = ${account} AND mode = ${mode}
+     AND sequence > ${after.sequence} AND created_at >= ${after.at}
+     AND created_at > now() - ${SHOWN_FOR}::interval
    ORDER BY sequence LIMIT ${limit}`
 
 /** Finds `limit` events of each type in the index, then reads the first `limit` of all. */
@@ -91,8 +144,14 @@ const selectTypes = (
             AND created_at = found.created_at LIMIT 1) AS e
    ORDER BY e.sequence`
 
+/** Which events of a journal to read: all, those of some types, or those with some ids (UUIDs). */
+export type EventSelection =
+  | { readonly by: 'type'; readonly types: ReadonlyArray<string> }
+  | { readonly by: 'id'; readonly ids: ReadonlyArray<string> }
+
 /**
- * The first `limit` events after a position, of the types or, for an empty list, of all types.
+ * The first `limit` events after a position, of the types (an empty list: of all types) or with the
+ * ids.
  *
  * PostgreSQL joins the texts, and the driver passes them on as bytes: decoding a thousand rows into
  * strings and encoding them again costs several times as much as the rest of the request.
@@ -102,12 +161,14 @@ export const readPage = async (
   journal: Journal,
   after: JournalPosition,
   limit: number,
-  types: ReadonlyArray<string>,
+  selection: EventSelection,
 ): Promise<JournalPage> => {
   const rows =
-    types.length === 0
-      ? selectAll(q, journal, after, limit + 1)
-      : selectTypes(q, journal, after, limit + 1, types)
+    selection.by === 'id'
+      ? selectIds(q, journal, after, limit + 1, selection.ids)
+      : selection.types.length === 0
+        ? selectAll(q, journal, after, limit + 1)
+        : selectTypes(q, journal, after, limit + 1, selection.types)
   const [row] = await q`
     SELECT string_agg(body, ',') AS texts, (array_agg(id))[least(count(*), ${limit})::integer] AS last,
            (array_agg(octet_length(body)))[${limit + 1}::integer] AS beyond
@@ -121,6 +182,20 @@ export const readPage = async (
     lastId: last.toString('latin1'),
     hasMore,
   }
+}
+
+/** The JSON texts of events (UUIDs) of a journal, in the given order; missing ones are left out. */
+export const readBodies = async (
+  q: Queries,
+  { account, mode }: Journal,
+  ids: ReadonlyArray<string>,
+): Promise<ReadonlyArray<string>> => {
+  const rows = await q<{ body: string }[]>`
+    SELECT e.body FROM unnest(${sqlArray(ids)}::uuid[]) WITH ORDINALITY AS wanted (id, place)
+      JOIN read.events e ON e.id = wanted.id
+     WHERE e.account = ${account} AND e.mode = ${mode} AND e.created_at > now() - ${SHOWN_FOR}::interval
+     ORDER BY wanted.place`
+  return rows.map(({ body }) => body)
 }
 
 interface StoredEvent {

@@ -5,9 +5,16 @@
  * Owner of all three: projector. A row without `account` is incomplete: the projector has applied a
  * fact of the message, but not its `MessageAccepted` yet.
  */
-import type { MessageClass, Mode, ReasonCode, Status } from '@hub/domain'
+import {
+  MESSAGE_CLASSES,
+  type MessageClass,
+  type Mode,
+  type ReasonCode,
+  type Status,
+  STATUSES,
+} from '@hub/domain'
 import type { Queries } from '../../pool.ts'
-import type { SqlFragment } from '../../sql.ts'
+import { firstRow, type SqlFragment } from '../../sql.ts'
 import { NIL_UUID } from '../../uuid.ts'
 
 /**
@@ -91,6 +98,40 @@ export const readAll = async (
    WHERE m.account IS NOT NULL`
 }
 
+/** The waiting messages of an account in a mode and class: accepted, and not handed over yet. */
+export interface WaitingRow {
+  readonly account: string
+  readonly name: string
+  readonly mode: Mode
+  readonly class: MessageClass
+  /** `null`: the default. */
+  readonly weight: number | null
+  readonly messages: number
+  readonly oldest_at: Date
+}
+
+/**
+ * The waiting messages of all accounts, or of one (UUID), the longest wait first. No message waits
+ * longer than `lifetimeSeconds`. The rows of an account, mode and class are a range of an index.
+ */
+export const readWaiting = async (
+  q: Queries,
+  { account, lifetimeSeconds }: { readonly account: string | null; readonly lifetimeSeconds: number },
+): Promise<ReadonlyArray<WaitingRow>> => q<WaitingRow[]>`
+  WITH oldest AS (SELECT now() - make_interval(secs => ${lifetimeSeconds}) AS at)
+  SELECT a.id AS account, a.name, m.mode, c.class, s.weight, w.messages, w.oldest_at
+    FROM command.accounts a
+   CROSS JOIN unnest(enum_range(NULL::command.mode)) AS m (mode)
+   CROSS JOIN unnest(enum_range(NULL::command.class)) AS c (class)
+   CROSS JOIN LATERAL (
+         SELECT count(*)::integer AS messages, min(created_at) AS oldest_at FROM read.messages r
+          WHERE r.account = a.id AND r.mode = m.mode AND r.class = c.class AND r.status = 'accepted'
+            AND r.created_at > (SELECT at FROM oldest)
+            AND r.id >= (SELECT command.uuid_floor(at) FROM oldest)) AS w
+    LEFT JOIN command.account_settings s ON s.account = a.id AND s.mode = m.mode
+   WHERE w.messages > 0 AND (${account}::uuid IS NULL OR a.id = ${account})
+   ORDER BY w.oldest_at, a.id, m.mode, c.class`
+
 /** An expression: the number of projected codes of a batch. `batchId`: the column with its UUID. */
 export const countCodesOfBatch = (q: Queries, batchId: string): SqlFragment =>
   q`(SELECT count(*) FROM read.messages m
@@ -106,12 +147,105 @@ export const selectIdsOfBatch = (
    WHERE batch_id = ${batch} AND account IS NOT NULL AND id > ${range.after} AND id < ${range.before}
    ORDER BY id LIMIT ${range.limit}`
 
+/** The messages of a batch of an owner (UUIDs): at most as many as a batch has. */
+export const readIdsOfBatch = async (
+  q: Queries,
+  owner: { readonly accountUuid: string; readonly mode: Mode },
+  batch: string,
+): Promise<ReadonlyArray<string>> => {
+  const rows = await q<{ id: string }[]>`
+    SELECT id FROM read.messages
+     WHERE batch_id = ${batch} AND account = ${owner.accountUuid} AND mode = ${owner.mode}`
+  return rows.map(({ id }) => id)
+}
+
 /** A query: one row if the message belongs to the batch. Both ids are UUIDs. */
 export const selectMembership = (q: Queries, batch: string, message: string): SqlFragment =>
   q`SELECT 1 FROM read.messages WHERE id = ${message} AND batch_id = ${batch}`
 
-/** Which of these UUIDs belong to messages that were handed over or are final. */
-export const readHandedOver = async (
+/** The account (UUID) and mode that own messages. */
+interface MessageOwner {
+  readonly account: string
+  readonly mode: Mode
+}
+
+/** A position in the messages of an owner, newest first. */
+export interface ListPosition {
+  /** UUID. */
+  readonly id: string
+  readonly created_at: Date
+}
+
+/** Which messages a list contains; `null`: any. Times are exclusive. */
+export interface ListFilter {
+  readonly status: Status | null
+  readonly class: MessageClass | null
+  readonly template: string | null
+  readonly createdAfter: Date | null
+  readonly createdBefore: Date | null
+  /** The list goes on after this message. */
+  readonly before: ListPosition | null
+}
+
+/** The conditions on times. `id`: the name of the column with the id. */
+export const listedTimes = (
+  q: Queries,
+  id: string,
+  { before, createdAfter, createdBefore }: ListFilter,
+): SqlFragment => q`
+  created_at > now() - interval '3 years'
+  ${createdAfter === null ? q`` : q`AND created_at > ${createdAfter}`}
+  ${createdBefore === null ? q`` : q`AND created_at < ${createdBefore}`}
+  ${before === null ? q`` : q`AND (created_at, ${q(id)}) < (${before.created_at}, ${before.id})`}`
+
+/**
+ * A query: the newest `limit` messages of an owner that pass a filter.
+ *
+ * Each part reads its page from the end of one range of an index, in every month. So a list reads a
+ * few rows beside its own, however many messages the owner has (docs/decisions/0042). A part
+ * therefore names a status, and a class or a template. The class of a template is not in the index;
+ * the cast keeps PostgreSQL from using the other index for it.
+ */
+export const selectNewest = (
+  q: Queries,
+  { account, mode }: MessageOwner,
+  filter: ListFilter,
+  limit: number,
+): SqlFragment => {
+  const classes = filter.class === null ? MESSAGE_CLASSES : [filter.class]
+  const ranges =
+    filter.template === null
+      ? classes.map((one) => q`class = ${one}`)
+      : [
+          q`template = ${filter.template} ${filter.class === null ? q`` : q`AND class::text = ${filter.class}`}`,
+        ]
+  const statuses = filter.status === null ? STATUSES : [filter.status]
+  return ranges
+    .flatMap((range) =>
+      statuses.map(
+        (status): SqlFragment => q`
+          (SELECT id, created_at FROM read.messages
+            WHERE account = ${account} AND mode = ${mode} AND ${range} AND status = ${status}
+              AND ${listedTimes(q, 'id', filter)}
+            ORDER BY created_at DESC, id DESC LIMIT ${limit})`,
+      ),
+    )
+    .reduce((all, next) => q`${all} UNION ALL ${next}`)
+}
+
+/** The position of a message (UUID) in the list of its owner; `null` without such a message. */
+export const listPositionOf = (
+  q: Queries,
+  { account, mode }: MessageOwner,
+  message: string,
+): Promise<ListPosition | null> =>
+  firstRow(q<ListPosition[]>`
+    SELECT id, created_at FROM read.messages
+     WHERE id = ${message} AND account = ${account} AND mode = ${mode}
+       AND created_at > now() - interval '3 years'`)
+
+/** Which of these UUIDs belong to messages that are sent or have a final status. */
+export const readSentOrFinal = async (
   q: Queries,
   ids: ReadonlyArray<string>,
 ): Promise<ReadonlySet<string>> => {
@@ -157,3 +291,22 @@ export const readRecipients = async (
     SELECT m.id, m.recipient FROM unnest(${[...ids]}::uuid[]) AS asked (id)
     CROSS JOIN LATERAL (SELECT id, recipient FROM read.messages WHERE id = asked.id LIMIT 1) AS m
     WHERE m.recipient IS NOT NULL`
+
+/**
+ * The newest messages (UUIDs) to a recipient (hash, hexadecimal) of the last year, of one account
+ * (UUID) or of all. Earlier messages have no index by recipient.
+ */
+export const findOfRecipient = async (
+  q: Queries,
+  recipient: string,
+  account: string | null,
+  limit: number,
+): Promise<ReadonlyArray<string>> => {
+  const rows = await q<{ id: string }[]>`
+    SELECT m.id FROM read.personal_data p
+     CROSS JOIN LATERAL (SELECT id, account FROM read.messages WHERE id = p.message_id LIMIT 1) AS m
+     WHERE p.recipient = decode(${recipient}, 'hex') AND p.created_at > now() - interval '1 year'
+       AND m.account IS NOT NULL AND (${account}::uuid IS NULL OR m.account = ${account})
+     ORDER BY p.created_at DESC, m.id DESC LIMIT ${limit}`
+  return rows.map(({ id }) => id)
+}

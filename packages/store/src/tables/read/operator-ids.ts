@@ -1,4 +1,4 @@
-/** `read.operator_ids`: the ids of messages at operators, one row per part. Owner: projector. */
+/** `read.operator_ids`: the ids of messages and their parts at operators. Owner: projector. */
 import type { Queries } from '../../pool.ts'
 
 /** The newest messages with one operator id that are examined: operators reuse ids. */

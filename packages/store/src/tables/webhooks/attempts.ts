@@ -2,9 +2,14 @@
  * `webhooks.attempts`: the delivery log, one row for each attempt, in monthly partitions. Its rows
  * are read together with `webhooks.batch_events`, the events of each webhook batch.
  *
+ * The log of a deleted subscription stays for its three years. Clients cannot read it, and hub staff
+ * can.
+ *
  * Owner of both: webhook-fanout, which records each attempt. All ids here are UUIDs.
  */
-import type { Queries } from '../../pool.ts'
+import { encodeId, toTimestamp } from '@hub/domain'
+import { firstRow, type Queries } from '../../sql.ts'
+import { uuidFloor } from '../../uuid.ts'
 
 export interface Attempt {
   readonly id: string
@@ -19,12 +24,32 @@ export interface Attempt {
   /** True for a test delivery. */
   readonly trial: boolean
   readonly redelivery: boolean
+  readonly resend: boolean
   readonly created_at: Date
   readonly next_attempt_at: Date | null
 }
 
+/** What clients and staff see of an attempt. Source: specification, Delivery log entry. */
+export const toDelivery = (row: Attempt) => ({
+  id: encodeId('whd', row.id),
+  object: 'webhook_delivery' as const,
+  event_batch: encodeId('evb', row.batch_id),
+  event_ids: row.event_ids.map((id) => encodeId('evt', id)),
+  attempt: row.attempt,
+  status: row.status,
+  response_code: row.response_code,
+  duration_ms: row.duration_ms,
+  reason: row.reason,
+  trial: row.trial,
+  redelivery: row.redelivery,
+  resend: row.resend,
+  created_at: toTimestamp(row.created_at.getTime()),
+  next_attempt_at: row.next_attempt_at === null ? null : toTimestamp(row.next_attempt_at.getTime()),
+})
+
 const columns = (q: Queries) => q`
   a.id, a.batch_id, a.attempt, a.status, a.response_code, a.duration_ms, a.reason, a.trial, a.redelivery IS NOT NULL AS redelivery,
+  a.resend_of IS NOT NULL AS resend,
   a.created_at, a.next_attempt_at,
   ARRAY(SELECT b.event_id FROM webhooks.batch_events b WHERE b.batch_id = a.batch_id AND b.endpoint_id = a.endpoint_id
          ORDER BY b.position) AS event_ids`
@@ -33,16 +58,68 @@ const columns = (q: Queries) => q`
 const visible = (q: Queries) => q`a.created_at > now() - interval '3 years'`
 
 /** One attempt of an endpoint, `null` without a row. */
-export const read = async (q: Queries, endpoint: string, attempt: string): Promise<Attempt | null> => {
-  const [row] = await q<Attempt[]>`
-    SELECT ${columns(q)} FROM webhooks.attempts a WHERE a.id = ${attempt} AND a.endpoint_id = ${endpoint}`
-  return row ?? null
+export const read = async (q: Queries, endpoint: string, attempt: string): Promise<Attempt | null> =>
+  firstRow(q<Attempt[]>`
+    SELECT ${columns(q)} FROM webhooks.attempts a WHERE a.id = ${attempt} AND a.endpoint_id = ${endpoint}`)
+
+/** Which attempts to read. `null`: no restriction. */
+export interface AttemptFilter {
+  readonly status: Attempt['status'] | null
+  /** Attempts at batches with this event. */
+  readonly event: string | null
+  /** Milliseconds since the epoch, exclusive. */
+  readonly createdAfter: number | null
+  readonly createdBefore: number | null
 }
 
-/** The newest `limit` attempts of an endpoint before `below`; `null` if `below` is none of them. */
+export const ALL_ATTEMPTS: AttemptFilter = {
+  status: null,
+  event: null,
+  createdAfter: null,
+  createdBefore: null,
+}
+
+/**
+ * The id of an attempt contains the time at which it was begun or requested, so a range of times is
+ * a range of ids. A request is at most so much older than its attempt, ms; clocks of processes
+ * differ by less.
+ */
+const ID_TIME_SLACK_MS = 60_000
+
+const batchesOf = (q: Queries, endpoint: string, event: string) => q`
+  SELECT b.batch_id FROM webhooks.batch_events b
+   WHERE b.endpoint_id = ${endpoint} AND b.event_id = ${event} AND b.redelivery IS NULL
+  UNION ALL
+  SELECT b.batch_id FROM webhooks.redeliveries r
+    JOIN webhooks.batch_events b ON b.redelivery = r.id AND b.event_id = ${event}
+   WHERE r.endpoint_id = ${endpoint}`
+
+/** PostgreSQL refuses the year 0, and no attempt is older than the epoch. */
+const dateOf = (at: number): Date => new Date(Math.max(0, at))
+
+const matches = (q: Queries, endpoint: string, filter: AttemptFilter) => {
+  const { createdAfter, createdBefore, event, status } = filter
+  const after =
+    createdAfter === null
+      ? q``
+      : q`AND a.created_at > ${dateOf(createdAfter)} AND a.id >= ${uuidFloor(createdAfter - ID_TIME_SLACK_MS)}`
+  const before =
+    createdBefore === null
+      ? q``
+      : q`AND a.created_at < ${dateOf(createdBefore)} AND a.id < ${uuidFloor(createdBefore + ID_TIME_SLACK_MS)}`
+  return q`${after} ${before}
+    ${status === null ? q`` : status === 'failed' ? q`AND a.status = 'failed'` : q`AND a.status = 'succeeded'`}
+    ${event === null ? q`` : q`AND a.batch_id IN (${batchesOf(q, endpoint, event)})`}`
+}
+
+/**
+ * The newest `limit` matching attempts of an endpoint, also of a deleted one, before the attempt
+ * `below`; `null` if `below` is none of its attempts.
+ */
 export const readPage = async (
   q: Queries,
   endpoint: string,
+  filter: AttemptFilter,
   below: string | null,
   limit: number,
 ): Promise<ReadonlyArray<Attempt> | null> => {
@@ -54,5 +131,6 @@ export const readPage = async (
   return q<Attempt[]>`
     SELECT ${columns(q)} FROM webhooks.attempts a
      WHERE a.endpoint_id = ${endpoint} AND ${visible(q)} ${below === null ? q`` : q`AND a.id < ${below}`}
+           ${matches(q, endpoint, filter)}
      ORDER BY a.id DESC LIMIT ${limit}`
 }

@@ -4,20 +4,76 @@
  * Owners: command-api creates, changes and deletes them; webhook-fanout records endpoint health and
  * disables them. Ids here are UUIDs.
  */
-import type { Mode, SubscriptionStatus } from '@hub/domain'
-import type { Queries } from '../../pool.ts'
+import {
+  encodeId,
+  type EventType,
+  type Mode,
+  type SigningSecrets,
+  type SubscriptionStatus,
+  type SubscriptionView,
+} from '@hub/domain'
+import { firstRow, type Queries } from '../../sql.ts'
 
+/** What clients see of an endpoint. */
 export interface EndpointRow {
   readonly id: string
-  readonly account: string
-  readonly mode: Mode
   readonly url: string
-  readonly event_types: ReadonlyArray<string>
+  readonly description: string | null
+  readonly event_types: ReadonlyArray<EventType>
   readonly status: SubscriptionStatus
-  readonly consecutive_failures: number
+  readonly created_at: Date
   readonly disabled_at: Date | null
   readonly disabled_reason: string | null
-  readonly created_at: Date
+  readonly consecutive_failures: number
+  /** When the last transition of an earlier secret ends. */
+  readonly secret_rotation_ends_at: Date | null
+}
+
+/** The columns of `EndpointRow`, of `webhooks.endpoints e`. */
+export const columns = (q: Queries) => q`
+  e.id, e.url, e.description, e.event_types, e.status, e.created_at, e.disabled_at, e.disabled_reason,
+  e.consecutive_failures, greatest(e.secret_rotation_ends_at, e.older_secret_ends_at) AS secret_rotation_ends_at`
+
+/** The secrets of an endpoint, encrypted, with the ends of their transitions. */
+export interface SecretColumns {
+  readonly secret: Buffer
+  readonly previous_secret: Buffer | null
+  readonly previous_secret_ends_at: Date | null
+  readonly older_secret: Buffer | null
+  readonly older_secret_ends_at: Date | null
+}
+
+/** The columns of `SecretColumns`, of `webhooks.endpoints e`. */
+export const secretColumns = (q: Queries) => q`
+  e.secret, e.previous_secret, e.secret_rotation_ends_at AS previous_secret_ends_at, e.older_secret,
+  e.older_secret_ends_at`
+
+export const secretsOf = (row: SecretColumns): SigningSecrets<Buffer> => ({
+  current: row.secret,
+  earlier: [
+    { secret: row.previous_secret, endsAt: row.previous_secret_ends_at },
+    { secret: row.older_secret, endsAt: row.older_secret_ends_at },
+  ].flatMap(({ endsAt, secret }) =>
+    secret === null || endsAt === null ? [] : [{ secret, signsUntil: endsAt.getTime() }],
+  ),
+})
+
+export const toView = (row: EndpointRow): SubscriptionView => ({
+  id: encodeId('we', row.id),
+  url: row.url,
+  description: row.description,
+  eventTypes: row.event_types,
+  status: row.status,
+  createdAt: row.created_at.getTime(),
+  disabledAt: row.disabled_at?.getTime() ?? null,
+  disabledReason: row.disabled_reason,
+  consecutiveFailures: row.consecutive_failures,
+  rotationEndsAt: row.secret_rotation_ends_at?.getTime() ?? null,
+})
+
+interface OwnedEndpointRow extends Omit<EndpointRow, 'secret_rotation_ends_at' | 'description'> {
+  readonly account: string
+  readonly mode: Mode
 }
 
 /** Filters; `null`: any. */
@@ -32,20 +88,47 @@ interface EndpointFilter {
 export const readNewest = async (
   q: Queries,
   { account, limit, mode, status }: EndpointFilter,
-): Promise<ReadonlyArray<EndpointRow>> =>
-  q<EndpointRow[]>`
+): Promise<ReadonlyArray<OwnedEndpointRow>> =>
+  q<OwnedEndpointRow[]>`
     SELECT id, account, mode, url, event_types, status, consecutive_failures, disabled_at, disabled_reason, created_at
       FROM webhooks.endpoints
      WHERE deleted_at IS NULL AND (${account}::uuid IS NULL OR account = ${account})
        AND (${mode}::command.mode IS NULL OR mode = ${mode}) AND (${status}::text IS NULL OR status = ${status})
      ORDER BY created_at DESC, id DESC LIMIT ${limit}`
 
-/** The account and mode of an endpoint; `null` if it does not exist. */
+interface JournalOwner {
+  /** UUID. */
+  readonly account: string
+  readonly mode: Mode
+}
+
+/**
+ * Those of the journals that have a subscription. A disabled one counts, because its events
+ * accumulate; a deleted one does not. The creation of a subscription locks the journal head. So
+ * ask after the journal heads are locked: the answer then holds for all events that this
+ * transaction records.
+ */
+export const findSubscribedJournals = async (
+  q: Queries,
+  journals: ReadonlyArray<JournalOwner>,
+): Promise<ReadonlyArray<JournalOwner>> =>
+  q<JournalOwner[]>`
+    SELECT j.account, j.mode
+      FROM unnest(${journals.map(({ account }) => account)}::uuid[],
+                  ${journals.map(({ mode }) => mode)}::command.mode[]) AS j (account, mode)
+     WHERE EXISTS (SELECT 1 FROM webhooks.endpoints e
+                    WHERE e.account = j.account AND e.mode = j.mode AND e.deleted_at IS NULL)`
+
+/** Whether an endpoint exists and is not deleted. */
+export const exists = async (q: Queries, id: string): Promise<boolean> => {
+  const rows = await q`SELECT 1 FROM webhooks.endpoints WHERE id = ${id} AND deleted_at IS NULL`
+  return rows.length === 1
+}
+
+/** The account and mode of an endpoint, also of a deleted one; `null` if it never existed. */
 export const readOwner = async (
   q: Queries,
   id: string,
-): Promise<{ readonly account: string; readonly mode: Mode } | null> => {
-  const [row] = await q<{ account: string; mode: Mode }[]>`
-    SELECT account, mode FROM webhooks.endpoints WHERE id = ${id}`
-  return row ?? null
-}
+): Promise<Pick<OwnedEndpointRow, 'account' | 'mode'> | null> =>
+  firstRow(q<Pick<OwnedEndpointRow, 'account' | 'mode'>[]>`
+    SELECT account, mode FROM webhooks.endpoints WHERE id = ${id}`)

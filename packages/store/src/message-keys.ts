@@ -1,0 +1,226 @@
+/**
+ * The payload keys of messages. Only Kafka stores them, in topics that it deletes on time, so that
+ * no file of PostgreSQL ever contains one (docs/decisions/0037). Each process creates its own keys
+ * and reads those of the others.
+ */
+import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
+import { MESSAGE_CLASSES, type MessageClass } from '@hub/domain'
+import { type KafkaUnavailable, PAYLOAD_KEY_PERIODS, PayloadKeyTopics } from '@hub/kafka'
+import { Clock, Effect, Metric, Semaphore } from 'effect'
+import { keyAge } from './key-age.ts'
+import { MasterKeyEncryption } from './master-key-encryption.ts'
+import { StorageUnavailable } from './sql.ts'
+
+const MINUTE = 60_000
+
+/** How often command-api replaces old keys, and reads the keys of other processes. */
+const READY_EVERY_MS = MINUTE
+/** After a failure, the next attempt to create a key. Meanwhile sends do not wait for Kafka. */
+const CREATE_AGAIN_MS = 5000
+/** The clocks of two processes, and the time in an id, which is in minutes. */
+const ID_TIME_TOLERANCE_MS = 10 * MINUTE
+/**
+ * How long the hub asks again for a key that should exist. A broker that has lost its leadership
+ * without knowing it may not have the newest records.
+ */
+const ASK_AGAIN_FOR_MS = 30_000
+/** After this time, a missing key is asked for again. So a process loses 30 s in ten minutes. */
+const FORGET_MISS_MS = 10 * MINUTE
+
+/** Lost keys that a process logs: more than two days have. */
+const MAX_LOST_KEYS = 1000
+
+interface CreatedKey {
+  readonly id: string
+  readonly at: number
+  readonly key: KeyObject
+}
+
+interface KnownKey {
+  readonly wrapped: Uint8Array
+  readonly readableUntil: number
+  key: KeyObject | null
+}
+
+const ID = /^(otp|service)-(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}Z)-[0-9a-f]{16}$/u
+
+const newId = (messageClass: MessageClass, at: number): string =>
+  `${messageClass}-${new Date(at).toISOString().slice(0, 16)}Z-${randomBytes(8).toString('hex')}`
+
+/** The class and the time of creation in an id; `null` for the id of another key. */
+const parseId = (id: string): { readonly messageClass: MessageClass; readonly at: number } | null => {
+  const [, messageClass, time] = ID.exec(id) ?? []
+  return time === undefined ? null : { messageClass: messageClass as MessageClass, at: Date.parse(time) }
+}
+
+/** Whether the id is that of a message key. Other keys are in `command.sealing_keys`. */
+export const isMessageKey = (id: string): boolean => ID.test(id)
+
+const asStorageError = ({ detail, reason }: KafkaUnavailable): StorageUnavailable =>
+  new StorageUnavailable({
+    reason: reason === 'timeout' ? 'timeout' : reason === 'refused' ? 'unreachable' : 'failed',
+    detail: `payload keys: ${detail}`,
+  })
+
+export const makeMessageKeys = Effect.gen(function* () {
+  const topics = yield* PayloadKeyTopics
+  const masterKey = yield* MasterKeyEncryption
+  const scope = yield* Effect.scope
+
+  const known = new Map<string, KnownKey>()
+  const stateOf = (messageClass: MessageClass) => ({
+    messageClass,
+    current: null as CreatedKey | null,
+    /** Concurrent callers create one key, and share one read. */
+    creation: Semaphore.makeUnsafe(1),
+    reading: Semaphore.makeUnsafe(1),
+    isReplacing: false,
+    createAgainAt: 0,
+    failure: null as KafkaUnavailable | null,
+    /** The calls that want a read, and how many of them the last read has answered. */
+    calls: 0,
+    answeredCalls: 0,
+  })
+  const states = { otp: stateOf('otp'), service: stateOf('service') }
+  let firstMissAt = Number.NEGATIVE_INFINITY
+  /** The lost keys that are in the log. */
+  const lost = new Set<string>()
+
+  const create = Effect.fnUntraced(function* (state: ReturnType<typeof stateOf>) {
+    const { messageClass } = state
+    const at = yield* Clock.currentTimeMillis
+    const id = newId(messageClass, at)
+    const secret = randomBytes(32)
+    const wrapped = masterKey.encrypt('payload-key', id, secret)
+    const key = createSecretKey(secret)
+    secret.fill(0)
+    yield* Effect.tapError(topics.append(messageClass, { id, wrapped, at }), (failure) =>
+      Effect.sync(() => {
+        state.createAgainAt = at + CREATE_AGAIN_MS
+        state.failure = failure
+      }),
+    )
+    known.set(id, { wrapped, readableUntil: at + PAYLOAD_KEY_PERIODS[messageClass].retentionMs, key })
+    state.current = { id, at, key }
+    state.failure = null
+    return state.current
+  })
+
+  /** Replaces the key in the background: sends continue with the old key. */
+  const replace = (state: ReturnType<typeof stateOf>) => {
+    state.isReplacing = true
+    return create(state).pipe(
+      Effect.catch((error) =>
+        Effect.logWarning('payload keys: no new key was stored; the last one stays in use', error),
+      ),
+      Effect.ensuring(
+        Effect.sync(() => {
+          state.isReplacing = false
+        }),
+      ),
+      Effect.forkIn(scope),
+    )
+  }
+
+  /** The key for new messages. */
+  const current = Effect.fnUntraced(function* (messageClass: MessageClass) {
+    const state = states[messageClass]
+    const { replacedAfterMs, usedAtMostMs } = PAYLOAD_KEY_PERIODS[messageClass]
+    const now = yield* Clock.currentTimeMillis
+    const usable = () =>
+      state.current !== null && now < state.current.at + usedAtMostMs ? state.current : null
+    const held = usable()
+    if (
+      held !== null &&
+      now >= held.at + replacedAfterMs &&
+      !state.isReplacing &&
+      now >= state.createAgainAt
+    ) {
+      yield* replace(state)
+    }
+    const key =
+      held ??
+      (yield* state.creation.withPermits(1)(
+        Effect.suspend(() => {
+          const created = usable()
+          if (created !== null) return Effect.succeed(created)
+          if (state.failure !== null && now < state.createAgainAt) return Effect.fail(state.failure)
+          return create(state)
+        }),
+      ))
+    const age = Math.max(0, now - key.at) / 1000
+    yield* Metric.update(Metric.withAttributes(keyAge, { purpose: messageClass }), age)
+    return key
+  })
+
+  /** Reads the keys of a class, once for all callers that wait. */
+  const read = Effect.fnUntraced(function* (messageClass: MessageClass) {
+    const state = states[messageClass]
+    const call = ++state.calls
+    yield* state.reading.withPermits(1)(
+      Effect.suspend(() => {
+        // A read that began after this call has seen every key that this call needs.
+        if (state.answeredCalls >= call) return Effect.void
+        const answers = state.calls
+        return Effect.flatMap(topics.read(messageClass), (keys) =>
+          Effect.map(Clock.currentTimeMillis, (now) => {
+            for (const [id, { readableUntil }] of known) if (readableUntil <= now) known.delete(id)
+            for (const { id, readableUntil, wrapped } of keys) {
+              if (parseId(id)?.messageClass !== messageClass) continue
+              known.set(id, { wrapped, readableUntil, key: known.get(id)?.key ?? null })
+            }
+            state.answeredCalls = answers
+          }),
+        )
+      }),
+    )
+  })
+
+  /** A key that should exist is not in the topic: `null` when it counts as lost. */
+  const missing = Effect.fnUntraced(function* (id: string, now: number) {
+    if (now - firstMissAt > FORGET_MISS_MS) firstMissAt = now
+    if (now - firstMissAt < ASK_AGAIN_FOR_MS) {
+      return yield* new StorageUnavailable({ reason: 'failed', detail: 'payload keys: not found yet' })
+    }
+    if (!lost.has(id) && lost.size < MAX_LOST_KEYS) {
+      lost.add(id)
+      yield* Effect.annotateLogs(
+        Effect.logError('payload keys: a key is lost; the messages under it expire'),
+        { payload_key: id },
+      )
+    }
+    return null
+  })
+
+  /** A message key by id. `null` when it was destroyed, or is lost. */
+  const byId = Effect.fnUntraced(function* (id: string) {
+    const parsed = parseId(id)
+    if (parsed === null) return null
+    const { at, messageClass } = parsed
+    const now = yield* Clock.currentTimeMillis
+    if (!known.has(id)) {
+      if (at + PAYLOAD_KEY_PERIODS[messageClass].retentionMs + ID_TIME_TOLERANCE_MS <= now) return null
+      yield* Effect.mapError(read(messageClass), asStorageError)
+    }
+    const found = known.get(id)
+    if (found === undefined) return yield* missing(id, now)
+    if (found.readableUntil <= now) return null
+    found.key ??= createSecretKey(yield* masterKey.decrypt('payload-key', id, found.wrapped))
+    return found.key
+  })
+
+  /** Has keys for new messages, and the keys of other processes, before Kafka is unavailable. */
+  const keepReady = Effect.forEach(MESSAGE_CLASSES, (messageClass) =>
+    Effect.catch(Effect.andThen(current(messageClass), read(messageClass)), (error) =>
+      Effect.annotateLogs(Effect.logDebug('payload keys: Kafka does not answer now', error), {
+        class: messageClass,
+      }),
+    ),
+  ).pipe(Effect.andThen(Effect.sleep(READY_EVERY_MS)), Effect.forever)
+
+  return {
+    byId,
+    keepReady,
+    current: (messageClass: MessageClass) => Effect.mapError(current(messageClass), asStorageError),
+  }
+})

@@ -1,0 +1,17 @@
+/** `command.client_refs`: the used `client_ref`s, for three years. Owner: command-api. */
+import type { Mode } from '@hub/domain'
+import type { Queries } from '../../pool.ts'
+
+/** The messages (UUIDs) that an account (UUID) sent with a `client_ref`, in one mode or both. */
+export const findMessages = async (
+  q: Queries,
+  account: string,
+  mode: Mode | null,
+  clientRef: string,
+): Promise<ReadonlyArray<string>> => {
+  const rows = await q<{ message_id: string }[]>`
+    SELECT message_id FROM command.client_refs
+     WHERE account = ${account} AND mode = ANY (${mode === null ? ['live', 'test'] : [mode]}::command.mode[])
+       AND client_ref = ${clientRef}`
+  return rows.map(({ message_id }) => message_id)
+}

@@ -1,0 +1,49 @@
+/** The sums over `read.daily_stats` and `read.hourly_stats`, which count the same columns. */
+import type { Mode } from '@hub/domain'
+import type { Queries } from '../../pool.ts'
+import type { SqlFragment } from '../../sql.ts'
+
+/** Sums are decimal texts: those of a large account do not fit into 32 bits. */
+export interface StatsSum {
+  /** The value of each column of the group, in order; `null` in the row of the totals. */
+  readonly group: ReadonlyArray<string> | null
+  readonly is_total: boolean
+  readonly accepted: string
+  readonly sent: string
+  readonly delivered: string
+  readonly undelivered: string
+  readonly rejected: string
+  readonly expired: string
+  readonly parts: string
+  readonly price: string
+}
+
+/** Both days (`2026-11-21`, UTC) are included. */
+export interface StatsPeriod {
+  readonly account: string
+  readonly mode: Mode
+  readonly currency: string
+  readonly from: string
+  readonly to: string
+}
+
+/**
+ * Sums over rows of statistics: one row of totals and, with `group`, one row for each group, in
+ * order. One statement reads both, so that they agree.
+ *
+ * `rows`: `FROM … WHERE …`. `group`: an expression of type `text[]`. A group without messages has no
+ * row.
+ */
+export const selectSums = (q: Queries, rows: SqlFragment, group: SqlFragment | null) => q<StatsSum[]>`
+  SELECT ${group ?? q`NULL::text[]`} AS "group",
+         ${group === null ? q`true` : q`grouping(${group}) = 1`} AS is_total,
+         coalesce(sum(accepted), 0) AS accepted, coalesce(sum(sent), 0) AS sent,
+         coalesce(sum(delivered), 0) AS delivered, coalesce(sum(undelivered), 0) AS undelivered,
+         coalesce(sum(rejected), 0) AS rejected, coalesce(sum(expired), 0) AS expired,
+         coalesce(sum(parts), 0) AS parts, coalesce(sum(price), 0)::numeric(18, 2)::text AS price
+  ${rows}
+  ${
+    group === null
+      ? q``
+      : q`GROUP BY GROUPING SETS ((${group}), ()) HAVING grouping(${group}) = 1 OR sum(accepted) > 0 ORDER BY 1`
+  }`
