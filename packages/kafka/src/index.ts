@@ -7,16 +7,26 @@ export {
   type KafkaCredentials,
 } from './connection/client.ts'
 export { layerEventLog } from './log/event-log.ts'
+export { ErasureTopic, type PublishedErasure } from './erasures/erasure-topic.ts'
+export { layerKeysAndErasures } from './keys-and-erasures.ts'
+export { layerTopicReader } from './log/topic-reader.ts'
+export { PAYLOAD_KEY_PERIODS, payloadKeyGoneAt } from './payload-keys/periods.ts'
+export { PayloadKeyTopics, type WrappedPayloadKey } from './payload-keys/payload-key-topics.ts'
 export { layerConsumerGroups } from './consumer/consumer-groups.ts'
 export { joinWithRetry } from './consumer/join-with-retry.ts'
 export {
+  type AcceptedHead,
+  decodeAcceptedHead,
   decodeBatchSealed,
   decodeDeliveryReportReceived,
   decodeEventRecorded,
   decodeFact,
   decodeInboundMessageReceived,
+  decodeOperatorAnswerReceived,
   decodeOpenMessagesCarried,
+  decodeRecipientErased,
   decodeRecord,
+  decodeSealingKeyCreated,
   decodeShardOpened,
   decodeSubscriptionChanged,
   encodeRecord,
@@ -40,6 +50,7 @@ export { KafkaRequestRejected } from './topics/admin.ts'
 export {
   catalogueConfig,
   deadLetterTopic,
+  shardedTopics,
   topicCatalogue,
   type TopicNames,
   topicNames,
@@ -54,4 +65,4 @@ export {
   readOffsetRanges,
   topicEndOffsets,
 } from './topics/inspect.ts'
-export { layerMemory, MemoryKafka } from './testing/memory.ts'
+export { layerMemory, layerMemoryErasures, layerMemoryPayloadKeys, MemoryKafka } from './testing/memory.ts'

@@ -8,6 +8,7 @@ import kafkajs, { type Admin } from 'kafkajs'
 import { brokerProxy, type BrokerProxy } from './testing/broker-proxy.testing.ts'
 import type { KafkaConnection } from './connection/client.ts'
 import { layerConsumerGroups } from './consumer/consumer-groups.ts'
+import { layerTopicReader } from './log/topic-reader.ts'
 import { layerEventLog } from './log/event-log.ts'
 import { leavePreviousMember } from './consumer/leave-at-start.ts'
 import { InnerGroupClass, type InnerGroup } from './kafkajs-patches/internals.ts'
@@ -70,6 +71,7 @@ const adapter = Layer.unwrap(
     return Layer.mergeAll(
       layerEventLog({ connection, partitions: CONTRACT_PARTITIONS }),
       layerConsumerGroups({ connection }),
+      layerTopicReader({ connection, deadlineMs: 1000 }),
       Layer.succeed(TestKafka, {
         topics: (count: number) => freshTopics(client, count),
         group: freshGroup,

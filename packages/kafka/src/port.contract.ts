@@ -15,6 +15,7 @@ import {
   type IncomingRecord,
   type OutgoingRecord,
   type Position,
+  TopicReader,
 } from './port.ts'
 import type { BrokerState } from './testing/memory.ts'
 
@@ -123,12 +124,16 @@ const reasonOf = <A, E>(exit: Exit.Exit<A, E>) => {
 /** Defines the suite. `adapter` provides an own Kafka for each test file. */
 export const portContract = (
   name: string,
-  adapter: Layer.Layer<EventLog | ConsumerGroups | TestKafka>,
+  adapter: Layer.Layer<EventLog | ConsumerGroups | TopicReader | TestKafka>,
 ): void => {
   /** A test with the real clock, which real adapters need. */
   const test = (
     title: string,
-    body: () => Effect.Effect<void, unknown, EventLog | ConsumerGroups | TestKafka | Scope.Scope>,
+    body: () => Effect.Effect<
+      void,
+      unknown,
+      EventLog | ConsumerGroups | TopicReader | TestKafka | Scope.Scope
+    >,
   ) => it.live(title, () => body().pipe(Effect.scoped, Effect.provide(adapter)))
 
   const setup = Effect.gen(function* () {
@@ -622,6 +627,65 @@ export const portContract = (
         yield* second.until(() => second.records.length === 1)
         yield* Fiber.join(joining)
         assert.deepStrictEqual(second.values(), ['0'])
+      }))
+  })
+  describe(`${name}: a whole topic`, () => {
+    test('is read from its beginning to its end, each time it is asked for', () =>
+      Effect.gen(function* () {
+        const { log, topic, other } = yield* setup
+        const reader = yield* TopicReader
+        assert.deepStrictEqual(yield* reader.readAll(topic), [])
+        const written = Array.from({ length: 300 }, (_, i) => record(topic, `k${i}`, `value ${i}`, i % 2))
+        yield* log.append([...written, record(other, 'k', 'of another topic', 0)])
+        const records = yield* reader.readAll(topic)
+        assert.deepStrictEqual(
+          records.filter(({ partition }) => partition === 1).map(({ key, offset }) => [key, offset]),
+          Array.from({ length: 150 }, (_, i) => [`k${2 * i + 1}`, i]),
+        )
+        assert.sameMembers(
+          records.map(textOf),
+          written.map(({ value }) => new TextDecoder().decode(value)),
+        )
+        assert.deepInclude(records[0], { topic, type: 'TestRecord', occurredAt: 1_795_000_000_000 })
+        // An acknowledged record is visible to the next read.
+        for (let i = 0; i < 20; i++) {
+          yield* log.append([record(topic, 'k', `later ${i}`, 5)])
+          assert.include((yield* reader.readAll(topic)).map(textOf), `later ${i}`)
+        }
+      }))
+
+    test('is read for one key and a period', () =>
+      Effect.gen(function* () {
+        const { log, topic } = yield* setup
+        const reader = yield* TopicReader
+        const query = { topic, partition: 1, key: 'wanted', from: 0, to: Number.MAX_SAFE_INTEGER }
+        assert.deepStrictEqual(yield* reader.readKey(query), [])
+        const written = Array.from({ length: 300 }, (_, i) =>
+          record(topic, i % 3 === 0 ? 'wanted' : 'other', `value ${i}`, i % 2),
+        )
+        yield* log.append(written)
+        const records = yield* reader.readKey(query)
+        assert.deepStrictEqual(
+          records.map(textOf),
+          Array.from({ length: 50 }, (_, i) => `value ${6 * i + 3}`),
+        )
+        const last = records.at(-1)!.appendedAt
+        assert.deepStrictEqual(yield* reader.readKey({ ...query, from: last + 1 }), [])
+        assert.deepStrictEqual(yield* reader.readKey({ ...query, to: records[0]!.appendedAt }), [])
+      }))
+
+    test('cannot be read without Kafka or while it hangs, and can be read afterwards', () =>
+      Effect.gen(function* () {
+        const { kafka, log, topic } = yield* setup
+        const reader = yield* TopicReader
+        yield* log.append([record(topic, 'k', 'x', 0)])
+        yield* reader.readAll(topic)
+        for (const state of ['refusing', 'hanging'] as const) {
+          yield* kafka.set(state)
+          assert.isTrue(Exit.isFailure(yield* Effect.exit(reader.readAll(topic))), state)
+          yield* kafka.set('up')
+          assert.lengthOf(yield* Effect.retry(reader.readAll(topic), { times: 3 }), 1)
+        }
       }))
   })
 }

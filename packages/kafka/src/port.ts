@@ -43,6 +43,8 @@ export interface IncomingRecord extends Position {
 export class KafkaUnavailable extends Data.TaggedError('KafkaUnavailable')<{
   readonly reason: 'refused' | 'timeout' | 'rejected'
   readonly detail: string
+  /** Only of an append. True: Kafka certainly contains none of its records. */
+  readonly notAppended?: true
 }> {}
 
 export class EventLog extends Context.Service<
@@ -51,7 +53,7 @@ export class EventLog extends Context.Service<
     /**
      * Appends records with `acks=all`, in one produce request for each broker. Returns the position
      * of each record, in the order of `records`. The calls of one process are sent one after the
-     * other, so their order is preserved. Fails within the deadline (default 1 s), without a retry.
+     * other, so their order is preserved. Fails within the deadline (default 5 s), without a retry.
      */
     readonly append: (
       records: ReadonlyArray<OutgoingRecord>,
@@ -60,6 +62,32 @@ export class EventLog extends Context.Service<
     readonly partitionOf: (key: string) => number
   }
 >()('@hub/kafka/EventLog') {}
+
+/** Which records `TopicReader.readKey` returns. Times are milliseconds since the epoch. */
+export interface KeyQuery {
+  readonly topic: string
+  readonly partition: number
+  readonly key: string
+  readonly from: number
+  readonly to: number
+}
+
+export class TopicReader extends Context.Service<
+  TopicReader,
+  {
+    /**
+     * All records of a small topic: from the first offset of each partition to its end at the time
+     * of the call. The records of a partition are in order. It needs no consumer group. Fails
+     * within the deadline (default 3 s), without a retry.
+     */
+    readonly readAll: (topic: string) => Effect.Effect<ReadonlyArray<IncomingRecord>, KafkaUnavailable>
+    /**
+     * The records of a key that Kafka received in a period, in order. It reads the whole partition
+     * of the key in this period, so it can take up to a minute.
+     */
+    readonly readKey: (query: KeyQuery) => Effect.Effect<ReadonlyArray<IncomingRecord>, KafkaUnavailable>
+  }
+>()('@hub/kafka/TopicReader') {}
 
 /** A member's shards after a (re)join. Shard *p* is partition *p* of every subscribed topic. */
 export interface Assignment {

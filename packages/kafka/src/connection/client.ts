@@ -14,6 +14,7 @@ import kafkajs, {
 } from 'kafkajs'
 import { trackConnections } from '../kafkajs-patches/destroy-connections.ts'
 import '../kafkajs-patches/request-queue-timer.ts'
+import { destroySilent } from './silent-connections.ts'
 
 // kafkajs is a CommonJS module: Node finds its values only through the default export.
 const { logLevel } = kafkajs
@@ -64,11 +65,14 @@ const saslOf = ({ mechanism, password, username }: KafkaCredentials): SASLOption
   password: Redacted.value(password),
 })
 
-/** Connecting takes a millisecond. Half of the append deadline leaves time for a second broker. */
-const CONNECTION_TIMEOUT_MS = 500
+/**
+ * Of opening and encrypting a socket: up to three round trips, over a slow network. While a machine has
+ * vanished, the client tries the next broker after this time.
+ */
+const CONNECTION_TIMEOUT_MS = 1500
 
-/** The value of kafkajs. TCP then detects a peer that vanished without closing the connection. */
-const KEEP_ALIVE_MS = 60_000
+/** An idle connection whose peer is gone then ends after about 15 s. */
+const KEEP_ALIVE_MS = 5000
 
 const connectDirectly: ISocketFactory = ({ host, port, ssl, onConnect }) => {
   const socket = ssl
@@ -100,7 +104,7 @@ export type Fork = (effect: Effect.Effect<void>) => unknown
 export const makeKafka = (connection: KafkaConnection, options: ClientOptions, fork: Fork): KafkaClient => {
   const { brokers } = connection
   const { destroy, isDestroyed, socketFactory } = trackConnections(
-    connection.socketFactory ?? connectDirectly,
+    destroySilent(connection.socketFactory ?? connectDirectly),
   )
   const first = brokers.length === 0 ? 0 : (options.firstBrokerIndex ?? 0) % brokers.length
   const kafka = new kafkajs.Kafka({

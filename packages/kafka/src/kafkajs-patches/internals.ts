@@ -3,7 +3,7 @@
  * pinned, and `kafkajs-patches.unit.test.ts` fails when these parts change.
  */
 import { createRequire } from 'node:module'
-import type { Assigner, Batch } from 'kafkajs'
+import type { Assigner, Batch, KafkaMessage } from 'kafkajs'
 
 /** Partitions of a topic, with their offsets as kafkajs writes them. */
 interface TopicOffsets {
@@ -42,14 +42,47 @@ export interface InnerGroup {
 export interface InnerCluster {
   connect(): Promise<void>
   refreshMetadata(): Promise<void>
+  /** Loads the metadata of the topic. */
+  addTargetTopic(topic: string): Promise<void>
+  findTopicPartitionMetadata(topic: string): ReadonlyArray<{ readonly partitionId: number }>
+  /** The partitions by the node id of their leader. */
+  findLeaderForPartitions(
+    topic: string,
+    partitions: ReadonlyArray<number>,
+  ): Readonly<Record<string, ReadonlyArray<number>>>
+  findBroker(request: { nodeId: string }): Promise<InnerLeader>
   findGroupCoordinator(request: { groupId: string }): Promise<InnerCoordinator>
   fetchTopicsOffset(
     topics: ReadonlyArray<{
       readonly topic: string
       readonly partitions: ReadonlyArray<{ readonly partition: number }>
-      readonly fromBeginning: boolean
+      readonly fromBeginning?: boolean
+      /** The first offset whose timestamp is not lower, ms; -1 if there is none. */
+      readonly fromTimestamp?: number
     }>,
   ): Promise<ReadonlyArray<TopicOffsets>>
+}
+
+/** kafkajs' class `Broker`, for the leader of a partition. */
+export interface InnerLeader {
+  /** Rejects when a partition has an error. */
+  fetch(request: {
+    readonly isolationLevel: number
+    readonly maxWaitTime: number
+    readonly maxBytes: number
+    readonly topics: ReadonlyArray<{
+      readonly topic: string
+      readonly partitions: ReadonlyArray<{
+        readonly partition: number
+        readonly fetchOffset: number
+        readonly maxBytes: number
+      }>
+    }>
+  }): Promise<{
+    readonly responses: ReadonlyArray<{
+      readonly partitions: ReadonlyArray<{ readonly messages: ReadonlyArray<KafkaMessage> }>
+    }>
+  }>
 }
 
 /** kafkajs' class `Broker`, for the coordinator of a group. */

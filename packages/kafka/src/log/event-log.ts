@@ -7,6 +7,7 @@ import { Effect, Layer } from 'effect'
 import kafkajs, { type Producer, type RecordMetadata } from 'kafkajs'
 import { makeKafka, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
 import { reasonOf } from '../connection/errors.ts'
+import { waitAtMost } from '../consumer/timing.ts'
 import { partitionKey } from '../partition-key.ts'
 import { partitionFor } from './partitioner.ts'
 import { KafkaUnavailable, EventLog, type OutgoingRecord, type Position } from '../port.ts'
@@ -15,13 +16,17 @@ interface EventLogOptions {
   readonly connection: KafkaConnection
   /** Partitions of every topic (`HUB_PARTITIONS`). */
   readonly partitions: number
-  /** Deadline of an append, including its time in the queue. Default 1000 ms. */
+  /** Deadline of an append, including its time in the queue. Default 5000 ms. */
   readonly deadlineMs?: number
   /** Maximum of queued records. Default 20,000, which is one second at full throughput. */
   readonly maxQueuedRecords?: number
 }
 
-const DEADLINE_MS = 1000
+/**
+ * Of appends for which no client waits. A missed deadline means a repeat, which appends the records
+ * twice if Kafka is only slow. A dead connection ends earlier (`silent-connections.ts`).
+ */
+const DEADLINE_MS = 5000
 const MAX_QUEUED_RECORDS = 20_000
 
 /** Bytes of one record batch (one partition of a request): half of `max.message.bytes`. */
@@ -34,6 +39,8 @@ const MAX_PRODUCE_RECORDS = 2000
 const RECORD_OVERHEAD_BYTES = 250
 /** kafkajs' timeout. Deadlines are shorter, so it only ends requests without a caller. */
 const REQUEST_TIMEOUT_MS = 10_000
+/** How long the end of a process waits for the request in progress. */
+const CLOSE_WITHIN_MS = 2000
 
 /** An `append` in progress. Many records need several produce requests. */
 interface PendingAppend {
@@ -47,6 +54,8 @@ interface PendingAppend {
   isSettled: boolean
   /** Number of records that are in a produce request. */
   sent: number
+  /** True once a connected producer has got records of it, which may reach the broker. */
+  produced: boolean
 }
 
 /** The records of an append that are in one produce request. */
@@ -92,7 +101,7 @@ class ProduceQueue {
     resume: (result: Effect.Effect<ReadonlyArray<Position>, KafkaUnavailable>) => void,
   ): () => void {
     const refuse = (reason: KafkaUnavailable['reason'], detail: string) => {
-      resume(Effect.fail(new KafkaUnavailable({ reason, detail })))
+      resume(Effect.fail(new KafkaUnavailable({ reason, detail, notAppended: true })))
       return () => {}
     }
     if (this.#isClosed) return refuse('refused', 'the event log is closed')
@@ -112,6 +121,7 @@ class ProduceQueue {
       timer: undefined,
       isSettled: false,
       sent: 0,
+      produced: false,
     }
     append.timer = afterDeadline(deadlineMs, () =>
       this.#fail(append, 'timeout', 'not acknowledged within the deadline'),
@@ -130,12 +140,12 @@ class ProduceQueue {
     })
   }
 
-  /** Rejects queued appends, awaits the request in progress, and disconnects. */
+  /** Rejects queued appends, awaits the request in progress for some time, and disconnects. */
   async close(): Promise<void> {
     this.#isClosed = true
     for (const append of this.#queue.filter(({ sent }) => sent === 0))
       this.#fail(append, 'refused', 'the event log is closed')
-    await this.#sending
+    if (this.#sending !== undefined) await waitAtMost(CLOSE_WITHIN_MS, this.#sending)
     this.#dropConnection()
   }
 
@@ -157,7 +167,8 @@ class ProduceQueue {
   #fail(append: PendingAppend, reason: KafkaUnavailable['reason'], detail: string): void {
     if (append.isSettled) return
     this.#finish(append)
-    append.settle(Effect.fail(new KafkaUnavailable({ reason, detail })))
+    const notAppended = append.produced ? {} : { notAppended: true as const }
+    append.settle(Effect.fail(new KafkaUnavailable({ reason, detail, ...notAppended })))
   }
 
   async #sendQueue(): Promise<void> {
@@ -209,32 +220,30 @@ class ProduceQueue {
     const connection = (this.#connection ??= this.#openConnection())
     const slices = this.#nextSlices(connection)
     const deadline = Math.max(...slices.map(({ append }) => append.deadline))
-    const byTopic = new Map<string, Array<ReturnType<typeof messageOf>>>()
-    for (const { append, from, to } of slices) {
-      for (let i = from; i < to; i++) {
-        const record = append.records[i]!
-        const messages = byTopic.get(record.topic)
-        const message = messageOf(record, append.partitions[i]!)
-        if (messages === undefined) byTopic.set(record.topic, [message])
-        else messages.push(message)
-      }
-    }
-    const sent = connection.connected.then(() =>
-      connection.producer.sendBatch({
+    const sent = connection.connected.then(async () => {
+      // While it was connecting, some callers may have got their failure: theirs must not be sent.
+      const live = slices.filter(({ append }) => !append.isSettled)
+      if (live.length === 0) return null
+      for (const { append } of live) append.produced = true
+      const byTopic = messagesByTopic(live)
+      const answer = await connection.producer.sendBatch({
         acks: -1,
         timeout: Math.max(1, Math.ceil(deadline - now())),
         topicMessages: [...byTopic].map(([topic, messages]) => ({ topic, messages })),
-      }),
-    )
+      })
+      return { live, topics: byTopic.keys(), answer }
+    })
     try {
-      const answer = await within(sent, deadline)
-      for (const topic of byTopic.keys()) connection.knownTopics.add(topic)
-      this.#deliver(slices, answer)
+      // At their deadlines, callers get their failures. A slow broker keeps its connection: a new one
+      // would be as slow, and needs several round trips. A dead one is destroyed when it is silent.
+      const produced = await sent
+      if (produced === null) return
+      for (const topic of produced.topics) connection.knownTopics.add(topic)
+      this.#deliver(produced.live, produced.answer)
     } catch (error) {
-      // The next request must not wait behind a hung one, nor use outdated metadata.
+      // The next request must not use outdated metadata.
       this.#dropConnection()
-      const { reason, detail } =
-        error === LATE ? { reason: 'timeout' as const, detail: 'no answer' } : reasonOf(error)
+      const { reason, detail } = reasonOf(error)
       for (const { append } of slices) this.#fail(append, reason, detail)
     }
   }
@@ -308,20 +317,25 @@ const messageOf = (record: OutgoingRecord, partition: number) => ({
   },
 })
 
-const LATE = Symbol('late')
+const messagesByTopic = (slices: ReadonlyArray<AppendSlice>) => {
+  const byTopic = new Map<string, Array<ReturnType<typeof messageOf>>>()
+  for (const { append, from, to } of slices) {
+    for (let i = from; i < to; i++) {
+      const record = append.records[i]!
+      const messages = byTopic.get(record.topic)
+      const message = messageOf(record, append.partitions[i]!)
+      if (messages === undefined) byTopic.set(record.topic, [message])
+      else messages.push(message)
+    }
+  }
+  return byTopic
+}
 
 /**
  * Acts at the deadline, after the sockets were read once more: a process that was busy finds the
  * timer and the answer at the same time, and must not report a timeout.
  */
 const afterDeadline = (ms: number, act: () => void): NodeJS.Timeout => setTimeout(() => setImmediate(act), ms)
-
-/** Rejects with `LATE` at the deadline. The promise is then ignored. */
-const within = <A>(promise: Promise<A>, deadline: number): Promise<A> =>
-  new Promise((resolve, reject) => {
-    const timer = afterDeadline(Math.max(1, deadline - now()), () => reject(LATE))
-    promise.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
 
 const make = Effect.fnUntraced(function* (options: EventLogOptions) {
   const context = yield* Effect.context<never>()

@@ -5,17 +5,8 @@
  */
 import { Data, Result } from 'effect'
 import avro from 'avsc'
-import type { MessageFact } from '@hub/domain'
-import type {
-  BatchSealed,
-  DeliveryReportReceived,
-  EventRecorded,
-  HubRecord,
-  InboundMessageReceived,
-  OpenMessagesCarried,
-  ShardOpened,
-  SubscriptionChanged,
-} from './records.ts'
+import type { MessageAccepted, MessageFact } from '@hub/domain'
+import type { HubRecord } from './records.ts'
 import { asBuffer, codecType } from '../schemas/avro-type.ts'
 import { FACT_NAMES, RECORD_NAMES, SCHEMAS, type RecordName } from '../schemas/schemas.ts'
 
@@ -129,6 +120,22 @@ export const encodeRecord = (record: HubRecord): Uint8Array => {
 export const undecodable = (reason: UndecodableRecord['reason'], detail: string) =>
   Result.fail(new UndecodableRecord({ reason, detail }))
 
+interface Read {
+  readonly value: Record<string, unknown>
+  /** The offset behind the value; negative if the buffer ends before. */
+  readonly offset: number
+}
+
+/** Reads a value behind the wire format header; `null` if it is malformed. */
+const readAvro = (type: avro.Type, buffer: Buffer, resolver?: Decoder['resolver']): Read | null => {
+  try {
+    return type.decode(buffer, HEADER_BYTES, resolver)
+  } catch {
+    // The message of avsc's error may contain the content.
+    return null
+  }
+}
+
 /** Decodes a record of any published schema version. */
 export const decodeRecord = (value: Uint8Array): Result.Result<HubRecord, UndecodableRecord> => {
   if (value.length < HEADER_BYTES) return undecodable('truncated', `${value.length} bytes`)
@@ -137,13 +144,8 @@ export const decodeRecord = (value: Uint8Array): Result.Result<HubRecord, Undeco
   const id = buffer.readInt32BE(1)
   const decoder = decoders.get(id)
   if (decoder === undefined) return undecodable('unknown_schema', `id ${id}`)
-  let read: { readonly value: Record<string, unknown>; readonly offset: number }
-  try {
-    read = decoder.type.decode(buffer, HEADER_BYTES, decoder.resolver)
-  } catch {
-    // The message of avsc's error may contain the content.
-    return undecodable('malformed', decoder.name)
-  }
+  const read = readAvro(decoder.type, buffer, decoder.resolver)
+  if (read === null) return undecodable('malformed', decoder.name)
   if (read.offset < 0) return undecodable('truncated', decoder.name)
   if (read.offset !== buffer.length) {
     return undecodable('trailing_bytes', `${decoder.name}, ${buffer.length - read.offset} bytes`)
@@ -178,12 +180,56 @@ export const isFactType = (type: string): type is MessageFact['type'] => FACTS.h
 /** Decodes a fact of a message; any other record is `unexpected_type`. */
 export const decodeFact = decodeAs<MessageFact>(FACTS, 'a fact of a message')
 
-const decodeOnly = <A extends HubRecord>(type: A['type']) => decodeAs<A>(new Set([type]), type)
+/** The first fields of `MessageAccepted`: all that decides whether a shard keeps the record. */
+export type AcceptedHead = Pick<MessageAccepted, 'messageId' | 'account' | 'mode'>
 
-export const decodeShardOpened = decodeOnly<ShardOpened>('ShardOpened')
-export const decodeOpenMessagesCarried = decodeOnly<OpenMessagesCarried>('OpenMessagesCarried')
-export const decodeBatchSealed = decodeOnly<BatchSealed>('BatchSealed')
-export const decodeSubscriptionChanged = decodeOnly<SubscriptionChanged>('SubscriptionChanged')
-export const decodeEventRecorded = decodeOnly<EventRecorded>('EventRecorded')
-export const decodeDeliveryReportReceived = decodeOnly<DeliveryReportReceived>('DeliveryReportReceived')
-export const decodeInboundMessageReceived = decodeOnly<InboundMessageReceived>('InboundMessageReceived')
+const HEAD_FIELDS = ['message_id', 'at', 'account', 'mode']
+
+/** The types of the first fields, by schema id. A later version may only append fields. */
+const heads = new Map<number, avro.Type>()
+for (const { id, name, schema } of SCHEMAS) {
+  if (name !== 'MessageAccepted') continue
+  const record = schema as { readonly fields: ReadonlyArray<{ readonly name: string }> }
+  const fields = record.fields.slice(0, HEAD_FIELDS.length)
+  if (fields.some((field, i) => field.name !== HEAD_FIELDS[i])) {
+    throw new Error(`The schema ${id} of MessageAccepted must begin with ${HEAD_FIELDS.join(', ')}.`)
+  }
+  heads.set(id, codecType({ ...record, fields }))
+}
+
+/** Decodes the first fields of `MessageAccepted`; any other record is `unexpected_type`. */
+export const decodeAcceptedHead = ({
+  value,
+}: {
+  readonly value: Uint8Array
+}): Result.Result<AcceptedHead, UndecodableRecord> => {
+  const buffer = asBuffer(value)
+  const type = value.length > HEADER_BYTES && value[0] === 0 ? heads.get(buffer.readInt32BE(1)) : undefined
+  if (type === undefined) {
+    const decoded = decodeRecord(value)
+    if (Result.isFailure(decoded)) return Result.fail(decoded.failure)
+    return undecodable('unexpected_type', `${decoded.success.type} where MessageAccepted was expected`)
+  }
+  const read = readAvro(type, buffer)
+  if (read === null) return undecodable('malformed', 'MessageAccepted')
+  if (read.offset < 0) return undecodable('truncated', 'MessageAccepted')
+  const head = read.value as unknown as AcceptedHead
+  // A newer writer may know further symbols.
+  return (head.mode as string) === 'unknown'
+    ? undecodable('unknown_symbol', 'MessageAccepted.mode')
+    : Result.succeed(head)
+}
+
+const decodeOnly = <T extends HubRecord['type']>(type: T) =>
+  decodeAs<Extract<HubRecord, { readonly type: T }>>(new Set([type]), type)
+
+export const decodeShardOpened = decodeOnly('ShardOpened')
+export const decodeOpenMessagesCarried = decodeOnly('OpenMessagesCarried')
+export const decodeBatchSealed = decodeOnly('BatchSealed')
+export const decodeSubscriptionChanged = decodeOnly('SubscriptionChanged')
+export const decodeEventRecorded = decodeOnly('EventRecorded')
+export const decodeDeliveryReportReceived = decodeOnly('DeliveryReportReceived')
+export const decodeInboundMessageReceived = decodeOnly('InboundMessageReceived')
+export const decodeOperatorAnswerReceived = decodeOnly('OperatorAnswerReceived')
+export const decodeRecipientErased = decodeOnly('RecipientErased')
+export const decodeSealingKeyCreated = decodeOnly('SealingKeyCreated')

@@ -3,7 +3,14 @@ import { Result } from 'effect'
 import avro from 'avsc'
 import fc from 'fast-check'
 import { EXPIRED_REASONS, type MessageFact, REJECTED_REASONS, UNDELIVERED_REASONS } from '@hub/domain'
-import { decodeEventRecorded, decodeFact, decodeRecord, encodeRecord, UndecodableRecord } from './codec.ts'
+import {
+  decodeAcceptedHead,
+  decodeEventRecorded,
+  decodeFact,
+  decodeRecord,
+  encodeRecord,
+  UndecodableRecord,
+} from './codec.ts'
 import { decodeOutboxRow, encodeOutboxRow } from './outbox-row.ts'
 import type { OutgoingRecord } from '../port.ts'
 import { type DeliveryReportReceived, reportOutcome, type HubRecord } from './records.ts'
@@ -44,8 +51,24 @@ const examples: ReadonlyArray<HubRecord> = [
     batch: 'bat_06fs37r7c5yb6k1v9b2h8zq4mt',
     variables: [],
   },
-  { type: 'HandoverStarted', messageId: id, at, epoch: 2 ** 40, attempt: 1, operator: 'http' },
-  { type: 'HandoverRefused', messageId: id, at, attempt: 1, retryAt: at + 1000, epoch: 3 },
+  {
+    type: 'HandoverStarted',
+    messageId: id,
+    at,
+    epoch: 2 ** 40,
+    attempt: 1,
+    operator: 'http',
+    unsubmitted: 2,
+  },
+  {
+    type: 'HandoverRefused',
+    messageId: id,
+    at,
+    attempt: 2,
+    retryAt: at + 1000,
+    epoch: 3,
+    unsubmitted: null,
+  },
   {
     type: 'MessageSent',
     messageId: id,
@@ -120,7 +143,7 @@ const examples: ReadonlyArray<HubRecord> = [
     account: 'acc_06fs37r7c5yb6k1v9b2h8zq4mt',
     mode: 'live',
     subscription: 'we_06fs37r7c5yb6k1v9b2h8zq4mt',
-    change: 'secret_rotated',
+    change: 'updated',
     at,
   },
   {
@@ -169,6 +192,17 @@ const examples: ReadonlyArray<HubRecord> = [
     sealingKey: 'k',
     sealed: Uint8Array.from([0, 0]),
   },
+  {
+    type: 'OperatorAnswerReceived',
+    operator: 'smpp',
+    messageId: id,
+    recipient: hash,
+    receivedAt: at,
+    rawKey: 'k',
+    rawSealed: Uint8Array.from([7]),
+  },
+  { type: 'SealingKeyCreated', keyId: 'otp-k', wrapped: Uint8Array.from([2, 1]), at },
+  { type: 'RecipientErased', erasure: 'e', recipient: hash, requestedAt: at, before: at },
 ]
 
 const reportOf = (
@@ -250,7 +284,7 @@ describe('the codec', () => {
     assert.deepStrictEqual({ ...read.price }, { amount: '2.50', currency: 'RUB' })
   })
 
-  it('decodes version 1 records without an epoch, and encodes records without one', () => {
+  it('decodes records of versions without a field, and encodes records without it', () => {
     for (const fact of [
       {
         type: 'MessageSent',
@@ -264,12 +298,14 @@ describe('the codec', () => {
       { type: 'MessageExpired', messageId: id, at, reason: 'dlr_timeout' },
     ] as const) {
       const now = Buffer.from(encodeRecord(fact))
-      assert.deepStrictEqual(Result.getOrThrow(decodeRecord(now)), { ...fact, epoch: null } as object)
-      const first = SCHEMAS.find((schema) => schema.name === fact.type && schema.version === 1)!
-      // Version 1 lacks the last byte, which encodes a missing epoch.
-      const before = Buffer.from(now.subarray(0, -1))
-      before.writeInt32BE(first.id, 1)
-      assert.deepStrictEqual(Result.getOrThrow(decodeRecord(before)), { ...fact, epoch: null } as object)
+      const versions = SCHEMAS.filter((schema) => schema.name === fact.type)
+      const missing = fact.type === 'HandoverRefused' ? { epoch: null, unsubmitted: null } : { epoch: null }
+      for (const { id: schemaId, version } of versions) {
+        // Each earlier version lacks one more byte at the end, which encodes a missing field.
+        const bytes = Buffer.from(now.subarray(0, now.length - (versions.length - version)))
+        bytes.writeInt32BE(schemaId, 1)
+        assert.deepStrictEqual(Result.getOrThrow(decodeRecord(bytes)), { ...fact, ...missing } as object)
+      }
     }
   })
 
@@ -288,6 +324,40 @@ describe('the codec', () => {
     const copy = Uint8Array.from(first)
     encodeRecord({ ...accepted, template: 'another', sealed: new Uint8Array(64).fill(7) })
     assert.deepStrictEqual([...first], [...copy])
+  })
+})
+
+describe('the first fields of an accepted message', () => {
+  const headOf = (value: Uint8Array) => decodeAcceptedHead({ value })
+
+  it('are those of the whole record, whatever follows them', () => {
+    const value = encodeRecord(accepted)
+    const { account, messageId, mode } = accepted
+    for (const bytes of [value, value.subarray(0, 90)]) {
+      const head = Result.getOrThrow(headOf(bytes))
+      assert.deepStrictEqual(
+        { account: head.account, messageId: head.messageId, mode: head.mode },
+        { account, messageId, mode },
+      )
+    }
+  })
+
+  it('have the reason of their failure', () => {
+    const reason = (value: Uint8Array) => {
+      const read = headOf(value)
+      return Result.isFailure(read) ? read.failure.reason : 'decoded'
+    }
+    const value = encodeRecord(accepted)
+    assert.strictEqual(reason(new Uint8Array()), 'truncated')
+    assert.strictEqual(reason(value.subarray(0, 60)), 'truncated')
+    assert.strictEqual(reason(new TextEncoder().encode('{"message_id":1}')), 'not_wire_format')
+    assert.strictEqual(reason(Uint8Array.from([0, 0, 0, 255, 255, 1])), 'unknown_schema')
+    const sent = examples.find(({ type }) => type === 'MessageSent')!
+    assert.strictEqual(reason(encodeRecord(sent)), 'unexpected_type')
+    const mode = value.indexOf(accepted.account.length * 2, 40) + accepted.account.length + 1
+    assert.strictEqual(value[mode], 2, 'the symbol `live`')
+    assert.strictEqual(reason(value.with(mode, 0)), 'unknown_symbol')
+    assert.strictEqual(reason(value.with(mode, 100)), 'malformed')
   })
 })
 

@@ -1,5 +1,12 @@
 /** Builds complete records to append. Only this file decides on their topic, key and id. */
-import { factId, factIdOf, type LogFact, type MessageAccepted, type Mode } from '@hub/domain'
+import {
+  factId,
+  factIdOf,
+  type LogFact,
+  type MessageAccepted,
+  type MessageClass,
+  type Mode,
+} from '@hub/domain'
 import type { OutgoingRecord } from '../port.ts'
 import type { TopicNames } from '../topics/catalogue.ts'
 import { encodeRecord } from './codec.ts'
@@ -10,6 +17,9 @@ import type {
   HubRecord,
   InboundMessageReceived,
   OpenMessagesCarried,
+  OperatorAnswerReceived,
+  RecipientErased,
+  SealingKeyCreated,
   ShardOpened,
   SubscriptionChanged,
 } from './records.ts'
@@ -64,63 +74,43 @@ const shardRecord = (
   topics: TopicNames,
   record: ShardOpened | OpenMessagesCarried,
   what: string,
-  options: Omit<RecordOptions, 'partition'> = {},
 ): OutgoingRecord => {
   const key = `shard:${record.shard}`
   return outgoing(
     record,
     { topic: topics.messages, key, id: factId(key, what), occurredAt: record.at },
-    { ...options, partition: record.shard },
+    { partition: record.shard },
   )
 }
 
 /** A fence. */
-export const shardOpenedRecord = (
-  topics: TopicNames,
-  record: ShardOpened,
-  options?: Omit<RecordOptions, 'partition'>,
-): OutgoingRecord => shardRecord(topics, record, `opened:${record.epoch}:${record.member}`, options)
+export const shardOpenedRecord = (topics: TopicNames, record: ShardOpened): OutgoingRecord =>
+  shardRecord(topics, record, `opened:${record.epoch}:${record.member}`)
 
 /** Open messages that a shard re-appends. */
 export const openMessagesCarriedRecord = (topics: TopicNames, record: OpenMessagesCarried): OutgoingRecord =>
   shardRecord(topics, record, `carried:${record.at}:${record.messages[0]?.messageId}`)
 
 /** The end of a batch, for the log. Key: the batch id. */
-export const batchSealedRecord = (
-  topics: TopicNames,
-  record: BatchSealed,
-  options?: RecordOptions,
-): OutgoingRecord =>
-  outgoing(
-    record,
-    {
-      topic: topics.messages,
-      key: record.batch,
-      id: factId(record.batch, 'sealed'),
-      occurredAt: record.at,
-    },
-    options,
-  )
+export const batchSealedRecord = (topics: TopicNames, record: BatchSealed): OutgoingRecord =>
+  outgoing(record, {
+    topic: topics.messages,
+    key: record.batch,
+    id: factId(record.batch, 'sealed'),
+    occurredAt: record.at,
+  })
 
 /** The key of `hub.webhooks.v1`: the records of an account and mode have one order. */
 export const webhooksKey = (account: string, mode: Mode): string => `${account}:${mode}`
 
 /** A change of a subscription, for `hub.webhooks.v1`. */
-export const subscriptionChangedRecord = (
-  topics: TopicNames,
-  record: SubscriptionChanged,
-  options?: RecordOptions,
-): OutgoingRecord =>
-  outgoing(
-    record,
-    {
-      topic: topics.webhooks,
-      key: webhooksKey(record.account, record.mode),
-      id: factId(record.subscription, `${record.change}:${record.at}`),
-      occurredAt: record.at,
-    },
-    options,
-  )
+export const subscriptionChangedRecord = (topics: TopicNames, record: SubscriptionChanged): OutgoingRecord =>
+  outgoing(record, {
+    topic: topics.webhooks,
+    key: webhooksKey(record.account, record.mode),
+    id: factId(record.subscription, `${record.change}:${record.at}`),
+    occurredAt: record.at,
+  })
 
 /** An event, for `hub.webhooks.v1`. The record id is the event id. */
 export const eventRecordedRecord = (
@@ -144,27 +134,59 @@ const operatorRecord = (
   topics: TopicNames,
   record: DeliveryReportReceived | InboundMessageReceived,
   what: string,
-  options?: RecordOptions,
+): OutgoingRecord =>
+  outgoing(record, {
+    topic: topics.operatorReports,
+    key: record.recipient,
+    id: factId(`${record.operator}:${record.operatorId}`, what),
+    occurredAt: record.receivedAt,
+  })
+
+export const deliveryReportRecord = (topics: TopicNames, record: DeliveryReportReceived): OutgoingRecord =>
+  operatorRecord(topics, record, `report:${record.outcome}`)
+
+export const inboundMessageRecord = (topics: TopicNames, record: InboundMessageReceived): OutgoingRecord =>
+  operatorRecord(topics, record, 'inbound')
+
+/** A payload key, for the topic of its class. The topic has one partition. */
+export const sealingKeyRecord = (
+  topics: TopicNames,
+  messageClass: MessageClass,
+  record: SealingKeyCreated,
 ): OutgoingRecord =>
   outgoing(
     record,
     {
-      topic: topics.operatorReports,
-      key: record.recipient,
-      id: factId(`${record.operator}:${record.operatorId}`, what),
-      occurredAt: record.receivedAt,
+      topic: messageClass === 'otp' ? topics.otpKeys : topics.serviceKeys,
+      key: record.keyId,
+      id: factId(record.keyId, 'created'),
+      occurredAt: record.at,
     },
-    options,
+    { partition: 0 },
   )
 
-export const deliveryReportRecord = (
-  topics: TopicNames,
-  record: DeliveryReportReceived,
-  options?: RecordOptions,
-): OutgoingRecord => operatorRecord(topics, record, `report:${record.outcome}`, options)
+/** An erasure. The topic keeps the last record of a recipient. */
+export const recipientErasedRecord = (topics: TopicNames, record: RecipientErased): OutgoingRecord =>
+  outgoing(
+    record,
+    {
+      topic: topics.erasures,
+      key: record.recipient,
+      id: factId(record.erasure, `erased:${record.before}`),
+      occurredAt: record.requestedAt,
+    },
+    { partition: 0 },
+  )
 
-export const inboundMessageRecord = (
+/** An operator's answer to a submit. `number` distinguishes the answers of one moment. */
+export const operatorAnswerRecord = (
   topics: TopicNames,
-  record: InboundMessageReceived,
-  options?: RecordOptions,
-): OutgoingRecord => operatorRecord(topics, record, 'inbound', options)
+  record: OperatorAnswerReceived,
+  number: number,
+): OutgoingRecord =>
+  outgoing(record, {
+    topic: topics.operatorReports,
+    key: record.recipient,
+    id: factId(record.messageId, `answer:${record.operator}:${record.receivedAt}:${number}`),
+    occurredAt: record.receivedAt,
+  })

@@ -73,7 +73,8 @@ export interface BatchSealed {
   readonly at: number
 }
 
-export type SubscriptionChange = 'created' | 'deleted' | 'secret_rotated' | 'enabled'
+/** `updated`: the client changed its address, event types or description. */
+export type SubscriptionChange = 'created' | 'deleted' | 'secret_rotated' | 'enabled' | 'updated'
 
 /** A webhook subscription has changed. The database contains its current state. */
 export interface SubscriptionChanged {
@@ -142,6 +143,42 @@ export interface InboundMessageReceived {
   readonly sealed: Uint8Array
 }
 
+/** A process created a payload key. */
+export interface SealingKeyCreated {
+  readonly type: 'SealingKeyCreated'
+  /** The id of the payload key, as `MessageAccepted.sealingKey` names it. */
+  readonly keyId: string
+  /** The key, encrypted with the master key. */
+  readonly wrapped: Uint8Array
+  readonly at: number
+}
+
+/** A person requested erasure. */
+export interface RecipientErased {
+  readonly type: 'RecipientErased'
+  /** The id of the receipt, a UUID. */
+  readonly erasure: string
+  /** Recipient hash; the record's key. */
+  readonly recipient: string
+  readonly requestedAt: number
+  /** It concerns messages accepted before this time. */
+  readonly before: number
+}
+
+/** An operator's answer to the submit of a message or of a part. Only hub staff read it. */
+export interface OperatorAnswerReceived {
+  readonly type: 'OperatorAnswerReceived'
+  readonly operator: string
+  readonly messageId: string
+  /** Recipient hash; the record's key. */
+  readonly recipient: string
+  readonly receivedAt: number
+  /** Id of the payload key of `rawSealed`. */
+  readonly rawKey: string
+  /** The original answer, encrypted. */
+  readonly rawSealed: Uint8Array
+}
+
 /** Every record type of the hub's topics. */
 export type HubRecord =
   | MessageFact
@@ -152,6 +189,9 @@ export type HubRecord =
   | EventRecorded
   | DeliveryReportReceived
   | InboundMessageReceived
+  | OperatorAnswerReceived
+  | SealingKeyCreated
+  | RecipientErased
 
 /**
  * The outcome of a report as a value of the domain. A reason that is missing, or belongs to another

@@ -33,18 +33,44 @@ export const TOPIC_CONTENT: Readonly<
     ],
   },
   operatorReports: {
-    holds: 'Delivery reports and inbound messages, as the operators sent them.',
+    holds: 'Delivery reports, inbound messages and answers to submits, as the operators sent them.',
     key: 'recipient hash',
-    records: ['DeliveryReportReceived', 'InboundMessageReceived'],
+    records: ['DeliveryReportReceived', 'InboundMessageReceived', 'OperatorAnswerReceived'],
   },
   webhooks: {
-    holds: 'Events for webhooks, and changes of webhook subscriptions.',
+    holds:
+      'Events for webhooks, and changes of webhook subscriptions. It contains the events of accounts with ' +
+      'a subscription in their mode, and no others; all events are in the event journal.',
     key: 'account and mode, such as `acc_…:live`',
     records: ['EventRecorded', 'SubscriptionChanged'],
   },
+  otpKeys: {
+    holds:
+      'The payload keys of class `otp`, encrypted with the master key. Do not copy this topic. One partition.',
+    key: 'id of the payload key',
+    records: ['SealingKeyCreated'],
+  },
+  serviceKeys: {
+    holds: 'The payload keys of class `service`, in the same form. Do not copy this topic. One partition.',
+    key: 'id of the payload key',
+    records: ['SealingKeyCreated'],
+  },
+  erasures: {
+    holds:
+      'Erasures that were requested. Kafka keeps the last one of each recipient (compaction). One partition.',
+    key: 'recipient hash',
+    records: ['RecipientErased'],
+  },
 }
 
-const DAY_MS = 24 * 60 * 60 * 1000
+const HOUR_MS = 60 * 60 * 1000
+
+/** Days, or hours where the retention is shorter than three days. */
+const retentionText = (ms: number): string => {
+  if (ms < 0) return 'for ever'
+  const hours = ms / HOUR_MS
+  return hours < 72 ? `${hours} ${hours === 1 ? 'hour' : 'hours'}` : `${hours / 24} days`
+}
 
 type Part = Exclude<AvroSchema, string | ReadonlyArray<AvroSchema>>
 const isPart = (schema: unknown): schema is Part =>
@@ -105,10 +131,10 @@ const recordReference = (name: RecordName): string => {
 /** Markdown: one section for each topic, with its records. */
 export const analyticsReference = (): string => {
   const names = topicNames()
-  const retentionDays = new Map(
+  const retentions = new Map(
     topicCatalogue({ prefix: '', partitions: 1, replicationFactor: 1 }).map(({ config, topic }) => [
       topic,
-      Number(config['retention.ms']) / DAY_MS,
+      retentionText(Number(config['retention.ms'])),
     ]),
   )
   const described = new Set<RecordName>()
@@ -120,7 +146,7 @@ export const analyticsReference = (): string => {
       const links = records.map((record) => `[${record}](#${record.toLowerCase()})`).join(', ')
       return [
         `## ${names[topic]}`,
-        `${holds} Key: ${key}. Retention: ${retentionDays.get(names[topic])} days. Records: ${links}.`,
+        `${holds} Key: ${key}. Retention: ${retentions.get(names[topic])}. Records: ${links}.`,
         ...fresh.map(recordReference),
       ]
     })

@@ -30,6 +30,9 @@ export const RECORD_NAMES = [
   'EventRecorded',
   'DeliveryReportReceived',
   'InboundMessageReceived',
+  'OperatorAnswerReceived',
+  'SealingKeyCreated',
+  'RecipientErased',
 ] as const
 export type RecordName = (typeof RECORD_NAMES)[number]
 

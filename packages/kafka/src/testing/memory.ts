@@ -11,6 +11,9 @@ import {
   NO_ASSIGNMENT,
   assignWithStandby,
 } from '../consumer/assignor.ts'
+import { ErasureTopic } from '../erasures/erasure-topic.ts'
+import { PayloadKeyTopics } from '../payload-keys/payload-key-topics.ts'
+import { topicNames } from '../topics/catalogue.ts'
 import { beforeNewer } from '../records/newer-schema.ts'
 import { partitionFor } from '../log/partitioner.ts'
 import { partitionKey } from '../partition-key.ts'
@@ -24,6 +27,7 @@ import {
   type IncomingRecord,
   type OutgoingRecord,
   type Position,
+  TopicReader,
 } from '../port.ts'
 
 /** Available, refusing connections, or accepting requests without an answer. */
@@ -39,7 +43,7 @@ export class MemoryKafka extends Context.Service<
   }
 >()('@hub/kafka/MemoryKafka') {}
 
-const DEADLINE_MS = 1000
+const DEADLINE_MS = 5000
 const REVOKE_WITHIN_MS = 2500
 const RETRY_DELAY_MS = 50
 const MAX_BATCH = 500
@@ -122,7 +126,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
   const append: EventLog['Service']['append'] = Effect.fnUntraced(function* (records, options) {
     if (records.length === 0) return []
     if (brokerState === 'refusing')
-      return yield* new KafkaUnavailable({ reason: 'refused', detail: 'unavailable' })
+      return yield* new KafkaUnavailable({ reason: 'refused', detail: 'unavailable', notAppended: true })
     if (records.some(({ partition = 0 }) => partition < 0 || partition >= partitions)) {
       return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'unknown partition' })
     }
@@ -142,6 +146,15 @@ const make = Effect.fnUntraced(function* (partitions: number) {
       brokerState === 'up'
         ? Effect.succeed(answer())
         : Effect.fail(new KafkaUnavailable({ reason: 'refused', detail: 'unavailable' })),
+    )
+
+  const readAll: TopicReader['Service']['readAll'] = (topic) => ifAvailable(() => topicOf(topic).flat())
+
+  const readKey: TopicReader['Service']['readKey'] = ({ from, key, partition, to, topic }) =>
+    ifAvailable(() =>
+      (topicOf(topic)[partition] ?? []).filter(
+        (record) => record.key === key && record.appendedAt >= from && record.appendedAt < to,
+      ),
     )
 
   const controlOf = (
@@ -352,6 +365,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
 
   return Context.make(EventLog, { append, partitionOf: (key) => partitionFor(key, partitions) }).pipe(
     Context.add(ConsumerGroups, { join }),
+    Context.add(TopicReader, { readAll, readKey }),
     Context.add(MemoryKafka, {
       set: (next) =>
         Effect.sync(() => {
@@ -365,5 +379,16 @@ const make = Effect.fnUntraced(function* (partitions: number) {
 })
 
 /** Every topic exists, with this number of partitions. */
-export const layerMemory = (partitions: number): Layer.Layer<EventLog | ConsumerGroups | MemoryKafka> =>
-  Layer.effectContext(make(partitions))
+export const layerMemory = (
+  partitions: number,
+): Layer.Layer<EventLog | ConsumerGroups | TopicReader | MemoryKafka> => Layer.effectContext(make(partitions))
+
+/** The topics of the payload keys in memory, for tests without Kafka. */
+export const layerMemoryPayloadKeys: Layer.Layer<PayloadKeyTopics> = PayloadKeyTopics.layer(
+  topicNames(),
+).pipe(Layer.provide(layerMemory(1)))
+
+/** The topic of the erasures in memory. */
+export const layerMemoryErasures: Layer.Layer<ErasureTopic> = ErasureTopic.layer(topicNames()).pipe(
+  Layer.provide(layerMemory(1)),
+)

@@ -4,6 +4,7 @@
  */
 import { settings } from '@hub/config'
 import { Config } from 'effect'
+import { FILE_DELETE_DELAY_MS, PAYLOAD_KEY_PERIODS } from '../payload-keys/periods.ts'
 
 const DAY = 24 * 60 * 60 * 1000
 
@@ -27,6 +28,15 @@ const BASES = {
   webhooks: { name: 'hub.webhooks.v1', retentionMs: 30 * DAY },
 } as const
 
+/** The topics of the payload keys: short segments, so that Kafka deletes the keys on time. */
+const KEY_BASES = {
+  otpKeys: { name: 'hub.sealing-keys.otp.v1', periods: PAYLOAD_KEY_PERIODS.otp },
+  serviceKeys: { name: 'hub.sealing-keys.service.v1', periods: PAYLOAD_KEY_PERIODS.service },
+} as const
+
+/** The erasures: Kafka keeps the last one of each recipient for ever. */
+const ERASURES = 'hub.erasures.v1'
+
 /** Staff must have time to notice, read and retry dead letters. */
 const DEAD_LETTER_RETENTION_MS = 90 * DAY
 
@@ -42,6 +52,12 @@ export interface TopicNames {
   readonly operatorReports: string
   /** Key: `acc_…:live` or `acc_…:test`. */
   readonly webhooks: string
+  /** The payload keys of class `otp`. One partition. Key: the id of the payload key. */
+  readonly otpKeys: string
+  /** The payload keys of class `service`, in the same form. */
+  readonly serviceKeys: string
+  /** The last erasure of each recipient. One partition. Key: recipient hash. */
+  readonly erasures: string
 }
 
 /** The topic names with a prefix (`HUB_TOPIC_PREFIX`; empty in production). */
@@ -51,7 +67,19 @@ export const topicNames = (prefix = ''): TopicNames => ({
   messages: prefix + BASES.messages.name,
   operatorReports: prefix + BASES.operatorReports.name,
   webhooks: prefix + BASES.webhooks.name,
+  otpKeys: prefix + KEY_BASES.otpKeys.name,
+  serviceKeys: prefix + KEY_BASES.serviceKeys.name,
+  erasures: prefix + ERASURES,
 })
+
+/** The topics that groups read in shards. They have dead-letter topics. */
+export const shardedTopics = (topics: TopicNames): ReadonlyArray<string> => [
+  topics.acceptedOtp,
+  topics.acceptedService,
+  topics.messages,
+  topics.operatorReports,
+  topics.webhooks,
+]
 
 /** The topic for records of `topic` that cannot be decoded or applied. */
 export const deadLetterTopic = (topic: string): string => `${topic}.dead-letter`
@@ -67,7 +95,10 @@ export interface TopicSpec {
 
 interface CatalogueOptions {
   readonly prefix: string
-  /** Equal for every topic, so that partition *p* of each topic belongs to shard *p*. */
+  /**
+   * Equal for every topic that is not read as a whole, so that partition *p* of each topic belongs
+   * to shard *p*.
+   */
   readonly partitions: number
   /** 1 locally; 3 in production, where each acknowledgement then requires two replicas. */
   readonly replicationFactor: number
@@ -89,10 +120,31 @@ export const topicCatalogue = (options: CatalogueOptions): ReadonlyArray<TopicSp
       'message.timestamp.type': 'CreateTime',
     },
   })
-  return Object.values(BASES).flatMap(({ name, retentionMs }) => [
-    spec(options.prefix + name, retentionMs),
-    spec(deadLetterTopic(options.prefix + name), DEAD_LETTER_RETENTION_MS),
-  ])
+  const keySpec = ({ name, periods }: (typeof KEY_BASES)[keyof typeof KEY_BASES]): TopicSpec => {
+    const general = spec(options.prefix + name, periods.retentionMs)
+    return {
+      ...general,
+      // Readers read the whole topic. It has some hundred records.
+      partitions: 1,
+      config: {
+        ...general.config,
+        'segment.ms': String(periods.segmentMs),
+        'file.delete.delay.ms': String(FILE_DELETE_DELAY_MS),
+        // The clock of a producer must not prolong the life of a key.
+        'message.timestamp.type': 'LogAppendTime',
+      },
+    }
+  }
+  const kept = spec(options.prefix + ERASURES, -1)
+  const erasures = { ...kept, partitions: 1, config: { ...kept.config, 'cleanup.policy': 'compact' } }
+  return [
+    ...Object.values(BASES).flatMap(({ name, retentionMs }) => [
+      spec(options.prefix + name, retentionMs),
+      spec(deadLetterTopic(options.prefix + name), DEAD_LETTER_RETENTION_MS),
+    ]),
+    ...Object.values(KEY_BASES).map(keySpec),
+    erasures,
+  ]
 }
 
 /** The options that the environment configures. */

@@ -1,19 +1,56 @@
 import { assert, describe, it } from '@effect/vitest'
+import { LONGEST_LIFETIME_SECONDS } from '@hub/config'
 import { partitionFor } from '../log/partitioner.ts'
-import { deadLetterTopic, topicCatalogue, topicNames } from './catalogue.ts'
+import { PAYLOAD_KEY_PERIODS, payloadKeyGoneAt } from '../payload-keys/periods.ts'
+import { deadLetterTopic, shardedTopics, topicCatalogue, topicNames } from './catalogue.ts'
 
 const DAY = 86_400_000
+const HOUR = 3_600_000
 
 describe('topicCatalogue', () => {
   const production = topicCatalogue({ prefix: '', partitions: 48, replicationFactor: 3 })
 
-  it('contains every topic and its dead-letter topic, with one number of partitions', () => {
-    const names = Object.values(topicNames())
-    assert.sameMembers(
-      production.map(({ topic }) => topic),
-      [...names, ...names.map(deadLetterTopic)],
-    )
-    assert.deepStrictEqual([...new Set(production.map(({ partitions }) => partitions))], [48])
+  it('contains every topic, and the dead-letter topics of the topics that shards read', () => {
+    const { erasures, otpKeys, serviceKeys } = topicNames()
+    const names = shardedTopics(topicNames())
+    assert.sameMembers(Object.values(topicNames()), [...names, erasures, otpKeys, serviceKeys])
+    const partitions = Object.fromEntries(production.map((spec) => [spec.topic, spec.partitions]))
+    assert.deepStrictEqual(partitions, {
+      ...Object.fromEntries([...names, ...names.map(deadLetterTopic)].map((name) => [name, 48])),
+      [otpKeys]: 1,
+      [serviceKeys]: 1,
+      [erasures]: 1,
+    })
+  })
+
+  it('lets Kafka delete payload keys on time: whole segments, by the clock of the broker', () => {
+    const { otpKeys, serviceKeys } = topicNames()
+    const configOf = (name: string) => {
+      const config = production.find(({ topic }) => topic === name)?.config ?? {}
+      return [
+        config['cleanup.policy'],
+        Number(config['retention.ms']) / HOUR,
+        Number(config['segment.ms']) / HOUR,
+        config['file.delete.delay.ms'],
+        config['message.timestamp.type'],
+      ]
+    }
+    assert.deepStrictEqual(configOf(otpKeys), ['delete', 1, 1 / 6, '60000', 'LogAppendTime'])
+    assert.deepStrictEqual(configOf(serviceKeys), ['delete', 48, 1, '60000', 'LogAppendTime'])
+    assert.strictEqual(payloadKeyGoneAt('otp', 0), 76 * 60_000)
+    assert.strictEqual(payloadKeyGoneAt('service', 0), 49 * HOUR + 6 * 60_000)
+  })
+
+  it('keeps the last erasure of each recipient for ever', () => {
+    const config = production.find(({ topic }) => topic === topicNames().erasures)?.config
+    assert.deepInclude(config, { 'cleanup.policy': 'compact', 'retention.ms': '-1' })
+  })
+
+  it('keeps a payload key for the lifetime of the last message under it', () => {
+    for (const messageClass of ['otp', 'service'] as const) {
+      const { retentionMs, usedAtMostMs } = PAYLOAD_KEY_PERIODS[messageClass]
+      assert.isAtLeast(retentionMs - usedAtMostMs, LONGEST_LIFETIME_SECONDS[messageClass] * 1000)
+    }
   })
 
   it('has the retention of the architecture', () => {

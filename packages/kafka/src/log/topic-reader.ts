@@ -1,0 +1,200 @@
+/**
+ * The kafkajs adapter of the port `TopicReader`. It asks the leaders of the partitions directly,
+ * because a consumer group would have to be joined first, and shares partitions among its members.
+ */
+import { Effect, Layer } from 'effect'
+import { type Fork, type KafkaClient, type KafkaConnection, makeKafka } from '../connection/client.ts'
+import { reasonOf } from '../connection/errors.ts'
+import { incomingRecord } from '../consumer/incoming-record.ts'
+import type { InnerCluster } from '../kafkajs-patches/internals.ts'
+import { createCluster } from '../kafkajs-patches/leave-group-for.ts'
+import { type IncomingRecord, KafkaUnavailable, type KeyQuery, TopicReader } from '../port.ts'
+
+interface TopicReaderOptions {
+  readonly connection: KafkaConnection
+  /** Deadline of a read, ms. Default 3000. */
+  readonly deadlineMs?: number
+}
+
+/** Reading some hundred records takes milliseconds. */
+const DEADLINE_MS = 3000
+/** A partition of a busy hub has some hundred thousand records in a day. */
+const KEY_DEADLINE_MS = 60_000
+/** Bytes of one fetch. Larger topics need several. */
+const MAX_FETCH_BYTES = 8 * 1024 * 1024
+/** The records exist already, so the broker has nothing to wait for. */
+const MAX_WAIT_MS = 100
+const READ_UNCOMMITTED = 0
+
+interface ClusterConnection extends KafkaClient {
+  readonly cluster: InnerCluster
+  readonly connected: Promise<void>
+}
+
+/** The connections of a process. The first failure replaces them. */
+class Connections {
+  readonly #options: TopicReaderOptions
+  readonly #fork: Fork
+  #open: ClusterConnection | undefined
+
+  constructor(options: TopicReaderOptions, fork: Fork) {
+    this.#options = options
+    this.#fork = fork
+  }
+
+  readAll(topic: string): Promise<ReadonlyArray<IncomingRecord>> {
+    return this.#read((cluster) => readAll(cluster, topic))
+  }
+
+  readKey(query: KeyQuery): Promise<ReadonlyArray<IncomingRecord>> {
+    return this.#read((cluster) => readKey(cluster, query))
+  }
+
+  async #read(
+    read: (cluster: InnerCluster) => Promise<ReadonlyArray<IncomingRecord>>,
+  ): Promise<ReadonlyArray<IncomingRecord>> {
+    const open = (this.#open ??= this.#connect())
+    try {
+      await open.connected
+      return await read(open.cluster)
+    } catch (error) {
+      // The leaders may have changed, so the next read loads the metadata again.
+      if (this.#open === open) this.close()
+      throw error
+    }
+  }
+
+  close(): void {
+    const open = this.#open
+    this.#open = undefined
+    open?.destroy()
+  }
+
+  #connect(): ClusterConnection {
+    const { connection, deadlineMs = DEADLINE_MS } = this.#options
+    const client = makeKafka(
+      connection,
+      {
+        requestTimeoutMs: deadlineMs,
+        retry: { retries: connection.brokers.length - 1, initialRetryTime: 5, maxRetryTime: 20 },
+      },
+      this.#fork,
+    )
+    const cluster = createCluster(client.kafka)
+    return { ...client, cluster, connected: cluster.connect() }
+  }
+}
+
+/** Reads the offsets from `from` to `to` − 1 of a partition. */
+const readOffsets = async (
+  cluster: InnerCluster,
+  topic: string,
+  partition: number,
+  { from, to }: { readonly from: number; readonly to: number },
+  onRecord: (record: IncomingRecord) => void,
+): Promise<void> => {
+  const [nodeId] = Object.keys(cluster.findLeaderForPartitions(topic, [partition]))
+  if (nodeId === undefined) return
+  const broker = await cluster.findBroker({ nodeId })
+  let next = from
+  while (next < to) {
+    const { responses } = await broker.fetch({
+      isolationLevel: READ_UNCOMMITTED,
+      maxWaitTime: MAX_WAIT_MS,
+      maxBytes: MAX_FETCH_BYTES,
+      topics: [{ topic, partitions: [{ partition, fetchOffset: next, maxBytes: MAX_FETCH_BYTES }] }],
+    })
+    const messages = responses[0]?.partitions[0]?.messages ?? []
+    // A batch can begin before the requested offset.
+    const fresh = messages.filter(({ offset }) => Number(offset) >= next && Number(offset) < to)
+    for (const message of fresh) onRecord(incomingRecord(topic, partition, message))
+    const last = messages.at(-1)
+    // Compaction may have removed the records at the end.
+    if (last === undefined || Number(last.offset) < next) break
+    next = Number(last.offset) + 1
+  }
+}
+
+/** Asks for an offset of each partition: the first, the next, or the first since a time. */
+const offsetsOf = async (
+  cluster: InnerCluster,
+  topic: string,
+  partitions: ReadonlyArray<number>,
+  which: { readonly fromBeginning: boolean } | { readonly fromTimestamp: number },
+): Promise<ReadonlyMap<number, number>> => {
+  const asked = partitions.map((partition) => ({ partition }))
+  const [answer] = await cluster.fetchTopicsOffset([{ topic, partitions: asked, ...which }])
+  return new Map(answer?.partitions.map(({ offset, partition }) => [partition, Number(offset)]))
+}
+
+/** The records of all partitions, from their first offsets to their current ends. */
+const readAll = async (cluster: InnerCluster, topic: string): Promise<ReadonlyArray<IncomingRecord>> => {
+  await cluster.addTargetTopic(topic)
+  const partitions = cluster.findTopicPartitionMetadata(topic).map(({ partitionId }) => partitionId)
+  const [starts, ends] = await Promise.all([
+    offsetsOf(cluster, topic, partitions, { fromBeginning: true }),
+    offsetsOf(cluster, topic, partitions, { fromBeginning: false }),
+  ])
+  const records: Array<IncomingRecord> = []
+  for (const partition of partitions) {
+    const range = { from: starts.get(partition) ?? 0, to: ends.get(partition) ?? 0 }
+    await readOffsets(cluster, topic, partition, range, (record) => records.push(record))
+  }
+  return records
+}
+
+/** The records of a key in a period. */
+const readKey = async (
+  cluster: InnerCluster,
+  { from, key, partition, to, topic }: KeyQuery,
+): Promise<ReadonlyArray<IncomingRecord>> => {
+  await cluster.addTargetTopic(topic)
+  const [since, until, ends] = await Promise.all([
+    offsetsOf(cluster, topic, [partition], { fromTimestamp: from }),
+    offsetsOf(cluster, topic, [partition], { fromTimestamp: to }),
+    offsetsOf(cluster, topic, [partition], { fromBeginning: false }),
+  ])
+  const end = ends.get(partition) ?? 0
+  /** No record is as young: the end of the partition. */
+  const orEnd = (offset = -1) => (offset < 0 ? end : offset)
+  const range = { from: orEnd(since.get(partition)), to: orEnd(until.get(partition)) }
+  const records: Array<IncomingRecord> = []
+  await readOffsets(cluster, topic, partition, range, (record) => {
+    if (record.key === key) records.push(record)
+  })
+  return records
+}
+
+const unavailable = (error: unknown): KafkaUnavailable => {
+  const { detail, reason } = reasonOf(error)
+  return new KafkaUnavailable({ reason, detail })
+}
+
+/** Connects at the first read. */
+export const layerTopicReader = (options: TopicReaderOptions): Layer.Layer<TopicReader> =>
+  Layer.effect(
+    TopicReader,
+    Effect.gen(function* () {
+      const context = yield* Effect.context<never>()
+      const connections = new Connections(options, Effect.runForkWith(context))
+      yield* Effect.addFinalizer(() => Effect.sync(() => connections.close()))
+      const within = (
+        deadlineMs: number,
+        read: () => Promise<ReadonlyArray<IncomingRecord>>,
+      ): Effect.Effect<ReadonlyArray<IncomingRecord>, KafkaUnavailable> =>
+        Effect.tryPromise({ try: read, catch: unavailable }).pipe(
+          Effect.timeoutOrElse({
+            duration: deadlineMs,
+            orElse: () =>
+              Effect.suspend(() => {
+                connections.close()
+                return Effect.fail(new KafkaUnavailable({ reason: 'timeout', detail: 'reading a topic' }))
+              }),
+          }),
+        )
+      return TopicReader.of({
+        readAll: (topic) => within(options.deadlineMs ?? DEADLINE_MS, () => connections.readAll(topic)),
+        readKey: (query) => within(KEY_DEADLINE_MS, () => connections.readKey(query)),
+      })
+    }),
+  )
