@@ -47,7 +47,9 @@ export * from './event/event.ts'
 
 // Webhook subscription
 export * from './subscription/delivery.ts'
+export * from './subscription/expiry.ts'
 export * from './subscription/health.ts'
 export * from './subscription/retry.ts'
+export * from './subscription/rotation.ts'
 export * from './subscription/signature.ts'
 export * from './subscription/subscription.ts'

@@ -14,6 +14,7 @@ export interface AccountOverrides {
   readonly soft_threshold_percent: number | null
   readonly price_otp: string | null
   readonly price_service: string | null
+  readonly weight: number | null
 }
 
 export interface AccountSettings {
@@ -29,7 +30,14 @@ export interface AccountSettings {
   readonly spendLimit: Money | null
   readonly softThresholdPercent: number
   readonly pricePerPart: Readonly<Record<MessageClass, Money>>
+  /**
+   * How much the account gets of a scarce resource, compared with other accounts that wait. A whole
+   * number from 1 to `MAX_WEIGHT`. Clients do not see it.
+   */
+  readonly weight: number
 }
+
+export const MAX_WEIGHT = 100
 
 /** The currency of prices and limits. */
 export const CURRENCY = 'RUB'
@@ -46,6 +54,7 @@ export const DEFAULT_SETTINGS: AccountSettings = {
     otp: { amount: '2.50', currency: CURRENCY },
     service: { amount: '2.00', currency: CURRENCY },
   },
+  weight: 1,
 }
 
 const money = (amount: string | null): Money | null =>
@@ -69,6 +78,7 @@ export const effectiveSettings = (row: AccountOverrides & { readonly name: strin
       otp: money(row.price_otp) ?? pricePerPart.otp,
       service: money(row.price_service) ?? pricePerPart.service,
     },
+    weight: row.weight ?? DEFAULT_SETTINGS.weight,
   }
 }
 
@@ -84,4 +94,6 @@ export const CACHE_TTL_MS = {
   settings: 2000,
   /** The hub's daily limit and its stop flag. */
   hubSettings: 2000,
+  /** The weights of accounts in the dispatcher. */
+  weight: 5000,
 } as const

@@ -23,6 +23,8 @@ export const EVENT_TYPES = [
   'sender.registered',
   'sender.declined',
   'account.spend_threshold',
+  'recipient.opted_out',
+  'recipient.opted_in',
   'webhook.endpoint_disabled',
   'webhook.test',
 ] as const
@@ -44,6 +46,12 @@ export interface PublicEvent<O extends object = object, T extends EventType = Ev
  * one event of each type, so a replay produces the same id.
  */
 export const eventIdOf = (subjectId: string, type: EventType): string => eventId(`${subjectId} ${type}`)
+
+/** The ids of all events that a message may have, of these types or, for an empty list, of all. */
+export const messageEventIds = (message: string, types: ReadonlyArray<EventType>): ReadonlyArray<string> =>
+  MESSAGE_EVENT_TYPES.filter((type) => types.length === 0 || types.includes(type)).map((type) =>
+    eventIdOf(message, type),
+  )
 
 /** An event as clients receive it. */
 interface EventEnvelope<O extends object = object> {

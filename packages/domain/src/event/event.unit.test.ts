@@ -13,6 +13,8 @@ describe('event types', () => {
       'message.seen',
       'message.sent',
       'message.undelivered',
+      'recipient.opted_in',
+      'recipient.opted_out',
       'sender.declined',
       'sender.registered',
       'template.approved',

@@ -27,6 +27,8 @@ export interface Acceptance {
   /** The account's price for this class. */
   readonly pricePerPart: Money
   readonly lifetimes: Lifetimes
+  /** A shorter lifetime before the submit, milliseconds. */
+  readonly ttlMs?: number | undefined
   readonly sealingKey: string
   readonly sealed: Uint8Array
 }
@@ -58,6 +60,7 @@ export const accept = (acceptance: Acceptance): MessageAccepted => ({
     class: acceptance.class,
     acceptedAt: acceptance.at,
     scenario: acceptance.scenario,
+    ttlMs: acceptance.ttlMs,
   }),
   sealingKey: acceptance.sealingKey,
   sealed: acceptance.sealed,

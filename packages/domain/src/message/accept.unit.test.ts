@@ -87,6 +87,17 @@ describe('lifetimes', () => {
     )
   })
 
+  it.each([
+    ['otp', null, 30_000, 30_000],
+    ['otp', null, 10 * MINUTE, 5 * MINUTE],
+    ['service', 'never_handed_over', 30_000, 10_000],
+  ] as const)('before submit, shortened by the send: %s, sandbox %s, %d ms', (...row) => {
+    const [messageClass, scenario, ttlMs, lifetime] = row
+    expect(expiresAt(DEFAULT_LIFETIMES, { class: messageClass, acceptedAt, scenario, ttlMs })).toBe(
+      acceptedAt + lifetime,
+    )
+  })
+
   const sentAt = 2_000
   it.each([
     ['otp', null, 15 * MINUTE],

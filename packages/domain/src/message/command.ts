@@ -8,6 +8,11 @@ export interface HandOver {
   readonly operator: string
   /** True if the operator deduplicates, so a claim without an answer can be repeated. */
   readonly dedupes?: boolean
+  /**
+   * True if nothing was submitted after the last claim, and no fact says so: an earlier claim still
+   * has no answer.
+   */
+  readonly lastUnsubmitted?: boolean
   readonly at: number
 }
 export interface RecordSubmitted {
@@ -17,9 +22,13 @@ export interface RecordSubmitted {
   readonly reportDeadline: number
   readonly at: number
 }
-/** The operator refused the message for now (throttled, queue full). */
+/**
+ * The operator refused the message for now (throttled, queue full), or nothing could be submitted
+ * (`submitted` is false).
+ */
 export interface RecordRefusal {
   readonly type: 'RecordRefusal'
+  readonly submitted: boolean
   readonly retryAt: number
   readonly at: number
 }

@@ -90,6 +90,7 @@ export const decide = (state: MessageState | null, command: MessageCommand): Dec
             at: command.at,
             attempt: state.attempts,
             retryAt: command.retryAt,
+            ...unsubmittedClaims(state, !command.submitted),
           })
         case 'awaitingReport':
         case 'final':
@@ -149,7 +150,14 @@ export const decide = (state: MessageState | null, command: MessageCommand): Dec
  */
 export const reappendRefusal = (state: MessageState, at: number): HandoverRefused | null =>
   state.stage === 'queued' && state.attempts > 0
-    ? { type: 'HandoverRefused', messageId: state.id, at, attempt: state.attempts, retryAt: state.retryAt }
+    ? {
+        type: 'HandoverRefused',
+        messageId: state.id,
+        at,
+        attempt: state.attempts,
+        retryAt: state.retryAt,
+        ...unsubmittedClaims(state, false),
+      }
     : null
 
 /**
@@ -177,6 +185,12 @@ export const reappendOpen = (state: MessageState, at: number): OpenMessageCarrie
 const notHandedOver = (state: MessageState, command: MessageCommand): Decision =>
   Result.fail(new NotHandedOver({ messageId: state.id, command: command.type }))
 
+/** The field of a claim or a refusal; absent for nearly all messages. */
+const unsubmittedClaims = (state: MessageState, oneMore: boolean): { readonly unsubmitted?: number } => {
+  const unsubmitted = state.unsubmitted + (oneMore ? 1 : 0)
+  return unsubmitted === 0 ? {} : { unsubmitted }
+}
+
 const handOver = (state: MessageState, command: HandOver): Decision => {
   const messageId = state.id
   if (state.stage === 'awaitingReport' || state.stage === 'final') {
@@ -198,6 +212,7 @@ const handOver = (state: MessageState, command: HandOver): Decision => {
     epoch: command.epoch,
     attempt: state.attempts + 1,
     operator: command.operator,
+    ...unsubmittedClaims(state, command.lastUnsubmitted === true),
   })
 }
 

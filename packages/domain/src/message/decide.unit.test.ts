@@ -16,10 +16,10 @@ import type {
   RejectedReason,
   UndeliveredReason,
 } from './fact.ts'
-import { initialState, type MessageState } from './state.ts'
+import type { MessageState } from './state.ts'
 
 const given = specificationOf<MessageState | null, MessageCommand, MessageFact, MessageError>({
-  initialState,
+  initialState: null,
   decide,
   evolve,
 })
@@ -112,7 +112,7 @@ const submitted = (operatorIds: ReadonlyArray<string> = ['op-1']): MessageComman
   reportDeadline: REPORT_DEADLINE,
   at: ACCEPTED_AT + 30,
 })
-const refusal: MessageCommand = { type: 'RecordRefusal', retryAt: at + 500, at }
+const refusal: MessageCommand = { type: 'RecordRefusal', submitted: true, retryAt: at + 500, at }
 const rejection = (reason: RejectedReason | UndeliveredReason): MessageCommand => ({
   type: 'RecordRejection',
   reason,

@@ -25,7 +25,7 @@ interface MessageEventObject {
 export type MessageEvent = PublicEvent<MessageEventObject, MessageEventType>
 
 /** The properties of the acceptance that events need. */
-export type AcceptedMessage = Pick<
+export type AcceptanceForEvents = Pick<
   MessageAccepted,
   'messageId' | 'at' | 'class' | 'clientRef' | 'batch' | 'template' | 'parts' | 'price'
 >
@@ -52,7 +52,7 @@ export const billedPrice = (charged: Money, status: Status, reason: ReasonCode |
  * fact, so a replay gives the same events. Call it only for facts that changed the state: the
  * status rose in `rank`, or `seen` became true. Source: specification §Event types.
  */
-export const eventsOf = (message: AcceptedMessage, fact: MessageFact): ReadonlyArray<MessageEvent> => {
+export const eventsOf = (message: AcceptanceForEvents, fact: MessageFact): ReadonlyArray<MessageEvent> => {
   const type = EVENT_TYPES[fact.type]
   if (type === null) return []
   // A read receipt has no status. `message.seen` shows the status `delivered`.

@@ -19,6 +19,7 @@ const unknownMessage = (messageId: string): MessageState => ({
   reason: null,
   stage: 'queued',
   attempts: 0,
+  unsubmitted: 0,
   expiresAt: Number.POSITIVE_INFINITY,
   retryAt: 0,
   sentAt: null,
@@ -75,14 +76,26 @@ export const evolve = (state: MessageState | null, fact: MessageFact): MessageSt
       if (fact.attempt <= state.attempts) return state
       const claimed = { ...state, attempts: fact.attempt }
       return state.status === 'accepted'
-        ? { ...claimed, stage: 'handingOver', operator: fact.operator, retryAt: 0 }
+        ? {
+            ...claimed,
+            unsubmitted: fact.unsubmitted ?? 0,
+            stage: 'handingOver',
+            operator: fact.operator,
+            retryAt: 0,
+          }
         : claimed
     }
     case 'HandoverRefused': {
       const answered =
         state.stage === 'handingOver' ? fact.attempt >= state.attempts : fact.attempt > state.attempts
       return answered && state.status === 'accepted'
-        ? { ...state, stage: 'queued', attempts: fact.attempt, retryAt: fact.retryAt }
+        ? {
+            ...state,
+            stage: 'queued',
+            attempts: fact.attempt,
+            unsubmitted: fact.unsubmitted ?? 0,
+            retryAt: fact.retryAt,
+          }
         : state
     }
     case 'MessageSent':
@@ -91,6 +104,7 @@ export const evolve = (state: MessageState | null, fact: MessageFact): MessageSt
           ...state,
           status: 'sent',
           stage: 'awaitingReport',
+          unsubmitted: 0,
           retryAt: 0,
           sentAt: fact.at,
           reportDeadline: fact.reportDeadline,
@@ -107,6 +121,7 @@ export const evolve = (state: MessageState | null, fact: MessageFact): MessageSt
           status: 'sent',
           stage: 'awaitingReport',
           attempts: Math.max(state.attempts, fact.attempts),
+          unsubmitted: 0,
           retryAt: 0,
           sentAt: fact.sentAt,
           reportDeadline: fact.reportDeadline,

@@ -82,21 +82,31 @@ export interface MessageAccepted extends FactBase {
 export interface HandoverStarted extends FactBase {
   readonly type: 'HandoverStarted'
   readonly epoch: number
-  /** 1 for the first attempt. */
+  /** The number of the claim, from 1. */
   readonly attempt: number
   readonly operator: string
+  /** Earlier claims after which nothing was submitted. Absent: none. */
+  readonly unsubmitted?: number | null
 }
 
-/** The operator refused the message for now. The message stays queued. */
+/**
+ * The operator refused the message for now, or nothing could be submitted. The message stays
+ * queued.
+ */
 export interface HandoverRefused extends FactBase {
   readonly type: 'HandoverRefused'
   /** The epoch of the claim. Absent in facts of older versions. */
   readonly epoch?: number | null
   readonly attempt: number
   readonly retryAt: number
+  /** Claims so far, with this one, after which nothing was submitted. Absent: none. */
+  readonly unsubmitted?: number | null
 }
 
-/** Submitted. `operatorIds`: one for each part, in order; empty if the answer was lost. */
+/**
+ * Submitted. `operatorIds`: one for each part, in order, or one for all parts; empty if the answer was
+ * lost.
+ */
 export interface MessageSent extends FactBase {
   readonly type: 'MessageSent'
   readonly operator: string

@@ -32,7 +32,7 @@ export const DEFAULT_LIFETIMES: Lifetimes = {
 }
 
 /**
- * Returns the end of the lifetime before submit. `scenario` is the sandbox scenario, `null` in live
+ * Returns the end of the lifetime before submit. `ttlMs` shortens it. `scenario` is the sandbox scenario, `null` in live
  * mode. Only the scenario `never_handed_over` has the short limit, so that other sandbox messages
  * survive a restart.
  */
@@ -42,10 +42,14 @@ export const expiresAt = (
     readonly class: MessageClass
     readonly acceptedAt: number
     readonly scenario: SandboxScenario | null
+    readonly ttlMs?: number | undefined
   },
 ): number =>
   message.acceptedAt +
-  (message.scenario === 'never_handed_over' ? lifetimes.sandbox : lifetimes.beforeHandover[message.class])
+  Math.min(
+    message.ttlMs ?? Number.POSITIVE_INFINITY,
+    message.scenario === 'never_handed_over' ? lifetimes.sandbox : lifetimes.beforeHandover[message.class],
+  )
 
 /** Returns the report deadline. `scenario` as in `expiresAt`. */
 export const reportDeadline = (

@@ -19,7 +19,7 @@ import {
   UNDELIVERED_REASONS,
   withEpoch,
 } from './fact.ts'
-import { deadlineOf, initialState, isFinal, type MessageState, rank, type Status } from './state.ts'
+import { deadlineOf, isFinal, type MessageState, rank, type Status } from './state.ts'
 import { factIdOf, stepOf } from './step.ts'
 
 const accepted: MessageAccepted = {
@@ -69,7 +69,11 @@ const anyRequest = fc.oneof(
     operatorIds: anyIds,
     reportDeadline: fc.nat({ max: 300 }),
   }),
-  fc.record({ type: fc.constant('RecordRefusal' as const), retryAt: fc.nat({ max: 150 }) }),
+  fc.record({
+    type: fc.constant('RecordRefusal' as const),
+    submitted: fc.boolean(),
+    retryAt: fc.nat({ max: 150 }),
+  }),
   fc.record({
     type: fc.constant('RecordRejection' as const),
     reason: fc.constantFrom(...REJECTED_REASONS, ...UNDELIVERED_REASONS),
@@ -90,10 +94,8 @@ const anyHistory: fc.Arbitrary<ReadonlyArray<MessageCommand>> = fc
     return steps.map(([request, later]) => ({ ...request, at: (at += later) }))
   })
 
-const fold = (
-  facts: ReadonlyArray<MessageFact>,
-  from: MessageState | null = initialState,
-): MessageState | null => facts.reduce<MessageState | null>((state, fact) => evolve(state, fact), from)
+const fold = (facts: ReadonlyArray<MessageFact>, from: MessageState | null = null): MessageState | null =>
+  facts.reduce<MessageState | null>((state, fact) => evolve(state, fact), from)
 
 interface Run {
   readonly facts: ReadonlyArray<MessageFact>
@@ -235,6 +237,16 @@ describe('any sequence of commands', () => {
     })
   })
 
+  it('counts the claims after which nothing was submitted, until the message is sent', () => {
+    always(({ granted, states }) => {
+      const unsubmitted = granted.filter(
+        ({ command }) => command.type === 'RecordRefusal' && !command.submitted,
+      ).length
+      const last = states.at(-1)!
+      expect(last.unsubmitted).toBe(last.sentAt === null ? unsubmitted : 0)
+    })
+  })
+
   it('never reports that a resend is safe if an answer may be lost', () => {
     always(({ facts }) => {
       const end = facts.findIndex(
@@ -302,6 +314,7 @@ describe('evolve', () => {
       fc.record({
         type: fc.constant('HandoverRefused' as const),
         attempt: fc.integer({ min: 1, max: 4 }),
+        unsubmitted: fc.constantFrom(null, 1),
         retryAt: fc.nat({ max: 9 }),
       }),
       fc.record({

@@ -5,6 +5,8 @@ import type { ReasonCode } from './fact.ts'
 /** Source: specification §Message statuses. */
 export const STATUSES = ['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired'] as const
 export type Status = (typeof STATUSES)[number]
+export const isStatus = (value: string): value is Status =>
+  (STATUSES as ReadonlyArray<string>).includes(value)
 
 /** What the message waits for. `handingOver`: the answer to its handover claim. */
 type Stage = 'queued' | 'handingOver' | 'awaitingReport' | 'final'
@@ -25,6 +27,11 @@ export interface MessageState {
   readonly stage: Stage
   /** The number of handover claims. */
   readonly attempts: number
+  /**
+   * The number of claims after which nothing was submitted: a pause, no connection, or no lease. 0
+   * after the submit, when no further claim follows.
+   */
+  readonly unsubmitted: number
   /** End of the lifetime before submit, milliseconds since the epoch. */
   readonly expiresAt: number
   /** Earliest next submit after a refusal, milliseconds since the epoch. 0: at once. */
@@ -36,8 +43,6 @@ export interface MessageState {
   readonly operatorIds: ReadonlyArray<string>
   readonly seen: boolean
 }
-
-export const initialState: MessageState | null = null
 
 /**
  * The rank of a status. A status can only rise in rank. This one rule handles repeated and

@@ -2,9 +2,25 @@
  * Opt-outs by inbound message: a recipient writes a stop word or a start word to the hub.
  * Source: specification §Rules of POST /v1/messages, 4, and §Other resources.
  */
+import { eventIdOf, type PublicEvent } from '../event/event.ts'
+import type { Mode } from '../values/classification.ts'
 
 /** The words of a deployment that does not configure its own. */
-export const DEFAULT_STOP_WORDS: ReadonlyArray<string> = ['СТОП', 'STOP', 'ОТПИСКА', 'UNSUBSCRIBE']
+export const DEFAULT_STOP_WORDS: ReadonlyArray<string> = [
+  'СТОП',
+  'STOP',
+  'ОТПИСКА',
+  'UNSUBSCRIBE',
+  'ОТПИСАТЬСЯ',
+  'ОТКАЗ',
+  'СТОП ВСЕ',
+  'STOP ALL',
+  'STOPALL',
+  'CANCEL',
+  'END',
+  'QUIT',
+  'UNSUB',
+]
 export const DEFAULT_START_WORDS: ReadonlyArray<string> = ['СТАРТ', 'START']
 
 /** The request that an inbound message expresses. */
@@ -16,8 +32,22 @@ export interface OptOutVocabulary {
   readonly start: ReadonlySet<string>
 }
 
+/** Punctuation, quotes, spaces, control characters, and accents that stand alone, such as "`". */
+const AROUND_WORDS = /^[\p{P}\p{Sk}\p{Z}\p{C}]$/u
+
+/** The text without these characters at its ends. A loop, because texts may be long. */
+const trimAround = (text: string): string => {
+  const characters = Array.from(text)
+  let from = 0
+  let to = characters.length
+  while (from < to && AROUND_WORDS.test(characters[from] ?? '')) from++
+  while (to > from && AROUND_WORDS.test(characters[to - 1] ?? '')) to--
+  return characters.slice(from, to).join('')
+}
+
 /** Upper case first, because some letters have two lower-case forms. */
-const fold = (text: string): string => text.normalize('NFC').trim().toUpperCase().toLowerCase()
+const fold = (text: string): string =>
+  trimAround(text.normalize('NFC')).replaceAll(/\s+/gu, ' ').toUpperCase().toLowerCase()
 
 /** Returns `null` if a word is empty or in both lists, or if there is no stop word. */
 export const optOutVocabulary = (
@@ -30,10 +60,21 @@ export const optOutVocabulary = (
   return clash || empty || vocabulary.stop.size === 0 ? null : vocabulary
 }
 
-/** Returns the request of an inbound message whose whole text is one of the words, else `null`. */
-export const optOutWordOf = (vocabulary: OptOutVocabulary, text: string): OptOutWord | null => {
-  const folded = fold(text)
-  return vocabulary.stop.has(folded) ? 'stop' : vocabulary.start.has(folded) ? 'start' : null
+/** A word of the vocabulary in an inbound message. */
+interface RecognizedWord {
+  readonly word: OptOutWord
+  /** The case-folded keyword, without the characters around it. */
+  readonly keyword: string
+}
+
+/**
+ * Returns the word of an inbound message whose whole text is one, apart from case and from
+ * punctuation, quotes and spaces around it. A word inside a sentence is none.
+ */
+export const optOutWordOf = (vocabulary: OptOutVocabulary, text: string): RecognizedWord | null => {
+  const keyword = fold(text)
+  if (vocabulary.stop.has(keyword)) return { word: 'stop', keyword }
+  return vocabulary.start.has(keyword) ? { word: 'start', keyword } : null
 }
 
 /** A stop word or start word that was received. */
@@ -71,18 +112,20 @@ const REMEMBERED_WORDS = 8
  */
 const CLOCK_DIFFERENCE_MS = 60_000
 
+/** The effects of a word. `repeated`: this word or a newer one was already applied. */
+export const OPT_OUT_CHANGES = ['recorded', 'lifted', 'unchanged', 'repeated'] as const
+
 /** The effect of a word, and the memory to store. */
 export interface OptOutDecision {
-  /** `repeated`: this word or a newer one was already applied. */
-  readonly change: 'recorded' | 'lifted' | 'unchanged' | 'repeated'
+  readonly change: (typeof OPT_OUT_CHANGES)[number]
   readonly applied: AppliedWords
 }
 
 /**
  * Decides the effect of one word. A stop word records an opt-out if there is none. A start word
- * lifts the opt-out, whoever recorded it, because it is the recipient's newer wish. Exception: an
- * opt-out that the hub operator recorded or imported after the hub received the word stays. A
- * repeated word changes nothing.
+ * removes the opt-out, also one of hub staff, because it is the recipient's newer decision.
+ * Exception: an opt-out that hub staff recorded or imported after the hub received the word stays.
+ * A repeated word changes nothing.
  */
 export const decideOptOut = (
   optOut: OptOut | null,
@@ -106,4 +149,31 @@ export const decideOptOut = (
     return optOut.source === 'inbound' || optOut.createdAt <= received.receivedAt ? 'lifted' : 'unchanged'
   }
   return { change: change(), applied: remembered }
+}
+
+/** The object of `recipient.*` events. */
+interface OptOutObject {
+  /** The recipient hash, and never the number. */
+  readonly recipient: string
+  /** `msg_…`: the last message that the account sent to the number. */
+  readonly message: string | null
+}
+
+interface ChangedOptOut extends OptOutObject {
+  /** The id of the change, the same for all accounts. */
+  readonly changeId: string
+  readonly change: 'opted_out' | 'opted_in'
+}
+
+/**
+ * Makes the event of a change for one account (`acc_…`) and mode. Source: contract amendments,
+ * Opt-outs, 6 and 7.
+ */
+export const optOutChanged = (
+  account: string,
+  mode: Mode,
+  { change, changeId, message, recipient }: ChangedOptOut,
+): PublicEvent<OptOutObject, 'recipient.opted_out' | 'recipient.opted_in'> => {
+  const type = `recipient.${change}` as const
+  return { id: eventIdOf(`${changeId} ${account} ${mode}`, type), type, object: { recipient, message } }
 }

@@ -44,25 +44,43 @@ describe('optOutWordOf', () => {
     ['UnSubscribe', 'stop'],
     ['Старт', 'start'],
     ['start', 'start'],
-    ['стоп!', null],
+    ['стоп!', 'stop'],
+    ['«СТОП».', 'stop'],
+    ['"stop"', 'stop'],
+    ['… Stop all ?!', 'stop'],
+    ['“STOPALL”', 'stop'],
+    ['`стоп`', 'stop'],
+    ['\u200bстоп\ufeff', 'stop'],
+    ['СТОП\u00a0 ВСЕ', 'stop'],
+    ['Отписаться', 'stop'],
+    ['отказ', 'stop'],
+    ['cancel', 'stop'],
+    ['End', 'stop'],
+    ['quit', 'stop'],
+    ['unsub', 'stop'],
+    ['(старт)', 'start'],
     ['не стоп', null],
     ['STOP IT', null],
+    ['стоп, пожалуйста', null],
+    ['стоп-старт', null],
+    ['с.т.о.п', null],
+    ['?!', null],
     ['', null],
     // The first letter is Latin, so this is another word.
     ['CТОП', null],
   ])('reads %j as %s', (text, wanted) => {
-    expect(optOutWordOf(words, text)).toBe(wanted)
+    expect(optOutWordOf(words, text)?.word ?? null).toBe(wanted)
   })
 
   it('recognizes the configured words instead of the defaults', () => {
     const own = optOutVocabulary(['нет'], ['да'])!
-    expect(optOutWordOf(own, 'НЕТ')).toBe('stop')
-    expect(optOutWordOf(own, 'Да')).toBe('start')
+    expect(optOutWordOf(own, 'НЕТ')).toEqual({ word: 'stop', keyword: 'нет' })
+    expect(optOutWordOf(own, 'Да!')).toEqual({ word: 'start', keyword: 'да' })
     expect(optOutWordOf(own, 'стоп')).toBeNull()
   })
 
   it('rejects a vocabulary with an empty word, a word in both lists, or no stop word', () => {
-    expect(optOutVocabulary(['СТОП', ' '], [])).toBeNull()
+    expect(optOutVocabulary(['СТОП', ' ! '], [])).toBeNull()
     expect(optOutVocabulary(['СТОП'], ['стоп'])).toBeNull()
     expect(optOutVocabulary([], ['СТАРТ'])).toBeNull()
     expect(optOutVocabulary(['СТОП'], [])).not.toBeNull()

@@ -32,3 +32,6 @@ const scenarioOfNumber: ReadonlyMap<string, SandboxScenario> = new Map(
 /** Returns the scenario of a number. All numbers without a special scenario are delivered. */
 export const sandboxScenario = (number: string): SandboxScenario =>
   scenarioOfNumber.get(number) ?? 'delivered'
+
+/** The pause of the number with the scenario `anti_flood`. No other sandbox number has a window. */
+export const SANDBOX_PAUSE_SECONDS = 300

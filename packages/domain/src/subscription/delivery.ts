@@ -2,8 +2,8 @@
  * The delivery rules of a subscription: retry schedule, failure streak, release of the backlog, and
  * retry window. Source: specification §Delivery of events, 5 to 9, and §Webhook endpoint states.
  */
-import { type HealthAction, applyAttempt, type SubscriptionHealth } from './health.ts'
-import { nextAttemptAt, RETRY_WINDOW_MS } from './retry.ts'
+import { applyAttempt, type FailureStreak, type HealthAction } from './health.ts'
+import { nextAttemptAt, RETRY_WINDOW_MS, retryWindowExpired } from './retry.ts'
 
 /**
  * The most attempts of a batch before its scheduled time. A success of another batch releases the
@@ -25,15 +25,9 @@ export const DELIVERY_RULES: DeliveryRules = {
 }
 
 /** The part of a subscription that deliveries change. Times are milliseconds since the epoch. */
-export interface EndpointHealth extends SubscriptionHealth {
+export interface EndpointHealth extends FailureStreak {
   /** Batches scheduled before this time are due at once. `null`: no backlog is released. */
   readonly backlogReleasedAt: number | null
-}
-export const newEndpointHealth: EndpointHealth = {
-  status: 'enabled',
-  consecutiveFailures: 0,
-  firstFailureAt: null,
-  backlogReleasedAt: null,
 }
 
 /** The part of a webhook batch that deliveries change. */
@@ -54,29 +48,22 @@ export interface BatchDeliveryState {
   readonly redelivery: boolean
 }
 
-/** Returns true if the retry window has ended, so the batch is no longer delivered. */
-const isWindowClosed = (
-  batch: Pick<BatchDeliveryState, 'queuedAt'>,
-  at: number,
-  rules: DeliveryRules,
-): boolean => at >= batch.queuedAt + rules.retryWindowMs
-
 /** Returns what is due for a batch at `at`: an attempt, its expiry, or nothing. */
 export const dueAction = (
-  subscription: EndpointHealth,
+  health: EndpointHealth,
   batch: BatchDeliveryState,
   at: number,
   rules: DeliveryRules,
 ): 'attempt' | 'expiry' | 'nothing' => {
   if (batch.status !== 'pending' || batch.dueAt === null) return 'nothing'
-  const closed = isWindowClosed(batch, at, rules)
-  if (subscription.status !== 'enabled') return closed ? 'expiry' : 'nothing'
+  const expired = retryWindowExpired(batch.queuedAt, at, rules.retryWindowMs)
+  if (health.status !== 'enabled') return expired ? 'expiry' : 'nothing'
   const released =
-    subscription.backlogReleasedAt !== null &&
-    batch.scheduledAt < subscription.backlogReleasedAt &&
+    health.backlogReleasedAt !== null &&
+    batch.scheduledAt < health.backlogReleasedAt &&
     batch.earlyAttempts < rules.earlyAttempts
   if (batch.dueAt > at && !released) return 'nothing'
-  return closed ? 'expiry' : 'attempt'
+  return expired ? 'expiry' : 'attempt'
 }
 
 /** The outcome of an attempt or an expiry. */
@@ -90,23 +77,22 @@ export interface DeliveryOutcome {
   readonly random: number
 }
 
-interface DeliveryDecision {
-  readonly subscription: EndpointHealth
+/** A batch after an outcome. */
+export interface BatchDecision {
   readonly batch: BatchDeliveryState
-  readonly action: HealthAction
-  /** The next attempt, as the delivery log shows it. */
+  /** The next attempt, unless this outcome disables the subscription. */
   readonly nextAttemptAt: number | null
 }
 
 /**
- * Applies an outcome to the batch alone. Without a next attempt it stays pending until its window
- * ends: a release may still send it.
+ * Applies an outcome to its batch. Without a next attempt it stays pending until its window ends: a
+ * release may still send it.
  */
-const applyToBatch = (
+export const applyOutcomeToBatch = (
   batch: BatchDeliveryState,
   { endedAt, kind, random, startedAt, succeeded }: DeliveryOutcome,
   rules: DeliveryRules,
-): { readonly batch: BatchDeliveryState; readonly nextAttemptAt: number | null } => {
+): BatchDecision => {
   if (kind === 'expiry') {
     return { batch: { ...batch, status: 'failed', scheduledAt: endedAt, dueAt: null }, nextAttemptAt: null }
   }
@@ -126,36 +112,35 @@ const applyToBatch = (
   return { batch: { ...tried, dueAt: next ?? batch.queuedAt + rules.retryWindowMs }, nextAttemptAt: next }
 }
 
+interface HealthDecision {
+  readonly health: EndpointHealth
+  readonly action: HealthAction
+  /** The next attempt of the batch, as the delivery log shows it. */
+  readonly nextAttemptAt: number | null
+}
+
 /**
- * Applies an outcome to the endpoint's health and to the batch. Expiries and redeliveries do not
+ * Applies an outcome to the endpoint health, after its batch. Expiries and redeliveries do not
  * change the health. A long enough failure streak disables the subscription, and then there is no
  * next attempt.
  */
-export const applyOutcome = (
-  subscription: EndpointHealth,
-  batch: BatchDeliveryState,
-  outcome: DeliveryOutcome,
-  rules: DeliveryRules,
-): DeliveryDecision => {
-  const applied = applyToBatch(batch, outcome, rules)
-  const { backlogReleasedAt } = subscription
-  const decision =
-    outcome.kind === 'attempt' && !batch.redelivery
-      ? applyAttempt(subscription, { succeeded: outcome.succeeded, at: outcome.endedAt })
-      : { health: subscription, action: 'none' as const }
+export const applyOutcomeToHealth = (
+  before: EndpointHealth,
+  { endedAt, kind, succeeded }: DeliveryOutcome,
+  { batch, nextAttemptAt }: BatchDecision,
+): HealthDecision => {
+  const counts = kind === 'attempt' && !batch.redelivery
+  const { action, health } = counts
+    ? applyAttempt(before, { succeeded, at: endedAt })
+    : { health: before, action: 'none' as const }
+  const { consecutiveFailures, firstFailureAt, status } = health
   // A new failure ends a release: the remaining batches return to their own schedules.
-  const released =
-    decision.action === 'releaseBacklog'
-      ? outcome.endedAt
-      : outcome.succeeded || outcome.kind === 'expiry' || batch.redelivery
-        ? backlogReleasedAt
-        : null
-  const { consecutiveFailures, firstFailureAt, status } = decision.health
+  const keptRelease = counts && !succeeded ? null : before.backlogReleasedAt
+  const backlogReleasedAt = action === 'releaseBacklog' ? endedAt : keptRelease
   return {
-    subscription: { status, consecutiveFailures, firstFailureAt, backlogReleasedAt: released },
-    batch: applied.batch,
-    action: decision.action,
-    nextAttemptAt: status === 'enabled' ? applied.nextAttemptAt : null,
+    health: { status, consecutiveFailures, firstFailureAt, backlogReleasedAt },
+    action,
+    nextAttemptAt: status === 'enabled' ? nextAttemptAt : null,
   }
 }
 

@@ -10,19 +10,13 @@ export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number]
 export const DISABLE_AFTER_FAILURES = 20
 export const DISABLE_AFTER_MS = 3_600_000
 
-/** The failure streak. `firstFailureAt` is milliseconds since the epoch. */
-export interface SubscriptionHealth {
+/** The failures since the last success. `firstFailureAt` is milliseconds since the epoch. */
+export interface FailureStreak {
   readonly status: SubscriptionStatus
   readonly consecutiveFailures: number
   readonly firstFailureAt: number | null
 }
-export const healthy: SubscriptionHealth = { status: 'enabled', consecutiveFailures: 0, firstFailureAt: null }
-
-/** The result of an attempt. Test deliveries are not attempts. */
-interface AttemptOutcome {
-  readonly succeeded: boolean
-  readonly at: number
-}
+export const healthy: FailureStreak = { status: 'enabled', consecutiveFailures: 0, firstFailureAt: null }
 
 /**
  * The action of the caller, in addition to storing `health`. `disable`: stop deliveries, continue
@@ -31,16 +25,19 @@ interface AttemptOutcome {
  */
 export type HealthAction = 'none' | 'disable' | 'releaseBacklog'
 
-interface HealthDecision {
-  readonly health: SubscriptionHealth
+interface StreakDecision {
+  readonly health: FailureStreak
   readonly action: HealthAction
 }
 
 /**
- * Applies the result of an attempt. An attempt that ends after its subscription was disabled
- * changes nothing: only `enable` ends that state.
+ * Applies the outcome of an attempt, which is not a test delivery. An attempt that ends after its
+ * subscription was disabled changes nothing: only `enable` ends that state.
  */
-export const applyAttempt = (health: SubscriptionHealth, outcome: AttemptOutcome): HealthDecision => {
+export const applyAttempt = (
+  health: FailureStreak,
+  outcome: { readonly succeeded: boolean; readonly at: number },
+): StreakDecision => {
   if (health.status === 'disabled_by_failures') return { health, action: 'none' }
   if (outcome.succeeded) {
     return { health: healthy, action: health.consecutiveFailures > 0 ? 'releaseBacklog' : 'none' }
@@ -56,5 +53,5 @@ export const applyAttempt = (health: SubscriptionHealth, outcome: AttemptOutcome
 }
 
 /** Enables a subscription and resets its failure streak. */
-export const enable = (health: SubscriptionHealth): HealthDecision =>
+export const enable = (health: FailureStreak): StreakDecision =>
   health.status === 'enabled' ? { health, action: 'none' } : { health: healthy, action: 'releaseBacklog' }

@@ -20,8 +20,9 @@ export const retryInterval = (attempt: number, random: number): number => {
   return Math.round(minutes * MINUTE * (1 - JITTER + 2 * JITTER * random))
 }
 
-/** Returns true if the window of a batch queued at `queuedAt` has ended. */
-export const retryWindowExpired = (queuedAt: number, at: number): boolean => at >= queuedAt + RETRY_WINDOW_MS
+/** Returns true if the retry window of a batch queued at `queuedAt` has ended. */
+export const retryWindowExpired = (queuedAt: number, at: number, windowMs = RETRY_WINDOW_MS): boolean =>
+  at >= queuedAt + windowMs
 
 /**
  * Returns the time of the next attempt in milliseconds since the epoch, or `null` if it would be

@@ -12,7 +12,7 @@ const hmac = (secret: string | KeyObject, timestamp: number, body: Uint8Array) =
  * the raw body.
  *
  * `secrets` are the complete secret strings (`whsec_…`), or `KeyObject`s of them: the current
- * secret, and during a rotation the previous one after it. `timestamp` is the time of the attempt
+ * secret, and during a rotation the earlier ones after it. `timestamp` is the time of the attempt
  * in whole seconds since the epoch.
  */
 export const signatureHeader = (

@@ -3,14 +3,13 @@ import { eventIdOf, type EventType, type PublicEvent } from '../event/event.ts'
 import { toTimestamp } from '../values/timestamp.ts'
 import type { SubscriptionStatus } from './health.ts'
 
-/** The previous secret signs for this time, ms. Source: specification §Other limits. */
-export const SECRET_ROTATION_MS = 24 * 3_600_000
-
 /** The data behind the view. Times are milliseconds since the epoch. */
 export interface SubscriptionView {
   /** `we_…` */
   readonly id: string
   readonly url: string
+  /** The client's own note; `null`: none. */
+  readonly description: string | null
   /** Empty: all types. */
   readonly eventTypes: ReadonlyArray<EventType>
   readonly status: SubscriptionStatus
@@ -19,7 +18,7 @@ export interface SubscriptionView {
   /** The last failure. */
   readonly disabledReason: string | null
   readonly consecutiveFailures: number
-  /** The time until which the previous secret signs too. `null` outside a rotation. */
+  /** The time until which an earlier secret signs too. `null` outside a rotation. */
   readonly rotationEndsAt: number | null
 }
 
@@ -27,6 +26,7 @@ interface SubscriptionObject {
   readonly id: string
   readonly object: 'webhook_endpoint'
   readonly url: string
+  readonly description: string | null
   readonly event_types: ReadonlyArray<EventType>
   readonly status: SubscriptionStatus
   readonly created_at: string
@@ -43,6 +43,7 @@ export const subscriptionObject = (view: SubscriptionView, now: number): Subscri
   id: view.id,
   object: 'webhook_endpoint',
   url: view.url,
+  description: view.description,
   event_types: view.eventTypes,
   status: view.status,
   created_at: toTimestamp(view.createdAt),

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import Stripe from 'stripe'
 import { describe, expect, it } from 'vitest'
-import { enable, healthy, applyAttempt, type SubscriptionHealth } from './health.ts'
+import { enable, healthy, applyAttempt, type FailureStreak } from './health.ts'
 import { nextAttemptAt, RETRY_WINDOW_MS, retryInterval, retryWindowExpired } from './retry.ts'
 import { SIGNATURE_TOLERANCE_SECONDS, signatureHeader, verifySignature } from './signature.ts'
 
@@ -156,7 +156,7 @@ describe('the signature', () => {
 describe('a subscription', () => {
   /** Applies a number of failures, evenly spread over a duration. */
   const failing = (count: number, over: number) => {
-    let health: SubscriptionHealth = healthy
+    let health: FailureStreak = healthy
     let disabledAfter: number | null = null
     for (let i = 0; i < count; i++) {
       const decision = applyAttempt(health, { succeeded: false, at: Math.round((over * i) / (count - 1)) })
@@ -234,7 +234,7 @@ describe('a subscription', () => {
     )
     fc.assert(
       fc.property(anyAttempts, (attempts) => {
-        let health: SubscriptionHealth = healthy
+        let health: FailureStreak = healthy
         let at = 0
         /**
          * The times of the failures since the last success, to compute the rule directly from its

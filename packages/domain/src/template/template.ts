@@ -80,6 +80,14 @@ export const parseTemplate = (body: string): Result.Result<Template, TemplateInv
   return Result.succeed({ literals, placeholders, names: new Set(placeholders) })
 }
 
+/** A name in single braces, as other systems write placeholders. */
+const SINGLE_BRACES = /\$?\{ *([A-Za-z_][A-Za-z0-9_]{0,63}) *\}/gu
+
+/** What looks like a placeholder of another system, such as `${order}` or `{order}`, each once. */
+export const foreignPlaceholders = ({ literals }: Template): ReadonlyArray<string> => [
+  ...new Set(literals.flatMap((literal) => [...literal.matchAll(SINGLE_BRACES)].map(([found]) => found))),
+]
+
 /** Converts a value to text, or says why it is invalid. */
 const valueText = (value: unknown, param: string): Result.Result<string, TemplateVariableInvalid> => {
   const invalid = (reason: TemplateVariableInvalid['reason']) =>

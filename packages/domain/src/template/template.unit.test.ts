@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { countParts } from '../sms/sms.ts'
 import { admitTemplate, type AdmissibleTemplate } from './admission.ts'
-import { parseTemplate, render, type RenderError } from './template.ts'
+import { foreignPlaceholders, parseTemplate, render, type RenderError } from './template.ts'
 
 const template = (body: string) => Result.getOrThrow(parseTemplate(body))
 const given = (body: string, variables: Record<string, unknown> = {}) => {
@@ -243,5 +243,15 @@ describe('admitTemplate', () => {
       code,
       param: 'template',
     })
+  })
+})
+
+describe('foreignPlaceholders', () => {
+  it.each<[string, ReadonlyArray<string>]>([
+    ['Заказ ${order}, {code} и {{name}}', ['${order}', '{code}']],
+    ['{ a } ${ a } {a} {a}', ['{ a }', '${ a }', '{a}']],
+    ['{{a}} {} {1} {a b} {а} a}} {', []],
+  ])('finds in %j names in single braces: %j', (body, found) => {
+    expect(foreignPlaceholders(template(body))).toEqual(found)
   })
 })
