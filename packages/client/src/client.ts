@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { components, paths } from './contract.ts'
 
-type Method = 'get' | 'post' | 'delete'
+type Method = 'get' | 'post' | 'patch' | 'delete'
 
 /** The paths with an operation of this method. */
 export type PathOf<M extends Method> = {
@@ -33,7 +33,15 @@ type QueryParameters<Op> = Op extends { parameters: { query: infer Parameters } 
     : unknown
 type RequestBody<Op> = Op extends { requestBody: { content: { 'application/json': infer Body } } }
   ? { readonly body: Body }
-  : unknown
+  : Op extends { requestBody?: infer Optional }
+    ? OptionalBody<NonNullable<Optional>>
+    : unknown
+/** `Content` is `never` for an operation without a body. */
+type OptionalBody<Content> = [Content] extends [never]
+  ? unknown
+  : Content extends { content: { 'application/json': infer Body } }
+    ? { readonly body?: Body }
+    : unknown
 
 interface CallOptions {
   readonly signal?: AbortSignal
@@ -102,6 +110,10 @@ export interface HubClient {
     path: P,
     ...options: Arguments<OperationAt<P, 'post'>>
   ) => Promise<Success<OperationAt<P, 'post'>>>
+  readonly patch: <P extends PathOf<'patch'>>(
+    path: P,
+    ...options: Arguments<OperationAt<P, 'patch'>>
+  ) => Promise<Success<OperationAt<P, 'patch'>>>
   readonly delete: <P extends PathOf<'delete'>>(
     path: P,
     ...options: Arguments<OperationAt<P, 'delete'>>
@@ -217,6 +229,7 @@ export const makeHubClient = (client: HubClientOptions, wait: Wait): HubClient =
   return {
     get: (path: string, options?: RequestOptions) => call('get', path, options),
     post: (path: string, options?: RequestOptions) => call('post', path, options),
+    patch: (path: string, options?: RequestOptions) => call('patch', path, options),
     delete: (path: string, options?: RequestOptions) => call('delete', path, options),
     list,
   } as unknown as HubClient

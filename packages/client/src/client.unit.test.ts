@@ -64,11 +64,13 @@ describe('a call', () => {
     await hub.get('/v1/events', { query: { type: ['message.sent', 'message.seen'] } })
     await hub.post('/v1/messages', { body: SEND, idempotencyKey: 'k' })
     await hub.delete('/v1/webhook_endpoints/{id}', { path: { id: 'we_1' } })
+    await hub.patch('/v1/webhook_endpoints/{id}', { path: { id: 'we_1' }, body: { description: null } })
     expect(seen.map(({ method, url }) => `${method} ${url}`)).toEqual([
       'GET https://hub.example.com/v1/webhook_endpoints/we_%2F%3F/deliveries?limit=5',
       'GET https://hub.example.com/v1/events?type=message.sent&type=message.seen',
       'POST https://hub.example.com/v1/messages',
       'DELETE https://hub.example.com/v1/webhook_endpoints/we_1',
+      'PATCH https://hub.example.com/v1/webhook_endpoints/we_1',
     ])
     expect(seen.every(({ headers }) => headers['authorization'] === 'Bearer hub_test_x')).toBe(true)
     expect(seen[2]).toMatchObject({
@@ -76,6 +78,15 @@ describe('a call', () => {
       body: JSON.stringify(SEND),
     })
     expect(seen[3]!.headers).not.toHaveProperty('idempotency-key')
+    expect(seen[4]).toMatchObject({ body: '{"description":null}' })
+  })
+
+  it('asks for JSON and has its type where the hub also answers in another media type', async () => {
+    const counts = { accepted: 1, price: { amount: '2.00', currency: 'RUB' } }
+    const { hub, seen } = hubOf([json(200, { object: 'stats', totals: counts, data: [] })])
+    const stats = await hub.get('/v1/stats', { query: { group_by: 'hour' } })
+    expect([stats.totals.accepted, stats.totals.price.amount]).toEqual([1, '2.00'])
+    expect(seen[0]?.headers['accept']).toBe('application/json')
   })
 
   it('that is refused fails with the error of the hub', async () => {
@@ -196,10 +207,15 @@ describe('the types', () => {
       void hub.post('/v1/messages')
       // @ts-expect-error there is no such class
       void hub.post('/v1/messages', { body: { ...SEND, class: 'voice' } })
-      // @ts-expect-error the batch is missing
-      void hub.get('/v1/messages')
+      // @ts-expect-error there is no such status
+      void hub.get('/v1/messages', { query: { status: 'lost' } })
       // @ts-expect-error an account is no list
       void hub.list('/v1/account')
+      // @ts-expect-error this operation has no body
+      void hub.post('/v1/webhook_endpoints/{id}/test', { path: { id: 'we_1' }, body: {} })
+      const path = { id: 'we_1' }
+      void hub.post('/v1/webhook_endpoints/{id}/rotate_secret', { path })
+      void hub.post('/v1/webhook_endpoints/{id}/rotate_secret', { path, body: { expire_previous: true } })
       void hub
         .post('/v1/webhook_endpoints/{id}/test', { path: { id: 'we_1' } })
         .then((attempt) => attempt.trial)

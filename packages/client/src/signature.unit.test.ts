@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { Stripe } from 'stripe'
 import { describe, expect, it } from 'vitest'
@@ -50,6 +51,25 @@ describe('a signature', () => {
     const bytes = Uint8Array.of(0, 255, 254, 10)
     expect(problem(`t=${T},${v1(SECRET, bytes)}`, SECRET, bytes)).toBeNull()
     expect(problem(`t=${T},${v1(SECRET, bytes)}`, SECRET, Uint8Array.of(0, 255, 253, 10))).toBe('no_match')
+  })
+
+  it('is valid with each of three secrets that sign, in the library and in the code of the documentation', async () => {
+    const page = readFileSync(new URL('../../../docs/webhooks.md', import.meta.url), 'utf8')
+    const [, code = ''] = /```js\n(?<code>[^`]*(?:`[^`]+`[^`]*)*?)```/u.exec(page) ?? []
+    const documented = (await import(
+      `data:text/javascript,${encodeURIComponent(`${code}\nexport { isFromHub }`)}`
+    )) as { isFromHub: (header: string, body: Uint8Array, secrets: ReadonlyArray<string>) => boolean }
+    const time = Math.floor(Date.now() / 1000)
+    const signing = [SECRET, PREVIOUS, 'whsec_older']
+    const header = `t=${time},${signing.map((secret) => v1(secret, BODY, time)).join(',')}`
+    for (const secret of signing) {
+      expect(problem(header, secret, BODY, { now: time * 1000 })).toBeNull()
+      expect(documented.isFromHub(header, BODY, [secret])).toBe(true)
+    }
+    expect(problem(header, 'whsec_other', BODY, { now: time * 1000 })).toBe('no_match')
+    expect(documented.isFromHub(header, BODY, ['whsec_other'])).toBe(false)
+    expect(documented.isFromHub(header, Buffer.from('[]'), signing)).toBe(false)
+    expect(documented.isFromHub(`t=${time - 301},${v1(SECRET, BODY, time - 301)}`, BODY, signing)).toBe(false)
   })
 
   it('during a rotation is valid with either secret', () => {

@@ -4,9 +4,17 @@
  * spelling. The same definition always gives the same bytes.
  */
 import { OpenApi } from 'effect/http-api'
+import {
+  exampleOf,
+  numberFormats,
+  openEnumerations,
+  rewriteSchemas,
+  schemasOfRequests,
+} from './describe-details.ts'
+import { describeWebhooks } from './describe-webhooks.ts'
 import { HubApi } from './api/hub-api.ts'
 import { LIST_LIMITS, LONG_LIST_LIMITS } from './limits.ts'
-import type { Json, JsonObject } from './json.ts'
+import { isJsonObject, type Json, type JsonObject } from './json.ts'
 
 const HEADERS: JsonObject = {
   'Request-Id': {
@@ -21,7 +29,7 @@ const HEADERS: JsonObject = {
   },
   'X-RateLimit-Limit': {
     description:
-      'Requests per second that the key may make. The three rate headers are absent together where nothing was counted.',
+      'Requests per second that the key may make. The rate headers are absent together where nothing was counted.',
     schema: { type: 'integer', minimum: 1 },
   },
   'X-RateLimit-Remaining': {
@@ -31,6 +39,26 @@ const HEADERS: JsonObject = {
   'X-RateLimit-Reset': {
     description: 'Seconds until the key may make its full number at once, with one decimal at most.',
     schema: { type: 'number', minimum: 0 },
+  },
+  'RateLimit-Policy': {
+    description:
+      'The request rate as the IETF draft of the RateLimit headers writes it: `q` requests in `w` seconds.',
+    schema: { type: 'string', examples: ['"key";q=100;w=1'] },
+  },
+  RateLimit: {
+    description:
+      'What is left of the request rate, as the IETF draft writes it: `r` requests now, and the full number in `t` seconds.',
+    schema: { type: 'string', examples: ['"key";r=99;t=1'] },
+  },
+  'Hub-Warning': {
+    description:
+      'With a test key: a parameter that the operation does not know, or what is doubtful in a template, one header line for ' +
+      'each, at most 5. A live key gets none.',
+    schema: { type: 'string', examples: ['unknown parameter "colour"'] },
+  },
+  'WWW-Authenticate': {
+    description: 'The authentication scheme of the API.',
+    schema: { type: 'string', examples: ['Bearer realm="hub"'] },
   },
   'Idempotent-Replayed': {
     description:
@@ -54,13 +82,10 @@ const DISCRIMINATORS: Readonly<Record<string, string>> = { BatchResult: 'result'
 
 const HEADER_SPELLING: Readonly<Record<string, string>> = { 'idempotency-key': 'Idempotency-Key' }
 
-const isObject = (value: Json | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
 /** Rewrites all objects of a value, bottom up. */
 const rewrite = (value: Json, change: (object: JsonObject) => JsonObject): Json => {
   if (Array.isArray(value)) return value.map((element) => rewrite(element, change))
-  if (!isObject(value)) return value
+  if (!isJsonObject(value)) return value
   return change(
     Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, rewrite(inner, change)])),
   )
@@ -86,7 +111,7 @@ const unboundIntegers = (object: JsonObject): JsonObject => {
 /** Merges an `allOf` with one member into its schema. */
 const foldAllOf = (object: JsonObject): JsonObject => {
   const members = object['allOf']
-  if (!Array.isArray(members) || members.length !== 1 || !isObject(members[0])) return object
+  if (!Array.isArray(members) || members.length !== 1 || !isJsonObject(members[0])) return object
   const { allOf: _, ...rest } = object
   return { ...members[0], ...rest }
 }
@@ -97,7 +122,7 @@ const foldAllOf = (object: JsonObject): JsonObject => {
  */
 const foldCopies = (document: JsonObject, schemas: JsonObject): { document: Json; schemas: JsonObject } => {
   const bare = (schema: Json | undefined): string => {
-    if (!isObject(schema)) return ''
+    if (!isJsonObject(schema)) return ''
     const { description: _, ...rest } = schema
     return JSON.stringify(rest)
   }
@@ -105,7 +130,7 @@ const foldCopies = (document: JsonObject, schemas: JsonObject): { document: Json
   for (const [name, schema] of Object.entries(schemas)) {
     const original = /^(.+)_[0-9]+$/u.exec(name)?.[1]
     if (original === undefined || bare(schema) !== bare(schemas[original])) continue
-    const description = isObject(schema) ? schema['description'] : undefined
+    const description = isJsonObject(schema) ? schema['description'] : undefined
     copies.set(`#/components/schemas/${name}`, {
       $ref: `#/components/schemas/${original}`,
       ...(description === undefined ? undefined : { description }),
@@ -132,12 +157,12 @@ const discriminate = (schemas: JsonObject, schema: JsonObject, propertyName: str
   if (!Array.isArray(alternatives)) return schema
   const mapping: Record<string, Json> = {}
   for (const alternative of alternatives) {
-    const target = isObject(alternative) ? alternative['$ref'] : undefined
+    const target = isJsonObject(alternative) ? alternative['$ref'] : undefined
     if (typeof target !== 'string') continue
     const named = schemas[target.slice('#/components/schemas/'.length)]
-    const fields = isObject(named) ? named['properties'] : undefined
-    const field = isObject(fields) ? fields[propertyName] : undefined
-    const values = isObject(field) ? field['enum'] : undefined
+    const fields = isJsonObject(named) ? named['properties'] : undefined
+    const field = isJsonObject(fields) ? fields[propertyName] : undefined
+    const values = isJsonObject(field) ? field['enum'] : undefined
     if (Array.isArray(values) && typeof values[0] === 'string') mapping[values[0]] = target
   }
   return { ...schema, discriminator: { propertyName, mapping } }
@@ -149,7 +174,9 @@ const discriminated = (schemas: JsonObject): JsonObject =>
       const propertyName = DISCRIMINATORS[name]
       return [
         name,
-        propertyName !== undefined && isObject(schema) ? discriminate(schemas, schema, propertyName) : schema,
+        propertyName !== undefined && isJsonObject(schema)
+          ? discriminate(schemas, schema, propertyName)
+          : schema,
       ]
     }),
   )
@@ -157,14 +184,17 @@ const discriminated = (schemas: JsonObject): JsonObject =>
 const describeParameter = (operationId: string, parameter: JsonObject): JsonObject => {
   const name = parameter['name']
   const schema = parameter['schema']
-  const { description, ...plain } = isObject(schema) ? schema : {}
+  const { description, ...plain } = isJsonObject(schema) ? schema : {}
   const page = name === 'limit' ? PAGES[operationId] : undefined
+  const spelled = typeof name === 'string' ? (HEADER_SPELLING[name] ?? name) : ''
+  const example = exampleOf(operationId, spelled, plain)
   const text = page === undefined ? description : `Size of the page; ${page.default} when absent.`
   return {
-    name: typeof name === 'string' ? (HEADER_SPELLING[name] ?? name) : '',
+    name: spelled,
     in: parameter['in'] ?? '',
     ...(text === undefined ? undefined : { description: text }),
     required: parameter['required'] ?? false,
+    ...(example === undefined ? undefined : { example }),
     schema:
       page === undefined ? plain : { type: 'integer', minimum: 1, maximum: page.max, default: page.default },
   }
@@ -176,10 +206,32 @@ const describeOperation = (operation: JsonObject): JsonObject => {
   return {
     ...operation,
     parameters: Array.isArray(parameters)
-      ? parameters.filter(isObject).map((parameter) => describeParameter(operationId, parameter))
+      ? parameters.filter(isJsonObject).map((parameter) => describeParameter(operationId, parameter))
       : [],
   }
 }
+
+/** Adds the formats of numbers, and opens the enumerations of what only responses contain. */
+const detailedSchemas = (paths: Json, schemas: JsonObject): JsonObject => {
+  const closed = schemasOfRequests(paths, schemas)
+  return Object.fromEntries(
+    Object.entries(schemas).map(([name, schema]) => {
+      const formatted = rewriteSchemas(schema, numberFormats(name.startsWith('Stats') ? 'int64' : 'int32'))
+      return [name, closed.has(name) ? formatted : rewriteSchemas(formatted, openEnumerations)]
+    }),
+  )
+}
+
+const detailedPaths = (paths: Json): Json =>
+  rewrite(rewriteSchemas(paths, numberFormats('int32')), (object) =>
+    object['operationId'] === undefined || object['responses'] === undefined
+      ? object
+      : { ...object, responses: rewriteSchemas(object['responses'], openEnumerations) },
+  )
+
+const CONTACT = { name: 'The team that runs this hub', url: '/docs' }
+/** The hub serves one company, so the description is not licensed to others. */
+const LICENSE = { name: 'Proprietary' }
 
 const generate = (): JsonObject => {
   // Through JSON, because the type of the generator's result does not fit the steps below.
@@ -200,15 +252,17 @@ const generate = (): JsonObject => {
   const clean = (value: JsonObject): JsonObject =>
     [openObjects, foldAllOf, unboundIntegers].reduce<Json>(rewrite, value) as JsonObject
   const folded = foldCopies(clean(paths), clean(generated.components.schemas))
+  const schemas = detailedSchemas(folded.document, discriminated(folded.schemas))
   return {
     openapi: '3.1.0',
-    info: generated.info,
+    info: { ...generated.info, contact: CONTACT, license: LICENSE },
     servers: [{ url: '/', description: 'The hub that serves this description.' }],
     tags: generated.tags,
-    paths: folded.document,
+    paths: detailedPaths(folded.document),
+    webhooks: describeWebhooks(schemas),
     components: {
-      headers: HEADERS,
-      schemas: discriminated(folded.schemas),
+      headers: rewriteSchemas(HEADERS, numberFormats('int32')),
+      schemas,
       securitySchemes: {
         bearer: { ...(generated.components.securitySchemes['bearer'] as JsonObject), scheme: 'bearer' },
       },

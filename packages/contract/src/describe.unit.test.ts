@@ -13,6 +13,7 @@ import {
   decodeTemplateCreate,
   type Json,
   type JsonObject,
+  STATS_CSV_EXAMPLE,
 } from './index.ts'
 import * as contract from './index.ts'
 import * as common from './schemas/common.ts'
@@ -50,12 +51,12 @@ describe('the description', () => {
   it('is an OpenAPI 3.1 document with the contract version', () => {
     expect(at(document, 'openapi')).toBe('3.1.0')
     expect(at(document, 'info', 'version')).toBe(CONTRACT_VERSION)
-    expect(CONTRACT_VERSION).toBe('0.3.3')
+    expect(CONTRACT_VERSION).toBe('0.4.0')
   })
 
   it('contains each operation of the API, with texts and a unique id', () => {
     expect(operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`).toSorted()).toEqual(
-      ROUTES.map((route) => `${route.method} ${route.path.replace(':id', '{id}')}`).toSorted(),
+      ROUTES.map((route) => `${route.method} ${route.path.replaceAll(/:([a-z]+)/gu, '{$1}')}`).toSorted(),
     )
     for (const { operation } of operations) {
       expect(operation['summary']).toBeTypeOf('string')
@@ -219,12 +220,25 @@ describe('the description', () => {
     expect(told).toEqual(told.map(([where = '']) => [where, other[where] ?? '200']))
   })
 
+  it('declares the media types of answers: JSON, and CSV for a summary', () => {
+    const told = operations.flatMap(({ method, operation, path }) =>
+      Object.entries(operation['responses'] as JsonObject).flatMap(([status, response]) => {
+        const types = Object.keys(at(response, 'content') as JsonObject)
+        return types.join() === 'application/json' ? [] : [[method, path, status, ...types]]
+      }),
+    )
+    expect(told).toEqual([['get', '/v1/stats', '200', 'application/json', 'text/csv']])
+    const csv = at(document, 'paths', '/v1/stats', 'get', 'responses', '200', 'content', 'text/csv')
+    expect(csv).toMatchObject({ schema: { type: 'string' }, example: STATS_CSV_EXAMPLE })
+  })
+
   it('lists the error codes of a send by status', () => {
     const responses = at(document, 'paths', '/v1/messages', 'post', 'responses') as JsonObject
     for (const code of ERROR_CODES) {
       const told = (at(responses, '422', 'description') as string).includes(`\`${code}\``)
       const isOfSend =
-        !/^(?:webhook_|duplicate_|batch_|template_invalid)/u.test(code) && ERRORS[code].status === 422
+        !/^(?:webhook_|duplicate_|batch_|deletion_|template_invalid)/u.test(code) &&
+        ERRORS[code].status === 422
       expect([code, told]).toEqual([code, isOfSend])
     }
     expect(at(responses, '503', 'description')).toContain('`provider_unavailable`')
@@ -232,11 +246,15 @@ describe('the description', () => {
   })
 
   it('contains all error codes, event types and statuses', () => {
-    expect(at(document, 'components', 'schemas', 'ErrorDetail', 'properties', 'code', 'enum')).toEqual(
-      ERROR_CODES,
-    )
-    expect(at(document, 'components', 'schemas', 'Event', 'properties', 'type', 'enum')).toEqual(EVENT_TYPES)
-    expect(at(document, 'components', 'schemas', 'Message', 'properties', 'status', 'enum')).toEqual(STATUSES)
+    expect(
+      at(document, 'components', 'schemas', 'ErrorDetail', 'properties', 'code', 'anyOf', '0', 'enum'),
+    ).toEqual(ERROR_CODES)
+    expect(
+      at(document, 'components', 'schemas', 'Event', 'properties', 'type', 'anyOf', '0', 'enum'),
+    ).toEqual(EVENT_TYPES)
+    expect(
+      at(document, 'components', 'schemas', 'Message', 'properties', 'status', 'anyOf', '0', 'enum'),
+    ).toEqual(STATUSES)
   })
 
   it('describes page sizes as integers', () => {
@@ -245,8 +263,8 @@ describe('the description', () => {
         .filter((parameter) => parameter['name'] === 'limit')
         .map(({ description: text, schema }) => [`${method} ${path}`, text, schema] as const),
     )
-    const long = { type: 'integer', minimum: 1, maximum: 1000, default: 100 }
-    const short = { type: 'integer', minimum: 1, maximum: 100, default: 20 }
+    const long = { type: 'integer', format: 'int32', minimum: 1, maximum: 1000, default: 100 }
+    const short = { type: 'integer', format: 'int32', minimum: 1, maximum: 100, default: 20 }
     expect(pages).toEqual([
       ['get /v1/messages', 'Size of the page; 100 when absent.', long],
       ['get /v1/templates', 'Size of the page; 20 when absent.', short],
@@ -255,6 +273,66 @@ describe('the description', () => {
       ['get /v1/webhook_endpoints/{id}/deliveries', 'Size of the page; 20 when absent.', short],
       ['get /v1/events', 'Size of the page; 100 when absent.', long],
     ])
+  })
+
+  it('states the format of every number, its license and its contact', () => {
+    for (const schema of objects(document)) {
+      if (schema['type'] === 'integer' || schema['type'] === 'number') {
+        expect(schema['format']).toMatch(/^(?:int32|int64|double)$/u)
+      }
+    }
+    expect(at(document, 'info', 'license', 'name')).toBe('Proprietary')
+    expect(at(document, 'info', 'contact', 'name')).not.toBe('')
+  })
+
+  it('has an example for every parameter', () => {
+    for (const { method, operation, path } of operations) {
+      for (const { example, name } of operation['parameters'] as ReadonlyArray<JsonObject>) {
+        expect([method, path, name, example === undefined || example === '']).toEqual([
+          method,
+          path,
+          name,
+          false,
+        ])
+      }
+    }
+  })
+
+  it('opens the enumerations of responses, and closes those of requests', () => {
+    const status = at(document, 'components', 'schemas', 'Message', 'properties', 'status', 'anyOf')
+    expect(status).toEqual([{ type: 'string', enum: [...STATUSES] }, { type: 'string' }])
+    const reason = at(document, 'components', 'schemas', 'Message', 'properties', 'reason_code', 'anyOf')
+    expect((reason as ReadonlyArray<JsonObject>).map(({ type }) => type)).toEqual([
+      'string',
+      'string',
+      'null',
+    ])
+    expect(at(document, 'components', 'schemas', 'SendRequest', 'properties', 'class', 'enum')).toEqual([
+      'otp',
+      'service',
+    ])
+    // Discriminators and types of objects stay constants.
+    expect(
+      at(document, 'components', 'schemas', 'BatchResultAccepted', 'properties', 'result', 'enum'),
+    ).toEqual(['accepted'])
+  })
+
+  it('describes each event as a webhook with an example of its type', () => {
+    const webhooks = at(document, 'webhooks') as JsonObject
+    expect(Object.keys(webhooks)).toEqual([...EVENT_TYPES])
+    for (const type of EVENT_TYPES) {
+      const content = at(webhooks, type, 'post', 'requestBody', 'content', 'application/json')
+      const [event] = at(content, 'examples', type, 'value') as ReadonlyArray<JsonObject>
+      expect(event).toMatchObject({ object: 'event', type, mode: 'test' })
+      const subject = type.split('.')[0] ?? ''
+      if (subject === 'recipient') {
+        const hash = at(event as JsonObject, 'data', 'object', 'recipient')
+        expect(hash).toMatch(/^[0-9a-f]{64}$/u)
+        continue
+      }
+      const object = at(event as JsonObject, 'data', 'object', 'object')
+      expect(object).toBe(subject === 'webhook' ? 'webhook_endpoint' : subject)
+    }
   })
 
   it('has a discriminator for the results of a batch', () => {
@@ -294,6 +372,8 @@ describe('the description', () => {
         'Account',
         'Batch',
         'BatchRequest',
+        'DeletedSender',
+        'DeletedTemplate',
         'DeletedWebhookEndpoint',
         'Error',
         'Estimate',

@@ -74,7 +74,7 @@ const catalogue = {
   hub_daily_limit_reached: {
     status: 429,
     message: 'The hub has sent all it may send today. Sending goes on after midnight UTC.',
-    // The shortest wait that the specification allows.
+    // The shortest wait that the specification allows. A stop by hub staff has its own text and end.
     defaultRetryAfter: 60,
     retry: 'Runs as new after retry_after, with the same Idempotency-Key.',
   },
@@ -95,7 +95,8 @@ const catalogue = {
   },
   idempotency_key_reused: {
     status: 422,
-    message: 'This Idempotency-Key is too long or belongs to another request. Use a new key.',
+    message:
+      'This Idempotency-Key belongs to another request: method, path or body differ. Use a new key for each request.',
     defaultParam: 'Idempotency-Key',
     retry: 'Fails in the same way. Use a new Idempotency-Key.',
   },
@@ -127,7 +128,8 @@ const catalogue = {
   // Templates and senders.
   template_not_found: {
     status: 422,
-    message: 'There is no template of this name. Create it first.',
+    message:
+      'There is no template of this name in the mode of the key. Create it with a key of this mode first.',
     defaultParam: 'template',
     retry: FIX_TEMPLATE,
   },
@@ -163,7 +165,7 @@ const catalogue = {
   },
   template_variable_invalid: {
     status: 422,
-    message: `A variable is a string of at most ${VARIABLE_MAX_LENGTH} characters without control characters, or a finite number.`,
+    message: `A variable is a string of at most ${VARIABLE_MAX_LENGTH} characters without control characters, or a number up to 2^53 that loses no digits as a double. Send any other number as a string.`,
     defaultParam: 'variables',
     retry: FIX_TEMPLATE,
   },
@@ -186,6 +188,11 @@ const catalogue = {
     defaultParam: 'template',
     retry: 'Succeeds once the sender is registered. Use a new Idempotency-Key then.',
   },
+  deletion_not_allowed: {
+    status: 422,
+    message: 'Only a template or sender that is pending or declined can be deleted.',
+    retry: NO_RETRY,
+  },
 
   // Limits of the recipient and of the account.
   recipient_opted_out: {
@@ -201,7 +208,8 @@ const catalogue = {
     defaultParam: 'to',
     // Absent while Redis is unavailable: the client must use its own interval then.
     retryAfter: 'optional',
-    retry: 'Succeeds after the window. Use a new Idempotency-Key then.',
+    retry:
+      'Succeeds after the window. Use a new Idempotency-Key then. Without a window, the hub could not check the windows: a repeat after a minute runs as new, also with the same Idempotency-Key.',
   },
   spend_limit_reached: {
     status: 422,
@@ -220,6 +228,14 @@ const catalogue = {
     status: 422,
     message: `The account has ${MAX_WEBHOOK_ENDPOINTS} subscriptions, the most it may have. Delete one first.`,
     retry: 'Succeeds once a subscription is deleted. Use a new Idempotency-Key then.',
+  },
+  rotation_in_progress: {
+    status: 409,
+    message:
+      'Three secrets sign already, and a fourth one is not possible. Repeat this request after retry_after seconds, or send "expire_previous": true.',
+    // The longest wait that the default setting allows; each error has its own.
+    defaultRetryAfter: 86_400,
+    retry: 'Runs as new after retry_after, with the same Idempotency-Key.',
   },
 
   // Failures of the hub: nothing is stored, so a retry with the same key runs as new.
@@ -275,6 +291,10 @@ export class ApiError extends Data.TaggedError('ApiError')<{
   /** Whole seconds, at least 1. */
   readonly retryAfter?: number
   readonly window?: FloodWindow
+  /** Why the hub failed, for its log. Never sent to the client. */
+  readonly reason?: string
+  /** The hub does not know whether it accepted the request, or this element of it. */
+  readonly outcome?: 'unknown'
 }> {}
 
 interface ApiErrorOptions {
@@ -283,8 +303,12 @@ interface ApiErrorOptions {
   readonly retryAfter?: number
   /** Only for `recipient_flood_limited`. */
   readonly window?: FloodWindow
+  /** Only for `internal_error` and `provider_unavailable`. */
+  readonly outcome?: 'unknown'
   /** A more specific fixed sentence than the catalogue's. It must not contain client input. */
   readonly message?: string
+  /** Why the hub failed, for its log: a fixed text with codes, without client input. */
+  readonly reason?: string
 }
 
 /**
@@ -296,6 +320,9 @@ const sanitizeParam = (param: string): string =>
   param.length <= MAX_PARAM_LENGTH && !/[\p{Cc}\p{Cs}]/u.test(param)
     ? param
     : (/^(?:messages\[\d+\]\.)?[A-Za-z_-]{1,64}/u.exec(param)?.[0] ?? 'body')
+
+/** The path of a field. `path`: of its object in the body, such as `messages[3]`; '' for the body itself. */
+export const paramAt = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`)
 
 /** Creates an error with the members that the code always has, without those it never has. */
 export const apiError = (code: ErrorCode, options: ApiErrorOptions = {}): ApiError => {
@@ -310,15 +337,33 @@ export const apiError = (code: ErrorCode, options: ApiErrorOptions = {}): ApiErr
     ...(options.window === undefined || code !== 'recipient_flood_limited'
       ? undefined
       : { window: options.window }),
+    ...(options.reason === undefined ? undefined : { reason: options.reason }),
+    ...(options.outcome === undefined ? undefined : { outcome: options.outcome }),
   })
 }
 
 /**
  * The HTTP status of an error. `internal_error` is 503 with a `retry_after` (PostgreSQL or Kafka is
- * unavailable), and 500 without one (a defect). Specification, Rules of POST /v1/messages, 10.
+ * unavailable, or too many pending sends), and 500 without one (a defect). Source: specification,
+ * Rules of POST /v1/messages, 10.
  */
 export const httpStatusOf = (error: ApiError): number =>
   error.code === 'internal_error' && error.retryAfter === undefined ? 500 : ERRORS[error.code].status
+
+/**
+ * Whether the same request may succeed later, so that this answer must not be stored under its
+ * idempotency key. A flood refusal without a window says that the hub could not check the windows.
+ * Source: specification, Errors, rules 1 and 3.
+ */
+export const isTemporary = (error: ApiError): boolean => {
+  const status = httpStatusOf(error)
+  return (
+    status >= 500 ||
+    status === 429 ||
+    status === 409 ||
+    (error.code === 'recipient_flood_limited' && error.window === undefined)
+  )
+}
 
 /** The `error` member of an error envelope and of a rejected batch element. */
 export interface ErrorObject {
@@ -328,6 +373,7 @@ export interface ErrorObject {
   readonly request_id: string
   readonly retry_after?: number
   readonly window?: FloodWindow
+  readonly outcome?: 'unknown'
   readonly doc_url: string
 }
 
@@ -344,10 +390,16 @@ export const toErrorBody = (
     request_id: requestId,
     ...(error.retryAfter === undefined ? undefined : { retry_after: error.retryAfter }),
     ...(error.window === undefined ? undefined : { window: error.window }),
+    ...(error.outcome === undefined ? undefined : { outcome: error.outcome }),
     doc_url: `${docBase}#${error.code}`,
   },
 })
 
-/** Headers that repeat members of the body: `Retry-After` for `retry_after`. */
-export const errorHeaders = (error: ApiError): Readonly<Record<string, string>> =>
-  error.retryAfter === undefined ? {} : { 'Retry-After': String(error.retryAfter) }
+/** The authentication scheme of the API, for a 401. Source: RFC 9110, 11.6.1; RFC 6750, 3. */
+const CHALLENGE = 'Bearer realm="hub"'
+
+/** `Retry-After` repeats `retry_after` of the body; `WWW-Authenticate` belongs to every 401. */
+export const errorHeaders = (error: ApiError): Readonly<Record<string, string>> => ({
+  ...(error.retryAfter === undefined ? undefined : { 'Retry-After': String(error.retryAfter) }),
+  ...(ERRORS[error.code].status === 401 ? { 'WWW-Authenticate': CHALLENGE } : undefined),
+})

@@ -1,7 +1,10 @@
+export { CHANGELOG_PATH } from './changelog.ts'
 export * from './api/hub-api.ts'
+export { SEND_CODES } from './api/messages.ts'
 export { description, descriptionText } from './describe.ts'
 export * from './errors.ts'
-export type * from './json.ts'
+export { loggableParam, prepareKnownParameters, requestWarnings } from './known-parameters.ts'
+export * from './json.ts'
 export * from './limits.ts'
 export * from './schemas/account.ts'
 export * from './schemas/batches.ts'
@@ -21,9 +24,11 @@ export * from './requests/stats.ts'
 export * from './requests/templates.ts'
 export * from './requests/webhook-endpoints.ts'
 export {
+  type CachedDocument,
+  descriptionDocument,
+  changelogPage,
   ERROR_PAGE_PATH,
   errorPage,
-  type HtmlPage,
   REFERENCE_PATH,
   referencePage,
   renderErrorPage,

@@ -1,5 +1,5 @@
 /** The types of parsed JSON. */
-import { Schema } from 'effect'
+import { Predicate, type Schema } from 'effect'
 
 export type Json = Schema.Json
 
@@ -7,3 +7,5 @@ export type Json = Schema.Json
 export interface JsonObject {
   readonly [name: string]: Json
 }
+
+export const isJsonObject = (value: unknown): value is JsonObject => Predicate.isObject(value)

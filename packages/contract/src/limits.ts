@@ -7,10 +7,19 @@
 /** Largest request body, in bytes. */
 export const MAX_BODY_BYTES = 4 * 1024 * 1024
 
+/**
+ * Most values of a body: a batch of 1,000 messages with 90 variables each. 4 MiB of tiny values would
+ * occupy the event loop for hundreds of milliseconds.
+ */
+export const MAX_BODY_VALUES = 100_000
+
 /** Deepest nesting of a body, which itself is level 1. */
 export const MAX_NESTING = 16
 
 export const MAX_CLIENT_REF_LENGTH = 128
+
+/** Shortest `ttl_seconds`: the hub needs some seconds to submit a message. */
+export const MIN_TTL_SECONDS = 30
 
 export const MAX_TEMPLATE_NAME_LENGTH = 64
 
@@ -32,6 +41,9 @@ export const MAX_IDEMPOTENCY_KEY_LENGTH = 255
 /** Most subscriptions of an account in a mode. */
 export const MAX_WEBHOOK_ENDPOINTS = 20
 
+/** Longest `description` of a subscription: a note of one line. */
+export const MAX_ENDPOINT_DESCRIPTION_LENGTH = 200
+
 /** Page sizes of a list: the maximum, and the default of `limit`. */
 export const LIST_LIMITS = { max: 100, default: 20 } as const
 
@@ -40,6 +52,8 @@ export const LONG_LIST_LIMITS = { max: 1000, default: 100 } as const
 
 /** Most days of a summary, including the first and the last: a leap year. */
 export const MAX_STATS_DAYS = 366
+/** Days of a summary by hour: 744 rows. */
+export const MAX_HOURLY_DAYS = 31
 
 export const TEMPLATE_NAME_PATTERN = /^[a-z0-9_.-]{1,64}$/u
 

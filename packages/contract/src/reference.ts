@@ -1,7 +1,7 @@
 /**
- * HTML pages: the API reference at `/docs` and the error list at `/docs/errors`, to which every
- * `doc_url` points. Both need no API key and load nothing from other hosts. Their content security
- * policies allow exactly their own scripts and styles.
+ * Documents without an API key: the API description, the reference at `/docs`, the changelog, and
+ * the error list at `/docs/errors`, to which every `doc_url` points. The pages load nothing from other hosts. Their
+ * content security policies allow exactly their own scripts and styles.
  */
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -9,17 +9,19 @@ import { gunzipSync, gzip } from 'node:zlib'
 import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServer } from 'effect/http'
 import { HttpApiScalar, OpenApi } from 'effect/http-api'
+import { changelogHtml } from './changelog.ts'
 import { HubApi } from './api/hub-api.ts'
-import { description } from './describe.ts'
+import { description, descriptionText } from './describe.ts'
 import { type ErrorEntry, ERROR_CODES, ERRORS } from './errors.ts'
+import { escapeHtml, page } from './html.ts'
 
 export const REFERENCE_PATH = '/docs'
 
 /** Path of the error list; the `docBase` of `toErrorBody` ends with it. */
 export const ERROR_PAGE_PATH = '/docs/errors'
 
-/** A cached page: compressed once, with its response headers. */
-export interface HtmlPage {
+/** A cached document: compressed once, with its response headers. */
+export interface CachedDocument {
   /** For clients that accept gzip; add `Content-Encoding: gzip`. */
   readonly gzip: Uint8Array
   /** For other clients. Decompressed at each call: such clients are rare, and the page is large. */
@@ -54,23 +56,28 @@ const policy = (html: string, styles: 'inline' | 'hashed'): string =>
 
 const compress = promisify<string, Buffer>((text, done) => gzip(text, { level: 9 }, done))
 
-const pageOf = Effect.fnUntraced(function* (html: string, styles: 'inline' | 'hashed') {
-  const compressed = yield* Effect.promise(() => compress(html))
-  const page: HtmlPage = {
+const documentOf = Effect.fnUntraced(function* (text: string, headers: Readonly<Record<string, string>>) {
+  const compressed = yield* Effect.promise(() => compress(text))
+  const document: CachedDocument = {
     gzip: compressed,
     plain: () => gunzipSync(compressed),
     headers: {
-      'Content-Type': 'text/html; charset=utf-8',
-      'Content-Security-Policy': policy(html, styles),
+      ...headers,
       'Cache-Control': 'no-cache',
-      ETag: `W/"${sha256(html)}"`,
+      ETag: `W/"${sha256(text)}"`,
       Vary: 'Accept-Encoding',
       'X-Content-Type-Options': 'nosniff',
       'Referrer-Policy': 'no-referrer',
     },
   }
-  return page
+  return document
 })
+
+const pageOf = (html: string, styles: 'inline' | 'hashed') =>
+  documentOf(html, {
+    'Content-Type': 'text/html; charset=utf-8',
+    'Content-Security-Policy': policy(html, styles),
+  })
 
 /** Computes a value at its first use and caches it: a page takes 0.1 s and has 1 MB compressed. */
 const once = <A>(make: Effect.Effect<A>): Effect.Effect<A> => {
@@ -112,22 +119,14 @@ const scalarHtml = Effect.acquireUseRelease(
   ({ dispose }) => Effect.promise(dispose),
 )
 
-export const referencePage: Effect.Effect<HtmlPage> = once(
-  Effect.flatMap(scalarHtml, (html) => pageOf(html, 'inline')),
+/** The API description as JSON. */
+export const descriptionDocument: Effect.Effect<CachedDocument> = once(
+  Effect.suspend(() => documentOf(descriptionText(), { 'Content-Type': 'application/json' })),
 )
 
-const escape = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
-
-const STYLE = `
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
-body { max-width: 46rem; margin: 0 auto; padding: 2rem 1rem 6rem }
-section { border-top: 1px solid color-mix(in srgb, currentColor 20%, transparent); padding: 1rem 0 }
-section:target { outline: 2px solid; outline-offset: .5rem; border-radius: .25rem }
-h2 { font-size: 1.1rem; margin: 0; font-family: ui-monospace, monospace }
-dt { font-weight: 600; float: left; clear: left; width: 7rem }
-dd { margin: 0 0 .25rem 7rem }
-`
+export const referencePage: Effect.Effect<CachedDocument> = once(
+  Effect.flatMap(scalarHtml, (html) => pageOf(html, 'inline')),
+)
 
 const WITH: Readonly<Record<ErrorEntry['retryAfter'], string>> = {
   always: 'always',
@@ -142,31 +141,26 @@ export const renderErrorPage = (): string => {
     const status = code === 'internal_error' ? '503, or 500 without retry_after' : String(entry.status)
     return `<section id="${code}">
 <h2><a href="#${code}">${code}</a></h2>
-<p>${escape(entry.message)}</p>
+<p>${escapeHtml(entry.message)}</p>
 <dl><dt>Status</dt><dd>${status}</dd>
 <dt>param</dt><dd>${WITH[entry.param]}</dd>
 <dt>retry_after</dt><dd>${WITH[entry.retryAfter]}</dd>
-<dt>A retry</dt><dd>${escape(entry.retry)}</dd></dl>
+<dt>A retry</dt><dd>${escapeHtml(entry.retry)}</dd></dl>
 </section>`
   })
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Errors – SMS Delivery Hub</title>
-<style>${STYLE}</style>
-</head>
-<body>
-<h1>Errors</h1>
+  return page(
+    'Errors',
+    `<h1>Errors</h1>
 <p>A failed request has a status of 400 or above and a body <code>{"error": {…}}</code> with one of these codes.
 New codes may be added: treat one that you do not know by its status. <a href="${REFERENCE_PATH}">Reference</a></p>
-${sections.join('\n')}
-</body>
-</html>
-`
+${sections.join('\n')}`,
+  )
 }
 
-export const errorPage: Effect.Effect<HtmlPage> = once(
+export const errorPage: Effect.Effect<CachedDocument> = once(
   Effect.suspend(() => pageOf(renderErrorPage(), 'hashed')),
+)
+
+export const changelogPage: Effect.Effect<CachedDocument> = once(
+  Effect.suspend(() => pageOf(changelogHtml(), 'hashed')),
 )

@@ -1,15 +1,24 @@
 import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
 import { it } from '@effect/vitest'
 import { Effect } from 'effect'
 import { describe, expect } from 'vitest'
 import { description } from './describe.ts'
 import { apiError, ERROR_CODES, toErrorBody } from './errors.ts'
-import { ERROR_PAGE_PATH, errorPage, type HtmlPage, REFERENCE_PATH, referencePage } from './reference.ts'
+import { renderChangelog } from './changelog.ts'
+import {
+  changelogPage,
+  ERROR_PAGE_PATH,
+  errorPage,
+  type CachedDocument,
+  REFERENCE_PATH,
+  referencePage,
+} from './reference.ts'
 
-const text = (page: HtmlPage) => gunzipSync(page.gzip).toString('utf8')
+const text = (page: CachedDocument) => gunzipSync(page.gzip).toString('utf8')
 
-const directive = (page: HtmlPage, name: string): string =>
+const directive = (page: CachedDocument, name: string): string =>
   page.headers['Content-Security-Policy']?.split('; ').find((one) => one.startsWith(`${name} `)) ?? ''
 
 /**
@@ -22,6 +31,7 @@ const scripts = (html: string): ReadonlyArray<string> =>
 describe.each([
   ['the reference', referencePage],
   ['the list of errors', errorPage],
+  ['the changelog', changelogPage],
 ] as const)('%s', (_, page) => {
   it.effect('is cached, and equal in compressed and plain form', () =>
     Effect.gen(function* () {
@@ -77,4 +87,26 @@ describe('the error page', () => {
       expect(html).toContain(`href="${REFERENCE_PATH}"`)
     }),
   )
+})
+
+describe('the changelog', () => {
+  it.effect('contains every change of docs/changelog.md', () =>
+    Effect.gen(function* () {
+      const html = text(yield* changelogPage)
+      const source = readFileSync(new URL('../../../docs/changelog.md', import.meta.url), 'utf8')
+      expect(html.match(/<li>/gu)?.length).toBe(source.match(/^- /gmu)?.length)
+      expect(html).toContain('<h2 id="0.4.0">0.4.0</h2>')
+    }),
+  )
+
+  it('renders headings, paragraphs, lists, code and links, and escapes everything else', () => {
+    const html = renderChangelog(
+      '# C\n\nOne\ntwo <b>.\n\n## 1.0.0\n\n- `a<b` and **c**\n  d\n- [e](https://e.example) [f](f.md)\n',
+    )
+    expect(/<body>\n(?<body>[\s\S]*)\n<\/body>/u.exec(html)?.groups?.['body']).toBe(
+      '<h1>C</h1>\n<p>One two &lt;b&gt;.</p>\n<h2 id="1.0.0">1.0.0</h2>\n<ul>\n' +
+        '<li><code>a&lt;b</code> and <strong>c</strong> d</li>\n' +
+        '<li><a href="https://e.example">e</a> f</li>\n</ul>',
+    )
+  })
 })

@@ -17,7 +17,7 @@ import { TemplatesGroup } from './templates.ts'
 import { WebhookEndpointsGroup } from './webhook-endpoints.ts'
 
 /** Version of the contract. Specification, Versioning. */
-export const CONTRACT_VERSION = '0.3.3'
+export const CONTRACT_VERSION = '0.4.0'
 
 export class HubApi extends HttpApi.make('sms-delivery-hub')
   .add(
@@ -50,7 +50,7 @@ export class HubApi extends HttpApi.make('sms-delivery-hub')
 export interface Route {
   /** `messages.send` */
   readonly operation: string
-  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   /** `/v1/messages/:id` */
   readonly path: string
   /** Whether the operation requires an API key. */

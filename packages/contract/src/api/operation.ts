@@ -34,14 +34,14 @@ export class ApiKey extends HttpApiMiddleware.Service<ApiKey>()('@hub/contract/A
 
 /** Errors of every operation with an API key. */
 const COMMON_CODES: ReadonlyArray<ErrorCode> = ['invalid_api_key', 'rate_limited', 'internal_error']
-/** Further errors of every POST. */
-const POST_CODES: ReadonlyArray<ErrorCode> = [
-  'idempotency_conflict',
-  'idempotency_key_reused',
+/** Further errors of every operation with a body. */
+const BODY_CODES: ReadonlyArray<ErrorCode> = [
   'invalid_parameter',
   'payload_too_large',
   'unsupported_media_type',
 ]
+/** Further errors of every POST. */
+const POST_CODES: ReadonlyArray<ErrorCode> = ['idempotency_conflict', 'idempotency_key_reused', ...BODY_CODES]
 
 interface Texts {
   readonly summary: string
@@ -89,8 +89,12 @@ const headersOf = (
         'X-RateLimit-Limit': ref('X-RateLimit-Limit'),
         'X-RateLimit-Remaining': ref('X-RateLimit-Remaining'),
         'X-RateLimit-Reset': ref('X-RateLimit-Reset'),
+        'RateLimit-Policy': ref('RateLimit-Policy'),
+        RateLimit: ref('RateLimit'),
+        'Hub-Warning': ref('Hub-Warning'),
       }
     : undefined),
+  ...(status === 401 ? { 'WWW-Authenticate': ref('WWW-Authenticate') } : undefined),
   ...(codes.includes('idempotency_conflict') && !UNSTORED.has(status)
     ? { 'Idempotent-Replayed': ref('Idempotent-Replayed') }
     : undefined),
@@ -101,7 +105,7 @@ const idempotencyHeaders = {
     Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_IDEMPOTENCY_KEY_LENGTH)).annotate({
       description:
         'Any string of your own for this request. A repeat with the same key within 24 hours gets the same answer, with ' +
-        '`Idempotent-Replayed: true`. After 409, 429 and 5xx, repeat with the same key; after 422, with a new one.',
+        '`Idempotent-Replayed: true`. After 409, 429 and 5xx, repeat with the same key; after 422, with a new one. It must not contain personal data.',
     }),
   ),
 }
@@ -126,8 +130,13 @@ export const RENDER_REFUSALS: ReadonlyArray<ErrorCode> = [
   'template_text_too_long',
 ]
 
+/** A response as Effect's generator describes it. */
+interface Response {
+  readonly content?: object
+}
+
 const operation =
-  <const Method extends 'GET' | 'POST' | 'DELETE', Headers extends Schema.Struct.Fields = never>(
+  <const Method extends 'GET' | 'POST' | 'PATCH' | 'DELETE', Headers extends Schema.Struct.Fields = never>(
     method: Method,
     everyCode: ReadonlyArray<ErrorCode>,
     headers?: Headers,
@@ -147,9 +156,13 @@ const operation =
       readonly params?: Params
       readonly query?: Query
       readonly payload?: Payload
+      /** The JSON schema of a body that clients may leave out. */
+      readonly optionalBody?: object
+      /** The success response in other media types than JSON, by media type. */
+      readonly otherMedia?: Readonly<Record<string, { readonly schema: object; readonly example: string }>>
     },
   ) => {
-    const { answer, description, params, payload, query, success, summary } = is
+    const { answer, description, optionalBody, otherMedia, params, payload, query, success, summary } = is
     const codes = [...everyCode, ...(is.codes ?? [])]
     // `ApiKey` adds 401.
     const error = statusesOf(codes)
@@ -170,15 +183,20 @@ const operation =
         description,
         transform: (generated) => {
           const responses: Record<string, unknown> = {}
-          for (const [key, response] of Object.entries(generated['responses'] as Record<string, object>)) {
+          for (const [key, response] of Object.entries(generated['responses'] as Record<string, Response>)) {
             const status = Number(key)
             responses[key] = {
               ...response,
+              ...(status < 400 && otherMedia !== undefined
+                ? { content: { ...response.content, ...otherMedia } }
+                : undefined),
               description: status < 400 ? answer : describeFailure(status, codes),
               headers: headersOf(codes, status, hasKey),
             }
           }
-          return { ...generated, responses }
+          if (optionalBody === undefined) return { ...generated, responses }
+          const content = { 'application/json': { schema: optionalBody } }
+          return { ...generated, requestBody: { content, required: false }, responses }
         },
       }),
     )
@@ -186,6 +204,7 @@ const operation =
 
 export const get = operation('GET', COMMON_CODES)
 export const post = operation('POST', [...COMMON_CODES, ...POST_CODES], idempotencyHeaders)
+export const patch = operation('PATCH', [...COMMON_CODES, ...BODY_CODES])
 export const remove = operation('DELETE', COMMON_CODES)
 /** A GET without an API key and a rate limit. */
 export const getPublic = operation('GET', [])

@@ -6,11 +6,11 @@
  * contract fixes the order of the checks and the code and `param` of each failure, and because
  * every send passes them.
  */
-import { characterCount, MESSAGE_CLASSES, type MessageClass } from '@hub/domain'
-import { Predicate, Result } from 'effect'
+import { characterCount, hasControlCharacters, MESSAGE_CLASSES, type MessageClass } from '@hub/domain'
+import { Result } from 'effect'
 import { apiError, type ApiError, type ErrorCode } from '../errors.ts'
 import type { Json, JsonObject } from '../json.ts'
-import { MAX_TEMPLATE_NAME_LENGTH } from '../limits.ts'
+import { MAX_CLIENT_REF_LENGTH, MAX_TEMPLATE_NAME_LENGTH, MIN_TTL_SECONDS } from '../limits.ts'
 
 export const refuse = (code: ErrorCode, param?: string, message?: string): Result.Result<never, ApiError> =>
   Result.fail(
@@ -23,10 +23,6 @@ export const refuse = (code: ErrorCode, param?: string, message?: string): Resul
 export const invalid = (param: string | undefined, message: string) =>
   refuse('invalid_parameter', param, message)
 
-export const isJsonObject = (value: unknown): value is JsonObject => Predicate.isObject(value)
-
-export const at = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`)
-
 /** An own member; `undefined` without one. It never reads from a prototype. */
 export const member = (object: JsonObject, name: string): Json | undefined =>
   Object.hasOwn(object, name) ? object[name] : undefined
@@ -37,12 +33,27 @@ export const isWithin = (text: string, max: number): boolean =>
 
 export const utf8 = new TextDecoder('utf-8', { fatal: true })
 
+export const EVENT_TYPE_RULE = 'There is no event type of this name.'
+export const TIMESTAMP_RULE = 'A moment is written in UTC as 2026-11-21T09:30:00.000Z.'
+
 export const NO_VARIABLES: JsonObject = Object.freeze({})
 
 export const REQUIRED_STRING = 'This field is required and is a string.'
 export const CLASS_RULE = `The class is one of: ${MESSAGE_CLASSES.join(', ')}.`
 export const TEMPLATE_RULE = `A template name has 1 to ${MAX_TEMPLATE_NAME_LENGTH} of a-z, 0-9, "_", "." and "-".`
+export const CLIENT_REF_RULE = `A client_ref is a string of 1 to ${MAX_CLIENT_REF_LENGTH} characters without control characters.`
+export const TTL_RULE = `ttl_seconds is a whole number, from ${MIN_TTL_SECONDS} to the lifetime of the class in seconds.`
 export const VARIABLES_RULE = 'Variables are an object of names and values.'
 
 export const isMessageClass = (value: string): value is MessageClass =>
   (MESSAGE_CLASSES as ReadonlyArray<string>).includes(value)
+
+/** `longest`: the lifetime of the class, in seconds. */
+export const isTtl = (value: Json, longest: number): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= MIN_TTL_SECONDS && value <= longest
+
+export const isClientRef = (value: Json | undefined): value is string =>
+  typeof value === 'string' &&
+  value !== '' &&
+  isWithin(value, MAX_CLIENT_REF_LENGTH) &&
+  !hasControlCharacters(value)

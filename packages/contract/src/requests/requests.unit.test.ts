@@ -1,4 +1,4 @@
-import { encodingOf, EVENT_TYPES, parseTemplate, render } from '@hub/domain'
+import { decodeId, encodingOf, EVENT_TYPES, parseTemplate, render } from '@hub/domain'
 import { Result } from 'effect'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -7,17 +7,20 @@ import { MAX_BODY_BYTES, MAX_REGISTRATION_BYTES } from '../limits.ts'
 import {
   decodeBatch,
   decodeEstimate,
+  decodeDeliveriesQuery,
   decodeEventsQuery,
   decodeIdempotencyKey,
   decodeListQuery,
   decodeMessagesQuery,
   decodeRender,
+  decodeSecretRotation,
   decodeSenderCreate,
   decodeSendRequest,
   decodeStatsQuery,
   decodeTemplateCreate,
   decodeVariables,
   decodeWebhookEndpointCreate,
+  decodeWebhookEndpointUpdate,
   type Json,
   type JsonObject,
   parseBody,
@@ -125,6 +128,72 @@ describe('parseBody', () => {
     expect(outcome(decodeSendRequest(object))).toBe('invalid_parameter to')
   })
 
+  it('makes numbers infinite that a double does not hold exactly, so that no check accepts them', () => {
+    const numbers = (text: string) => (outcome(parse(`{"a":[${text}]}`)) as { a: Array<number> }).a
+    expect(numbers('9007199254740993,12345678901234567890,0.1234567890123456789,1e16,1e400,1e-400')).toEqual(
+      Array.from({ length: 6 }, () => Infinity),
+    )
+    expect(numbers('-9007199254740993,-1e999,123456789012345678')).toEqual(
+      [Infinity, -Infinity, Infinity].map(Math.abs),
+    )
+    expect(
+      numbers('9007199254740992,0.1,1.10,100000000000000000e-3,1e2,-0.5,0e5,0.30000000000000004'),
+    ).toEqual([9007199254740992, 0.1, 1.1, 100000000000000, 100, -0.5, 0, 0.30000000000000004])
+    // Digits in a string are not a number.
+    expect(outcome(parse('{"a":"9007199254740993"}'))).toEqual({ a: '9007199254740993' })
+    const variables = (outcome(parse('{"variables":{"code":9007199254740993}}')) as { variables: JsonObject })
+      .variables
+    expect(outcome(decodeVariables(variables))).toBe('template_variable_invalid variables.code')
+  })
+
+  it('says where a body stops being JSON, without quoting it', () => {
+    const messageOf = (text: string) => {
+      const result = parse(text)
+      return Result.isFailure(result) ? result.failure.message : ''
+    }
+    expect(messageOf('{"to": secret}')).toBe('The body is not JSON: line 1, column 8.')
+    expect(messageOf('{\n  "a": 1,\n  "b": 2,\n}')).toBe('The body is not JSON: line 4, column 1.')
+    expect(messageOf('{"a": "secret')).toBe('The body is not JSON: it ends too early.')
+    expect(messageOf("{'a': 1}")).toBe('The body is not JSON: line 1, column 2.')
+    expect(messageOf('')).toContain('empty')
+    expect(messageOf('[{"to":"+79000000001"}]')).toContain('{"messages": [...]}')
+    fc.assert(
+      fc.property(
+        fc.json(),
+        fc.nat(),
+        fc.constantFrom('', 'x', ',', '"', '}', '\\', '0'),
+        (json, at, put) => {
+          const cut = at % (json.length + 1)
+          const text = json.slice(0, cut) + put + json.slice(cut + 1)
+          const isJson = Result.isSuccess(Result.try(() => JSON.parse(text) as unknown))
+          // The end of a text without a fault looks like a text that ends too early.
+          fc.pre(!isJson)
+          const message = messageOf(text)
+          fc.pre(!message.includes('nested') && !message.includes('empty'))
+          expect(message).toMatch(/^The body is not JSON: (?:line \d+, column \d+|it ends too early)\.$/u)
+        },
+      ),
+    )
+  })
+
+  it('counts values before parsing: a full batch passes, millions of tiny values do not', () => {
+    const element = Object.fromEntries(Array.from({ length: 90 }, (_, n) => [`v${n}`, '1']))
+    const full = {
+      messages: Array.from({ length: 1000 }, () => ({ to: 'x', class: 'y', variables: element })),
+    }
+    expect(typeof outcome(parse(JSON.stringify(full)))).toBe('object')
+    for (const tiny of [
+      `{${Array.from({ length: 101_000 }, (_, n) => `"${n}":1`).join(',')}}`,
+      `{"a":[${'1,'.repeat(2_000_000)}1]}`,
+      `{"a":[${'[],'.repeat(1_000_000)}1]}`,
+    ]) {
+      const result = parse(tiny)
+      expect(Result.isFailure(result) ? result.failure.message : '').toContain('values')
+    }
+    const long = parse(`{"a":[${'1e5,'.repeat(20_000)}1]}`)
+    expect(Result.isFailure(long) ? long.failure.message : '').toContain('long numbers')
+  })
+
   it('refuses more than 4 MiB without parsing', () => {
     expect(outcome(parseBody(new Uint8Array(MAX_BODY_BYTES + 1)))).toBe('payload_too_large')
   })
@@ -141,11 +210,17 @@ describe('parseBody', () => {
     )
   })
 
+  const hasInexactNumber = (value: Json): boolean =>
+    typeof value === 'number'
+      ? Math.abs(value) > 2 ** 53
+      : typeof value === 'object' && value !== null && Object.values(value).some(hasInexactNumber)
+
   it('parses arbitrary clean objects without changing them', () => {
     const clean = (value: Json): boolean =>
       JSON.stringify(value).isWellFormed() &&
       !JSON.stringify(value).includes('\\u0000') &&
-      !/\\ud[89a-f]/u.test(JSON.stringify(value))
+      !/\\ud[89a-f]/u.test(JSON.stringify(value)) &&
+      !hasInexactNumber(value)
     fc.assert(
       fc.property(anyObject.filter(clean), (object) => {
         expect(outcome(parse(JSON.stringify(object)))).toEqual(object)
@@ -162,7 +237,7 @@ describe('decodeSendRequest', () => {
     variables: { code: '4821' },
     client_ref: 'r-1',
   }
-  const without = (name: keyof typeof good): JsonObject =>
+  const without = (name: keyof typeof good | 'ttl_seconds'): JsonObject =>
     Object.fromEntries(Object.entries(good).filter(([key]) => key !== name))
 
   it('decodes a send with and without optional fields', () => {
@@ -223,10 +298,29 @@ describe('decodeSendRequest', () => {
     ['client_ref', 'a'.repeat(129), 'invalid_parameter'],
     ['client_ref', 'a\tb', 'invalid_parameter'],
     ['client_ref', 'a\u009fb', 'invalid_parameter'],
+    ['ttl_seconds', null, 'invalid_parameter'],
+    ['ttl_seconds', '60', 'invalid_parameter'],
+    ['ttl_seconds', 60.5, 'invalid_parameter'],
+    ['ttl_seconds', 29, 'invalid_parameter'],
+    ['ttl_seconds', 86_401, 'invalid_parameter'],
   ] as const)('refuses %s %j', (name, value, code) => {
     const body = { ...without(name), ...(value === undefined ? undefined : { [name]: value as Json }) }
     expect(outcome(decodeSendRequest(body))).toBe(`${code} ${name}`)
     expect(outcome(decodeSendRequest(body, 'messages[3]'))).toBe(`${code} messages[3].${name}`)
+  })
+
+  it('takes ttl_seconds from 30 to the lifetime of the class', () => {
+    const decode = (messageClass: 'otp' | 'service', seconds: number, longest?: number) =>
+      Result.isSuccess(
+        decodeSendRequest(
+          { ...good, class: messageClass, ttl_seconds: seconds },
+          '',
+          longest === undefined ? {} : { longestTtl: { otp: longest, service: longest } },
+        ),
+      )
+    expect([decode('otp', 30), decode('otp', 300), decode('otp', 301)]).toEqual([true, true, false])
+    expect([decode('service', 86_400), decode('service', 86_401)]).toEqual([true, false])
+    expect([decode('otp', 301, 600), decode('service', 601, 600)]).toEqual([true, false])
   })
 
   it('counts a client_ref in characters, not in code units', () => {
@@ -675,6 +769,7 @@ describe('decodeWebhookEndpointCreate', () => {
     expect(outcome(decodeWebhookEndpointCreate({ url: 'https://example.com/a?b#c' }))).toEqual({
       url: 'https://example.com/a?b#c',
       eventTypes: [],
+      description: null,
     })
     expect(
       outcome(
@@ -683,15 +778,32 @@ describe('decodeWebhookEndpointCreate', () => {
           event_types: ['message.sent', 'message.seen', 'message.sent'],
         }),
       ),
-    ).toEqual({ url: 'https://пример.рф:8443', eventTypes: ['message.sent', 'message.seen'] })
+    ).toEqual({
+      url: 'https://пример.рф:8443',
+      eventTypes: ['message.sent', 'message.seen'],
+      description: null,
+    })
     expect(outcome(decodeWebhookEndpointCreate({ url: 'https://a.example', event_types: [] }))).toEqual({
       url: 'https://a.example',
       eventTypes: [],
+      description: null,
     })
   })
 
+  it('decodes a description', () => {
+    const url = 'https://a.example'
+    const longest = '𝕏'.repeat(200)
+    for (const description of ['Касса 1', '', longest, null]) {
+      expect(outcome(decodeWebhookEndpointCreate({ url, description }))).toMatchObject({ description })
+    }
+  })
+
   it('accepts every string as address: another check validates it', () => {
-    expect(outcome(decodeWebhookEndpointCreate({ url: '' }))).toEqual({ url: '', eventTypes: [] })
+    expect(outcome(decodeWebhookEndpointCreate({ url: '' }))).toEqual({
+      url: '',
+      eventTypes: [],
+      description: null,
+    })
   })
 
   it.each([
@@ -703,6 +815,9 @@ describe('decodeWebhookEndpointCreate', () => {
     [{ url: 'https://example.com', event_types: ['message.sent', 1] }, 'event_types[1]'],
     [{ url: 'https://example.com', event_types: ['message.lost'] }, 'event_types[0]'],
     [{ url: 'https://example.com', event_types: ['constructor'] }, 'event_types[0]'],
+    [{ url: 'https://example.com', description: 1 }, 'description'],
+    [{ url: 'https://example.com', description: 'a'.repeat(201) }, 'description'],
+    [{ url: 'https://example.com', description: 'two\nlines' }, 'description'],
   ] as ReadonlyArray<readonly [JsonObject, string]>)('refuses the form of %j', (body, param) => {
     expect(outcome(decodeWebhookEndpointCreate(body))).toBe(`invalid_parameter ${param}`)
   })
@@ -718,6 +833,78 @@ describe('decodeWebhookEndpointCreate', () => {
   })
 })
 
+describe('decodeWebhookEndpointUpdate', () => {
+  it('contains only the members of the request', () => {
+    expect(outcome(decodeWebhookEndpointUpdate({ colour: 1 }))).toEqual({})
+    expect(outcome(decodeWebhookEndpointUpdate({ url: 'https://a.example' }))).toEqual({
+      url: 'https://a.example',
+    })
+    expect(outcome(decodeWebhookEndpointUpdate({ event_types: [], description: null }))).toEqual({
+      eventTypes: [],
+      description: null,
+    })
+  })
+
+  it.each([
+    [{ url: null }, 'url'],
+    [{ url: 1 }, 'url'],
+    [{ event_types: null }, 'event_types'],
+    [{ event_types: ['message.lost'] }, 'event_types[0]'],
+    [{ description: {} }, 'description'],
+  ] as ReadonlyArray<readonly [JsonObject, string]>)('refuses the form of %j', (body, param) => {
+    expect(outcome(decodeWebhookEndpointUpdate(body))).toBe(`invalid_parameter ${param}`)
+  })
+})
+
+describe('decodeSecretRotation', () => {
+  it('accepts a body without the member, and refuses another type', () => {
+    expect(outcome(decodeSecretRotation({}))).toEqual({ expirePrevious: false })
+    expect(outcome(decodeSecretRotation({ expire_previous: true }))).toEqual({ expirePrevious: true })
+    for (const given of [null, 'true', 1]) {
+      expect(outcome(decodeSecretRotation({ expire_previous: given }))).toBe(
+        'invalid_parameter expire_previous',
+      )
+    }
+  })
+})
+
+describe('decodeDeliveriesQuery', () => {
+  const deliveries = (query: string) => outcome(decodeDeliveriesQuery(new URLSearchParams(query)))
+  const event = 'evt_06e9c2v5k4r8x1m7n3p0q2s6tw'
+
+  it('selects everything without filters, and decodes each filter', () => {
+    expect(deliveries('')).toEqual({
+      limit: 20,
+      startingAfter: null,
+      status: null,
+      event: null,
+      createdAfter: null,
+      createdBefore: null,
+    })
+    expect(
+      deliveries(
+        `status=failed&event=${event}&created_after=2026-11-21T09:30:00.000Z&created_before=2026-11-22T09:30:00.000Z`,
+      ),
+    ).toMatchObject({
+      status: 'failed',
+      event: decodeId('evt', event),
+      createdAfter: Date.parse('2026-11-21T09:30:00.000Z'),
+      createdBefore: Date.parse('2026-11-22T09:30:00.000Z'),
+    })
+  })
+
+  it.each(['status=lost', 'status=', 'event=msg_1', 'created_after=2026-11-21', 'created_before=now'])(
+    'refuses %s',
+    (query) => {
+      expect(deliveries(query)).toBe(`invalid_parameter ${query.split('=')[0]}`)
+    },
+  )
+
+  it('refuses a filter that occurs twice', () => {
+    expect(deliveries('status=failed&status=failed')).toBe('invalid_parameter status')
+  })
+})
+
 describe('list queries', () => {
   const list = (query: string) => outcome(decodeListQuery(new URLSearchParams(query)))
   const events = (query: string) => outcome(decodeEventsQuery(new URLSearchParams(query)))
@@ -725,7 +912,24 @@ describe('list queries', () => {
   it('have defaults, and ignore unknown parameters', () => {
     expect(list('')).toEqual({ limit: 20, startingAfter: null })
     expect(list('other=1&created_after=x')).toEqual({ limit: 20, startingAfter: null })
-    expect(events('')).toEqual({ limit: 100, startingAfter: null, createdAfter: null, types: [] })
+    expect(events('')).toEqual({
+      limit: 100,
+      startingAfter: null,
+      createdAfter: null,
+      types: [],
+      message: null,
+      batch: null,
+    })
+  })
+
+  it('of events accept a message or a batch', () => {
+    const message = 'msg_06e9c2v5k4r8x1m7n3p0q2s6tw'
+    const batch = 'bat_06e9c2v5k4r8x1m7n3p0q2s6tw'
+    expect(events(`message=${message}`)).toMatchObject({ message: decodeId('msg', message), batch: null })
+    expect(events(`batch=${batch}`)).toMatchObject({ message: null, batch: decodeId('bat', batch) })
+    expect(events(`message=${message}&batch=${batch}`)).toBe('invalid_parameter batch')
+    expect(events(`message=${batch}`)).toBe('invalid_parameter message')
+    expect(events('batch=')).toBe('invalid_parameter batch')
   })
 
   it('enforce their limits', () => {
@@ -794,18 +998,62 @@ describe('list queries', () => {
 describe('decodeMessagesQuery', () => {
   const messages = (query: string) => outcome(decodeMessagesQuery(new URLSearchParams(query)))
 
-  it('requires one batch, and has the page sizes of a long list', () => {
-    expect(messages('batch=bat_1')).toEqual({ batch: 'bat_1', limit: 100, startingAfter: null })
+  const ANY = { status: null, class: null, template: null, createdAfter: null, createdBefore: null }
+
+  it('lists a batch, the message of a client_ref, or the newest messages', () => {
+    expect(messages('batch=bat_1')).toEqual({ by: 'batch', batch: 'bat_1', limit: 100, startingAfter: null })
     expect(messages('batch=bat_1&limit=1000&starting_after=msg_1')).toEqual({
+      by: 'batch',
       batch: 'bat_1',
       limit: 1000,
       startingAfter: 'msg_1',
     })
-    for (const query of ['', 'limit=1', 'limit=0', 'batch=bat_1&batch=bat_1', 'Batch=bat_1']) {
-      expect(messages(query)).toBe('invalid_parameter batch')
+    expect(messages('client_ref=order-1')).toMatchObject({ by: 'client_ref', clientRef: 'order-1' })
+    for (const query of ['', 'Batch=bat_1', 'to=%2B79001234567']) {
+      expect(messages(query)).toEqual({ by: 'newest', filter: ANY, limit: 100, startingAfter: null })
     }
-    expect(messages('batch=bat_1&limit=1001')).toBe('invalid_parameter limit')
-    expect(messages('batch=bat_1&starting_after=a&starting_after=b')).toBe('invalid_parameter starting_after')
+  })
+
+  it('combines the filters of the newest messages', () => {
+    const moment = '2026-11-21T09:30:00.000Z'
+    expect(
+      messages(
+        `status=expired&class=otp&template=otp_code&created_after=${moment}&created_before=${moment}&limit=2`,
+      ),
+    ).toEqual({
+      by: 'newest',
+      filter: {
+        status: 'expired',
+        class: 'otp',
+        template: 'otp_code',
+        createdAfter: Date.parse(moment),
+        createdBefore: Date.parse(moment),
+      },
+      limit: 2,
+      startingAfter: null,
+    })
+  })
+
+  it.each([
+    ['batch=a&batch=b', 'batch'],
+    ['batch=a&client_ref=b', 'client_ref'],
+    ['batch=a&class=otp', 'class'],
+    ['client_ref=a&status=sent', 'status'],
+    ['client_ref=', 'client_ref'],
+    [`client_ref=${'a'.repeat(129)}`, 'client_ref'],
+    ['client_ref=a%00', 'client_ref'],
+    ['status=open', 'status'],
+    ['status=sent&status=sent', 'status'],
+    ['class=OTP', 'class'],
+    ['template=A', 'template'],
+    ['created_after=2026-11-21', 'created_after'],
+    ['created_before=0', 'created_before'],
+    ['limit=0', 'limit'],
+    ['limit=1001', 'limit'],
+    ['batch=bat_1&limit=1001', 'limit'],
+    ['starting_after=a&starting_after=b', 'starting_after'],
+  ])('refuses %s, and names %s', (query, param) => {
+    expect(messages(query)).toBe(`invalid_parameter ${param}`)
   })
 
   it('does not check whether the batch exists', () => {

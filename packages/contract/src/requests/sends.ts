@@ -1,21 +1,29 @@
 /** Checks sends, batches and estimates. Source: specification, Send request body. */
-import { hasControlCharacters, isRecipientNumber, type MessageClass, VARIABLE_MAX_LENGTH } from '@hub/domain'
-import { Result } from 'effect'
-import type { ApiError } from '../errors.ts'
-import type { Json, JsonObject } from '../json.ts'
-import { MAX_CLIENT_REF_LENGTH, TEMPLATE_NAME_PATTERN } from '../limits.ts'
 import {
-  at,
+  DEFAULT_LIFETIMES,
+  hasControlCharacters,
+  isRecipientNumber,
+  type MessageClass,
+  VARIABLE_MAX_LENGTH,
+} from '@hub/domain'
+import { Result } from 'effect'
+import { type ApiError, paramAt } from '../errors.ts'
+import { isJsonObject, type Json, type JsonObject } from '../json.ts'
+import { TEMPLATE_NAME_PATTERN } from '../limits.ts'
+import {
   CLASS_RULE,
+  CLIENT_REF_RULE,
   invalid,
-  isJsonObject,
+  isClientRef,
   isMessageClass,
+  isTtl,
   isWithin,
   member,
   NO_VARIABLES,
   refuse,
   REQUIRED_STRING,
   TEMPLATE_RULE,
+  TTL_RULE,
   VARIABLES_RULE,
 } from './checks.ts'
 
@@ -27,24 +35,45 @@ export interface Send {
   /** As sent. Rendering checks the values, after the check for duplicates. */
   readonly variables: JsonObject
   readonly clientRef: string | null
+  /** A shorter lifetime before the submit than that of the class, in whole seconds. */
+  readonly ttlSeconds?: number
 }
 
-const CLIENT_REF_RULE = `A client_ref is a string of 1 to ${MAX_CLIENT_REF_LENGTH} characters without control characters.`
+/** The longest `ttl_seconds` of each class: its lifetime before the submit. */
+export type LongestTtl = Readonly<Record<MessageClass, number>>
+const DEFAULT_LONGEST_TTL: LongestTtl = {
+  otp: DEFAULT_LIFETIMES.beforeHandover.otp / 1000,
+  service: DEFAULT_LIFETIMES.beforeHandover.service / 1000,
+}
+
 const CLIENT_REF_REQUIRED = 'Every message of a batch needs a client_ref.'
 
-const isClientRef = (value: Json | undefined): value is string =>
-  typeof value === 'string' &&
-  value !== '' &&
-  isWithin(value, MAX_CLIENT_REF_LENGTH) &&
-  !hasControlCharacters(value)
+/** Fields in which clients of other services send the text. */
+const TEXT_FIELDS = ['text', 'body', 'message', 'content'] as const
+const NO_FREE_TEXT =
+  'There is no free text. Create a template with POST /v1/templates, and send its name and its variables.'
+
+const RECIPIENT_RULE = 'Send +79 and nine digits, nothing else.'
+
+/** Which rule a number broke, without the number. */
+const recipientFault = (number: string): string => {
+  if (number === '') return `The number is empty. ${RECIPIENT_RULE}`
+  if (!/^\+?[0-9]*$/u.test(number)) {
+    return `The number has other characters than a plus and digits. ${RECIPIENT_RULE}`
+  }
+  if (!number.startsWith('+')) return `The number does not begin with a plus. ${RECIPIENT_RULE}`
+  if (!number.startsWith('+79')) return `The number is no Russian mobile number. ${RECIPIENT_RULE}`
+  return `The number has ${number.length - 1} digits instead of 11. ${RECIPIENT_RULE}`
+}
 
 interface SendOptions {
   readonly clientRefRequired?: boolean
+  readonly longestTtl?: LongestTtl
 }
 
 /**
  * Checks a send request: first `send_at`, then `to`, `class`, `template`, `variables`,
- * `client_ref`.
+ * `client_ref`, `ttl_seconds`.
  *
  * `path` is the path of the object in the body: '' for a single send, `messages[3]` for a batch
  * element. Fails with `send_at_not_supported`, `recipient_invalid` or `invalid_parameter`. Unknown
@@ -57,31 +86,40 @@ export const decodeSendRequest = (
   path = '',
   options: SendOptions = {},
 ): Result.Result<Send, ApiError> => {
-  if (Object.hasOwn(object, 'send_at')) return refuse('send_at_not_supported', at(path, 'send_at'))
+  if (Object.hasOwn(object, 'send_at')) return refuse('send_at_not_supported', paramAt(path, 'send_at'))
 
   const to = member(object, 'to')
-  if (typeof to !== 'string') return invalid(at(path, 'to'), REQUIRED_STRING)
-  if (!isRecipientNumber(to)) return refuse('recipient_invalid', at(path, 'to'))
+  if (typeof to !== 'string') return invalid(paramAt(path, 'to'), REQUIRED_STRING)
+  if (!isRecipientNumber(to)) return refuse('recipient_invalid', paramAt(path, 'to'), recipientFault(to))
 
   const messageClass = member(object, 'class')
   if (typeof messageClass !== 'string' || !isMessageClass(messageClass)) {
-    return invalid(at(path, 'class'), CLASS_RULE)
+    return invalid(paramAt(path, 'class'), CLASS_RULE)
   }
 
   const template = member(object, 'template')
-  if (typeof template !== 'string') return invalid(at(path, 'template'), REQUIRED_STRING)
-  if (!TEMPLATE_NAME_PATTERN.test(template)) return invalid(at(path, 'template'), TEMPLATE_RULE)
+  if (typeof template !== 'string') {
+    const hasText = template === undefined && TEXT_FIELDS.some((name) => Object.hasOwn(object, name))
+    return invalid(paramAt(path, 'template'), hasText ? NO_FREE_TEXT : REQUIRED_STRING)
+  }
+  if (!TEMPLATE_NAME_PATTERN.test(template)) return invalid(paramAt(path, 'template'), TEMPLATE_RULE)
 
   const variables = member(object, 'variables')
   if (variables !== undefined && !isJsonObject(variables)) {
-    return invalid(at(path, 'variables'), VARIABLES_RULE)
+    return invalid(paramAt(path, 'variables'), VARIABLES_RULE)
   }
 
   const clientRef = member(object, 'client_ref')
   if (clientRef === undefined) {
-    if (options.clientRefRequired === true) return invalid(at(path, 'client_ref'), CLIENT_REF_REQUIRED)
+    if (options.clientRefRequired === true) return invalid(paramAt(path, 'client_ref'), CLIENT_REF_REQUIRED)
   } else if (!isClientRef(clientRef)) {
-    return invalid(at(path, 'client_ref'), CLIENT_REF_RULE)
+    return invalid(paramAt(path, 'client_ref'), CLIENT_REF_RULE)
+  }
+
+  const ttlSeconds = member(object, 'ttl_seconds')
+  const longest = (options.longestTtl ?? DEFAULT_LONGEST_TTL)[messageClass]
+  if (ttlSeconds !== undefined && !isTtl(ttlSeconds, longest)) {
+    return invalid(paramAt(path, 'ttl_seconds'), TTL_RULE)
   }
 
   return Result.succeed({
@@ -90,11 +128,12 @@ export const decodeSendRequest = (
     template,
     variables: variables ?? NO_VARIABLES,
     clientRef: clientRef ?? null,
+    ...(ttlSeconds === undefined ? undefined : { ttlSeconds }),
   })
 }
 
 /** The `param` of a variable, such as `messages[3].variables.code`, not yet sanitized. */
-export const variableParam = (name: string, path = ''): string => `${at(path, 'variables')}.${name}`
+export const variableParam = (name: string, path = ''): string => `${paramAt(path, 'variables')}.${name}`
 
 /**
  * The values of variables as text: strings unchanged, finite numbers as JSON. Fails with
@@ -139,9 +178,6 @@ export type EstimateWanted =
 
 const MESSAGES_RULE = 'messages is a list of at least one send request.'
 const ELEMENT_RULE = 'Every element of messages is an object.'
-const REFERENCED: SendOptions = Object.freeze({ clientRefRequired: true })
-const UNREFERENCED: SendOptions = Object.freeze({})
-
 const decodeMessages = (
   object: JsonObject,
   batchMax: number,
@@ -182,7 +218,9 @@ const decodeMessages = (
 export const decodeBatch = (
   object: JsonObject,
   batchMax: number,
-): Result.Result<ReadonlyArray<BatchElement>, ApiError> => decodeMessages(object, batchMax, REFERENCED)
+  longestTtl: LongestTtl = DEFAULT_LONGEST_TTL,
+): Result.Result<ReadonlyArray<BatchElement>, ApiError> =>
+  decodeMessages(object, batchMax, { clientRefRequired: true, longestTtl })
 
 /**
  * Checks the body of an estimate: with `messages` like a batch in which `client_ref` is optional,
@@ -193,7 +231,8 @@ export const decodeBatch = (
 export const decodeEstimate = (
   object: JsonObject,
   batchMax: number,
+  longestTtl: LongestTtl = DEFAULT_LONGEST_TTL,
 ): Result.Result<EstimateWanted, ApiError> =>
   Object.hasOwn(object, 'messages')
-    ? Result.map(decodeMessages(object, batchMax, UNREFERENCED), (elements) => ({ kind: 'many', elements }))
-    : Result.map(decodeSendRequest(object), (send) => ({ kind: 'one', send }))
+    ? Result.map(decodeMessages(object, batchMax, { longestTtl }), (elements) => ({ kind: 'many', elements }))
+    : Result.map(decodeSendRequest(object, '', { longestTtl }), (send) => ({ kind: 'one', send }))

@@ -2,7 +2,7 @@
 import { fromTimestamp } from '@hub/domain'
 import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
-import { DATE_PATTERN, MAX_STATS_DAYS } from '../limits.ts'
+import { DATE_PATTERN, MAX_HOURLY_DAYS, MAX_STATS_DAYS } from '../limits.ts'
 import { STATS_GROUPS, type StatsGroup } from '../schemas/stats.ts'
 import { invalid } from './checks.ts'
 
@@ -18,6 +18,7 @@ const DAY_MS = 86_400_000
 const DATE_RULE = 'A day is written as 2026-11-21.'
 const ORDER_RULE = 'from must not be after to.'
 const PERIOD_RULE = `A summary covers at most ${MAX_STATS_DAYS} days.`
+const HOURLY_RULE = `A summary by hour covers at most ${MAX_HOURLY_DAYS} days.`
 const GROUP_RULE = `group_by is one of: ${STATS_GROUPS.join(', ')}.`
 
 /** Whether the text is a calendar day. PostgreSQL has no year 0. */
@@ -41,7 +42,7 @@ const isStatsGroup = (value: string): value is StatsGroup =>
  * `invalid_parameter`; its `param` is `from` for a `from` after `to` and for a period that is too
  * long. A `to` in the future is allowed.
  *
- * Source: contract decisions, Account, stats.
+ * Source: contract decisions, Account, stats; contract amendments, Stats.
  */
 export const decodeStatsQuery = (
   query: URLSearchParams,
@@ -60,5 +61,6 @@ export const decodeStatsQuery = (
   const [groupBy, ...others] = query.getAll('group_by')
   if (groupBy === undefined) return Result.succeed({ from, to, groupBy: null })
   if (others.length > 0 || !isStatsGroup(groupBy)) return invalid('group_by', GROUP_RULE)
+  if (groupBy === 'hour' && days > MAX_HOURLY_DAYS) return invalid('from', HOURLY_RULE)
   return Result.succeed({ from, to, groupBy })
 }

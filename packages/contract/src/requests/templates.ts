@@ -1,8 +1,8 @@
 /** Checks the form of templates to create and of previews. */
-import { hasControlCharacters, type MessageClass, parseTemplate } from '@hub/domain'
+import { foreignPlaceholders, hasControlCharacters, type MessageClass, parseTemplate } from '@hub/domain'
 import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
-import type { JsonObject } from '../json.ts'
+import { isJsonObject, type JsonObject } from '../json.ts'
 import {
   LANGUAGE_PATTERN,
   MAX_LANGUAGE_LENGTH,
@@ -12,7 +12,6 @@ import {
 import {
   CLASS_RULE,
   invalid,
-  isJsonObject,
   isMessageClass,
   isWithin,
   member,
@@ -72,6 +71,22 @@ export const decodeTemplateCreate = (object: JsonObject): Result.Result<Template
 
   return Result.succeed({ name, class: messageClass, sender, body, language: language ?? null })
 }
+
+/**
+ * Warnings about a template to create. A name in single braces is text, and is probably meant as a
+ * placeholder. Source: contract amendments, Templates and senders, 5.
+ */
+export const templateWarnings = (object: JsonObject): ReadonlyArray<string> =>
+  Result.match(
+    Result.flatMap(decodeTemplateCreate(object), ({ body }) => parseTemplate(body)),
+    {
+      onFailure: () => [],
+      onSuccess: (parsed) =>
+        foreignPlaceholders(parsed).map(
+          (text) => `"${text}" in the body is sent as it is; a placeholder has double braces`,
+        ),
+    },
+  )
 
 /** Checks the body of a preview: optional `variables`. Rendering checks their values. */
 export const decodeRender = (object: JsonObject): Result.Result<JsonObject, ApiError> => {

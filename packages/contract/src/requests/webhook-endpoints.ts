@@ -1,9 +1,12 @@
-/** Checks the form of subscriptions to create. */
-import { type EventType, isEventType } from '@hub/domain'
+/** Checks the form of subscriptions to create and change, and of queries of their delivery log. */
+import { decodeId, type EventType, isEventType } from '@hub/domain'
 import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
 import type { Json, JsonObject } from '../json.ts'
-import { invalid, member, REQUIRED_STRING } from './checks.ts'
+import { LIST_LIMITS, MAX_ENDPOINT_DESCRIPTION_LENGTH } from '../limits.ts'
+import { DELIVERY_STATUSES, type DeliveryStatus } from '../schemas/webhook-endpoints.ts'
+import { EVENT_TYPE_RULE, invalid, isWithin, member, REQUIRED_STRING } from './checks.ts'
+import { decodePage, moment, type Page, parsed } from './pages.ts'
 
 /** A request to create a subscription. Later checks resolve its address. */
 export interface WebhookEndpointToCreate {
@@ -11,15 +14,43 @@ export interface WebhookEndpointToCreate {
   readonly url: string
   /** Distinct, in the order sent; an empty list means all types. */
   readonly eventTypes: ReadonlyArray<EventType>
+  readonly description: string | null
 }
 
+/** A request to change a subscription. Absent members stay as they are. */
+export type WebhookEndpointChanges = Partial<WebhookEndpointToCreate>
+
 const EVENT_TYPES_RULE = 'event_types is a list of event types; leave it out for all of them.'
-export const EVENT_TYPE_RULE = 'There is no event type of this name.'
+const NOT_NULL = 'This field is a string and cannot be removed.'
+const DESCRIPTION_RULE = `description is a text of at most ${MAX_ENDPOINT_DESCRIPTION_LENGTH} characters without control characters.`
+const EXPIRE_RULE = 'expire_previous is true or false.'
+
+/** The event types as sent; an empty list without them. */
+const decodeEventTypes = (given: Json | undefined): Result.Result<ReadonlyArray<EventType>, ApiError> => {
+  if (given === undefined) return Result.succeed([])
+  if (!Array.isArray(given)) return invalid('event_types', EVENT_TYPES_RULE)
+  const eventTypes = new Set<EventType>()
+  for (const [index, type] of (given as ReadonlyArray<Json>).entries()) {
+    if (typeof type !== 'string') return invalid(`event_types[${index}]`, EVENT_TYPES_RULE)
+    if (!isEventType(type)) return invalid(`event_types[${index}]`, EVENT_TYPE_RULE)
+    eventTypes.add(type)
+  }
+  return Result.succeed([...eventTypes])
+}
+
+const decodeDescription = (given: Json | undefined): Result.Result<string | null, ApiError> => {
+  if (given === undefined || given === null) return Result.succeed(null)
+  const isRight =
+    typeof given === 'string' &&
+    isWithin(given, MAX_ENDPOINT_DESCRIPTION_LENGTH) &&
+    !/[\p{Cc}\p{Cs}]/u.test(given)
+  return isRight ? Result.succeed(given) : invalid('description', DESCRIPTION_RULE)
+}
 
 /**
- * Checks the body of a subscription creation: `url`, then `event_types`. Fails with
- * `invalid_parameter` if `url` is absent or not a string, or if `event_types` is not a list of
- * known types. Unknown fields are ignored.
+ * Checks the body of a subscription creation: `url`, then `event_types`, then `description`. Fails
+ * with `invalid_parameter` if `url` is absent or not a string, if `event_types` is not a list of
+ * known types, or if `description` is not a short text. Unknown fields are ignored.
  *
  * Source: specification, Webhook subscription endpoints; contract decisions, Webhook subscription.
  */
@@ -28,15 +59,71 @@ export const decodeWebhookEndpointCreate = (
 ): Result.Result<WebhookEndpointToCreate, ApiError> => {
   const url = member(object, 'url')
   if (typeof url !== 'string') return invalid('url', REQUIRED_STRING)
-
-  const given = member(object, 'event_types')
-  if (given === undefined) return Result.succeed({ url, eventTypes: [] })
-  if (!Array.isArray(given)) return invalid('event_types', EVENT_TYPES_RULE)
-  const eventTypes = new Set<EventType>()
-  for (const [index, type] of (given as ReadonlyArray<Json>).entries()) {
-    if (typeof type !== 'string') return invalid(`event_types[${index}]`, EVENT_TYPES_RULE)
-    if (!isEventType(type)) return invalid(`event_types[${index}]`, EVENT_TYPE_RULE)
-    eventTypes.add(type)
-  }
-  return Result.succeed({ url, eventTypes: [...eventTypes] })
+  const eventTypes = decodeEventTypes(member(object, 'event_types'))
+  if (Result.isFailure(eventTypes)) return Result.fail(eventTypes.failure)
+  return Result.map(decodeDescription(member(object, 'description')), (description) => ({
+    url,
+    eventTypes: eventTypes.success,
+    description,
+  }))
 }
+
+/** Checks the body of a subscription change, with the rules of a creation for each member. */
+export const decodeWebhookEndpointUpdate = (
+  object: JsonObject,
+): Result.Result<WebhookEndpointChanges, ApiError> => {
+  const url = member(object, 'url')
+  if (url !== undefined && typeof url !== 'string') return invalid('url', NOT_NULL)
+  const given = member(object, 'event_types')
+  const eventTypes = decodeEventTypes(given)
+  if (Result.isFailure(eventTypes)) return Result.fail(eventTypes.failure)
+  const note = member(object, 'description')
+  return Result.map(decodeDescription(note), (description) => ({
+    ...(url === undefined ? undefined : { url }),
+    ...(given === undefined ? undefined : { eventTypes: eventTypes.success }),
+    ...(note === undefined ? undefined : { description }),
+  }))
+}
+
+interface SecretRotation {
+  /** Ends all earlier secrets at once. */
+  readonly expirePrevious: boolean
+}
+
+/** Checks the body of a rotation. A request may have none. */
+export const decodeSecretRotation = (object: JsonObject): Result.Result<SecretRotation, ApiError> => {
+  const given = member(object, 'expire_previous')
+  if (given === undefined) return Result.succeed({ expirePrevious: false })
+  return typeof given === 'boolean'
+    ? Result.succeed({ expirePrevious: given })
+    : invalid('expire_previous', EXPIRE_RULE)
+}
+
+/** The requested page of a delivery log. A filter that is `null` selects everything. */
+export interface DeliveriesPage extends Page {
+  readonly status: DeliveryStatus | null
+  /** UUID of an event that the batch contains. */
+  readonly event: string | null
+  /** Milliseconds since the epoch, exclusive. */
+  readonly createdAfter: number | null
+  readonly createdBefore: number | null
+}
+
+const STATUS_RULE = `status is one of: ${DELIVERY_STATUSES.join(', ')}.`
+const EVENT_RULE = 'event is the id of an event: evt_ and 26 characters.'
+
+/**
+ * The query of `GET …/deliveries`: that of a short list, `status`, `event`, `created_after` and
+ * `created_before`. Fails with `invalid_parameter`.
+ */
+export const decodeDeliveriesQuery = (query: URLSearchParams): Result.Result<DeliveriesPage, ApiError> =>
+  Result.gen(function* () {
+    const page = yield* decodePage(query, LIST_LIMITS)
+    const status = yield* parsed(query, 'status', STATUS_RULE, (text) =>
+      DELIVERY_STATUSES.find((one): one is DeliveryStatus => one === text),
+    )
+    const event = yield* parsed(query, 'event', EVENT_RULE, (text) => decodeId('evt', text) ?? undefined)
+    const createdAfter = yield* moment(query, 'created_after')
+    const createdBefore = yield* moment(query, 'created_before')
+    return { ...page, status, event, createdAfter, createdBefore }
+  })

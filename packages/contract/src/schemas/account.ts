@@ -1,6 +1,6 @@
 /** The account of a key. Source: contract decisions, Account, stats. */
 import { Schema } from 'effect'
-import { Mode, moment, Money } from './common.ts'
+import { Mode, moment, Money, Timestamp } from './common.ts'
 import { atLeast, constant, id } from './fields.ts'
 
 export const Account = Schema.Struct({
@@ -18,7 +18,11 @@ export const Account = Schema.Struct({
     }),
     per_hour: atLeast(1).annotate({ description: 'Most messages to a number within an hour.' }),
     per_day: atLeast(1).annotate({ description: 'Most messages to a number within a day.' }),
-  }).annotate({ description: 'Windows per recipient, in force for this account.' }),
+  }).annotate({
+    description:
+      'Windows per recipient, in force for this account. In test mode only the number `+79000000009` has one, a pause of 300 ' +
+      'seconds: `per_hour` and `per_day` then tell what it allows.',
+  }),
   spend_limit: Schema.optionalKey(
     Schema.NullOr(
       Schema.Struct({
@@ -30,6 +34,10 @@ export const Account = Schema.Struct({
         }).annotate({ description: 'A calendar month in UTC.' }),
         soft_threshold_percent: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 })).annotate({
           description: 'At this share of the limit `account.spend_threshold` is sent, once a period.',
+        }),
+        soft_threshold_reached_at: Schema.NullOr(Timestamp).annotate({
+          description:
+            'When `account.spend_threshold` was recorded in this period; `null` before. A later change of the limit keeps it.',
         }),
       }),
     ).annotate({ description: '`null` when no limit is set. Absent in test mode.' }),
@@ -51,6 +59,7 @@ export const Account = Schema.Struct({
         spent: { amount: '412.50', currency: 'RUB' },
         period: { from: '2026-11-01T00:00:00.000Z', to: '2026-12-01T00:00:00.000Z' },
         soft_threshold_percent: 80,
+        soft_threshold_reached_at: null,
       },
     },
   ],

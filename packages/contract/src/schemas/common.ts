@@ -103,6 +103,14 @@ export const ErrorDetail = Schema.Struct({
       description: 'With `recipient_flood_limited`: the window that tripped first.',
     }),
   ),
+  outcome: Schema.optionalKey(
+    Schema.Literals(['unknown']).annotate({
+      description:
+        'Only in a send or a batch. `unknown`: PostgreSQL or Kafka stopped answering while the hub recorded the message, so it may ' +
+        'still be sent. Repeat with the same `client_ref` or `Idempotency-Key`: the answer is the outcome of the first request. ' +
+        'Without this member nothing that the error concerns is ever sent.',
+    }),
+  ),
   doc_url: Schema.String.annotate({ description: 'Where this code is described.' }),
 }).annotate({ identifier: 'ErrorDetail', title: 'Error detail', description: 'What went wrong.' })
 

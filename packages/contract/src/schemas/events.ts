@@ -39,7 +39,8 @@ export const Event = Schema.Struct({
       description:
         'The resource as it was; its `object` says which. For `message.*` it is a message snapshot, for `batch.*` a batch, for ' +
         '`template.*` a template, for `sender.*` a sender, for `webhook.*` a subscription and for ' +
-        '`account.spend_threshold` the account.',
+        '`account.spend_threshold` the account. For `recipient.*` it is the recipient hash and your last message to that ' +
+        'recipient.',
     }),
   }).annotate({ description: 'What the event is about.' }),
 }).annotate({

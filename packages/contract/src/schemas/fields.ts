@@ -18,7 +18,7 @@ export const EVENT_BATCH_ID = 'evb_2q2s6tw06e9c2v5k4r8x1m7n3p'
 export const id = (prefix: string, of: string) =>
   Schema.String.annotate({ description: `Identifier of ${of}: \`${prefix}\` and opaque characters.` })
 
-export const constant = <const L extends string>(value: L) =>
+export const constant = <const L extends string | true>(value: L) =>
   Schema.Literal(value).annotate({ description: `Always \`${value}\`.` })
 
 export const atLeast = (minimum: number) => Schema.Int.check(Schema.isGreaterThanOrEqualTo(minimum))

@@ -31,7 +31,9 @@ export const messageFields = {
   template: Schema.String.annotate({ description: 'Name of the template.', examples: ['otp_code'] }),
   sender: Schema.String.annotate({ description: 'Name that the recipient sees.', examples: ['HUB'] }),
   attempts: atLeast(0).annotate({
-    description: 'How often the message was handed to the operator.',
+    description:
+      'How often a request to send the message left the hub for the operator, for all parts together. Waiting for the ' +
+      'operator does not count. A request whose answer was lost counts.',
   }),
   parts: atLeast(1).annotate({
     description: 'Number of SMS parts.',

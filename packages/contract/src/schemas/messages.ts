@@ -1,9 +1,9 @@
 /** Sends and messages. Source: specification, Message; contract decisions, Message. */
 import { RECIPIENT_NUMBER_PATTERN, VARIABLE_MAX_LENGTH } from '@hub/domain'
 import { Schema } from 'effect'
-import { TEMPLATE_NAME_PATTERN } from '../limits.ts'
+import { MIN_TTL_SECONDS, TEMPLATE_NAME_PATTERN } from '../limits.ts'
 import { listOf, MessageClass } from './common.ts'
-import { AT, ClientRefToSend } from './fields.ts'
+import { AT, atLeast, ClientRefToSend } from './fields.ts'
 import { acceptedExample, messageFields } from './message-fields.ts'
 
 /** Body of `POST /v1/messages`. `decodeSendRequest` checks it. */
@@ -30,8 +30,17 @@ export const SendRequest = Schema.Struct({
   client_ref: Schema.optionalKey(
     ClientRefToSend.annotate({
       description:
-        'Your own record identifier. A second send with the same one creates nothing and answers with the earlier message.',
+        'Your own record identifier. A second send with the same one creates nothing and answers with the earlier message. ' +
+        'It must not contain personal data: it is stored for three years and is not erased with a recipient.',
       examples: ['order-1001-code'],
+    }),
+  ),
+  ttl_seconds: Schema.optionalKey(
+    atLeast(MIN_TTL_SECONDS).annotate({
+      description:
+        'A shorter lifetime: if the hub could not submit the message by then, it expires with `ttl_expired_before_submit`. At most ' +
+        'the lifetime of the class, which is 300 for `otp` and 86400 for `service` unless hub staff have changed it.',
+      examples: [120],
     }),
   ),
 }).annotate({

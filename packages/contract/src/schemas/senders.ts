@@ -66,4 +66,17 @@ export const Sender = Schema.Struct({
 })
 export type Sender = typeof Sender.Type
 
+/** Response of `DELETE /v1/senders/{id}`. */
+export const DeletedSender = Schema.Struct({
+  id: id('snd_', 'the sender'),
+  object: constant('sender'),
+  deleted: constant(true),
+}).annotate({
+  identifier: 'DeletedSender',
+  title: 'Deleted sender',
+  description: 'Says that the sender is gone.',
+  examples: [{ id: SENDER_ID, object: 'sender', deleted: true }],
+})
+export type DeletedSender = typeof DeletedSender.Type
+
 export const SenderList = listOf(Sender, 'SenderList', 'newest first')

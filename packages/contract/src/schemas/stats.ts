@@ -1,11 +1,11 @@
 /** Counts of a period. Source: contract decisions, Account, stats. */
 import { MESSAGE_CLASSES } from '@hub/domain'
 import { Schema } from 'effect'
-import { Day, Money } from './common.ts'
+import { Day, Money, Timestamp } from './common.ts'
 import { atLeast, constant } from './fields.ts'
 
 /** Groupings of the rows of a summary. */
-export const STATS_GROUPS = ['day', 'class', 'template'] as const
+export const STATS_GROUPS = ['day', 'class', 'template', 'hour', 'reason_code', 'day,template'] as const
 export type StatsGroup = (typeof STATS_GROUPS)[number]
 
 const countFields = {
@@ -26,7 +26,7 @@ export const StatsCounts = Schema.Struct(countFields).annotate({
 })
 export type StatsCounts = typeof StatsCounts.Type
 
-/** A row of a summary. It has the one of `day`, `class` and `template` that was requested. */
+/** A row of a summary. It has the columns that `group_by` names. */
 export const StatsRow = Schema.Struct({
   day: Schema.optionalKey(
     Day.annotate({ description: 'With `group_by=day`: the day of acceptance, in UTC.' }),
@@ -37,11 +37,19 @@ export const StatsRow = Schema.Struct({
   template: Schema.optionalKey(
     Schema.String.annotate({ description: 'With `group_by=template`: name of the template.' }),
   ),
+  hour: Schema.optionalKey(
+    Timestamp.annotate({ description: 'With `group_by=hour`: the start of the hour of acceptance, in UTC.' }),
+  ),
+  reason_code: Schema.optionalKey(
+    Schema.NullOr(Schema.String).annotate({
+      description: 'With `group_by=reason_code`: the reason code now; `null` for messages without one.',
+    }),
+  ),
   ...countFields,
 }).annotate({
   identifier: 'StatsRow',
   title: 'Row of a summary',
-  description: 'The counts of a day, a class or a template.',
+  description: 'The counts of a group, such as a day, an hour or a template.',
 })
 export type StatsRow = typeof StatsRow.Type
 
@@ -56,6 +64,20 @@ const countsExample = {
   price: { amount: '260.00', currency: 'RUB' },
 } as const
 
+/** A summary by class. */
+export const STATS_EXAMPLE = {
+  object: 'stats',
+  from: '2026-11-01',
+  to: '2026-11-21',
+  totals: countsExample,
+  data: [{ class: 'service', ...countsExample }],
+} as const
+
+/** `STATS_EXAMPLE` as CSV. */
+export const STATS_CSV_EXAMPLE =
+  'class,accepted,sent,delivered,undelivered,rejected,expired,parts,price,currency\r\n' +
+  'service,120,119,110,6,1,1,131,260.00,RUB\r\n'
+
 /** Response of `GET /v1/stats`. */
 export const Stats = Schema.Struct({
   object: constant('stats'),
@@ -63,20 +85,12 @@ export const Stats = Schema.Struct({
   to: Day.annotate({ description: 'Last day of the period, in UTC; it is included.' }),
   totals: StatsCounts,
   data: Schema.Array(StatsRow).annotate({
-    description: 'A row for each day, class or template that has messages; empty without `group_by`.',
+    description: 'A row for each group that has messages; empty without `group_by`.',
   }),
 }).annotate({
   identifier: 'Stats',
   title: 'Stats',
   description: 'A summary of the messages that were accepted in a period.',
-  examples: [
-    {
-      object: 'stats',
-      from: '2026-11-01',
-      to: '2026-11-21',
-      totals: countsExample,
-      data: [{ class: 'service', ...countsExample }],
-    },
-  ],
+  examples: [STATS_EXAMPLE],
 })
 export type Stats = typeof Stats.Type

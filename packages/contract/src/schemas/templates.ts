@@ -58,6 +58,10 @@ export const Template = Schema.Struct({
   class: MessageClass,
   sender: name('Name that recipients see.', 'HUB'),
   body: name('The text with its placeholders.', 'Заказ {{order}} готов'),
+  placeholders: Schema.Array(Schema.String).annotate({
+    description: 'The names of the placeholders, each once, in the order of the text.',
+    examples: [['order']],
+  }),
   language: Schema.NullOr(Schema.String).annotate({
     description: 'Language of the text, as it was given; else `null`.',
   }),
@@ -81,6 +85,7 @@ export const Template = Schema.Struct({
       class: 'service',
       sender: 'HUB',
       body: 'Заказ {{order}} готов',
+      placeholders: ['order'],
       language: 'ru',
       status: 'approved',
       reason: null,
@@ -90,6 +95,19 @@ export const Template = Schema.Struct({
   ],
 })
 export type Template = typeof Template.Type
+
+/** Response of `DELETE /v1/templates/{id}`. */
+export const DeletedTemplate = Schema.Struct({
+  id: id('tpl_', 'the template'),
+  object: constant('template'),
+  deleted: constant(true),
+}).annotate({
+  identifier: 'DeletedTemplate',
+  title: 'Deleted template',
+  description: 'Says that the template is gone.',
+  examples: [{ id: TEMPLATE_ID, object: 'template', deleted: true }],
+})
+export type DeletedTemplate = typeof DeletedTemplate.Type
 
 export const TemplateList = listOf(Template, 'TemplateList', 'newest first')
 

@@ -1,21 +1,31 @@
 /** Subscriptions and their delivery log. Source: contract decisions, Webhook subscription. */
 import { EVENT_TYPES, SUBSCRIPTION_STATUSES } from '@hub/domain'
 import { Schema } from 'effect'
-import { MAX_URL_LENGTH } from '../limits.ts'
+import { MAX_ENDPOINT_DESCRIPTION_LENGTH, MAX_URL_LENGTH } from '../limits.ts'
 import { listOf, moment, Timestamp } from './common.ts'
 import { AT, atLeast, constant, ENDPOINT_ID, EVENT_BATCH_ID, EVENT_ID, id } from './fields.ts'
 
+const url = Schema.String.check(
+  Schema.isMaxLength(MAX_URL_LENGTH),
+  Schema.isPattern(/^https:\/\//u),
+).annotate({
+  description: 'Public https address without credentials. Redirects are not followed.',
+  examples: ['https://example.com/hooks/sms'],
+})
+
+const description = Schema.NullOr(
+  Schema.String.check(Schema.isMaxLength(MAX_ENDPOINT_DESCRIPTION_LENGTH)),
+).annotate({ description: 'A note for yourself. Do not put personal data into it.' })
+
 /** Body of `POST /v1/webhook_endpoints`. `decodeWebhookEndpointCreate` checks it. */
 export const WebhookEndpointCreate = Schema.Struct({
-  url: Schema.String.check(Schema.isMaxLength(MAX_URL_LENGTH), Schema.isPattern(/^https:\/\//u)).annotate({
-    description: 'Public https address without credentials. Redirects are not followed.',
-    examples: ['https://example.com/hooks/sms'],
-  }),
+  url,
   event_types: Schema.optionalKey(
     Schema.Array(Schema.Literals(EVENT_TYPES)).annotate({
       description: 'Types to receive. Empty or absent: all of them, those to come as well.',
     }),
   ),
+  description: Schema.optionalKey(description),
 }).annotate({
   identifier: 'WebhookEndpointCreate',
   title: 'Webhook endpoint to create',
@@ -25,6 +35,36 @@ export const WebhookEndpointCreate = Schema.Struct({
   ],
 })
 
+/** Body of `PATCH /v1/webhook_endpoints/{id}`. `decodeWebhookEndpointUpdate` checks it. */
+export const WebhookEndpointUpdate = Schema.Struct({
+  url: Schema.optionalKey(url),
+  event_types: Schema.optionalKey(
+    Schema.Array(Schema.Literals(EVENT_TYPES)).annotate({
+      description: 'Types to receive. Empty: all of them, those to come as well.',
+    }),
+  ),
+  description: Schema.optionalKey(description),
+}).annotate({
+  identifier: 'WebhookEndpointUpdate',
+  title: 'Webhook endpoint update',
+  description: 'The properties of a subscription to change. Absent ones stay as they are.',
+  examples: [{ url: 'https://example.com/hooks/sms-v2' }],
+})
+
+/** Body of `POST …/rotate_secret`. `decodeSecretRotation` checks it. */
+export const SECRET_ROTATION_BODY = {
+  type: 'object',
+  title: 'Secret rotation',
+  properties: {
+    expire_previous: {
+      type: 'boolean',
+      description:
+        'True: all earlier secrets stop signing at once, also the one that this rotation replaces. Use it when a secret has leaked.',
+      default: false,
+    },
+  },
+}
+
 const webhookEndpointFields = {
   id: id('we_', 'the subscription'),
   object: constant('webhook_endpoint'),
@@ -32,6 +72,7 @@ const webhookEndpointFields = {
     description: 'Where events go.',
     examples: ['https://example.com/hooks/sms'],
   }),
+  description,
   event_types: Schema.Array(Schema.Literals(EVENT_TYPES)).annotate({
     description: 'Types that it receives; empty: all.',
   }),
@@ -50,7 +91,7 @@ const webhookEndpointFields = {
     description: 'Deliveries that failed since the last success.',
   }),
   secret_rotation_ends_at: Schema.NullOr(Timestamp).annotate({
-    description: 'Until when the previous secret signs as well; `null` outside a rotation.',
+    description: 'Until when an earlier secret signs as well; `null` outside a rotation.',
   }),
 }
 
@@ -58,6 +99,7 @@ const endpointExample = {
   id: ENDPOINT_ID,
   object: 'webhook_endpoint',
   url: 'https://example.com/hooks/sms',
+  description: 'Delivery reports of the shop',
   event_types: ['message.delivered', 'message.undelivered'],
   status: 'enabled',
   created_at: AT,
@@ -94,7 +136,7 @@ export type WebhookEndpointWithSecret = typeof WebhookEndpointWithSecret.Type
 export const DeletedWebhookEndpoint = Schema.Struct({
   id: webhookEndpointFields.id,
   object: webhookEndpointFields.object,
-  deleted: Schema.Literal(true).annotate({ description: 'Always `true`.' }),
+  deleted: constant(true),
 }).annotate({
   identifier: 'DeletedWebhookEndpoint',
   title: 'Deleted webhook endpoint',
@@ -103,7 +145,8 @@ export const DeletedWebhookEndpoint = Schema.Struct({
 })
 export type DeletedWebhookEndpoint = typeof DeletedWebhookEndpoint.Type
 
-const DELIVERY_STATUSES = ['succeeded', 'failed'] as const
+export const DELIVERY_STATUSES = ['succeeded', 'failed'] as const
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number]
 
 /** Why an attempt failed, or a batch was given up. */
 const DELIVERY_REASONS = [
@@ -129,7 +172,8 @@ export const WebhookDelivery = Schema.Struct({
   }),
   event_ids: Schema.Array(Schema.String).annotate({ description: 'The events of the batch, in its order.' }),
   attempt: atLeast(0).annotate({
-    description: 'Which attempt at the batch it was. A batch that was given up before any has 0.',
+    description:
+      'Which attempt at the batch it was. A batch that was given up before any has 0. A resend has the number of the attempt that it repeats.',
   }),
   status: Schema.Literals(DELIVERY_STATUSES).annotate({
     description: '`succeeded` when the receiver answered with 2xx within 10 seconds.',
@@ -149,6 +193,7 @@ export const WebhookDelivery = Schema.Struct({
     description:
       'True for what was delivered once more for a period, because the operator of the hub was asked to. The events have the ids they had.',
   }),
+  resend: Schema.Boolean.annotate({ description: 'True for what `POST …/resend` delivered.' }),
   created_at: moment('When the attempt began.'),
   next_attempt_at: Schema.NullOr(Timestamp).annotate({
     description: 'When the batch is tried again; `null` when it is not, as far as is known.',
@@ -170,6 +215,7 @@ export const WebhookDelivery = Schema.Struct({
       reason: 'http_status',
       trial: false,
       redelivery: false,
+      resend: false,
       created_at: '2026-11-21T09:31:02.480Z',
       next_attempt_at: '2026-11-21T09:33:04.116Z',
     },

@@ -1,0 +1,127 @@
+/**
+ * The part `webhooks` of the API description: each type of event, as a subscription receives it.
+ * Source: contract, OpenAPI description, 3.
+ */
+import { EVENT_TYPES, type EventType } from '@hub/domain'
+import { isJsonObject, type Json, type JsonObject } from './json.ts'
+import { EVENT_BATCH_ID, MESSAGE_ID } from './schemas/fields.ts'
+
+const SUMMARIES: Readonly<Record<EventType, string>> = {
+  'message.accepted': 'A message was accepted',
+  'message.sent': 'A message was sent to the operator',
+  'message.delivered': 'A message was delivered',
+  'message.undelivered': 'A message could not be delivered',
+  'message.rejected': 'A message was rejected',
+  'message.expired': 'A message expired',
+  'message.seen': 'A message was seen',
+  'batch.completed': 'All messages of a batch are final',
+  'template.approved': 'A template was approved',
+  'template.declined': 'A template was declined',
+  'sender.registered': 'A sender was registered',
+  'sender.declined': 'A sender was declined',
+  'account.spend_threshold': 'The amount spent reached the threshold',
+  'recipient.opted_out': 'A recipient opted out of service messages',
+  'recipient.opted_in': 'A recipient opted in again',
+  'webhook.endpoint_disabled': 'A subscription was disabled',
+  'webhook.test': 'A test delivery',
+}
+
+/** The fields of a message that depend on its event. */
+const MESSAGES: Readonly<Record<string, JsonObject>> = {
+  'message.accepted': { status: 'accepted', final: false },
+  'message.sent': { status: 'sent', final: false },
+  'message.delivered': { status: 'delivered', final: true },
+  'message.undelivered': { status: 'undelivered', final: true, reason_code: 'recipient_unreachable' },
+  'message.rejected': { status: 'rejected', final: true, reason_code: 'spam_filter_content' },
+  'message.expired': { status: 'expired', final: true, reason_code: 'ttl_expired_before_submit' },
+  'message.seen': { status: 'delivered', final: true },
+}
+
+/** The object of `recipient.*`: the recipient hash, and the last message to the recipient. */
+const RECIPIENT: JsonObject = { recipient: '5f'.repeat(32), message: MESSAGE_ID }
+
+/** The schema whose example is the object of an event, and the fields that the event changes. */
+const OBJECTS: Readonly<Record<string, readonly [schema: string, changes: JsonObject]>> = {
+  'batch.completed': ['Batch', {}],
+  'template.approved': ['Template', { status: 'approved', reason: null }],
+  'template.declined': ['Template', { status: 'declined', reason: 'The text has no opt-out.' }],
+  'sender.registered': ['Sender', { status: 'registered', reason: null }],
+  'sender.declined': ['Sender', { status: 'declined', reason: 'The name belongs to another company.' }],
+  'account.spend_threshold': ['Account', {}],
+  'webhook.endpoint_disabled': [
+    'WebhookEndpoint',
+    {
+      status: 'disabled_by_failures',
+      disabled_at: '2026-11-21T09:30:01.000Z',
+      disabled_reason: 'Every attempt of the last 24 hours failed.',
+    },
+  ],
+  'webhook.test': ['WebhookEndpoint', {}],
+}
+
+const firstExample = (schemas: JsonObject, name: string): JsonObject => {
+  const schema = schemas[name]
+  const examples = isJsonObject(schema) ? schema['examples'] : undefined
+  const first: Json | undefined = Array.isArray(examples) ? (examples as ReadonlyArray<Json>)[0] : undefined
+  return isJsonObject(first) ? first : {}
+}
+
+const exampleOf = (schemas: JsonObject, type: EventType): JsonObject => {
+  const event = firstExample(schemas, 'Event')
+  const data: JsonObject = isJsonObject(event['data']) ? event['data'] : {}
+  const message: JsonObject = isJsonObject(data['object']) ? data['object'] : {}
+  if (type.startsWith('recipient.')) return { ...event, type, data: { object: RECIPIENT } }
+  const [schema, changes] = OBJECTS[type] ?? ['', {}]
+  const object =
+    MESSAGES[type] === undefined
+      ? { ...firstExample(schemas, schema), ...changes }
+      : { ...message, ...MESSAGES[type] }
+  return { ...event, type, data: { object } }
+}
+
+const header = (name: string, description: string, example: string): JsonObject => ({
+  name,
+  in: 'header',
+  description,
+  required: true,
+  schema: { type: 'string' },
+  example,
+})
+
+const HEADERS: ReadonlyArray<JsonObject> = [
+  header(
+    'Hub-Signature',
+    'The time in Unix seconds, and a signature of time and body for each valid secret.',
+    `t=1795253401,v1=${'5f'.repeat(32)}`,
+  ),
+  header('Hub-Event-Id', 'Identifier of the batch of events, the same in each attempt.', EVENT_BATCH_ID),
+]
+
+/** One entry for each type of event. A request may contain up to 100 events of different types. */
+export const describeWebhooks = (schemas: JsonObject): JsonObject =>
+  Object.fromEntries(
+    EVENT_TYPES.map((type) => [
+      type,
+      {
+        post: {
+          tags: ['Events'],
+          operationId: `webhook.${type}`,
+          summary: SUMMARIES[type],
+          description:
+            'The hub sends up to 100 events in one request, of any types of the subscription, and repeats it until it is ' +
+            'answered with 2xx. Verify the signature over the raw body first. Ignore types that you do not know.',
+          parameters: [...HEADERS],
+          requestBody: {
+            required: true,
+            content: {
+              'application/json': {
+                schema: { type: 'array', items: { $ref: '#/components/schemas/Event' } },
+                examples: { [type]: { value: [exampleOf(schemas, type)] } },
+              },
+            },
+          },
+          responses: { '2XX': { description: 'The receiver has the events.' } },
+        },
+      },
+    ]),
+  )
