@@ -3,10 +3,11 @@ import * as Config from 'effect/Config'
 import * as Data from 'effect/Data'
 import * as Effect from 'effect/Effect'
 import * as Result from 'effect/Result'
-import { catalogue } from './catalogue/index.ts'
-import { rules } from './rules.ts'
+import { catalogue, settings } from './catalogue/index.ts'
+import { dangers } from './dangers.ts'
+import { type Rule, rules } from './rules.ts'
 import { type App, invalidSettingOf, NOT_SET, type Setting, InvalidSetting } from './setting.ts'
-import { unknownVariables } from './unknown.ts'
+import { describeUnknown, unknownVariables } from './unknown.ts'
 
 /** The process cannot start. A retry with the same environment fails in the same way. */
 class SettingsInvalid extends Data.TaggedError('SettingsInvalid')<{
@@ -31,60 +32,83 @@ const UNKNOWN_PROBLEM = new InvalidSetting({
   expected: 'what docs/configuration.md says',
 })
 
+const problemOf = (error: Config.ConfigError): InvalidSetting => invalidSettingOf(error) ?? UNKNOWN_PROBLEM
+
 /** Returns the problem of a setting, or `null` if it is valid. */
 export const validateSetting = (setting: Setting<unknown>): Effect.Effect<InvalidSetting | null> =>
   Effect.map(Effect.result(setting.config), (read) =>
-    Result.isFailure(read) ? (invalidSettingOf(read.failure) ?? UNKNOWN_PROBLEM) : null,
+    Result.isFailure(read) ? problemOf(read.failure) : null,
   )
+
+/** A process, or all of them. */
+type Selection = App | 'hubctl' | 'all'
+
+/** Reads the settings of a process. `add` gets the problem of each setting. */
+const readSettings = Effect.fnUntraced(function* (reader: Selection, add: (mistake: InvalidSetting) => void) {
+  const own = catalogue.filter(({ readBy }) => reader === 'all' || readBy.includes(reader))
+  const given = new Set<string>()
+  const values = new Map<Setting<unknown>, unknown>()
+  for (const setting of own) {
+    if (yield* isSet(setting)) given.add(setting.name)
+    const read = yield* Effect.result(setting.config)
+    if (Result.isSuccess(read)) values.set(setting, read.success)
+    else add(problemOf(read.failure))
+  }
+  const valueOf = <A>(setting: Setting<A>) => values.get(setting) as A | undefined
+  return {
+    valueOf,
+    /** Returns the violations of the rules whose settings the process reads. */
+    violations: (all: ReadonlyArray<Rule>): ReadonlyArray<InvalidSetting> =>
+      all
+        .filter(({ about }) => about.every((setting) => own.includes(setting)))
+        .flatMap(({ mistakes }) => mistakes(({ name }) => given.has(name), valueOf)),
+  }
+})
 
 /**
  * Returns all problems of the environment of a process: invalid settings, violated rules between
- * settings, and failed extra checks. Each variable is reported once. `hubctl` may start without
- * required settings, because each of its commands needs only some of them.
+ * settings, dangerous settings of a production hub, and failed extra checks. Each variable is
+ * reported once. `hubctl` may start without required settings, because each of its commands needs
+ * only some of them.
  */
 export const findInvalidSettings = Effect.fnUntraced(function* (
   reader: App | 'hubctl',
   attached: ReadonlyArray<ExtraCheck> = [],
 ) {
-  const own = catalogue.filter(({ readBy }) => readBy.includes(reader))
   const found: Array<InvalidSetting> = []
   const add = (mistake: InvalidSetting): void => {
     if (!found.some(({ variable }) => variable === mistake.variable)) found.push(mistake)
   }
-  const given = new Set<string>()
-  for (const setting of own) {
-    if (yield* isSet(setting)) given.add(setting.name)
-    const mistake = yield* validateSetting(setting)
-    if (mistake !== null && (mistake.problem !== NOT_SET || reader !== 'hubctl')) add(mistake)
-  }
-  for (const { about, mistakes } of rules) {
-    if (!about.every((setting) => own.includes(setting))) continue
-    for (const mistake of mistakes(({ name }) => given.has(name))) add(mistake)
+  const read = yield* readSettings(reader, (mistake) => {
+    if (mistake.problem !== NOT_SET || reader !== 'hubctl') add(mistake)
+  })
+  for (const mistake of read.violations(rules)) add(mistake)
+  if (read.valueOf(settings.deployment) !== 'development') {
+    for (const mistake of read.violations(dangers)) add(mistake)
   }
   for (const rule of attached) {
     const outcome = yield* Effect.result(rule)
     // A missing setting that the check needs is already reported.
-    if (Result.isFailure(outcome)) add(invalidSettingOf(outcome.failure) ?? UNKNOWN_PROBLEM)
+    if (Result.isFailure(outcome)) add(problemOf(outcome.failure))
   }
   return found
 })
 
+/** Returns the dangerous settings of a process, also in a deployment for development. */
+export const findDangerousSettings = Effect.fnUntraced(function* (reader: Selection) {
+  const { violations } = yield* readSettings(reader, () => {})
+  return violations(dangers)
+})
+
 /**
- * Validates the settings. It logs a warning for each unknown variable that begins with `HUB_`, and
- * fails with all problems at once. `names`: environment variables.
+ * Validates the settings. It logs a warning for each unknown variable that begins like one, and fails with all problems at once. `names`: environment variables.
  */
 export const checkSettings = Effect.fnUntraced(function* (
   reader: App | 'hubctl',
   attached: ReadonlyArray<ExtraCheck> = [],
   names: ReadonlyArray<string> = Object.keys(process.env),
 ) {
-  for (const { name, nearest } of unknownVariables(names)) {
-    yield* Effect.logWarning(
-      nearest === null
-        ? `${name} is no setting of the hub and has no effect`
-        : `${name} is no setting of the hub and has no effect; ${nearest} is`,
-    )
-  }
+  for (const unknown of unknownVariables(names)) yield* Effect.logWarning(describeUnknown(unknown))
   const mistakes = yield* findInvalidSettings(reader, attached)
   if (mistakes.length === 0) return
   for (const { message, variable } of mistakes) {

@@ -7,8 +7,11 @@ import {
   catalogue,
   checkSettings,
   configurationPage,
+  dangers,
+  findDangerousSettings,
   findInvalidSettings,
   invalidSettingOf,
+  lifetimesConfig,
   refineSetting,
   rules,
   type Setting,
@@ -26,10 +29,11 @@ const RIGHT: Environment = {
   HUB_PORT: '8080',
   HUB_BASE_URL: 'https://hub.example.com',
   HUB_NUMBER_HASH_SECRET: 'a secret of at least 32 characters',
-  HUB_DATABASE_URL: 'postgres://hub:password@db.example.com/hub',
-  HUB_REDIS_URL: 'redis://redis.example.com',
+  HUB_DATABASE_URL: 'postgres://hub:password@db.example.com/hub?sslmode=verify-full',
+  HUB_REDIS_URL: 'rediss://redis.example.com',
+  HUB_KAFKA_TLS: 'on',
   HUB_KAFKA_BROKERS: 'kafka-1.example.com:9092, [2001:db8::1]:9092',
-  HUB_MASTER_KEY: Buffer.alloc(32).toString('base64'),
+  HUB_MASTER_KEY: Buffer.from('a master key that is no secret 1').toString('base64'),
   HUB_ADMIN_PORT: '9090',
 }
 
@@ -164,6 +168,58 @@ describe('the environment of a process', () => {
     }),
   )
 
+  it.effect('is refused with a report deadline that is earlier than the end of the lifetime', () =>
+    Effect.gen(function* () {
+      const early = { HUB_LIFETIME_OTP_SECONDS: '600', HUB_REPORT_DEADLINE_OTP_SECONDS: '599' }
+      for (const reader of ['command-api', 'dispatcher', 'hubctl'] as const) {
+        assert.deepStrictEqual(yield* sentences(reader, { ...RIGHT, ...early }), [
+          'HUB_REPORT_DEADLINE_OTP_SECONDS is lower than HUB_LIFETIME_OTP_SECONDS. Expected: at least the value of HUB_LIFETIME_OTP_SECONDS, since an operator may deliver and report until the lifetime ends.',
+        ])
+      }
+      assert.deepStrictEqual(
+        yield* sentences('dispatcher', { ...RIGHT, HUB_REPORT_DEADLINE_SERVICE_SECONDS: '86399' }),
+        [
+          'HUB_REPORT_DEADLINE_SERVICE_SECONDS is lower than HUB_LIFETIME_SERVICE_SECONDS. Expected: at least the value of HUB_LIFETIME_SERVICE_SECONDS, since an operator may deliver and report until the lifetime ends.',
+        ],
+      )
+      // A setting with an invalid value is reported alone.
+      assert.lengthOf(
+        yield* sentences('dispatcher', { ...RIGHT, ...early, HUB_LIFETIME_OTP_SECONDS: 'x' }),
+        1,
+      )
+    }),
+  )
+
+  it.effect('has the lifetimes of the contract unless it sets others', () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* lifetimesConfig.pipe(from({})), {
+        beforeHandover: { otp: 300_000, service: 86_400_000 },
+        report: { otp: 900_000, service: 93_600_000 },
+      })
+      const own = {
+        HUB_LIFETIME_OTP_SECONDS: '30',
+        HUB_LIFETIME_SERVICE_SECONDS: '3600',
+        HUB_REPORT_DEADLINE_OTP_SECONDS: '60',
+        HUB_REPORT_DEADLINE_SERVICE_SECONDS: '7200',
+      }
+      assert.deepStrictEqual(yield* lifetimesConfig.pipe(from(own)), {
+        beforeHandover: { otp: 30_000, service: 3_600_000 },
+        report: { otp: 60_000, service: 7_200_000 },
+      })
+    }),
+  )
+
+  it.effect.each([
+    { HUB_LIFETIME_OTP_SECONDS: '601', HUB_REPORT_DEADLINE_OTP_SECONDS: '900' },
+    { HUB_LIFETIME_SERVICE_SECONDS: '86401' },
+    { HUB_LIFETIME_OTP_SECONDS: '29' },
+    { HUB_REPORT_DEADLINE_SERVICE_SECONDS: '604801' },
+  ])('is refused with a lifetime that a guarantee does not cover: %o', (lifetimes) =>
+    Effect.gen(function* () {
+      assert.lengthOf(yield* sentences('command-api', { ...RIGHT, ...lifetimes }), 1)
+    }),
+  )
+
   it.effect('may be incomplete for hubctl', () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* sentences('hubctl', {}), [])
@@ -220,6 +276,95 @@ describe('the environment of a process', () => {
   )
 })
 
+describe('a dangerous setting', () => {
+  const cases: ReadonlyArray<readonly [what: string, setting: Environment, variable: string]> = [
+    [
+      'a master key that repeats one byte',
+      { HUB_MASTER_KEY: Buffer.alloc(32).toString('base64') },
+      'HUB_MASTER_KEY',
+    ],
+    [
+      'a hash secret that repeats one character',
+      { HUB_NUMBER_HASH_SECRET: 'h'.repeat(64) },
+      'HUB_NUMBER_HASH_SECRET',
+    ],
+    ['PostgreSQL without TLS', { HUB_DATABASE_URL: 'postgres://hub@db.example.com/hub' }, 'HUB_DATABASE_URL'],
+    [
+      'PostgreSQL without verification of the server',
+      { HUB_DATABASE_URL: 'postgres://hub@db.example.com/hub?sslmode=require' },
+      'HUB_DATABASE_URL',
+    ],
+    [
+      'a second PostgreSQL host outside of loopback',
+      { HUB_DATABASE_URL: 'postgres://hub:p%40ss@127.0.0.1:5432,10.0.0.5:5432/hub' },
+      'HUB_DATABASE_URL',
+    ],
+    ['Redis without TLS', { HUB_REDIS_URL: 'redis://:password@redis.example.com:6379' }, 'HUB_REDIS_URL'],
+    ['Kafka without TLS', { HUB_KAFKA_TLS: 'off' }, 'HUB_KAFKA_BROKERS'],
+    [
+      'SASL plain without TLS, also to loopback',
+      { HUB_KAFKA_TLS: '', HUB_KAFKA_BROKERS: '127.0.0.1:9092', HUB_KAFKA_MECHANISM: 'plain' },
+      'HUB_KAFKA_MECHANISM',
+    ],
+    ['a public address without TLS', { HUB_BASE_URL: 'http://hub.example.com' }, 'HUB_BASE_URL'],
+  ]
+
+  it.effect.each(cases)('is refused in production: %s', ([, setting, variable]) =>
+    Effect.gen(function* () {
+      const environment = { ...RIGHT, ...setting }
+      const found = yield* findInvalidSettings('command-api').pipe(from(environment))
+      assert.deepStrictEqual(
+        found.map((mistake) => mistake.variable),
+        [variable],
+      )
+      assert.match(found[0]!.message, /^HUB_\w+ (?:repeats|allows|sends|makes) .+\. Expected: .+\.$/u)
+      assert.notInclude(found[0]!.message, 'password@')
+      // A hub for development starts, and hubctl refuses the setting nevertheless.
+      const development = { ...environment, HUB_DEPLOYMENT: 'development' }
+      assert.deepStrictEqual(yield* sentences('command-api', development), [])
+      for (const reader of ['command-api', 'hubctl', 'all'] as const) {
+        const dangerous = yield* findDangerousSettings(reader).pipe(from(development))
+        assert.deepStrictEqual(
+          dangerous.map((mistake) => mistake.variable),
+          [variable],
+        )
+      }
+    }),
+  )
+
+  it.effect.each([
+    { HUB_DATABASE_URL: 'postgres://hub@localhost/hub' },
+    { HUB_DATABASE_URL: 'postgres://hub@[::1]:5432,127.0.0.1/hub' },
+    { HUB_DATABASE_URL: 'postgres:///hub' },
+    { HUB_DATABASE_URL: 'postgres://hub@db.example.com/hub', HUB_PLAINTEXT_SERVERS: 'postgresql' },
+    { HUB_REDIS_URL: 'redis://127.0.0.1:6379' },
+    { HUB_REDIS_URL: 'redis://redis', HUB_KAFKA_TLS: '', HUB_PLAINTEXT_SERVERS: 'redis, kafka' },
+    { HUB_KAFKA_BROKERS: '127.0.0.1:9092,[::1]:9092', HUB_KAFKA_TLS: '' },
+    { HUB_KAFKA_MECHANISM: 'plain' },
+    { HUB_BASE_URL: 'http://127.0.0.1:7300' },
+    { HUB_BASE_URL: 'http://[::1]:7300' },
+  ])('does not include loopback, or a server that the deployment exempts: %o', (settings) =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* sentences('command-api', { ...RIGHT, ...settings }), [])
+    }),
+  )
+
+  it.effect('of another app is not reported', () =>
+    Effect.gen(function* () {
+      const other = { ...RIGHT, HUB_BASE_URL: 'http://hub.example.com', HUB_REDIS_URL: 'redis://redis' }
+      assert.deepStrictEqual(yield* sentences('projector', other), [])
+    }),
+  )
+})
+
+describe('the log level', () => {
+  it.effect.each(['debug', 'DEBUG', 'Debug'])('may be written as %s', (text) =>
+    Effect.gen(function* () {
+      assert.strictEqual(yield* settings.logLevel.config.pipe(from({ HUB_LOG_LEVEL: text })), 'Debug')
+    }),
+  )
+})
+
 describe('a secret', () => {
   it.effect('is not trimmed and must not end with a line break', () =>
     Effect.gen(function* () {
@@ -248,9 +393,14 @@ describe('an unknown variable', () => {
 
 describe('the rules between settings', () => {
   it('refer to settings of the catalogue and are fulfilled when nothing is set', () => {
-    for (const { about, mistakes } of rules) {
+    for (const { about, mistakes } of [...rules, ...dangers]) {
       for (const setting of about) assert.include(catalogue, setting)
-      assert.isEmpty(mistakes(() => false))
+      assert.isEmpty(
+        mistakes(
+          () => false,
+          () => undefined,
+        ),
+      )
     }
   })
 })

@@ -1,5 +1,6 @@
 /** Generates `docs/configuration.md` from the catalogue. */
-import { catalogue } from './catalogue/index.ts'
+import { catalogue, settings } from './catalogue/index.ts'
+import { dangers } from './dangers.ts'
 import { rules } from './rules.ts'
 import { GROUPS, type Group, type Setting } from './setting.ts'
 
@@ -56,6 +57,19 @@ const across = (): string =>
     .map(({ sentence }) => `${sentence}\n`)
     .join('\n')
 
+/** The settings that production refuses. */
+const dangerous = (): string =>
+  [
+    '## Dangerous settings',
+    '',
+    `With \`${settings.deployment.name}=production\`, which is the default, no process starts with one of these settings:`,
+    '',
+    ...dangers.map(({ sentence }) => `- ${sentence}`),
+    '',
+    '`hubctl config` refuses them in every deployment: it prints them, and its exit code is 1.',
+    '',
+  ].join('\n')
+
 export const configurationPage = (): string =>
   [
     '# Configuration',
@@ -69,5 +83,6 @@ export const configurationPage = (): string =>
     'the effective settings.',
     '',
     across(),
+    dangerous(),
     ...(Object.keys(GROUPS) as ReadonlyArray<Group>).map(section),
   ].join('\n')

@@ -1,9 +1,12 @@
 /** The settings of the hub: a typed catalogue, its validation and documentation. */
 export { caFileConfig } from './ca-file.ts'
 export { catalogue, settings } from './catalogue/index.ts'
-export { checkSettings, findInvalidSettings, validateSetting } from './check.ts'
+export { LONGEST_LIFETIME_SECONDS, SHORTEST_LIFETIME_SECONDS } from './catalogue/messages.ts'
+export { checkSettings, findDangerousSettings, findInvalidSettings, validateSetting } from './check.ts'
+export { dangers, isLoopback } from './dangers.ts'
 export { configurationPage } from './document.ts'
 export type { Kind } from './kinds.ts'
+export { lifetimesConfig } from './lifetimes.ts'
 export { type Rule, rules } from './rules.ts'
 export {
   type App,
@@ -17,4 +20,4 @@ export {
   type Setting,
   InvalidSetting,
 } from './setting.ts'
-export { unknownVariables } from './unknown.ts'
+export { describeUnknown, unknownVariables } from './unknown.ts'

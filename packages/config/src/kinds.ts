@@ -76,13 +76,51 @@ export const choice = <const A extends string>(values: ReadonlyArray<A>): Kind<A
   })
 
 const LEVELS = ['Trace', 'Debug', 'Info', 'Warn', 'Error', 'Fatal', 'None'] as const
-export const logLevel: Kind<LogLevel.LogLevel> = choice(LEVELS)
+/** In any case: `debug` is what most programs call it, and what the logs contain. */
+export const logLevel: Kind<LogLevel.LogLevel> = kind('choice', `one of ${LEVELS.join(', ')}`, (text) => {
+  const found = LEVELS.find((level) => level.toLowerCase() === text.toLowerCase())
+  return found === undefined ? Result.fail(INVALID) : Result.succeed(found)
+})
+
+/** Any number of the given words, separated by commas. */
+export const choices = <const A extends string>(values: ReadonlyArray<A>): Kind<ReadonlyArray<A>> =>
+  kind('words', `any of ${values.join(', ')}, separated by commas`, (text) => {
+    const given = text.split(',').flatMap((word) => (word.trim() === '' ? [] : [word.trim()]))
+    const known = values.filter((value) => given.includes(value))
+    return onlyIf(
+      given.every((word) => values.some((value) => value === word)),
+      known,
+    )
+  })
 
 /** Words separated by commas. The component decides whether empty words are valid. */
 export const words = (expected: string): Kind<ReadonlyArray<string>> =>
   kind('words', expected, (text) =>
     Result.succeed(text === '' ? [] : text.split(',').map((word) => word.trim())),
   )
+
+/** No real proxy network is wider than 10.0.0.0/8, or than fc00::/7 with IPv6. */
+const LEAST_PREFIX = { ipv4: 8, ipv6: 7 }
+
+const isTooWide = (network: string): boolean => {
+  const [address = '', prefix] = network.split('/')
+  const least = address.includes(':') ? LEAST_PREFIX.ipv6 : LEAST_PREFIX.ipv4
+  return prefix !== undefined && /^\d+$/u.test(prefix) && Number(prefix) < least
+}
+
+/**
+ * Addresses and networks of trusted proxies. A network that contains nearly every address would let
+ * each client choose its address.
+ */
+export const proxyNetworks: Kind<ReadonlyArray<string>> = {
+  ...words('addresses and networks such as 192.0.2.0/28, separated by commas'),
+  read: (text) =>
+    Result.flatMap(words('').read(text), (networks) =>
+      networks.some(isTooWide)
+        ? Result.fail(`contains a network wider than /${LEAST_PREFIX.ipv4}, which would trust every client`)
+        : Result.succeed(networks),
+    ),
+}
 
 /** A host name, an IPv4 address or an IPv6 address in brackets, and a port. */
 const HOST_AND_PORT = /^(?:\[[0-9a-fA-F:.]+\]|[^\s:/@[\]]+):(?<port>\d{1,5})$/u

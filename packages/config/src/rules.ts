@@ -1,4 +1,4 @@
-/** Rules between settings. They depend only on which settings are set. */
+/** Rules between settings: which of them must be set, and how their values relate. */
 import { settings } from './catalogue/index.ts'
 import { NOT_SET, type Setting, InvalidSetting } from './setting.ts'
 
@@ -6,14 +6,20 @@ export interface Rule {
   readonly about: ReadonlyArray<Setting<unknown>>
   /** The rule as a sentence for the documentation. */
   readonly sentence: string
-  /** Returns the violations for a set of variables. */
-  readonly mistakes: (isSet: (setting: Setting<unknown>) => boolean) => ReadonlyArray<InvalidSetting>
+  /** Returns the violations. `valueOf` returns `undefined` for a setting with an invalid value. */
+  readonly mistakes: (
+    isSet: (setting: Setting<unknown>) => boolean,
+    valueOf: <A>(setting: Setting<A>) => A | undefined,
+  ) => ReadonlyArray<InvalidSetting>
 }
+
+const listed = (settings: ReadonlyArray<Setting<unknown>>) =>
+  settings.map(({ name }) => `\`${name}\``).join(' and ')
 
 /** If the first setting is set, the others are required. */
 const needs = (first: Setting<unknown>, ...others: ReadonlyArray<Setting<unknown>>): Rule => ({
   about: [first, ...others],
-  sentence: `If \`${first.name}\` is set, ${others.map(({ name }) => `\`${name}\``).join(' and ')} must be set too.`,
+  sentence: `If \`${first.name}\` is set, ${listed(others)} must be set too.`,
   mistakes: (isSet) =>
     isSet(first)
       ? others
@@ -29,32 +35,59 @@ const needs = (first: Setting<unknown>, ...others: ReadonlyArray<Setting<unknown
       : [],
 })
 
-const notBoth = (one: Setting<unknown>, other: Setting<unknown>, why: string): Rule => ({
-  about: [one, other],
-  sentence: `\`${one.name}\` and \`${other.name}\` exclude each other: ${why}.`,
-  mistakes: (isSet) =>
-    isSet(one) && isSet(other)
-      ? [
-          new InvalidSetting({
-            variable: one.name,
-            problem: `is set, and so is ${other.name}`,
-            expected: `one of the two, since ${why}`,
-          }),
-        ]
-      : [],
+const atMostOne = (why: string, ...alternatives: ReadonlyArray<Setting<unknown>>): Rule => ({
+  about: alternatives,
+  sentence: `${listed(alternatives)} exclude each other: ${why}.`,
+  mistakes: (isSet) => {
+    const [first, ...others] = alternatives.filter(isSet)
+    return others.map(
+      ({ name }) =>
+        new InvalidSetting({
+          variable: first!.name,
+          problem: `is set, and so is ${name}`,
+          expected: `one of the two, since ${why}`,
+        }),
+    )
+  },
 })
 
 const together = (one: Setting<unknown>, other: Setting<unknown>): Rule => ({
   about: [one, other],
   sentence: `\`${one.name}\` and \`${other.name}\` must be set together.`,
-  mistakes: (isSet) => [...needs(one, other).mistakes(isSet), ...needs(other, one).mistakes(isSet)],
+  mistakes: (isSet, valueOf) => [
+    ...needs(one, other).mistakes(isSet, valueOf),
+    ...needs(other, one).mistakes(isSet, valueOf),
+  ],
 })
+
+/** The value of the first setting is at least the value of the second. */
+const atLeast = (one: Setting<number>, other: Setting<number>, why: string): Rule => ({
+  about: [one, other],
+  sentence: `\`${one.name}\` must not be lower than \`${other.name}\`: ${why}.`,
+  mistakes: (_isSet, valueOf) => {
+    const [value, least] = [valueOf(one), valueOf(other)]
+    return value === undefined || least === undefined || value >= least
+      ? []
+      : [
+          new InvalidSetting({
+            variable: one.name,
+            problem: `is lower than ${other.name}`,
+            expected: `at least the value of ${other.name}, since ${why}`,
+          }),
+        ]
+  },
+})
+
+/** Otherwise messages would expire while the operator still tries to deliver them. */
+const WHY_REPORTS_ARE_LATER = 'an operator may deliver and report until the lifetime ends'
 
 export const rules: ReadonlyArray<Rule> = [
   needs(settings.kafkaCaFile, settings.kafkaTls),
   together(settings.kafkaUsername, settings.kafkaPassword),
-  notBoth(settings.operatorSmppUrl, settings.operatorHttpUrl, 'live keys have one operator'),
+  atMostOne('live keys have one operator', settings.operatorSmppUrl, settings.operatorHttpUrl),
   needs(settings.operatorSmppUrl, settings.operatorSmppPassword),
   needs(settings.operatorHttpUrl, settings.operatorHttpSecret, settings.operatorCallbackPort),
   together(settings.tlsCertFile, settings.tlsKeyFile),
+  atLeast(settings.reportDeadlineOtp, settings.lifetimeOtp, WHY_REPORTS_ARE_LATER),
+  atLeast(settings.reportDeadlineService, settings.lifetimeService, WHY_REPORTS_ARE_LATER),
 ]

@@ -19,6 +19,7 @@ export const GROUPS = {
   secrets: 'Keys and secrets',
   process: 'Every process',
   api: 'The API',
+  messages: 'Lifetimes of messages',
   smpp: 'The operator of live keys, over SMPP',
   http: 'The operator of live keys, over HTTP',
   words: 'What recipients write',

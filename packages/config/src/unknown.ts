@@ -1,4 +1,4 @@
-/** Finds unknown variables that look like settings of the hub. */
+/** Finds unknown variables that look like settings of the hub, and the settings that they may mean. */
 import { catalogue } from './catalogue/index.ts'
 
 interface UnknownVariable {
@@ -30,19 +30,25 @@ const distance = (a: string, b: string): number => {
 /** A name is similar if at most this share of its letters differs. */
 const MAX_DIFFERENCE = 1 / 3
 
-const PREFIX = 'HUB_'
+const PREFIX = /^HUB(?:CTL)?_/u
 
-/** Returns the names that begin with `HUB_` and are no settings. */
+/** The sentence about an unknown variable. */
+export const describeUnknown = ({ name, nearest }: UnknownVariable): string =>
+  nearest === null
+    ? `${name} is no setting of the hub and has no effect`
+    : `${name} is no setting of the hub and has no effect; ${nearest} is`
+
+/** Returns the names that begin like settings, with `HUB_` or `HUBCTL_`, and are none. */
 export const unknownVariables = (names: ReadonlyArray<string>): ReadonlyArray<UnknownVariable> => {
   const known = new Set(catalogue.map(({ name }) => name))
   return names
-    .filter((name) => name.startsWith(PREFIX) && !known.has(name))
+    .filter((name) => PREFIX.test(name) && !known.has(name))
     .sort()
     .map((name) => {
       const near = [...known]
         .map((other) => ({ other, steps: distance(name, other) }))
         .toSorted((a, b) => a.steps - b.steps)[0]
-      const isNear = near !== undefined && near.steps <= (name.length - PREFIX.length) * MAX_DIFFERENCE
+      const isNear = near !== undefined && near.steps <= name.replace(PREFIX, '').length * MAX_DIFFERENCE
       return { name, nearest: isNear ? near.other : null }
     })
 }

@@ -11,14 +11,19 @@ const MAX_PARTITIONS = 1024
 const MAX_REPLICAS = 9
 /** The length of the digest in bytes. A shorter secret would be easier to guess than the digest. */
 const LEAST_HASH_SECRET = 32
-/** Requests in flight get another 4 s, and the whole shutdown must end within 10 s. */
+/** A month. A secret that leaked is ended at once, with `expire_previous`. */
+const MAX_SECRET_TRANSITION_SECONDS = 31 * 86_400
+/** Requests in progress get another 20 s, and the whole shutdown must end within 30 s. */
 const MAX_SHUTDOWN_DELAY_MS = 4000
+
+/** The servers whose connections need TLS in production. */
+export const SERVERS = ['postgresql', 'redis', 'kafka'] as const
 
 export const servers = inGroup('servers', {
   databaseUrl: required(kind.secretUrl('postgres', 'postgresql'), {
     name: 'HUB_DATABASE_URL',
     readBy: [...EVERYONE, 'npm start'],
-    doc: "The hub's database. `npm start` uses it if it is set, and starts its own otherwise.",
+    doc: "The hub's database. Outside of loopback, `?sslmode=verify-full` makes the connection use TLS and verify the server; `NODE_EXTRA_CA_CERTS` names a file with further authorities. `npm start` uses it if it is set, and starts its own otherwise.",
   }),
   databasePool: withDefault(kind.integer(1, MAX_CONNECTIONS), '10', {
     name: 'HUB_DATABASE_POOL',
@@ -29,7 +34,7 @@ export const servers = inGroup('servers', {
   redisUrl: required(kind.secretUrl('redis', 'rediss'), {
     name: 'HUB_REDIS_URL',
     readBy: ['command-api', 'hubctl', 'npm start'],
-    doc: "The server for counters: request rates, failed logins, flood windows, the hub's daily limit. Lost counters are rebuilt from PostgreSQL.",
+    doc: "The server for counters, with TLS if the URL begins with `rediss://`: request rates, failed logins, flood windows, the hub's daily limit. Lost counters are rebuilt from PostgreSQL.",
   }),
   redisPrefix: withDefault(kind.string(), 'hub:', {
     name: 'HUB_REDIS_PREFIX',
@@ -83,6 +88,11 @@ export const servers = inGroup('servers', {
     readBy: EVERYONE,
     doc: 'The replication factor of created topics. Use 3 in production; then 2 replicas must have a record before it is acknowledged.',
   }),
+  plaintextServers: withDefault(kind.choices(SERVERS), '', {
+    name: 'HUB_PLAINTEXT_SERVERS',
+    readBy: EVERYONE,
+    doc: 'The servers that production may reach without TLS over a network. Name a server only if nobody else can read or change the traffic to it.',
+  }),
   schemaRegistryUrl: optional(kind.url('https', 'http'), 'the one that command-api serves', {
     name: 'HUB_SCHEMA_REGISTRY_URL',
     readBy: ['npm start'],
@@ -109,10 +119,20 @@ export const secrets = inGroup('secrets', {
 })
 
 export const processes = inGroup('process', {
+  deployment: withDefault(kind.choice(['production', 'development']), 'production', {
+    name: 'HUB_DEPLOYMENT',
+    readBy: [...EVERYONE, 'npm start'],
+    doc: 'The purpose of the hub. In `production`, no process starts with [dangerous settings](#dangerous-settings). `npm start` sets `development`.',
+  }),
   adminPort: required(kind.port, {
     name: 'HUB_ADMIN_PORT',
     readBy: APPS,
     doc: 'The port for `/healthz`, `/readyz` and `/metrics`. Do not expose it publicly.',
+  }),
+  listenHost: optional(kind.string('an address of this machine'), 'all addresses', {
+    name: 'HUB_LISTEN_HOST',
+    readBy: APPS,
+    doc: 'The address on which the API and the admin port listen. `npm start` sets `127.0.0.1`.',
   }),
   logLevel: withDefault(kind.logLevel, 'Info', {
     name: 'HUB_LOG_LEVEL',
@@ -162,15 +182,11 @@ export const api = inGroup('api', {
     readBy: ['command-api', 'hubctl'],
     doc: 'The public address of the API. Responses contain it in links.',
   }),
-  trustedProxies: withDefault(
-    kind.words('addresses and networks such as 10.0.0.0/8, separated by commas'),
-    '',
-    {
-      name: 'HUB_TRUSTED_PROXIES',
-      readBy: ['command-api'],
-      doc: 'The proxies whose `X-Forwarded-For` the API trusts. Without any, the client address is the address of the connection.',
-    },
-  ),
+  trustedProxies: withDefault(kind.proxyNetworks, '', {
+    name: 'HUB_TRUSTED_PROXIES',
+    readBy: ['command-api'],
+    doc: 'The proxies whose `X-Forwarded-For` the API trusts. Without any, the client address is the address of the connection. Name only the addresses of your proxies: whoever connects from one of them chooses the client address. Networks as wide as a private range cause a warning, and wider ones than /8 are refused.',
+  }),
   tlsCertFile: optional(kind.path('a PEM file'), 'plain HTTP, behind a proxy that terminates TLS', {
     name: 'HUB_TLS_CERT_FILE',
     readBy: ['command-api'],
@@ -180,6 +196,11 @@ export const api = inGroup('api', {
     name: 'HUB_TLS_KEY_FILE',
     readBy: ['command-api'],
     doc: 'The secret key of the certificate.',
+  }),
+  httpLogShare: withDefault(kind.share, '1', {
+    name: 'HUB_HTTP_LOG_SHARE',
+    readBy: ['command-api'],
+    doc: 'The share of the 2xx responses that the API logs, one line each. Other responses are always logged.',
   }),
   shutdownDelayMs: withDefault(kind.integer(0, MAX_SHUTDOWN_DELAY_MS), '2000', {
     name: 'HUB_SHUTDOWN_DELAY_MS',
@@ -194,6 +215,26 @@ export const webhooks = inGroup('webhooks', {
     name: 'HUB_WEBHOOK_ALLOWED_HOSTS',
     readBy: ['command-api', 'webhook-fanout', 'hubctl'],
     doc: 'Hosts that webhooks may reach although their addresses are not public. For development and for internal receivers.',
+  }),
+  webhookDeniedNetworks: withDefault(
+    kind.words('addresses and networks such as 192.0.2.0/24, separated by commas'),
+    '',
+    {
+      name: 'HUB_WEBHOOK_DENIED_NETWORKS',
+      readBy: ['command-api', 'webhook-fanout', 'hubctl'],
+      doc: 'Networks that webhooks never reach, besides those that are not public, such as public addresses of your own. It takes precedence over `HUB_WEBHOOK_ALLOWED_HOSTS`.',
+    },
+  ),
+  webhookProxyUrl: optional(kind.secretUrl('http'), 'direct connections', {
+    name: 'HUB_WEBHOOK_PROXY_URL',
+    readBy: ['webhook-fanout'],
+    doc: 'An HTTP proxy for webhook deliveries, with a user name and password if it needs them. The hub still resolves and checks host names, and asks the proxy for a tunnel (`CONNECT`) to the address.',
+  }),
+  webhookSecretTransition: withDefault(kind.integer(60, MAX_SECRET_TRANSITION_SECONDS), '86400', {
+    name: 'HUB_WEBHOOK_ROTATION_SECONDS',
+    unit: 'seconds',
+    readBy: ['command-api'],
+    doc: 'After a rotation, the replaced webhook secret signs for this time as well. At most three secrets sign at once.',
   }),
   webhookCaFile: optional(kind.path('a PEM file'), 'only the default authorities', {
     name: 'HUB_WEBHOOK_CA_FILE',

@@ -2,6 +2,7 @@
 import { GROUPS, type Group, type Setting } from '../setting.ts'
 import { local, simulator, tests } from './development.ts'
 import { api, hubctl, processes, secrets, servers, webhooks } from './hub.ts'
+import { messages } from './messages.ts'
 import { http, optOutWords, smpp } from './operators.ts'
 
 export const settings = {
@@ -10,6 +11,7 @@ export const settings = {
   ...processes,
   ...hubctl,
   ...api,
+  ...messages,
   ...smpp,
   ...http,
   ...optOutWords,

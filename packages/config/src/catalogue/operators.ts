@@ -161,11 +161,11 @@ export const http = inGroup('http', {
 export const optOutWords = inGroup('words', {
   stopWords: optional(
     kind.words('words separated by commas, none of them empty'),
-    'СТОП, STOP, ОТПИСКА, UNSUBSCRIBE',
+    'СТОП, STOP, ОТПИСКА, UNSUBSCRIBE, ОТПИСАТЬСЯ, ОТКАЗ, СТОП ВСЕ, STOP ALL, STOPALL, CANCEL, END, QUIT, UNSUB',
     {
       name: 'HUB_STOP_WORDS',
       readBy: DISPATCHER,
-      doc: 'The words that opt a recipient out. Case and surrounding spaces do not matter.',
+      doc: 'The words that opt a recipient out, each as a whole message. Case does not matter, nor do punctuation, quotes and spaces around a word.',
     },
   ),
   startWords: optional(kind.words('words separated by commas, none of them empty'), 'СТАРТ, START', {

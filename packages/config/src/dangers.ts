@@ -1,0 +1,168 @@
+/**
+ * Settings that work but endanger data: a production process does not start with them, and `hubctl
+ * config` refuses them in every deployment (docs/decisions/0044).
+ */
+import { isIP } from 'node:net'
+import * as Redacted from 'effect/Redacted'
+import { settings } from './catalogue/index.ts'
+import type { SERVERS } from './catalogue/hub.ts'
+import type { Rule } from './rules.ts'
+import { InvalidSetting, type Setting } from './setting.ts'
+
+/** Whether only processes of the same machine can read the traffic to a host. */
+export const isLoopback = (host: string): boolean => {
+  const name = host.replace(/^\[(?<address>.*)\]$/u, '$<address>').toLowerCase()
+  // An empty host and a path mean a Unix socket, or the default of the driver: localhost.
+  if (name === '' || name.startsWith('/')) return true
+  if (isIP(name) === 4) return name.startsWith('127.')
+  if (isIP(name) === 6) return /^(?:0*:)*:?0*1$/u.test(name)
+  return name === 'localhost' || name.endsWith('.localhost')
+}
+
+/** A port at the end of a host. */
+const PORT = /:\d+$/u
+
+interface ServerUrl {
+  readonly hosts: ReadonlyArray<string>
+  readonly query: URLSearchParams
+}
+
+/** The hosts and the query of a URL. PostgreSQL URLs may name several hosts, so `URL` is no help. */
+const partsOf = (url: string): ServerUrl => {
+  const [beforeQuery = '', query = ''] = url.split(/\?(?<query>.*)/su)
+  const authority = beforeQuery.replace(/^[a-z]+:\/\//u, '').split('/')[0] ?? ''
+  const hosts = authority.slice(authority.lastIndexOf('@') + 1)
+  return {
+    hosts: hosts.split(',').map((host) => decodeURIComponent(host.replace(PORT, ''))),
+    query: new URLSearchParams(query),
+  }
+}
+
+/** The driver reads the last value of a parameter that occurs twice. */
+const last = (query: URLSearchParams, name: string): string | undefined => query.getAll(name).at(-1)
+
+/** Whether the driver encrypts the connection, and verifies the certificate with the host name. */
+const isVerified = ({ query }: ServerUrl): boolean =>
+  last(query, 'sslrootcert') === 'system' || (last(query, 'sslmode') ?? last(query, 'ssl')) === 'verify-full'
+
+const danger = (
+  about: Setting<unknown>,
+  others: ReadonlyArray<Setting<unknown>>,
+  sentence: string,
+  find: (
+    valueOf: <A>(setting: Setting<A>) => A | undefined,
+    isSet: (setting: Setting<unknown>) => boolean,
+  ) => { readonly problem: string; readonly expected: string } | null,
+): Rule => ({
+  about: [about, ...others],
+  sentence,
+  mistakes: (isSet, valueOf) => {
+    const found = isSet(about) ? find(valueOf, isSet) : null
+    return found === null ? [] : [new InvalidSetting({ variable: about.name, ...found })]
+  },
+})
+
+/** Whether all elements are equal: a placeholder, not a random secret. */
+const repeatsOne = (elements: ArrayLike<unknown>): boolean =>
+  elements.length > 0 && Array.from(elements).every((element) => element === elements[0])
+
+const repeated = (setting: Setting<Redacted.Redacted<ArrayLike<unknown>>>, how: string): Rule =>
+  danger(setting, [], `\`${setting.name}\` that repeats one ${how}: anyone can guess it.`, (valueOf) => {
+    const value = valueOf(setting)
+    return value !== undefined && repeatsOne(Redacted.value(value))
+      ? { problem: `repeats one ${how}`, expected: `a random value: ${setting.kind.expected}` }
+      : null
+  })
+
+/** A server outside of loopback needs TLS, unless `HUB_PLAINTEXT_SERVERS` names it. */
+const withoutTls = (
+  server: (typeof SERVERS)[number],
+  setting: Setting<unknown>,
+  others: ReadonlyArray<Setting<unknown>>,
+  sentence: string,
+  expected: string,
+  isExposed: (valueOf: <A>(setting: Setting<A>) => A | undefined) => boolean,
+): Rule =>
+  danger(
+    setting,
+    [settings.plaintextServers, ...others],
+    `${sentence}, unless \`${settings.plaintextServers.name}\` contains \`${server}\`.`,
+    (valueOf) =>
+      isExposed(valueOf) && valueOf(settings.plaintextServers)?.includes(server) !== true
+        ? {
+            problem: 'allows connections over a network without verified TLS',
+            expected: `${expected}, or ${server} in ${settings.plaintextServers.name}`,
+          }
+        : null,
+  )
+
+/**
+ * The previous master keys may repeat one byte: data under such a key must stay readable until it
+ * has another one.
+ */
+export const dangers: ReadonlyArray<Rule> = [
+  repeated(settings.masterKey, 'byte'),
+  repeated(settings.numberHashSecret, 'character'),
+  withoutTls(
+    'postgresql',
+    settings.databaseUrl,
+    [],
+    `\`${settings.databaseUrl.name}\` without \`sslmode=verify-full\` and with a host outside of loopback`,
+    'sslmode=verify-full in the URL',
+    (valueOf) => {
+      const url = valueOf(settings.databaseUrl)
+      if (url === undefined) return false
+      const parts = partsOf(Redacted.value(url))
+      return !isVerified(parts) && !parts.hosts.every(isLoopback)
+    },
+  ),
+  withoutTls(
+    'redis',
+    settings.redisUrl,
+    [],
+    `\`${settings.redisUrl.name}\` that begins with \`redis://\` and has a host outside of loopback`,
+    'a URL that begins with rediss://',
+    (valueOf) => {
+      const url = valueOf(settings.redisUrl)
+      if (url === undefined) return false
+      const text = Redacted.value(url)
+      return !text.startsWith('rediss://') && !partsOf(text).hosts.every(isLoopback)
+    },
+  ),
+  withoutTls(
+    'kafka',
+    settings.kafkaBrokers,
+    [settings.kafkaTls],
+    `\`${settings.kafkaBrokers.name}\` with a host outside of loopback while \`${settings.kafkaTls.name}\` is not \`on\``,
+    `${settings.kafkaTls.name}=on`,
+    (valueOf) =>
+      valueOf(settings.kafkaTls) === 'off' &&
+      (valueOf(settings.kafkaBrokers) ?? []).some((broker) => !isLoopback(broker.replace(PORT, ''))),
+  ),
+  danger(
+    settings.kafkaMechanism,
+    [settings.kafkaTls],
+    `\`${settings.kafkaMechanism.name}=plain\` while \`${settings.kafkaTls.name}\` is not \`on\`: it sends the password unencrypted.`,
+    (valueOf) =>
+      valueOf(settings.kafkaMechanism) === 'plain' && valueOf(settings.kafkaTls) === 'off'
+        ? {
+            problem: 'sends the password unencrypted without TLS',
+            expected: `${settings.kafkaTls.name}=on, or a scram mechanism`,
+          }
+        : null,
+  ),
+  danger(
+    settings.baseUrl,
+    [],
+    `\`${settings.baseUrl.name}\` that begins with \`http://\` and has a host outside of loopback: clients would send API keys unencrypted.`,
+    (valueOf) => {
+      const url = URL.parse(valueOf(settings.baseUrl) ?? '')
+      return url !== null && url.protocol === 'http:' && !isLoopback(url.hostname)
+        ? {
+            problem: 'makes clients send their API keys unencrypted',
+            expected: 'a URL that begins with https://',
+          }
+        : null
+    },
+  ),
+]
