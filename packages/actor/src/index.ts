@@ -1,4 +1,5 @@
 /** The shard runtime: many actors on few fibers. The app decides what a record means. */
+export { FairTurns } from './fair-turns.ts'
 export { Fence } from './fence.ts'
 export { KeyedQueues, type QueueItem } from './keyed-queues.ts'
 export { LaneCursor } from './lane-cursor.ts'

@@ -3,7 +3,10 @@
  *
  * An actor holds the items of one key and one route: one FIFO queue for each lane. At most one item
  * of an actor is taken at a time. A blocked item stops only the items behind it in its queue.
- * Actors are served in the order in which they became ready.
+ *
+ * The caller takes items by account. The actors of an account are served in the order in which they
+ * became ready. An actor keeps the order of its items: if an item of another account is in front,
+ * the caller gets that one first.
  */
 
 export interface QueueItem {
@@ -12,14 +15,28 @@ export interface QueueItem {
   readonly lane: number
   /** The caller takes items by route, so a slow route does not delay the others. */
   readonly route: string
+  readonly account: string
+}
+
+/** An account with items in a queue. */
+interface Holder {
+  readonly account: string
+  items: number
+  /** Whether the actor is in the ready queue of the account. */
+  isReady: boolean
+}
+
+/** One lane of an actor. */
+interface Queue<Item> {
+  readonly items: Array<Item>
+  /** Nearly always one. */
+  readonly holders: Array<Holder>
 }
 
 interface Actor<Item> {
   readonly key: string
-  readonly queues: Array<Array<Item>>
+  readonly queues: ReadonlyArray<Queue<Item>>
   taken: Item | null
-  /** For each lane, whether the actor is in the ready queue. */
-  readonly isReady: Array<boolean>
 }
 
 class ReadyQueue<Item> {
@@ -45,18 +62,24 @@ class ReadyQueue<Item> {
 
 interface Route<Item> {
   readonly actors: Map<string, Actor<Item>>
-  readonly ready: ReadonlyArray<ReadyQueue<Item>>
+  /** For each lane, the ready queues of the accounts. */
+  readonly ready: ReadonlyArray<Map<string, ReadyQueue<Item>>>
   /** The number of items in each lane, including taken items. */
   readonly counts: Array<number>
 }
 
 export class KeyedQueues<Item extends QueueItem> {
   readonly #lanes: number
+  readonly #onReady: (lane: number, route: string, account: string) => void
   readonly #routes = new Map<string, Route<Item>>()
   readonly #blocked = new Set<Item>()
 
-  constructor(lanes: number) {
+  /**
+   * `onReady`: an account may have an item to take from now on, until `take` returns `null` for it.
+   */
+  constructor(lanes: number, onReady: (lane: number, route: string, account: string) => void) {
     this.#lanes = lanes
+    this.#onReady = onReady
   }
 
   /** The number of keys with an item, counted once for each route. */
@@ -86,27 +109,41 @@ export class KeyedQueues<Item extends QueueItem> {
     if (actor === undefined) {
       actor = {
         key: item.key,
-        queues: Array.from({ length: this.#lanes }, () => []),
+        queues: Array.from({ length: this.#lanes }, () => ({ items: [], holders: [] })),
         taken: null,
-        isReady: Array.from({ length: this.#lanes }, () => false),
       }
       route.actors.set(item.key, actor)
     }
-    actor.queues[item.lane]!.push(item)
+    const { holders, items } = actor.queues[item.lane]!
+    items.push(item)
+    const holder = holders.find(({ account }) => account === item.account)
+    if (holder === undefined) holders.push({ account: item.account, items: 1, isReady: false })
+    else holder.items++
     route.counts[item.lane]!++
     if (blocked) this.#blocked.add(item)
-    this.#refresh(route, actor)
+    this.#refresh(route, item.route, actor)
   }
 
-  /** Takes the next item, or returns `null`. It stays at the head until requeued or removed. */
-  take(lane: number, route: string): Item | null {
-    const ready = this.#routes.get(route)?.ready[lane]
-    if (ready === undefined) return null
+  /**
+   * Takes the next item of an account, or the item of another account in front of it. Returns `null`
+   * without any. The item stays at the head until requeued or removed.
+   */
+  take(lane: number, route: string, account: string): Item | null {
+    const accounts = this.#routes.get(route)?.ready[lane]
+    const ready = accounts?.get(account)
+    if (accounts === undefined || ready === undefined) return null
     for (;;) {
       const actor = ready.shift()
-      if (actor === undefined) return null
-      actor.isReady[lane] = false
-      const head = actor.queues[lane]![0]
+      if (actor === undefined) {
+        accounts.delete(account)
+        return null
+      }
+      const { holders, items } = actor.queues[lane]!
+      const holder = holders.find((one) => one.account === account)
+      // It may have lost its items of this account, and got others, while it was in the ready queue.
+      if (holder === undefined) continue
+      holder.isReady = false
+      const head = items[0]
       if (actor.taken !== null || head === undefined || this.#blocked.has(head)) continue
       actor.taken = head
       return head
@@ -120,7 +157,7 @@ export class KeyedQueues<Item extends QueueItem> {
     if (route === undefined || actor === undefined || actor.taken !== item) return
     actor.taken = null
     if (blocked) this.#blocked.add(item)
-    this.#refresh(route, actor)
+    this.#refresh(route, item.route, actor)
   }
 
   /** Blocks an item, and the items behind it in its queue, until `unblock`. */
@@ -132,7 +169,7 @@ export class KeyedQueues<Item extends QueueItem> {
     if (!this.#blocked.delete(item)) return
     const route = this.#routes.get(item.route)
     const actor = route?.actors.get(item.key)
-    if (route !== undefined && actor !== undefined) this.#refresh(route, actor)
+    if (route !== undefined && actor !== undefined) this.#refresh(route, item.route, actor)
   }
 
   remove(item: Item): void {
@@ -140,16 +177,18 @@ export class KeyedQueues<Item extends QueueItem> {
     const actor = route?.actors.get(item.key)
     const queue = actor?.queues[item.lane]
     if (route === undefined || actor === undefined || queue === undefined) return
-    const at = queue.indexOf(item)
+    const at = queue.items.indexOf(item)
     if (at < 0) return
-    queue.splice(at, 1)
+    queue.items.splice(at, 1)
+    const holder = queue.holders.findIndex(({ account }) => account === item.account)
+    if (--queue.holders[holder]!.items === 0) queue.holders.splice(holder, 1)
     route.counts[item.lane]!--
     this.#blocked.delete(item)
     if (actor.taken === item) actor.taken = null
-    if (actor.taken === null && actor.queues.every((items) => items.length === 0)) {
+    if (actor.taken === null && actor.queues.every(({ items }) => items.length === 0)) {
       route.actors.delete(item.key)
     } else {
-      this.#refresh(route, actor)
+      this.#refresh(route, item.route, actor)
     }
   }
 
@@ -159,7 +198,7 @@ export class KeyedQueues<Item extends QueueItem> {
     if (route === undefined) {
       route = {
         actors: new Map(),
-        ready: Array.from({ length: this.#lanes }, () => new ReadyQueue<Item>()),
+        ready: Array.from({ length: this.#lanes }, () => new Map<string, ReadyQueue<Item>>()),
         counts: Array.from({ length: this.#lanes }, () => 0),
       }
       this.#routes.set(name, route)
@@ -167,13 +206,24 @@ export class KeyedQueues<Item extends QueueItem> {
     return route
   }
 
-  #refresh(route: Route<Item>, actor: Actor<Item>): void {
+  #refresh(route: Route<Item>, name: string, actor: Actor<Item>): void {
     if (actor.taken !== null) return
     for (let lane = 0; lane < this.#lanes; lane++) {
-      const head = actor.queues[lane]![0]
-      if (head === undefined || actor.isReady[lane] === true || this.#blocked.has(head)) continue
-      route.ready[lane]!.push(actor)
-      actor.isReady[lane] = true
+      const { holders, items } = actor.queues[lane]!
+      const head = items[0]
+      if (head === undefined || this.#blocked.has(head)) continue
+      for (const holder of holders) {
+        if (holder.isReady) continue
+        holder.isReady = true
+        const ready = route.ready[lane]!
+        let queue = ready.get(holder.account)
+        if (queue === undefined) {
+          queue = new ReadyQueue<Item>()
+          ready.set(holder.account, queue)
+          this.#onReady(lane, name, holder.account)
+        }
+        queue.push(actor)
+      }
     }
   }
 }
