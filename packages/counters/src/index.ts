@@ -2,6 +2,8 @@
 export { keepFloodWindowsReady } from './keep-flood-windows-ready.ts'
 export { secondsToNextDay, utcDay } from './day.ts'
 export {
+  ATTEMPT_LEASE_MS,
+  type AttemptVerdict,
   Counters,
   type CountersShape,
   CountersUnavailable,
@@ -11,9 +13,12 @@ export {
   type FloodVerdict,
   type FloodWindows,
   type GateVerdict,
+  type LoginResult,
   type RateVerdict,
   type RebuildOutcome,
   RESERVATION_LEASE_MS,
+  UNAVAILABLE_REASONS,
+  type UnavailableReason,
 } from './port.ts'
 export { readRedis, type RedisState, RedisUnusable } from './inspect.ts'
 export { countersLayer, makeRedisCounters, type RedisCountersOptions } from './redis.ts'

@@ -2,6 +2,7 @@
 import { Data, Effect, Redacted } from 'effect'
 import { Redis } from 'ioredis'
 import { keyNames } from './keys.ts'
+import { codeOf } from './link.ts'
 
 export interface RedisState {
   readonly version: string
@@ -19,18 +20,11 @@ export interface RedisState {
 
 /** The server did not answer, or is not a Redis server. */
 export class RedisUnusable extends Data.TaggedError('RedisUnusable')<{
-  /** A code, never a message: error messages of Redis quote commands. */
+  /** See `codeOf`. */
   readonly detail: string
 }> {}
 
 const CONNECT_WITHIN_MS = 2000
-
-const codeOf = (error: unknown): string => {
-  if (error instanceof Error && error.name === 'ReplyError') {
-    return /^-?([A-Z]+)\b/u.exec(error.message)?.[1] ?? 'ERR'
-  }
-  return typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : 'closed'
-}
 
 const field = (info: string, name: string): string =>
   new RegExp(`^${name}:(.*)$`, 'mu').exec(info)?.[1]?.trim() ?? 'unknown'

@@ -6,6 +6,7 @@
  * | ------------------------------------------ | ------ | --------------------------------------------- | ------------------------------------------------ |
  * | `rate:{<key id>}`                          | string | time of the last token, debt                  | 1 min: a full bucket (1 s) equals no bucket      |
  * | `gate:{<address>}`                         | list   | times of the 21 newest failures               | 2 min: only the last minute counts               |
+ * | `gate:{<address>}:attempts`                | zset   | login attempt → end of lease                  | 5 s: a crashed process ends no attempt           |
  * | `{f<bucket>}:flood:<account>:<mode>:<hash>`| zset   | reservation id → time                         | 25 h: the day's window and a margin of an hour   |
  * | `{f<bucket>}:reserved`                     | zset   | reservation id and flood key → end of lease   | 25 h: like the flood key                         |
  * | `{f<bucket>}:generation`                   | string | `ready:…` or `building:…`                     | unlimited: its absence shows a lost store        |
@@ -47,6 +48,7 @@ export const bucketOf = (reservation: Pick<FloodReservation, 'account' | 'mode'>
 export const keyNames = (prefix: string) => ({
   rate: (keyId: string) => `${prefix}rate:{${keyId}}`,
   gate: (address: string) => `${prefix}gate:{${address}}`,
+  attempts: (address: string) => `${prefix}gate:{${address}}:attempts`,
   flood: (bucket: number, { account, mode, recipient }: FloodReservation) =>
     `${prefix}{f${bucket}}:flood:${account}:${mode}:${recipient}`,
   reserved: (bucket: number) => `${prefix}{f${bucket}}:reserved`,

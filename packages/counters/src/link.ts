@@ -1,24 +1,58 @@
 /**
  * The connection to Redis: one connection, a deadline for each call, and a circuit breaker.
  *
- * A call without an answer closes the connection. Then all calls fail at once until a new
- * connection answers. So a server that hangs delays only the calls in progress, by one deadline,
- * and no calls queue up behind it. A background loop reconnects, so no caller has to try.
+ * A slow server is different from a dead connection. A call that misses its deadline ends alone, and
+ * its answer is still measured when it arrives. While answers take longer than the deadline, further
+ * calls fail at once, so nothing queues up. A connection on which nothing arrives is silent: a new
+ * connection is opened beside it, and replaces it if it answers first (docs/decisions/0048).
+ *
+ * A background loop reconnects, so no caller has to try.
  */
 import { Data, Effect, Latch, Redacted, Schedule, type Scope } from 'effect'
 import { Redis } from 'ioredis'
+import { afterAnswer, deadlineOf, type DeadlineLimits, expectedOf, type Latency } from './latency.ts'
+import { type CounterName, replaced, type ReplacedReason, showLatency, unavailable } from './metrics.ts'
 import { CountersUnavailable } from './port.ts'
 import { type ScriptName, SCRIPTS } from './scripts.ts'
 
-/** A request makes several calls within 3 s. A later answer is not expected any more. */
-const DEADLINE_MS = 250
+/** What waits for a call. */
+type CallKind = 'quick' | 'verdict' | 'background'
+
+/** The limits of the deadlines, milliseconds. */
+const LIMITS: Readonly<Record<CallKind, DeadlineLimits>> = {
+  /**
+   * A request that can continue without an answer: request rate, failed logins, daily limit. A code
+   * waits for at most three of them, and for none while Redis is known to be slower.
+   */
+  quick: { least: 250, most: 250 },
+  /** Flood windows. Without an answer, a service message is refused. A send has 3 s altogether. */
+  verdict: { least: 500, most: 1000 },
+  /** Nobody waits. */
+  background: { least: 5000, most: 5000 },
+}
+
+/** A connection is silent when it has received nothing for this time, although an answer is due. */
+const SILENCE: DeadlineLimits = { least: 1000, most: 3000 }
+
+/**
+ * Of each step of connecting, for which no caller waits. Over a slow network, a login takes several
+ * times as long as a call. Longer would delay the end of an outage in which an attempt hangs.
+ */
+const CONNECT_STEP_MS = 3000
+
+/** An idle connection whose peer is gone then ends after about 15 s. */
+const KEEP_ALIVE_MS = 5000
 
 /** How soon the end of an outage is detected. Two attempts per second are no load. */
 const RETRY_EVERY_MS = 500
 
-/**
- * About what Redis can answer within the deadline. Further concurrent calls would only time out.
- */
+/** How often a connection with calls in progress is checked. */
+const CHECK_EVERY_MS = 100
+
+/** While Redis is slow, pings find out when it no longer is. */
+const PING_EVERY_MS = 250
+
+/** Calls without an answer. With more of them, a further one would only time out. */
 const MAX_IN_FLIGHT = 5_000
 
 /** Errors of a server that cannot serve now. A new connection may reach another one. */
@@ -28,8 +62,10 @@ export interface LinkOptions {
   readonly url: Redacted.Redacted<string>
   /** The connection name in `CLIENT LIST`. */
   readonly name: string
-  /** Runs after each reconnection. */
-  readonly onReconnected: Effect.Effect<void>
+  /** Runs when Redis answers again, on a new connection or on the old one. */
+  readonly onAvailable: Effect.Effect<void>
+  /** Replaces the deadline of each call, ms. */
+  readonly deadlineMs?: number | undefined
 }
 
 /** Runs a script with keys and arguments. Returns the answer of the script. */
@@ -39,42 +75,56 @@ export type RunScript = (
   args: ReadonlyArray<string | number>,
 ) => Promise<unknown>
 
+type Body<A> = (run: RunScript, redis: Redis) => Promise<A>
+
 export interface Link {
-  /** Runs commands under one deadline. The body must send all of them at once. */
+  /** Runs commands for a counter under one deadline. The body must send all of them at once. */
   readonly call: <A>(
-    body: (run: RunScript, redis: Redis) => Promise<A>,
+    counter: CounterName,
+    kind: CallKind,
+    body: Body<A>,
   ) => Effect.Effect<A, CountersUnavailable>
 }
 
 class ConnectFailed extends Data.TaggedError('ConnectFailed')<{ readonly cause: CountersUnavailable }> {}
 
-/**
- * Keeps the code of an error only: error messages of Redis quote commands, which contain addresses.
- */
-const toUnavailable = (error: unknown): CountersUnavailable => {
-  if (error instanceof Error && error.name === 'ReplyError') {
-    const code = /^-?([A-Z]+)\b/u.exec(error.message)?.[1] ?? 'ERR'
-    return new CountersUnavailable({
-      reason: UNUSABLE_CODES.has(code) ? 'unreachable' : 'failed',
-      detail: code,
-    })
-  }
-  const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : 'closed'
-  return new CountersUnavailable({ reason: 'unreachable', detail: code })
+const isReply = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError'
+
+/** The code of an error, never its message: messages of Redis quote commands, with addresses. */
+export const codeOf = (error: unknown): string => {
+  if (isReply(error)) return /^-?([A-Z]+)\b/u.exec(error.message)?.[1] ?? 'ERR'
+  return typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : 'closed'
 }
 
+const toUnavailable = (error: unknown): CountersUnavailable => {
+  const detail = codeOf(error)
+  const isRejected = isReply(error) && !UNUSABLE_CODES.has(detail)
+  return new CountersUnavailable({ reason: isRejected ? 'failed' : 'unreachable', detail })
+}
+
+const replacedReason = ({ detail, reason }: CountersUnavailable): ReplacedReason =>
+  detail === 'closed' ? 'closed' : reason === 'timeout' ? 'timeout' : 'unreachable'
+
 const timedOut = new CountersUnavailable({ reason: 'timeout', detail: 'deadline' })
+const slow = new CountersUnavailable({ reason: 'timeout', detail: 'slow' })
+const silent = new CountersUnavailable({ reason: 'timeout', detail: 'silent' })
 const notConnectedYet = new CountersUnavailable({ reason: 'unreachable', detail: 'starting' })
+const connectTimedOut = new CountersUnavailable({ reason: 'unreachable', detail: 'deadline' })
 const busy = new CountersUnavailable({ reason: 'busy', detail: 'in flight' })
+
+const now = () => performance.now()
 
 /**
  * Runs a promise with the deadline. It times out only after one more turn of the event loop: in a
  * process that was busy for longer than the deadline, both the timer and the answer are waiting,
  * and Redis is not at fault.
  */
-const withDeadline = <A>(begin: () => Promise<A>): Effect.Effect<A, CountersUnavailable> =>
+const withDeadline = <A>(
+  begin: () => Promise<A>,
+  deadlineMs: number,
+): Effect.Effect<A, CountersUnavailable> =>
   Effect.callback((resume) => {
-    const timer = setTimeout(() => setImmediate(() => resume(Effect.fail(timedOut))), DEADLINE_MS)
+    const timer = setTimeout(() => setImmediate(() => resume(Effect.fail(timedOut))), deadlineMs)
     begin().then(
       (answer) => {
         clearTimeout(timer)
@@ -88,27 +138,138 @@ const withDeadline = <A>(begin: () => Promise<A>): Effect.Effect<A, CountersUnav
     return Effect.sync(() => clearTimeout(timer))
   })
 
-interface Connection {
+interface ConnectionEvents {
+  readonly onSilent: () => void
+  /** It has received an answer after it was silent. */
+  readonly onAnswering: () => void
+}
+
+/** An open connection, and what its answers tell about Redis. */
+class Connection {
   readonly redis: Redis
-  readonly run: RunScript
+  readonly #run: RunScript
+  readonly #events: ConnectionEvents
+  #latency: Latency
+  /** Calls without an answer, also after their deadline. */
+  #unanswered = 0
+  /** While answers are due: when the last one arrived, or when the first call was made. */
+  #dueSince = 0
+  /** How long nothing had arrived at the last check. */
+  #dueMs = 0
+  #isSilent = false
+  #pingedAt = 0
+  #timer: NodeJS.Timeout | null = null
+  #isCorked = false
+
+  /** `measured`: how long Redis took for an answer while the connection was opened. */
+  constructor(
+    redis: Redis,
+    digests: ReadonlyMap<string, string>,
+    measured: number,
+    events: ConnectionEvents,
+  ) {
+    this.redis = redis
+    this.#latency = afterAnswer(null, measured)
+    this.#run = (name, keys, args) => redis.evalsha(digests.get(name) ?? '', keys.length, ...keys, ...args)
+    this.#events = events
+  }
+
+  isSilent(): boolean {
+    return this.#isSilent
+  }
+
+  deadline(limits: DeadlineLimits): number {
+    return deadlineOf(this.#latency, limits)
+  }
+
+  /** Why a call would not get its answer in time; `null`: it is worth a try. */
+  refusal(deadlineMs: number): CountersUnavailable | null {
+    if (this.#unanswered >= MAX_IN_FLIGHT) return busy
+    return Math.max(expectedOf(this.#latency), this.#dueMs) >= deadlineMs ? slow : null
+  }
+
+  send<A>(body: Body<A>): Promise<A> {
+    this.#cork()
+    const sentAt = now()
+    if (this.#unanswered++ === 0) this.#dueSince = sentAt
+    this.#timer ??= setInterval(() => setImmediate(() => this.check()), CHECK_EVERY_MS)
+    const answer = body(this.#run, this.redis)
+    answer.then(
+      () => this.#onEnd(sentAt, true),
+      (error: unknown) => this.#onEnd(sentAt, isReply(error)),
+    )
+    return answer
+  }
+
+  close(): void {
+    if (this.#timer !== null) clearInterval(this.#timer)
+    this.redis.disconnect()
+  }
+
+  /** One write for the commands of a turn of the event loop: one write each costs more than the rest of a call. */
+  #cork(): void {
+    if (this.#isCorked) return
+    this.#isCorked = true
+    const { stream } = this.redis
+    stream.cork()
+    setImmediate(() => {
+      this.#isCorked = false
+      stream.uncork()
+    })
+  }
+
+  #onEnd(sentAt: number, isAnswer: boolean): void {
+    this.#unanswered--
+    if (!isAnswer) return
+    const at = now()
+    this.#dueSince = at
+    this.#dueMs = 0
+    this.#latency = afterAnswer(this.#latency, at - sentAt)
+    if (!this.#isSilent) return
+    this.#isSilent = false
+    this.#events.onAnswering()
+  }
+
+  /**
+   * Looks for silence. It must run after the sockets were read, so that a busy process does not take
+   * its own delay for silence.
+   */
+  check(): void {
+    const at = now()
+    this.#dueMs = this.#unanswered === 0 ? 0 : at - this.#dueSince
+    showLatency(Math.max(this.#latency.smoothed, this.#dueMs))
+    const isSlow = expectedOf(this.#latency) >= LIMITS.quick.most
+    if (!this.#isSilent && this.#dueMs >= this.deadline(SILENCE)) {
+      this.#isSilent = true
+      this.#events.onSilent()
+    } else if (isSlow && !this.#isSilent && at - this.#pingedAt >= PING_EVERY_MS) {
+      this.#pingedAt = at
+      this.send((_run, redis) => redis.ping()).catch(() => {})
+    } else if (!isSlow && this.#unanswered === 0 && this.#timer !== null) {
+      clearInterval(this.#timer)
+      this.#timer = null
+    }
+  }
 }
 
 /** Connects until the scope closes. Returns after the first attempt. */
 export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope.Scope> =>
   Effect.gen(function* () {
     let connection: Connection | null = null
-    /** Why there is no connection. */
+    /** Why there is no usable connection. */
     let down: CountersUnavailable = notConnectedYet
-    let inFlight = 0
     let policyChecked = false
-    const lost = Latch.makeUnsafe(true)
+    const isNeeded = () => connection === null || connection.isSilent()
+    const needed = Latch.makeUnsafe(true)
+    const answering = Latch.makeUnsafe(false)
 
-    const disconnect = (redis: Redis, cause: CountersUnavailable) => {
-      if (connection?.redis !== redis) return
+    const disconnect = (lost: Connection, cause: CountersUnavailable) => {
+      if (connection !== lost) return
       connection = null
       down = cause
-      redis.disconnect()
-      lost.openUnsafe()
+      replaced.add({ reason: replacedReason(cause) })
+      lost.close()
+      needed.openUnsafe()
     }
 
     const client = Effect.sync(() => {
@@ -119,11 +280,11 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
         retryStrategy: () => null,
         enableOfflineQueue: false,
         autoResendUnfulfilledCommands: false,
-        // One write for the commands of concurrent requests: one write each was the largest cost of
-        // a send.
-        enableAutoPipelining: true,
+        // Pipelines of ioredis wait for each other: a call would take up to two round trips.
+        enableAutoPipelining: false,
         maxRetriesPerRequest: 0,
-        connectTimeout: DEADLINE_MS,
+        connectTimeout: CONNECT_STEP_MS,
+        keepAlive: KEEP_ALIVE_MS,
         // Old servers do not know the newer protocol, and nothing here needs it.
         protocol: 2,
         disableClientInfo: true,
@@ -135,7 +296,7 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
     })
 
     const checkPolicy = (redis: Redis) =>
-      withDeadline(() => redis.config('GET', 'maxmemory-policy')).pipe(
+      withDeadline(() => redis.config('GET', 'maxmemory-policy'), CONNECT_STEP_MS).pipe(
         Effect.flatMap((answer) => {
           policyChecked = true
           const policy = Array.isArray(answer) ? String(answer[1]) : 'unknown'
@@ -151,26 +312,38 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
         ),
       )
 
+    const open = (redis: Redis, digests: ReadonlyMap<string, string>, measured: number): Connection => {
+      const opened: Connection = new Connection(redis, digests, measured, {
+        onSilent: () => {
+          if (connection !== opened) return
+          down = silent
+          needed.openUnsafe()
+        },
+        onAnswering: () => {
+          if (connection === opened) answering.openUnsafe()
+        },
+      })
+      return opened
+    }
+
     /** Opens a connection and loads all scripts. Closes the client if that fails. */
     const connect = Effect.flatMap(client, (redis) =>
-      withDeadline(() => redis.connect()).pipe(
-        Effect.andThen(
-          withDeadline(() =>
+      Effect.gen(function* () {
+        yield* withDeadline(() => redis.connect(), CONNECT_STEP_MS)
+        const askedAt = now()
+        const loaded = yield* withDeadline(
+          () =>
             Promise.all(
               Object.entries(SCRIPTS).map(
                 async ([name, lua]) => [name, String(await redis.script('LOAD', lua))] as const,
               ),
             ),
-          ),
-        ),
-        Effect.tap(() => (policyChecked ? Effect.void : checkPolicy(redis))),
-        Effect.map((loaded): Connection => {
-          const digests = new Map<string, string>(loaded)
-          return {
-            redis,
-            run: (name, keys, args) => redis.evalsha(digests.get(name) ?? '', keys.length, ...keys, ...args),
-          }
-        }),
+          CONNECT_STEP_MS,
+        )
+        const measured = now() - askedAt
+        if (!policyChecked) yield* checkPolicy(redis)
+        return open(redis, new Map<string, string>(loaded), measured)
+      }).pipe(
         Effect.onError(() => Effect.sync(() => redis.disconnect())),
         Effect.onInterrupt(() => Effect.sync(() => redis.disconnect())),
       ),
@@ -178,57 +351,62 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
 
     const attempt = connect.pipe(
       Effect.map((opened) => {
+        if (connection !== null) disconnect(connection, silent)
         connection = opened
-        lost.closeUnsafe()
-        opened.redis.on('close', () => disconnect(opened.redis, toUnavailable(null)))
+        opened.redis.on('close', () => disconnect(opened, toUnavailable(null)))
       }),
       Effect.catch((cause) => {
-        down = cause
+        down = cause.reason === 'timeout' ? connectTimedOut : cause
         return Effect.fail(new ConnectFailed({ cause }))
       }),
     )
 
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
-        connection?.redis.disconnect()
+        connection?.close()
         connection = null
         down = toUnavailable(null)
       }),
     )
 
     const reconnect = Effect.gen(function* () {
-      yield* lost.await
+      yield* needed.await
+      needed.closeUnsafe()
+      if (!isNeeded()) return
+      answering.closeUnsafe()
       const { detail, reason } = down
-      yield* Effect.logWarning('counters: the connection to Redis is lost; reconnecting').pipe(
+      yield* Effect.logWarning('counters: Redis does not answer, or the connection is lost; connecting').pipe(
         Effect.annotateLogs({ reason, detail }),
       )
-      yield* attempt.pipe(Effect.retry(Schedule.jittered(Schedule.spaced(RETRY_EVERY_MS))), Effect.orDie)
+      const attempts = attempt.pipe(
+        Effect.retry(Schedule.jittered(Schedule.spaced(RETRY_EVERY_MS))),
+        Effect.orDie,
+      )
+      // The silent connection may answer again while the new one is opened.
+      yield* Effect.raceFirst(attempts, answering.await)
       yield* Effect.logInfo('counters: Redis answers again')
-      yield* options.onReconnected
+      yield* options.onAvailable
     })
 
     yield* Effect.ignore(attempt)
     yield* Effect.forkScoped(Effect.forever(reconnect))
 
-    const call: Link['call'] = (body) =>
+    const call: Link['call'] = (counter, kind, body) =>
       Effect.suspend(() => {
         const open = connection
-        if (open === null) return Effect.fail(down)
-        if (inFlight >= MAX_IN_FLIGHT) return Effect.fail(busy)
-        inFlight++
-        return withDeadline(() => body(open.run, open.redis)).pipe(
-          Effect.ensuring(
-            Effect.sync(() => {
-              inFlight--
-            }),
-          ),
+        if (open === null || open.isSilent()) return Effect.fail(down)
+        const deadlineMs = options.deadlineMs ?? open.deadline(LIMITS[kind])
+        const refusal = open.refusal(deadlineMs)
+        if (refusal !== null) return Effect.fail(refusal)
+        return withDeadline(() => open.send(body), deadlineMs).pipe(
           Effect.tapError((failure) =>
             Effect.sync(() => {
-              if (failure.reason !== 'failed') disconnect(open.redis, failure)
+              if (failure.reason === 'unreachable') disconnect(open, failure)
+              if (failure.reason === 'timeout') open.check()
             }),
           ),
         )
-      })
+      }).pipe(Effect.tapError(({ reason }) => Effect.sync(() => unavailable.add({ counter, reason }))))
 
     return { call }
   })

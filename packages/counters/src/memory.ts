@@ -5,6 +5,8 @@
 import { Clock, Context, Effect, Layer, Stream } from 'effect'
 import { gateAddress } from './address.ts'
 import {
+  ATTEMPT_LEASE_MS,
+  type AttemptVerdict,
   Counters,
   type CountersShape,
   CountersUnavailable,
@@ -22,7 +24,7 @@ import {
   GATE_REMEMBERS,
   GATE_WINDOW_MS,
   HOUR_MS,
-  toTenths,
+  tokenVerdict,
   toWaitSeconds,
   WINDOW_NAMES,
 } from './rules.ts'
@@ -66,6 +68,7 @@ const make = (options: MemoryCountersOptions) => {
   let generation: 'ready' | 'empty' | { readonly token: object } = options.generation ?? 'ready'
   const buckets = new Map<string, { readonly at: number; readonly debt: number }>()
   const failures = new Map<string, ReadonlyArray<number>>()
+  const attempts = new Map<string, Map<string, number>>()
   /** By recipient, oldest first. */
   const counted = new Map<string, ReadonlyArray<Counted>>()
   const leases = new Map<string, { readonly reservation: FloodReservation; readonly until: number }>()
@@ -154,15 +157,8 @@ const make = (options: MemoryCountersOptions) => {
         const bucket = buckets.get(keyId) ?? { at: now, debt: 0 }
         const owed = Math.min(FULL_BUCKET_US, Math.max(0, bucket.debt - Math.max(0, now - bucket.at) * 1000))
         const allowed = owed + each <= FULL_BUCKET_US + ROUNDING_US
-        const debt = allowed ? owed + each : owed
-        if (allowed) buckets.set(keyId, { at: now, debt })
-        return {
-          allowed,
-          limit,
-          remaining: Math.max(0, Math.floor((FULL_BUCKET_US + ROUNDING_US - debt) / each)),
-          resetSeconds: toTenths(Math.ceil(debt - ROUNDING_US)),
-          retryAfterSeconds: allowed ? 0 : toWaitSeconds((debt + each - FULL_BUCKET_US) / 1000),
-        }
+        if (allowed) buckets.set(keyId, { at: now, debt: owed + each })
+        return tokenVerdict(limit, allowed ? 1 : 0, owed, 0)
       }),
 
     failedLogins: {
@@ -174,9 +170,25 @@ const make = (options: MemoryCountersOptions) => {
             ? { allowed: false, retryAfterSeconds: toWaitSeconds(Math.min(GATE_WINDOW_MS, wait)) }
             : { allowed: true }
         }),
-      record: (address) =>
+      begin: (address, attempt) =>
+        step((now): AttemptVerdict => {
+          const name = gateAddress(address)
+          const recent = (failures.get(name) ?? []).filter((at) => at > now - GATE_WINDOW_MS)
+          const oldest = recent[GATE_REMEMBERS - 1]
+          if (oldest !== undefined) {
+            const wait = Math.min(GATE_WINDOW_MS, oldest + GATE_WINDOW_MS - now)
+            return { kind: 'closed', retryAfterSeconds: toWaitSeconds(wait) }
+          }
+          const begun = [...(attempts.get(name) ?? [])].filter(([, until]) => until > now)
+          if (recent.length + begun.length >= GATE_REMEMBERS) return { kind: 'waiting' }
+          attempts.set(name, new Map([...begun, [attempt, now + ATTEMPT_LEASE_MS]]))
+          return { kind: 'begun' }
+        }),
+      end: (address, attempt, result) =>
         step((now) => {
           const name = gateAddress(address)
+          attempts.get(name)?.delete(attempt)
+          if (result === 'undone') return
           failures.set(name, [now, ...(failures.get(name) ?? [])].slice(0, GATE_REMEMBERS))
         }),
     },
@@ -259,7 +271,7 @@ const make = (options: MemoryCountersOptions) => {
     now,
     empty: Effect.sync(() => {
       generation = 'empty'
-      for (const map of [buckets, failures, counted, leases, days]) map.clear()
+      for (const map of [buckets, failures, attempts, counted, leases, days]) map.clear()
     }),
   })
 

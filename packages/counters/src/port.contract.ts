@@ -19,6 +19,7 @@ import {
 import fc from 'fast-check'
 import type { CountersState } from './memory.ts'
 import {
+  ATTEMPT_LEASE_MS,
   Counters,
   type CountersShape,
   CountersUnavailable,
@@ -214,9 +215,13 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
 
   describe(`${name}: failed-login gate`, () => {
     const fail = (counters: CountersShape, address: string, times: number) =>
-      Effect.forEach(Array.from({ length: times }), () => counters.failedLogins.record(address), {
-        discard: true,
-      })
+      Effect.forEach(
+        Array.from({ length: times }),
+        () => counters.failedLogins.end(address, 'attempt', 'failed'),
+        {
+          discard: true,
+        },
+      )
 
     test('closes after the 21st failure, until one of the 21 is a minute old', (counters, store) =>
       Effect.gen(function* () {
@@ -237,6 +242,33 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         // Twenty failures are left in the window: one more closes the gate again.
         yield* fail(counters, '192.0.2.1', 1)
         assert.deepStrictEqual(yield* check('192.0.2.1'), { allowed: false, retryAfterSeconds: 10 })
+      }))
+
+    test('admits only as many attempts at once as may still fail', (counters, store) =>
+      Effect.gen(function* () {
+        const { begin, end } = counters.failedLogins
+        const beginAll = (count: number, name: string) =>
+          Effect.forEach(
+            Array.from({ length: count }, (_, index) => `${name}-${index}`),
+            (attempt) => begin('192.0.2.1', attempt),
+            { concurrency: 'unbounded' },
+          )
+        yield* fail(counters, '192.0.2.1', 11)
+        const kinds = (yield* beginAll(30, 'a')).map(({ kind }) => kind)
+        assert.strictEqual(kinds.filter((kind) => kind === 'begun').length, 10)
+        assert.strictEqual(kinds.filter((kind) => kind === 'waiting').length, 20)
+        // An attempt in progress does not close the gate, and an undone one makes room.
+        assert.deepStrictEqual(yield* counters.failedLogins.check('192.0.2.1'), { allowed: true })
+        const first = kinds.indexOf('begun')
+        yield* end('192.0.2.1', `a-${first}`, 'undone')
+        assert.deepStrictEqual(yield* begin('192.0.2.1', 'b'), { kind: 'begun' })
+        assert.deepStrictEqual(yield* begin('192.0.2.1', 'c'), { kind: 'waiting' })
+        // The attempts of a process that has crashed are undone when their lease ends.
+        yield* store.advance(ATTEMPT_LEASE_MS)
+        assert.deepStrictEqual(yield* begin('192.0.2.1', 'c'), { kind: 'begun' })
+        yield* fail(counters, '192.0.2.1', 10)
+        assert.deepStrictEqual(yield* begin('192.0.2.1', 'd'), { kind: 'closed', retryAfterSeconds: 55 })
+        assert.deepStrictEqual(yield* begin('192.0.2.2', 'd'), { kind: 'begun' })
       }))
 
     test('counts a /64 as one client, and an IPv4-mapped address as IPv4', (counters) =>
@@ -262,7 +294,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
             assert.strictEqual(verdict.allowed, !closed)
             if (verdict.allowed) {
               failed.push(now)
-              yield* counters.failedLogins.record(address)
+              yield* counters.failedLogins.end(address, 'attempt', 'failed')
             }
           }
         }),
@@ -765,7 +797,8 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
     const everyCall = (counters: CountersShape): Record<string, Effect.Effect<unknown, unknown>> => ({
       takeToken: counters.takeToken('key', 1000),
       check: counters.failedLogins.check('192.0.2.1'),
-      record: counters.failedLogins.record('192.0.2.1'),
+      begin: counters.failedLogins.begin('192.0.2.1', 'attempt'),
+      end: counters.failedLogins.end('192.0.2.1', 'attempt', 'failed'),
       reserveFlood: counters.reserveFlood([floodRequest()]),
       releaseFlood: counters.releaseFlood([floodRequest()]),
       stopped: counters.daily.stopped('2026-11-21', 1),
@@ -780,7 +813,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       ['refusing', ['unreachable']],
       // After the first call, the adapter may already know that a new connection does not answer
       // either.
-      ['hanging', ['timeout']],
+      ['hanging', ['timeout', 'unreachable']],
     ] as const) {
       ready(`every call fails while the store is ${state}, and succeeds afterwards`, (counters, store) =>
         Effect.gen(function* () {

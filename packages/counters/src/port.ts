@@ -11,19 +11,22 @@
 import { Context, Data, type Effect, type Stream } from 'effect'
 
 /**
+ * Why the counters have no answer. `unreachable`: no connection. `timeout`: no answer within the
+ * deadline, for this call or a recent one: the counters are slow. `busy`: with the calls in progress,
+ * this one would time out. `empty`: the store has lost its flood windows, and they are not rebuilt yet.
+ * `failed`: the store answered with an error.
+ */
+export const UNAVAILABLE_REASONS = ['unreachable', 'timeout', 'busy', 'empty', 'failed'] as const
+export type UnavailableReason = (typeof UNAVAILABLE_REASONS)[number]
+
+/**
  * The counters have no answer. The caller decides what follows: an `otp` passes, a `service`
- * message is refused without `retry_after`, rate headers are left out, and the failed-login gate
- * and the daily limit stay open. Retryable. After `timeout` the result is unknown; a reservation
+ * message is refused, rate headers are left out, and the failed-login gate and the daily limit stay
+ * open. Retryable. After `timeout` the result is unknown; a reservation
  * that nobody confirms expires.
  */
 export class CountersUnavailable extends Data.TaggedError('CountersUnavailable')<{
-  /**
-   * `unreachable`: no connection. `timeout`: no answer within the deadline, for this call or a
-   * recent one. `busy`: with the calls in progress, this one would time out. `empty`: the store has
-   * lost its flood windows, and they are not rebuilt yet. `failed`: the store answered with an
-   * error.
-   */
-  readonly reason: 'unreachable' | 'timeout' | 'busy' | 'empty' | 'failed'
+  readonly reason: UnavailableReason
   /** A code of the store or the driver, never data. */
   readonly detail: string
 }> {}
@@ -45,6 +48,19 @@ export type GateVerdict =
   | { readonly allowed: true }
   /** Whole seconds, 1 to 60. */
   | { readonly allowed: false; readonly retryAfterSeconds: number }
+
+/** How a login attempt ended. `undone`: its key was valid, or nobody knows whether it was. */
+export type LoginResult = 'failed' | 'undone'
+
+export type AttemptVerdict =
+  | { readonly kind: 'begun' }
+  /** The gate is closed. Whole seconds, 1 to 60. */
+  | { readonly kind: 'closed'; readonly retryAfterSeconds: number }
+  /** Attempts in progress could close the gate. Repeat when one of them has ended. */
+  | { readonly kind: 'waiting' }
+
+/** An attempt that never ends is undone after this time: longer than a key check, which has 3 s. */
+export const ATTEMPT_LEASE_MS = 5000
 
 /** The flood windows of an account (specification, Limits: Per-recipient anti-flood). */
 export interface FloodWindows {
@@ -108,14 +124,23 @@ export interface CountersShape {
 
   /**
    * The failed-login gate (specification, Access and keys). It closes after more than 20 failures
-   * within a sliding minute. The caller does not record attempts that the gate refused. `address`:
-   * the client's address as text. IPv6 addresses count by /64, IPv4-mapped ones as IPv4. Concurrent
-   * attempts are all checked before the first of them fails, so a client can exceed the limit by
-   * its number of concurrent requests. The following minute is then refused all the same.
+   * within a sliding minute. `address`: the client's address as text. IPv6 addresses count by /64,
+   * IPv4-mapped ones as IPv4.
+   *
+   * An attempt is counted before its key is checked. So concurrent attempts never exceed the limit,
+   * in all processes together: `begin` admits as many as may still fail. `end` removes the attempt
+   * and, if it failed, records a failure. Attempts that `begin` did not admit are not recorded.
    */
   readonly failedLogins: {
+    /** Whether the recorded failures leave the gate open. */
     readonly check: (address: string) => Effect.Effect<GateVerdict, CountersUnavailable>
-    readonly record: (address: string) => Effect.Effect<void, CountersUnavailable>
+    /** `attempt`: a unique id. */
+    readonly begin: (address: string, attempt: string) => Effect.Effect<AttemptVerdict, CountersUnavailable>
+    readonly end: (
+      address: string,
+      attempt: string,
+      result: LoginResult,
+    ) => Effect.Effect<void, CountersUnavailable>
   }
 
   /**

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
-import { testRedisUrl } from '@hub/testkit'
-import { Context, Effect, Exit, Layer, Logger, Redacted, Schedule, Stream } from 'effect'
+import { faultProxy, movableHost, SILENT_FAULTS, testRedisUrl } from '@hub/testkit'
+import { Context, Effect, Exit, Layer, Logger, Metric, Redacted, Schedule, Stream } from 'effect'
 import { Redis } from 'ioredis'
 import { portContract, TestCounters } from './port.contract.ts'
 import { Counters, type CountersShape, type FloodRequest, type FloodWindows } from './port.ts'
@@ -44,7 +44,13 @@ const adapter = Layer.effectContext(
     const { clear, prefix } = yield* freshPrefix
     const proxy = yield* redisProxy(testRedisUrl())
     let now = START
-    const counters = yield* makeRedisCounters({ url: Redacted.make(proxy.url), prefix, now: () => now })
+    const counters = yield* makeRedisCounters({
+      url: Redacted.make(proxy.url),
+      prefix,
+      now: () => now,
+      // The suite checks results, not times: a busy machine may answer later than after 250 ms.
+      deadlineMs: 2000,
+    })
     return Context.make(Counters, counters).pipe(
       Context.add(TestCounters, {
         advance: (ms) =>
@@ -79,6 +85,24 @@ const reasonOf = (exit: Exit.Exit<unknown, { readonly reason: string }>): string
       cause.reasons.map((one) => (one._tag === 'Fail' ? one.error.reason : one._tag)).join(),
   })
 
+/** Calls without an answer so far, by counter and reason. */
+const unanswered = Effect.map(
+  Metric.snapshot,
+  (all) =>
+    new Map(
+      all.flatMap((metric) =>
+        metric.type === 'Counter' && metric.id === 'hub_counters_unavailable_total'
+          ? [
+              [
+                `${metric.attributes?.['counter']} ${metric.attributes?.['reason']}`,
+                Number(metric.state.count),
+              ] as const,
+            ]
+          : [],
+      ),
+    ),
+)
+
 const soon = <A, E>(effect: Effect.Effect<A, E>) =>
   effect.pipe(
     Effect.retry(Schedule.spaced('20 millis')),
@@ -97,7 +121,7 @@ const useAll = (counters: CountersShape) =>
   Effect.gen(function* () {
     yield* counters.generation.rebuild(Stream.empty)
     yield* counters.takeToken('key_1', 5)
-    yield* counters.failedLogins.record('192.0.2.1')
+    yield* counters.failedLogins.end('192.0.2.1', 'attempt', 'failed')
     yield* counters.reserveFlood([message(1), message(2, { recipient: hash(2), mode: 'test' })])
     yield* counters.confirmFlood([{ ...message(1), at: Date.now() }])
     yield* counters.confirmFlood([{ ...message(3, { recipient: hash(3) }), at: Date.now() }])
@@ -121,7 +145,9 @@ describe('redis', () => {
       assert.isFalse(again?.reserved)
       const bucket = yield* Effect.all(Array.from({ length: 6 }, () => counters.takeToken('key_2', 2)))
       assert.isTrue(bucket[0]?.allowed)
-      yield* Effect.forEach(Array.from({ length: 21 }), () => counters.failedLogins.record('192.0.2.2'))
+      yield* Effect.forEach(Array.from({ length: 21 }), () =>
+        counters.failedLogins.end('192.0.2.2', 'attempt', 'failed'),
+      )
       assert.isFalse((yield* counters.failedLogins.check('192.0.2.2')).allowed)
     }),
   )
@@ -182,6 +208,9 @@ describe('redis', () => {
       const exit = yield* Effect.exit(counters.reserveFlood([message(1)]))
       assert.strictEqual(reasonOf(exit), 'timeout')
       silent = false
+      // A connection that has lost bytes cannot continue.
+      proxy.set('refusing')
+      proxy.set('up')
       const [while_] = yield* soon(counters.reserveFlood([message(2)]))
       assert.isFalse(while_?.reserved, 'the first did happen')
       // A repeated request finds its reservation.
@@ -211,6 +240,25 @@ describe('redis', () => {
       assert.strictEqual(proxy.scripts(), asked)
       proxy.set('up')
       assert.isTrue((yield* soon(counters.takeToken('other', 5))).allowed)
+    }),
+  )
+
+  it.live('counts the calls without an answer, by counter and reason', () =>
+    Effect.gen(function* () {
+      const { counters, proxy } = yield* through()
+      const before = yield* unanswered
+      yield* Effect.flip(counters.reserveFlood([message(1)]))
+      yield* counters.generation.rebuild(Stream.empty)
+      proxy.set('hanging')
+      yield* Effect.flip(counters.takeToken('key', 5))
+      // Nothing arrives, so these calls fail at once.
+      yield* Effect.flip(counters.daily.stopped('2026-11-21', 1))
+      yield* Effect.flip(counters.failedLogins.check('192.0.2.1'))
+      const after = yield* unanswered
+      assert.deepStrictEqual(
+        [...after].filter(([key, count]) => count > (before.get(key) ?? 0)).map(([key]) => key),
+        ['rate timeout', 'logins timeout', 'flood empty', 'daily timeout'],
+      )
     }),
   )
 
@@ -244,10 +292,10 @@ describe('redis', () => {
     Effect.gen(function* () {
       const { counters, prefix, redis } = yield* through()
       yield* Effect.promise(() => redis.set(`${prefix}gate:{192.0.2.1}`, 'not a list'))
-      const failure = yield* Effect.flip(counters.failedLogins.record('192.0.2.1'))
+      const failure = yield* Effect.flip(counters.failedLogins.end('192.0.2.1', 'attempt', 'failed'))
       assert.deepInclude(failure, { reason: 'failed' })
       assert.notInclude(JSON.stringify(failure), '192.0.2.1')
-      yield* counters.failedLogins.record('192.0.2.2')
+      yield* counters.failedLogins.end('192.0.2.2', 'attempt', 'failed')
     }),
   )
 
@@ -266,5 +314,100 @@ describe('redis', () => {
       assert.strictEqual(logged.length, 1)
       assert.include(logged[0], 'noeviction')
     }),
+  )
+})
+
+describe('a connection to redis', () => {
+  for (const [name, begin] of SILENT_FAULTS) {
+    it.live(`is replaced when it is dead: ${name}`, () =>
+      Effect.gen(function* () {
+        const { prefix } = yield* freshPrefix
+        const proxy = yield* faultProxy(testRedisUrl())
+        const counters = yield* makeRedisCounters({ url: Redacted.make(proxy.url), prefix })
+        yield* counters.ping
+        proxy.hold()
+        begin(proxy)
+        yield* Effect.flip(counters.ping)
+        proxy.release()
+        yield* soon(counters.ping)
+      }),
+    )
+  }
+
+  it.live('follows the name of the server to another address', () =>
+    Effect.gen(function* () {
+      const { prefix } = yield* freshPrefix
+      const host = yield* movableHost(testRedisUrl(), 'redis.test')
+      const counters = yield* makeRedisCounters({ url: Redacted.make(host.url), prefix })
+      yield* counters.ping
+      host.first.hold()
+      host.first.drop('both')
+      yield* Effect.flip(counters.ping)
+      host.move()
+      yield* soon(counters.ping)
+      assert.isAbove(host.second.accepted(), 0)
+    }),
+  )
+
+  const slowServer = Effect.gen(function* () {
+    const { prefix } = yield* freshPrefix
+    const proxy = yield* faultProxy(testRedisUrl())
+    const counters = yield* makeRedisCounters({ url: Redacted.make(proxy.url), prefix })
+    yield* counters.generation.rebuild(Stream.empty)
+    return { counters, proxy }
+  })
+  const reserveMany = (counters: CountersShape, from: number) =>
+    counters.reserveFlood(
+      Array.from({ length: 400 }, (_, i) => message(from + i, { recipient: hash(from + i) })),
+    )
+
+  it.live('is opened with 200 ms of delay in each direction', () =>
+    Effect.gen(function* () {
+      const { prefix } = yield* freshPrefix
+      const proxy = yield* faultProxy(testRedisUrl())
+      proxy.delay(200)
+      const counters = yield* makeRedisCounters({ url: Redacted.make(proxy.url), prefix })
+      yield* counters.ping
+      assert.strictEqual(proxy.accepted(), 1)
+    }),
+  )
+
+  it.live.each([60, 200])(
+    'stays open with %i ms of delay in each direction, and flood windows work',
+    (delayMs) =>
+      Effect.gen(function* () {
+        const { counters, proxy } = yield* slowServer
+        proxy.delay(delayMs)
+        for (let round = 0; round < 3; round++) {
+          const verdicts = yield* reserveMany(counters, 1000 * round)
+          assert.deepStrictEqual(new Set(verdicts), new Set(verdicts.filter(({ reserved }) => reserved)))
+        }
+        assert.strictEqual(proxy.accepted(), 1)
+      }),
+  )
+
+  it.live(
+    'stays open when every answer is too late, fails calls at once, and works when it is fast again',
+    () =>
+      Effect.gen(function* () {
+        const { counters, proxy } = yield* slowServer
+        proxy.delay(600)
+        // These calls wait for their answers, which show that the connection is not dead.
+        yield* Effect.all(
+          Array.from({ length: 20 }, () => counters.generation.state),
+          { concurrency: 'unbounded' },
+        )
+        // Until the link knows the delay, calls wait for their deadlines.
+        yield* Effect.repeat(Effect.flip(counters.ping), { until: ({ detail }) => detail === 'slow' })
+        const connections = proxy.accepted()
+        // A thousand deadlines would exceed the timeout of the test.
+        for (let i = 0; i < 1000; i++) {
+          assert.strictEqual(reasonOf(yield* Effect.exit(reserveMany(counters, 1))), 'timeout')
+        }
+        proxy.delay(0)
+        yield* soon(reserveMany(counters, 1))
+        assert.isTrue((yield* soon(counters.takeToken('key_1', 100_000))).allowed)
+        assert.strictEqual(proxy.accepted(), connections)
+      }),
   )
 })

@@ -5,7 +5,9 @@ import { type Config, Effect, Exit, Layer, type Redacted, Schedule, Stream } fro
 import { gateAddress } from './address.ts'
 import { bucketOf, BUCKETS, keyNames, TTL } from './keys.ts'
 import { type Link, makeLink, type RunScript } from './link.ts'
+import { unavailable } from './metrics.ts'
 import {
+  ATTEMPT_LEASE_MS,
   Counters,
   type CountersShape,
   CountersUnavailable,
@@ -16,15 +18,7 @@ import {
   type RateVerdict,
   RESERVATION_LEASE_MS,
 } from './port.ts'
-import {
-  atLeastOne,
-  DAY_MS,
-  FULL_BUCKET_US,
-  ROUNDING_US,
-  toTenths,
-  toWaitSeconds,
-  WINDOW_NAMES,
-} from './rules.ts'
+import { atLeastOne, DAY_MS, toWaitSeconds, tokenVerdict, WINDOW_NAMES } from './rules.ts'
 
 /** Items of one script call, which blocks Redis for less than a millisecond. */
 const CHUNK = 200
@@ -49,6 +43,8 @@ export interface RedisCountersOptions {
   readonly name?: string
   /** Replaces the clock of Redis, for tests; milliseconds since the epoch. */
   readonly now?: () => number
+  /** Replaces the deadline of each call, for tests on a busy machine. */
+  readonly deadlineMs?: number
 }
 
 interface Indexed<A> {
@@ -98,20 +94,6 @@ interface TokenRequests {
   readonly resume: Array<(verdict: Effect.Effect<RateVerdict, CountersUnavailable>) => void>
 }
 
-/** The verdict for the request at `index`. `debt`: of the bucket before the call, µs. */
-const verdictOf = (limit: number, granted: number, debt: number, index: number): RateVerdict => {
-  const each = FULL_BUCKET_US / limit
-  const allowed = index < granted
-  const owed = debt + each * Math.min(index + 1, granted)
-  return {
-    allowed,
-    limit,
-    remaining: Math.max(0, Math.floor((FULL_BUCKET_US + ROUNDING_US - owed) / each)),
-    resetSeconds: toTenths(Math.max(0, Math.ceil(owed - ROUNDING_US))),
-    retryAfterSeconds: allowed ? 0 : toWaitSeconds((owed + each - FULL_BUCKET_US) / 1000),
-  }
-}
-
 const EMPTY = new CountersUnavailable({ reason: 'empty', detail: 'generation' })
 
 const isReady = (generation: string | null): boolean => generation !== null && generation.startsWith('ready:')
@@ -126,7 +108,8 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
   const link: Link = yield* makeLink({
     url: options.url,
     name: options.name ?? 'hub',
-    onReconnected: Effect.suspend(() => writeBuffered),
+    onAvailable: Effect.suspend(() => writeBuffered),
+    deadlineMs: options.deadlineMs,
   })
 
   const reserveChunk = (run: RunScript, bucket: number, chunk: ReadonlyArray<Indexed<FloodRequest>>) => {
@@ -157,22 +140,31 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
     ])
   }
 
-  const write = (items: ReadonlyArray<FloodAcceptance>) =>
+  /** Runs a script on the reservations of each bucket. `args`: the arguments of one reservation. */
+  const onReservations = <A extends FloodReservation>(
+    script: 'confirmFlood' | 'releaseFlood',
+    items: ReadonlyArray<A>,
+    first: ReadonlyArray<number>,
+    args: (item: A) => ReadonlyArray<string | number>,
+  ) =>
     items.length === 0
       ? Effect.void
       : Effect.asVoid(
-          link.call((run) =>
+          link.call('flood', 'background', (run) =>
             Promise.all(
               chunksOf(items).map(([bucket, chunk]) =>
                 run(
-                  'confirmFlood',
+                  script,
                   [keys.reserved(bucket), ...chunk.map(({ item }) => keys.flood(bucket, item))],
-                  [now(), TTL.floodMs, ...chunk.flatMap(({ item }) => [item.reservationId, item.at])],
+                  [now(), ...first, ...chunk.flatMap(({ item }) => args(item))],
                 ),
               ),
             ),
           ),
         )
+
+  const write = (items: ReadonlyArray<FloodAcceptance>) =>
+    onReservations('confirmFlood', items, [TTL.floodMs], ({ at, reservationId }) => [reservationId, at])
 
   const buffer = (items: ReadonlyArray<FloodAcceptance>, cause: CountersUnavailable) =>
     Effect.suspend(() => {
@@ -200,13 +192,13 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
     written && buffered.length > 0 ? writeBuffered : Effect.void,
   )
 
-  const generations = link.call((_run, redis) =>
+  const generations = link.call('flood', 'background', (_run, redis) =>
     Promise.all(Array.from({ length: BUCKETS }, (_, bucket) => redis.get(keys.generation(bucket)))),
   )
 
   const onAllBuckets = (script: 'beginBuilding' | 'finishBuilding', token: string) =>
     Effect.map(
-      link.call((run) =>
+      link.call('flood', 'background', (run) =>
         Promise.all(
           Array.from({ length: BUCKETS }, (_, bucket) =>
             run(script, [keys.generation(bucket)], [now(), token]),
@@ -218,7 +210,9 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
 
   const takeLock = (token: string) =>
     Effect.map(
-      link.call((run) => run('holdLock', [keys.rebuild], [now(), token, TTL.rebuildMs])),
+      link.call('flood', 'background', (run) =>
+        run('holdLock', [keys.rebuild], [now(), token, TTL.rebuildMs]),
+      ),
       (held) => held === 1,
     )
 
@@ -233,18 +227,23 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
     const all = [...tokens.values()]
     tokens = new Map()
     for (const { keyId, limit, resume } of all) {
-      const taken = link.call((run) =>
+      const taken = link.call('rate', 'quick', (run) =>
         run('takeToken', [keys.rate(keyId)], [now(), limit, TTL.rateMs, resume.length]),
       )
       fork(
         Effect.map(Effect.exit(taken), (exit) => {
           const answer = Exit.map(exit, (found) => (found as ReadonlyArray<number | string>).map(Number))
           resume.forEach((one, index) =>
-            one(Exit.map(answer, ([granted = 0, debt = 0]) => verdictOf(limit, granted, debt, index))),
+            one(Exit.map(answer, ([granted = 0, debt = 0]) => tokenVerdict(limit, granted, debt, index))),
           )
         }),
       )
     }
+  }
+
+  const loginKeys = (address: string): ReadonlyArray<string> => {
+    const client = gateAddress(address)
+    return [keys.gate(client), keys.attempts(client)]
   }
 
   const counters: CountersShape = {
@@ -264,28 +263,45 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
     failedLogins: {
       check: (address) =>
         Effect.map(
-          link.call((run) => run('checkGate', [keys.gate(gateAddress(address))], [now()])),
+          link.call('logins', 'quick', (run) => run('checkGate', [keys.gate(gateAddress(address))], [now()])),
           (wait) =>
             wait === 0
               ? { allowed: true }
               : { allowed: false, retryAfterSeconds: toWaitSeconds(Number(wait)) },
         ),
-      record: (address) =>
+      begin: (address, attempt) =>
+        Effect.map(
+          link.call('logins', 'quick', (run) =>
+            run('beginLogin', loginKeys(address), [now(), attempt, ATTEMPT_LEASE_MS]),
+          ),
+          (wait) =>
+            Number(wait) === 0
+              ? { kind: 'begun' }
+              : Number(wait) < 0
+                ? { kind: 'waiting' }
+                : { kind: 'closed', retryAfterSeconds: toWaitSeconds(Number(wait)) },
+        ),
+      end: (address, attempt, result) =>
         Effect.asVoid(
-          link.call((run) => run('recordFailure', [keys.gate(gateAddress(address))], [now(), TTL.gateMs])),
+          link.call('logins', 'quick', (run) =>
+            run('endLogin', loginKeys(address), [now(), attempt, result, TTL.gateMs]),
+          ),
         ),
     },
 
     reserveFlood: Effect.fnUntraced(function* (items) {
       if (items.length === 0) return []
       const chunks = chunksOf(items)
-      const answers = yield* link.call((run) =>
+      const answers = yield* link.call('flood', 'verdict', (run) =>
         Promise.all(chunks.map(([bucket, chunk]) => reserveChunk(run, bucket, chunk))),
       )
       const verdicts: Array<FloodVerdict> = []
       for (const [i, [, chunk]] of chunks.entries()) {
         const codes = answers[i] as ReadonlyArray<number> | null
-        if (codes === null) return yield* EMPTY
+        if (codes === null) {
+          unavailable.add({ counter: 'flood', reason: 'empty' })
+          return yield* EMPTY
+        }
         chunk.forEach(({ index }, i) => {
           verdicts[index] = toVerdict(codes[i] ?? 0)
         })
@@ -294,47 +310,39 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
     }),
 
     releaseFlood: (items) =>
-      items.length === 0
-        ? Effect.void
-        : Effect.asVoid(
-            link.call((run) =>
-              Promise.all(
-                chunksOf(items).map(([bucket, chunk]) =>
-                  run(
-                    'releaseFlood',
-                    [keys.reserved(bucket), ...chunk.map(({ item }) => keys.flood(bucket, item))],
-                    [now(), ...chunk.map(({ item }) => item.reservationId)],
-                  ),
-                ),
-              ),
-            ),
-          ),
+      onReservations('releaseFlood', items, [], ({ reservationId }) => [reservationId]),
 
     confirmFlood: (items) => Effect.asVoid(writeOrBuffer(items)),
 
     daily: {
       stopped: (day, limit) =>
         Effect.map(
-          link.call((_run, redis) => redis.get(keys.daily(day))),
+          link.call('daily', 'quick', (_run, redis) => redis.get(keys.daily(day))),
           (total) => Number(total ?? 0) >= limit,
         ),
       count: (day, messages) =>
         Effect.map(
-          link.call((run) => run('countDaily', [keys.daily(day)], [now(), messages, TTL.dailyMs])),
+          link.call('daily', 'background', (run) =>
+            run('countDaily', [keys.daily(day)], [now(), messages, TTL.dailyMs]),
+          ),
           Number,
         ),
       raise: (day, total) =>
-        Effect.asVoid(link.call((run) => run('raiseDaily', [keys.daily(day)], [now(), total, TTL.dailyMs]))),
+        Effect.asVoid(
+          link.call('daily', 'background', (run) =>
+            run('raiseDaily', [keys.daily(day)], [now(), total, TTL.dailyMs]),
+          ),
+        ),
     },
 
-    ping: Effect.asVoid(link.call((_run, redis) => redis.ping())),
+    ping: Effect.asVoid(link.call('flood', 'verdict', (_run, redis) => redis.ping())),
 
     generation: {
       state: Effect.flatMap(generations, (all) =>
         all.every(isReady)
           ? Effect.succeed('ready' as const)
           : Effect.map(
-              link.call((_run, redis) => redis.get(keys.rebuild)),
+              link.call('flood', 'background', (_run, redis) => redis.get(keys.rebuild)),
               (holder) => (holder === null ? ('empty' as const) : ('rebuilding' as const)),
             ),
       ),
@@ -367,7 +375,11 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
           Effect.andThen(onAllBuckets('finishBuilding', token)),
           Effect.map((ready) => (ready ? ('rebuilt' as const) : ('elsewhere' as const))),
           // If this fails, the lock expires.
-          Effect.ensuring(Effect.ignore(link.call((run) => run('dropLock', [keys.rebuild], [now(), token])))),
+          Effect.ensuring(
+            Effect.ignore(
+              link.call('flood', 'background', (run) => run('dropLock', [keys.rebuild], [now(), token])),
+            ),
+          ),
         )
       }),
     },

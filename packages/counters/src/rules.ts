@@ -1,4 +1,5 @@
-/** The constants and roundings that both adapters share. */
+/** The constants, roundings and verdicts that both adapters share. */
+import type { RateVerdict } from './port.ts'
 
 /** A sliding minute (specification, Access and keys: failed-login gate). */
 export const GATE_WINDOW_MS = 60_000
@@ -19,9 +20,26 @@ export const atLeastOne = (requestsPerSecond: number): number =>
   Number.isFinite(requestsPerSecond) ? Math.max(1, Math.floor(requestsPerSecond)) : 1
 
 /** Microseconds as seconds with one decimal, rounded up, for the headers. */
-export const toTenths = (microseconds: number): number => Math.ceil(microseconds / 100_000) / 10
+const toTenths = (microseconds: number): number => Math.ceil(microseconds / 100_000) / 10
 
 /** Whole seconds, rounded up, at least 1. */
 export const toWaitSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / 1000))
+
+/**
+ * The verdict for the request at `index`, of which the first `granted` pass. `debt`: of the bucket
+ * before them, µs.
+ */
+export const tokenVerdict = (limit: number, granted: number, debt: number, index: number): RateVerdict => {
+  const each = FULL_BUCKET_US / limit
+  const allowed = index < granted
+  const owed = debt + each * Math.min(index + 1, granted)
+  return {
+    allowed,
+    limit,
+    remaining: Math.max(0, Math.floor((FULL_BUCKET_US + ROUNDING_US - owed) / each)),
+    resetSeconds: toTenths(Math.max(0, Math.ceil(owed - ROUNDING_US))),
+    retryAfterSeconds: allowed ? 0 : toWaitSeconds((owed + each - FULL_BUCKET_US) / 1000),
+  }
+}
 
 export const WINDOW_NAMES = ['pause', 'hour', 'day'] as const

@@ -3,7 +3,7 @@
  * means the clock of Redis, as in production; tests set it. Scripts replicate their effects, so
  * they may read the clock (Redis 5 and newer).
  */
-import { DAY_MS, FULL_BUCKET_US, GATE_REMEMBERS, GATE_WINDOW_MS, HOUR_MS } from './rules.ts'
+import { DAY_MS, FULL_BUCKET_US, GATE_REMEMBERS, GATE_WINDOW_MS, HOUR_MS, ROUNDING_US } from './rules.ts'
 
 const CLOCK = `
 local function micros()
@@ -29,8 +29,7 @@ if stored then
   -- If the clock steps back, the debt stays. If the rate was lowered, the debt is at most a full bucket.
   debt = math.min(${FULL_BUCKET_US}, math.max(0, tonumber(owed) - math.max(0, now - tonumber(at))))
 end
--- 0.001: tolerance for the rounding of sums such as three thirds.
-local granted = math.max(0, math.min(tonumber(ARGV[4]), math.floor((${FULL_BUCKET_US} + 0.001 - debt) / each)))
+local granted = math.max(0, math.min(tonumber(ARGV[4]), math.floor((${FULL_BUCKET_US} + ${ROUNDING_US} - debt) / each)))
 if granted > 0 then
   redis.call('SET', KEYS[1], string.format('%.0f %.6f', now, debt + granted * each), 'PX', ARGV[3])
 end
@@ -44,11 +43,33 @@ if not oldest then return 0 end
 return math.min(${GATE_WINDOW_MS}, math.max(0, tonumber(oldest) + ${GATE_WINDOW_MS} - millis()))
 `
 
-/** KEYS: failures. ARGV: now, ttl. */
-const recordFailure = `${CLOCK}
+/**
+ * KEYS: failures, attempts. ARGV: now, attempt, lease. Returns how long the gate stays closed, ms;
+ * 0 if the attempt has begun; -1 if the attempts in progress could close the gate.
+ */
+const beginLogin = `${CLOCK}
+local now = millis()
+local since = now - ${GATE_WINDOW_MS}
+local failures = 0
+for _, at in ipairs(redis.call('LRANGE', KEYS[1], 0, ${GATE_REMEMBERS - 1})) do
+  if tonumber(at) <= since then break end
+  failures = failures + 1
+  if failures == ${GATE_REMEMBERS} then return math.min(${GATE_WINDOW_MS}, tonumber(at) - since) end
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+if failures + redis.call('ZCARD', KEYS[2]) >= ${GATE_REMEMBERS} then return -1 end
+redis.call('ZADD', KEYS[2], now + tonumber(ARGV[3]), ARGV[2])
+redis.call('PEXPIRE', KEYS[2], ARGV[3])
+return 0
+`
+
+/** KEYS: failures, attempts. ARGV: now, attempt, `failed` or `undone`, ttl of the failures. */
+const endLogin = `${CLOCK}
+redis.call('ZREM', KEYS[2], ARGV[2])
+if ARGV[3] ~= 'failed' then return 0 end
 redis.call('LPUSH', KEYS[1], string.format('%.0f', millis()))
 redis.call('LTRIM', KEYS[1], 0, ${GATE_REMEMBERS - 1})
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return 0
 `
 
@@ -219,7 +240,8 @@ return 0
 export const SCRIPTS = {
   takeToken,
   checkGate,
-  recordFailure,
+  beginLogin,
+  endLogin,
   reserveFlood,
   releaseFlood,
   confirmFlood,

@@ -1,0 +1,31 @@
+/** The metrics of the counters in Redis. */
+import { counter, gauge, labelSets } from '@hub/telemetry'
+import { Context } from 'effect'
+import { UNAVAILABLE_REASONS } from './port.ts'
+
+/** `closed`: it broke. `timeout`: it was silent. `unreachable`: Redis cannot serve now. */
+const REPLACED_REASONS = ['closed', 'timeout', 'unreachable'] as const
+export type ReplacedReason = (typeof REPLACED_REASONS)[number]
+
+export const replaced = counter(
+  'hub_redis_connections_replaced_total',
+  'Connections to Redis that broke or did not answer, by reason.',
+  labelSets({ reason: REPLACED_REASONS }),
+)
+
+const COUNTERS = ['rate', 'logins', 'flood', 'daily'] as const
+export type CounterName = (typeof COUNTERS)[number]
+
+export const unavailable = counter(
+  'hub_counters_unavailable_total',
+  'Calls of the counters in Redis without an answer, by counter and reason.',
+  labelSets({ counter: COUNTERS, reason: UNAVAILABLE_REASONS }),
+)
+
+const latency = gauge(
+  'hub_redis_latency_seconds',
+  'The smoothed time of a call to Redis, or how long its next answer has been due, in seconds.',
+)
+const context = Context.empty()
+/** `ms`: milliseconds. */
+export const showLatency = (ms: number): void => latency.updateUnsafe(ms / 1000, context)
