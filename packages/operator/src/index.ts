@@ -4,6 +4,7 @@ export {
   type InboundMessage,
   type OpenSubmission,
   type Operator,
+  type OperatorAnswer,
   type OperatorReport,
   ReportSink,
   ReportsNotStored,
@@ -11,7 +12,7 @@ export {
   type SubmitOutcome,
 } from './port.ts'
 export { makeSandbox, SANDBOX, SANDBOX_DEFAULTS, type SandboxOptions } from './sandbox/sandbox.ts'
-export { readCallback, readInbound } from './http/callback.ts'
+export { readHttpReports, readHttpInbound } from './http/callback.ts'
 export { HTTP, HTTP_DEFAULTS, makeHttpOperator } from './http/http.ts'
 export { parseSmppErrors, type SmppErrors } from './smpp/errors.ts'
 export type { IdFormat } from './smpp/ids.ts'

@@ -4,11 +4,13 @@ import { Effect, type Scope } from 'effect'
 import type { Operator, OperatorReport, Submission } from './port.ts'
 
 /** A running adapter and its reports. */
-interface OperatorUnderTest {
+export interface OperatorUnderTest {
   readonly operator: Operator
   /** Waits for a report that satisfies the predicate, with a time limit. */
   readonly reported: (wanted: (report: OperatorReport) => boolean) => Effect.Effect<OperatorReport>
   readonly reports: () => ReadonlyArray<OperatorReport>
+  /** The operator returns one id for a message of several parts, and reports once. */
+  readonly hasOneIdPerMessage?: boolean
 }
 
 const mayWrite = () => true
@@ -32,9 +34,9 @@ export const operatorContract = (
   make: Effect.Effect<OperatorUnderTest, never, Scope.Scope>,
 ): void => {
   describe(`operator port: ${name}`, () => {
-    it.live('returns an outcome for each submission in order, with an id for each part', () =>
+    it.live('returns an outcome for each submission in order, with ids for its parts', () =>
       Effect.gen(function* () {
-        const { operator } = yield* make
+        const { hasOneIdPerMessage = false, operator } = yield* make
         const batch = [
           submissionOf('msg_a'),
           submissionOf('msg_b', { text: 'x'.repeat(400), parts: 3 }),
@@ -45,10 +47,10 @@ export const operatorContract = (
           outcomes.map((outcome) =>
             outcome.type === 'accepted' ? outcome.operatorIds.length : outcome.type,
           ),
-          [1, 3, 1],
+          [1, hasOneIdPerMessage ? 1 : 3, 1],
         )
         const ids = outcomes.flatMap((outcome) => (outcome.type === 'accepted' ? outcome.operatorIds : []))
-        assert.strictEqual(new Set(ids).size, 5)
+        assert.strictEqual(new Set(ids).size, ids.length)
       }).pipe(Effect.scoped),
     )
 
@@ -75,6 +77,36 @@ export const operatorContract = (
         assert.notInclude(
           reports().map(({ reference }) => reference),
           'msg_a',
+        )
+      }).pipe(Effect.scoped),
+    )
+
+    it.live('writes nothing more of a batch, and asks no more, after the lease has ended', () =>
+      Effect.gen(function* () {
+        const { operator, reported, reports } = yield* make
+        const answers: Array<boolean> = []
+        // More messages than any adapter writes at once. Only the second answer is `false`.
+        const batch = Array.from({ length: 450 }, (_, i) => submissionOf(`msg_${i}`))
+        const outcomes = yield* operator.submit(batch, () => {
+          answers.push(answers.length !== 1)
+          return answers.at(-1) === true
+        })
+        assert.isAtMost(answers.length, 2)
+        assert.strictEqual(
+          outcomes.some(({ type }) => type === 'notWritten'),
+          answers.includes(false),
+        )
+        const [last] = yield* operator.submit([submissionOf('msg_last')], mayWrite)
+        const ids = [...outcomes, last].flatMap((outcome) => {
+          if (outcome?.type === 'accepted') return outcome.operatorIds
+          assert.strictEqual(outcome?.type, 'notWritten')
+          return []
+        })
+        // A later report proves that the other messages were not written.
+        yield* reported(({ operatorId }) => operatorId === ids.at(-1))
+        assert.includeMembers(
+          ids,
+          reports().map(({ operatorId }) => operatorId),
         )
       }).pipe(Effect.scoped),
     )

@@ -21,12 +21,14 @@ export interface Submission {
 }
 
 export type SubmitOutcome =
-  /** Accepted, with one id for each part in order. Reports follow. */
+  /** Accepted, with one id for each part in order, or one id for all parts. Reports follow. */
   | { readonly type: 'accepted'; readonly operatorIds: ReadonlyArray<string> }
-  /** Refused for now. The operator does not have the message. */
+  /** Refused for now, by the operator or by the adapter. The operator does not have the message. */
   | {
       readonly type: 'refused'
       readonly retryAfterMs: number
+      /** False if no part of a request was written: a pause, no connection, or a full window. */
+      readonly submitted: boolean
       /** The refusal is about this message only, so the rate stays unchanged. */
       readonly affectsOnlyThis?: boolean
     }
@@ -80,6 +82,15 @@ export interface Operator {
   readonly resume: (open: ReadonlyArray<OpenSubmission>) => Effect.Effect<void>
 }
 
+/** Returns a `mayWrite` for all writes of one batch: after the first `false` it asks no more. */
+export const stopAtFirstRefusal = (mayWrite: () => boolean): (() => boolean) => {
+  let isStopped = false
+  return () => {
+    isStopped ||= !mayWrite()
+    return !isStopped
+  }
+}
+
 /** A delivery report of an operator on a message or a part. */
 export interface OperatorReport {
   readonly operator: string
@@ -118,6 +129,16 @@ export interface InboundMessage {
   readonly raw: Uint8Array | null
 }
 
+/** An operator's answer to a submit. It may contain personal data: encrypt it, and never log it. */
+export interface OperatorAnswer {
+  readonly operator: string
+  /** The message id, `msg_…` */
+  readonly reference: string
+  /** Recipient hash, 64 hexadecimal digits. */
+  readonly recipient: string
+  readonly raw: Uint8Array
+}
+
 /** The reports or inbound messages were not stored. The operator must repeat them. */
 export class ReportsNotStored extends Data.TaggedError('ReportsNotStored')<{ readonly detail: string }> {}
 
@@ -130,5 +151,7 @@ export class ReportSink extends Context.Service<
   {
     readonly store: (reports: ReadonlyArray<OperatorReport>) => Effect.Effect<void, ReportsNotStored>
     readonly storeInbound: (messages: ReadonlyArray<InboundMessage>) => Effect.Effect<void, ReportsNotStored>
+    /** Keeps the raw answers for hub staff. It returns at once and never fails. */
+    readonly keepAnswers: (answers: ReadonlyArray<OperatorAnswer>) => void
   }
 >()('@hub/operator/ReportSink') {}

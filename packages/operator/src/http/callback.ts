@@ -10,37 +10,31 @@ class CallbackRefusal extends Data.TaggedError('CallbackRefusal')<{ readonly sta
 /** The longest id. No operator uses longer ones. */
 const ID_LENGTH = 255
 /** The most elements of one callback. */
-const MAX_REPORTS = 100
+const MAX_ELEMENTS = 100
 
 const Id = Schema.String.pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(ID_LENGTH)))
 
-const Reports = Schema.Array(
-  Schema.Struct({
-    operator_id: Id,
-    reference: Schema.optionalKey(Schema.NullOr(Id)),
-    status: Schema.Literals(['delivered', 'undelivered', 'rejected', 'expired', 'seen']),
-    reason: Schema.optionalKey(Schema.NullOr(Schema.String)),
-    at: Schema.String,
-  }),
-).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_REPORTS)))
+const Report = Schema.Struct({
+  operator_id: Id,
+  reference: Schema.optionalKey(Schema.NullOr(Id)),
+  status: Schema.Literals(['delivered', 'undelivered', 'rejected', 'expired', 'seen']),
+  reason: Schema.optionalKey(Schema.NullOr(Schema.String)),
+  at: Schema.String,
+})
 const decodeJson = Schema.decodeUnknownResult(Schema.fromJsonString(Schema.Array(Schema.Unknown)))
-const decodeReports = Schema.decodeUnknownResult(Reports)
 
 /** Any E.164 number: the sender of an inbound message need not be a valid recipient. */
 const PhoneNumber = Schema.String.pipe(Schema.check(Schema.isPattern(/^\+[1-9]\d{6,14}$/u)))
 /** Somewhat more than ten GSM parts. */
 const INBOUND_TEXT_LENGTH = 2000
 
-const InboundMessages = Schema.Array(
-  Schema.Struct({
-    operator_id: Id,
-    from: PhoneNumber,
-    service_address: Schema.String.pipe(Schema.check(Schema.isMaxLength(ID_LENGTH))),
-    text: Schema.String.pipe(Schema.check(Schema.isMaxLength(INBOUND_TEXT_LENGTH))),
-    at: Schema.String,
-  }),
-).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_REPORTS)))
-const decodeInboundMessages = Schema.decodeUnknownResult(InboundMessages)
+const Inbound = Schema.Struct({
+  operator_id: Id,
+  from: PhoneNumber,
+  service_address: Schema.String.pipe(Schema.check(Schema.isMaxLength(ID_LENGTH))),
+  text: Schema.String.pipe(Schema.check(Schema.isMaxLength(INBOUND_TEXT_LENGTH))),
+  at: Schema.String,
+})
 
 const REASONS = [...UNDELIVERED_REASONS, ...REJECTED_REASONS]
 
@@ -51,12 +45,14 @@ const refuse = (status: 400 | 401) => Result.fail(new CallbackRefusal({ status }
  * within five minutes of `now` (ms since the epoch). `raw` is the complete element of the body,
  * including unknown fields.
  */
-const makeReader =
-  <Element extends { readonly at: string }, A>(
-    decode: (elements: unknown) => Result.Result<ReadonlyArray<Element>, unknown>,
-    read: (element: Element, at: number, raw: Buffer) => A,
-  ) =>
-  (
+const makeReader = <Element extends { readonly at: string }, A>(
+  schema: Schema.Codec<Element, unknown>,
+  read: (element: Element, at: number, raw: Buffer) => A,
+) => {
+  const decode = Schema.decodeUnknownResult(
+    Schema.Array(schema).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_ELEMENTS))),
+  )
+  return (
     secret: Redacted.Redacted<string>,
     signature: string,
     body: Uint8Array,
@@ -76,9 +72,10 @@ const makeReader =
     }
     return Result.succeed(values)
   }
+}
 
-export const readCallback = makeReader(
-  decodeReports,
+export const readHttpReports = makeReader(
+  Report,
   ({ operator_id, reason, reference, status }, at, raw): OperatorReport => ({
     operator: HTTP,
     operatorId: operator_id,
@@ -94,8 +91,8 @@ export const readCallback = makeReader(
   }),
 )
 
-export const readInbound = makeReader(
-  decodeInboundMessages,
+export const readHttpInbound = makeReader(
+  Inbound,
   ({ from, operator_id, service_address, text }, at, raw): InboundMessage => ({
     operator: HTTP,
     operatorId: operator_id,

@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { signatureHeader } from '@hub/domain'
 import { Redacted, Result } from 'effect'
-import { readCallback } from './callback.ts'
+import { readHttpReports } from './callback.ts'
 
 const SECRET = 'a secret shared with the operator'
 const NOW = 1_800_000_000_000
@@ -18,7 +18,7 @@ const read = (content: unknown, more: { at?: number; secret?: string; header?: s
   const body = Buffer.from(typeof content === 'string' ? content : JSON.stringify(content))
   const header =
     more.header ?? signatureHeader([more.secret ?? SECRET], Math.floor((more.at ?? NOW) / 1000), body)
-  return readCallback(Redacted.make(SECRET), header, body, NOW)
+  return readHttpReports(Redacted.make(SECRET), header, body, NOW)
 }
 
 const refusal = (result: ReturnType<typeof read>) =>

@@ -2,9 +2,9 @@ import { assert, describe, it } from '@effect/vitest'
 import { signatureHeader } from '@hub/domain'
 import { Effect, Redacted, Result } from 'effect'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { operatorContract, submissionOf } from '../port.contract.ts'
-import type { OperatorReport } from '../port.ts'
-import { readCallback } from './callback.ts'
+import { operatorContract, type OperatorUnderTest, submissionOf } from '../port.contract.ts'
+import { type OperatorAnswer, type OperatorReport, ReportSink } from '../port.ts'
+import { readHttpReports } from './callback.ts'
 import { HTTP_DEFAULTS, makeHttpOperator } from './http.ts'
 
 const SECRET = 'a secret shared with the operator'
@@ -50,8 +50,14 @@ const operatorServer = (
     return { url: new URL(`http://127.0.0.1:${port}/`), received, server }
   })
 
-const operatorAt = (url: URL, deadlineMs = 2000) =>
-  makeHttpOperator({ ...HTTP_DEFAULTS, url, secret: Redacted.make(SECRET), deadlineMs })
+const operatorAt = (url: URL, deadlineMs = 2000, answers: Array<OperatorAnswer> = []) =>
+  makeHttpOperator({ ...HTTP_DEFAULTS, url, secret: Redacted.make(SECRET), deadlineMs }).pipe(
+    Effect.provideService(ReportSink, {
+      store: () => Effect.die(new Error('reports come as callbacks')),
+      storeInbound: () => Effect.die(new Error('inbound messages come as callbacks')),
+      keepAnswers: (some) => void answers.push(...some),
+    }),
+  )
 
 const json = (response: ServerResponse, body: unknown, status = 200) => {
   response.writeHead(status, { 'content-type': 'application/json' })
@@ -68,13 +74,12 @@ const accept = (batch: ReadonlyArray<{ reference: string; parts: number }>) =>
     status: 'accepted',
   }))
 
-operatorContract(
-  'http',
+const operatorUnderTest = (hasOneIdPerMessage: boolean) =>
   Effect.gen(function* () {
     const reports: Array<OperatorReport> = []
     const waiting: Array<() => void> = []
     const server = yield* operatorServer((batch, response) => {
-      json(response, accept(batch))
+      json(response, accept(hasOneIdPerMessage ? batch.map((one) => ({ ...one, parts: 1 })) : batch))
       // The signed callback, parsed like in the dispatcher's listener.
       for (const { reference } of batch) {
         const body = Buffer.from(
@@ -89,7 +94,7 @@ operatorContract(
           ]),
         )
         const now = Date.now()
-        const read = readCallback(
+        const read = readHttpReports(
           Redacted.make(SECRET),
           signatureHeader([SECRET], Math.floor(now / 1000), body),
           body,
@@ -101,8 +106,9 @@ operatorContract(
     })
     return {
       operator: yield* operatorAt(server.url),
+      hasOneIdPerMessage,
       reports: () => reports,
-      reported: (wanted) =>
+      reported: (wanted: Parameters<OperatorUnderTest['reported']>[0]) =>
         Effect.callback<OperatorReport>((resume) => {
           const look = () => {
             const found = reports.find(wanted)
@@ -112,8 +118,10 @@ operatorContract(
           look()
         }).pipe(Effect.timeout('5 seconds'), Effect.orDie),
     }
-  }),
-)
+  })
+
+operatorContract('http', operatorUnderTest(false))
+operatorContract('http with one id per message', operatorUnderTest(true))
 
 describe('the HTTP operator on real sockets', () => {
   const submit = (
@@ -159,7 +167,7 @@ describe('the HTTP operator on real sockets', () => {
         3,
       )
       assert.deepStrictEqual(outcomes, [
-        { type: 'refused', retryAfterMs: 1000 },
+        { type: 'refused', submitted: true, retryAfterMs: 1000 },
         { type: 'rejected', reason: 'spam_filter_content' },
         { type: 'rejected', reason: 'operator_rejected' },
       ])
@@ -207,15 +215,34 @@ describe('the HTTP operator on real sockets', () => {
     )
   }
 
+  it.live('keeps the raw answer to each message', () =>
+    Effect.gen(function* () {
+      const answers: Array<OperatorAnswer> = []
+      const good = yield* operatorServer((batch, response) => json(response, accept(batch)))
+      const operator = yield* operatorAt(good.url, 2000, answers)
+      yield* operator.submit([submissionOf('msg_0'), submissionOf('msg_1')], () => true)
+      const busy = yield* operatorServer((_batch, response) => response.writeHead(503).end('later'))
+      yield* (yield* operatorAt(busy.url, 2000, answers)).submit([submissionOf('msg_2')], () => true)
+      assert.deepStrictEqual(
+        answers.map(({ raw, reference }) => [reference, JSON.parse(Buffer.from(raw).toString('utf8'))]),
+        [
+          ['msg_0', { status: 200, body: accept([{ reference: 'msg_0', parts: 1 }])[0] }],
+          ['msg_1', { status: 200, body: accept([{ reference: 'msg_1', parts: 1 }])[0] }],
+          ['msg_2', { status: 503, body: 'later' }],
+        ],
+      )
+    }).pipe(Effect.scoped),
+  )
+
   it.live('refuses messages for now if the operator is busy, unreachable or refuses the secret', () =>
     Effect.gen(function* () {
       const busy = yield* submit((_batch, response) => {
         response.writeHead(503, { 'retry-after': '7' })
         response.end()
       })
-      assert.deepStrictEqual(busy.outcomes, [{ type: 'refused', retryAfterMs: 7000 }])
+      assert.deepStrictEqual(busy.outcomes, [{ type: 'refused', submitted: true, retryAfterMs: 7000 }])
       const stranger = yield* submit((_batch, response) => json(response, {}, 401))
-      assert.deepStrictEqual(stranger.outcomes, [{ type: 'refused', retryAfterMs: 10_000 }])
+      assert.deepStrictEqual(stranger.outcomes, [{ type: 'refused', submitted: true, retryAfterMs: 10_000 }])
       const gone = yield* Effect.scoped(
         Effect.map(
           operatorServer(() => {}),
@@ -224,7 +251,7 @@ describe('the HTTP operator on real sockets', () => {
       )
       const operator = yield* operatorAt(gone)
       assert.deepStrictEqual(yield* operator.submit([submissionOf('msg_0')], () => true), [
-        { type: 'refused', retryAfterMs: 1000 },
+        { type: 'refused', submitted: false, retryAfterMs: 1000 },
       ])
     }).pipe(Effect.scoped),
   )

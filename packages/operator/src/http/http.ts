@@ -6,7 +6,14 @@
 import type { Readable } from 'node:stream'
 import { REJECTED_REASONS } from '@hub/domain'
 import { Effect, Redacted, Result, Schema, Semaphore, type Scope } from 'effect'
-import type { Operator, Submission, SubmitOutcome } from '../port.ts'
+import {
+  type Operator,
+  type OperatorAnswer,
+  ReportSink,
+  stopAtFirstRefusal,
+  type Submission,
+  type SubmitOutcome,
+} from '../port.ts'
 
 export const HTTP = 'http'
 
@@ -84,6 +91,29 @@ const toWire = (submission: Submission) => ({
   validity_seconds: submission.validitySeconds,
 })
 
+/** The elements of an answer, one for each message; the whole body for each if it has others. */
+const elementsOf = (count: number, body: string): ReadonlyArray<unknown> => {
+  const parsed = Result.getOrElse(
+    Result.try((): unknown => JSON.parse(body)),
+    () => body,
+  )
+  return Array.isArray(parsed) && parsed.length === count
+    ? parsed
+    : Array.from({ length: count }, () => parsed)
+}
+
+/** The raw answer for each message of a batch: the HTTP status and the element of the body. */
+const rawAnswersOf = (
+  batch: ReadonlyArray<Submission>,
+  { body, status }: Extract<Exchange, { readonly type: 'answered' }>,
+): ReadonlyArray<OperatorAnswer> =>
+  elementsOf(batch.length, body).map((element, i) => ({
+    operator: HTTP,
+    reference: batch[i]!.reference,
+    recipient: batch[i]!.recipient,
+    raw: Buffer.from(JSON.stringify({ status, body: element })),
+  }))
+
 /** Returns the outcomes of an answer, or `null` if it does not fit the batch. */
 const outcomesOf = (batch: ReadonlyArray<Submission>, body: string): ReadonlyArray<SubmitOutcome> | null => {
   const answer = decodeAnswer(body)
@@ -96,7 +126,7 @@ const outcomesOf = (batch: ReadonlyArray<Submission>, body: string): ReadonlyArr
         outcomes.push({ type: 'accepted', operatorIds: operator_ids })
         break
       case 'throttled':
-        outcomes.push({ type: 'refused', retryAfterMs: RETRY_MS })
+        outcomes.push({ type: 'refused', submitted: true, retryAfterMs: RETRY_MS })
         break
       case 'rejected':
         outcomes.push({
@@ -108,8 +138,11 @@ const outcomesOf = (batch: ReadonlyArray<Submission>, body: string): ReadonlyArr
   return outcomes
 }
 
-export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Operator, never, Scope.Scope> =>
+export const makeHttpOperator = (
+  options: HttpOperatorOptions,
+): Effect.Effect<Operator, never, ReportSink | Scope.Scope> =>
   Effect.gen(function* () {
+    const sink = yield* ReportSink
     // Imported only on use: undici is a sixth of the modules that a dispatcher loads.
     const { errors, Pool } = yield* Effect.promise(() => import('undici'))
     const pool = yield* Effect.acquireRelease(
@@ -194,10 +227,11 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
           case 'notWritten':
             return all(batch, { type: 'notWritten' })
           case 'unreachable':
-            return all(batch, { type: 'refused', retryAfterMs: RETRY_MS })
+            return all(batch, { type: 'refused', submitted: false, retryAfterMs: RETRY_MS })
           case 'lost':
             return all(batch, { type: 'unknown' })
           case 'answered':
+            sink.keepAnswers(rawAnswersOf(batch, result))
         }
         switch (result.status) {
           case 200: {
@@ -213,7 +247,7 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
             yield* Effect.logError('HTTP operator refused the secret: check the configured secret').pipe(
               Effect.annotateLogs({ status: result.status }),
             )
-            return all(batch, { type: 'refused', retryAfterMs: RETRY_UNAUTHORIZED_MS })
+            return all(batch, { type: 'refused', submitted: true, retryAfterMs: RETRY_UNAUTHORIZED_MS })
           case 400:
           case 413:
           case 422: {
@@ -230,7 +264,11 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
           case 405:
           case 429:
           case 503:
-            return all(batch, { type: 'refused', retryAfterMs: result.retryAfterMs ?? RETRY_MS })
+            return all(batch, {
+              type: 'refused',
+              submitted: true,
+              retryAfterMs: result.retryAfterMs ?? RETRY_MS,
+            })
           default:
             return all(batch, { type: 'unknown' })
         }
@@ -248,14 +286,13 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
             group.slice(i * MAX_BATCH, (i + 1) * MAX_BATCH),
           ),
         )
+        const mayWriteBatch = stopAtFirstRefusal(mayWrite)
         return Effect.map(
-          Effect.forEach(chunks, (chunk) => submitBatch(chunk, mayWrite), { concurrency: 'unbounded' }),
+          Effect.forEach(chunks, (chunk) => submitBatch(chunk, mayWriteBatch), { concurrency: 'unbounded' }),
           (outcomes) => {
-            const answers = new Map<Submission, SubmitOutcome>()
-            for (const [i, chunk] of chunks.entries()) {
-              for (const [j, submission] of chunk.entries()) answers.set(submission, outcomes[i]![j]!)
-            }
-            return batch.map((submission): SubmitOutcome => answers.get(submission) ?? { type: 'unknown' })
+            const inChunkOrder = outcomes.flat()
+            const outcomeOf = new Map(chunks.flat().map((submission, i) => [submission, inChunkOrder[i]!]))
+            return batch.map((submission) => outcomeOf.get(submission)!)
           },
         )
       },

@@ -29,6 +29,9 @@ export const SANDBOX_DEFAULTS: SandboxOptions = { reportDelayMs: 300, lateReport
 /** The retry time of `never_handed_over`, which is most of its lifetime. */
 const NEVER_HANDED_OVER_RETRY_MS = 8000
 
+/** After a restart, a shard needs up to a tenth of this to record the deadlines that have passed. */
+const LATE_AFTER_RESUME_MS = 1000
+
 type PlannedReport = Pick<OperatorReport, 'outcome' | 'reason'> & { readonly after: number }
 
 const reportsOf = (
@@ -139,7 +142,12 @@ export const makeSandbox = (
             if (scenario === 'rejected_at_handover')
               return { type: 'rejected', reason: 'spam_filter_content' }
             if (scenario === 'never_handed_over')
-              return { type: 'refused', retryAfterMs: NEVER_HANDED_OVER_RETRY_MS, affectsOnlyThis: true }
+              return {
+                type: 'refused',
+                submitted: false,
+                retryAfterMs: NEVER_HANDED_OVER_RETRY_MS,
+                affectsOnlyThis: true,
+              }
             const operatorIds = Array.from({ length: parts }, (_, part) =>
               operatorIdOf(scenario, reference, part + 1),
             )
@@ -156,7 +164,12 @@ export const makeSandbox = (
             open.flatMap(({ operatorIds, recipient, reference, sentAt }) =>
               operatorIds.flatMap((id) => {
                 const scenario = scenarioOfId(id)
-                return scenario === null ? [] : reportsDue(scenario, id, reference, recipient, sentAt)
+                if (scenario === null) return []
+                const due = reportsDue(scenario, id, reference, recipient, sentAt)
+                // Otherwise the late report could come before the deadline that it is too late for.
+                return scenario === 'silent_then_delivered'
+                  ? due.map(({ at, report }) => ({ at: Math.max(at, now + LATE_AFTER_RESUME_MS), report }))
+                  : due
               }),
             ),
             now,

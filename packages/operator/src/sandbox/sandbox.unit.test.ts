@@ -20,6 +20,7 @@ const collecting = () => {
           }
         }),
       storeInbound: () => Effect.die(new Error('the sandbox has no inbound messages')),
+      keepAnswers: () => {},
     }),
   }
 }
@@ -128,6 +129,7 @@ describe('the sandbox after a restart', () => {
                 ? Effect.fail(new ReportsNotStored({ detail: 'down' }))
                 : Effect.sync(() => void taken.push(...reports)),
             storeInbound: () => Effect.die(new Error('the sandbox has no inbound messages')),
+            keepAnswers: () => {},
           }),
         ),
       )

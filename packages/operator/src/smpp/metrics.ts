@@ -1,44 +1,50 @@
 /** The metrics of the SMPP operator. Labels have few values: roles, results and reasons. */
-import { memoizeLabel } from '@hub/telemetry'
-import { type Context, Metric } from 'effect'
-import type { Role, SessionEnd } from './session.ts'
+import { counter, gauge, labelSets, memoizeLabels } from '@hub/telemetry'
+import { type Context } from 'effect'
+import { type Role, SESSION_ENDS, type SessionEnd } from './session.ts'
 
-const bindsUp = Metric.gauge('hub_smpp_binds_up', { description: 'Established binds, by role.' })
-const sessionsEnded = Metric.counter('hub_smpp_sessions_ended_total', {
-  description: 'Sessions that ended or could not be bound, by reason.',
-  incremental: true,
-})
-const submits = Metric.counter('hub_smpp_submitted_parts_total', {
-  description: 'Submitted parts, by result.',
-  incremental: true,
-})
-const windowUsed = Metric.gauge('hub_smpp_window_used_parts', {
-  description: 'Parts in flight: submitted to the SMSC and not answered.',
-})
-const windowSize = Metric.gauge('hub_smpp_window_parts', {
-  description: 'The most parts that can be in flight, over all established binds.',
-})
-const waiting = Metric.gauge('hub_smpp_waiting_messages', {
-  description: 'Messages in the adapter that wait for a bind, the end of a pause, or the window.',
-})
-const pause = Metric.gauge('hub_smpp_pause_seconds', {
-  description: 'Length of the last pause after a throttled answer.',
-})
-const deliveries = Metric.counter('hub_smpp_deliveries_total', {
-  description: 'Deliveries of the SMSC, by kind.',
-  incremental: true,
-})
+/** The results of one `submit_sm`. */
+const SUBMIT_RESULTS = ['accepted', 'throttled', 'retry', 'rejected', 'lost'] as const
+type SubmitResult = (typeof SUBMIT_RESULTS)[number]
+/** The kinds of deliveries. `not_taken`: it could not be stored and got a temporary error. */
+const DELIVERY_KINDS = ['receipt', 'intermediate', 'inbound', 'unreadable', 'not_taken'] as const
+type DeliveryKind = (typeof DELIVERY_KINDS)[number]
 
-/** The result of one `submit_sm`. */
-type SubmitResult = 'accepted' | 'throttled' | 'retry' | 'rejected' | 'lost'
-/** The kind of a delivery. `not_taken`: it could not be stored and got a temporary error. */
-type DeliveryKind = 'receipt' | 'intermediate' | 'inbound' | 'unreadable' | 'not_taken'
+const bindsUp = gauge('hub_smpp_binds_up', 'Established binds, by role.')
+const sessionsEnded = counter(
+  'hub_smpp_sessions_ended_total',
+  'Sessions that ended or could not be bound, by reason.',
+  labelSets({ why: SESSION_ENDS }),
+)
+const submits = counter(
+  'hub_smpp_submitted_parts_total',
+  'Submitted parts, by result.',
+  labelSets({ result: SUBMIT_RESULTS }),
+)
+const windowUsed = gauge(
+  'hub_smpp_window_used_parts',
+  'Parts in flight: submitted to the SMSC and not answered.',
+)
+const windowSize = gauge(
+  'hub_smpp_window_parts',
+  'The most parts that can be in flight, over all established binds.',
+)
+const waiting = gauge(
+  'hub_smpp_waiting_messages',
+  'Messages in the adapter that wait for a bind, the end of a pause, or the window.',
+)
+const pause = gauge('hub_smpp_pause_seconds', 'Length of the last pause after a throttled answer.')
+const deliveries = counter(
+  'hub_smpp_deliveries_total',
+  'Deliveries of the SMSC, by kind.',
+  labelSets({ kind: DELIVERY_KINDS }),
+)
 
 export type SmppMetrics = ReturnType<typeof makeSmppMetrics>
 
 /** Binds the metrics to the context of the process, so that an update is a plain function call. */
 export const makeSmppMetrics = (context: Context.Context<never>) => {
-  const labelled = memoizeLabel()
+  const labelled = memoizeLabels()
   return {
     gauges: (now: {
       readonly binds: Readonly<Record<Role, number>>
@@ -48,16 +54,15 @@ export const makeSmppMetrics = (context: Context.Context<never>) => {
       readonly pauseMs: number
     }) => {
       for (const [role, count] of Object.entries(now.binds)) {
-        labelled(bindsUp, 'role', role).updateUnsafe(count, context)
+        labelled(bindsUp, { role }).updateUnsafe(count, context)
       }
       windowUsed.updateUnsafe(now.windowUsed, context)
       windowSize.updateUnsafe(now.window, context)
       waiting.updateUnsafe(now.waiting, context)
       pause.updateUnsafe(now.pauseMs / 1000, context)
     },
-    submitted: (result: SubmitResult) => labelled(submits, 'result', result).updateUnsafe(1, context),
-    delivered: (kind: DeliveryKind, count = 1) =>
-      labelled(deliveries, 'kind', kind).updateUnsafe(count, context),
-    ended: (why: SessionEnd) => labelled(sessionsEnded, 'why', why).updateUnsafe(1, context),
+    submitted: (result: SubmitResult) => submits.add({ result }),
+    delivered: (kind: DeliveryKind, count = 1) => deliveries.add({ kind }, count),
+    ended: (why: SessionEnd) => sessionsEnded.add({ why }),
   }
 }

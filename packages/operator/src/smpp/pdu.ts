@@ -47,6 +47,8 @@ export interface Pdu {
   /** `command_status`; 0 is success. */
   readonly status: number
   readonly sequence: number
+  /** All octets. */
+  readonly frame: Uint8Array
   /** True for a response, also to an unknown command. */
   readonly isResponse: boolean
   /** A field or TLV by its name in the SMPP specification. */
@@ -76,6 +78,7 @@ export const decodePdu = (frame: Buffer): Pdu | null => {
     command: known.has(command) ? (command as Command) : 'other',
     status: frame.readUInt32BE(8),
     sequence,
+    frame,
     isResponse: (frame.readUInt32BE(4) & 0x8000_0000) !== 0,
     text: (field) => {
       const found = value(field)

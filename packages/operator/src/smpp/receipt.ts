@@ -9,7 +9,7 @@ import type { OperatorReport } from '../port.ts'
 import { canonicalErrorCode, meaningOfState, type SmppErrors } from './errors.ts'
 import { canonicalId, type IdFormat } from './ids.ts'
 import type { Pdu } from './pdu.ts'
-import { decodeText, parseHeader, UDHI } from './text.ts'
+import { DATA_CODING, decodeText, parseHeader, UDHI } from './text.ts'
 
 /** Bits 5 to 2 of `esm_class`. Source: SMPP 3.4, 5.2.12. */
 const MESSAGE_TYPE = 0x3c
@@ -18,9 +18,7 @@ const DELIVERY_ACKNOWLEDGEMENT = 0x08
 /** The recipient confirmed the message, so it was read. */
 const USER_ACKNOWLEDGEMENT = 0x10
 const INTERMEDIATE = 0x20
-
-/** `data_coding` of UCS-2. */
-const UCS2 = 8
+const RECEIPTS = [RECEIPT, DELIVERY_ACKNOWLEDGEMENT, USER_ACKNOWLEDGEMENT, INTERMEDIATE]
 
 /** The content of a receipt. */
 export interface Receipt {
@@ -34,17 +32,14 @@ export interface Receipt {
   readonly doneAt: number | null
 }
 
+const messageType = (pdu: Pdu): number => (pdu.number('esm_class') ?? 0) & MESSAGE_TYPE
+
 /** Returns true if the SMSC marks the delivery as a receipt. */
-export const isReceipt = (pdu: Pdu): boolean => {
-  const type = (pdu.number('esm_class') ?? 0) & MESSAGE_TYPE
-  return (
-    type === RECEIPT ||
-    type === DELIVERY_ACKNOWLEDGEMENT ||
-    type === USER_ACKNOWLEDGEMENT ||
-    type === INTERMEDIATE ||
-    pdu.text('receipted_message_id') !== ''
-  )
-}
+export const isReceipt = (pdu: Pdu): boolean =>
+  RECEIPTS.includes(messageType(pdu)) || pdu.text('receipted_message_id') !== ''
+
+/** Returns true if `esm_class` marks an intermediate notification. */
+export const isIntermediate = (pdu: Pdu): boolean => messageType(pdu) === INTERMEDIATE
 
 /** Returns the octets of the text, from `short_message` or `message_payload`. */
 export const bodyOf = (pdu: Pdu): Uint8Array => {
@@ -90,7 +85,9 @@ const networkError = (octets: Uint8Array | null): string | null =>
  * SMSCs write receipts in ASCII, whatever their `data_coding`. An underscore differs in GSM 03.38.
  */
 const textOf = (octets: Uint8Array, dataCoding: number): string =>
-  dataCoding === UCS2 ? (decodeText(octets, UCS2) ?? '') : Buffer.from(octets).toString('latin1')
+  dataCoding === DATA_CODING.ucs2
+    ? (decodeText(octets, dataCoding) ?? '')
+    : Buffer.from(octets).toString('latin1')
 
 /** Parses a receipt; TLVs override the text. Returns `null` without an id or a state. */
 export const readReceipt = (pdu: Pdu): Receipt | null => {
@@ -98,8 +95,8 @@ export const readReceipt = (pdu: Pdu): Receipt | null => {
   const rest = ((pdu.number('esm_class') ?? 0) & UDHI) === 0 ? body : (parseHeader(body)?.rest ?? body)
   const fields = receiptFields(textOf(rest, pdu.number('data_coding') ?? 0))
   const id = pdu.text('receipted_message_id') || (fields.get('id') ?? '')
-  const type = (pdu.number('esm_class') ?? 0) & MESSAGE_TYPE
-  const textState = fields.get('stat')?.toUpperCase() || (type === USER_ACKNOWLEDGEMENT ? 'READ' : '')
+  const textState =
+    fields.get('stat')?.toUpperCase() || (messageType(pdu) === USER_ACKNOWLEDGEMENT ? 'READ' : '')
   const number = pdu.number('message_state')
   const state = number === null ? textState : String(number)
   if (id === '' || state === '') return null
@@ -140,10 +137,6 @@ export const outcomeOf = (receipt: Receipt, errors: SmppErrors): ReportedOutcome
     }
   }
 }
-
-/** Returns true if `esm_class` marks an intermediate notification. */
-export const isIntermediate = (pdu: Pdu): boolean =>
-  ((pdu.number('esm_class') ?? 0) & MESSAGE_TYPE) === INTERMEDIATE
 
 /** Returns the id in the form of the answer to the submit. */
 export const reportedId = (receipt: Receipt, format: IdFormat): string | null =>

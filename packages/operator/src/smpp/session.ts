@@ -5,42 +5,46 @@
 import type { Socket } from 'node:net'
 import { COMMAND_STATUS } from './errors.ts'
 import { type Command, decodePdu, encodePdu, type Fields, makeFrames, nextSequence, type Pdu } from './pdu.ts'
+import type { SmppSettings } from './settings.ts'
 
 export type Role = 'transceiver' | 'transmitter' | 'receiver'
 
 /** The reason for the end of a session. The values are labels of metrics. */
-export type SessionEnd =
-  /** The connection failed or broke. */
-  | 'disconnected'
-  /** The certificate is not trusted, or TLS failed for another reason. */
-  | 'untrusted'
-  /** Connecting and binding took too long. */
-  | 'late'
-  /** The SMSC answered the bind with an error. */
-  | 'refused'
-  /** The SMSC did not answer requests or `enquire_link`. */
-  | 'silent'
-  /** The SMSC sent octets that are no valid PDU. */
-  | 'malformed'
-  /** The SMSC unbound. */
-  | 'unbound'
-  /** The hub closed the session. */
-  | 'closed'
+export type SessionEnd = (typeof SESSION_ENDS)[number]
 
-interface SessionOptions {
+export const SESSION_ENDS = [
+  /** The connection failed or broke. */
+  'disconnected',
+  /** The certificate is not trusted, or TLS failed for another reason. */
+  'untrusted',
+  /** Connecting and binding took too long. */
+  'late',
+  /** The SMSC answered the bind with an error. */
+  'refused',
+  /** The SMSC did not answer requests or `enquire_link`. */
+  'silent',
+  /** The SMSC sent octets that are no valid PDU. */
+  'malformed',
+  /** The SMSC unbound. */
+  'unbound',
+  /** The hub closed the session. */
+  'closed',
+] as const
+
+interface SessionOptions extends Pick<
+  SmppSettings,
+  | 'connectDeadlineMs'
+  | 'responseDeadlineMs'
+  | 'stallMs'
+  | 'enquireLinkMs'
+  | 'enquireDeadlineMs'
+  | 'maxTimeouts'
+  | 'deliverWindow'
+> {
   readonly role: Role
   /** Starts to connect. `secured`: the connection is ready after the TLS handshake. */
   readonly connect: () => { readonly socket: Socket; readonly secured: boolean }
   readonly bind: Fields
-  readonly connectDeadlineMs: number
-  /** Time limit for the answer to a request, ms. */
-  readonly responseDeadlineMs: number
-  /** After this time without data from the SMSC, the session sends `enquire_link`, ms. */
-  readonly enquireLinkMs: number
-  /** After this number of consecutive missing answers, the session ends. */
-  readonly maxTimeouts: number
-  /** The most deliveries without an answer. At this number the session stops reading. */
-  readonly deliverWindow: number
   readonly onBound: (session: Session) => void
   /** Called when it may be possible to write again. */
   readonly onWritable: () => void
@@ -59,7 +63,12 @@ export interface Delivery {
 export interface Session {
   readonly role: Role
   readonly isBound: () => boolean
-  /** True if bound, not closing, and without unsent data: a request written now leaves at once. */
+  /** Bound, and its oldest submit has had no answer for too long: it may be dead. */
+  readonly isStalled: () => boolean
+  /**
+   * True if bound, not stalled, not closing, and without unsent data: a request written now leaves
+   * at once.
+   */
   readonly canWrite: () => boolean
   readonly inFlight: () => number
   /**
@@ -86,6 +95,8 @@ interface PendingRequest {
 const STALL_MS = 1000
 /** Time for the last octets of an orderly end to leave. */
 const LINGER_MS = 1000
+/** An idle connection whose peer is gone then ends after about 15 s. */
+const KEEP_ALIVE_MS = 5000
 /** The most octets of one write. More would only wait in the kernel. */
 const FLUSH_OCTETS = 64 * 1024
 
@@ -107,11 +118,15 @@ export const openSession = (options: SessionOptions): Session => {
   let checkedAt = now()
   let unsentSince: number | null = null
   let timeouts = 0
-  let isEnquiring = false
+  /** When the `enquire_link` without an answer was written. */
+  let enquiredAt: number | null = null
+  /** When the SMSC answered a request last. Its own requests do not show that ours arrive. */
+  let answeredAt = now()
   let closeBy = Number.POSITIVE_INFINITY
   const startedAt = now()
   const { secured, socket } = options.connect()
   socket.setNoDelay(true)
+  socket.setKeepAlive(true, KEEP_ALIVE_MS)
 
   /** A callback may have ended the session. TypeScript would assume the earlier state. */
   const isEnded = () => state === 'ended'
@@ -162,20 +177,33 @@ export const openSession = (options: SessionOptions): Session => {
   const inFlight = () => {
     // Other requests are at most one `enquire_link` and one bind or unbind.
     let others = 0
-    if (isEnquiring) others++
+    if (enquiredAt !== null) others++
     if (state === 'unbinding' || state === 'binding') others++
     return Math.max(0, pending.size - others)
   }
 
   const enquire = () => {
-    if (isEnquiring) return
-    isEnquiring = true
-    request('enquire_link', {}, (answer) => {
-      isEnquiring = false
-      if (answer === null) end('silent')
+    enquiredAt = now()
+    request('enquire_link', {}, () => {
+      enquiredAt = null
     })
     flush()
   }
+
+  /** The time without an answer to the oldest submit. While reading is paused, it does not count. */
+  const oldestSubmitMs = (at: number): number => {
+    if (isPaused) return 0
+    for (const { command, writtenAt } of pending.values()) {
+      if (command === 'submit_sm') return at - Math.max(writtenAt, resumedAt)
+    }
+    return 0
+  }
+
+  const isStalled = () => state === 'bound' && oldestSubmitMs(now()) >= options.stallMs
+
+  /** Neither `enquire_link` nor another request has had an answer since `enquire_link` was written. */
+  const isDead = (at: number) =>
+    enquiredAt !== null && at - Math.max(enquiredAt, answeredAt, resumedAt) >= options.enquireDeadlineMs
 
   const unbindIfDone = () => {
     if (state !== 'closing' || unansweredDeliveries > 0 || inFlight() > 0) return
@@ -190,6 +218,7 @@ export const openSession = (options: SessionOptions): Session => {
     // An answer to another command than the request is ignored.
     if (pdu.command !== 'generic_nack' && pdu.command !== `${sent.command}_resp`) return
     pending.delete(pdu.sequence)
+    answeredAt = now()
     // Answers to `enquire_link` do not count: the SMSC must answer submissions.
     if (sent.command === 'submit_sm') timeouts = 0
     sent.onAnswer(pdu)
@@ -261,8 +290,10 @@ export const openSession = (options: SessionOptions): Session => {
     }
     if (unsentSince !== null && at - unsentSince >= options.responseDeadlineMs) return end('silent')
     if (isPaused) return
+    if (isDead(at)) return end('silent')
     const overdue: Array<number> = []
-    for (const [number, { writtenAt }] of pending) {
+    for (const [number, { command, writtenAt }] of pending) {
+      if (command === 'enquire_link') continue
       if (at - Math.max(writtenAt, resumedAt) < options.responseDeadlineMs) break
       overdue.push(number)
     }
@@ -275,14 +306,20 @@ export const openSession = (options: SessionOptions): Session => {
       sent?.onAnswer(null)
     }
     if (isEnded()) return
-    if (at - readAt >= options.enquireLinkMs) enquire()
+    const isLate = oldestSubmitMs(at) >= options.stallMs
+    const mustEnquire = enquiredAt === null && (isLate || at - readAt >= options.enquireLinkMs)
+    if (mustEnquire) enquire()
     unbindIfDone()
+    // The bind is stalled from now on, or another submit is the oldest now and has time left.
+    if ((mustEnquire && isLate) || overdue.length > 0) options.onWritable()
   }
 
   const session: Session = {
     role,
     isBound: () => state === 'bound',
-    canWrite: () => state === 'bound' && socket.writableLength === 0 && outgoingOctets < FLUSH_OCTETS,
+    isStalled,
+    canWrite: () =>
+      state === 'bound' && socket.writableLength === 0 && outgoingOctets < FLUSH_OCTETS && !isStalled(),
     inFlight,
     request,
     flush,
@@ -333,7 +370,16 @@ export const openSession = (options: SessionOptions): Session => {
   // A check may be late by a tenth of the deadline at most, and should cost almost nothing.
   const deadlineTimer = setInterval(
     checkDeadlines,
-    Math.max(5, Math.min(250, options.responseDeadlineMs / 10, options.connectDeadlineMs / 10)),
+    Math.max(
+      5,
+      Math.min(
+        250,
+        options.responseDeadlineMs / 10,
+        options.connectDeadlineMs / 10,
+        options.stallMs / 10,
+        options.enquireDeadlineMs / 10,
+      ),
+    ),
   )
   return session
 }

@@ -37,6 +37,13 @@ export interface SmppSettings {
   readonly connectDeadlineMs: number
   /** Time limit for the answer to a request, ms. After it the outcome is unknown. */
   readonly responseDeadlineMs: number
+  /**
+   * Time without an answer to the oldest submit after which a bind gets no more submits, ms. It
+   * then sends `enquire_link`.
+   */
+  readonly stallMs: number
+  /** Time without any answer after an `enquire_link` that ends the bind, ms. */
+  readonly enquireDeadlineMs: number
   /** Time without data from the SMSC until the session sends `enquire_link`, ms. */
   readonly enquireLinkMs: number
   /** The number of consecutive missing answers that ends a bind. */
@@ -52,9 +59,11 @@ export interface SmppSettings {
   readonly throttle: ThrottleOptions
   /** Limits of the backoff between connection attempts, ms. */
   readonly reconnect: { readonly baseMs: number; readonly maxMs: number }
+  /** The longest backoff where the network may be the reason, ms. */
+  readonly unreachableMaxMs: number
   /** After a bind of this duration, the backoff starts from its minimum again, ms. */
   readonly stableMs: number
-  /** The most unstored deliveries of a session, which then stops reading. */
+  /** The most deliveries of a session without an answer. It then stops reading. */
   readonly deliverWindow: number
   /** Time limit for storing deliveries, ms. After it the SMSC repeats them. */
   readonly sinkDeadlineMs: number
@@ -65,13 +74,16 @@ export interface SmppSettings {
 /**
  * - Two binds keep the service available when one ends. At 100 ms per answer, 50 parts each allow
  *   1,000 parts a second.
- * - A busy SMSC may need up to ten seconds for an answer.
- * - Half a minute is the usual interval of `enquire_link`. SMSCs close silent connections after a
- *   minute or more.
+ * - A busy SMSC may need up to ten seconds for an answer. It gets no more submits after two, and
+ *   if it is alive, it answers something within two more. Then a dead bind costs four seconds.
+ * - `enquire_link` after ten seconds finds a dead bind before the next submit in most cases. SMSCs
+ *   close silent connections after a minute or more.
  * - Two seconds of holding cover a reconnect, and delay an `otp` by no more than that.
  * - A pause starts at a tenth of a second, shorter than the refill of a quota per second. The limit
  *   is ten seconds: longer throttling needs a person.
- * - Reconnects are spread over up to half a minute.
+ * - An SMSC that refuses or ends binds gets reconnects that are spread over up to half a minute. One
+ *   that cannot be reached costs nothing, and must be in use within five seconds after it can be
+ *   reached: an attempt of three seconds and a pause of one and a half.
  * - Parts of one inbound text arrive within a second. A wait of five seconds stays below the
  *   shortest time limit of SMSCs for an answer to a delivery, which is ten seconds.
  */
@@ -86,9 +98,11 @@ export const SMPP_DEFAULTS: Omit<SmppSettings, 'url' | 'password'> = {
   systemType: '',
   numericSender: { ton: 1, npi: 1 },
   receiptOffsetMinutes: null,
-  connectDeadlineMs: 5000,
+  connectDeadlineMs: 3000,
   responseDeadlineMs: 10_000,
-  enquireLinkMs: 30_000,
+  stallMs: 2000,
+  enquireDeadlineMs: 2000,
+  enquireLinkMs: 10_000,
   maxTimeouts: 3,
   holdMs: 2000,
   retryMs: 1000,
@@ -96,6 +110,7 @@ export const SMPP_DEFAULTS: Omit<SmppSettings, 'url' | 'password'> = {
   closeMs: 3000,
   throttle: { pauseMs: 100, maxPauseMs: 10_000, recoverMs: 5000 },
   reconnect: { baseMs: 250, maxMs: 30_000 },
+  unreachableMaxMs: 1500,
   stableMs: 10_000,
   deliverWindow: 200,
   sinkDeadlineMs: 8000,

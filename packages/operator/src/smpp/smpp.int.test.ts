@@ -1,11 +1,25 @@
 import { assert, describe, it } from '@effect/vitest'
 import { Effect, Exit, Fiber, Logger, Metric, Redacted, References, Scope } from 'effect'
-import { eventually, makeCertificateAuthority } from '@hub/testkit'
+import { eventually, faultProxy, makeCertificateAuthority, movableHost, SILENT_FAULTS } from '@hub/testkit'
 import { operatorContract, submissionOf } from '../port.contract.ts'
-import { type InboundMessage, type OperatorReport, ReportSink, ReportsNotStored } from '../port.ts'
+import {
+  type InboundMessage,
+  type Operator,
+  type OperatorAnswer,
+  type OperatorReport,
+  ReportSink,
+  ReportsNotStored,
+} from '../port.ts'
 import { SMPP_DEFAULTS, type SmppSettings } from './settings.ts'
 import { makeSmppOperator } from './smpp.ts'
-import { type Handler, type Handlers, makeTestSmsc, receiptOf, type TestSmsc } from './testing/test-smsc.ts'
+import {
+  type Connection,
+  type Handler,
+  type Handlers,
+  makeTestSmsc,
+  receiptOf,
+  type TestSmsc,
+} from './testing/test-smsc.ts'
 
 const mayWrite = () => true
 /** A limit for a test that hangs. No wait takes long, except on a busy machine. */
@@ -16,13 +30,14 @@ const until = <A>(check: () => A) => Effect.promise(() => eventually(check, TIME
 interface Stored {
   readonly reports: Array<OperatorReport>
   readonly inbound: Array<InboundMessage>
+  readonly answers: Array<OperatorAnswer>
   /** The number of next writes that fail. */
   failures: number
   attempts: number
 }
 
 const collectingSink = () => {
-  const stored: Stored = { reports: [], inbound: [], failures: 0, attempts: 0 }
+  const stored: Stored = { reports: [], inbound: [], answers: [], failures: 0, attempts: 0 }
   const attempt = (write: () => void) =>
     Effect.suspend(() => {
       stored.attempts++
@@ -32,6 +47,7 @@ const collectingSink = () => {
   const sink = ReportSink.of({
     store: (reports) => attempt(() => void stored.reports.push(...reports)),
     storeInbound: (messages) => attempt(() => void stored.inbound.push(...messages)),
+    keepAnswers: (answers) => void stored.answers.push(...answers),
   })
   return { stored, sink }
 }
@@ -43,6 +59,8 @@ const FAST: Partial<SmppSettings> = {
   // A busy machine may need time to bind and to answer.
   holdMs: 20_000,
   responseDeadlineMs: 20_000,
+  stallMs: 20_000,
+  enquireDeadlineMs: 20_000,
 }
 
 const operatorAt = (
@@ -291,7 +309,7 @@ describe('the SMPP operator on real sockets', () => {
     Effect.gen(function* () {
       const { smsc, operator } = yield* startOperator(
         { enquire_link: () => {} },
-        { enquireLinkMs: 20, responseDeadlineMs: 50 },
+        { enquireLinkMs: 20, enquireDeadlineMs: 50 },
       )
       yield* until(() => smsc.connections.length >= 2)
       assert.isTrue(smsc.requests.some(({ pdu }) => pdu.command === 'enquire_link'))
@@ -519,6 +537,146 @@ describe('the SMPP operator on real sockets', () => {
   )
 })
 
+/** Submits one message after the other until one is accepted. */
+const untilAccepted = (operator: Operator) =>
+  Effect.promise(() =>
+    eventually(async () => {
+      const [outcome] = await Effect.runPromise(operator.submit([submissionOf('msg_again')], mayWrite))
+      return outcome?.type === 'accepted'
+    }, TIMEOUT),
+  )
+
+const QUICK: Partial<SmppSettings> = { stallMs: 300, enquireDeadlineMs: 300, connectDeadlineMs: 1000 }
+
+describe('a bind that does not answer', () => {
+  it.live('takes no further submits while its oldest one waits, and the other bind continues', () =>
+    Effect.gen(function* () {
+      let stalled: Connection | null = null
+      const { smsc, operator } = yield* startOperator(
+        {
+          submit_sm: (connection, pdu) => {
+            stalled ??= connection
+            if (connection !== stalled) connection.answer(pdu, 0, { message_id: String(pdu.sequence) })
+          },
+        },
+        { binds: 2, stallMs: 100 },
+      )
+      yield* until(() => smsc.requests.length === 2)
+      const first = yield* Effect.forkChild(operator.submit([submissionOf('msg_a')], mayWrite))
+      // A stalled bind is asked whether it is alive. It answers, so it stays.
+      yield* until(() => smsc.requests.some(({ pdu }) => pdu.command === 'enquire_link'))
+      const batch = Array.from({ length: 20 }, (_, i) => submissionOf(`msg_${i}`))
+      const outcomes = yield* operator.submit(batch, mayWrite)
+      assert.isTrue(outcomes.every(({ type }) => type === 'accepted'))
+      assert.lengthOf(
+        smsc.submits().filter(({ connection }) => connection === stalled),
+        1,
+      )
+      assert.lengthOf(smsc.connections, 2)
+      yield* Fiber.interrupt(first)
+    }).pipe(Effect.scoped),
+  )
+
+  it.live('holds back no message with a part on it', () =>
+    Effect.gen(function* () {
+      let stalled: Connection | null = null
+      const { operator } = yield* startOperator(
+        {
+          submit_sm: (connection, pdu) => {
+            stalled ??= connection
+            if (connection !== stalled) connection.answer(pdu, 0, { message_id: String(pdu.sequence) })
+          },
+        },
+        // Two of the three parts find no room.
+        { binds: 2, window: 1, stallMs: 100 },
+      )
+      const long = submissionOf('msg_long', { text: 'я'.repeat(150), parts: 3, encoding: 'ucs2' })
+      const first = yield* Effect.forkChild(operator.submit([long], mayWrite))
+      yield* Effect.yieldNow
+      assert.strictEqual((yield* operator.submit([submissionOf('msg_b')], mayWrite))[0]?.type, 'accepted')
+      yield* Fiber.interrupt(first)
+    }).pipe(Effect.scoped),
+  )
+
+  for (const [name, begin] of SILENT_FAULTS) {
+    it.live(`is closed and opened again: ${name}`, () =>
+      Effect.gen(function* () {
+        const smsc = yield* makeTestSmsc()
+        const proxy = yield* faultProxy(`smpp://hub@127.0.0.1:${smsc.port}`)
+        const { sink } = collectingSink()
+        const operator = yield* operatorAt(proxy.port, sink, { ...QUICK, binds: 2 })
+        yield* until(() => smsc.requests.length === 2)
+        yield* untilAccepted(operator)
+        proxy.hold()
+        begin(proxy)
+        const [outcome] = yield* operator.submit([submissionOf('msg_lost')], mayWrite)
+        assert.notStrictEqual(outcome?.type, 'accepted')
+        proxy.release()
+        yield* untilAccepted(operator)
+      }).pipe(Effect.scoped),
+    )
+  }
+
+  it.live('is opened again at the new address of the name', () =>
+    Effect.gen(function* () {
+      const smsc = yield* makeTestSmsc()
+      const host = yield* movableHost(`smpp://hub@127.0.0.1:${smsc.port}`, 'smsc.test')
+      const { sink } = collectingSink()
+      const operator = yield* operatorAt(0, sink, QUICK, host.url)
+      yield* untilAccepted(operator)
+      host.first.hold()
+      host.first.drop('both')
+      host.move()
+      yield* untilAccepted(operator)
+      assert.isAbove(host.second.accepted(), 0)
+    }).pipe(Effect.scoped),
+  )
+
+  it.live('in time because of 60 ms of delay in each direction stays open', () =>
+    Effect.gen(function* () {
+      const smsc = yield* makeTestSmsc()
+      const proxy = yield* faultProxy(`smpp://hub@127.0.0.1:${smsc.port}`)
+      const { sink } = collectingSink()
+      const operator = yield* operatorAt(proxy.port, sink, {
+        enquireLinkMs: 50,
+        stallMs: 2000,
+        enquireDeadlineMs: 2000,
+      })
+      yield* untilAccepted(operator)
+      proxy.delay(60)
+      for (let i = 0; i < 10; i++) {
+        assert.strictEqual(
+          (yield* operator.submit([submissionOf(`msg_${i}`)], mayWrite))[0]?.type,
+          'accepted',
+        )
+      }
+      assert.lengthOf(smsc.connections, 1)
+    }).pipe(Effect.scoped),
+  )
+})
+
+describe('the raw answers', () => {
+  it.live('are kept for each part, whatever they say', () =>
+    Effect.gen(function* () {
+      let answers = 0
+      const { operator, stored } = yield* startOperator({
+        submit_sm: (connection, pdu) =>
+          connection.answer(pdu, answers++ === 2 ? 0x0a : 0, { message_id: `id-${answers}` }),
+      })
+      yield* operator.submit([submissionOf('msg_a', { text: 'x'.repeat(200), parts: 2 })], mayWrite)
+      yield* operator.submit([submissionOf('msg_b')], mayWrite)
+      assert.deepStrictEqual(
+        stored.answers.map(({ operator: name, reference }) => `${name} ${reference}`),
+        ['smpp msg_a', 'smpp msg_a', 'smpp msg_b'],
+      )
+      assert.include(Buffer.from(stored.answers[0]!.raw).toString('latin1'), 'id-1')
+      // The status of a refusal.
+      assert.strictEqual(Buffer.from(stored.answers[2]!.raw).readUInt32BE(8), 0x0a)
+      assert.match(stored.answers[0]!.recipient, /^[0-9a-f]{64}$/u)
+    }).pipe(Effect.scoped),
+  )
+})
+
 describe('an operator that refuses', () => {
   const statuses =
     (...sequence: ReadonlyArray<number>): Handler =>
@@ -534,6 +692,7 @@ describe('an operator that refuses', () => {
         const { smsc, operator } = yield* startOperator({ submit_sm: statuses(status) })
         const [outcome] = yield* operator.submit([submissionOf('msg_a')], mayWrite)
         if (outcome?.type !== 'refused') return assert.fail('the refusal is temporary')
+        assert.isTrue(outcome.submitted)
         assert.isAtLeast(outcome.retryAfterMs, 50)
         assert.isAtMost(outcome.retryAfterMs, SMPP_DEFAULTS.throttle.pauseMs)
         // The next messages wait for the end of the pause and are accepted.
@@ -553,6 +712,7 @@ describe('an operator that refuses', () => {
       yield* operator.submit([submissionOf('msg_a')], mayWrite)
       const [outcome] = yield* operator.submit([submissionOf('msg_b')], mayWrite)
       if (outcome?.type !== 'refused') return assert.fail('the refusal is temporary')
+      assert.isFalse(outcome.submitted)
       assert.isAtLeast(outcome.retryAfterMs, 30_000)
       assert.lengthOf(smsc.submits(), 1)
     }).pipe(Effect.scoped),
@@ -568,6 +728,7 @@ describe('an operator that refuses', () => {
       const [outcome] = yield* operator.submit([submissionOf('msg_b', { validitySeconds: 1 })], mayWrite)
       if (outcome?.type !== 'refused') return assert.fail('the refusal is temporary')
       assert.isTrue(outcome.affectsOnlyThis)
+      assert.isFalse(outcome.submitted)
     }).pipe(Effect.scoped),
   )
 
@@ -575,7 +736,7 @@ describe('an operator that refuses', () => {
     Effect.gen(function* () {
       const { operator } = yield* startOperator({ submit_sm: statuses(0x08) }, { retryMs: 700 })
       assert.deepStrictEqual(yield* operator.submit([submissionOf('msg_a')], mayWrite), [
-        { type: 'refused', retryAfterMs: 700 },
+        { type: 'refused', submitted: true, retryAfterMs: 700 },
       ])
     }).pipe(Effect.scoped),
   )
@@ -740,7 +901,11 @@ describe('a delivery of the SMSC', () => {
   it.live('gets a temporary error if it is not stored in time', () =>
     Effect.gen(function* () {
       const smsc = yield* makeTestSmsc()
-      const sink = ReportSink.of({ store: () => Effect.never, storeInbound: () => Effect.never })
+      const sink = ReportSink.of({
+        store: () => Effect.never,
+        storeInbound: () => Effect.never,
+        keepAnswers: () => {},
+      })
       yield* operatorAt(smsc.port, sink, { sinkDeadlineMs: 30 })
       yield* until(() => smsc.requests.length === 1)
       smsc.connections[0]!.send('deliver_sm', receiptOf('1'))
@@ -848,6 +1013,7 @@ describe('a delivery of the SMSC', () => {
       const smsc = yield* makeTestSmsc()
       const sink = ReportSink.of({
         store: () => Effect.void,
+        keepAnswers: () => {},
         storeInbound: ([message]) => {
           ids.push(message!.operatorId)
           return ids.length === 1 ? Effect.fail(new ReportsNotStored({ detail: 'down' })) : Effect.void
@@ -884,6 +1050,7 @@ describe('a delivery of the SMSC', () => {
             })
           }),
         storeInbound: () => Effect.void,
+        keepAnswers: () => {},
       })
       const smsc = yield* makeTestSmsc()
       yield* operatorAt(smsc.port, sink, { deliverWindow: 10, sinkDeadlineMs: 60_000 })

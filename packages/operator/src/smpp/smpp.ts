@@ -35,6 +35,9 @@ const WRONG_CREDENTIALS: ReadonlySet<number> = new Set([
   COMMAND_STATUS.ESME_RINVSYSTYP,
 ])
 
+/** The network may be the reason for the end of these sessions. */
+const UNREACHABLE: ReadonlySet<SessionEnd> = new Set<SessionEnd>(['disconnected', 'late', 'silent'])
+
 export const makeSmppOperator = (
   settings: SmppSettings,
 ): Effect.Effect<SmppOperator, never, ReportSink | Scope.Scope> =>
@@ -72,6 +75,8 @@ export const makeSmppOperator = (
       settings,
       sessions: transmitting,
       metrics,
+      onAnswer: ({ recipient, reference }, raw) =>
+        sink.keepAnswers([{ operator: SMPP, reference, recipient, raw }]),
       onThrottled: (pauseMs) =>
         logLimited(
           'throttled',
@@ -169,10 +174,13 @@ export const makeSmppOperator = (
         const wrongCredentials = why === 'refused' && WRONG_CREDENTIALS.has(status)
         if (boundMs >= settings.stableMs) attempt = 0
         const random = yield* Random.next
-        const { maxMs } = settings.reconnect
+        const { baseMs, maxMs } = settings.reconnect
         const pauseMs = wrongCredentials
           ? maxMs * (0.5 + random / 2)
-          : reconnectDelayMs(attempt, random, settings.reconnect)
+          : reconnectDelayMs(attempt, random, {
+              baseMs,
+              maxMs: UNREACHABLE.has(why) ? Math.min(maxMs, settings.unreachableMaxMs) : maxMs,
+            })
         attempt++
         logLimited(
           `ended ${role} ${why}`,

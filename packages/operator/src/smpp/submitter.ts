@@ -11,7 +11,7 @@
  * - the answer to a part lost: `unknown`, once the other parts are answered.
  */
 import { randomInt } from 'node:crypto'
-import type { Submission, SubmitOutcome } from '../port.ts'
+import { stopAtFirstRefusal, type Submission, type SubmitOutcome } from '../port.ts'
 import { COMMAND_STATUS, meaningOfStatus } from './errors.ts'
 import { canonicalId } from './ids.ts'
 import type { SmppMetrics } from './metrics.ts'
@@ -41,6 +41,8 @@ interface SubmitterOptions {
   readonly metrics: SmppMetrics
   /** The SMSC throttles. Called with the length of the pause, ms. */
   readonly onThrottled: (pauseMs: number) => void
+  /** The SMSC answered a part, in any way. */
+  readonly onAnswer: (submission: Submission, frame: Uint8Array) => void
   /** The SMSC refused a part, for now or permanently. */
   readonly onRefused: (status: number) => void
 }
@@ -66,8 +68,12 @@ export const makeSubmitter = (options: SubmitterOptions) => {
     message.onOutcome(outcome)
   }
 
-  const refused = (forMs: number): Extract<SubmitOutcome, { readonly type: 'refused' }> => ({
+  const refused = (
+    forMs: number,
+    submitted: boolean,
+  ): Extract<SubmitOutcome, { readonly type: 'refused' }> => ({
     type: 'refused',
+    submitted,
     retryAfterMs: Math.ceil(Math.max(MIN_RETRY_MS, forMs, remainingPauseMs(throttle, now()))),
   })
 
@@ -104,7 +110,7 @@ export const makeSubmitter = (options: SubmitterOptions) => {
       removeFromQueue(message)
       return mayBeAccepted(message)
         ? retryLater(message, message.retryInMs)
-        : finish(message, refused(message.retryInMs))
+        : finish(message, refused(message.retryInMs, true))
     }
     const ids = message.parts.flatMap((part) => (part.type === 'accepted' ? [part.id] : []))
     finish(
@@ -115,6 +121,7 @@ export const makeSubmitter = (options: SubmitterOptions) => {
 
   const handleAnswer = (message: PendingMessage, index: number, writtenAt: number, answer: Pdu | null) => {
     message.unanswered--
+    if (answer !== null) options.onAnswer(message.submission, answer.frame)
     if (answer === null) {
       metrics.submitted('lost')
       message.parts[index] = { type: 'lost' }
@@ -152,10 +159,14 @@ export const makeSubmitter = (options: SubmitterOptions) => {
 
   const inFlight = () => options.sessions().reduce((sum, session) => sum + session.inFlight(), 0)
 
-  /** Selects the least loaded session. Parts of a message use the same one while it is bound. */
+  /** The session can take submits, perhaps after an answer. */
+  const isUsable = (session: Session) => session.isBound() && !session.isStalled()
+
+  /** Selects the least loaded session. Parts of a message use the same one while it is usable. */
   const selectSession = (message: PendingMessage): Session | null => {
     const hasRoom = (session: Session) => session.canWrite() && session.inFlight() < settings.window
-    if (message.session?.isBound() === true) return hasRoom(message.session) ? message.session : null
+    const { session } = message
+    if (session !== null && isUsable(session)) return hasRoom(session) ? session : null
     let best: Session | null = null
     for (const session of options.sessions()) {
       if (hasRoom(session) && (best === null || session.inFlight() < best.inFlight())) best = session
@@ -178,9 +189,8 @@ export const makeSubmitter = (options: SubmitterOptions) => {
     }
   }
 
-  /** Returns true during a pause and without a bound session. */
-  const isBlocked = () =>
-    remainingPauseMs(throttle, now()) > 0 || !options.sessions().some((session) => session.isBound())
+  /** Returns true during a pause and without a usable session. */
+  const isBlocked = () => remainingPauseMs(throttle, now()) > 0 || !options.sessions().some(isUsable)
 
   /** Returns the time until which a message may wait in the queue. */
   const queueDeadline = (message: PendingMessage, blocked: boolean): number => {
@@ -201,7 +211,7 @@ export const makeSubmitter = (options: SubmitterOptions) => {
       if (!isStarted(message)) {
         // The end of the message's own lifetime is no sign of a problem at the SMSC.
         finish(message, {
-          ...refused(settings.retryMs),
+          ...refused(settings.retryMs, false),
           ...(message.lifetimeEnd <= at ? { affectsOnlyThis: true } : {}),
         })
         continue
@@ -262,7 +272,7 @@ export const makeSubmitter = (options: SubmitterOptions) => {
         } else finish(message, { type: 'notWritten' })
         continue
       }
-      if (message.session !== null && !message.session.isBound()) message.session = null
+      if (message.session !== null && !isUsable(message.session)) message.session = null
       write(message, session)
       used.add(session)
       if (!hasWaitingParts(message)) queue.shift()
@@ -304,12 +314,7 @@ export const makeSubmitter = (options: SubmitterOptions) => {
     ) => {
       const outcomes: Array<SubmitOutcome | null> = batch.map(() => null)
       let open = batch.length
-      // After the first refusal of `mayWrite`, nothing more of the batch is written.
-      let stopped = false
-      const mayWriteBatch = () => {
-        if (!stopped) stopped = !mayWrite()
-        return !stopped
-      }
+      const mayWriteBatch = stopAtFirstRefusal(mayWrite)
       const at = now()
       const messages = batch.map((submission, i): PendingMessage => {
         const segments = segmentsOf(submission.text, reference)
@@ -333,7 +338,7 @@ export const makeSubmitter = (options: SubmitterOptions) => {
         }
       })
       if (messages.length === 0) onOutcomes([])
-      else if (closed) for (const message of messages) finish(message, refused(settings.retryMs))
+      else if (closed) for (const message of messages) finish(message, refused(settings.retryMs, false))
       else {
         for (const message of messages) enqueue(message)
         // All messages submitted in one tick leave in one write at its end.
@@ -366,7 +371,7 @@ export const makeSubmitter = (options: SubmitterOptions) => {
       retryTimers.clear()
       for (const message of queue.splice(0)) {
         if (!isStarted(message)) {
-          finish(message, refused(settings.retryMs))
+          finish(message, refused(settings.retryMs, false))
           continue
         }
         replaceWaitingParts(message, { type: 'rejected', outcome: INCOMPLETE })

@@ -23,6 +23,7 @@ const makeFakeSession = () => {
   const session: Session = {
     role: 'transceiver',
     isBound: () => true,
+    isStalled: () => false,
     canWrite: () => true,
     inFlight: () => open.length,
     request: (_command, fields: Fields, onAnswer) => {
@@ -79,6 +80,7 @@ it('derives the outcome of a message from its parts, and never submits a part tw
           },
           sessions: () => sessions.map(({ session }) => session),
           metrics,
+          onAnswer: () => {},
           onThrottled: () => {},
           onRefused: () => {},
         })
@@ -115,7 +117,7 @@ it('derives the outcome of a message from its parts, and never submits a part tw
         if (had('rejected')) {
           expect(outcome).toEqual({ type: 'rejected', reason: 'operator_rejected' })
         } else if (accepted.size === 0) {
-          expect(outcome?.type).toBe('refused')
+          expect(outcome).toMatchObject({ type: 'refused', submitted: true })
         } else if (had('lost')) {
           expect(outcome).toEqual({ type: 'unknown' })
           expect(accepted.size).toBe(parts)

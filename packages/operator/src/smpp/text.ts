@@ -15,7 +15,8 @@ export interface Segment {
 
 /** The flag of `esm_class` for a user data header. */
 export const UDHI = 0x40
-const DATA_CODING = { gsm7: 0x00, ucs2: 0x08 } as const
+/** `data_coding` of outbound texts. */
+export const DATA_CODING = { gsm7: 0x00, ucs2: 0x08 } as const
 
 const bigEndian = (text: string): Buffer => Buffer.from(text, 'utf16le').swap16()
 
