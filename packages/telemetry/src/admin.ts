@@ -2,6 +2,7 @@
  * The admin listener of every app on `HUB_ADMIN_PORT`: `/healthz` (the process runs), `/readyz`
  * (200 if it can work, else 503 with the failing checks) and `/metrics` (Prometheus).
  */
+import { gauge } from './metric-kinds.ts'
 import { settings } from '@hub/config'
 import { createServer, type Server } from 'node:http'
 import { flushCompileCache } from 'node:module'
@@ -59,18 +60,18 @@ export class Readiness extends Context.Service<
   })
 }
 
-const residentMemory = Metric.gauge('hub_process_resident_memory_bytes', {
-  description: 'Resident memory of the process, in bytes.',
-})
-const eventLoopDelay = Metric.gauge('hub_process_event_loop_delay_p99_seconds', {
-  description: '99th percentile of the event loop delay since the last scrape, in seconds.',
-})
+const residentMemory = gauge('hub_process_resident_memory_bytes', 'Resident memory of the process, in bytes.')
+const eventLoopDelay = gauge(
+  'hub_process_event_loop_delay_p99_seconds',
+  '99th percentile of the event loop delay since the last scrape, in seconds.',
+)
 
 /** Runs the admin listener until the scope closes. */
 export const adminLayer: Layer.Layer<never, AdminUnavailable | Config.ConfigError, Readiness> =
   Layer.effectDiscard(
     Effect.gen(function* () {
       const port = yield* settings.adminPort.config
+      const host = (yield* settings.listenHost.config) ?? undefined
       const readiness = yield* Readiness
       const context = yield* Effect.context<never>()
       const runFork = Effect.runForkWith(context)
@@ -117,7 +118,7 @@ export const adminLayer: Layer.Layer<never, AdminUnavailable | Config.ConfigErro
           server.once('error', (error) =>
             resume(Effect.fail(new AdminUnavailable({ detail: error.message }))),
           )
-          server.listen(port, () => resume(Effect.succeed(server)))
+          server.listen({ port, host }, () => resume(Effect.succeed(server)))
         }),
         (server) =>
           Effect.callback<void>((resume) => {

@@ -1,4 +1,5 @@
 /** The metric of the consumer lag. */
+import { gauge } from './metric-kinds.ts'
 import { type Context, Metric } from 'effect'
 import { memoizeLabels } from './metric-labels.ts'
 
@@ -10,10 +11,10 @@ export interface ConsumerLag {
   readonly records: number
 }
 
-const lag = Metric.gauge('hub_consumer_lag_records', {
-  description:
-    'Records of a partition that its owner has not read yet (projector: not applied yet), by topic and partition. 0 for a partition that the process no longer owns.',
-})
+const lag = gauge(
+  'hub_consumer_lag_records',
+  'Records of a partition that its owner has not read yet (projector: not applied yet), by topic and partition. 0 for a partition that the process no longer owns.',
+)
 
 /**
  * Returns a function that sets the lag of all owned partitions, and 0 for those no longer owned.

@@ -1,7 +1,9 @@
 /** Logs, metrics, traces and the admin listener of the apps. */
+export { acceptsConnection } from './accepts-connection.ts'
 export { adminLayer, Readiness } from './admin.ts'
 export { type ConsumerLag, makeLagGauge } from './consumer-lag.ts'
-export { memoizeLabels, memoizeLabel } from './metric-labels.ts'
+export { counter, gauge, labelSets } from './metric-kinds.ts'
+export { memoizeLabels } from './metric-labels.ts'
 export { loggerLayer, withFailureLog } from './logger.ts'
 export { maskNumbers } from './mask.ts'
 export { teardown } from './teardown.ts'

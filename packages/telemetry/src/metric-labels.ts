@@ -17,10 +17,3 @@ export const memoizeLabels = () => {
     return found
   }
 }
-
-/** Like `memoizeLabels`, for one label. */
-export const memoizeLabel = () => {
-  const labelled = memoizeLabels()
-  return (metric: Metric.Metric<number, unknown>, label: string, value: string) =>
-    labelled(metric, { [label]: value })
-}

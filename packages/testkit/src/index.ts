@@ -1,15 +1,17 @@
 /**
- * Fixtures for tests of packages and apps: databases on the shared test servers, a proxy that can
- * be blocked, an HTTPS receiver, certificates, and waiting with a bound. Whole hubs are started by
- * `test/support/hub.ts`.
+ * Fixtures for tests of packages and apps: databases on the shared test servers, a proxy with the
+ * faults of a network, a host name that moves, an HTTPS receiver, certificates, free ports, and
+ * waiting with a bound. `test/support/hub.ts` starts whole hubs.
  */
-export { type BlockableProxy, blockableProxy } from './blockable-proxy.ts'
+export { type FaultProxy, faultProxy, SILENT_FAULTS } from './fault-proxy.ts'
 export {
   type CertificateAuthority,
   makeCertificateAuthority,
   type ServerCertificate,
 } from './certificates.ts'
 export { eventually } from './eventually.ts'
+export { freePort } from './free-port.ts'
+export { type MovableHost, movableHost } from './movable-host.ts'
 export {
   freshDatabase,
   type FreshDatabase,

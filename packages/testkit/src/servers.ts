@@ -31,9 +31,11 @@ export interface FreshDatabase {
   readonly drop: () => Promise<void>
 }
 
-/** Creates an empty database with the hub's schema. */
-export const freshDatabase = async (): Promise<FreshDatabase> => {
-  const admin = testDatabaseUrl()
+/**
+ * Creates an empty database with the hub's schema. `admin` is the URL of a database whose user may
+ * create others; default: the database of the shared test servers.
+ */
+export const freshDatabase = async (admin: string = testDatabaseUrl()): Promise<FreshDatabase> => {
   const name = `hub_test_${randomBytes(6).toString('hex')}`
   const asAdmin = async (statement: string): Promise<void> => {
     const sql = postgres(admin, { max: 1, onnotice: () => {} })

@@ -3,6 +3,7 @@ import { Effect, type Scope } from 'effect'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
 import type { ServerCertificate } from './certificates.ts'
 
 /** A request that was received completely. */
@@ -53,6 +54,7 @@ export const tlsReceiver = (
     let respond = options.respond ?? statusResponse(200)
     const received: Array<Received> = []
     const waiting = new Set<() => void>()
+    const sockets = new Set<Duplex>()
     let connections = 0
 
     const server = yield* Effect.acquireRelease(
@@ -76,8 +78,10 @@ export const tlsReceiver = (
         })
         // Some tests use clients that abort the handshake or do not trust the certificate.
         server.on('tlsClientError', () => {})
-        server.on('connection', () => {
+        server.on('connection', (socket) => {
           connections += 1
+          sockets.add(socket)
+          socket.once('close', () => sockets.delete(socket))
         })
         server.listen(0, host, () => resume(Effect.succeed(server)))
       }),
@@ -85,6 +89,8 @@ export const tlsReceiver = (
         Effect.callback<void>((resume) => {
           server.close(() => resume(Effect.void))
           server.closeAllConnections()
+          // `closeAllConnections` leaves connections open whose TLS handshake is not complete.
+          for (const socket of sockets) socket.destroy()
         }),
     )
     const { port } = server.address() as AddressInfo

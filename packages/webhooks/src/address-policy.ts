@@ -4,9 +4,9 @@
  * specification, Webhook subscription endpoints (address rules); architecture, Webhooks.
  */
 import { refineSetting, settings } from '@hub/config'
-import { type Config, Context, Data, Effect, Layer, Result } from 'effect'
+import { Clock, type Config, Context, Data, Effect, Layer, Result } from 'effect'
 import { lookup, Resolver } from 'node:dns/promises'
-import { isIP } from 'node:net'
+import { BlockList, isIP } from 'node:net'
 import { isPublicAddress } from './addresses.ts'
 import { isLocalhost, readAllowedHost, readWebhookUrl, urlRefused, UrlRefused } from './url.ts'
 
@@ -30,6 +30,10 @@ export interface AddressPolicyOptions {
    * resolve to any address; an allowed address counts as public for every name.
    */
   readonly allowedHosts: ReadonlySet<string>
+  /** Networks to which no webhook is sent, not even by an exception. Default: none. */
+  readonly deniedNetworks?: BlockList
+  /** Names are refused this time after their check began, ms. Only tests change it. */
+  readonly refuseNamesAfterMs?: number
   /** Resolves names without an exception. Default: the name servers of the system. */
   readonly resolveName?: ResolveName
 }
@@ -37,8 +41,15 @@ export interface AddressPolicyOptions {
 /** The timeout of a query, a tenth of the delivery deadline, and the tries per server. */
 const DNS_TIMEOUT_MS = 1000
 const DNS_TRIES = 2
-/** For all servers and tries: well below the 20 s of a request. */
+/** For all servers and tries: well below the 10 s of a delivery. */
 const DNS_DEADLINE = '3 seconds'
+
+/**
+ * A name is refused this time after its check began, whatever the reason, ms. So neither the answer
+ * nor its time tells whether the name exists in our network. It is below the 2.7 s of a request. A
+ * name that takes longer to resolve is refused too.
+ */
+const REFUSE_NAMES_AFTER_MS = 2000
 
 /**
  * Queries the name servers directly. `getaddrinfo` would block one of the four threads of this
@@ -85,7 +96,7 @@ const askSystemResolver: ResolveName = (name) =>
   )
 
 export interface AddressPolicyShape {
-  /** Checks the URL of a new subscription and all addresses of its host, within about 3 s. */
+  /** Checks the URL of a subscription and all addresses of its host, within about 2 s. */
   readonly checkUrl: (url: string) => Effect.Effect<void, UrlRefused>
   /**
    * All addresses of a host (a name or an IP literal without brackets), all of them allowed. The
@@ -99,15 +110,23 @@ export interface AddressPolicyShape {
 }
 
 export const makeAddressPolicy = (options: AddressPolicyOptions): AddressPolicyShape => {
-  const { allowedHosts, resolveName = askNameServers() } = options
+  const {
+    allowedHosts,
+    deniedNetworks = new BlockList(),
+    refuseNamesAfterMs = REFUSE_NAMES_AFTER_MS,
+    resolveName = askNameServers(),
+  } = options
+  const isDenied = ({ address, family }: ResolvedAddress): boolean =>
+    deniedNetworks.check(address, family === 6 ? 'ipv6' : 'ipv4')
 
   const addressesOf: AddressPolicyShape['addressesOf'] = Effect.fnUntraced(function* (given) {
     const host = given.toLowerCase().replace(/\.$/u, '')
     const excepted = allowedHosts.has(host)
     const family = isIP(host) as 0 | 4 | 6
     if (family !== 0) {
-      if (!excepted && !isPublicAddress(host)) return yield* new AddressNotPublic()
-      return [{ address: host, family }]
+      const literal = { address: host, family }
+      if ((!excepted && !isPublicAddress(host)) || isDenied(literal)) return yield* new AddressNotPublic()
+      return [literal]
     }
     if (isLocalhost(host) && !excepted) return yield* new AddressNotPublic()
     const addresses = yield* excepted ? askSystemResolver(host) : resolveName(host)
@@ -115,7 +134,7 @@ export const makeAddressPolicy = (options: AddressPolicyOptions): AddressPolicyS
     const allowed =
       excepted ||
       addresses.every(({ address }) => isPublicAddress(address) || allowedHosts.has(address.toLowerCase()))
-    if (!allowed) return yield* new AddressNotPublic()
+    if (!allowed || addresses.some(isDenied)) return yield* new AddressNotPublic()
     return addresses
   })
 
@@ -125,15 +144,43 @@ export const makeAddressPolicy = (options: AddressPolicyOptions): AddressPolicyS
     checkUrl: Effect.fn('AddressPolicy.checkUrl')(function* (text) {
       const url = readWebhookUrl(text)
       if (url instanceof UrlRefused) return yield* url
-      yield* addressesOf(url.host).pipe(
-        Effect.catchTags({
-          AddressNotPublic: () => Effect.fail(urlRefused('not_public')),
-          HostUnresolvable: () => Effect.fail(urlRefused('not_resolvable')),
+      const check = addressesOf(url.host).pipe(
+        Effect.mapError(() => urlRefused('not_public')),
+        Effect.asVoid,
+      )
+      // An address and a name of the local machine tell nothing about our network.
+      if (isIP(url.host) !== 0 || isLocalhost(url.host)) return yield* check
+      const startedAt = yield* Clock.currentTimeMillis
+      const rest = Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        Effect.sleep(Math.max(0, startedAt + refuseNamesAfterMs - now)),
+      )
+      yield* check.pipe(
+        Effect.timeoutOrElse({
+          duration: REFUSE_NAMES_AFTER_MS,
+          orElse: () => Effect.fail(urlRefused('not_public')),
         }),
+        Effect.tapError(() => rest),
       )
     }),
   }
 }
+
+/** Networks and addresses to which no webhook is sent. An invalid entry is an error at startup. */
+export const deniedNetworksConfig: Config.Config<BlockList> = refineSetting(
+  settings.webhookDeniedNetworks,
+  (entries) => {
+    const networks = new BlockList()
+    for (const entry of entries) {
+      const [, address = '', bits] = /^(?<address>[^/]+)(?:\/(?<bits>\d{1,3}))?$/u.exec(entry) ?? []
+      const family = isIP(address)
+      const longest = family === 6 ? 128 : 32
+      const prefix = bits === undefined ? longest : Number(bits)
+      if (family === 0 || prefix > longest) return Result.fail('contains an entry that is not a network')
+      networks.addSubnet(address, prefix, family === 6 ? 'ipv6' : 'ipv4')
+    }
+    return Result.succeed(networks)
+  },
+)
 
 /** Hosts that need not be public. An invalid entry is an error at startup. */
 export const allowedHostsConfig: Config.Config<ReadonlySet<string>> = refineSetting(
@@ -153,17 +200,21 @@ export const allowedHostsConfig: Config.Config<ReadonlySet<string>> = refineSett
 export class AddressPolicy extends Context.Service<AddressPolicy, AddressPolicyShape>()(
   '@hub/webhooks/AddressPolicy',
 ) {
-  /** Setting: `HUB_WEBHOOK_ALLOWED_HOSTS`. Logs a warning at startup if there are exceptions. */
+  /**
+   * Settings: `HUB_WEBHOOK_ALLOWED_HOSTS` and `HUB_WEBHOOK_DENIED_NETWORKS`. Logs a warning at
+   * startup if there are exceptions.
+   */
   static readonly layer: Layer.Layer<AddressPolicy, Config.ConfigError> = Layer.effect(
     AddressPolicy,
     Effect.gen(function* () {
       const allowedHosts = yield* allowedHostsConfig
+      const deniedNetworks = yield* deniedNetworksConfig
       if (allowedHosts.size > 0) {
         yield* Effect.logWarning(
           'address policy: HUB_WEBHOOK_ALLOWED_HOSTS is set; webhooks may be sent to these hosts although they are not public',
         ).pipe(Effect.annotateLogs({ hosts: [...allowedHosts].join(', ') }))
       }
-      return makeAddressPolicy({ allowedHosts })
+      return makeAddressPolicy({ allowedHosts, deniedNetworks })
     }),
   )
 }

@@ -1,9 +1,11 @@
 import { expect, it } from '@effect/vitest'
-import { ConfigProvider, Effect, Layer } from 'effect'
+import { Clock, ConfigProvider, Effect, Fiber, Layer } from 'effect'
+import { TestClock } from 'effect/testing'
 import { describe } from 'vitest'
 import {
   AddressPolicy,
   allowedHostsConfig,
+  deniedNetworksConfig,
   HostUnresolvable,
   makeAddressPolicy,
   type ResolvedAddress,
@@ -26,6 +28,7 @@ const NAMES: Record<string, ReadonlyArray<ResolvedAddress>> = {
 const policy = (...allowed: ReadonlyArray<string>) =>
   makeAddressPolicy({
     allowedHosts: new Set(allowed),
+    refuseNamesAfterMs: 0,
     resolveName: (name) => {
       const found = NAMES[name]
       return found === undefined ? Effect.fail(new HostUnresolvable()) : Effect.succeed(found)
@@ -105,8 +108,8 @@ const CASES: ReadonlyArray<readonly [url: string, verdict: string]> = [
   ['https://mixed.example.com/', 'not_public'],
   ['https://mixed6.example.com/', 'not_public'],
   ['https://mapped.example.com/', 'not_public'],
-  ['https://empty.example.com/', 'not_resolvable'],
-  ['https://nowhere.example.com/', 'not_resolvable'],
+  ['https://empty.example.com/', 'not_public'],
+  ['https://nowhere.example.com/', 'not_public'],
 ]
 
 describe('checkUrl', () => {
@@ -119,9 +122,91 @@ describe('checkUrl', () => {
   it.effect('returns the rule, and no information about the network', () =>
     Effect.gen(function* () {
       const refused = yield* Effect.flip(policy().checkUrl('https://private.example.com/hook?token=s3cret'))
-      expect(refused.message).toBe('The address must lead to public internet addresses only.')
+      expect(refused.message).toBe(
+        'The host of the address must resolve, and to public internet addresses only.',
+      )
       expect(JSON.stringify(refused)).not.toMatch(/10\.1\.2\.3|private\.example|s3cret/u)
     }),
+  )
+})
+
+describe('a refused name', () => {
+  /** A policy whose resolver answers after a time, ms. */
+  const slow = (afterMs: number, found: ReadonlyArray<ResolvedAddress> | null) =>
+    makeAddressPolicy({
+      allowedHosts: new Set(),
+      resolveName: () =>
+        Effect.andThen(
+          Effect.sleep(afterMs),
+          found === null ? Effect.fail(new HostUnresolvable()) : Effect.succeed(found),
+        ),
+    })
+
+  it.effect('has the same answer at the same time, whether it does not exist or is not public', () =>
+    Effect.gen(function* () {
+      for (const [afterMs, found] of [
+        [5, null],
+        [1900, null],
+        [5, of('10.1.2.3')],
+        [1900, of('10.1.2.3')],
+        [60_000, null],
+      ] as const) {
+        const startedAt = yield* Clock.currentTimeMillis
+        const fiber = yield* Effect.forkChild(
+          Effect.flatMap(Effect.flip(slow(afterMs, found).checkUrl('https://name.example.com/')), (refused) =>
+            Effect.map(Clock.currentTimeMillis, (at) => ({ refused, tookMs: at - startedAt })),
+          ),
+        )
+        yield* TestClock.adjust('5 seconds')
+        const { refused, tookMs } = yield* Fiber.join(fiber)
+        expect({ rule: refused.rule, message: refused.message, tookMs }).toEqual({
+          rule: 'not_public',
+          message: 'The host of the address must resolve, and to public internet addresses only.',
+          tookMs: 2000,
+        })
+      }
+    }),
+  )
+
+  it.effect('delays no name that is allowed', () =>
+    Effect.gen(function* () {
+      yield* slow(0, of('93.184.215.14')).checkUrl('https://name.example.com/')
+    }),
+  )
+})
+
+describe('denied networks', () => {
+  const denied = (value: string) =>
+    deniedNetworksConfig.parse(ConfigProvider.fromUnknown({ HUB_WEBHOOK_DENIED_NETWORKS: value }))
+
+  it.effect('are refused as literals and behind names, also where an exception allows them', () =>
+    Effect.gen(function* () {
+      const deniedNetworks = yield* denied('93.184.215.0/24, 2606:4700::/32, 8.8.8.8, 127.0.0.1')
+      const strict = makeAddressPolicy({
+        allowedHosts: new Set(['127.0.0.1']),
+        deniedNetworks,
+        refuseNamesAfterMs: 0,
+        resolveName: (name) => Effect.succeed(NAMES[name] ?? of('1.1.1.1')),
+      })
+      const verdicts = yield* Effect.forEach(
+        ['hooks.example.com', '8.8.8.8', '[2606:4700::1]', '127.0.0.1', '8.8.4.4', 'other.example.com'],
+        (host) =>
+          Effect.match(strict.checkUrl(`https://${host}/`), {
+            onFailure: (e) => e.rule,
+            onSuccess: () => 'allowed',
+          }),
+      )
+      expect(verdicts).toEqual(['not_public', 'not_public', 'not_public', 'not_public', 'allowed', 'allowed'])
+    }),
+  )
+
+  it.effect.each(['10.0.0.0/33', 'hooks.example.com', '10.0.0.0/', '::/129', '1.2.3'])(
+    'refuse %s at start-up',
+    (value) =>
+      Effect.gen(function* () {
+        const error = yield* Effect.flip(denied(`10.0.0.0/8,${value}`))
+        expect(String(error.message)).toContain('HUB_WEBHOOK_DENIED_NETWORKS')
+      }),
   )
 })
 

@@ -79,7 +79,7 @@ describe('a delivery', () => {
       expect(request?.path).toBe('/hook?tenant=7')
       expect(request?.headers).toMatchObject({
         'content-type': 'application/json',
-        'user-agent': 'SMS-Delivery-Hub/0.3.3',
+        'user-agent': 'SMS-Delivery-Hub/0.4.0',
         'hub-event-id': 'evb_01',
         'content-length': String(BODY.length),
       })

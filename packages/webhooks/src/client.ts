@@ -14,6 +14,7 @@ import { makeSafeConnector } from './connector.ts'
 import { type DeadlineEntry, DeadlineQueue } from './deadline-queue.ts'
 import { type FailureReason, reasonOf } from './failure-reason.ts'
 import { AddressPolicy } from './address-policy.ts'
+import { type EgressProxy, egressProxyConfig } from './egress-proxy.ts'
 import { readWebhookUrl, UrlRefused, type WebhookUrl } from './url.ts'
 
 /** For connecting, sending and the status line together. Source: specification, Other limits. */
@@ -25,6 +26,12 @@ export const RECEIVER_DEADLINE_MS = 10_000
  */
 const DISCARDED_BODY_BYTES = 16_384
 const DISCARDED_BODY_MS = 1000
+
+/**
+ * Informational responses (1xx) before the final one. A server sends one or two; each of them costs
+ * this process as much as a final response.
+ */
+const MOST_INFORMATIONAL = 16
 
 /**
  * With so many open sockets, each delivery closes its own afterwards. Otherwise idle sockets could
@@ -110,6 +117,7 @@ class Attempt implements Dispatcher.DispatchHandler {
   #bodyDeadline: DeadlineEntry<Attempt> | null = null
   #state: 'waiting' | 'answered' | 'failed' = 'waiting'
   #discardedBytes = 0
+  #informational = 0
 
   constructor(
     pool: ConnectionPool,
@@ -144,8 +152,15 @@ class Attempt implements Dispatcher.DispatchHandler {
   onRequestStart(): void {}
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
-    // 1xx is not the final response.
-    if (status < 200 || !this.#settle('answered')) return
+    if (status < 200) {
+      this.#informational += 1
+      if (this.#informational > MOST_INFORMATIONAL && this.#settle('failed')) {
+        this.#pool.drop(this.#connection)
+        this.#done(failed('connection_reset', this.#elapsed()))
+      }
+      return
+    }
+    if (!this.#settle('answered')) return
     this.#bodyDeadline = this.#deadlines.body.add(this)
     this.#done(resultOf(status, this.#elapsed()))
   }
@@ -208,8 +223,14 @@ const failed = (reason: FailureReason, durationMs: number): DeliveryResult => ({
 
 const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/gu
 
-/** `extraCa`: PEM certificates to trust besides the default ones. */
-export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | null) {
+/**
+ * `extraCa`: PEM certificates to trust besides the default ones. `proxy`: the proxy through which
+ * all connections go; `null`: they are direct.
+ */
+export const makeWebhookClient = Effect.fnUntraced(function* (
+  extraCa: string | null,
+  proxy: EgressProxy | null = null,
+) {
   const policy = yield* AddressPolicy
   const clock = yield* Clock.Clock
   // Shared by all connections: building it reads the certificates.
@@ -228,7 +249,7 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
     catch: () => new CaFileUnusable({ detail: 'the file contains no valid PEM certificates' }),
   })
   const connector = makeSafeConnector(
-    { policy, secureContext, connectTimeoutMs: RECEIVER_DEADLINE_MS },
+    { policy, secureContext, proxy, connectTimeoutMs: RECEIVER_DEADLINE_MS },
     yield* Effect.context<never>(),
   )
   const pool = yield* Effect.acquireRelease(
@@ -341,7 +362,10 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
 export class WebhookClient extends Context.Service<WebhookClient, WebhookClientShape>()(
   '@hub/webhooks/WebhookClient',
 ) {
-  /** Setting: `HUB_WEBHOOK_CA_FILE`. A warning at startup shows that it is set. */
+  /**
+   * Settings: `HUB_WEBHOOK_PROXY_URL`, and `HUB_WEBHOOK_CA_FILE`. A warning at startup shows that
+   * the file is set.
+   */
   static readonly layer: Layer.Layer<
     WebhookClient,
     Config.ConfigError | CaFileUnusable,
@@ -350,12 +374,13 @@ export class WebhookClient extends Context.Service<WebhookClient, WebhookClientS
     WebhookClient,
     Effect.gen(function* () {
       const file = yield* settings.webhookCaFile.config
-      if (file === null) return yield* makeWebhookClient(null)
+      const proxy = yield* egressProxyConfig
+      if (file === null) return yield* makeWebhookClient(null, proxy)
       const files = yield* FileSystem.FileSystem
       const pem = yield* files
         .readFileString(file)
         .pipe(Effect.mapError(() => new CaFileUnusable({ detail: 'HUB_WEBHOOK_CA_FILE cannot be read' })))
-      const client = yield* makeWebhookClient(pem)
+      const client = yield* makeWebhookClient(pem, proxy)
       yield* Effect.logWarning(
         'webhook client: HUB_WEBHOOK_CA_FILE is set; receivers may present certificates of that authority',
       )

@@ -45,6 +45,8 @@ const proxyWithoutFirst = Effect.fnUntraced(function* (port: number) {
 const forward = (socket: Socket, port: number): void => {
   const onwards = connect(port, '127.0.0.1')
   onwards.on('error', () => socket.destroy())
+  // Without this, a reset by the client would leave the connection to the receiver open.
+  socket.on('close', () => onwards.destroy())
   socket.pipe(onwards).pipe(socket)
 }
 

@@ -7,10 +7,13 @@ import { isIP, type LookupFunction } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import { buildConnector } from 'undici'
 import type { AddressPolicyShape } from './address-policy.ts'
+import { type EgressProxy, openTunnel } from './egress-proxy.ts'
 
 interface ConnectorOptions {
   readonly policy: AddressPolicyShape
   readonly secureContext: SecureContext
+  /** `null`: connections are direct. */
+  readonly proxy: EgressProxy | null
   /** Timeout for opening a connection: no delivery waits longer than its deadline. */
   readonly connectTimeoutMs: number
 }
@@ -20,6 +23,8 @@ interface SafeConnector {
   readonly connect: buildConnector.connector
   readonly openSockets: () => number
 }
+
+const HTTPS_PORT = 443
 
 /**
  * The addresses of a host are tried one after the other, each except the last for so long, ms.
@@ -36,7 +41,7 @@ export const makeSafeConnector = (
   options: ConnectorOptions,
   context: Context.Context<never>,
 ): SafeConnector => {
-  const { policy } = options
+  const { connectTimeoutMs, policy, proxy } = options
   const run = Effect.runForkWith(context)
   let open = 0
 
@@ -84,9 +89,33 @@ export const makeSafeConnector = (
     })
   }
 
+  /** Connects through the proxy to an address that was just checked. */
+  const tunnelled =
+    (egress: EgressProxy): buildConnector.connector =>
+    (target, done) => {
+      run(policy.addressesOf(target.hostname)).addObserver((exit) => {
+        if (Exit.isFailure(exit)) {
+          done(errorOf(exit), null)
+          return
+        }
+        // A tunnel is for one address. IPv4 comes first, because a proxy may have no IPv6.
+        const address = exit.value.find(({ family }) => family === 4) ?? exit.value[0]
+        const port = target.port === '' ? HTTPS_PORT : Number(target.port)
+        const to = { address: address?.address ?? '', port }
+        openTunnel(egress, to, connectTimeoutMs, (error, socket) => {
+          if (error === null && socket !== null) opened({ ...target, httpSocket: socket }, done)
+          else done(error ?? new Error('there is no tunnel'), null)
+        })
+      })
+    }
+
   return {
     openSockets: () => open,
     connect: (target, done) => {
+      if (proxy !== null) {
+        tunnelled(proxy)(target, done)
+        return
+      }
       if (isIP(target.hostname) === 0) {
         opened(target, done)
         return

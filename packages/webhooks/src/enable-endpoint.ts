@@ -28,6 +28,7 @@ export const enableEndpoint = async (q: Queries, id: string): Promise<EnableResu
   await q`
     UPDATE webhooks.endpoints
        SET status = ${health.status}, consecutive_failures = ${health.consecutiveFailures}, first_failure_at = NULL,
+           last_disabled_at = disabled_at, last_enabled_at = clock_timestamp(),
            disabled_at = NULL, disabled_reason = NULL, backlog_released_at = clock_timestamp()
      WHERE id = ${id}`
   return 'enabled'

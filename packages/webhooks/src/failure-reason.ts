@@ -2,15 +2,17 @@
 import { AddressNotPublic, HostUnresolvable } from './address-policy.ts'
 
 /** Why an attempt failed. Each reason is a fault of the receiver. */
-export type FailureReason =
-  | 'http_status'
-  | 'redirect'
-  | 'timeout'
-  | 'connection_refused'
-  | 'connection_reset'
-  | 'tls_error'
-  | 'address_not_public'
-  | 'dns_error'
+export const FAILURE_REASONS = [
+  'http_status',
+  'redirect',
+  'timeout',
+  'connection_refused',
+  'connection_reset',
+  'tls_error',
+  'address_not_public',
+  'dns_error',
+] as const
+export type FailureReason = (typeof FAILURE_REASONS)[number]
 
 /** There is no listener, or no route to the address. */
 const REFUSED = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN', 'ENETDOWN', 'EACCES'])
@@ -24,6 +26,8 @@ const LOCAL = new Set([
   'ENOBUFS',
   'ENOMEM',
   'EADDRNOTAVAIL',
+  // The egress proxy of this hub.
+  'ERR_EGRESS_PROXY',
   'UND_ERR_DESTROYED',
   'UND_ERR_CLOSED',
 ])

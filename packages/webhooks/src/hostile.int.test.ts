@@ -129,16 +129,42 @@ describe('a receiver that', () => {
     }),
   )
 
-  it.live('sends informational responses (1xx) without end: timeout', () =>
+  it.live('sends informational responses (1xx) without end: connection_reset after sixteen of them', () =>
     Effect.gen(function* () {
+      let sent = 0
+      const closed = Promise.withResolvers<void>()
       const receiver = yield* tlsReceiver(certificate, {
         respond: (_received, response) => {
-          const timer = setInterval(() => response.writeProcessing(), 20)
-          response.once('close', () => clearInterval(timer))
+          const more = () => {
+            if (response.socket?.destroyed !== false) return
+            sent += 1
+            response.writeProcessing(() => setImmediate(more))
+          }
+          response.once('close', () => closed.resolve())
+          more()
         },
       })
       const { deliver } = yield* clientOver()
-      expect(yield* deliver(receiver.url())).toEqual(failure('timeout'))
+      // Far above the time that sixteen responses take. Without the limit it would be a timeout.
+      expect(yield* deliver(receiver.url(), 20_000)).toEqual(failure('connection_reset'))
+      yield* Effect.promise(() => closed.promise)
+      expect(sent).toBeGreaterThan(16)
+    }),
+  )
+
+  it.live('sends sixteen informational responses (1xx) before the final one: success', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => {
+          const next = (left: number) => {
+            if (left === 0) response.writeHead(204).end()
+            else response.writeProcessing(() => next(left - 1))
+          }
+          next(16)
+        },
+      })
+      const { deliver } = yield* clientOver()
+      expect(yield* deliver(receiver.url(), 20_000)).toMatchObject({ succeeded: true, responseCode: 204 })
     }),
   )
 

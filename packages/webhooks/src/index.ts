@@ -8,26 +8,20 @@ export {
   makeWebhookClient,
   RECEIVER_DEADLINE_MS,
   WebhookClient,
-  type WebhookClientShape,
 } from './client.ts'
+export { egressProxyConfig } from './egress-proxy.ts'
 export { enableEndpoint, type EnableResult } from './enable-endpoint.ts'
-export type { FailureReason } from './failure-reason.ts'
+export { FAILURE_REASONS, type FailureReason } from './failure-reason.ts'
 export {
   allowedHostsConfig,
+  deniedNetworksConfig,
   AddressNotPublic,
   AddressPolicy,
-  type AddressPolicyOptions,
   type AddressPolicyShape,
   HostUnresolvable,
   makeAddressPolicy,
-  type ResolvedAddress,
-  type ResolveName,
 } from './address-policy.ts'
-export {
-  readRedelivery,
-  type Redelivery,
-  RedeliveryRefused,
-  type RedeliveryRequest,
-  requestRedelivery,
-} from './redelivery.ts'
-export { type UrlRule, UrlRefused, WEBHOOK_URL_MAX_LENGTH } from './url.ts'
+export { awaitOnDemand, NotDelivered } from './on-demand.ts'
+export { resendDelivery, ResendRefused } from './resend.ts'
+export { readRedelivery, RedeliveryRefused, requestRedelivery } from './redelivery.ts'
+export { UrlRefused } from './url.ts'

@@ -12,7 +12,7 @@ import { decodeId } from '@hub/domain'
 import { Sql, type StorageError } from '@hub/store'
 import { Data, Effect } from 'effect'
 
-export interface RedeliveryRequest {
+interface RedeliveryRequest {
   /** `we_…`, of any account. */
   readonly subscription: string
   /**
@@ -24,7 +24,7 @@ export interface RedeliveryRequest {
 }
 
 /** The progress of a redelivery. */
-export interface Redelivery {
+interface Redelivery {
   /** UUID: `redelivery` of the delivery log. */
   readonly id: string
   /** Stored in batches so far. */

@@ -6,19 +6,21 @@ import { Data } from 'effect'
 import { isIP } from 'node:net'
 
 /** In UTF-16 code units of the given text. Source: specification, Other limits. */
-export const WEBHOOK_URL_MAX_LENGTH = 1024
+const WEBHOOK_URL_MAX_LENGTH = 1024
 
 /** The address rule that a URL violates. */
-export type UrlRule = 'too_long' | 'not_a_url' | 'not_https' | 'credentials' | 'not_public' | 'not_resolvable'
+type UrlRule = 'too_long' | 'not_a_url' | 'not_https' | 'credentials' | 'not_public'
 
-/** Messages for clients. They must contain no information about our network. */
+/**
+ * Messages for clients. They must contain no information about our network, so an unresolvable name
+ * and one with an address that is not public have the same message.
+ */
 const MESSAGES: Record<UrlRule, string> = {
   too_long: `The address is longer than ${WEBHOOK_URL_MAX_LENGTH} characters.`,
   not_a_url: 'The address is not a valid URL.',
   not_https: 'The address must begin with https://.',
   credentials: 'The address must not contain a user name or a password.',
-  not_public: 'The address must lead to public internet addresses only.',
-  not_resolvable: 'The host name of the address cannot be resolved.',
+  not_public: 'The host of the address must resolve, and to public internet addresses only.',
 }
 
 /** 422 `webhook_url_invalid`, `param` `url`. Clients may see `message`. Do not retry. */

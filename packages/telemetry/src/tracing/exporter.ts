@@ -3,7 +3,8 @@
  * time, so a slow receiver costs only dropped spans, which are counted. (The library's exporter
  * requests whenever its buffer is full, and drops a minute of spans after one failure.)
  */
-import { Data, Duration, Effect, Latch, Metric, type Scope, Semaphore } from 'effect'
+import { counter, labelSets } from '../metric-kinds.ts'
+import { Data, Duration, Effect, Latch, type Scope, Semaphore } from 'effect'
 import type { OtlpResource, OtlpTracer } from 'effect/observability'
 import packageJson from '../../package.json' with { type: 'json' }
 
@@ -33,15 +34,12 @@ export const syncClock = (): void => {
   if (Math.abs(Date.now() - wallClock()) > CLOCK_DRIFT_MS) origin = Date.now() - performance.now()
 }
 
-const exported = Metric.counter('hub_trace_spans_exported_total', {
-  description: 'Spans that the OTLP receiver has accepted.',
-  incremental: true,
-})
-const dropped = Metric.counter('hub_trace_spans_dropped_total', {
-  description:
-    'Spans dropped, by reason: the queue was full (queue_full), or the receiver refused them (refused).',
-  incremental: true,
-})
+const exported = counter('hub_trace_spans_exported_total', 'Spans that the OTLP receiver has accepted.')
+const dropped = counter(
+  'hub_trace_spans_dropped_total',
+  'Spans dropped, by reason: the queue was full (queue_full), or the receiver refused them (refused).',
+  labelSets({ reason: ['queue_full', 'refused'] }),
+)
 
 /** The receiver did not accept a request. `retry`: a retry may succeed. */
 class NotExported extends Data.TaggedError('NotExported')<{
@@ -61,9 +59,6 @@ export const makeExporter: (options: {
   const queue: Array<OtlpSpan> = []
   const hasSpans = yield* Latch.make(false)
   const requestLock = yield* Semaphore.make(1)
-  const context = yield* Effect.context<never>()
-  const droppedQueueFull = Metric.withAttributes(dropped, { reason: 'queue_full' })
-  const droppedRefused = Metric.withAttributes(dropped, { reason: 'refused' })
   let isFailing = false
   let pauseMs = PAUSE_MS
 
@@ -118,17 +113,17 @@ export const makeExporter: (options: {
         Effect.catch((error) =>
           error.retry
             ? Effect.fail(error)
-            : Effect.andThen(
-                Metric.update(droppedRefused, spans.length),
-                Effect.as(warn(error), 'refused' as const),
-              ),
+            : Effect.suspend(() => {
+                dropped.add({ reason: 'refused' }, spans.length)
+                return Effect.as(warn(error), 'refused' as const)
+              }),
         ),
-        Effect.tap((outcome) => {
+        Effect.map((outcome) => {
           queue.splice(0, spans.length)
           pauseMs = PAUSE_MS
-          if (outcome === 'refused') return Effect.void
+          if (outcome === 'refused') return
           isFailing = false
-          return Metric.update(exported, spans.length)
+          exported.add(spans.length)
         }),
       )
     }),
@@ -176,7 +171,7 @@ export const makeExporter: (options: {
   return {
     push: (span) => {
       if (queue.length >= QUEUE_SPANS) {
-        droppedQueueFull.updateUnsafe(1, context)
+        dropped.add({ reason: 'queue_full' })
         return
       }
       queue.push(span())

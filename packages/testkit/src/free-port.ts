@@ -1,0 +1,13 @@
+/** Finds free ports for the servers and apps of tests. */
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+
+/** Returns a TCP port that is free on the loopback address now. Another process may still take it. */
+export const freePort = async (): Promise<number> => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
