@@ -1,11 +1,17 @@
 /** Wires the components of command-api into one layer, in the order of the data flow. */
 import type { Counters } from '@hub/counters'
-import { DEFAULT_LIFETIMES } from '@hub/domain'
-import { EventLog, type KafkaConnection, type TopicNames } from '@hub/kafka'
+import { type Lifetimes, SECRET_ROTATION_MS } from '@hub/domain'
+import {
+  type ErasureTopic,
+  EventLog,
+  type KafkaConnection,
+  type PayloadKeyTopics,
+  type TopicNames,
+} from '@hub/kafka'
 import { PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
 import { Readiness } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
-import { Duration, Layer } from 'effect'
+import { Duration, Effect, Layer } from 'effect'
 import { acceptorLayer } from './accept/acceptor.ts'
 import { ledgerLayer } from './accept/ledger.ts'
 import { Limits } from './accept/limits.ts'
@@ -25,54 +31,88 @@ import { apiLayer } from './http/router.ts'
 import { serverLayer } from './http/server.ts'
 import { gracefulShutdown } from './http/graceful-shutdown.ts'
 import type { TlsFiles } from './http/tls.ts'
-import { Idempotency } from './idempotency/idempotency.ts'
+import { Idempotency } from './http/idempotency.ts'
 import { idempotencyKeysLayer } from './idempotency/idempotency-keys.ts'
+import { UnprovenCodes } from './accept/unproven-codes.ts'
 import { freshId } from './ids/ids.ts'
 import { maintenanceLayer } from './maintenance/maintenance.ts'
+import { LedgerScan } from './messages/ledger-scan.ts'
 import { Messages } from './messages/messages.ts'
 
 interface AppOptions {
   /** 0 selects a free port. */
   readonly port: number
+  /** The address of the listener; `null` for all addresses of the machine. */
+  readonly host: string | null
   /** The public URL of the hub, such as `https://hub.example.com`. */
   readonly baseUrl: string
   readonly topics: TopicNames
   /** The secret of the recipient hash. */
   readonly hashSecret: string
+  readonly lifetimes: Lifetimes
   /** For readiness, and for the end offsets of the lanes. */
   readonly kafka: KafkaConnection
   /** Proxies whose `X-Forwarded-For` is used. */
   readonly trustedProxies: Networks
   /** `null` for a listener without TLS. */
   readonly tls: TlsFiles | null
+  /** The share of the 2xx responses that are logged. Default 1. */
+  readonly loggedShare?: number
   /** Time between the announcement of a shutdown and the close of the listener. Default 0. */
   readonly shutdownDelay?: Duration.Duration
+  /** A replaced webhook secret signs for this time. Default a day. */
+  readonly secretTransition?: Duration.Duration
 }
+
+/** Has payload keys before the first send, and while Kafka is unavailable. */
+const payloadKeysLayer = Layer.effectDiscard(
+  Effect.flatMap(PayloadEncryption, ({ keepReady }) => Effect.forkScoped(keepReady)),
+)
 
 /** Serves the API on `port` until the scope closes. */
 export const commandApi = (options: AppOptions) => {
-  const { baseUrl, hashSecret, kafka, port, tls, topics, trustedProxies } = options
+  const { baseUrl, hashSecret, kafka, lifetimes, host, port, tls, topics, trustedProxies } = options
+  const loggedShare = options.loggedShare ?? 1
   const shutdownDelay = options.shutdownDelay ?? Duration.zero
+  const secretTransition = options.secretTransition ?? Duration.millis(SECRET_ROTATION_MS)
+  const { otp, service } = lifetimes.beforeHandover
+  const longestTtl = { otp: otp / 1000, service: service / 1000 }
   const accepting = acceptorLayer({
     topics,
-    lifetimes: DEFAULT_LIFETIMES,
+    lifetimes,
     makeMessageId: (now) => freshId('msg', now),
   }).pipe(Layer.provide(Layer.mergeAll(ledgerLayer, Limits.layer)))
   const reconciling = reconcilerLayer({ topics }).pipe(Layer.provide(Lanes.layer(kafka, topics)))
   // A layer listed earlier starts later and stops earlier. The listener stops before the readiness
   // checks, which report the shutdown, and before the acceptor, which completes its last batches.
   return gracefulShutdown(shutdownDelay).pipe(
-    Layer.provideMerge(apiLayer({ hashSecret, topics })),
-    Layer.provideMerge(serverLayer(port, tls, shutdownDelay)),
+    Layer.provideMerge(apiLayer({ hashSecret, topics, longestTtl, secretTransition })),
+    Layer.provideMerge(serverLayer({ host, port }, tls, trustedProxies, shutdownDelay)),
     Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(kafka.brokers))),
-    Layer.provide(Layer.mergeAll(batchSweeperLayer(topics), reconciling)),
+    Layer.provide(Layer.mergeAll(batchSweeperLayer(topics), reconciling, payloadKeysLayer)),
     Layer.provide(countersFromLedgerLayer(hashSecret)),
     Layer.provide(Layer.mergeAll(Access.layer(trustedProxies), Idempotency.layer)),
     Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer, HubSettings.layer, idempotencyKeysLayer)),
-    Layer.provide(Layer.mergeAll(Messages.layer, OutboxMode.layer, HttpEdge.layer(baseUrl))),
+    Layer.provide(
+      Layer.mergeAll(
+        Messages.layer,
+        LedgerScan.layer,
+        OutboxMode.layer,
+        UnprovenCodes.layer,
+        HttpEdge.layer({ baseUrl, loggedShare }),
+      ),
+    ),
   ) satisfies Layer.Layer<
     never,
     unknown,
-    Sql | MasterKeyEncryption | PayloadEncryption | Counters | EventLog | AddressPolicy | Readiness
+    | Sql
+    | MasterKeyEncryption
+    | PayloadEncryption
+    | PayloadKeyTopics
+    | ErasureTopic
+    | Counters
+    | EventLog
+    | AddressPolicy
+    | Readiness
   >
 }

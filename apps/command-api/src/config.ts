@@ -1,7 +1,8 @@
 /** The settings that command-api reads itself, and the rules for them that only this app has. */
-import { refineSetting, settings } from '@hub/config'
+import { lifetimesConfig, refineSetting, settings } from '@hub/config'
+import { DEFAULT_LIFETIMES, type Lifetimes } from '@hub/domain'
 import { catalogueConfig, kafkaCaConfig, kafkaConnectionConfig } from '@hub/kafka'
-import { allowedHostsConfig } from '@hub/webhooks'
+import { allowedHostsConfig, deniedNetworksConfig } from '@hub/webhooks'
 import { Config, Duration, Result } from 'effect'
 import { networksFrom } from './access/client-address.ts'
 
@@ -15,17 +16,26 @@ const tls = Config.map(
   ([certFile, keyFile]) => (certFile === null || keyFile === null ? null : { certFile, keyFile }),
 )
 
+const lifetimes: Config.Config<Lifetimes> = Config.map(lifetimesConfig, (own) => ({
+  ...DEFAULT_LIFETIMES,
+  ...own,
+}))
+
 /** The settings of the app. Components of the packages read their own settings. */
 export const configuration = Config.all({
   port: settings.port.config,
+  host: settings.listenHost.config,
   baseUrl: settings.baseUrl.config,
   hashSecret: settings.numberHashSecret.config,
   trustedProxies,
+  lifetimes,
   tls,
+  loggedShare: settings.httpLogShare.config,
   connection: kafkaConnectionConfig('command-api'),
   catalogue: catalogueConfig,
   shutdownDelay: Config.map(settings.shutdownDelayMs.config, Duration.millis),
+  secretTransition: Config.map(settings.webhookSecretTransition.config, Duration.seconds),
 })
 
 /** Checks in addition to those of the settings catalogue, before the process connects to anything. */
-export const furtherChecks = [trustedProxies, allowedHostsConfig, kafkaCaConfig]
+export const furtherChecks = [trustedProxies, allowedHostsConfig, deniedNetworksConfig, kafkaCaConfig]

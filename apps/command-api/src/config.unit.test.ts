@@ -7,10 +7,11 @@ const VALID = {
   HUB_PORT: '8080',
   HUB_BASE_URL: 'https://hub.example.com',
   HUB_NUMBER_HASH_SECRET: 'a secret of at least 32 characters',
-  HUB_DATABASE_URL: 'postgres://hub:password@db.example.com/hub',
-  HUB_REDIS_URL: 'redis://redis.example.com',
+  HUB_DATABASE_URL: 'postgres://hub:password@db.example.com/hub?sslmode=verify-full',
+  HUB_REDIS_URL: 'rediss://redis.example.com',
   HUB_KAFKA_BROKERS: 'kafka-1.example.com:9092, kafka-2.example.com:9092',
-  HUB_MASTER_KEY: Buffer.alloc(32).toString('base64'),
+  HUB_KAFKA_TLS: 'on',
+  HUB_MASTER_KEY: Buffer.from('a master key that is no secret 1').toString('base64'),
   HUB_ADMIN_PORT: '9090',
 }
 const read = (environment: Readonly<Record<string, string>>) =>
@@ -59,6 +60,21 @@ describe('the configuration', () => {
           'HUB_WEBHOOK_ALLOWED_HOSTS contains an entry that is neither a host name nor an address',
         ],
       )
+    }),
+  )
+  it.effect('refuses to trust every address as a proxy', () =>
+    Effect.gen(function* () {
+      for (const networks of ['0.0.0.0/0', '192.0.2.1, 0.0.0.0/1', '::/0', '2000::/3']) {
+        const environment = ConfigProvider.fromUnknown({ ...VALID, HUB_TRUSTED_PROXIES: networks })
+        const mistakes = yield* findInvalidSettings('command-api', furtherChecks).pipe(
+          Effect.provide(ConfigProvider.layer(environment)),
+        )
+        assert.match(
+          mistakes.map(({ problem }) => problem).join(),
+          /^contains a network wider than/u,
+          networks,
+        )
+      }
     }),
   )
 })

@@ -10,7 +10,7 @@
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings } from '@hub/config'
 import { countersLayer } from '@hub/counters'
-import { layerEventLog, topicNames } from '@hub/kafka'
+import { layerEventLog, layerKeysAndErasures, topicNames } from '@hub/kafka'
 import { MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, withFailureLog, teardown, tracingLayer } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
@@ -23,18 +23,36 @@ const APP = 'command-api'
 const app = Layer.unwrap(
   Effect.map(
     configuration,
-    ({ baseUrl, catalogue, connection, hashSecret, port, shutdownDelay, tls, trustedProxies }) =>
+    ({
+      baseUrl,
+      catalogue,
+      connection,
+      hashSecret,
+      host,
+      lifetimes,
+      loggedShare,
+      port,
+      secretTransition,
+      shutdownDelay,
+      tls,
+      trustedProxies,
+    }) =>
       commandApi({
         kafka: connection,
         port,
+        host,
         baseUrl,
         topics: topicNames(catalogue.prefix),
         trustedProxies,
+        lifetimes,
         tls,
+        loggedShare,
         hashSecret: Redacted.value(hashSecret),
         shutdownDelay,
+        secretTransition,
       }).pipe(
         Layer.provide(PayloadEncryption.layer),
+        Layer.provide(layerKeysAndErasures(connection, topicNames(catalogue.prefix))),
         Layer.provide(
           Layer.mergeAll(
             Sql.layer(APP),

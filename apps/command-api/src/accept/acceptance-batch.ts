@@ -4,19 +4,21 @@
  * If PostgreSQL rejects the data of the batch, it is halved until the send at fault is alone.
  */
 import { apiError } from '@hub/contract'
-import { Cause, Effect, Result } from 'effect'
+import { Cause, Clock, Effect, Result } from 'effect'
 import { type AcceptorContext, cancelOtp, releaseInBackground } from './acceptor-context.ts'
 import {
   applyDailyLimit,
   completeKnown,
   ledgerQueryOf,
   messageIdOf,
+  refuseWithoutKey,
   registerDecisions,
   reserveFloodWindows,
+  withdrawLate,
 } from './decide-and-limit.ts'
 import { isNew } from './decide.ts'
 import { reservationOf, type SendReservation } from './limits.ts'
-import { type PendingSend, STORAGE_DOWN } from './pending-send.ts'
+import { type PendingSend, RECORD_UNKNOWN, STORAGE_DOWN } from './pending-send.ts'
 import { payloadKeys, prepareNew } from './prepare.ts'
 import { recordAcceptanceBatch } from './record.ts'
 
@@ -27,17 +29,18 @@ const runSteps = Effect.fnUntraced(function* (acceptor: AcceptorContext, sends: 
   const { at } = snapshot
   const decided = registerDecisions(acceptor, sends, snapshot)
   const limitAndRecord = Effect.gen(function* () {
+    refuseWithoutKey(acceptor, keys, decided)
     yield* applyDailyLimit(acceptor, at, decided)
     yield* reserveFloodWindows(acceptor, decided)
     yield* completeKnown(acceptor, decided)
+    const unused = withdrawLate(acceptor, yield* Clock.currentTimeMillis, decided)
+    yield* releaseInBackground(acceptor, unused)
     const prepared = prepareNew(acceptor, at, keys, decided)
     if (prepared.length > 0) return yield* recordAcceptanceBatch(acceptor, { at, decided, prepared })
     // The sends that they follow were refused, so they are decided again.
-    acceptor.queue.unshift(
-      ...decided.filter(({ decision }) => decision.type === 'follow').map(({ send }) => send),
-    )
+    acceptor.decideAgain(decided.filter(({ decision }) => decision.type === 'follow').map(({ send }) => send))
   })
-  yield* Effect.tapCause(limitAndRecord, () =>
+  yield* Effect.onError(limitAndRecord, () =>
     Effect.sync(() => {
       for (const { decision, send } of decided) {
         if (isNew(decision)) cancelOtp(acceptor, messageIdOf(send, decision))
@@ -55,17 +58,17 @@ const refuseAcceptanceBatch = (
   error: AcceptanceBatchError,
 ): Effect.Effect<void> => {
   const isRejected = error._tag === 'StorageRejected'
-  // Certainly nothing was recorded. Otherwise a repeat may need the reservations: they expire.
-  const isUndone = isRejected || (error._tag === 'StorageUnavailable' && error.reason === 'conflict')
   const unused: Array<SendReservation> = []
   for (const send of sends) {
     const { checked } = send
     const messageId = send.messageId ?? checked.messageId
-    if (isUndone && send.reserved && messageId !== null && Result.isSuccess(checked.draft)) {
+    // Certainly nothing was recorded, unless an earlier commit of the send had an unknown result.
+    if (!send.mayBeRecorded && send.reserved && messageId !== null && Result.isSuccess(checked.draft)) {
       unused.push(reservationOf(checked, checked.draft.success, messageId))
     }
-    if (!isUndone) send.request.outcomeUncertain = true
-    acceptor.pending.refuse(send, isRejected ? apiError('invalid_parameter') : STORAGE_DOWN)
+    if (send.mayBeRecorded) send.request.outcomeUncertain = true
+    const refusal = isRejected ? apiError('invalid_parameter') : STORAGE_DOWN
+    acceptor.pending.finish(send, Result.fail(send.mayBeRecorded ? RECORD_UNKNOWN : refusal))
   }
   return Effect.andThen(
     releaseInBackground(acceptor, unused),
@@ -81,6 +84,10 @@ const refuseAcceptanceBatch = (
 const runOrSplit = (acceptor: AcceptorContext, sends: ReadonlyArray<PendingSend>): Effect.Effect<void> =>
   runSteps(acceptor, sends).pipe(
     Effect.catch((error) => {
+      for (const send of sends) {
+        if (send.stage === 'recording' && !send.mayBeRecorded) acceptor.pending.moveTo(send, 'waiting')
+        if (send.outcome !== null && send.mayBeRecorded) acceptor.unresolved.abandon(send)
+      }
       const open = sends.filter((send) => send.outcome === null && !acceptor.otpInProgress.hasJoined(send))
       if (error._tag !== 'StorageRejected' || open.length <= 1)
         return refuseAcceptanceBatch(acceptor, open, error)
@@ -101,7 +108,8 @@ const refuseUnexpected = (
   if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
   for (const send of sends) {
     send.request.outcomeUncertain = true
-    pending.refuse(send, apiError('internal_error'))
+    // A defect after the commit leaves recorded messages behind.
+    pending.finish(send, Result.fail(send.stage === 'waiting' ? apiError('internal_error') : RECORD_UNKNOWN))
   }
   return Effect.logError('acceptor: an acceptance batch failed unexpectedly; its sends are refused', cause)
 }

@@ -13,6 +13,7 @@ import type { Limits, SendReservation } from './limits.ts'
 import type { OtpInProgress } from './otp-in-progress.ts'
 import type { PendingSend, PendingSends } from './pending-send.ts'
 import type { Publisher } from './publish.ts'
+import type { UnresolvedCommits } from './unresolved-commits.ts'
 
 export interface AcceptorOptions {
   readonly topics: TopicNames
@@ -27,15 +28,18 @@ export interface AcceptorContext extends AcceptorOptions {
   readonly tracing: TracingShape
   /** Sends that wait for the next acceptance batch. */
   readonly queue: Array<PendingSend>
+  /** Puts sends first into the queue, and starts an acceptance batch if it is worth it. */
+  readonly decideAgain: (sends: ReadonlyArray<PendingSend>) => void
   readonly pending: PendingSends
   readonly otpInProgress: OtpInProgress
   readonly publisher: Publisher
+  readonly unresolved: UnresolvedCommits
   readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
 }
 
 /** The code will not be published: the next batch takes the sends that joined it first. */
-export const cancelOtp = ({ otpInProgress, queue }: AcceptorContext, messageId: string): void =>
-  void queue.unshift(...otpInProgress.cancel(messageId))
+export const cancelOtp = ({ decideAgain, otpInProgress }: AcceptorContext, messageId: string): void =>
+  decideAgain(otpInProgress.cancel(messageId))
 
 export const releaseInBackground = (
   { limits, runInBackground }: AcceptorContext,

@@ -9,7 +9,7 @@ import { decodeOutboxRow } from '@hub/kafka'
 import { Deferred, Effect, Fiber, Logger, Result } from 'effect'
 import { TestClock } from 'effect/testing'
 import { jsonAnswer } from '../http/answer.ts'
-import { toStoredResponse } from '../idempotency/idempotency.ts'
+import { toStoredResponse } from '../http/idempotency.ts'
 import {
   anotherProcess,
   Doubles,
@@ -157,20 +157,31 @@ describe('a flood reservation', () => {
   )
 
   test(
-    'is left to expire when the result of the commit is unknown, and the repeat then uses it',
+    'is left to expire while the result of the commit is unknown, and the repeat then uses it',
     Effect.gen(function* () {
       const { ledger, limits } = yield* Doubles
-      for (const behavior of ['lost reply', 'unavailable'] as const) {
-        ledger.state.behavior = behavior
-        limits.state.full.clear()
-        assert.strictEqual(resultOf((yield* outcomesOf(otp(behavior)))[0]), 'internal_error')
-        limits.state.full.add(otp().recipient)
-        ledger.state.behavior = 'ok'
-        assert.strictEqual(resultOf((yield* outcomesOf(otp(behavior)))[0]), 'accepted')
-        yield* settle
-      }
-      assert.deepStrictEqual([...limits.reservations.values()], ['confirmed', 'confirmed'])
-      assert.strictEqual(ledger.charged.size, 2)
+      ledger.state.behavior = 'lost reply'
+      ledger.state.withdraws = false
+      const first = yield* Effect.forkChild(outcomesOf(otp('a')))
+      yield* settle
+      yield* TestClock.adjust('2500 millis')
+      assert.strictEqual(resultOf((yield* Fiber.join(first))[0]), 'provider_unavailable')
+      limits.state.full.add(otp().recipient)
+      assert.strictEqual(resultOf((yield* outcomesOf(otp('a')))[0]), 'accepted')
+      yield* settle
+      assert.deepStrictEqual([...limits.reservations.values()], ['confirmed'])
+      assert.strictEqual(ledger.charged.size, 1)
+    }),
+  )
+
+  test(
+    'is released when the commit certainly did not happen',
+    Effect.gen(function* () {
+      const { ledger, limits } = yield* Doubles
+      ledger.state.behavior = 'unavailable'
+      assert.strictEqual(resultOf((yield* outcomesOf(otp('a')))[0]), 'internal_error')
+      yield* settle
+      assert.strictEqual(limits.reservations.size, 0)
     }),
   )
 })
@@ -220,12 +231,13 @@ describe('a code that was not published', () => {
     'is refused even if the refund and the release fail, and its repeat is not charged again',
     Effect.gen(function* () {
       const { kafka, ledger, limits } = yield* Doubles
-      kafka.state.behavior = 'hanging'
+      kafka.state.behavior = 'refusing'
+      kafka.state.barrier = yield* Deferred.make<void>()
       const first = yield* Effect.forkChild(outcomesOf(otp('a')))
       yield* settle
       ledger.state.behavior = 'unavailable'
       limits.state.behavior = 'unavailable'
-      yield* TestClock.adjust('1 second')
+      yield* Deferred.succeed(kafka.state.barrier, undefined)
       assert.strictEqual(resultOf((yield* Fiber.join(first))[0]), 'provider_unavailable')
       assert.strictEqual(ledger.charged.size, 1)
       ledger.state.behavior = 'ok'
@@ -233,6 +245,41 @@ describe('a code that was not published', () => {
       kafka.state.behavior = 'up'
       assert.strictEqual(resultOf((yield* outcomesOf(otp('a')))[0]), 'accepted')
       yield* settle
+      assert.deepStrictEqual([ledger.charged.size, limits.reservations.size], [1, 1])
+    }),
+  )
+
+  test(
+    'is refunded as soon as the ledger answers again',
+    Effect.gen(function* () {
+      const { kafka, ledger } = yield* Doubles
+      kafka.state.behavior = 'refusing'
+      kafka.state.barrier = yield* Deferred.make<void>()
+      const sending = yield* Effect.forkChild(outcomesOf(otp('a')))
+      yield* settle
+      ledger.state.behavior = 'unavailable'
+      yield* Deferred.succeed(kafka.state.barrier, undefined)
+      yield* Fiber.join(sending)
+      yield* TestClock.adjust('5 seconds')
+      assert.strictEqual(ledger.charged.size, 1)
+      ledger.state.behavior = 'ok'
+      yield* TestClock.adjust('1 second')
+      assert.strictEqual(ledger.charged.size, 0)
+    }),
+  )
+
+  test(
+    'stays charged, with an unknown outcome, while Kafka may contain it',
+    Effect.gen(function* () {
+      const { kafka, ledger, limits } = yield* Doubles
+      kafka.state.behavior = 'lost reply'
+      const sending = yield* Effect.forkChild(outcomesOf(otp('a')))
+      yield* settle
+      yield* TestClock.adjust('1500 millis')
+      const [outcome] = yield* Fiber.join(sending)
+      assert.isTrue(
+        outcome !== undefined && Result.isFailure(outcome) && outcome.failure.outcome === 'unknown',
+      )
       assert.deepStrictEqual([ledger.charged.size, limits.reservations.size], [1, 1])
     }),
   )
@@ -296,7 +343,7 @@ describe('a request with an idempotency key', () => {
       ledger.state.behavior = 'lost reply'
       assert.strictEqual(
         resultOf((yield* acceptRequest([service('a')], contextOf('s'))).outcomes[0]),
-        'internal_error',
+        'accepted',
       )
       assert.deepStrictEqual([ledger.rows.size, ledger.responses.size, ledger.outbox.size], [1, 1, 1])
     }),
@@ -342,7 +389,7 @@ describe('a batch', () => {
   )
 
   test(
-    'with codes is sealed after Kafka has answered for all of them',
+    'with codes is sealed when the outcomes of all of them are known, and keeps them',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       kafka.state.behavior = 'hanging'
@@ -351,11 +398,32 @@ describe('a batch', () => {
       )
       yield* settle
       assert.strictEqual(ledger.batches.get(BATCH)?.sealedAt, null)
-      yield* TestClock.adjust('1 second')
+      yield* TestClock.adjust('1500 millis')
       const { outcomes } = yield* Fiber.join(sending)
       assert.deepStrictEqual(outcomes.map(resultOf), ['accepted', 'provider_unavailable'])
+      assert.strictEqual(ledger.batches.get(BATCH)?.sealedAt, null)
+      // The repeat: both messages are duplicates, because Kafka may contain the code in its batch.
+      kafka.state.behavior = 'up'
+      const again = yield* acceptRequest([service('a'), otp('b')], { batch: batchOf(OTHER_BATCH, 2) })
+      assert.deepStrictEqual(again.outcomes.map(resultOf), ['duplicate', 'duplicate'])
+      const code = [...ledger.rows.values()].find(({ fact }) => fact.class === 'otp')
+      assert.strictEqual(code?.fact.batch, BATCH)
+      assert.isFalse(ledger.batches.has(OTHER_BATCH))
+      ledger.projected.add(code?.fact.messageId ?? '')
+      yield* TestClock.adjust('1 second')
+      assert.deepInclude(ledger.batches.get(BATCH), { accepted: 2, rejected: 0 })
+      assert.isNotNull(ledger.batches.get(BATCH)?.sealedAt)
+    }),
+  )
+
+  test(
+    'that repeats a code which certainly was not published contains it',
+    Effect.gen(function* () {
+      const { kafka, ledger } = yield* Doubles
+      kafka.state.behavior = 'refusing'
+      const first = yield* acceptRequest([service('a'), otp('b')], { batch: batchOf(BATCH, 2) })
+      assert.deepStrictEqual(first.outcomes.map(resultOf), ['accepted', 'provider_unavailable'])
       assert.deepInclude(ledger.batches.get(BATCH), { accepted: 1, rejected: 1 })
-      // The repeat: the accepted message is a duplicate, and the code belongs to the new batch.
       kafka.state.behavior = 'up'
       const again = yield* acceptRequest([service('a'), otp('b')], { batch: batchOf(OTHER_BATCH, 2) })
       assert.deepStrictEqual(again.outcomes.map(resultOf), ['duplicate', 'accepted'])
@@ -401,7 +469,7 @@ describe('a batch', () => {
   )
 
   test(
-    'stays open for the sweeper when a code moved to another batch before it was sealed',
+    'keeps its code when another process publishes it again before the batch is sealed',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       kafka.state.barrier = yield* Deferred.make<void>()
@@ -415,15 +483,15 @@ describe('a batch', () => {
       yield* settle
       yield* Deferred.succeed(kafka.state.barrier, undefined)
       const results = yield* Effect.forEach([first, second], Fiber.join)
-      // Both processes have published the code under one id, and both report it as accepted.
+      // Both processes have published the code under one id. It belongs to the first batch.
       assert.deepStrictEqual(
         results.map(({ outcomes }) => outcomes.map(resultOf)),
-        [['accepted', 'accepted'], ['accepted']],
+        [['accepted', 'accepted'], ['duplicate']],
       )
       assert.strictEqual(messageIdOf(results[0]!.outcomes[0]), messageIdOf(results[1]!.outcomes[0]))
-      assert.strictEqual(ledger.batches.get(BATCH)?.sealedAt, null)
-      assert.deepInclude(ledger.batches.get(OTHER_BATCH), { accepted: 1 })
-      assert.isNotNull(ledger.batches.get(OTHER_BATCH)?.sealedAt)
+      assert.deepInclude(ledger.batches.get(BATCH), { accepted: 2 })
+      assert.isNotNull(ledger.batches.get(BATCH)?.sealedAt)
+      assert.isFalse(ledger.batches.has(OTHER_BATCH))
     }),
   )
 
@@ -449,22 +517,26 @@ describe('a batch', () => {
   )
 
   test(
-    'stays open for the sweeper when unpublished codes were not refunded: a sealed batch would prove them',
+    'stays open until unpublished codes are refunded: a sealed batch would prove them',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
-      kafka.state.behavior = 'hanging'
+      kafka.state.behavior = 'refusing'
+      kafka.state.barrier = yield* Deferred.make<void>()
       const sending = yield* Effect.forkChild(
         acceptRequest([otp('a'), service('b')], { batch: batchOf(BATCH, 2) }),
       )
       yield* settle
       ledger.state.behavior = 'unavailable'
-      yield* TestClock.adjust('1 second')
+      yield* Deferred.succeed(kafka.state.barrier, undefined)
       assert.deepStrictEqual((yield* Fiber.join(sending)).outcomes.map(resultOf), [
         'provider_unavailable',
         'accepted',
       ])
       assert.strictEqual(ledger.batches.get(BATCH)?.sealedAt, null)
       ledger.state.behavior = 'ok'
+      yield* TestClock.adjust('1 second')
+      assert.deepInclude(ledger.batches.get(BATCH), { accepted: 1, rejected: 1 })
+      assert.isNotNull(ledger.batches.get(BATCH)?.sealedAt)
       kafka.state.behavior = 'up'
       const again = yield* Effect.provide(acceptRequest([otp('a')]), anotherProcess)
       assert.deepStrictEqual(again.outcomes.map(resultOf), ['accepted'])
@@ -535,19 +607,23 @@ describe('a batch', () => {
   )
 
   test(
-    'whose commit timed out is not sealed: the sweeper counts what the ledger contains',
+    'whose commit ends after its deadline has an unknown outcome, and is sealed by what it recorded',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
       ledger.state.barrier = yield* Deferred.make<void>()
       const sending = yield* Effect.forkChild(acceptRequest([service('a')], { batch: batchOf(BATCH, 1) }))
       yield* settle
-      yield* TestClock.adjust('3 seconds')
-      assert.deepStrictEqual((yield* Fiber.join(sending)).outcomes.map(resultOf), ['internal_error'])
+      yield* TestClock.adjust('9 seconds')
+      const [outcome] = (yield* Fiber.join(sending)).outcomes
+      assert.isTrue(
+        outcome !== undefined && Result.isFailure(outcome) && outcome.failure.outcome === 'unknown',
+      )
       yield* Deferred.succeed(ledger.state.barrier, undefined)
       yield* settle
+      yield* TestClock.adjust('1 second')
       assert.strictEqual(ledger.rows.size, 1)
-      assert.isTrue(ledger.batches.has(BATCH))
-      assert.strictEqual(ledger.batches.get(BATCH)?.sealedAt, null)
+      assert.deepInclude(ledger.batches.get(BATCH), { accepted: 1, rejected: 0 })
+      assert.isNotNull(ledger.batches.get(BATCH)?.sealedAt)
     }),
   )
 

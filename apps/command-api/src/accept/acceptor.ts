@@ -16,38 +16,53 @@
  *      process took a `client_ref` meanwhile, the send waits for the next acceptance batch, where
  *      it is a repeat.
  *   5. `publish.ts` appends it to Kafka, while the next acceptance batch is already being recorded.
- *      An acknowledgement accepts codes. After a failure the relay appends the outbox rows, and
- *      codes are rolled back with `provider_unavailable`: they stay unproven in the ledger, and a
- *      repeat publishes the same id again.
+ *      An acknowledgement accepts codes. After a failure the relay appends the outbox rows. Codes
+ *      get `provider_unavailable`, with an unknown outcome if Kafka may contain them, and a repeat
+ *      publishes the same id again.
  *   6. `seal-batch.ts` seals batches whose last outcome became known outside of a commit.
  *
- * Some calls succeed although they are reported as failed. After a commit that timed out, the
- * repeat finds its message and the relay its outbox row. After an append that timed out, the repeat
- * appends the same id again, and readers drop it. A reservation is made once per id, and expires if
- * nobody confirms it.
+ * Some calls succeed although they are reported as failed. The result of a commit that timed out is
+ * found out by `unresolved-commits.ts`, that of an append by the reconciler. After an append that
+ * timed out, the repeat appends the same id again, and readers drop it. A reservation is made once
+ * per id, and expires if nobody confirms it. `corrections.ts` repeats refunds and seals that failed.
  */
 import type { EventLog } from '@hub/kafka'
 import { PayloadEncryption } from '@hub/store'
 import { Tracing } from '@hub/telemetry'
-import { Clock, Context, Deferred, Duration, Effect, Latch, Layer, Metric, Result, Schedule } from 'effect'
-import { acceptanceBatchSeconds, acceptanceBatchSends, waitingSends } from '../metrics.ts'
+import {
+  Clock,
+  Context,
+  Deferred,
+  Duration,
+  Effect,
+  Fiber,
+  Latch,
+  Layer,
+  Metric,
+  Result,
+  Schedule,
+} from 'effect'
+import { acceptanceBatchSeconds, acceptanceBatchSends, pendingSends } from '../metrics.ts'
 import { runAcceptanceBatch } from './acceptance-batch.ts'
 import type { AcceptorContext, AcceptorOptions } from './acceptor-context.ts'
 import type { CheckedSend } from './checked-send.ts'
+import { makeCorrections } from './corrections.ts'
 import { Ledger } from './ledger.port.ts'
 import { Limits } from './limits.ts'
-import type { OutboxMode } from './outbox-mode.ts'
+import { OutboxMode } from './outbox-mode.ts'
 import { makeOtpInProgress } from './otp-in-progress.ts'
 import {
   makePendingSends,
-  NOT_QUEUED,
   OVERLOADED,
+  RECORD_UNKNOWN,
   type PendingSend,
   type RequestContext,
   type SendOutcome,
 } from './pending-send.ts'
 import { makePublisher } from './publish.ts'
 import { sealPendingBatch } from './seal-batch.ts'
+import type { UnprovenCodes } from './unproven-codes.ts'
+import { makeUnresolvedCommits } from './unresolved-commits.ts'
 
 /** Sends of one acceptance batch. They take about 30 ms to record; more would delay the sends behind them. */
 const ACCEPTANCE_BATCH_SENDS = 2000
@@ -78,8 +93,10 @@ export class BatchingAcceptor extends Context.Service<
   BatchingAcceptor,
   {
     /**
-     * Accepts the sends of one request. Never fails, and returns within 3 s: a failure of the hub
-     * is an outcome too (`internal_error` or `provider_unavailable`, with `retry_after`).
+     * Accepts the sends of one request. Never fails, and returns within 3 s, or 10 s for a batch. A
+     * failure of the hub is an outcome too (`internal_error` or `provider_unavailable`, with
+     * `retry_after`): the hub never submits the message afterwards, unless the error says that its
+     * outcome is unknown.
      */
     readonly accept: (
       sends: ReadonlyArray<CheckedSend>,
@@ -92,8 +109,14 @@ export class BatchingAcceptor extends Context.Service<
 const bytesOf = ({ draft }: CheckedSend): number =>
   Result.isSuccess(draft) ? 600 + 4 * draft.success.rendered.text.length : 100
 
-/** Takes the sends of one acceptance batch from the queue. */
-const takeAcceptanceBatch = (queue: Array<PendingSend>): ReadonlyArray<PendingSend> => {
+/**
+ * Takes the sends of one acceptance batch from the queue. `abandon` gets those that have waited too
+ * long after a commit with an unknown result.
+ */
+const takeAcceptanceBatch = (
+  queue: Array<PendingSend>,
+  abandon: (send: PendingSend) => void,
+): ReadonlyArray<PendingSend> => {
   let bytes = 0
   let count = 0
   for (const send of queue) {
@@ -103,7 +126,10 @@ const takeAcceptanceBatch = (queue: Array<PendingSend>): ReadonlyArray<PendingSe
     count++
   }
   // A send that got its outcome meanwhile (it waited too long) must not be recorded.
-  return queue.splice(0, count).filter((send) => send.outcome === null)
+  return queue.splice(0, count).filter((send) => {
+    if (send.outcome !== null && send.mayBeRecorded) abandon(send)
+    return send.outcome === null
+  })
 }
 
 const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
@@ -118,20 +144,51 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const checkIdle = (): void => {
     if (pending.count() === 0 && batchesInProgress === 0 && publisher.isIdle()) onIdle()
   }
-  const pending = makePendingSends(() => checkIdle())
+  const limits = yield* Limits
+  const corrections = yield* makeCorrections({
+    ledger,
+    outboxMode: yield* OutboxMode,
+    topics: options.topics,
+  })
+  const pending = makePendingSends({
+    onRequestDone: () => checkIdle(),
+    onUncertainSettled: ({ context: { batch } }) => {
+      if (batch !== undefined) corrections.seal(batch.id)
+    },
+  })
   const otpInProgress = makeOtpInProgress(pending)
-  const publisher = yield* makePublisher({ otpInProgress, runInBackground, onPublished: () => checkIdle() })
+  const publisher = yield* makePublisher({
+    corrections,
+    otpInProgress,
+    pending,
+    runInBackground,
+    onPublished: () => checkIdle(),
+  })
   const queue: Array<PendingSend> = []
+  const decideAgain = (sends: ReadonlyArray<PendingSend>): void => {
+    queue.unshift(...sends)
+    wake()
+  }
+  const unresolved = makeUnresolvedCommits({
+    corrections,
+    decideAgain,
+    ledger,
+    limits,
+    pending,
+    runInBackground,
+  })
   const acceptorContext: AcceptorContext = {
     ...options,
     ledger,
-    limits: yield* Limits,
+    limits,
     encryption: yield* PayloadEncryption,
     tracing: yield* Tracing,
     queue,
+    decideAgain,
     pending,
     otpInProgress,
     publisher,
+    unresolved,
     runInBackground,
   }
 
@@ -152,7 +209,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     // Sends that arrived in the same turn of the event loop join this batch.
     yield* Effect.yieldNow
     if (!isWorthStarting()) return wake()
-    const sends = takeAcceptanceBatch(queue)
+    const sends = takeAcceptanceBatch(queue, unresolved.abandon)
     if (sends.length === 0) return wake()
     batchesInProgress++
     sendsInProgress += sends.length
@@ -165,7 +222,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     wake()
     yield* Metric.update(acceptanceBatchSends, sends.length)
     yield* Metric.update(acceptanceBatchSeconds, ((yield* Clock.currentTimeMillis) - startedAt) / 1000)
-    yield* Metric.update(waitingSends, pending.count())
+    yield* Metric.update(pendingSends, pending.count())
   })
 
   const expire = Effect.map(Clock.currentTimeMillis, (now) => pending.expire(now))
@@ -209,7 +266,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
 
   return BatchingAcceptor.of({
     accept: Effect.fnUntraced(function* (sends, context = {}) {
-      if (!pending.hasRoomFor(sends.length)) {
+      if (!pending.hasRoomFor(sends.length) || unresolved.isFull()) {
         return {
           outcomes: sends.map(() => Result.fail(OVERLOADED)),
           batchCreatedAt: null,
@@ -219,9 +276,17 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
       const request = pending.open(sends, context, yield* Clock.currentTimeMillis)
       queue.push(...request.sends)
       wake()
-      yield* Deferred.await(request.done)
-      const outcomes = request.sends.map(({ outcome }) => outcome ?? Result.fail(NOT_QUEUED))
-      yield* sealPendingBatch(acceptorContext, request, outcomes)
+      const outcomesOf = () => request.sends.map(({ outcome }) => outcome ?? Result.fail(RECORD_UNKNOWN))
+      if (context.batch === undefined) yield* Deferred.await(request.done)
+      else {
+        // In the scope of the process: a client that disconnects must not leave its batch open.
+        const sealed = Effect.andThen(
+          Deferred.await(request.done),
+          Effect.suspend(() => sealPendingBatch(acceptorContext, request, outcomesOf())),
+        )
+        yield* Fiber.join(yield* Effect.forkIn(sealed, scope))
+      }
+      const outcomes = outcomesOf()
       const batchExists = context.batch !== undefined && (request.sealed || request.recorded)
       return {
         outcomes,
@@ -234,5 +299,8 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
 
 export const acceptorLayer = (
   options: AcceptorOptions,
-): Layer.Layer<BatchingAcceptor, never, Ledger | EventLog | PayloadEncryption | OutboxMode | Limits> =>
-  Layer.effect(BatchingAcceptor, make(options))
+): Layer.Layer<
+  BatchingAcceptor,
+  never,
+  Ledger | EventLog | PayloadEncryption | OutboxMode | Limits | UnprovenCodes
+> => Layer.effect(BatchingAcceptor, make(options))

@@ -150,7 +150,7 @@ describe('a service message', () => {
       assert.strictEqual(resultOf(outcome!), 'accepted')
       assert.strictEqual(ledger.outbox.size, 1)
       assert.isFalse(outboxMode.isRelaying())
-      yield* TestClock.adjust('1 second')
+      yield* TestClock.adjust('1500 millis')
       assert.isTrue(outboxMode.isRelaying())
 
       // Kafka works again, but later messages must not overtake those of the relay.
@@ -181,13 +181,32 @@ describe('a service message', () => {
   )
 
   test(
-    'whose commit succeeded but was reported as failed is a duplicate when repeated',
+    'whose commit succeeded but was reported as failed is accepted, with and without a reference',
+    Effect.gen(function* () {
+      const { ledger } = yield* Doubles
+      for (const reference of ['a', null]) {
+        ledger.state.behavior = 'lost reply'
+        const [outcome] = yield* accept(service(reference))
+        assert.strictEqual(resultOf(outcome!), 'accepted')
+      }
+      assert.strictEqual(ledger.rows.size, 2)
+      // The relay will find their outbox rows.
+      assert.strictEqual(ledger.outbox.size, 2)
+    }),
+  )
+
+  test(
+    'whose commit has an unknown result at the deadline says so, and its repeat is a duplicate',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
       ledger.state.behavior = 'lost reply'
-      const [first] = yield* accept(service('a'))
-      assert.strictEqual(resultOf(first!), 'internal_error')
-      ledger.state.behavior = 'ok'
+      ledger.state.withdraws = false
+      const waiting = yield* Effect.forkChild(accept(service('a')))
+      yield* settle
+      yield* TestClock.adjust('2500 millis')
+      const [first] = yield* Fiber.join(waiting)
+      assert.isTrue(Result.isFailure(first!) && first.failure.outcome === 'unknown')
+      assert.isTrue(Result.isFailure(first!) && (first.failure.retryAfter ?? 0) >= 1)
       const [second] = yield* accept(service('a'))
       assert.strictEqual(resultOf(second!), 'duplicate')
       assert.strictEqual(ledger.rows.size, 1)
@@ -226,7 +245,7 @@ describe('a code', () => {
       kafka.state.behavior = 'lost reply'
       const first = yield* Effect.forkChild(accept(otp('a')))
       yield* settle
-      yield* TestClock.adjust('1 second')
+      yield* TestClock.adjust('1500 millis')
       assert.strictEqual(resultOf((yield* Fiber.join(first))[0]!), 'provider_unavailable')
       kafka.state.behavior = 'up'
       assert.strictEqual(resultOf((yield* accept(otp('a')))[0]!), 'accepted')
@@ -256,7 +275,7 @@ describe('a code', () => {
       const second = yield* Effect.forkChild(accept(otp('a')))
       yield* settle
       assert.strictEqual(ledger.commits.length, 1)
-      yield* TestClock.adjust('1 second')
+      yield* TestClock.adjust('1500 millis')
       assert.deepStrictEqual(
         [resultOf((yield* Fiber.join(first))[0]!), resultOf((yield* Fiber.join(second))[0]!)],
         ['provider_unavailable', 'provider_unavailable'],
@@ -265,16 +284,32 @@ describe('a code', () => {
   )
 
   test(
-    'whose commit succeeded but was reported as failed is published by the repeat',
+    'whose commit succeeded but was reported as failed is published once',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       ledger.state.behavior = 'lost reply'
-      assert.strictEqual(resultOf((yield* accept(otp('a')))[0]!), 'internal_error')
-      assert.strictEqual(kafka.records.length, 0)
-      ledger.state.behavior = 'ok'
       assert.strictEqual(resultOf((yield* accept(otp('a')))[0]!), 'accepted')
-      assert.strictEqual(ledger.rows.size, 1)
-      assert.strictEqual(kafka.records.length, 1)
+      assert.deepStrictEqual([ledger.rows.size, ledger.charged.size, kafka.records.length], [1, 1, 1])
+    }),
+  )
+
+  test(
+    'whose commit has an unknown result is refused, never published, and refunded when it is known',
+    Effect.gen(function* () {
+      const { kafka, ledger, limits } = yield* Doubles
+      ledger.state.behavior = 'lost reply'
+      ledger.state.withdraws = false
+      const waiting = yield* Effect.forkChild(accept(otp('a')))
+      yield* settle
+      yield* TestClock.adjust('2500 millis')
+      const [outcome] = yield* Fiber.join(waiting)
+      assert.strictEqual(resultOf(outcome!), 'provider_unavailable')
+      assert.isTrue(Result.isFailure(outcome!) && outcome.failure.outcome === undefined)
+      assert.strictEqual(ledger.charged.size, 1)
+      ledger.state.withdraws = true
+      yield* TestClock.adjust('2 seconds')
+      assert.deepStrictEqual([ledger.charged.size, limits.reservations.size], [0, 0])
+      assert.strictEqual(kafka.records.length, 0)
     }),
   )
 
@@ -291,6 +326,71 @@ describe('a code', () => {
       yield* settle
       assert.strictEqual(ledger.rows.size, 1)
       assert.strictEqual(kafka.records.length, 0)
+    }),
+  )
+})
+
+describe('a deadline', () => {
+  test(
+    'that ends while a recorded code is decided again refunds the code',
+    Effect.gen(function* () {
+      const { kafka, ledger } = yield* Doubles
+      ledger.state.behavior = 'lost reply'
+      ledger.state.withdraws = false
+      const waiting = yield* Effect.forkChild(accept(otp('a')))
+      yield* settle
+      yield* TestClock.adjust('2 seconds')
+      ledger.state.withdraws = true
+      ledger.state.hanging = true
+      yield* TestClock.adjust('500 millis')
+      const [outcome] = yield* Fiber.join(waiting)
+      assert.strictEqual(resultOf(outcome!), 'provider_unavailable')
+      ledger.state.hanging = false
+      yield* TestClock.adjust('3 seconds')
+      assert.deepStrictEqual([ledger.charged.size, kafka.records.length], [0, 0])
+    }),
+  )
+
+  test(
+    'withdraws sends that are not being recorded: they are never recorded afterwards',
+    Effect.gen(function* () {
+      const { kafka, ledger } = yield* Doubles
+      ledger.state.barrier = yield* Deferred.make<void>()
+      // Both acceptance batches are busy, so the others wait in the queue.
+      const busy = yield* Effect.forkChild(accept(service('a')))
+      yield* settle
+      const busy2 = yield* Effect.forkChild(accept(service('b')))
+      yield* settle
+      const queued = yield* Effect.forkChild(accept(service('c'), otp('d')))
+      yield* settle
+      // The others begin to be recorded too late.
+      yield* TestClock.adjust('1800 millis')
+      yield* Deferred.succeed(ledger.state.barrier, undefined)
+      yield* settle
+      const refused = yield* Fiber.join(queued)
+      assert.deepStrictEqual(refused.map(resultOf), ['internal_error', 'provider_unavailable'])
+      assert.isTrue(refused.every((one) => Result.isFailure(one) && one.failure.outcome === undefined))
+      assert.deepStrictEqual((yield* Fiber.join(busy)).map(resultOf), ['accepted'])
+      assert.deepStrictEqual((yield* Fiber.join(busy2)).map(resultOf), ['accepted'])
+      assert.deepStrictEqual([ledger.rows.size, kafka.records.length], [2, 2])
+    }),
+  )
+
+  test(
+    'makes the outcome of a code unknown while its append is in progress, also for a repeat',
+    Effect.gen(function* () {
+      const { kafka } = yield* Doubles
+      kafka.state.barrier = yield* Deferred.make<void>()
+      const first = yield* Effect.forkChild(accept(otp('a')))
+      yield* settle
+      const repeat = yield* Effect.forkChild(accept(otp('a')))
+      yield* settle
+      yield* TestClock.adjust('2500 millis')
+      for (const waiting of [first, repeat]) {
+        const [outcome] = yield* Fiber.join(waiting)
+        assert.isTrue(Result.isFailure(outcome!) && outcome.failure.outcome === 'unknown')
+      }
+      yield* Deferred.succeed(kafka.state.barrier, undefined)
     }),
   )
 })

@@ -4,7 +4,7 @@
  * The client gets the error of a failed check only if the `client_ref` is new: a repeat is a
  * duplicate (contract, order of checks).
  */
-import { type ApiError, apiError, decodeVariables, type Send, variableParam } from '@hub/contract'
+import { type ApiError, apiError, decodeVariables, paramAt, type Send, variableParam } from '@hub/contract'
 import type { FloodWindows } from '@hub/counters'
 import {
   type AccountSettings,
@@ -13,11 +13,13 @@ import {
   factId,
   maskNumber,
   type MessageClass,
+  type Mode,
   type Money,
   recipientHash,
   render,
   type Rendered,
   type RenderError,
+  SANDBOX_PAUSE_SECONDS,
   type SandboxScenario,
   sandboxScenario,
 } from '@hub/domain'
@@ -25,7 +27,11 @@ import { Result } from 'effect'
 import type { Owner, TemplateInUse } from '../accounts/account.ts'
 
 /** The flood windows of the only sandbox number that has any. Contract, Sandbox numbers. */
-const SANDBOX_WINDOWS: FloodWindows = { pauseSeconds: 300, perHour: null, perDay: null }
+const SANDBOX_WINDOWS: FloodWindows = {
+  pauseSeconds: SANDBOX_PAUSE_SECONDS,
+  perHour: null,
+  perDay: null,
+}
 
 /** A rendered, counted and priced send. Contains the number and the text: never log it. */
 export interface MessageDraft {
@@ -40,6 +46,8 @@ export interface MessageDraft {
   readonly sender: string
   readonly rendered: Rendered
   readonly values: Readonly<Record<string, string>>
+  /** A shorter lifetime before the submit; `undefined`: that of the class. */
+  readonly ttlSeconds: number | undefined
   readonly pricePerPart: Money
   /** `null`: the flood windows do not count this send. */
   readonly windows: FloodWindows | null
@@ -62,12 +70,16 @@ export interface CheckedSend {
   readonly path: string
 }
 
-/** The name of a field in the request body, for the `param` of an error. */
-export const paramAt = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`)
-
 /** Translates a refusal of the domain. If the classes differ, the class of the send is at fault. */
-export const admissionFailure = ({ _tag, code, param }: AdmissionError, path: string): ApiError =>
-  apiError(code, { param: paramAt(path, _tag === 'TemplateClassMismatch' ? 'class' : param) })
+export const admissionFailure = ({ _tag, code, param }: AdmissionError, path: string, mode: Mode): ApiError =>
+  apiError(code, {
+    param: paramAt(path, _tag === 'TemplateClassMismatch' ? 'class' : param),
+    ...(_tag === 'TemplateNotFound' ? { message: UNKNOWN_TEMPLATE[mode] } : undefined),
+  })
+
+const unknownTemplate = (mode: Mode): string =>
+  `There is no template of this name in ${mode} mode. Create it with a ${mode} key first.`
+const UNKNOWN_TEMPLATE = { live: unknownTemplate('live'), test: unknownTemplate('test') }
 
 /** The domain names a variable alone. `param` also contains its position in the request body. */
 const variableAt = (param: string, path: string): string =>
@@ -108,7 +120,7 @@ const draftOf = (
   { owner, path = '', settings, template: found }: SendContext,
 ): Result.Result<MessageDraft, ApiError> => {
   const admitted = admitTemplate(found, { class: send.class, mode: owner.mode })
-  if (Result.isFailure(admitted)) return Result.fail(admissionFailure(admitted.failure, path))
+  if (Result.isFailure(admitted)) return Result.fail(admissionFailure(admitted.failure, path, owner.mode))
   const template = admitted.success
   const rendered = render(template.parsed, send.variables)
   if (Result.isFailure(rendered)) return Result.fail(renderFailure(rendered.failure, path))
@@ -126,6 +138,7 @@ const draftOf = (
     sender: template.sender,
     rendered: rendered.success,
     values: values.success,
+    ttlSeconds: send.ttlSeconds,
     pricePerPart: settings.pricePerPart[send.class],
     windows: owner.mode === 'test' ? sandboxWindows : settings.floodWindows,
     spendLimit: owner.mode === 'test' ? null : settings.spendLimit,

@@ -8,7 +8,7 @@ import { Sql, type StorageError } from '@hub/store'
 import { Clock, Duration, Effect, Fiber, Layer, Option, Schedule, Stream } from 'effect'
 import { HubSettings } from '../accounts/hub-settings.ts'
 import { floodReservationId } from './checked-send.ts'
-import { countAcceptancesOf, type FloodRow, selectFloodRows } from './tables/acceptances-reads.ts'
+import { countAcceptancesOf, type FloodRow, selectFloodRows } from './tables/acceptances-counters.ts'
 
 /** Rows of one read: they occupy a connection for some milliseconds. */
 const ROWS = 5000

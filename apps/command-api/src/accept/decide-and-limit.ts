@@ -2,13 +2,15 @@
  * Steps 1 and 2 of an acceptance batch: the query of its lookup, the decisions and the limits.
  * Repeats and refusals are complete afterwards.
  */
-import { type ApiError, apiError } from '@hub/contract'
+import type { ApiError } from '@hub/contract'
+import type { MessageClass } from '@hub/domain'
 import { Effect, Result } from 'effect'
 import { type AcceptorContext, cancelOtp, releaseInBackground } from './acceptor-context.ts'
 import { type Decision, decideSends, isNew, type NewSendDecision } from './decide.ts'
 import type { LedgerQuery, LedgerSnapshot, Reference } from './ledger.port.ts'
+import type { CheckedSend } from './checked-send.ts'
 import { reservationOf, type SendReservation } from './limits.ts'
-import type { PendingRequest, PendingSend } from './pending-send.ts'
+import { NOT_QUEUED, type PendingRequest, type PendingSend, STORAGE_DOWN } from './pending-send.ts'
 
 /** A send of the acceptance batch and its decision, which a limit may change to a refusal. */
 export interface DecidedSend {
@@ -16,12 +18,17 @@ export interface DecidedSend {
   decision: Decision
 }
 
+/** The send, with the message id under which an earlier commit may have recorded it. */
+const checkedOf = ({ checked, mayBeRecorded, messageId }: PendingSend): CheckedSend =>
+  mayBeRecorded ? { ...checked, messageId: messageId ?? checked.messageId } : checked
+
 /** The ledger query of an acceptance batch. */
 export const ledgerQueryOf = (sends: ReadonlyArray<PendingSend>): LedgerQuery => {
   const references = new Map<string, Reference>()
   const recipients = new Set<string>()
   const remembered = new Set<string>()
-  for (const { checked } of sends) {
+  for (const send of sends) {
+    const checked = checkedOf(send)
     const { clientRef, messageId, owner } = checked
     if (clientRef !== null) {
       references.set(`${owner.accountUuid}:${owner.mode}:${clientRef}`, { owner, clientRef })
@@ -52,16 +59,13 @@ export const registerDecisions = (
   sends: ReadonlyArray<PendingSend>,
   { at, known, optedOut, recorded }: LedgerSnapshot,
 ): ReadonlyArray<DecidedSend> => {
-  const decisions = decideSends(
-    sends.map(({ checked }) => checked),
-    {
-      known,
-      recorded,
-      optedOut,
-      acknowledged: otpInProgress.isAcknowledged,
-      inProgress: otpInProgress.isInProgress,
-    },
-  )
+  const decisions = decideSends(sends.map(checkedOf), {
+    known,
+    recorded,
+    optedOut,
+    acknowledged: otpInProgress.isAcknowledged,
+    inProgress: otpInProgress.isInProgress,
+  })
   const decided = sends.map((send, i): DecidedSend => ({ send, decision: decisions[i]! }))
   const withoutId = decided.filter(
     ({ decision, send }) =>
@@ -71,8 +75,11 @@ export const registerDecisions = (
   for (const [i, { send }] of withoutId.entries()) send.messageId = ids[i]!
   for (const { decision, send } of decided) {
     send.request.createdAt ??= at
-    if (decision.type === 'join') otpInProgress.join(decision.messageId, { send, view: decision.view })
-    else if (isNew(decision) && decision.draft.class === 'otp')
+    if (decision.type === 'join') {
+      // Its outcome is that of a code that Kafka may contain.
+      send.stage = 'appending'
+      otpInProgress.join(decision.messageId, { send, view: decision.view })
+    } else if (isNew(decision) && decision.draft.class === 'otp')
       otpInProgress.begin(messageIdOf(send, decision))
   }
   return decided
@@ -84,6 +91,19 @@ const refuseNew = (acceptor: AcceptorContext, one: DecidedSend, error: ApiError)
   one.decision = { type: 'refuse', error }
 }
 
+/** Refuses new sends of a class without a payload key. Repeats need none. */
+export const refuseWithoutKey = (
+  acceptor: AcceptorContext,
+  keys: ReadonlyMap<MessageClass, unknown>,
+  decided: ReadonlyArray<DecidedSend>,
+): void => {
+  for (const one of decided) {
+    if (!isNew(one.decision)) continue
+    const { class: messageClass } = one.decision.draft
+    if (!keys.has(messageClass)) refuseNew(acceptor, one, messageClass === 'otp' ? NOT_QUEUED : STORAGE_DOWN)
+  }
+}
+
 /** Applies the hub's daily limit once per request: it is refused as a whole. */
 export const applyDailyLimit = Effect.fnUntraced(function* (
   acceptor: AcceptorContext,
@@ -93,11 +113,11 @@ export const applyDailyLimit = Effect.fnUntraced(function* (
   const creating = new Set(decided.filter(({ decision }) => isNew(decision)).map(({ send }) => send.request))
   if (creating.size === 0) return
   const today = yield* Effect.cached(acceptor.limits.daily(at))
-  for (const request of creating) request.dailyLimitRetryAfter ??= today
+  for (const request of creating) request.dailyLimit ??= today
   const refused = new Map<PendingRequest, ApiError>()
   for (const request of creating) {
-    const seconds = yield* request.dailyLimitRetryAfter ?? today
-    if (seconds !== null) refused.set(request, apiError('hub_daily_limit_reached', { retryAfter: seconds }))
+    const error = yield* request.dailyLimit ?? today
+    if (error !== null) refused.set(request, error)
   }
   if (refused.size === 0) return
   for (const one of decided) {
@@ -134,7 +154,7 @@ export const completeKnown = Effect.fnUntraced(function* (
 ) {
   const unused: Array<SendReservation> = []
   for (const { decision, send } of decided) {
-    if (decision.type === 'refuse') acceptor.pending.refuse(send, decision.error)
+    if (decision.type === 'refuse') acceptor.pending.finish(send, Result.fail(decision.error))
     if (decision.type !== 'duplicate') continue
     const { checked } = send
     // Another send got its client_ref after this one had made a reservation. The two share it if
@@ -143,7 +163,34 @@ export const completeKnown = Effect.fnUntraced(function* (
       unused.push(reservationOf(checked, checked.draft.success, decision.view.id))
     }
     send.reserved = false
-    acceptor.pending.accept(send, decision.view, !decision.byKey)
+    acceptor.pending.finish(send, Result.succeed({ view: decision.view, duplicate: !decision.byKey }))
   }
   yield* releaseInBackground(acceptor, unused)
 })
+
+/**
+ * Withdraws new sends whose request has reached a deadline: they are refused or must be. Afterwards
+ * the others are `recording`. Synchronous, so nothing is refused between this step and the commit.
+ */
+export const withdrawLate = (
+  acceptor: AcceptorContext,
+  now: number,
+  decided: ReadonlyArray<DecidedSend>,
+): ReadonlyArray<SendReservation> => {
+  const unused: Array<SendReservation> = []
+  for (const one of decided) {
+    const { decision, send } = one
+    if (!isNew(decision)) continue
+    if (send.outcome === null && (now < send.request.recordBefore || send.mayBeRecorded)) {
+      acceptor.pending.moveTo(send, 'recording')
+      continue
+    }
+    if (send.reserved) unused.push(reservationOf(send.checked, decision.draft, messageIdOf(send, decision)))
+    send.reserved = false
+    const error = decision.draft.class === 'otp' ? NOT_QUEUED : STORAGE_DOWN
+    refuseNew(acceptor, one, error)
+    if (send.mayBeRecorded) acceptor.unresolved.abandon(send)
+    else acceptor.pending.refuse(send, error)
+  }
+  return unused
+}

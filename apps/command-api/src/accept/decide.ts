@@ -1,11 +1,11 @@
 /**
  * Decides each send of an acceptance batch: accept, republish, refuse, or answer as a repeat. Pure.
  */
-import { type ApiError, apiError } from '@hub/contract'
+import { type ApiError, apiError, paramAt } from '@hub/contract'
 import { Result } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { MessageView } from '../messages/message.ts'
-import { type CheckedSend, type MessageDraft, paramAt } from './checked-send.ts'
+import { type CheckedSend, type MessageDraft } from './checked-send.ts'
 
 /** The identity of a `client_ref`: it is unique within an account and mode. */
 export const refKey = (owner: Pick<Owner, 'account' | 'mode'>, clientRef: string): string =>
@@ -18,6 +18,8 @@ export interface KnownMessage {
   readonly recipient: string
   /** True if Kafka has certainly acknowledged its record. */
   readonly published: boolean
+  /** True for a code that its process has certainly not given to Kafka. */
+  readonly unpublished: boolean
 }
 
 /** What is known when an acceptance batch is decided. */
@@ -37,8 +39,18 @@ export interface Knowledge {
 export type Decision =
   /** A new message: record it under a new id. */
   | { readonly type: 'accept'; readonly draft: MessageDraft }
-  /** A code that Kafka has not acknowledged: publish it again under its id. */
-  | { readonly type: 'republish'; readonly messageId: string; readonly draft: MessageDraft }
+  /**
+   * A code that Kafka has not acknowledged: publish it again under its id. `batch`: `bat_…`, the
+   * batch of the message. It never changes once Kafka may contain the code. `duplicate`: the message
+   * belongs to an earlier request.
+   */
+  | {
+      readonly type: 'republish'
+      readonly messageId: string
+      readonly batch: string | null
+      readonly duplicate: boolean
+      readonly draft: MessageDraft
+    }
   /**
    * A repeat: answer with the earlier message. `byKey`: only the idempotency key makes it a repeat.
    * Its first response was lost, so the client gets this one as the first. `recipient`: recipient
@@ -77,7 +89,8 @@ const decideRepeat = (
   byKey = false,
 ): Decision => {
   // One transaction writes both, so the database is damaged or partly restored.
-  if (known === null) return refuse(apiError('internal_error', { retryAfter: 5 }))
+  if (known === null)
+    return refuse(apiError('internal_error', { retryAfter: 5, reason: 'a used reference has no message' }))
   const { view } = known
   if (view.class === 'service' || known.published || knowledge.acknowledged(view.id)) {
     return { type: 'duplicate', view, byKey, recipient: known.recipient }
@@ -88,9 +101,10 @@ const decideRepeat = (
     const param = paramAt(send.path, 'client_ref')
     return refuse(apiError('invalid_parameter', { param, message: OTHER_CODE }))
   }
-  return Result.isFailure(send.draft)
-    ? refuse(send.draft.failure)
-    : { type: 'republish', messageId: view.id, draft: send.draft.success }
+  if (Result.isFailure(send.draft)) return refuse(send.draft.failure)
+  const batch = known.unpublished ? send.batch : view.batch
+  const duplicate = batch !== send.batch
+  return { type: 'republish', messageId: view.id, batch, duplicate, draft: send.draft.success }
 }
 
 /** Opt-outs apply to `service` messages only. In test mode one sandbox number is opted out. */
@@ -127,7 +141,10 @@ export const decideSends = (
     const leader = leaders.get(key)
     if (leader !== undefined) return { type: 'follow', leader }
     const known = knowledge.known.get(key)
-    const decision = known === undefined ? decideNew(send, knowledge) : decideRepeat(send, known, knowledge)
+    // Its own id: its commit was reported as failed.
+    const isOwn = known != null && known.view.id === send.messageId
+    const decision =
+      known === undefined ? decideNew(send, knowledge) : decideRepeat(send, known, knowledge, isOwn)
     if (isNew(decision)) leaders.set(key, index)
     return decision
   })

@@ -14,6 +14,7 @@ const nothingKnown: Knowledge = {
 const knownMessage = (of: CheckedSend, over: Partial<KnownMessage> = {}): KnownMessage => ({
   recipient: of.recipient,
   published: false,
+  unpublished: false,
   view: {
     id: 'msg_earlier',
     mode: 'live',

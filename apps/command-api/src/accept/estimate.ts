@@ -39,7 +39,7 @@ const estimateOne = (
   path: string,
 ): Result.Result<Estimated, ApiError> => {
   const checked = checkTemplate(template(send.template), { class: send.class, mode: owner.mode })
-  if (Result.isFailure(checked)) return Result.fail(admissionFailure(checked.failure, path))
+  if (Result.isFailure(checked)) return Result.fail(admissionFailure(checked.failure, path, owner.mode))
   const rendered = render(checked.success.parsed, send.variables)
   if (Result.isFailure(rendered)) return Result.fail(renderFailure(rendered.failure, path))
   const { characters, encoding, parts } = rendered.success
@@ -51,7 +51,7 @@ const estimateOne = (
   })
 }
 
-/** Names of the templates that an estimate needs, without repetition. */
+/** Names of the templates of a request, without repetition. */
 export const templatesOf = (wanted: EstimateWanted): ReadonlyArray<string> =>
   wanted.kind === 'one'
     ? [wanted.send.template]

@@ -77,6 +77,7 @@ export const commitOf = (
   accepted: ReadonlyArray<LedgerEntry>,
   republished: ReadonlyArray<LedgerEntry> = [],
 ): Commit => ({
+  id: randomUUID(),
   accepted,
   republished,
   appendedRows: [],

@@ -5,6 +5,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, encodeId } from '@hub/domain'
+import { layerMemoryPayloadKeys } from '@hub/kafka'
 import { makeSql, MasterKeyEncryption, PayloadEncryption, type Queries, Sql } from '@hub/store'
 import { type FreshDatabase, freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Deferred, Effect, Fiber, Layer, Redacted } from 'effect'
@@ -105,7 +106,11 @@ const layer = Layer.unwrap(
       ledgerLayer.pipe(Layer.provide(Messages.layer)),
       idempotencyKeysLayer,
       testLedgerLayer,
-    ).pipe(Layer.provideMerge(PayloadEncryption.layer), Layer.provideMerge(Layer.mergeAll(sql, encryption)))
+    ).pipe(
+      Layer.provideMerge(PayloadEncryption.layer),
+      Layer.provide(layerMemoryPayloadKeys),
+      Layer.provideMerge(Layer.mergeAll(sql, encryption)),
+    )
   }),
 )
 const test = (

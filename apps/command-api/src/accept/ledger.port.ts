@@ -81,6 +81,8 @@ export interface ExtraWrites {
 
 /** The content of one transaction. */
 export interface Commit<Writes extends ExtraWrites = ExtraWrites> {
+  /** UUIDv7, new for each commit. A commit that was withdrawn fails. */
+  readonly id: string
   readonly accepted: ReadonlyArray<LedgerEntry>
   /** Codes to publish again. Their rows are updated from the new send and charged again. */
   readonly republished: ReadonlyArray<LedgerEntry>
@@ -115,7 +117,15 @@ export class Ledger extends Context.Service<
     readonly commit: <Writes extends ExtraWrites>(
       commit: Commit<Writes>,
     ) => Effect.Effect<CommitResult<Writes>, StorageError>
-    /** Refunds the price of codes that were not published. Idempotent. */
+    /**
+     * Withdraws a commit with an unknown result, unless it has succeeded. Fails while its transaction
+     * is in progress. Idempotent.
+     */
+    readonly withdraw: (commit: string) => Effect.Effect<'committed' | 'withdrawn', StorageError>
+    /**
+     * Refunds the price of codes that were not published, and notes that Kafka does not contain them.
+     * Idempotent.
+     */
     readonly refund: (codes: ReadonlyArray<UnprovenCode>) => Effect.Effect<void, StorageError>
     /**
      * Seals a batch: writes its outcome and the outbox row with `records`, and returns the id of
@@ -127,6 +137,17 @@ export class Ledger extends Context.Service<
       otpAccepted: number,
       records: Uint8Array,
     ) => Effect.Effect<number | null, StorageError>
+    /**
+     * Seals batches (`bat_…`) whose requests have ended, by what the ledger contains. `open`: those
+     * with codes whose outcome is still unknown. `outboxRow`: the row with the records.
+     */
+    readonly sealFromLedger: (
+      batches: ReadonlyArray<string>,
+      encode: (rows: ReadonlyArray<BatchRow & { readonly sealedAt: number }>) => Uint8Array,
+    ) => Effect.Effect<
+      { readonly open: ReadonlyArray<string>; readonly outboxRow: number | null },
+      StorageError
+    >
     /** Deletes outbox rows that Kafka has acknowledged. */
     readonly deleteOutboxRows: (rows: ReadonlyArray<number>) => Effect.Effect<void, StorageError>
   }

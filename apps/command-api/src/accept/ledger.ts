@@ -10,6 +10,7 @@ import {
   uuidOf,
 } from '@hub/store'
 import { Duration, Effect, Layer } from 'effect'
+import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import { lockKeysInUse, writeResponses } from '../idempotency/idempotency-keys.ts'
 import { Messages } from '../messages/messages.ts'
 import { type KnownMessage, refKey } from './decide.ts'
@@ -30,16 +31,19 @@ import {
   selectRefunded,
   updateAcceptances,
 } from './tables/acceptances.ts'
-import { lockBatch, lockBatchesOf, sealBatches, writeBatches } from './tables/batches.ts'
+import {
+  lockBatch,
+  lockBatchesOf,
+  lockSettledBatches,
+  sealBatches,
+  selectOpenBatches,
+  writeBatches,
+} from './tables/batches.ts'
 import { insertReferences, selectClockAndUsed } from './tables/client-refs.ts'
+import { insertCommit, requireCommit, withdrawCommit } from './tables/commits.ts'
 import { deleteOutboxRows, insertOutboxRow } from './tables/outbox.ts'
 import { addSpent, lockSpent } from './tables/spend-periods.ts'
 
-/**
- * Deadline of a lookup and of a commit. A send waits for a hanging PostgreSQL twice at most, and
- * still has its outcome within the 3 s of the contract.
- */
-const DEADLINE = { deadline: Duration.millis(1200) }
 /** Deadline of a refund and of a seal: their request has already waited for an acceptance batch. */
 const AFTER_COMMIT = { deadline: Duration.millis(400) }
 
@@ -56,6 +60,7 @@ const isConflict = (error: StorageError): boolean =>
 
 /** The content of a plain commit. The arrays may be empty. */
 interface PlainCommit {
+  readonly id: string
   readonly entries: ReadonlyArray<LedgerEntry>
   readonly outbox: Uint8Array | null
   readonly batches: ReadonlyArray<BatchRow>
@@ -70,33 +75,36 @@ interface PlainCommit {
  */
 const commitInOneStatement = (
   q: Queries,
-  { appendedRows, batches, charges, entries, outbox }: PlainCommit,
+  { appendedRows, batches, charges, entries, id, outbox }: PlainCommit,
 ) => {
   const nothing: SqlFragment = q`SELECT WHERE false`
   const withReference = entries.filter(({ fact }) => fact.clientRef !== null)
   return q<{ id: string | null }[]>`
-    WITH taken AS (${withReference.length > 0 ? insertReferences(q, withReference) : nothing}),
+    WITH inserted AS (${insertCommit(q, id)}),
+         taken AS (${withReference.length > 0 ? insertReferences(q, withReference) : nothing}),
          stored AS (${outbox === null ? q`SELECT NULL::bigint AS id` : insertOutboxRow(q, outbox)}),
          accepted AS (${entries.length > 0 ? insertAcceptances(q, entries) : nothing}),
          batched AS (${batches.length > 0 ? writeBatches(q, batches) : nothing}),
          deleted AS (${appendedRows.length > 0 ? deleteOutboxRows(q, appendedRows) : nothing}),
          charged AS (${charges.length > 0 ? addSpent(q, charges) : nothing})
     SELECT id FROM stored
-     WHERE command.require((SELECT count(*) FROM taken) = ${String(withReference.length)}::bigint)`
+     WHERE command.require((SELECT count(*) FROM inserted) = 1)
+       AND command.require((SELECT count(*) FROM taken) = ${String(withReference.length)}::bigint)`
 }
 
 /**
  * Records a commit step by step: what it reads decides what it writes. All transactions lock the
- * tables in one order, and rows within a table in one order, so that they cannot deadlock:
- * idempotency keys, batches, months of accounts with a limit, references, the other tables, months
+ * tables in one order, and rows within a table in one order, so that they cannot deadlock: the
+ * commit, idempotency keys, batches, months of accounts with a limit, references, the other tables, months
  * of accounts without a limit.
  */
 const commitInSteps = async <Writes extends ExtraWrites>(
   q: Queries,
   encryption: MasterKeyEncryption['Service'],
-  { accepted, appendedRows, extraWrites, republished }: Commit<Writes>,
+  { accepted, appendedRows, extraWrites, id: commitId, republished }: Commit<Writes>,
 ): Promise<CommitResult<Writes>> => {
   const all = [...accepted, ...republished]
+  await requireCommit(q, commitId)
 
   // A request that has lost its idempotency lock records nothing: its repeat may be running.
   const locks = new Map(all.flatMap(({ lock }) => (lock === null ? [] : [[lock.token, lock]])))
@@ -112,6 +120,7 @@ const commitInSteps = async <Writes extends ExtraWrites>(
     await refundCodes(
       q,
       repeats.map((entry) => ({ messageId: idOf(entry), at: null })),
+      false,
     )
     refunded = await selectRefunded(q, repeats.map(idOf))
   }
@@ -160,7 +169,7 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
     const messages = yield* Messages
 
     const clockAndUsed = Effect.fnUntraced(function* (references: ReadonlyArray<Reference>) {
-      const [row] = yield* sql.run((q) => selectClockAndUsed(q, references), DEADLINE)
+      const [row] = yield* sql.run((q) => selectClockAndUsed(q, references), STATEMENT_DEADLINE)
       const used = row?.used ?? []
       const known = new Map<string, KnownMessage | null>()
       if (used.length > 0) {
@@ -176,20 +185,21 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
     const optedOut = (recipients: ReadonlyArray<string>) =>
       recipients.length === 0
         ? Effect.succeed(NONE)
-        : sql.run((q) => CommandOptOuts.readOptedOut(q, recipients), DEADLINE)
+        : sql.run((q) => CommandOptOuts.readOptedOut(q, recipients), STATEMENT_DEADLINE)
 
     const commitPlain = <Writes extends ExtraWrites>({
       accepted,
       appendedRows,
       extraWrites,
+      id,
     }: Commit<Writes>) =>
       Effect.suspend(() => {
         const unrecorded = { lockLost: NONE, takenElsewhere: NONE, overspent: NONE }
         const written = extraWrites(unrecorded)
         const { batches, outbox } = written
-        const plain = { entries: accepted, outbox, batches, appendedRows, charges: chargesOf(accepted) }
+        const plain = { id, entries: accepted, outbox, batches, appendedRows, charges: chargesOf(accepted) }
         return Effect.map(
-          sql.run((q) => commitInOneStatement(q, plain), DEADLINE),
+          sql.run((q) => commitInOneStatement(q, plain), STATEMENT_DEADLINE),
           ([row]): CommitResult<Writes> => ({
             ...unrecorded,
             extraWrites: written,
@@ -198,7 +208,7 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
         )
       })
     const commitTransaction = <Writes extends ExtraWrites>(commit: Commit<Writes>) =>
-      sql.transaction((q) => commitInSteps(q, encryption, commit), DEADLINE)
+      sql.transaction((q) => commitInSteps(q, encryption, commit), STATEMENT_DEADLINE)
 
     return {
       lookup: ({ recipients, references, remembered }) =>
@@ -220,7 +230,9 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
             Effect.catchIf(commitPlain(commit), isConflict, () => commitTransaction(commit))
           : commitTransaction(commit),
 
-      refund: (codes) => Effect.asVoid(sql.run((q) => refundCodes(q, codes), AFTER_COMMIT)),
+      withdraw: (commit) => sql.transaction((q) => withdrawCommit(q, commit), STATEMENT_DEADLINE),
+
+      refund: (codes) => Effect.asVoid(sql.run((q) => refundCodes(q, codes, true), AFTER_COMMIT)),
 
       seal: (batch, otpAccepted, records) =>
         sql.transaction(async (q) => {
@@ -230,6 +242,14 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
           }
           return sealBatches(q, [batch], records)
         }, AFTER_COMMIT),
+
+      sealFromLedger: (batches, encode) =>
+        sql.transaction(async (q) => {
+          const settled = await lockSettledBatches(q, batches)
+          const outboxRow = settled.length === 0 ? null : await sealBatches(q, settled, encode(settled))
+          const stillOpen = await selectOpenBatches(q, batches)
+          return { open: stillOpen, outboxRow }
+        }, STATEMENT_DEADLINE),
 
       deleteOutboxRows: (rows) => Effect.asVoid(sql.run((q) => deleteOutboxRows(q, rows))),
     }

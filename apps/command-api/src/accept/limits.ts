@@ -9,12 +9,21 @@
  *
  * Source: specification, Limits, and Errors, rules 3 and 4; contract, Unavailability.
  */
-import { type ApiError, apiError } from '@hub/contract'
-import { Counters, type FloodReservation, type FloodWindows, secondsToNextDay, utcDay } from '@hub/counters'
-import type { MessageClass } from '@hub/domain'
-import { Context, Duration, Effect, Layer } from 'effect'
+import { type ApiError, apiError, paramAt } from '@hub/contract'
+import {
+  Counters,
+  CountersUnavailable,
+  type FloodReservation,
+  type FloodVerdict,
+  type FloodWindows,
+  secondsToNextDay,
+  utcDay,
+} from '@hub/counters'
+import { type MessageClass, toTimestamp } from '@hub/domain'
+import { Array as Arr, Context, Duration, Effect, Layer } from 'effect'
 import { HubSettings } from '../accounts/hub-settings.ts'
-import { type CheckedSend, floodReservationId, type MessageDraft, paramAt } from './checked-send.ts'
+import { countUnchecked } from './outcome-metrics.ts'
+import { type CheckedSend, floodReservationId, type MessageDraft } from './checked-send.ts'
 
 /** What one send reserves before it is accepted. */
 export interface SendReservation extends FloodReservation {
@@ -42,6 +51,33 @@ export const reservationOf = (
 /** The shortest `retry_after` that the specification allows for the daily limit, seconds. */
 const DAILY_LIMIT_MIN_SECONDS = 60
 
+/** Staff have stopped the hub. Its end is known to the second, and is not midnight. */
+const stopped = (until: number, at: number): ApiError =>
+  apiError('hub_daily_limit_reached', {
+    message: `The hub accepts no new messages for now. It accepts them again at ${toTimestamp(until)}.`,
+    retryAfter: (until - at) / 1000,
+  })
+
+/** Reservations of one call, which keeps Redis busy for about a millisecond. Each call has its own deadline. */
+const RESERVATIONS_PER_CALL = 100
+
+/** Redis answers, but not in time. Created once, like all errors that an outage produces by thousands. */
+const REDIS_SLOW = apiError('internal_error', {
+  retryAfter: 2,
+  reason: 'Redis did not check the flood windows in time',
+})
+const UNCHECKED =
+  'The hub cannot check at present how many messages this recipient was sent. Repeat the request after a minute.'
+
+/**
+ * The error of a service message whose flood windows were not checked. While Redis is unavailable,
+ * the contract requires a refusal without `retry_after`. A slow Redis may answer the repeat.
+ */
+const uncheckedError = ({ reason }: CountersUnavailable, param: string): ApiError =>
+  reason === 'timeout' || reason === 'busy'
+    ? REDIS_SLOW
+    : apiError('recipient_flood_limited', { param, message: UNCHECKED })
+
 /** How long a refused code waits for the release of its reservation. */
 const RELEASE_WITHIN = Duration.millis(300)
 
@@ -53,55 +89,80 @@ export class Limits extends Context.Service<Limits>()('@hub/command-api/Limits',
   make: Effect.gen(function* () {
     const counters = yield* Counters
     const settings = yield* HubSettings
+    const scope = yield* Effect.scope
 
     /**
-     * Seconds until the hub accepts new messages; `null`: now. `at`: PostgreSQL's clock, ms. Never
-     * fails: a limit that cannot be read stops nothing.
+     * The error of new messages while the hub is stopped or has reached its daily limit; `null`: it
+     * accepts them. `at`: PostgreSQL's clock, ms. Never fails: a limit that cannot be read stops
+     * nothing.
      */
     const daily = Effect.fnUntraced(function* (at: number) {
       const { dailyLimit, stoppedUntil } = yield* settings.current
-      if (stoppedUntil !== null && stoppedUntil > at) {
-        return Math.max(DAILY_LIMIT_MIN_SECONDS, Math.ceil((stoppedUntil - at) / 1000))
-      }
+      if (stoppedUntil !== null && stoppedUntil > at) return stopped(stoppedUntil, at)
       if (dailyLimit === null) return null
-      const stopped = yield* counters.daily
+      const isReached = yield* counters.daily
         .stopped(utcDay(at), dailyLimit)
         .pipe(Effect.catch(() => Effect.succeed(false)))
-      return stopped ? Math.max(DAILY_LIMIT_MIN_SECONDS, secondsToNextDay(at)) : null
+      const retryAfter = Math.max(DAILY_LIMIT_MIN_SECONDS, secondsToNextDay(at))
+      return isReached ? apiError('hub_daily_limit_reached', { retryAfter }) : null
     })
 
-    const isUnavailable = counters.ping.pipe(
-      Effect.as(false),
-      Effect.catch(() => Effect.succeed(true)),
+    /** The sends are not accepted: releases their reservations, which otherwise expire. */
+    const release = (reservations: ReadonlyArray<SendReservation>) => {
+      const floods = counted(reservations)
+      return floods.length === 0
+        ? Effect.void
+        : counters.releaseFlood(floods).pipe(Effect.timeoutOption(RELEASE_WITHIN), Effect.ignore)
+    }
+
+    /** `null` if the counters answer. */
+    const ping = counters.ping.pipe(
+      Effect.as(null),
+      Effect.catch((cause) => Effect.succeed(cause)),
     )
+
+    /** The verdict on each reservation, or why there is none. */
+    const verdictsOn = (asked: ReadonlyArray<CountedReservation>) =>
+      Effect.map(
+        Effect.forEach(
+          Arr.chunksOf(asked, RESERVATIONS_PER_CALL),
+          (portion) =>
+            counters
+              .reserveFlood(portion)
+              .pipe(Effect.catch((cause) => Effect.succeed(portion.map((): CountersUnavailable => cause)))),
+          { concurrency: 'unbounded' },
+        ),
+        (portions) => {
+          const verdicts = portions.flat<ReadonlyArray<ReadonlyArray<FloodVerdict | CountersUnavailable>>>()
+          return new Map(asked.map((one, i) => [one as SendReservation, verdicts[i]]))
+        },
+      )
 
     /** Reserves. Returns for each reservation `null`, or the error that refuses its send. */
     const reserve = Effect.fnUntraced(function* (reservations: ReadonlyArray<SendReservation>) {
-      const asked = counted(reservations)
       // Without counters the hub refuses every service message, also in test mode.
       const mustPing = reservations.some((one) => one.windows === null && one.class === 'service')
-      const [verdicts, unavailable] = yield* Effect.all(
-        [
-          asked.length === 0
-            ? Effect.succeed([])
-            : counters.reserveFlood(asked).pipe(Effect.catch(() => Effect.succeed(null))),
-          mustPing ? isUnavailable : Effect.succeed(false),
-        ],
+      const [verdicts, pinged] = yield* Effect.all(
+        [verdictsOn(counted(reservations)), mustPing ? ping : Effect.succeed(null)],
         { concurrency: 'unbounded' },
       )
-      const verdictOf = new Map<SendReservation, NonNullable<typeof verdicts>[number] | undefined>(
-        asked.map((one, i) => [one, verdicts?.[i]]),
-      )
-      return reservations.map((one): ApiError | null => {
+      const unused: Array<SendReservation> = []
+      const errors = reservations.map((one): ApiError | null => {
         const param = paramAt(one.path, 'to')
-        if (one.windows === null ? unavailable : verdicts === null) {
-          return one.class === 'otp' ? null : apiError('recipient_flood_limited', { param })
+        const verdict = one.windows === null ? pinged : verdicts.get(one)
+        if (verdict instanceof CountersUnavailable) {
+          if (one.windows !== null || one.class === 'service') countUnchecked(one.class, verdict.reason)
+          if (one.class === 'otp') return null
+          unused.push(one)
+          return uncheckedError(verdict, param)
         }
-        const verdict = verdictOf.get(one)
-        if (verdict === undefined || verdict.reserved) return null
+        if (verdict === null || verdict === undefined || verdict.reserved) return null
         const { retryAfterSeconds, window } = verdict
         return apiError('recipient_flood_limited', { param, window, retryAfter: retryAfterSeconds })
       })
+      // A call without an answer may still make the reservation, which would refuse a repeat.
+      if (unused.length > 0) yield* Effect.forkIn(release(unused), scope)
+      return errors
     })
 
     /** The sends are accepted: confirms their reservations, and counts them for the daily limit. */
@@ -117,14 +178,6 @@ export class Limits extends Context.Service<Limits>()('@hub/command-api/Limits',
         { concurrency: 'unbounded', discard: true },
       )
     })
-
-    /** The sends are not accepted: releases their reservations, which otherwise expire. */
-    const release = (reservations: ReadonlyArray<SendReservation>) => {
-      const floods = counted(reservations)
-      return floods.length === 0
-        ? Effect.void
-        : counters.releaseFlood(floods).pipe(Effect.timeoutOption(RELEASE_WITHIN), Effect.ignore)
-    }
 
     return { daily, reserve, confirm, release }
   }),

@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
-import { type Counters, MemoryCounters, memoryCounters } from '@hub/counters'
-import { fromTimestamp } from '@hub/domain'
-import { Effect, Layer, Result } from 'effect'
+import { Counters, CountersUnavailable, MemoryCounters, memoryCounters } from '@hub/counters'
+import { fromTimestamp, toTimestamp } from '@hub/domain'
+import { Context, Effect, Layer, Result } from 'effect'
 import { type HubLimits, HubSettings } from '../accounts/hub-settings.ts'
 import { checkedSend, otp, otpSend, owner, service, templateOf } from '../testing/doubles.ts'
 import type { CheckedSend } from './checked-send.ts'
@@ -112,25 +112,30 @@ describe('flood windows', () => {
   )
 })
 
+const sandboxService = checkedSend(
+  otpSend({ class: 'service', template: 'order_ready', variables: { order: '1' } }),
+  templateOf({ name: 'order_ready', class: 'service', body: 'Order {{order}}' }),
+  { ...owner, mode: 'test' },
+)
+
 describe('without counters', () => {
-  for (const state of ['refusing', 'hanging'] as const) {
+  for (const [state, refusal] of [
+    ['refusing', 'recipient_flood_limited - - to'],
+    // They are slow: the repeat may be accepted.
+    ['hanging', 'internal_error - 2 undefined'],
+  ] as const) {
     test(
-      `(${state}) codes pass; service messages are refused without retry_after, also in test mode`,
+      `(${state}) codes pass; service messages are refused, also in test mode`,
       Effect.gen(function* () {
         const memory = yield* MemoryCounters
         yield* memory.set(state)
-        const sandbox = checkedSend(
-          otpSend({ class: 'service', template: 'order_ready', variables: { order: '1' } }),
-          templateOf({ name: 'order_ready', class: 'service', body: 'Order {{order}}' }),
-          { ...owner, mode: 'test' },
-        )
         assert.deepStrictEqual(
           yield* reserve(
             reservation(otp(), 'msg_1'),
             reservation(service(), 'msg_2'),
-            reservation(sandbox, 'msg_3'),
+            reservation(sandboxService, 'msg_3'),
           ),
-          ['passes', 'recipient_flood_limited - - to', 'recipient_flood_limited - - to'],
+          ['passes', refusal, refusal],
         )
       }),
     )
@@ -163,6 +168,93 @@ describe('without counters', () => {
   )
 })
 
+/** The most reservations of a call that has its answer in time. */
+class Slowness extends Context.Service<Slowness, { most: number }>()('test/Slowness') {}
+
+/** Counters that make all reservations, but answer only small calls in time. */
+const slowCounters = Layer.effect(
+  Counters,
+  Effect.gen(function* () {
+    const counters = yield* Counters
+    const slowness = yield* Slowness
+    return {
+      ...counters,
+      reserveFlood: (requests) =>
+        Effect.flatMap(counters.reserveFlood(requests), (verdicts) =>
+          requests.length <= slowness.most
+            ? Effect.succeed(verdicts)
+            : Effect.fail(new CountersUnavailable({ reason: 'timeout', detail: 'deadline' })),
+        ),
+    }
+  }),
+).pipe(Layer.provide(memoryCounters()))
+
+describe('with slow counters', () => {
+  const many = Array.from({ length: 450 }, (_, i) =>
+    reservation(service(`ref-${i}`, { to: `+79${String(100_000_000 + i)}` }), `msg_${i}`),
+  )
+  const reserveSlowly = (most: number, reservations: ReadonlyArray<SendReservation>) =>
+    Effect.flatMap(Slowness, (slowness) => {
+      slowness.most = most
+      return reserve(...reservations)
+    })
+
+  const slowTest = (name: string, body: Effect.Effect<void, unknown, Limits | Slowness>) =>
+    it.effect(name, () =>
+      body.pipe(
+        Effect.provide(
+          Limits.layer.pipe(
+            Layer.provide(
+              Layer.succeed(HubSettings)({
+                current: Effect.succeed({ dailyLimit: null, stoppedUntil: null }),
+              }),
+            ),
+            Layer.provide(slowCounters),
+            Layer.provideMerge(Layer.succeed(Slowness)({ most: 0 })),
+          ),
+        ),
+      ),
+    )
+
+  slowTest(
+    'a large batch is checked in portions',
+    Effect.gen(function* () {
+      const outcomes = yield* reserveSlowly(100, many)
+      assert.deepStrictEqual(new Set(outcomes), new Set(['passes']))
+      assert.lengthOf(outcomes, 450)
+    }),
+  )
+
+  slowTest(
+    'a portion without an answer refuses only its own sends',
+    Effect.gen(function* () {
+      const outcomes = yield* reserveSlowly(50, many)
+      assert.strictEqual(outcomes.filter((outcome) => outcome === 'internal_error - 2 undefined').length, 400)
+      assert.strictEqual(outcomes.filter((outcome) => outcome === 'passes').length, 50)
+    }),
+  )
+
+  slowTest(
+    'a refused send leaves no reservation behind that would refuse another one',
+    Effect.gen(function* () {
+      yield* reserveSlowly(0, [reservation(service(), 'msg_1')])
+      // The release runs in the background.
+      yield* Effect.yieldNow
+      assert.deepStrictEqual(yield* reserveSlowly(1, [reservation(service(), 'msg_2')]), ['passes'])
+    }),
+  )
+
+  slowTest(
+    'a code that passed without an answer keeps its reservation',
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* reserveSlowly(0, [reservation(otp(), 'msg_1')]), ['passes'])
+      assert.deepStrictEqual(yield* reserveSlowly(1, [reservation(otp(), 'msg_2')]), [
+        'recipient_flood_limited pause 60 to',
+      ])
+    }),
+  )
+})
+
 describe('the daily limit', () => {
   test(
     'ends at midnight UTC',
@@ -170,7 +262,7 @@ describe('the daily limit', () => {
       const limits = yield* Limits
       assert.isNull(yield* limits.daily(AT))
       yield* limits.confirm([reservation(service('a'), 'msg_1'), reservation(service('b'), 'msg_2')], AT)
-      assert.strictEqual(yield* limits.daily(AT), 1800)
+      assert.strictEqual((yield* limits.daily(AT))?.retryAfter, 1800)
       assert.isNull(yield* limits.daily(AT + 1_800_000))
     }),
     { dailyLimit: 2, stoppedUntil: null },
@@ -180,17 +272,21 @@ describe('the daily limit', () => {
     'has a retry_after of at least a minute',
     Effect.gen(function* () {
       const limits = yield* Limits
-      assert.strictEqual(yield* limits.daily(AT + 1_799_000), 60)
+      assert.strictEqual((yield* limits.daily(AT + 1_799_000))?.retryAfter, 60)
     }),
     { dailyLimit: 0, stoppedUntil: null },
   )
 
   test(
-    'is exceeded while the stop flag is set',
+    'counts as reached while the hub is stopped, with the end of the stop',
     Effect.gen(function* () {
       const limits = yield* Limits
-      assert.strictEqual(yield* limits.daily(AT), 600)
-      assert.strictEqual(yield* limits.daily(AT + 599_000), 60)
+      assert.deepInclude(yield* limits.daily(AT), {
+        code: 'hub_daily_limit_reached',
+        message: `The hub accepts no new messages for now. It accepts them again at ${toTimestamp(AT + 600_000)}.`,
+        retryAfter: 600,
+      })
+      assert.strictEqual((yield* limits.daily(AT + 598_500))?.retryAfter, 2)
       assert.isNull(yield* limits.daily(AT + 600_000))
     }),
     { dailyLimit: null, stoppedUntil: AT + 600_000 },

@@ -3,6 +3,7 @@
  * acknowledged to it. A repeat of a code in progress joins it and gets its outcome.
  */
 import type { ApiError } from '@hub/contract'
+import { Result } from 'effect'
 import type { MessageView } from '../messages/message.ts'
 import type { PendingSend, PendingSends } from './pending-send.ts'
 
@@ -33,9 +34,13 @@ export const makeOtpInProgress = (pending: PendingSends) => {
     hasJoined: (send: PendingSend): boolean =>
       joinersOf.values().some((joiners) => joiners.some((joiner) => joiner.send === send)),
     /** The code will not be published. Returns the sends that joined it, to be decided again. */
-    cancel: (messageId: string): ReadonlyArray<PendingSend> => end(messageId).map(({ send }) => send),
+    cancel: (messageId: string): ReadonlyArray<PendingSend> =>
+      end(messageId).map(({ send }) => {
+        pending.moveTo(send, 'waiting')
+        return send
+      }),
     /** Kafka has acknowledged the code. */
-    confirm: (send: PendingSend, view: MessageView): void => {
+    confirm: (send: PendingSend, view: MessageView, duplicate: boolean): void => {
       const joiners = end(view.id)
       acknowledged.add(view.id)
       if (acknowledged.size > MAX_ACKNOWLEDGED) {
@@ -43,15 +48,19 @@ export const makeOtpInProgress = (pending: PendingSends) => {
         if (oldest !== undefined) acknowledged.delete(oldest)
       }
       send.reserved = false
-      pending.accept(send, view, false)
-      for (const joiner of joiners) pending.accept(joiner.send, joiner.view, true)
+      pending.finish(send, Result.succeed({ view, duplicate }))
+      for (const joiner of joiners) {
+        pending.finish(joiner.send, Result.succeed({ view: joiner.view, duplicate: true }))
+      }
     },
-    /** The code was not published. */
+    /** The code was not published, or the result of its append is unknown. */
     fail: (send: PendingSend, messageId: string, error: ApiError): void => {
       const joiners = end(messageId)
       send.reserved = false
-      pending.refuse(send, error)
-      for (const joiner of joiners) pending.refuse(joiner.send, error)
+      for (const one of [send, ...joiners.map((joiner) => joiner.send)]) {
+        if (error.outcome === 'unknown') one.request.outcomeUncertain = true
+        pending.finish(one, Result.fail(error))
+      }
     },
   }
 }

@@ -2,6 +2,10 @@
  * Requests whose sends wait for an outcome, and the registry of all of them in this process.
  *
  * It is synchronous, so all fibers agree on whether a send has its outcome. The first one counts.
+ *
+ * A deadline ends a request in two steps (docs/decisions/0040). From the first on, no send begins to
+ * be recorded; repeats still get their answers. At the second, all sends are refused. If the ledger
+ * or Kafka may contain one of these, its outcome is unknown.
  */
 import { type ApiError, apiError } from '@hub/contract'
 import type { Span } from '@hub/telemetry'
@@ -28,6 +32,8 @@ export interface NewBatch {
 /** What the sends of one request have in common. */
 export interface RequestContext {
   readonly batch?: NewBatch
+  /** When the request began, milliseconds since the epoch, by the clock of this process. */
+  readonly startedAt?: number
   readonly trace?: { readonly span: Span; readonly traceparent: string } | null
   /** The lock on the idempotency key. The transaction that records the sends checks it. */
   readonly lock?: IdempotencyLock
@@ -39,11 +45,23 @@ export interface RequestContext {
   readonly response?: (outcomes: ReadonlyArray<SendOutcome>, createdAt: number) => StoredResponse | null
 }
 
+/**
+ * What may have happened to a send. `waiting`: nothing. `recording`: its commit is in progress, or
+ * has an unknown result. `recorded`: the ledger contains it; a code is not in Kafka. `appending`:
+ * Kafka may contain it, or it joined a code that Kafka may contain.
+ */
+export type SendStage = 'waiting' | 'recording' | 'recorded' | 'appending'
+
 /** One send that waits for its outcome. */
 export interface PendingSend {
   readonly checked: CheckedSend
   readonly request: PendingRequest
   outcome: SendOutcome | null
+  stage: SendStage
+  /** True after a commit with an unknown result: the ledger may contain its message id. */
+  mayBeRecorded: boolean
+  /** The time of acceptance in that commit, milliseconds since the epoch. */
+  recordedAt: number | null
   /** The id for a new message. Retries in later acceptance batches use the same id. */
   messageId: string | null
   /** True while the send holds an unconfirmed reservation in the flood windows. */
@@ -56,10 +74,16 @@ export interface PendingRequest {
   readonly context: RequestContext
   /** Milliseconds since the epoch, by the clock of this process. */
   readonly arrivedAt: number
+  /** From this time on, no send of the request may begin to be recorded. Same clock. */
+  readonly recordBefore: number
+  /** At this time, each send of the request gets an outcome. Same clock. */
+  readonly answerAt: number
   readonly done: Deferred.Deferred<void>
   /** Seconds until the hub's daily limit allows the request; `null`: now. Read once per request. */
-  dailyLimitRetryAfter: Effect.Effect<number | null> | null
+  dailyLimit: Effect.Effect<ApiError | null> | null
   unanswered: number
+  /** Sends that may still change the ledger: without outcome, or being recorded or appended. */
+  unsettled: number
   /** Time of the first acceptance batch with a send of the request, ms since the epoch. */
   createdAt: number | null
   /** True if an outcome may differ from the ledger. The sweeper then seals the batch. */
@@ -74,32 +98,96 @@ export interface PendingRequest {
 
 /** About one second of work at full load. A send that waits longer would time out anyway. */
 const MAX_PENDING_SENDS = 20_000
-/** The contract allows 3 s; the rest is for reading the request and writing the response. */
-const ANSWER_WITHIN_MS = 2500
+/** The deadlines of a request, milliseconds after it began. */
+interface Deadlines {
+  readonly record: number
+  readonly answer: number
+}
+/**
+ * The contract allows 3 s for a send. The rest is for the release of an idempotency lock and the
+ * response. A commit that begins at the last moment has 700 ms, so an overloaded hub knows its result.
+ */
+const SEND_DEADLINES: Deadlines = { record: 1700, answer: 2400 }
+/** The contract allows 10 s for a batch. The rest is also for its seal. */
+const BATCH_DEADLINES: Deadlines = { record: 5500, answer: 8500 }
 /** Seconds. By then the hub has tried to reach PostgreSQL or Kafka again. */
 const RETRY_AFTER_SECONDS = 2
 
 // Created once: errors capture a stack trace, and an outage produces thousands of them.
-export const STORAGE_DOWN = apiError('internal_error', { retryAfter: RETRY_AFTER_SECONDS })
-export const OVERLOADED = apiError('internal_error', { retryAfter: 1 })
-export const NOT_QUEUED = apiError('provider_unavailable')
+export const STORAGE_DOWN = apiError('internal_error', {
+  retryAfter: RETRY_AFTER_SECONDS,
+  reason: 'PostgreSQL did not record the acceptance batch in time',
+})
+export const OVERLOADED = apiError('internal_error', {
+  retryAfter: 1,
+  reason: 'too many sends wait for their outcome',
+})
+export const NOT_QUEUED = apiError('provider_unavailable', {
+  reason: 'Kafka did not acknowledge the code in time',
+})
+const UNKNOWN = {
+  outcome: 'unknown',
+  retryAfter: RETRY_AFTER_SECONDS,
+  message:
+    'The hub does not know yet whether it accepted the message. Repeat the request with the same client_ref or Idempotency-Key.',
+} as const
+/** The ledger may contain the message. */
+export const RECORD_UNKNOWN = apiError('internal_error', {
+  ...UNKNOWN,
+  reason: 'the result of a commit in PostgreSQL is unknown',
+})
+/** Kafka may contain the code. */
+export const APPEND_UNKNOWN = apiError('provider_unavailable', {
+  ...UNKNOWN,
+  reason: 'the result of an append to Kafka is unknown',
+})
 
-/** Creates the registry. `onRequestDone` is called when all sends of a request have an outcome. */
-export const makePendingSends = (onRequestDone: () => void) => {
+/** The refusal of a send at the deadline of its request. */
+const refusalAtDeadline = ({ checked, stage }: PendingSend): ApiError => {
+  if (stage === 'appending') return APPEND_UNKNOWN
+  // A code is published only after its commit has succeeded, and not after its refusal.
+  if (checked.class === 'otp') return NOT_QUEUED
+  return stage === 'waiting' ? STORAGE_DOWN : RECORD_UNKNOWN
+}
+
+interface PendingSendsOptions {
+  /** Called when all sends of a request have an outcome. */
+  readonly onRequestDone: () => void
+  /**
+   * Called when no send of a request may change the ledger any more, if an outcome may differ from
+   * the ledger.
+   */
+  readonly onUncertainSettled: (request: PendingRequest) => void
+}
+
+/** Creates the registry. */
+export const makePendingSends = ({ onRequestDone, onUncertainSettled }: PendingSendsOptions) => {
   const open = new Set<PendingRequest>()
   let count = 0
+
+  const settle = ({ request }: PendingSend): void => {
+    if (--request.unsettled === 0 && request.outcomeUncertain) onUncertainSettled(request)
+  }
+  const mayChangeLedger = ({ stage }: PendingSend): boolean => stage === 'recording' || stage === 'appending'
 
   const complete = (send: PendingSend, outcome: SendOutcome): void => {
     if (send.outcome !== null) return
     send.outcome = outcome
     count--
     const { request } = send
+    if (!mayChangeLedger(send)) settle(send)
     if (--request.unanswered > 0) return
     open.delete(request)
     onRequestDone()
     Deferred.doneUnsafe(request.done, Effect.void)
   }
   const refuse = (send: PendingSend, error: ApiError): void => complete(send, Result.fail(error))
+  /** Moves a send to a stage. After the deadline of its request, this can settle the request. */
+  const moveTo = (send: PendingSend, stage: SendStage): void => {
+    const mightChange = mayChangeLedger(send)
+    send.stage = stage
+    if (send.outcome !== null && mightChange && !mayChangeLedger(send)) settle(send)
+  }
 
   return {
     count: () => count,
@@ -110,13 +198,18 @@ export const makePendingSends = (onRequestDone: () => void) => {
       context: RequestContext,
       arrivedAt: number,
     ): PendingRequest => {
+      const { answer, record } = context.batch === undefined ? SEND_DEADLINES : BATCH_DEADLINES
+      const startedAt = context.startedAt ?? arrivedAt
       const request: PendingRequest = {
         sends: [],
         context,
         arrivedAt,
+        recordBefore: startedAt + record,
+        answerAt: startedAt + answer,
         done: Deferred.makeUnsafe<void>(),
-        dailyLimitRetryAfter: null,
+        dailyLimit: null,
         unanswered: checkedSends.length,
+        unsettled: checkedSends.length,
         createdAt: null,
         outcomeUncertain: false,
         recorded: false,
@@ -124,7 +217,16 @@ export const makePendingSends = (onRequestDone: () => void) => {
         responseStored: false,
       }
       for (const checked of checkedSends) {
-        request.sends.push({ checked, request, outcome: null, messageId: null, reserved: false })
+        request.sends.push({
+          checked,
+          request,
+          outcome: null,
+          stage: 'waiting',
+          mayBeRecorded: false,
+          recordedAt: null,
+          messageId: null,
+          reserved: false,
+        })
       }
       if (checkedSends.length === 0) Deferred.doneUnsafe(request.done, Effect.void)
       else {
@@ -135,17 +237,18 @@ export const makePendingSends = (onRequestDone: () => void) => {
     },
     complete,
     refuse,
-    accept: (send: PendingSend, view: MessageView, duplicate: boolean): void =>
-      complete(send, Result.succeed({ view, duplicate })),
-    /** Refuses sends that have waited for `ANSWER_WITHIN_MS`. Requests are in order of arrival. */
+    /** Completes a send, and ends its recording or its append. */
+    finish: (send: PendingSend, outcome: SendOutcome): void => {
+      complete(send, outcome)
+      moveTo(send, 'recorded')
+    },
+    moveTo,
+    /** Refuses the sends of requests that have reached their deadline. */
     expire: (now: number): void => {
       for (const request of open) {
-        if (now - request.arrivedAt < ANSWER_WITHIN_MS) break
+        if (now < request.answerAt) continue
         request.outcomeUncertain = true
-        for (const send of request.sends) {
-          // Only codes wait for Kafka. Any other send failed in storage.
-          refuse(send, send.checked.class === 'otp' ? NOT_QUEUED : STORAGE_DOWN)
-        }
+        for (const send of request.sends) refuse(send, refusalAtDeadline(send))
       }
     },
   }

@@ -1,8 +1,8 @@
 /** Step 3 of an acceptance batch: encrypts and encodes what is new. */
 import { accept, type MessageAccepted, type MessageClass, republish } from '@hub/domain'
 import { acceptedRecord } from '@hub/kafka'
-import type { PayloadEncryption, PayloadKey } from '@hub/store'
-import { Effect } from 'effect'
+import { encodePayload, type PayloadEncryption, type PayloadKey } from '@hub/store'
+import { Effect, Option } from 'effect'
 import { acceptedView } from '../messages/message.ts'
 import type { AcceptorContext } from './acceptor-context.ts'
 import type { MessageDraft } from './checked-send.ts'
@@ -14,25 +14,35 @@ import type { PreparedSend } from './prepared-send.ts'
 
 export type PayloadKeys = ReadonlyMap<MessageClass, PayloadKey>
 
-/** The payload keys for the classes of the sends. */
+/**
+ * The payload keys for the classes of the sends. A class is absent if there is no key for it now:
+ * Kafka has been unavailable for longer than the last key may be used.
+ */
 export const payloadKeys = Effect.fnUntraced(function* (
   encryption: PayloadEncryption['Service'],
   sends: ReadonlyArray<PendingSend>,
 ) {
   const keys = new Map<MessageClass, PayloadKey>()
-  for (const { checked } of sends) {
-    if (!keys.has(checked.class)) keys.set(checked.class, yield* encryption.currentKey(checked.class))
+  for (const messageClass of new Set(sends.map(({ checked }) => checked.class))) {
+    const key = yield* Effect.option(
+      Effect.tapError(encryption.currentKey(messageClass), (error) =>
+        Effect.annotateLogs(
+          Effect.logError(
+            'acceptor: no payload key can be stored; the sends of this class are refused',
+            error,
+          ),
+          { class: messageClass },
+        ),
+      ),
+    )
+    if (Option.isSome(key)) keys.set(messageClass, key.value)
   }
   return keys as PayloadKeys
 })
 
 /** The plain text of the payload, without the variables of a code: they contain the code. */
 const payloadOf = ({ class: messageClass, rendered, to, values }: MessageDraft): Buffer =>
-  Buffer.from(
-    JSON.stringify(
-      messageClass === 'otp' ? { to, text: rendered.text } : { to, text: rendered.text, variables: values },
-    ),
-  )
+  encodePayload({ to, text: rendered.text, variables: messageClass === 'otp' ? undefined : values })
 
 const prepareSend = (
   { lifetimes, topics }: AcceptorContext,
@@ -57,10 +67,11 @@ const prepareSend = (
     template: draft.template,
     sender: draft.sender,
     clientRef: checked.clientRef,
-    batch: checked.batch,
+    batch: decision.type === 'republish' ? decision.batch : checked.batch,
     rendered: draft.rendered,
     pricePerPart: draft.pricePerPart,
     lifetimes,
+    ttlMs: draft.ttlSeconds === undefined ? undefined : draft.ttlSeconds * 1000,
     sealingKey: key.id,
     sealed: key.encrypt(messageId, payloadOf(draft)),
   })
@@ -81,6 +92,7 @@ const prepareSend = (
     record: acceptedRecord(topics, fact, trace === null ? {} : { traceparent: trace.traceparent }),
     view: acceptedView(fact, draft.toMasked),
     republished,
+    duplicate: decision.type === 'republish' && decision.duplicate,
   }
 }
 

@@ -13,4 +13,6 @@ export interface PreparedSend {
   readonly view: MessageView
   /** A code whose first publication Kafka has not confirmed. It keeps its id. */
   readonly republished: boolean
+  /** A republished code that belongs to an earlier request, and to its batch. */
+  readonly duplicate: boolean
 }

@@ -3,25 +3,31 @@
  * order.
  *
  * After an acknowledgement the outbox rows are deleted with a later acceptance batch, and codes are
- * accepted. After a failure the relay appends the outbox rows, and codes are rolled back: their
- * charge is refunded and their reservation released.
+ * accepted. After a failure the relay appends the outbox rows. Codes that Kafka certainly does not
+ * contain are rolled back: their charge is refunded and their reservation released. All others have
+ * an unknown outcome (docs/decisions/0040).
  */
 import type { OutgoingRecord } from '@hub/kafka'
 import { Cause, Effect, Latch } from 'effect'
+import type { Corrections } from './corrections.ts'
 import { Ledger } from './ledger.port.ts'
 import { Limits } from './limits.ts'
 import { OutboxMode } from './outbox-mode.ts'
 import type { OtpInProgress } from './otp-in-progress.ts'
-import { NOT_QUEUED } from './pending-send.ts'
+import { APPEND_UNKNOWN, NOT_QUEUED, type PendingSends } from './pending-send.ts'
 import type { PreparedSend } from './prepared-send.ts'
 import { makeTracedAppend } from './traced-append.ts'
+import { UnprovenCodes } from './unproven-codes.ts'
 
 /** Records of one append: as many as one acceptance batch can produce. */
 const APPEND_RECORDS = 2000
 /** Recorded `service` messages that wait in memory for Kafka. The relay appends further ones. */
 const MAX_UNPUBLISHED = 10_000
-/** Deadline of an append. Architecture, Accepting, step 5. */
-const APPEND_DEADLINE_MS = 1000
+/**
+ * Deadline of an append. A code may also wait for the append before it, and has its answer within 2.4 s
+ * in any case. Source: architecture, Accepting, step 5.
+ */
+const APPEND_DEADLINE_MS = 1500
 
 /** What a recorded acceptance batch still has to publish. */
 export interface Publication {
@@ -33,18 +39,21 @@ export interface Publication {
 }
 
 export interface PublisherOptions {
+  readonly pending: PendingSends
   readonly otpInProgress: OtpInProgress
+  readonly corrections: Corrections
   readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
   /** Called when a publication has ended. */
   readonly onPublished: () => void
 }
 
 export const makePublisher = Effect.fnUntraced(function* (options: PublisherOptions) {
-  const { onPublished, otpInProgress, runInBackground } = options
+  const { corrections, onPublished, otpInProgress, pending, runInBackground } = options
   const ledger = yield* Ledger
   const append = yield* makeTracedAppend
   const limits = yield* Limits
   const outboxMode = yield* OutboxMode
+  const unprovenCodes = yield* UnprovenCodes
 
   const publications: Array<Publication> = []
   /** Outbox rows that Kafka has acknowledged and that are not deleted yet. */
@@ -54,7 +63,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
   const somethingToPublish = yield* Latch.make(false)
 
   const confirm = (otpSends: ReadonlyArray<PreparedSend>): Effect.Effect<void> => {
-    for (const { send, view } of otpSends) otpInProgress.confirm(send, view)
+    for (const { duplicate, send, view } of otpSends) otpInProgress.confirm(send, view, duplicate)
     // The codes of an append come from one or two acceptance batches, which are milliseconds apart.
     const at = otpSends[0]?.view.createdAt
     const reservations = otpSends.map(({ reservation }) => reservation)
@@ -67,17 +76,21 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
    */
   const rollBackUnpublished = Effect.fnUntraced(function* (otpSends: ReadonlyArray<PreparedSend>) {
     if (otpSends.length === 0) return
+    const codes = otpSends.map(({ view }) => ({ messageId: view.id, at: view.createdAt }))
     yield* Effect.all(
       [
         limits.release(otpSends.map(({ reservation }) => reservation)),
-        ledger.refund(otpSends.map(({ view }) => ({ messageId: view.id, at: view.createdAt }))).pipe(
+        ledger.refund(codes).pipe(
           Effect.catchCause((cause) => {
-            // A sealed batch proves its codes, so this batch must stay open for the sweeper.
+            // A sealed batch proves its codes, so this batch must stay open until the refund.
             for (const { send } of otpSends) send.request.outcomeUncertain = true
-            return Effect.logWarning(
-              'acceptor: unpublished codes were not refunded; the reconciler refunds them after they expire',
-              cause,
-            ).pipe(Effect.annotateLogs({ codes: otpSends.length }))
+            return Effect.andThen(
+              Effect.sync(() => corrections.refund(codes)),
+              Effect.annotateLogs(
+                Effect.logWarning('acceptor: unpublished codes were not refunded; trying again', cause),
+                { codes: codes.length },
+              ),
+            )
           }),
         ),
       ],
@@ -86,6 +99,17 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     for (const { send, view } of otpSends) otpInProgress.fail(send, view.id, NOT_QUEUED)
   })
 
+  /**
+   * Kafka may contain the codes, so they stay charged, and keep their reservations, until the
+   * reconciler knows.
+   */
+  const leaveUnproven = (otpSends: ReadonlyArray<PreparedSend>): void => {
+    unprovenCodes.add(
+      otpSends.map(({ entry, view }) => ({ messageId: view.id, recipient: entry.fact.recipient })),
+    )
+    for (const { send, view } of otpSends) otpInProgress.fail(send, view.id, APPEND_UNKNOWN)
+  }
+
   const publish = Effect.fnUntraced(function* (taken: ReadonlyArray<Publication>) {
     const records: Array<OutgoingRecord> = []
     const rows: Array<number> = []
@@ -93,9 +117,10 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     const expired: Array<PreparedSend> = []
     for (const publication of taken) {
       for (const code of publication.otpSends) {
-        // Its client was told that it is not accepted: only a repeat may publish it.
+        // Its client has the answer that it is not accepted, so only a repeat may publish it.
         if (code.send.outcome !== null) expired.push(code)
         else {
+          pending.moveTo(code.send, 'appending')
           otpSends.push(code)
           records.push(code.record)
         }
@@ -120,13 +145,16 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
         onFailure: (error) => {
           for (const row of rows) outboxMode.leaveToRelay(row)
           return Effect.andThen(
-            rollBackUnpublished(otpSends),
+            error.notAppended === true
+              ? rollBackUnpublished(otpSends)
+              : Effect.sync(() => leaveUnproven(otpSends)),
             Effect.logWarning(
               'acceptor: Kafka did not confirm an append; the relay appends its outbox rows, codes are refused',
             ).pipe(
               Effect.annotateLogs({
                 reason: error.reason,
                 detail: error.detail,
+                outcome: error.notAppended === true ? 'not appended' : 'unknown',
                 records: records.length,
                 outbox_rows: rows.length,
                 codes: otpSends.length,
@@ -164,7 +192,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
           .flatMap(({ otpSends }) => otpSends)
           .filter(({ view }) => otpInProgress.isInProgress(view.id))
         return Effect.andThen(
-          rollBackUnpublished(open),
+          Effect.sync(() => leaveUnproven(open)),
           Effect.logError('acceptor: a publication failed unexpectedly; the relay appends its rows', cause),
         )
       }),

@@ -8,15 +8,18 @@
  */
 import { apiError } from '@hub/contract'
 import { encodeOutboxRow, type OutgoingRecord } from '@hub/kafka'
+import type { StorageError, StorageUnavailable } from '@hub/store'
 import type { TracingShape } from '@hub/telemetry'
-import { Effect, Result } from 'effect'
+import { commitId } from '../ids/ids.ts'
+import { Clock, Effect, Result } from 'effect'
 import { type AcceptorContext, cancelOtp, releaseInBackground } from './acceptor-context.ts'
 import type { DecidedSend } from './decide-and-limit.ts'
 import type { BatchRow, CommitResult, ExtraWrites, Unrecorded } from './ledger.port.ts'
 import type { SendReservation } from './limits.ts'
 import type { PendingRequest, PendingSend, SendOutcome } from './pending-send.ts'
 import type { PreparedSend } from './prepared-send.ts'
-import { batchOutcome, batchSealedRecords } from './seal-batch.ts'
+import { batchSealedRecords } from './batch-sealed.ts'
+import { batchOutcome } from './seal-batch.ts'
 
 const SPEND_LIMIT_REACHED = apiError('spend_limit_reached')
 const LOCK_LOST = apiError('idempotency_conflict')
@@ -33,6 +36,9 @@ const isRecorded = (unrecorded: Unrecorded, { view }: PreparedSend): boolean =>
   !unrecorded.takenElsewhere.has(view.id) &&
   !unrecorded.overspent.has(view.id) &&
   !unrecorded.lockLost.has(view.id)
+
+/** A code of an earlier request stays in its batch: it is no member of the new one. */
+const isMember = ({ duplicate }: PreparedSend): boolean => !duplicate
 
 /**
  * The ledger charges before it knows which references are taken elsewhere. The charge of such a send
@@ -79,7 +85,7 @@ const requestResultsOf = (batch: PreparedAcceptanceBatch, unrecorded: Unrecorded
   const { at, prepared } = batch
   const outcomes = outcomesOf(unrecorded, batch)
   const recorded = new Set(
-    prepared.filter((one) => isRecorded(unrecorded, one)).map(({ send }) => send.request),
+    prepared.filter((one) => isMember(one) && isRecorded(unrecorded, one)).map(({ send }) => send.request),
   )
   const results: RequestResults = {
     batches: [],
@@ -89,7 +95,7 @@ const requestResultsOf = (batch: PreparedAcceptanceBatch, unrecorded: Unrecorded
     sealed: [],
     responseStored: [],
   }
-  for (const request of new Set(prepared.map(({ send }) => send.request))) {
+  for (const request of new Set(prepared.filter(isMember).map(({ send }) => send.request))) {
     const { batch: newBatch, lock, response } = request.context
     if (newBatch === undefined && lock === undefined) continue
     const known = request.sends
@@ -129,8 +135,10 @@ export const recordAcceptanceBatch = Effect.fnUntraced(function* (
   const { ledger, publisher, topics, tracing } = acceptor
   const { prepared } = batch
   const appendedRows = publisher.takeAppendedRows()
+  const id = commitId(yield* Clock.currentTimeMillis)
   const result = yield* ledger
     .commit({
+      id,
       accepted: prepared.filter(({ republished }) => !republished).map(({ entry }) => entry),
       republished: prepared.filter(({ republished }) => republished).map(({ entry }) => entry),
       extraWrites: (unrecorded) => {
@@ -150,7 +158,11 @@ export const recordAcceptanceBatch = Effect.fnUntraced(function* (
       },
       appendedRows,
     })
-    .pipe(Effect.tapError(() => Effect.sync(() => publisher.returnAppendedRows(appendedRows))))
+    .pipe(
+      Effect.onError(() => Effect.sync(() => publisher.returnAppendedRows(appendedRows))),
+      Effect.catchIf(isUnknown, (error) => Effect.as(leaveUnresolved(acceptor, id, batch, error), null)),
+    )
+  if (result === null) return
   // Set before any send gets its outcome: a request reads these flags as soon as it is done.
   const { results, sealRecords } = result.extraWrites
   const { recorded, responseStored, sealed } = results
@@ -160,6 +172,44 @@ export const recordAcceptanceBatch = Effect.fnUntraced(function* (
   if (tracing.isOn) traceRecorded(tracing, recorded)
   yield* publishRecorded(acceptor, batch, result, sealRecords)
 })
+
+/**
+ * PostgreSQL may have executed the commit. All other failures are certain: PostgreSQL reported the
+ * end of the transaction, or no connection was open.
+ */
+const isUnknown = (error: StorageError): error is StorageUnavailable =>
+  error._tag === 'StorageUnavailable' && error.reason !== 'conflict' && !NEVER_SENT.has(error.detail)
+
+/** Codes of failed connection attempts: the statement was never sent. */
+const NEVER_SENT: ReadonlySet<string> = new Set([
+  'CONNECT_TIMEOUT',
+  'ECONNREFUSED',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+])
+
+/** Leaves a commit with an unknown result to `unresolved-commits.ts`. Its sends stay `recording`. */
+const leaveUnresolved = (
+  acceptor: AcceptorContext,
+  id: string,
+  { decided, prepared }: PreparedAcceptanceBatch,
+  { detail, reason }: StorageUnavailable,
+) => {
+  for (const { send, view } of prepared) {
+    send.mayBeRecorded = true
+    send.recordedAt = view.createdAt
+    send.messageId ??= view.id
+    cancelOtp(acceptor, view.id)
+  }
+  const followers = decided.filter(({ decision }) => decision.type === 'follow').map(({ send }) => send)
+  return Effect.andThen(
+    acceptor.unresolved.add({ id, prepared, followers }),
+    Effect.logWarning('acceptor: the result of a commit is unknown; the hub finds it out').pipe(
+      Effect.annotateLogs({ commit: id, sends: prepared.length, reason, detail }),
+    ),
+  )
+}
 
 /** One span per request, from its arrival until its first sends were recorded. */
 const traceRecorded = (tracing: TracingShape, recorded: ReadonlySet<PendingRequest>): void => {
@@ -182,7 +232,7 @@ const publishRecorded = Effect.fnUntraced(function* (
   result: CommitResult,
   sealRecords: ReadonlyArray<OutgoingRecord>,
 ) {
-  const { limits, pending, publisher, queue, runInBackground } = acceptor
+  const { decideAgain, limits, pending, publisher, runInBackground } = acceptor
   const outcomes = outcomesOf(result, batch)
   const otpSends: Array<PreparedSend> = []
   const outboxRecords: Array<OutgoingRecord> = []
@@ -193,6 +243,7 @@ const publishRecorded = Effect.fnUntraced(function* (
     const { record, reservation, send, view } = one
     if (!isRecorded(result, one)) {
       cancelOtp(acceptor, view.id)
+      pending.moveTo(send, 'waiting')
       const outcome = outcomes.get(send)
       if (outcome === undefined) toDecideAgain.push(send)
       else {
@@ -204,8 +255,11 @@ const publishRecorded = Effect.fnUntraced(function* (
       outboxRecords.push(record)
       accepted.push(reservation)
       send.reserved = false
-      pending.accept(send, view, false)
-    } else otpSends.push(one)
+      pending.finish(send, Result.succeed({ view, duplicate: false }))
+    } else {
+      pending.moveTo(send, 'recorded')
+      otpSends.push(one)
+    }
   }
   for (const { decision, send } of batch.decided) {
     if (decision.type !== 'follow') continue
@@ -213,10 +267,12 @@ const publishRecorded = Effect.fnUntraced(function* (
     const leader = batch.decided[decision.leader]!
     const code = otpSends.find((one) => one.send === leader.send)
     if (outcome !== undefined) pending.complete(send, outcome)
-    else if (code !== undefined) acceptor.otpInProgress.join(code.view.id, { send, view: code.view })
-    else toDecideAgain.push(send)
+    else if (code !== undefined) {
+      send.stage = 'appending'
+      acceptor.otpInProgress.join(code.view.id, { send, view: code.view })
+    } else toDecideAgain.push(send)
   }
-  queue.unshift(...toDecideAgain)
+  decideAgain(toDecideAgain)
   publisher.push({
     outboxRow: result.outboxRow,
     outboxRecords: [...outboxRecords, ...sealRecords],

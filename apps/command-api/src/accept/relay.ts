@@ -12,9 +12,9 @@ import { makeTracedAppend } from './traced-append.ts'
 
 /**
  * The writer of a younger row may still be appending it: the wait for the previous append, the
- * append deadline (1 s), and the deletion.
+ * append deadline (1.5 s), and the deletion.
  */
-const OLDER_THAN_MS = 2500
+const OLDER_THAN_MS = 3500
 /** Interval in direct mode: then only a process that was killed leaves rows. */
 const DIRECT_INTERVAL = Duration.seconds(1)
 /** Interval in relaying mode, while the rows are too young or another process relays. */

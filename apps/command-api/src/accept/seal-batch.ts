@@ -2,14 +2,15 @@
  * Seals batches: records that the membership of a batch is complete, and the record `BatchSealed`.
  *
  * A batch is sealed by the transaction that makes its last outcome known (`record.ts`), by
- * `sealPendingBatch` after its codes were acknowledged, or by the sweeper after a crash. All three
- * build the row and the record here.
+ * `sealPendingBatch` after its codes were acknowledged, or by the ledger: after an unknown outcome
+ * (`corrections.ts`) or a crash (the sweeper).
  *
  * Source: specification, Rules of POST /v1/messages/batch; contract, Batch; docs/decisions/0028.
  */
-import { batchSealedRecord, encodeOutboxRow, type OutgoingRecord, type TopicNames } from '@hub/kafka'
+import { encodeOutboxRow } from '@hub/kafka'
 import { Clock, Effect, Result } from 'effect'
 import type { AcceptorContext } from './acceptor-context.ts'
+import { batchSealedRecords } from './batch-sealed.ts'
 import type { BatchRow } from './ledger.port.ts'
 import type { NewBatch, PendingRequest, SendOutcome } from './pending-send.ts'
 
@@ -55,26 +56,6 @@ export const batchOutcome = (batch: NewBatch, outcomes: ReadonlyArray<SendOutcom
     exists: accepted > 0 || (duplicate === 0 && !requestFailed),
   }
 }
-
-/** The records `BatchSealed` of sealed rows. */
-export const batchSealedRecords = (
-  topics: TopicNames,
-  rows: ReadonlyArray<BatchRow & { readonly sealedAt: number }>,
-): ReadonlyArray<OutgoingRecord> =>
-  rows.map(({ accepted, createdAt, duplicate, id, owner, rejected, sealedAt, total }) =>
-    batchSealedRecord(topics, {
-      type: 'BatchSealed',
-      batch: id,
-      account: owner.account,
-      mode: owner.mode,
-      total,
-      accepted,
-      duplicate,
-      rejected,
-      createdAt,
-      at: sealedAt,
-    }),
-  )
 
 /**
  * Seals the batch of a request whose sends all have their outcome, if no acceptance batch could.

@@ -10,22 +10,27 @@ import { join } from 'node:path'
 import { connect as connectTls, type DetailedPeerCertificate } from 'node:tls'
 import { eventually, makeCertificateAuthority, testRedisUrl } from '@hub/testkit'
 import { Agent, fetch as undiciFetch } from 'undici'
-import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, call, makeDeployment, stallingProxy, type Deployment } from '../testing/harness.ts'
+import { assert, describe, it } from 'vitest'
+import {
+  type Account,
+  type Api,
+  call,
+  type Deployment,
+  stallingProxy,
+  startBeforeTests,
+} from '../testing/harness.ts'
 
 let deployment: Deployment
-let api: Awaited<ReturnType<Deployment['start']>>
+let api: Api
 let account: Account
 
-beforeAll(async () => {
-  deployment = await makeDeployment()
-  // The address of the tests is a trusted proxy, so that they can act as many clients.
-  api = await deployment.start({ trustedProxies: ['127.0.0.0/8', '::1', '10.0.0.0/8'] })
-  account = await deployment.addAccount()
-})
-afterAll(async () => {
-  await api.stop()
-  await deployment.remove()
+/** On a busy machine, Redis takes longer than its usual deadline, after which the gate is open. */
+const REDIS_DEADLINE = { redisDeadlineMs: 10_000 }
+
+// The address of the tests is a trusted proxy, so that they can act as many clients.
+startBeforeTests((started) => ({ deployment, api, account } = started), {
+  trustedProxies: ['127.0.0.0/8', '::1', '10.0.0.0/8'],
+  ...REDIS_DEADLINE,
 })
 
 const from = (address: string) => ({ 'x-forwarded-for': address })
@@ -56,6 +61,8 @@ const assertGated = (answer: Awaited<ReturnType<typeof ask>>) => {
   assert.isTrue(Number.isInteger(wait) && wait >= 1 && wait <= 60)
   assert.strictEqual(answer.headers.get('retry-after'), String(wait))
   assert.isNull(answer.headers.get('x-ratelimit-limit'))
+  const { message } = (answer.body as { readonly error: { readonly message: string } }).error
+  assert.include(message, 'Failed logins')
 }
 
 describe('the failed-login gate', () => {
@@ -69,8 +76,35 @@ describe('the failed-login gate', () => {
     // Another client is not affected.
     assert.strictEqual((await ask('192.0.2.2', { key: account.keys.test })).status, 200)
   })
+  it('admits 21 of 400 concurrent attempts, in all processes together', async () => {
+    const second = await deployment.start({ trustedProxies: ['127.0.0.0/8'], ...REDIS_DEADLINE })
+    try {
+      const answers = await Promise.all(
+        Array.from({ length: 400 }, (_, index) =>
+          ask('192.0.2.50', { key: wrongKey(), url: index % 2 === 0 ? api.url : second.url }),
+        ),
+      )
+      assert.strictEqual(answers.filter(({ status }) => status === 401).length, 21)
+      assert.strictEqual(answers.filter(({ status }) => status === 429).length, 379)
+      // Another client is not affected.
+      assert.strictEqual((await ask('192.0.2.51', { key: account.keys.test })).status, 200)
+    } finally {
+      await second.stop()
+    }
+  })
+  it('refuses no valid request beside a burst of attempts, whether its key is known or new', async () => {
+    const fresh = await Promise.all(Array.from({ length: 8 }, () => deployment.addAccount()))
+    const known = Array.from({ length: 30 }, () => account.keys.test)
+    const keys = [...fresh.map((one) => one.keys.test), ...known]
+    const [wrong, valid] = await Promise.all([
+      Promise.all(Array.from({ length: 20 }, () => ask('192.0.2.52', { key: wrongKey() }))),
+      Promise.all(keys.map((key) => ask('192.0.2.52', { key }))),
+    ])
+    assert.deepStrictEqual([...new Set(wrong.map(({ status }) => status))], [401])
+    assert.deepStrictEqual([...new Set(valid.map(({ status }) => status))], [200])
+  })
   it('counts the failures in all processes', async () => {
-    const second = await deployment.start({ trustedProxies: ['127.0.0.0/8', '::1'] })
+    const second = await deployment.start({ trustedProxies: ['127.0.0.0/8', '::1'], ...REDIS_DEADLINE })
     try {
       await failTimes('192.0.2.3', 21)
       assertGated(await ask('192.0.2.3', { key: account.keys.test, url: second.url }))
@@ -162,6 +196,67 @@ describe('a key with allowed addresses', () => {
     )
     await eventually(async () => (await ask('198.51.100.1', { key })).status === 401, { withinMs: 10_000 })
     assert.strictEqual((await ask('203.0.113.1', { key })).status, 200)
+  })
+})
+
+describe('the use of a key', () => {
+  const rowOf = async (key: string) => {
+    const hash = createHash('sha256').update(key).digest()
+    const [row] = await deployment.sql<
+      ReadonlyArray<{ readonly id: string; readonly last_used_at: Date | null }>
+    >((q) => q`SELECT id, last_used_at FROM command.api_keys WHERE hash = ${hash}`)
+    return row
+  }
+  it('ends when the key expires, with the answer of an unknown key', async () => {
+    const fresh = await deployment.addAccount()
+    const key = fresh.keys.live
+    assert.strictEqual((await ask('192.0.2.60', { key })).status, 200)
+    const hash = createHash('sha256').update(key).digest()
+    await deployment.sql((q) => q`UPDATE command.api_keys SET expires_at = now() WHERE hash = ${hash}`)
+    const answer = await eventually(
+      async () => {
+        const found = await ask('192.0.2.60', { key })
+        return found.status === 200 ? null : found
+      },
+      { withinMs: 10_000 },
+    )
+    assert.deepStrictEqual([answer.status, codeOf(answer)], [401, 'invalid_api_key'])
+    assert.strictEqual((await ask('192.0.2.60', { key: fresh.keys.test })).status, 200)
+  })
+  it('is visible as the time of the last use, also after the process has stopped', async () => {
+    const fresh = await deployment.addAccount()
+    assert.isNull((await rowOf(fresh.keys.test))?.last_used_at)
+    const apart = await deployment.start()
+    assert.strictEqual((await call(apart.url, '/v1/account', { key: fresh.keys.test })).status, 200)
+    assert.strictEqual((await call(apart.url, '/v1/account', { key: wrongKey() })).status, 401)
+    await apart.stop()
+    assert.isNotNull((await rowOf(fresh.keys.test))?.last_used_at)
+    assert.isNull((await rowOf(fresh.keys.live))?.last_used_at)
+  })
+  it('from an address that is not allowed leaves one audit entry for the address', async () => {
+    const fresh = await deployment.addAccount()
+    const key = fresh.keys.live
+    const hash = createHash('sha256').update(key).digest()
+    await deployment.sql(
+      (q) => q`UPDATE command.api_keys SET allowed_addresses = '{198.51.100.0/24}' WHERE hash = ${hash}`,
+    )
+    const entries = () =>
+      deployment.sql<
+        ReadonlyArray<{ readonly arguments: { readonly address: string }; readonly outcome: string }>
+      >(
+        (q) => q`SELECT arguments, outcome FROM command.audit
+                  WHERE command = 'api refuse-address' AND arguments ->> 'account' = ${fresh.id} ORDER BY place`,
+      )
+    for (let i = 0; i < 3; i++) assert.strictEqual((await ask('192.0.2.61', { key })).status, 401)
+    assert.strictEqual((await ask('192.0.2.62', { key })).status, 401)
+    assert.strictEqual((await ask('198.51.100.7', { key })).status, 200)
+    assert.strictEqual((await ask('192.0.2.62', { key: wrongKey() })).status, 401)
+    await eventually(async () => (await entries()).length === 4, { withinMs: 10_000 })
+    assert.deepStrictEqual(
+      (await entries()).map(({ arguments: { address }, outcome }) => `${address} ${outcome}`),
+      ['192.0.2.61 begun', '192.0.2.61 failed', '192.0.2.62 begun', '192.0.2.62 failed'],
+    )
+    assert.notInclude(JSON.stringify(await entries()), key)
   })
 })
 

@@ -8,9 +8,9 @@ import { Context, Effect, Layer } from 'effect'
 import { NetAddress } from 'effect/net'
 import type { Caller } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
-import { clientAddress, type Networks } from './client-address.ts'
+import { type ClientAddress, clientAddress, type Networks, wideNetworks } from './client-address.ts'
 import { ApiKeys } from './api-keys.ts'
-import { makeLoginGate } from './login-gate.ts'
+import { lockedOut, makeLoginGate } from './login-gate.ts'
 
 /** The parts of a request that identify its sender. */
 export interface Credentials {
@@ -29,26 +29,41 @@ export class Access extends Context.Service<Access>()('@hub/command-api/Access',
     const accounts = yield* Accounts
     const counters = yield* Counters
     const gate = yield* makeLoginGate
+    for (const network of wideNetworks(trustedProxies)) {
+      yield* Effect.annotateLogs(
+        Effect.logWarning(
+          'access: a network of HUB_TRUSTED_PROXIES is as wide as a private range; each client in it chooses its own address',
+        ),
+        { network: String(network) },
+      )
+    }
+    const addressOf = ({ forwardedFor, socketAddress }: Credentials) =>
+      clientAddress(socketAddress, forwardedFor, trustedProxies)
+    const textOf = (address: ClientAddress): string =>
+      address === null ? 'unknown' : NetAddress.formatIp(address)
 
     return {
+      /** The client address as text; `unknown` after a disconnect. */
+      addressOf: (credentials: Credentials): string => textOf(addressOf(credentials)),
+
       /**
        * Identifies the caller. Fails with `rate_limited`, before the key check, while the gate is
        * closed for the client's address. Fails with `invalid_api_key` otherwise, which counts as a
        * failed login if the request has an `Authorization` header.
        */
-      login: Effect.fnUntraced(function* ({ authorization, forwardedFor, socketAddress }: Credentials) {
+      login: Effect.fnUntraced(function* (credentials: Credentials) {
+        const { authorization } = credentials
         if (authorization === undefined) return yield* apiError('invalid_api_key')
-        const address = clientAddress(socketAddress, forwardedFor, trustedProxies)
-        const source = address === null ? 'unknown' : NetAddress.formatIp(address)
+        const address = addressOf(credentials)
+        const source = textOf(address)
         const verdict = yield* gate.check(source)
-        if (!verdict.allowed) {
-          return yield* apiError('rate_limited', { retryAfter: verdict.retryAfterSeconds })
-        }
-        const caller = yield* keys.identify(authorization, address)
-        if (caller !== null) return caller
-        // Recorded before the answer, so that the client's next request finds it counted.
-        yield* gate.record(source)
-        return yield* apiError('invalid_api_key')
+        if (!verdict.allowed) return yield* lockedOut(verdict.retryAfterSeconds)
+        // A key that is known to be valid is no attempt: attempts of others must not delay it.
+        const known = keys.known(authorization, address)
+        const cached = yield* known
+        if (cached !== null) return cached
+        const caller = yield* gate.attempt(source, known, keys.identify(authorization, address))
+        return caller ?? (yield* apiError('invalid_api_key'))
       }),
 
       /** Takes a token of the key's request rate; `null` while Redis is unavailable. */

@@ -15,6 +15,7 @@ const caller: Caller = { account: 'acc_x', accountUuid: 'x', mode: 'test', key: 
 /** An `ApiKeys` that knows one key and records each look-up. */
 const keysOf = (lookUps: Array<string>) =>
   Layer.succeed(ApiKeys)({
+    known: () => Effect.succeed(null),
     identify: (authorization) =>
       Effect.sync(() => {
         lookUps.push(authorization)
@@ -182,7 +183,7 @@ describe('the cache of the login gate', () => {
       yield* advance(1_001)
       yield* gate.check('192.0.2.1')
       assert.strictEqual(checks.count, 2)
-      yield* gate.record('192.0.2.1')
+      yield* gate.attempt('192.0.2.1', Effect.succeed(null), Effect.succeed(null))
       yield* gate.check('192.0.2.1')
       yield* gate.check('192.0.2.1')
       assert.strictEqual(checks.count, 4)
@@ -196,7 +197,8 @@ describe('the cache of the login gate', () => {
     Effect.gen(function* () {
       const [here, other] = [yield* makeLoginGate, yield* makeLoginGate]
       assert.isTrue((yield* here.check('192.0.2.1')).allowed)
-      for (let i = 0; i < 21; i++) yield* other.record('192.0.2.1')
+      for (let i = 0; i < 21; i++)
+        yield* other.attempt('192.0.2.1', Effect.succeed(null), Effect.succeed(null))
       yield* advance(1_001)
       assert.isFalse((yield* here.check('192.0.2.1')).allowed)
     }).pipe(Effect.provide(memoryCounters())),

@@ -1,9 +1,11 @@
 /** API keys: the account and mode of a request. Source: specification, Authentication. */
 import { API_KEY_PATTERN, apiKeyDigest, CACHE_TTL_MS, encodeId, type Mode } from '@hub/domain'
-import { Sql, type StorageError } from '@hub/store'
-import { Cache, Context, Duration, Effect, Exit, Layer, Result } from 'effect'
+import { CommandApiKeys, Sql, type StorageError } from '@hub/store'
+import { Cache, Context, Duration, Effect, Exit, Layer, Option, Result } from 'effect'
+import { NetAddress } from 'effect/net'
 import type { Caller } from '../accounts/account.ts'
 import { type ClientAddress, isWithin, networkFrom, type Networks } from './client-address.ts'
+import { makeKeyUse } from './key-use.ts'
 
 const BEARER = /^bearer +(\S+) *$/i
 
@@ -24,12 +26,14 @@ interface KeyRow {
 }
 
 interface KnownKey {
+  readonly uuid: string
   readonly caller: Caller
   /** Networks that may use the key; `null` allows every address, an empty list none. */
   readonly allowed: Networks | null
 }
 
 const knownKey = (row: KeyRow): KnownKey => ({
+  uuid: row.id,
   caller: {
     account: encodeId('acc', row.account),
     accountUuid: row.account,
@@ -46,6 +50,7 @@ const knownKey = (row: KeyRow): KnownKey => ({
 export class ApiKeys extends Context.Service<ApiKeys>()('@hub/command-api/ApiKeys', {
   make: Effect.gen(function* () {
     const sql = yield* Sql
+    const use = yield* makeKeyUse
     const cache = yield* Cache.makeWith(
       // The cache contains hashes, so that a heap dump reveals no key.
       (digest: string) =>
@@ -53,7 +58,7 @@ export class ApiKeys extends Context.Service<ApiKeys>()('@hub/command-api/ApiKey
           sql.run(
             (q) => q<KeyRow[]>`
               SELECT id, account, mode, allowed_addresses::text[] AS allowed FROM command.api_keys
-               WHERE hash = decode(${digest}, 'hex') AND (revoked_at IS NULL OR revoked_at > now())`,
+               WHERE hash = decode(${digest}, 'hex') AND ${CommandApiKeys.works(q)}`,
             DEADLINE,
           ),
           ([row]) => (row === undefined ? null : knownKey(row)),
@@ -64,7 +69,27 @@ export class ApiKeys extends Context.Service<ApiKeys>()('@hub/command-api/ApiKey
           Exit.isFailure(exit) ? Duration.zero : exit.value === null ? INVALID_TTL : VALID_TTL,
       },
     )
+    const keyIn = (authorization: string): string | null => {
+      const key = BEARER.exec(authorization)?.[1]
+      return key === undefined || !API_KEY_PATTERN.test(key) ? null : key
+    }
+    const mayUse = ({ allowed }: KnownKey, address: ClientAddress): boolean =>
+      allowed === null || isWithin(allowed, address)
+    const callerOf = (known: KnownKey | null, address: ClientAddress): Caller | null => {
+      if (known === null || !mayUse(known, address)) return null
+      use.note(known.uuid)
+      return known.caller
+    }
     return {
+      /** Like `identify`, from the cache only: `null` also for a key that is not cached. */
+      known: (authorization: string, address: ClientAddress): Effect.Effect<Caller | null> => {
+        const key = keyIn(authorization)
+        if (key === null) return Effect.succeed(null)
+        return Effect.map(Cache.getSuccess(cache, apiKeyDigest(key)), (found) =>
+          callerOf(Option.getOrNull(found), address),
+        )
+      },
+
       /**
        * The caller by the value of `Authorization`; `null` for an invalid key and for a key that this
        * address may not use. Clients must not be able to distinguish the two.
@@ -73,13 +98,14 @@ export class ApiKeys extends Context.Service<ApiKeys>()('@hub/command-api/ApiKey
         authorization: string,
         address: ClientAddress,
       ): Effect.Effect<Caller | null, StorageError> => {
-        const key = BEARER.exec(authorization)?.[1]
-        if (key === undefined || !API_KEY_PATTERN.test(key)) return Effect.succeed(null)
-        return Effect.map(Cache.get(cache, apiKeyDigest(key)), (known) =>
-          known !== null && (known.allowed === null || isWithin(known.allowed, address))
-            ? known.caller
-            : null,
-        )
+        const key = keyIn(authorization)
+        if (key === null) return Effect.succeed(null)
+        return Effect.flatMap(Cache.get(cache, apiKeyDigest(key)), (known) => {
+          const caller = callerOf(known, address)
+          return known === null || caller !== null || address === null
+            ? Effect.succeed(caller)
+            : Effect.as(use.refusedAddress(known.caller, NetAddress.formatIp(address)), null)
+        })
       },
     }
   }),

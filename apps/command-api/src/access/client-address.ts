@@ -45,6 +45,16 @@ const parseHop = (hop: string): ClientAddress => {
   return parse(/^([\d.]+):\d+$/.exec(hop)?.[1] ?? hop)
 }
 
+/** The prefixes of 192.168.0.0/16 and of a usual site with IPv6. */
+const WIDE_PREFIX = { 4: 16, 6: 48 }
+
+/** The networks that are as wide as a private range: they may contain clients beside proxies. */
+export const wideNetworks = (networks: Networks): Networks =>
+  networks.filter(
+    ({ address, prefixLength }) =>
+      prefixLength <= (NetAddress.width(address) === 32 ? WIDE_PREFIX[4] : WIDE_PREFIX[6]),
+  )
+
 /** Whether one of the networks contains the address. */
 export const isWithin = (networks: Networks, address: ClientAddress): boolean =>
   address !== null &&

@@ -2,7 +2,14 @@ import { assert, describe, it } from '@effect/vitest'
 import { Result } from 'effect'
 import { NetAddress } from 'effect/net'
 import * as fc from 'fast-check'
-import { type ClientAddress, clientAddress, isWithin, networkFrom, type Networks } from './client-address.ts'
+import {
+  type ClientAddress,
+  clientAddress,
+  wideNetworks,
+  isWithin,
+  networkFrom,
+  type Networks,
+} from './client-address.ts'
 
 const networks = (...texts: ReadonlyArray<string>): Networks =>
   texts.map((text) => Result.getOrThrow(networkFrom(text)))
@@ -10,6 +17,13 @@ const shown = (address: ClientAddress): string | null =>
   address === null ? null : NetAddress.formatIp(address)
 
 const proxies = networks('10.0.0.0/8', '2001:db8:aaaa::/48')
+
+describe('a trusted network', () => {
+  it('is wide if it could contain clients beside proxies', () => {
+    const wide = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7', '192.168.7.0/24', '192.0.2.1']
+    assert.deepStrictEqual(wideNetworks(networks(...wide)).map(String), wide.slice(0, 4))
+  })
+})
 
 describe('the client address', () => {
   const of = (socket: string | undefined, forwarded?: string, trusted = proxies) =>

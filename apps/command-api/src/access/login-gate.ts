@@ -4,11 +4,14 @@
  *
  * An open gate is cached for a second: nearly all addresses have no failures, and asking Redis
  * costs a quarter of a request. After a failure in this process, its address is not cached for a
- * minute, so that the count is exact within a process. Failures in other processes are seen within
- * a second, so an address gets at most one more attempt in each process.
+ * minute. The cache concerns only keys that the process knows already: every other key is an
+ * attempt, which Redis counts before the key is checked. So concurrent attempts cannot exceed the
+ * limit, and an attempt that could close the gate waits until others have ended.
  */
-import { Counters, type GateVerdict } from '@hub/counters'
-import { Cache, Clock, Duration, Effect, Exit } from 'effect'
+import { randomUUID } from 'node:crypto'
+import { type ApiError, apiError } from '@hub/contract'
+import { Counters, type CountersUnavailable, type GateVerdict } from '@hub/counters'
+import { Cache, Clock, Duration, Effect, Exit, Semaphore } from 'effect'
 
 /** Lifetime of a cached open gate. */
 const OPEN_TTL = Duration.seconds(1)
@@ -17,8 +20,33 @@ const WINDOW_MS = 60_000
 /** Addresses in the cache, and in the map of failures; some 200 bytes each. */
 const CAPACITY = 10_000
 
+/** Attempts of an address at a time in this process: as many as may fail. Others wait here. */
+const CONCURRENT = 21
+/** Attempts of an address that wait in this process. Further ones are refused. */
+const MAX_WAITING = 500
+/** While an attempt waits for others to end, the first one of an address asks Redis in this interval. */
+const ASK_EVERY = Duration.millis(10)
+/** Shorter than the deadline of a request, so that the answer is 429. */
+const WAIT_WITHIN = Duration.seconds(2)
+
 /** The verdict while Redis is unavailable. */
 const OPEN: GateVerdict = { allowed: true }
+
+const LOCKED_OUT =
+  'Failed logins have locked out this client address. Correct the API key, and repeat after retry_after seconds.'
+const TOO_MANY_LOGINS =
+  'This client address sends too many logins at once. Repeat this one after retry_after seconds.'
+
+export const lockedOut = (retryAfter: number): ApiError =>
+  apiError('rate_limited', { retryAfter, message: LOCKED_OUT })
+
+interface Attempts {
+  readonly semaphore: Semaphore.Semaphore
+  /** One of the attempts that wait asks Redis, in the order of their arrival. */
+  readonly asking: Semaphore.Semaphore
+  /** Attempts that wait or are in progress. */
+  count: number
+}
 
 /** Addresses are texts; the counters decide which of them belong to one client. */
 export const makeLoginGate = Effect.gen(function* () {
@@ -30,11 +58,78 @@ export const makeLoginGate = Effect.gen(function* () {
     const at = failures.get(address)
     return at !== undefined && now - at < WINDOW_MS
   }
+  const remember = (address: string): Effect.Effect<void> =>
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      failures.delete(address)
+      failures.set(address, now)
+      if (failures.size <= CAPACITY) return
+      const oldest = failures.keys().next().value
+      if (oldest !== undefined) failures.delete(oldest)
+    })
 
   const cached = yield* Cache.makeWith((address: string) => failedLogins.check(address), {
     capacity: CAPACITY,
     timeToLive: (exit) => (Exit.isSuccess(exit) && exit.value.allowed ? OPEN_TTL : Duration.zero),
   })
+
+  const inProgress = new Map<string, Attempts>()
+  /** Runs `work` in the turn of its address. */
+  const inTurn = <A, E, R>(
+    address: string,
+    work: (attempts: Attempts) => Effect.Effect<A, E, R>,
+  ): Effect.Effect<A, E | ApiError, R> =>
+    Effect.suspend((): Effect.Effect<A, E | ApiError, R> => {
+      const attempts = inProgress.get(address) ?? {
+        semaphore: Semaphore.makeUnsafe(CONCURRENT),
+        asking: Semaphore.makeUnsafe(1),
+        count: 0,
+      }
+      if (attempts.count >= CONCURRENT + MAX_WAITING) {
+        return Effect.fail(apiError('rate_limited', { message: TOO_MANY_LOGINS }))
+      }
+      inProgress.set(address, attempts)
+      attempts.count++
+      return attempts.semaphore.withPermit(work(attempts)).pipe(
+        Effect.ensuring(
+          Effect.sync(() => {
+            attempts.count--
+            if (attempts.count === 0) inProgress.delete(address)
+          }),
+        ),
+      )
+    })
+
+  /** Begins an attempt; false if others must end before. */
+  const tryBegin = (
+    address: string,
+    attempt: string,
+  ): Effect.Effect<boolean, ApiError | CountersUnavailable> =>
+    Effect.flatMap(failedLogins.begin(address, attempt), (verdict) =>
+      verdict.kind === 'closed'
+        ? Effect.fail(lockedOut(verdict.retryAfterSeconds))
+        : Effect.succeed(verdict.kind === 'begun'),
+    )
+
+  /** Begins an attempt when others have ended, if necessary. False while Redis is unavailable. */
+  const begin = (
+    address: string,
+    attempt: string,
+    { asking }: Attempts,
+  ): Effect.Effect<boolean, ApiError> => {
+    const wait: Effect.Effect<void, ApiError | CountersUnavailable> = Effect.flatMap(
+      Effect.delay(tryBegin(address, attempt), ASK_EVERY),
+      (begun) => (begun ? Effect.void : wait),
+    )
+    const waitInTurn = Effect.timeoutOrElse(asking.withPermit(wait), {
+      duration: WAIT_WITHIN,
+      orElse: () => Effect.fail(apiError('rate_limited', { message: TOO_MANY_LOGINS })),
+    })
+    return tryBegin(address, attempt).pipe(
+      Effect.flatMap((begun) => (begun ? Effect.void : waitInTurn)),
+      Effect.as(true),
+      Effect.catchTag('CountersUnavailable', () => Effect.succeed(false)),
+    )
+  }
 
   return {
     check: (address: string): Effect.Effect<GateVerdict> =>
@@ -42,16 +137,37 @@ export const makeLoginGate = Effect.gen(function* () {
         hasFailed(address, now) ? failedLogins.check(address) : Cache.get(cached, address),
       ).pipe(Effect.catch(() => Effect.succeed(OPEN))),
 
-    /** Counts a failure. Ends after the count, so that the next request of the client sees it. */
-    record: (address: string): Effect.Effect<void> =>
-      Effect.flatMap(Clock.currentTimeMillis, (now) => {
-        failures.delete(address)
-        failures.set(address, now)
-        if (failures.size > CAPACITY) {
-          const oldest = failures.keys().next().value
-          if (oldest !== undefined) failures.delete(oldest)
-        }
-        return Effect.ignore(failedLogins.record(address))
+    /**
+     * Runs a key check as an attempt of the address. `null` from it is a failed login, which is
+     * recorded before this ends, so that the next request of the client finds it counted. Every
+     * other end, also an interruption, undoes the attempt. `known`: the result without an attempt,
+     * if another one with the same key has ended meanwhile.
+     */
+    attempt: <A, E, R>(
+      address: string,
+      known: Effect.Effect<A | null>,
+      check: Effect.Effect<A | null, E, R>,
+    ): Effect.Effect<A | null, E | ApiError, R> =>
+      inTurn(address, (attempts) => {
+        const attempt = randomUUID()
+        const end = (result: 'failed' | 'undone') => Effect.ignore(failedLogins.end(address, attempt, result))
+        const counted = Effect.uninterruptibleMask((restore) =>
+          restore(begin(address, attempt, attempts)).pipe(
+            Effect.onInterrupt(() => end('undone')),
+            Effect.flatMap((begun) =>
+              Effect.onExit(restore(check), (exit) =>
+                Exit.isSuccess(exit) && exit.value === null
+                  ? Effect.andThen(remember(address), end('failed'))
+                  : begun
+                    ? end('undone')
+                    : Effect.void,
+              ),
+            ),
+          ),
+        )
+        return Effect.flatMap(known, (found): Effect.Effect<A | null, E | ApiError, R> =>
+          found === null ? counted : Effect.succeed(found),
+        )
       }),
   }
 })

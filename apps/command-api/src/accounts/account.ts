@@ -1,12 +1,14 @@
 /** The caller of a request, and what the API shows of an account. */
 import {
   type AccountSettings,
+  SANDBOX_PAUSE_SECONDS,
   type MessageClass,
   type Mode,
   type Money,
   spendLimitObject,
   type SpendPeriod,
   type Template,
+  toTimestamp,
 } from '@hub/domain'
 
 /** The owner of the API key. */
@@ -33,22 +35,39 @@ export interface TemplateInUse {
   readonly parsed: Template
 }
 
+const liveWindows = ({ floodWindows }: AccountSettings) => ({
+  pause_seconds: floodWindows.pauseSeconds,
+  per_hour: floodWindows.perHour,
+  per_day: floodWindows.perDay,
+})
+
+/**
+ * In test mode only one sandbox number has a window, and it is a pause. The other two values are
+ * what this pause allows, because the contract has no value for "no limit".
+ */
+const TEST_WINDOWS = {
+  pause_seconds: SANDBOX_PAUSE_SECONDS,
+  per_hour: 3600 / SANDBOX_PAUSE_SECONDS,
+  per_day: 86_400 / SANDBOX_PAUSE_SECONDS,
+}
+
 /** The body of `/v1/account`. `spending` is needed if a limit is set. Contract, Account. */
 export const accountBody = (
   owner: Owner,
   settings: AccountSettings,
-  spending: { readonly spent: Money; readonly period: SpendPeriod } | null,
+  spending: {
+    readonly spent: Money
+    readonly period: SpendPeriod
+    /** Milliseconds since the epoch; `null`: not in this period. */
+    readonly softThresholdReachedAt: number | null
+  } | null,
 ) => ({
   id: owner.account,
   object: 'account' as const,
   name: settings.name,
   mode: owner.mode,
   limits: { api_rps: settings.apiRps, batch_max: settings.batchMax },
-  flood_windows: {
-    pause_seconds: settings.floodWindows.pauseSeconds,
-    per_hour: settings.floodWindows.perHour,
-    per_day: settings.floodWindows.perDay,
-  },
+  flood_windows: owner.mode === 'test' ? TEST_WINDOWS : liveWindows(settings),
   // Absent in test mode, which costs nothing. `null` in live mode without a limit.
   ...(owner.mode === 'test'
     ? undefined
@@ -56,10 +75,16 @@ export const accountBody = (
         spend_limit:
           settings.spendLimit === null || spending === null
             ? null
-            : spendLimitObject({
-                ...spending,
-                limit: settings.spendLimit,
-                softThresholdPercent: settings.softThresholdPercent,
-              }),
+            : {
+                ...spendLimitObject({
+                  ...spending,
+                  limit: settings.spendLimit,
+                  softThresholdPercent: settings.softThresholdPercent,
+                }),
+                soft_threshold_reached_at:
+                  spending.softThresholdReachedAt === null
+                    ? null
+                    : toTimestamp(spending.softThresholdReachedAt),
+              },
       }),
 })

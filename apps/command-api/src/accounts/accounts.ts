@@ -9,8 +9,9 @@ import {
   parseTemplate,
   effectiveSettings,
   spendPeriodOf,
+  spendThresholdEventId,
 } from '@hub/domain'
-import { Sql } from '@hub/store'
+import { ReadEvents, Sql, uuidOf } from '@hub/store'
 import { Cache, Context, Duration, Effect, Exit, Layer, Result } from 'effect'
 import type { Owner, TemplateInUse } from './account.ts'
 
@@ -52,7 +53,7 @@ export class Accounts extends Context.Service<Accounts>()('@hub/command-api/Acco
           sql.run(
             (q) => q<(AccountOverrides & { readonly name: string })[]>`
               SELECT a.name, s.api_rps, s.batch_max, s.flood_pause_seconds, s.flood_per_hour, s.flood_per_day,
-                     s.spend_limit, s.soft_threshold_percent, s.price_otp, s.price_service
+                     s.spend_limit, s.soft_threshold_percent, s.price_otp, s.price_service, s.weight
                 FROM command.accounts a
                 LEFT JOIN command.account_settings s ON s.account = a.id AND s.mode = ${mode}
                WHERE a.id = ${account}`,
@@ -117,9 +118,15 @@ export class Accounts extends Context.Service<Accounts>()('@hub/command-api/Acco
                AND s.period = date_trunc('month', present.at AT TIME ZONE 'UTC')::date`
           if (row === undefined)
             throw new Error('the query of the spending returned no row; it must return exactly one')
+          const period = spendPeriodOf(row.at.getTime())
+          // The event says when the threshold was reached. Its id follows from account and period.
+          const event = uuidOf('evt', spendThresholdEventId(owner.account, period.day))
+          const journal = { account: owner.accountUuid, mode: 'live' } as const
+          const reachedAt = await ReadEvents.recordedAt(q, journal, event, new Date(period.from))
           return {
             spent: { amount: row.amount, currency: CURRENCY },
-            period: spendPeriodOf(row.at.getTime()),
+            period,
+            softThresholdReachedAt: reachedAt?.getTime() ?? null,
           }
         }, DEADLINE),
     }

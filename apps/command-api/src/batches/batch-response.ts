@@ -1,8 +1,15 @@
 /** The response to a batch. Pure. Source: specification, Rules of POST /v1/messages/batch. */
-import type { AcceptedBatch, ApiError, BatchElement, BatchResult, ErrorObject } from '@hub/contract'
+import {
+  type AcceptedBatch,
+  type ApiError,
+  type BatchElement,
+  type BatchResult,
+  type ErrorObject,
+  isTemporary,
+} from '@hub/contract'
 import { isFinal, toTimestamp } from '@hub/domain'
 import { Result } from 'effect'
-import type { SendOutcome } from '../accept/pending-send.ts'
+import { RECORD_UNKNOWN, type SendOutcome } from '../accept/pending-send.ts'
 import { acceptedBody, type MessageView } from '../messages/message.ts'
 
 /** An element of the request and its outcome. */
@@ -49,13 +56,20 @@ export const tallyOf = (results: ReadonlyArray<ElementOutcome>): Tally => {
 }
 
 /** A repeat could accept more, so the response is not stored. Contract, General (idempotency). */
-export const isRepeatable = ({ errors }: Tally): boolean =>
-  errors.some(({ code }) => code === 'internal_error' || code === 'provider_unavailable')
+export const isRepeatable = ({ errors }: Tally): boolean => errors.some(isTemporary)
 
-/** The error that concerns the whole request, if there is one: then nothing was created. */
-export const failureOf = ({ accepted, duplicate, errors }: Tally): ApiError | null =>
-  errors.find(({ code }) => code === 'hub_daily_limit_reached' || code === 'idempotency_conflict') ??
-  (accepted + duplicate === 0 ? (errors.find(({ code }) => code === 'internal_error') ?? null) : null)
+/**
+ * The error that concerns the whole request, if there is one: then nothing was created. An unknown
+ * outcome of an element counts before a certain refusal of another one.
+ */
+export const failureOf = ({ accepted, duplicate, errors }: Tally): ApiError | null => {
+  const forAll = errors.find(
+    ({ code }) => code === 'hub_daily_limit_reached' || code === 'idempotency_conflict',
+  )
+  if (forAll !== undefined || accepted + duplicate > 0) return forAll ?? null
+  if (errors.some(({ outcome }) => outcome === 'unknown')) return RECORD_UNKNOWN
+  return errors.find(({ code }) => code === 'internal_error') ?? null
+}
 
 /** The earlier batch of all duplicates; `null`: they do not share one. */
 export const sharedBatch = ({ duplicates }: Tally): string | null => {

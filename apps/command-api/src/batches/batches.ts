@@ -3,27 +3,25 @@
  * has applied them. So a client can read a batch as soon as it has the response.
  */
 import type { Page } from '@hub/contract'
-import { type BatchTally, decodeId, encodeId } from '@hub/domain'
-import { ReadBatches, ReadMessages, Sql, timeOfUuid, uuidFloor } from '@hub/store'
-import { Duration, Effect } from 'effect'
+import { decodeId, encodeId } from '@hub/domain'
+import {
+  type Queries,
+  ReadBatches,
+  ReadMessages,
+  Sql,
+  type SqlFragment,
+  timeOfUuid,
+  uuidFloor,
+} from '@hub/store'
+import { Effect } from 'effect'
 import type { Owner } from '../accounts/account.ts'
+import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import { Messages } from '../messages/messages.ts'
 
-interface Row {
-  readonly created_at: Date
-  readonly total: number
-  readonly accepted: number
-  readonly duplicate: number
-  readonly rejected: number
+interface Row extends ReadBatches.CountColumns {
   readonly sealed: boolean
-  readonly delivered: number
-  readonly undelivered: number
-  readonly rejected_by_operator: number
-  readonly expired: number
   readonly closed: boolean
 }
-
-const DEADLINE = { deadline: Duration.millis(1200) }
 
 const DAY_MS = 24 * 3_600_000
 /**
@@ -36,6 +34,10 @@ const MEMBERS_AFTER_MS = DAY_MS
 const firstOf = (batch: string): string => uuidFloor(timeOfUuid(batch) - MEMBERS_BEFORE_MS)
 const lastOf = (batch: string): string => uuidFloor(timeOfUuid(batch) + MEMBERS_AFTER_MS)
 
+/** An expression: the accepted messages of an open batch (UUID), by the ledger. */
+const countMembers = (q: Queries, batch: string): SqlFragment => q`
+  (SELECT count(*)::integer FROM command.acceptances WHERE batch_id = ${batch} AND NOT given_back)`
+
 export const makeBatches = Effect.gen(function* () {
   const sql = yield* Sql
   const messages = yield* Messages
@@ -44,7 +46,9 @@ export const makeBatches = Effect.gen(function* () {
     sql.run(async (q) => {
       const [row] = await q<Row[]>`
         SELECT coalesce(r.created_at, c.created_at) AS created_at, coalesce(r.total, c.total) AS total,
-               coalesce(r.accepted, c.accepted) AS accepted, coalesce(r.duplicate, c.duplicate) AS duplicate,
+               CASE WHEN coalesce(r.sealed_at, c.sealed_at) IS NULL THEN ${countMembers(q, uuid)}
+                    ELSE coalesce(r.accepted, c.accepted) END AS accepted,
+               coalesce(r.duplicate, c.duplicate) AS duplicate,
                coalesce(r.rejected, c.rejected) AS rejected,
                coalesce(r.sealed_at, c.sealed_at) IS NOT NULL AS sealed,
                coalesce(r.delivered, 0) AS delivered, coalesce(r.undelivered, 0) AS undelivered,
@@ -55,7 +59,7 @@ export const makeBatches = Effect.gen(function* () {
          WHERE coalesce(c.account, r.account) = ${owner.accountUuid} AND coalesce(c.mode, r.mode) = ${owner.mode}
            AND coalesce(r.created_at, c.created_at) > now() - interval '3 years'`
       return row ?? null
-    }, DEADLINE)
+    }, STATEMENT_DEADLINE)
 
   const page = (uuid: string, limit: number, after: string) =>
     sql.run(
@@ -66,7 +70,7 @@ export const makeBatches = Effect.gen(function* () {
           WHERE batch_id = ${uuid} AND NOT given_back AND message_id > ${after} AND message_id < ${lastOf(uuid)}
           ORDER BY message_id LIMIT ${limit + 1})
         ORDER BY id LIMIT ${limit + 1}`,
-      DEADLINE,
+      STATEMENT_DEADLINE,
     )
 
   /** Whether a message belongs to the batch. */
@@ -76,7 +80,7 @@ export const makeBatches = Effect.gen(function* () {
         ${ReadMessages.selectMembership(q, uuid, message)}
         UNION ALL SELECT 1 FROM command.acceptances WHERE message_id = ${message} AND batch_id = ${uuid}`
       return rows.length > 0
-    }, DEADLINE)
+    }, STATEMENT_DEADLINE)
 
   return {
     /** `id`: `bat_…`. `null`: the owner has no such batch. */
@@ -84,20 +88,8 @@ export const makeBatches = Effect.gen(function* () {
       const uuid = decodeId('bat', id)
       const row = uuid === null ? null : yield* find(owner, uuid)
       if (row === null) return null
-      return {
-        batch: id,
-        createdAt: row.created_at.getTime(),
-        // A batch without accepted messages has no open message.
-        closed: row.closed || (row.sealed && row.accepted === 0),
-        total: row.total,
-        accepted: row.accepted,
-        duplicate: row.duplicate,
-        rejectedAtAcceptance: row.rejected,
-        delivered: row.delivered,
-        undelivered: row.undelivered,
-        rejectedByOperator: row.rejected_by_operator,
-        expired: row.expired,
-      } satisfies BatchTally
+      // A batch without accepted messages has no open message.
+      return ReadBatches.toTally(id, row, row.closed || (row.sealed && row.accepted === 0))
     }),
 
     /** The accepted messages, in order. `null`: the batch or the cursor does not exist. */

@@ -1,13 +1,13 @@
 /**
- * The batch sweeper: seals batches that a crash left open. The ledger knows which of their elements
- * were accepted. Any other element was rejected, and no client was told otherwise. Source:
- * architecture, Accepting.
+ * The batch sweeper: seals batches that a crash left open. The ledger contains their accepted
+ * elements. All other elements count as rejected, and no client has an answer that says otherwise.
+ * Source: architecture, Accepting.
  */
 import { encodeOutboxRow, type TopicNames } from '@hub/kafka'
 import { Sql } from '@hub/store'
 import { Duration, Effect, Layer, Schedule } from 'effect'
 import { OutboxMode } from '../accept/outbox-mode.ts'
-import { batchSealedRecords } from '../accept/seal-batch.ts'
+import { batchSealedRecords } from '../accept/batch-sealed.ts'
 import { lockOpenBatches, sealBatches } from '../accept/tables/batches.ts'
 
 /** No request of the batch runs any more: three times the hard deadline of a request. */

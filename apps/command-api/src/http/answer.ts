@@ -1,5 +1,5 @@
 /** HTTP answers as data, and the headers that each of them has. */
-import { type ApiError, errorHeaders, httpStatusOf, toErrorBody } from '@hub/contract'
+import { type ApiError, errorHeaders, httpStatusOf, isTemporary, toErrorBody } from '@hub/contract'
 import { HttpServerResponse } from 'effect/http'
 import type { ResourcePage } from '../paging/page.ts'
 
@@ -11,6 +11,8 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>
   /** A repeat may do more, so this answer is not stored under the idempotency key. */
   readonly repeatable?: true
+  /** The error of an error answer, for the log. */
+  readonly error?: ApiError
 }
 
 const JSON_TYPE = 'application/json'
@@ -69,11 +71,14 @@ export const errorAnswer = (
   requestId: string,
   docBase: string,
   extra: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {},
-): Answer & { readonly body: string } =>
-  jsonAnswer(extra.status ?? httpStatusOf(error), toErrorBody(error, requestId, docBase), {
+): Answer & { readonly body: string } => ({
+  ...jsonAnswer(extra.status ?? httpStatusOf(error), toErrorBody(error, requestId, docBase), {
     ...errorHeaders(error),
     ...extra.headers,
-  })
+  }),
+  ...(isTemporary(error) ? { repeatable: true as const } : undefined),
+  error,
+})
 
 /**
  * Headers of every answer: browsers must not sniff, frame or cache it, nor send its URL to other
@@ -96,13 +101,21 @@ export const headersOf = (answer: Answer, requestId: string): Record<string, str
   return headers
 }
 
-export const toResponse = (answer: Answer, requestId: string): HttpServerResponse.HttpServerResponse => {
+/** `warnings`: one header line each, as Node writes a list. Effect's type has only single values. */
+export const toResponse = (
+  answer: Answer,
+  requestId: string,
+  warnings: ReadonlyArray<string> = [],
+): HttpServerResponse.HttpServerResponse => {
   const options = {
     status: answer.status,
     contentType: answer.contentType,
     headers: headersOf(answer, requestId),
   }
-  return typeof answer.body === 'string'
-    ? HttpServerResponse.text(answer.body, options)
-    : HttpServerResponse.uint8Array(answer.body, options)
+  const response =
+    typeof answer.body === 'string'
+      ? HttpServerResponse.text(answer.body, options)
+      : HttpServerResponse.uint8Array(answer.body, options)
+  if (warnings.length > 0) Object.assign(response.headers, { 'hub-warning': [...warnings] })
+  return response
 }

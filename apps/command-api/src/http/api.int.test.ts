@@ -1,23 +1,24 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { decodeId, encodeId, factId } from '@hub/domain'
 import { eventually } from '@hub/testkit'
-import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, call, facts, makeDeployment, type Deployment } from '../testing/harness.ts'
+import { assert, beforeAll, describe, it } from 'vitest'
+import {
+  type Account,
+  type Api,
+  callUntilAnswered as call,
+  type Deployment,
+  facts,
+  startBeforeTests,
+} from '../testing/harness.ts'
 
 let deployment: Deployment
-let api: Awaited<ReturnType<Deployment['start']>>
+let api: Api
 let account: Account
 let other: Account
 
+startBeforeTests((started) => ({ deployment, api, account } = started))
 beforeAll(async () => {
-  deployment = await makeDeployment()
-  api = await deployment.start()
-  account = await deployment.addAccount()
   other = await deployment.addAccount()
-})
-afterAll(async () => {
-  await api.stop()
-  await deployment.remove()
 })
 
 interface Shown {
@@ -285,14 +286,19 @@ describe('the order of checks', () => {
     const answer = await at('/v1/account', { method: 'HEAD', key: account.keys.test })
     assert.deepStrictEqual([answer.status, answer.body], [200, ''])
   })
-  it('has the size of the body, declared or not, before the key', async () => {
+  it('has the declared size of the body before the key, and reads no body without a key', async () => {
     assert.strictEqual((await at('/v1/messages', { body: big })).status, 413)
-    const chunked = await fetch(`${api.url}/v1/messages`, {
-      method: 'POST',
-      body: new Blob([big]).stream(),
-      duplex: 'half',
-    } as RequestInit)
-    assert.strictEqual(chunked.status, 413)
+    const sendChunked = async (headers: Readonly<Record<string, string>>) => {
+      const response = await fetch(`${api.url}/v1/messages`, {
+        method: 'POST',
+        headers,
+        body: new Blob([big]).stream(),
+        duplex: 'half',
+      } as RequestInit)
+      return response.status
+    }
+    assert.strictEqual(await sendChunked({}), 401)
+    assert.strictEqual(await sendChunked({ authorization: `Bearer ${account.keys.test}` }), 413)
   })
   it('has the encoding of the body before the key', async () => {
     for (const headers of [
@@ -565,8 +571,8 @@ describe('GET /v1/events', () => {
       ['?type=message.nope', 422, 'type'],
       ['?created_after=yesterday', 422, 'created_after'],
       [`?starting_after=${ids[0]}&created_after=2026-01-01T00:00:00.000Z`, 422, 'created_after'],
-      ['?starting_after=evt_nope', 404, undefined],
-      [`?starting_after=${encodeId('evt', randomUUID())}`, 404, undefined],
+      ['?starting_after=evt_nope', 404, 'starting_after'],
+      [`?starting_after=${encodeId('evt', randomUUID())}`, 404, 'starting_after'],
     ] as const) {
       const answer = await read(query)
       assert.deepStrictEqual([answer.status, (answer.body as Failed).error.param], [status, param], query)
@@ -586,7 +592,9 @@ describe('GET /v1/account', () => {
       limits: { api_rps: 100, batch_max: 1000 },
       flood_windows: { pause_seconds: 60, per_hour: 5, per_day: 20 },
     }
-    assert.deepStrictEqual(await read(fresh.keys.test), { ...common, mode: 'test' })
+    // The windows of the only sandbox number that has any.
+    const sandbox = { pause_seconds: 300, per_hour: 12, per_day: 288 }
+    assert.deepStrictEqual(await read(fresh.keys.test), { ...common, mode: 'test', flood_windows: sandbox })
     assert.deepStrictEqual(await read(fresh.keys.live), { ...common, mode: 'live', spend_limit: null })
   })
   it('returns the settings of hub staff', async () => {
@@ -614,7 +622,7 @@ describe('without a key', () => {
   it('clients can read the description, the reference and the schemas', async () => {
     const description = await call(api.url, '/v1/openapi.json')
     assert.propertyVal(description.body as object, 'openapi', '3.1.0')
-    for (const path of ['/docs', '/docs/errors']) {
+    for (const path of ['/docs', '/docs/errors', '/docs/changelog']) {
       const answer = await call(api.url, path)
       assert.strictEqual(answer.status, 200)
       assert.include(String(answer.body), '<html')

@@ -1,6 +1,7 @@
 /**
- * The body of a request: the checks of its size and encoding, which come before authentication.
- * Source: contract, General (order of checks, hostile input).
+ * The body of a request: the checks of its headers, which come before authentication, and its
+ * reading within memory budgets, which comes after. Source: contract, General (order of checks,
+ * hostile input).
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
@@ -9,10 +10,16 @@ import { ByteSize, Effect } from 'effect'
 import { HttpIncomingMessage, type HttpServerRequest } from 'effect/http'
 
 /**
- * Bytes of all bodies in memory: 32 bodies of the maximum size. Above this, a new body is refused
- * (503 with `retry_after`). Above twice this, connections whose body still grows are closed.
+ * Bytes of bodies in memory. One key may hold 8 bodies of the largest size, and one client address
+ * 16, because several clients can share an address. All requests together may hold 32.
  */
-const BUDGET_BYTES = 32 * MAX_BODY_BYTES
+const BUDGETS = { key: 8 * MAX_BODY_BYTES, address: 16 * MAX_BODY_BYTES, all: 32 * MAX_BODY_BYTES }
+
+/**
+ * Bodies up to this size are outside of the budgets, so that large bodies never refuse a single
+ * send. The limit of connections bounds them: 10,000 × 16 KiB.
+ */
+const SMALL_BODY_BYTES = 16 * 1024
 
 /** `application/json` and types with the suffix `+json`, in UTF-8. */
 const JSON_TYPE = /^application\/(?:[a-z0-9.+-]+\+)?json$/
@@ -31,7 +38,8 @@ const isJson = (contentType: string): boolean => {
 type DeclaredBody =
   | { readonly kind: 'none' }
   | { readonly kind: 'refused'; readonly error: ApiError }
-  | { readonly kind: 'body' }
+  /** `bytes`: of the `Content-Length`; `null` for a chunked body. */
+  | { readonly kind: 'body'; readonly bytes: number | null }
 
 const refused = (code: 'payload_too_large' | 'unsupported_media_type'): DeclaredBody => ({
   kind: 'refused',
@@ -50,15 +58,82 @@ export const declaredBody = (headers: IncomingHttpHeaders): DeclaredBody => {
   }
   const type = headers['content-type']
   if (type !== undefined && !isJson(type)) return refused('unsupported_media_type')
-  return { kind: 'body' }
+  return { kind: 'body', bytes: chunked ? null : length }
 }
+
+/** Who pays for a body: its key, and the address of its client. */
+export interface BodyOwner {
+  readonly key: string
+  readonly address: string
+}
+
+const KEY_FULL = 'This key sends too many large bodies at once. Repeat this one after retry_after seconds.'
+const ADDRESS_FULL =
+  'This address sends too many large bodies at once. Repeat this one after retry_after seconds.'
+
+const ALL_FULL = 'the budget for all bodies in memory is used up'
+
+/** Counts the bytes of bodies in memory, by key and by address. */
+export const makeBodyBudget = (limits: typeof BUDGETS = BUDGETS) => {
+  const byKey = new Map<string, number>()
+  const byAddress = new Map<string, number>()
+  let all = 0
+  const add = (counts: Map<string, number>, name: string, bytes: number): void => {
+    const sum = (counts.get(name) ?? 0) + bytes
+    if (sum <= 0) counts.delete(name)
+    else counts.set(name, sum)
+  }
+  const count = ({ address, key }: BodyOwner, bytes: number): void => {
+    add(byKey, key, bytes)
+    add(byAddress, address, bytes)
+    all += bytes
+  }
+  return {
+    /** Takes bytes from all three budgets, or from none and returns the error. */
+    take: (owner: BodyOwner, bytes: number): ApiError | null => {
+      const message =
+        (byKey.get(owner.key) ?? 0) + bytes > limits.key
+          ? KEY_FULL
+          : (byAddress.get(owner.address) ?? 0) + bytes > limits.address
+            ? ADDRESS_FULL
+            : null
+      if (message !== null) return apiError('rate_limited', { message })
+      if (all + bytes > limits.all) return apiError('internal_error', { retryAfter: 1, reason: ALL_FULL })
+      count(owner, bytes)
+      return null
+    },
+    giveBack: (owner: BodyOwner, bytes: number): void => count(owner, -bytes),
+  }
+}
+export type BodyBudget = ReturnType<typeof makeBodyBudget>
 
 const EMPTY = new Uint8Array(0)
 const LIMIT = ByteSize.bytes(MAX_BODY_BYTES)
-let bytesInMemory = 0
 
-/** Runs `use` with the body of at most 4 MiB, which counts against the budget until `use` ends. */
+/** Fails when the chunks of a body exceed a budget. Takes the bytes as they arrive. */
+const countingChunks = (
+  incoming: ReturnType<typeof NodeHttpServerRequest.toIncomingMessage>,
+  take: (bytes: number) => ApiError | null,
+): Effect.Effect<never, ApiError> =>
+  Effect.callback((resume) => {
+    let received = 0
+    const count = (chunk: Uint8Array): void => {
+      const before = Math.max(received, SMALL_BODY_BYTES)
+      received += chunk.length
+      const error = received > before ? take(received - before) : null
+      if (error !== null) resume(Effect.fail(error))
+    }
+    incoming.on('data', count)
+    return Effect.sync(() => incoming.off('data', count))
+  })
+
+/**
+ * Runs `use` with the body of at most 4 MiB, which counts against the budgets of its owner until
+ * `use` ends. A body with a `Content-Length` is counted before it is read.
+ */
 export const withBody = <A, E, R>(
+  budget: BodyBudget,
+  owner: BodyOwner,
   request: HttpServerRequest.HttpServerRequest,
   use: (body: Uint8Array) => Effect.Effect<A, E, R>,
 ): Effect.Effect<A, E | ApiError, R> => {
@@ -66,17 +141,17 @@ export const withBody = <A, E, R>(
   const declared = declaredBody(incoming.headers)
   if (declared.kind === 'none') return use(EMPTY)
   if (declared.kind === 'refused') return Effect.fail(declared.error)
-  if (bytesInMemory > BUDGET_BYTES) return Effect.fail(apiError('internal_error', { retryAfter: 1 }))
+  const { bytes } = declared
   return Effect.suspend(() => {
-    let received = 0
-    const count = (chunk: Uint8Array) => {
-      received += chunk.length
-      bytesInMemory += chunk.length
-      if (bytesInMemory > 2 * BUDGET_BYTES) incoming.destroy()
+    let taken = 0
+    const take = (more: number): ApiError | null => {
+      const error = budget.take(owner, more)
+      if (error === null) taken += more
+      return error
     }
-    // Added in the same turn as the listener of the reader, before the first chunk.
-    incoming.on('data', count)
-    return request.arrayBuffer.pipe(
+    const error = bytes !== null && bytes > SMALL_BODY_BYTES ? take(bytes) : null
+    if (error !== null) return Effect.fail(error)
+    const whole = request.arrayBuffer.pipe(
       Effect.provideService(HttpIncomingMessage.MaxBodySize, LIMIT),
       Effect.mapError((error) =>
         error.reason._tag === 'RequestParseError' && error.reason.reason === 'BodyTooLarge'
@@ -84,11 +159,12 @@ export const withBody = <A, E, R>(
           : // The client disconnected, so nobody reads this answer.
             apiError('invalid_parameter'),
       ),
+    )
+    return (bytes === null ? Effect.raceFirst(whole, countingChunks(incoming, take)) : whole).pipe(
       Effect.flatMap((buffer) => use(new Uint8Array(buffer))),
       Effect.ensuring(
         Effect.sync(() => {
-          incoming.off('data', count)
-          bytesInMemory -= received
+          if (taken > 0) budget.giveBack(owner, taken)
         }),
       ),
     )

@@ -5,9 +5,15 @@ import { Context, Effect, Layer } from 'effect'
 /** `draining`: requests in progress are answered, with `Connection: close`. */
 type EdgeState = 'starting' | 'serving' | 'draining'
 
+interface HttpEdgeOptions {
+  /** The public address of the hub. */
+  readonly baseUrl: string
+  /** The share of the 2xx responses that are logged, from 0 to 1. */
+  readonly loggedShare?: number
+}
+
 export class HttpEdge extends Context.Service<HttpEdge>()('@hub/command-api/HttpEdge', {
-  /** `baseUrl`: the public address of the hub. */
-  make: Effect.fnUntraced(function* (baseUrl: string) {
+  make: Effect.fnUntraced(function* ({ baseUrl, loggedShare = 1 }: HttpEdgeOptions) {
     const tracing = yield* Tracing
     let state: EdgeState = 'starting'
     const listeners: Array<() => void> = []
@@ -23,8 +29,9 @@ export class HttpEdge extends Context.Service<HttpEdge>()('@hub/command-api/Http
       /** Adds a listener that is called once, at the start of `draining`. */
       onDraining: (listener: () => void) => void listeners.push(listener),
       tracing,
+      loggedShare,
     }
   }),
 }) {
-  static readonly layer = (baseUrl: string) => Layer.effect(this, this.make(baseUrl))
+  static readonly layer = (options: HttpEdgeOptions) => Layer.effect(this, this.make(options))
 }

@@ -2,22 +2,14 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { eventually } from '@hub/testkit'
-import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, call, makeDeployment, type Deployment } from '../testing/harness.ts'
+import { assert, describe, it } from 'vitest'
+import { type Account, type Api, call, type Deployment, startBeforeTests } from '../testing/harness.ts'
 
 let deployment: Deployment
-let api: Awaited<ReturnType<Deployment['start']>>
+let api: Api
 let account: Account
 
-beforeAll(async () => {
-  deployment = await makeDeployment()
-  api = await deployment.start()
-  account = await deployment.addAccount()
-})
-afterAll(async () => {
-  await api.stop()
-  await deployment.remove()
-})
+startBeforeTests((started) => ({ deployment, api, account } = started))
 
 /** A raw connection; `received` returns the text from the server so far. */
 const open = async (port: number) => {

@@ -4,6 +4,15 @@ import { Effect } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { Accounts } from '../accounts/accounts.ts'
 
+/** A cursor that names nothing of the caller. */
+export const orUnknownCursor = <A>(found: A | null): Effect.Effect<A, ApiError> =>
+  found === null
+    ? Effect.fail(apiError('not_found', { param: 'starting_after', message: UNKNOWN_CURSOR }))
+    : Effect.succeed(found)
+
+const UNKNOWN_CURSOR =
+  'starting_after names nothing of this list. Send the next_cursor of a page, or leave it out to begin.'
+
 export const orNotFound = <A>(found: A | null): Effect.Effect<A, ApiError> =>
   found === null ? Effect.fail(apiError('not_found')) : Effect.succeed(found)
 

@@ -6,12 +6,15 @@ import {
   decodeBatch,
   decodeMessagesQuery,
   decodeSendRequest,
+  type LongestTtl,
+  type MessagesPage,
   parseBody,
 } from '@hub/contract'
 import { type AccountSettings, batchObject } from '@hub/domain'
 import { Clock, Effect, Result } from 'effect'
 import { type CheckedSend, checkSend } from '../accept/checked-send.ts'
 import { BatchingAcceptor } from '../accept/acceptor.ts'
+import { templatesOf } from '../accept/estimate.ts'
 import { countOutcome } from '../accept/outcome-metrics.ts'
 import { type SendOutcome, STORAGE_DOWN } from '../accept/pending-send.ts'
 import type { Caller, Owner } from '../accounts/account.ts'
@@ -19,6 +22,7 @@ import { Accounts } from '../accounts/accounts.ts'
 import {
   areFinal,
   batchBody,
+  type BatchSummary,
   type ElementOutcome,
   failureOf,
   isRepeatable,
@@ -28,28 +32,38 @@ import {
   tallyOf,
 } from '../batches/batch-response.ts'
 import { makeBatches } from '../batches/batches.ts'
-import { toStoredResponse } from '../idempotency/idempotency.ts'
 import { freshId } from '../ids/ids.ts'
 import { acceptedBody, messageBody } from '../messages/message.ts'
+import { makeMessageLists } from '../messages/message-lists.ts'
 import { type Answer, jsonAnswer, listAnswer } from './answer.ts'
-import { orNotFound, templatesByName } from './lookups.ts'
+import { toStoredResponse } from './idempotency.ts'
+import { orNotFound, orUnknownCursor, templatesByName } from './lookups.ts'
 import type { Call, Operation } from './pipeline.ts'
 
 interface MessageOperationsOptions {
   /** The secret of the recipient hash. */
   readonly hashSecret: string | Uint8Array
+  /** The longest `ttl_seconds` of each class. */
+  readonly longestTtl: LongestTtl
 }
 
-export const messageOperations = Effect.fnUntraced(function* ({ hashSecret }: MessageOperationsOptions) {
+export const messageOperations = Effect.fnUntraced(function* ({
+  hashSecret,
+  longestTtl,
+}: MessageOperationsOptions) {
   const accounts = yield* Accounts
   const batches = yield* makeBatches
+  const lists = yield* makeMessageLists
   const acceptor = yield* BatchingAcceptor
 
   const sendAnswer = (outcome: SendOutcome): Result.Result<Answer, ApiError> =>
     Result.map(outcome, ({ duplicate, view }) => jsonAnswer(202, acceptedBody(view, duplicate)))
 
-  const sendMessage: Operation = Effect.fnUntraced(function* ({ body, caller, idempotency, trace }) {
-    const send = yield* Effect.fromResult(Result.flatMap(parseBody(body), (json) => decodeSendRequest(json)))
+  const sendMessage: Operation = Effect.fnUntraced(function* (call) {
+    const { body, caller, idempotency, mayRemain, startedAt, trace } = call
+    const send = yield* Effect.fromResult(
+      Result.flatMap(parseBody(body), (json) => decodeSendRequest(json, '', { longestTtl })),
+    )
     const settings = yield* accounts.settings(caller)
     const template = yield* accounts.template(caller, send.template)
     const messageId = idempotency?.messageId ?? null
@@ -59,11 +73,13 @@ export const messageOperations = Effect.fnUntraced(function* ({ hashSecret }: Me
       countOutcome(checked.class, Result.fail(checked.draft.failure))
       return yield* checked.draft.failure
     }
+    mayRemain()
     const accepted = yield* acceptor.accept(
       [checked],
       idempotency === null
-        ? { trace }
+        ? { startedAt, trace }
         : {
+            startedAt,
             trace,
             lock: idempotency.lock,
             response: ([outcome]) => {
@@ -89,10 +105,7 @@ export const messageOperations = Effect.fnUntraced(function* ({ hashSecret }: Me
     elements: ReadonlyArray<BatchElement>,
     batch: string,
   ) {
-    const names = new Set(
-      elements.flatMap(({ send }) => (Result.isSuccess(send) ? [send.success.template] : [])),
-    )
-    const templates = yield* templatesByName(accounts, caller, names)
+    const templates = yield* templatesByName(accounts, caller, templatesOf({ kind: 'many', elements }))
     return elements.flatMap(({ path, send }): ReadonlyArray<CheckedSend> => {
       if (Result.isFailure(send)) return []
       const template = templates.get(send.success.template) ?? null
@@ -110,19 +123,15 @@ export const messageOperations = Effect.fnUntraced(function* ({ hashSecret }: Me
   })
 
   const sendBatch: Operation = Effect.fnUntraced(function* (call: Call) {
-    const { body, caller, idempotency, errorObject, trace } = call
+    const { body, caller, idempotency, errorObject, mayRemain, startedAt, trace } = call
     const settings = yield* accounts.settings(caller)
     const elements = yield* Effect.fromResult(
-      Result.flatMap(parseBody(body), (json) => decodeBatch(json, settings.batchMax)),
+      Result.flatMap(parseBody(body), (json) => decodeBatch(json, settings.batchMax, longestTtl)),
     )
     const id = freshId('bat', yield* Clock.currentTimeMillis)
     const checkedSends = yield* checkElements(caller, settings, elements, id)
 
-    const answerOf = (
-      about: { readonly id: string | null; readonly createdAt: number | null; readonly closed: boolean },
-      results: ReadonlyArray<ElementOutcome>,
-      tally: Tally,
-    ): Answer => ({
+    const answerOf = (about: BatchSummary, results: ReadonlyArray<ElementOutcome>, tally: Tally): Answer => ({
       ...jsonAnswer(202, batchBody(about, results, tally, errorObject)),
       ...(isRepeatable(tally) ? { repeatable: true as const } : undefined),
     })
@@ -137,8 +146,10 @@ export const messageOperations = Effect.fnUntraced(function* ({ hashSecret }: Me
       malformed: elements.length - checkedSends.length,
     }
     if (trace !== null) trace.attributes['hub.batch_id'] = id
+    mayRemain()
     const accepted = yield* acceptor.accept(checkedSends, {
       batch,
+      startedAt,
       trace,
       ...(idempotency === null
         ? undefined
@@ -171,9 +182,25 @@ export const messageOperations = Effect.fnUntraced(function* ({ hashSecret }: Me
     return jsonAnswer(200, batchObject(yield* orNotFound(found)))
   })
 
+  const readPage = (owner: Owner, page: MessagesPage) => {
+    switch (page.by) {
+      case 'batch':
+        return batches.messages(owner, page.batch, page)
+      case 'client_ref':
+        return lists.byReference(owner, page)
+      case 'newest':
+        return lists.newest(owner, page)
+    }
+  }
+
   const listMessages: Operation = Effect.fnUntraced(function* ({ caller, query }) {
     const page = yield* Effect.fromResult(decodeMessagesQuery(query))
-    const { data, hasMore } = yield* Effect.flatMap(batches.messages(caller, page.batch, page), orNotFound)
+    const found = yield* readPage(caller, page)
+    // A page of a batch has a cursor to blame only if the batch exists.
+    const isBatchKnown =
+      found !== null || page.by !== 'batch' || (yield* batches.read(caller, page.batch)) !== null
+    if (!isBatchKnown) return yield* apiError('not_found', { param: 'batch' })
+    const { data, hasMore } = yield* orUnknownCursor(found)
     return listAnswer({
       elements: data.map(({ content, view }) => JSON.stringify(messageBody(view, content))),
       hasMore,

@@ -45,12 +45,13 @@ export const observe = (
     /** Annotations of log lines, with the caller's trace id even if the hub does not sample it. */
     annotations:
       traceId === undefined ? { request_id: requestId } : { request_id: requestId, trace_id: traceId },
-    ended: (status: number): void => {
+    /** Returns the seconds since the start. */
+    ended: (status: number): number => {
       const labels = { method: methodLabel, route: route ?? NO_ROUTE, status: String(status) }
-      labelled(httpAnswers, { status: labels.status }).updateUnsafe(1, context)
+      httpAnswers.add({ status: labels.status })
       const seconds = (performance.now() - startedMs) / 1000
       labelled(httpRequestSeconds, labels).updateUnsafe(seconds, context)
-      if (trace === null) return
+      if (trace === null) return seconds
       tracing.record(trace.span, {
         // Source: OpenTelemetry, HTTP spans, Name.
         name: route === null ? methodLabel : `${methodLabel} ${route}`,
@@ -65,6 +66,7 @@ export const observe = (
         },
         error: status >= 500 ? String(status) : null,
       })
+      return seconds
     },
   }
 }

@@ -2,10 +2,12 @@
  * Operations without an API key: the API description, the pages for people, the schema registry.
  */
 import {
-  descriptionText,
+  type CachedDocument,
+  descriptionDocument,
   ERROR_PAGE_PATH,
+  CHANGELOG_PATH,
+  changelogPage,
   errorPage,
-  type HtmlPage,
   REFERENCE_PATH,
   referencePage,
 } from '@hub/contract'
@@ -14,22 +16,46 @@ import { Effect } from 'effect'
 import { type Answer, jsonAnswer } from './answer.ts'
 import type { OpenOperation } from './pipeline.ts'
 
-/** An HTML page, compressed if the client accepts it, and 304 if the client has it already. */
-const serveHtml =
-  (makePage: Effect.Effect<HtmlPage>): OpenOperation =>
+/** Whether the client accepts gzip: named or by `*`, and not with the weight 0. */
+const acceptsGzip = (accepted: string | undefined): boolean => {
+  const weights = new Map(
+    (accepted ?? '').split(',').map((part): [string, number] => {
+      const [coding = '', ...parameters] = part.toLowerCase().split(';')
+      const weight = parameters.map((text) => /^\s*q=([\d.]+)\s*$/u.exec(text)?.[1]).find(Boolean)
+      return [coding.trim(), Number(weight ?? 1)]
+    }),
+  )
+  return (weights.get('gzip') ?? weights.get('*') ?? 0) > 0
+}
+
+/** Whether `If-None-Match` names the document. Weak comparison: RFC 9110, 13.1.2. */
+const hasDocument = (ifNoneMatch: string | undefined, etag: string): boolean =>
+  ifNoneMatch !== undefined &&
+  ifNoneMatch
+    .split(',')
+    .map((tag) => tag.trim())
+    .some((tag) => tag === '*' || tag.replace(/^W\//u, '') === etag.replace(/^W\//u, ''))
+
+/** A document, compressed if the client accepts it, and 304 if the client has it already. */
+const serveDocument =
+  (makeDocument: Effect.Effect<CachedDocument>): OpenOperation =>
   ({ headers: requestHeaders }) =>
-    Effect.map(makePage, (html): Answer => {
+    Effect.map(makeDocument, (document): Answer => {
       const headers = Object.fromEntries(
-        Object.entries(html.headers).map(([name, value]) => [name.toLowerCase(), value]),
+        Object.entries(document.headers).map(([name, value]) => [name.toLowerCase(), value]),
       )
       const contentType = headers['content-type'] ?? 'text/html; charset=utf-8'
-      const etag = headers['etag']
-      if (etag !== undefined && requestHeaders['if-none-match'] === etag) {
+      if (hasDocument(requestHeaders['if-none-match'], headers['etag'] ?? '')) {
         return { status: 304, contentType, headers, body: '' }
       }
-      return /\bgzip\b/i.test(String(requestHeaders['accept-encoding'] ?? ''))
-        ? { status: 200, contentType, headers: { ...headers, 'content-encoding': 'gzip' }, body: html.gzip }
-        : { status: 200, contentType, headers, body: html.plain() }
+      return acceptsGzip(requestHeaders['accept-encoding'] as string | undefined)
+        ? {
+            status: 200,
+            contentType,
+            headers: { ...headers, 'content-encoding': 'gzip' },
+            body: document.gzip,
+          }
+        : { status: 200, contentType, headers, body: document.plain() }
     })
 
 const SCHEMA_REGISTRY_PATH = '/schema-registry'
@@ -42,13 +68,13 @@ const schemaRegistry: OpenOperation = ({ path }) => {
 
 /** Operations of the contract without a key, by name. */
 export const openOperations: Readonly<Record<string, OpenOperation>> = {
-  'description.openapi': () =>
-    Effect.sync(() => ({ status: 200, contentType: 'application/json', body: descriptionText() })),
+  'description.openapi': serveDocument(descriptionDocument),
 }
 
 /** Paths beside the contract, all of them for GET. */
 export const openPaths: Readonly<Record<`/${string}`, OpenOperation>> = {
-  [REFERENCE_PATH]: serveHtml(referencePage),
-  [ERROR_PAGE_PATH]: serveHtml(errorPage),
+  [REFERENCE_PATH]: serveDocument(referencePage),
+  [ERROR_PAGE_PATH]: serveDocument(errorPage),
+  [CHANGELOG_PATH]: serveDocument(changelogPage),
   [`${SCHEMA_REGISTRY_PATH}/*`]: schemaRegistry,
 }

@@ -2,22 +2,29 @@
 import {
   type ApiError,
   apiError,
+  decodeDeliveriesQuery,
   decodeEstimate,
   decodeEventsQuery,
   decodeListQuery,
   decodeRender,
+  decodeSecretRotation,
   decodeSenderCreate,
+  decodeSendersQuery,
   decodeStatsQuery,
   decodeTemplateCreate,
+  decodeTemplatesQuery,
   decodeWebhookEndpointCreate,
+  decodeWebhookEndpointUpdate,
   type JsonObject,
   type Page,
   parseBody,
+  type LongestTtl,
+  parseBodyAsSent,
 } from '@hub/contract'
 import { decodeId, parseTemplate, render, toTimestamp } from '@hub/domain'
 import type { TopicNames } from '@hub/kafka'
 import { Sql, type StorageError } from '@hub/store'
-import { Clock, Effect, Result } from 'effect'
+import { Clock, type Duration, Effect, Result } from 'effect'
 import { renderFailure } from '../accept/checked-send.ts'
 import { estimateBody, templatesOf } from '../accept/estimate.ts'
 import { accountBody, type Owner } from '../accounts/account.ts'
@@ -27,24 +34,28 @@ import { messageBody } from '../messages/message.ts'
 import { Messages } from '../messages/messages.ts'
 import type { ResourcePage } from '../paging/page.ts'
 import { makeSenders } from '../senders/senders.ts'
-import { readStats } from '../stats/stats.ts'
+import { prefersCsv, readStats, statsCsv } from '../stats/stats.ts'
 import { makeTemplates } from '../templates/templates.ts'
 import { makeWebhookEndpoints } from '../webhook-endpoints/webhook-endpoints.ts'
 import { jsonAnswer, listOfTexts, pageAnswer } from './answer.ts'
-import { orNotFound, templatesByName } from './lookups.ts'
+import { orNotFound, orUnknownCursor, templatesByName } from './lookups.ts'
 import { messageOperations } from './message-operations.ts'
-import type { Operation } from './pipeline.ts'
+import type { Operation, Patience } from './pipeline.ts'
 
 export interface OperationsOptions {
   /** The secret of the recipient hash. */
   readonly hashSecret: string | Uint8Array
   readonly topics: TopicNames
+  /** The longest `ttl_seconds` of each class. */
+  readonly longestTtl: LongestTtl
+  /** A replaced webhook secret signs for this time. */
+  readonly secretTransition: Duration.Duration
 }
 
 export const makeOperations = Effect.fnUntraced(function* (options: OperationsOptions) {
   const accounts = yield* Accounts
   const messages = yield* Messages
-  const endpoints = yield* makeWebhookEndpoints(options.topics)
+  const endpoints = yield* makeWebhookEndpoints(options)
   const templateService = yield* makeTemplates
   const senders = yield* makeSenders
   const sql = yield* Sql
@@ -58,7 +69,7 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
   const estimate: Operation = Effect.fnUntraced(function* ({ body, caller, errorObject }) {
     const settings = yield* accounts.settings(caller)
     const wanted = yield* Effect.fromResult(
-      Result.flatMap(parseBody(body), (json) => decodeEstimate(json, settings.batchMax)),
+      Result.flatMap(parseBody(body), (json) => decodeEstimate(json, settings.batchMax, options.longestTtl)),
     )
     const templates = yield* templatesByName(accounts, caller, templatesOf(wanted))
     const template = (name: string) => templates.get(name) ?? null
@@ -74,22 +85,24 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     create: (owner: Owner, wanted: Wanted) => Effect.Effect<object, ApiError | StorageError>,
   ): Operation =>
     Effect.fnUntraced(function* ({ body, caller }) {
-      const wanted = yield* Effect.fromResult(Result.flatMap(parseBody(body), decode))
+      // A resource is returned as sent, also its numbers.
+      const wanted = yield* Effect.fromResult(Result.flatMap(parseBodyAsSent(body), decode))
       return jsonAnswer(201, yield* create(caller, wanted))
     })
 
   /** A page of the caller's resources. */
-  const list = <T extends { readonly id: string }>(
-    readPage: (owner: Owner, page: Page) => Effect.Effect<ResourcePage<T> | null, StorageError>,
+  const list = <T extends { readonly id: string }, P extends Page>(
+    decode: (query: URLSearchParams) => Result.Result<P, ApiError>,
+    readPage: (owner: Owner, page: P) => Effect.Effect<ResourcePage<T> | null, StorageError>,
   ): Operation =>
     Effect.fnUntraced(function* ({ caller, query }) {
-      const page = yield* Effect.fromResult(decodeListQuery(query))
-      return pageAnswer(yield* Effect.flatMap(readPage(caller, page), orNotFound), page.startingAfter)
+      const page = yield* Effect.fromResult(decode(query))
+      return pageAnswer(yield* Effect.flatMap(readPage(caller, page), orUnknownCursor), page.startingAfter)
     })
 
   /** Acts on the resource in the path, or only reads it. */
   const onResource =
-    (act: (owner: Owner, id: string) => Effect.Effect<object | null, StorageError>): Operation =>
+    (act: (owner: Owner, id: string) => Effect.Effect<object | null, ApiError | StorageError>): Operation =>
     ({ caller, params }) =>
       Effect.map(Effect.flatMap(act(caller, params['id'] ?? ''), orNotFound), (found) =>
         jsonAnswer(200, found),
@@ -113,32 +126,56 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     return jsonAnswer(200, { text, encoding, parts, characters })
   })
 
-  const statsOfPeriod: Operation = Effect.fnUntraced(function* ({ caller, query }) {
+  const statsOfPeriod: Operation = Effect.fnUntraced(function* ({ accept, caller, query }) {
     const today = toTimestamp(yield* Clock.currentTimeMillis).slice(0, 10)
     const wanted = yield* Effect.fromResult(decodeStatsQuery(query, today))
-    return jsonAnswer(200, yield* readStats(sql, caller, wanted))
+    const stats = yield* readStats(sql, caller, wanted)
+    return prefersCsv(accept)
+      ? { status: 200, body: statsCsv(stats, wanted.groupBy), contentType: 'text/csv; charset=utf-8' }
+      : jsonAnswer(200, stats)
   })
 
-  /** An operation without a body. A missing subscription is reported before a bad body. */
-  const onEndpoint = <A>(
-    act: (owner: Owner, id: string) => Effect.Effect<A | null, ApiError | StorageError>,
+  /**
+   * An operation on a subscription. A missing subscription is reported before a bad body. `decode`
+   * checks the body; a request without one is like one with an empty object.
+   */
+  const onEndpoint = <Wanted, A>(
+    decode: (body: JsonObject) => Result.Result<Wanted, ApiError>,
+    act: (owner: Owner, id: string, wanted: Wanted) => Effect.Effect<A | null, ApiError | StorageError>,
   ): Operation =>
     Effect.fnUntraced(function* (call) {
       const id = call.params['id'] ?? ''
       yield* Effect.flatMap(endpoints.read(call.caller, id), orNotFound)
-      if (call.body.length > 0) yield* Effect.fromResult(parseBody(call.body))
-      return jsonAnswer(200, yield* Effect.flatMap(act(call.caller, id), orNotFound))
+      const body = call.body.length === 0 ? Result.succeed<JsonObject>({}) : parseBody(call.body)
+      const wanted = yield* Effect.fromResult(Result.flatMap(body, decode))
+      return jsonAnswer(200, yield* Effect.flatMap(act(call.caller, id, wanted), orNotFound))
     })
+  const ignoreBody = () => Result.succeed(null)
 
-  const listDeliveries: Operation = Effect.fnUntraced(function* (call) {
-    const id = call.params['id'] ?? ''
-    yield* Effect.flatMap(endpoints.read(call.caller, id), orNotFound)
-    return yield* list((owner, page) => endpoints.deliveries(owner, id, page))(call)
+  const updateEndpoint: Operation = (call) =>
+    onEndpoint(
+      // Unlike the other operations, this one needs a body.
+      (body) =>
+        call.body.length === 0
+          ? Result.map(parseBody(call.body), () => ({}))
+          : decodeWebhookEndpointUpdate(body),
+      endpoints.update,
+    )(call)
+
+  const resendDelivery: Operation = (call) =>
+    onEndpoint(ignoreBody, (owner, id) => endpoints.resend(owner, id, call.params['delivery'] ?? ''))(call)
+
+  const listDeliveries: Operation = Effect.fnUntraced(function* ({ caller, params, query }) {
+    const id = params['id'] ?? ''
+    yield* Effect.flatMap(endpoints.read(caller, id), orNotFound)
+    const page = yield* Effect.fromResult(decodeDeliveriesQuery(query))
+    const found = yield* Effect.flatMap(endpoints.deliveries(caller, id, page), orNotFound)
+    return pageAnswer(found, page.startingAfter)
   })
 
   const listEvents: Operation = Effect.fnUntraced(function* ({ caller, query }) {
     const page = yield* Effect.fromResult(decodeEventsQuery(query))
-    const { hasMore, lastId, texts } = yield* Effect.flatMap(readEvents(sql, caller, page), orNotFound)
+    const { hasMore, lastId, texts } = yield* Effect.flatMap(readEvents(sql, caller, page), orUnknownCursor)
     return listOfTexts({ texts, hasMore, lastId, startingAfter: page.startingAfter })
   })
 
@@ -154,20 +191,26 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     'messages.read': readMessage,
     'messages.estimate': estimate,
     'templates.create': creation(decodeTemplateCreate, templateService.create),
-    'templates.list': list(templateService.page),
+    'templates.list': list(decodeTemplatesQuery, templateService.page),
     'templates.read': onResource(templateService.read),
+    'templates.delete': onResource(templateService.remove),
     'templates.render': renderTemplate,
     'senders.create': creation(decodeSenderCreate, senders.create),
-    'senders.list': list(senders.page),
+    'senders.list': list(decodeSendersQuery, senders.page),
     'senders.read': onResource(senders.read),
+    'senders.delete': onResource(senders.remove),
     'stats.read': statsOfPeriod,
     'webhook_endpoints.create': creation(decodeWebhookEndpointCreate, endpoints.create),
-    'webhook_endpoints.list': list(endpoints.page),
+    'webhook_endpoints.list': list(decodeListQuery, endpoints.page),
     'webhook_endpoints.read': onResource(endpoints.read),
     'webhook_endpoints.delete': onResource(endpoints.remove),
-    'webhook_endpoints.rotateSecret': onEndpoint(endpoints.rotateSecret),
-    'webhook_endpoints.test': onEndpoint(endpoints.test),
-    'webhook_endpoints.enable': onEndpoint(endpoints.enable),
+    'webhook_endpoints.update': updateEndpoint,
+    'webhook_endpoints.rotateSecret': onEndpoint(decodeSecretRotation, (owner, id, { expirePrevious }) =>
+      endpoints.rotateSecret(owner, id, expirePrevious),
+    ),
+    'webhook_endpoints.test': onEndpoint(ignoreBody, endpoints.test),
+    'webhook_endpoints.enable': onEndpoint(ignoreBody, endpoints.enable),
+    'webhook_endpoints.resend': resendDelivery,
     'webhook_endpoints.deliveries': listDeliveries,
     'events.list': listEvents,
     'account.read': readAccount,
@@ -175,5 +218,9 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
   return operations
 })
 
-/** Operations that wait for a server of the client: the receiver of a test delivery. */
-export const operationsAwaitingReceiver: ReadonlySet<string> = new Set(['webhook_endpoints.test'])
+/** Operations with another deadline than the default. */
+export const PATIENCE: Readonly<Record<string, Patience>> = {
+  'messages.sendBatch': 'batch',
+  'webhook_endpoints.test': 'receiver',
+  'webhook_endpoints.resend': 'receiver',
+}

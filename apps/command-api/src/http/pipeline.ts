@@ -4,31 +4,51 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
-import { type ApiError, apiError, decodeIdempotencyKey, type ErrorObject, toErrorBody } from '@hub/contract'
+import {
+  type ApiError,
+  apiError,
+  decodeIdempotencyKey,
+  type ErrorObject,
+  parseBody,
+  refuseForeignPaging,
+  requestWarnings,
+  toErrorBody,
+} from '@hub/contract'
 import type { RateVerdict } from '@hub/counters'
 import type { StorageError } from '@hub/store'
-import { Cause, Clock, Duration, Effect } from 'effect'
+import { Cause, Clock, Duration, Effect, Result } from 'effect'
 import type { HttpServerRequest, HttpServerResponse } from 'effect/http'
 import type { Access, Credentials } from '../access/access.ts'
 import type { Caller } from '../accounts/account.ts'
-import type { IdempotencyContext, Idempotency } from '../idempotency/idempotency.ts'
 import { freshId } from '../ids/ids.ts'
+import { RECORD_UNKNOWN } from '../accept/pending-send.ts'
 import { type Answer, errorAnswer, toResponse } from './answer.ts'
-import { withBody } from './body.ts'
+import { type BodyBudget, declaredBody, withBody } from './body.ts'
 import type { HttpEdge } from './edge.ts'
+import type { IdempotencyContext, Idempotency } from './idempotency.ts'
+import { logResponse } from './response-log.ts'
 import { observe, type ObservedRequest, type Trace } from './observe.ts'
 
 /**
- * The contract promises an answer within 3 s after the request has arrived. This deadline covers
- * all waits of an operation. The rest of the 3 s is for the release of an idempotency lock and the
- * answer. `server.ts` limits the time in which a request arrives; both together stay below 20 s.
- * Source: contract, Unavailability; architecture, "What must stay true", 4.
+ * The deadlines of operations. Each covers all waits of an operation, and leaves time for the answer.
+ * Source: contract, Unavailability, and Meaning of failure responses, 4; architecture, "What must
+ * stay true", 4.
  */
-const ANSWER_WITHIN = Duration.millis(2700)
-/** For an operation that waits for the client's receiver of a test delivery, which has 10 s. */
-const RECEIVER_ANSWER_WITHIN = Duration.seconds(19)
+const ANSWER_WITHIN = {
+  /** The contract promises an answer within 3 s after the request has arrived. */
+  default: Duration.millis(2800),
+  /** The contract promises an answer within 10 s. */
+  batch: Duration.millis(9700),
+  /** A test delivery waits for the client's receiver, which has 10 s. */
+  receiver: Duration.seconds(19),
+} as const
+export type Patience = keyof typeof ANSWER_WITHIN
+/** The longest time until the answer, after the body has arrived. */
+export const LONGEST_ANSWER: Duration.Duration = Object.values(ANSWER_WITHIN).reduce(Duration.max)
 /** `retry_after` in seconds when PostgreSQL does not answer. */
 const RETRY_AFTER = 2
+
+const DEADLINE_REASON = 'the request was not finished at its deadline'
 
 /** What belongs to one request and its answer, from the first check on. */
 export interface Exchange {
@@ -40,6 +60,10 @@ export interface Exchange {
   readonly toAnswer: (error: ApiError) => Answer
   /** Headers of the answer, whether it is a success or an error. */
   readonly headers: Record<string, string>
+  /** Values of `Hub-Warning`, one header line each. */
+  warnings: ReadonlyArray<string>
+  /** The authenticated caller, for the log. */
+  caller: Caller | null
   /** `null` if the request is not sampled. */
   readonly trace: Trace | null
 }
@@ -50,9 +74,15 @@ export interface Call extends Pick<Exchange, 'requestId' | 'errorObject' | 'trac
   /** Path parameters: `id`. */
   readonly params: Readonly<Record<string, string | undefined>>
   readonly query: URLSearchParams
+  /** The `Accept` header. */
+  readonly accept: string | undefined
   readonly body: Uint8Array
   /** The idempotency lock of the request; `null` without an `Idempotency-Key`. */
   readonly idempotency: IdempotencyContext | null
+  /** When the checks of the request began, milliseconds since the epoch. */
+  readonly startedAt: number
+  /** The operation calls this before it does anything that a failure may leave behind. */
+  readonly mayRemain: () => void
 }
 
 /**
@@ -76,11 +106,17 @@ const credentialsOf = (request: HttpServerRequest.HttpServerRequest): Credential
   }
 }
 
-/** Source: specification, Request rate; contract, General (rate headers). */
+/**
+ * The rate headers of the hub, and those of the IETF draft (draft-ietf-httpapi-ratelimit-headers).
+ * Source: specification, Request rate; contract, HTTP.
+ */
 const rateHeaders = (rate: RateVerdict): Readonly<Record<string, string>> => ({
   'x-ratelimit-limit': String(rate.limit),
   'x-ratelimit-remaining': String(rate.remaining),
   'x-ratelimit-reset': String(rate.resetSeconds),
+  // The bucket of a key holds the requests of one second.
+  'ratelimit-policy': `"key";q=${rate.limit};w=1`,
+  ratelimit: `"key";r=${rate.remaining};t=${Math.ceil(rate.resetSeconds)}`,
 })
 
 /** Takes a token of the key's rate. Without Redis, requests pass and have no rate headers. */
@@ -95,17 +131,26 @@ const checkRate = Effect.fnUntraced(function* (
   if (!rate.allowed) yield* apiError('rate_limited', { retryAfter: rate.retryAfterSeconds })
 })
 
+/** `remains`: whether the work may have left anything behind when the time is over. */
 const withTimeout =
-  (duration: Duration.Duration) =>
+  (milliseconds: number, remains: () => boolean) =>
   <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | ApiError, R> =>
     Effect.timeoutOrElse(work, {
-      duration,
-      orElse: () => Effect.fail(apiError('internal_error', { retryAfter: RETRY_AFTER })),
+      duration: Duration.millis(milliseconds),
+      orElse: () =>
+        Effect.suspend(() =>
+          Effect.fail(
+            remains()
+              ? RECORD_UNKNOWN
+              : apiError('internal_error', { retryAfter: RETRY_AFTER, reason: DEADLINE_REASON }),
+          ),
+        ),
     })
 
-/** The services that authenticate a request and recognize a repeated one. */
+/** The services that authenticate a request, limit its body and recognize a repeated one. */
 export interface AuthServices {
   readonly access: Access['Service']
+  readonly bodies: BodyBudget
   readonly idempotency: Idempotency['Service']
 }
 
@@ -113,44 +158,86 @@ export interface AuthServices {
  * Runs the checks and then the operation:
  *
  *  1. route and method: the router, before this function
- *  2. size and encoding of the body
+ *  2. size and encoding of the body, by the headers
  *  3. the failed-login gate, then the key
  *  4. the request rate
- *  5. the idempotency key of a POST
- *  6. the operation: resource, JSON and shape, used `client_ref`, template, sender, opt-out
+ *  5. the body, which is not read before, so that nobody without a key uses memory
+ *  6. the idempotency key of a POST
+ *  7. the operation: resource, JSON and shape, used `client_ref`, template, sender, opt-out
+ *
+ * The deadline does not count the time in which the body arrives.
  */
 export const runChecked = (
-  { access, idempotency }: AuthServices,
+  { access, bodies, idempotency }: AuthServices,
   request: HttpServerRequest.HttpServerRequest,
   {
+    name,
     params,
     query,
-    awaitsReceiver = false,
-  }: Pick<Call, 'params' | 'query'> & { readonly awaitsReceiver?: boolean },
+    patience = 'default',
+  }: Pick<Call, 'params' | 'query'> & {
+    /** The operation in the API description, such as `messages.send`. */
+    readonly name: string
+    readonly patience?: Patience
+  },
   operation: Operation,
   current: Exchange,
 ): Effect.Effect<Answer, ApiError | StorageError> => {
   const credentials = credentialsOf(request)
   const { errorObject, requestId, trace } = current
-  return withBody(
-    request,
-    Effect.fnUntraced(
-      function* (body) {
-        const caller = yield* access.login(credentials)
-        yield* checkRate(access, caller, current)
-        const run = (idempotency: IdempotencyContext | null) =>
-          operation({ params, query, requestId, errorObject, trace, caller, body, idempotency })
-        const { method, url } = request
-        if (method !== 'POST') return yield* run(null)
-        const key = yield* Effect.fromResult(decodeIdempotencyKey(request.headers['idempotency-key']))
-        if (key === null) return yield* run(null)
-        return yield* idempotency.run({ caller, key, method, url, body }, run, (error) =>
-          Effect.map(toApiError(error), current.toAnswer),
-        )
-      },
-      withTimeout(awaitsReceiver ? RECEIVER_ANSWER_WITHIN : ANSWER_WITHIN),
-    ),
-  )
+  const within = ANSWER_WITHIN[patience]
+  let remains = false
+  const mayRemain = () => {
+    remains = true
+  }
+  const identify = Effect.gen(function* () {
+    const caller = yield* access.login(credentials)
+    current.caller = caller
+    yield* checkRate(access, caller, current)
+    return caller
+  })
+  /** `left`: the rest of the deadline, milliseconds. */
+  const answerWith = Effect.fnUntraced(function* (caller: Caller, body: Uint8Array, left: number) {
+    const startedAt = (yield* Clock.currentTimeMillis) + left - Duration.toMillis(within)
+    if (caller.mode === 'test') {
+      const parsed = body.length === 0 ? null : Result.getOrNull(parseBody(body))
+      current.warnings = requestWarnings(name, query, parsed)
+    }
+    const call = {
+      params,
+      query,
+      accept: request.headers['accept'],
+      requestId,
+      errorObject,
+      trace,
+      caller,
+      body,
+      startedAt,
+      mayRemain,
+    }
+    const run = (idempotency: IdempotencyContext | null) =>
+      Effect.andThen(Effect.fromResult(refuseForeignPaging(query)), () => operation({ ...call, idempotency }))
+    const { method, url } = request
+    if (method !== 'POST') return yield* run(null)
+    const key = yield* Effect.fromResult(decodeIdempotencyKey(request.headers['idempotency-key']))
+    if (key === null) return yield* run(null)
+    // A request under a key goes on after its client has disconnected, so it has a deadline of its own.
+    const bounded = (context: IdempotencyContext) => withTimeout(left, () => remains)(run(context))
+    return yield* idempotency.run({ caller, key, method, url, body }, bounded, (error) =>
+      Effect.map(toApiError(error), current.toAnswer),
+    )
+  })
+  return Effect.gen(function* () {
+    const declared = declaredBody(NodeHttpServerRequest.toIncomingMessage(request).headers)
+    if (declared.kind === 'refused') return yield* declared.error
+    const startedAt = yield* Clock.currentTimeMillis
+    const caller = yield* withTimeout(Duration.toMillis(within), () => false)(identify)
+    const left = Duration.toMillis(within) - ((yield* Clock.currentTimeMillis) - startedAt)
+    const owner = { key: caller.key, address: access.addressOf(credentials) }
+    return yield* withBody(bodies, owner, request, (body) =>
+      withTimeout(left, () => remains)(answerWith(caller, body, left)),
+    )
+  })
 }
 
 /** Maps every failure to an error of the catalogue. */
@@ -159,9 +246,11 @@ const toApiError = (error: ApiError | StorageError): Effect.Effect<ApiError> => 
     case 'ApiError':
       return Effect.succeed(error)
     case 'StorageUnavailable':
-      return Effect.logWarning('http: PostgreSQL did not answer; answering 503').pipe(
-        Effect.annotateLogs({ reason: error.reason, detail: error.detail }),
-        Effect.as(apiError('internal_error', { retryAfter: RETRY_AFTER })),
+      return Effect.succeed(
+        apiError('internal_error', {
+          retryAfter: RETRY_AFTER,
+          reason: `PostgreSQL: ${error.reason}, ${error.detail}`,
+        }),
       )
     case 'StorageRejected':
       // PostgreSQL refuses a value that our validation accepted. The client's input caused it.
@@ -189,7 +278,16 @@ export const exchange = (
     const fail = (error: ApiError): Answer => errorAnswer(error, requestId, edge.docBase, extra)
     const errorObject = (error: ApiError): ErrorObject => toErrorBody(error, requestId, edge.docBase).error
     const headers: Record<string, string> = {}
-    return Effect.suspend(() => work({ requestId, errorObject, toAnswer: fail, headers, trace })).pipe(
+    const current: Exchange = {
+      requestId,
+      errorObject,
+      toAnswer: fail,
+      headers,
+      warnings: [],
+      caller: null,
+      trace,
+    }
+    return Effect.suspend(() => work(current)).pipe(
       Effect.catch((error) => Effect.map(toApiError(error), fail)),
       Effect.catchCause((cause) =>
         Cause.hasInterruptsOnly(cause)
@@ -199,9 +297,10 @@ export const exchange = (
               fail(apiError('internal_error')),
             ),
       ),
-      Effect.map((answer) => {
-        ended(answer.status)
-        return toResponse(
+      Effect.flatMap((answer) => {
+        const { method, route } = observed
+        const seconds = ended(answer.status)
+        const response = toResponse(
           {
             ...answer,
             headers: {
@@ -211,7 +310,13 @@ export const exchange = (
             },
           },
           requestId,
+          current.warnings,
         )
+        const logged = logResponse(
+          { method, route, answer, caller: current.caller, seconds },
+          edge.loggedShare,
+        )
+        return Effect.as(logged, response)
       }),
       (effect) => Effect.annotateLogs(effect, annotations),
     )

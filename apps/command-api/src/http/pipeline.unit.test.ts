@@ -6,6 +6,7 @@ import { HttpServerResponse } from 'effect/http'
 import { TestClock } from 'effect/testing'
 import type { Caller } from '../accounts/account.ts'
 import { jsonAnswer } from './answer.ts'
+import { makeBodyBudget } from './body.ts'
 import { HttpEdge } from './edge.ts'
 import { type AuthServices, exchange, type Exchange, runChecked } from './pipeline.ts'
 
@@ -34,7 +35,7 @@ const answerOf = (work: (current: Exchange) => ReturnType<Parameters<typeof exch
     }
     return { status: response.status, headers: response.headers, text, error: body.error }
   })
-const layer = Layer.mergeAll(HttpEdge.layer('https://hub.example.com/'), Logger.layer([]))
+const layer = Layer.mergeAll(HttpEdge.layer({ baseUrl: 'https://hub.example.com/' }), Logger.layer([]))
 
 describe('an exchange', () => {
   it.effect('adds the request id and the collected headers to every answer', () =>
@@ -105,7 +106,8 @@ describe('the checks', () => {
       Effect.gen(function* () {
         const slow = <A>(value: A) => Effect.delay(Effect.succeed(value), '1 second')
         const auth: AuthServices = {
-          access: { login: () => slow(caller), take: () => slow(null) },
+          access: { login: () => slow(caller), take: () => slow(null), addressOf: () => '192.0.2.1' },
+          bodies: makeBodyBudget(),
           idempotency: {
             run: (_request, work) => {
               const lock = { accountUuid: caller.accountUuid, mode: caller.mode, key: 'k', token: 't' }
@@ -124,7 +126,7 @@ describe('the checks', () => {
               runChecked(
                 auth,
                 requestOf(method, headers),
-                { params: {}, query: new URLSearchParams() },
+                { name: 'messages.send', params: {}, query: new URLSearchParams() },
                 () => slow(jsonAnswer(201, {})),
                 current,
               ),
@@ -141,7 +143,7 @@ describe('the checks', () => {
             runChecked(
               auth,
               requestOf('POST', {}),
-              { params: {}, query: new URLSearchParams(), awaitsReceiver: true },
+              { name: 'messages.send', params: {}, query: new URLSearchParams(), patience: 'receiver' },
               () => Effect.delay(Effect.succeed(jsonAnswer(200, {})), '12 seconds'),
               current,
             ),

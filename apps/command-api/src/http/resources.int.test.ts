@@ -3,23 +3,22 @@
  * senders, Account, stats.
  */
 import { randomUUID } from 'node:crypto'
-import { encodeId, type Mode } from '@hub/domain'
-import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, type TestResponse, call, makeDeployment, type Deployment } from '../testing/harness.ts'
+import { decodeId, encodeId, type Mode, spendThresholdEventId } from '@hub/domain'
+import { assert, beforeAll, describe, it } from 'vitest'
+import {
+  type Account,
+  type Api,
+  call,
+  type Deployment,
+  startBeforeTests,
+  type TestResponse,
+} from '../testing/harness.ts'
 
 let deployment: Deployment
-let api: Awaited<ReturnType<Deployment['start']>>
+let api: Api
 let account: Account
 
-beforeAll(async () => {
-  deployment = await makeDeployment()
-  api = await deployment.start()
-  account = await deployment.addAccount()
-})
-afterAll(async () => {
-  await api.stop()
-  await deployment.remove()
-})
+startBeforeTests((started) => ({ deployment, api, account } = started))
 
 interface Shown {
   readonly id: string
@@ -482,6 +481,76 @@ describe('GET /v1/stats', () => {
       ['otp_code', 4],
     ])
   })
+  it('has a row for each day and template, and the same rows as CSV', async () => {
+    const path = '?from=2026-02-01&to=2026-02-01&group_by=day,template'
+    const { data } = shown(await stats(path), 200) as unknown as { data: ReadonlyArray<Shown> }
+    assert.deepStrictEqual(
+      data.map((row) => [row['day'], row['template'], row['accepted']]),
+      [
+        ['2026-02-01', 'order_ready', 2],
+        ['2026-02-01', 'otp_code', 3],
+      ],
+    )
+    const csv = await call(api.url, `/v1/stats${path}`, {
+      key: fresh.keys.live,
+      headers: { accept: 'text/csv' },
+    })
+    assert.strictEqual(csv.headers.get('content-type'), 'text/csv; charset=utf-8')
+    const lines = String(csv.body).split('\r\n')
+    assert.strictEqual(
+      lines[0],
+      'day,template,accepted,sent,delivered,undelivered,rejected,expired,parts,price,currency',
+    )
+    assert.match(lines[1] ?? '', /^2026-02-01,order_ready,2,/u)
+    assert.lengthOf(lines, 4)
+  })
+  it('has a row for each hour and for each reason code, for any number of messages', async () => {
+    const { keys, uuid } = await deployment.addAccount()
+    const many = 2_000_000_000
+    for (const [hour, reason, accepted, price] of [
+      ['2026-02-01T09:00:00Z', '', many, 2],
+      ['2026-02-01T10:00:00Z', '', many, 2],
+      ['2026-02-01T10:00:00Z', 'recipient_blocked', 3, 1],
+      ['2026-02-02T23:00:00Z', 'recipient_blocked', 4, 1],
+      // A row that counts no message, as after a late report.
+      ['2026-02-02T23:00:00Z', 'dlr_timeout_local', 0, 0],
+      ['2026-02-03T00:00:00Z', '', 5, 2],
+      // Rows older than three years are not shown.
+      ['2020-01-01T00:00:00Z', '', 6, 2],
+    ] as const) {
+      await deployment.sql(
+        (q) => q`
+          INSERT INTO read.hourly_stats (hour, account, mode, reason_code, currency, accepted, sent, delivered,
+                                         undelivered, rejected, expired, parts, price)
+          VALUES (${hour}, ${uuid}, 'live', ${reason}, 'RUB', ${accepted}, 1, 0, 0, 0, 0, ${accepted}, ${price})`,
+      )
+    }
+    const summary = async (period: string, groupBy: string) => {
+      const answer = await stats(`?${period}&group_by=${groupBy}`, keys.live)
+      const { data, totals } = shown(answer, 200) as unknown as {
+        readonly data: ReadonlyArray<Shown>
+        readonly totals: Shown
+      }
+      return { totals, rows: data.map((row) => [row[groupBy], row['accepted']]) }
+    }
+    const period = 'from=2026-02-01&to=2026-02-02'
+    const totals = { accepted: 2 * many + 7, parts: 2 * many + 7, price: { amount: '6.00', currency: 'RUB' } }
+    const byHour = await summary(period, 'hour')
+    assert.deepInclude(byHour.totals, totals)
+    assert.deepStrictEqual(byHour.rows, [
+      ['2026-02-01T09:00:00.000Z', many],
+      ['2026-02-01T10:00:00.000Z', many + 3],
+      ['2026-02-02T23:00:00.000Z', 4],
+    ])
+    const byReason = await summary(period, 'reason_code')
+    assert.deepInclude(byReason.totals, totals)
+    assert.deepStrictEqual(byReason.rows, [
+      [null, 2 * many],
+      ['recipient_blocked', 7],
+    ])
+    const old = await summary('from=2020-01-01&to=2020-01-31', 'hour')
+    assert.deepStrictEqual([old.totals['accepted'], old.rows], [0, []])
+  })
   it('covers this month by default, the own account and mode, and three years', async () => {
     const today = new Date().toISOString().slice(0, 10)
     const now = shown(await stats(''), 200)
@@ -503,7 +572,9 @@ describe('GET /v1/stats', () => {
     ['?to=yesterday', 'to'],
     ['?from=2026-03-01&to=2026-02-01', 'from'],
     ['?from=2025-01-01&to=2026-01-02', 'from'],
-    ['?group_by=hour', 'group_by'],
+    ['?group_by=month', 'group_by'],
+    ['?group_by=template,day', 'group_by'],
+    ['?from=2026-01-01&to=2026-02-01&group_by=hour', 'from'],
     ['?group_by=day&group_by=class', 'group_by'],
   ])('refuses %s', async ([query, param]) => {
     assert.deepStrictEqual(refusal(await stats(query)), [422, 'invalid_parameter', param])
@@ -530,7 +601,18 @@ describe('the spend limit', () => {
       limit: { amount: '1000.00', currency: 'RUB' },
       spent: { amount: '412.50', currency: 'RUB' },
       soft_threshold_percent: 50,
+      soft_threshold_reached_at: null,
     })
+    const recorded = `${limit.period.from.slice(0, 8)}02T09:30:00.000Z`
+    const event = spendThresholdEventId(encodeId('acc', uuid), limit.period.from.slice(0, 10))
+    await deployment.sql(
+      (q) => q`INSERT INTO read.events VALUES (${uuid}, 'live', 1, ${decodeId('evt', event)},
+                                               'account.spend_threshold', ${recorded}, '{}')`,
+    )
+    assert.strictEqual(
+      (shown(await get('/v1/account', keys.live), 200)['spend_limit'] as Shown)['soft_threshold_reached_at'],
+      recorded,
+    )
     assert.match(limit.period.from, /^\d{4}-\d{2}-01T00:00:00\.000Z$/u)
     assert.match(limit.period.to, /^\d{4}-\d{2}-01T00:00:00\.000Z$/u)
     assert.isBelow(Date.parse(limit.period.from), Date.parse(limit.period.to))

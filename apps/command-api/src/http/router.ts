@@ -1,21 +1,37 @@
 /** Maps the routes of the contract to operations. Another method is 405, an unknown path 404. */
+import type { IncomingMessage } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
-import { type ApiError, apiError, ROUTES } from '@hub/contract'
+import { type ApiError, apiError, prepareKnownParameters, ROUTES } from '@hub/contract'
 import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServer, HttpServerRequest, type HttpServerResponse } from 'effect/http'
 import { Access } from '../access/access.ts'
-import { Idempotency } from '../idempotency/idempotency.ts'
+import { makeBodyBudget } from './body.ts'
+import { discardRest } from './early-answer.ts'
 import { HttpEdge } from './edge.ts'
+import { framingFault } from './framing.ts'
+import { Idempotency } from './idempotency.ts'
 import type { ObservedRequest } from './observe.ts'
 import { openOperations, openPaths } from './open-operations.ts'
-import { makeOperations, operationsAwaitingReceiver, type OperationsOptions } from './operations.ts'
-import { type AuthServices, exchange, type OpenOperation, type Operation, runChecked } from './pipeline.ts'
+import { makeOperations, type OperationsOptions, PATIENCE } from './operations.ts'
+import {
+  type AuthServices,
+  exchange,
+  type OpenOperation,
+  type Operation,
+  type Patience,
+  runChecked,
+} from './pipeline.ts'
 
 interface Target {
   readonly method: string
   readonly path: HttpRouter.PathInput
   readonly run:
-    | { readonly kind: 'keyed'; readonly operation: Operation; readonly awaitsReceiver: boolean }
+    | {
+        readonly kind: 'keyed'
+        readonly name: string
+        readonly operation: Operation
+        readonly patience: Patience
+      }
     | { readonly kind: 'open'; readonly operation: OpenOperation }
 }
 
@@ -25,8 +41,8 @@ const targetsOf = (operations: Readonly<Record<string, Operation>>): ReadonlyArr
     const open = openOperations[operation]
     const at = { method, path: path as HttpRouter.PathInput }
     if (key && keyed !== undefined) {
-      const awaitsReceiver = operationsAwaitingReceiver.has(operation)
-      return { ...at, run: { kind: 'keyed', operation: keyed, awaitsReceiver } }
+      const patience = PATIENCE[operation] ?? 'default'
+      return { ...at, run: { kind: 'keyed', name: operation, operation: keyed, patience } }
     }
     if (!key && open !== undefined) return { ...at, run: { kind: 'open', operation: open } }
     throw new Error(`the operation ${operation} of the contract has no handler: add it to operations.ts`)
@@ -94,9 +110,10 @@ const respond = (
             auth,
             request,
             {
+              name: run.name,
               params,
               query: query === '' ? EMPTY_QUERY : new URLSearchParams(query),
-              awaitsReceiver: run.awaitsReceiver,
+              patience: run.patience,
             },
             run.operation,
             current,
@@ -111,18 +128,16 @@ const routerConfig = Layer.succeed(HttpRouter.RouterConfig)({
   ignoreTrailingSlash: false,
 })
 
-const NO_HOST = 'A request needs one Host header.'
-
-/** HTTP/1.1 requires `Host`. Node's own check is off: its answer lacks the error envelope. */
-const hasHost = (request: HttpServerRequest.HttpServerRequest): boolean => {
-  const { headers, httpVersion } = NodeHttpServerRequest.toIncomingMessage(request)
-  return headers.host !== undefined || httpVersion === '1.0'
-}
-
 /** The whole API as one effect. It never fails: every outcome is an answer. */
 const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   const edge = yield* HttpEdge
-  const auth: AuthServices = { access: yield* Access, idempotency: yield* Idempotency }
+  // Reads the API description now: it takes 0.2 s, in which no request would be answered.
+  prepareKnownParameters()
+  const auth: AuthServices = {
+    access: yield* Access,
+    bodies: makeBodyBudget(),
+    idempotency: yield* Idempotency,
+  }
   const targets = targetsOf(yield* makeOperations(options))
   const routes = HttpRouter.use(
     Effect.fnUntraced(function* (router) {
@@ -135,11 +150,21 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   // The only possible failure is the router's: it does not know the path.
   const answer = (request: HttpServerRequest.HttpServerRequest) =>
     Effect.catch(app, () => refuse(edge, request, apiError('not_found')))
-  return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
-    hasHost(request)
-      ? answer(request)
-      : refuse(edge, request, apiError('invalid_parameter', { message: NO_HOST }), null, { status: 400 }),
-  )
+  return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+    const fault = framingFault(NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage)
+    return Effect.flatMap(
+      fault === null
+        ? answer(request)
+        : refuse(
+            edge,
+            request,
+            fault.error,
+            null,
+            fault.status === undefined ? {} : { status: fault.status },
+          ),
+      (response) => discardRest(request, response),
+    )
+  })
 })
 
 /** Serves the API until the scope closes. Then `draining` answers the requests in progress. */

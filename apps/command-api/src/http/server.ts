@@ -3,11 +3,15 @@ import { createServer, type Server, type ServerOptions, STATUS_CODES } from 'nod
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import * as NodeHttpServer from '@effect/platform-node/NodeHttpServer'
-import { apiError } from '@hub/contract'
 import { Duration, Effect, Layer } from 'effect'
+import { clientAddress, isWithin, type Networks } from '../access/client-address.ts'
 import { freshId } from '../ids/ids.ts'
-import { errorAnswer, headersOf } from './answer.ts'
+import { type Answer, errorAnswer, headersOf } from './answer.ts'
+import { limitConnections } from './connection-limit.ts'
 import { HttpEdge } from './edge.ts'
+import { framingError } from './framing.ts'
+import { LONGEST_ANSWER } from './pipeline.ts'
+import { logResponse } from './response-log.ts'
 import { loadKeyPair, reloadKeyPair, type TlsFiles } from './tls.ts'
 
 /** Request line and headers: usually some hundred bytes; an `Idempotency-Key` adds up to 1 KB. */
@@ -20,38 +24,54 @@ const REQUEST_TIMEOUT_MS = 15_000
 const KEEP_ALIVE_TIMEOUT_MS = 65_000
 /** Precision of the two timeouts above. */
 const CHECK_INTERVAL_MS = 1000
-/** Concurrent connections; a few kilobytes each. */
-const MAX_CONNECTIONS = 10_000
+/**
+ * Concurrent connections; a few kilobytes each. One address may have half of them, so that it
+ * cannot exclude all others. The half is for many clients behind one address.
+ */
+const CONNECTIONS = { all: 10_000, perAddress: 5000 }
 
-const statusOf = (code: string | undefined): number => {
-  switch (code) {
+/** Time in which a client reads the answer to a request that could not be parsed. */
+const LINGER_MS = 2000
+
+/** The error of Node's parser, with the bytes that it parsed. */
+interface ParserError extends NodeJS.ErrnoException {
+  readonly rawPacket?: Uint8Array
+}
+
+/** The major version that the request line names; null if it cannot be found. */
+const majorVersion = ({ rawPacket }: ParserError): string | null =>
+  rawPacket === undefined
+    ? null
+    : (/^[^\r\n]* HTTP\/(\d+)\.\d+\r?\n/u.exec(Buffer.from(rawPacket).toString('latin1'))?.[1] ?? null)
+
+const statusOf = (error: ParserError): number => {
+  switch (error.code) {
     case 'HPE_HEADER_OVERFLOW':
       return 431
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return 408
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return 413
+    case 'HPE_INVALID_TRANSFER_ENCODING':
+      return 501
+    case 'HPE_PAUSED_H2_UPGRADE':
+      return 505
+    case 'HPE_INVALID_VERSION': {
+      const major = majorVersion(error)
+      return major === null || major === '1' ? 400 : 505
+    }
     default:
       return 400
   }
 }
 
-const MESSAGES: Readonly<Record<number, string>> = {
-  400: 'The request is not HTTP as it should be.',
-  408: 'The request did not arrive in time.',
-  413: 'The request is larger than it may be.',
-  431: 'The headers of the request are larger than they may be.',
-}
+type OnAnswered = (answer: Answer, requestId: string) => void
 
 /** The response to a request that could not be parsed. The connection closes after it. */
-const rawResponse = (status: number, docBase: string): string => {
+const rawResponse = (status: number, docBase: string, onAnswered: OnAnswered): string => {
   const requestId = freshId('req', Date.now())
-  const answer = errorAnswer(
-    apiError('invalid_parameter', { message: MESSAGES[status] ?? MESSAGES[400]! }),
-    requestId,
-    docBase,
-    { status },
-  )
+  const answer = errorAnswer(framingError(status), requestId, docBase, { status })
+  onAnswered(answer, requestId)
   const headers = {
     ...headersOf(answer, requestId),
     'content-type': answer.contentType,
@@ -63,10 +83,10 @@ const rawResponse = (status: number, docBase: string): string => {
 }
 
 /**
- * Time for requests in progress at a shutdown: a send is answered within 3 s. Appends follow, and
- * all of it must fit into the 10 s that a process has.
+ * Time for requests in progress at a shutdown: for the longest of them, and for its answer to reach
+ * the client. The manifests have a grace period for it.
  */
-const DRAIN_WITHIN = Duration.seconds(4)
+const DRAIN_WITHIN = Duration.sum(LONGEST_ANSWER, Duration.seconds(1))
 
 /** Time for a connection without a request at a shutdown. Node would wait like for a used one. */
 const UNUSED_FOR_MS = 1000
@@ -102,26 +122,24 @@ const isTlsError = (code: string | undefined): boolean =>
   code !== undefined && (code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_') || code === 'EPROTO')
 
 /** Sets the limits of a server and the answers to invalid HTTP. */
-const configured = <S extends Server | TlsServer>(server: S, docBase: string): S => {
-  server.maxConnections = MAX_CONNECTIONS
+const configured = <S extends Server | TlsServer>(server: S, docBase: string, onAnswered: OnAnswered): S => {
   // The server is not a proxy.
-  server.on('connect', (_request, socket) => socket.end(rawResponse(400, docBase)))
+  server.on('connect', (_request, socket) => socket.end(rawResponse(400, docBase, onAnswered)))
   // Unknown expectations may be ignored.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on(
     'clientError',
-    (error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: { headersSent: boolean } }) => {
-      // No answer is possible after the first byte of another answer, or before the TLS handshake.
-      if (
-        !socket.writable ||
-        error.code === 'ECONNRESET' ||
-        isTlsError(error.code) ||
-        socket._httpMessage?.headersSent === true
-      ) {
+    (error: ParserError, socket: Socket & { _httpMessage?: { headersSent: boolean } }) => {
+      // No answer is possible before the TLS handshake.
+      if (!socket.writable || error.code === 'ECONNRESET' || isTlsError(error.code)) {
         socket.destroy()
         return
       }
-      socket.end(rawResponse(statusOf(error.code), docBase))
+      // The answer to the request may be complete already, and only has to reach the client.
+      if (socket._httpMessage?.headersSent === true) socket.destroySoon()
+      else socket.end(rawResponse(statusOf(error), docBase, onAnswered))
+      // The client may keep its side open, and nothing else would close the connection.
+      setTimeout(() => socket.destroy(), LINGER_MS).unref()
     },
   )
   return server
@@ -142,18 +160,39 @@ const makeTlsServer = Effect.fnUntraced(function* (files: TlsFiles) {
 })
 
 /**
- * The listener of the API, on `port` of every interface, with TLS if there are files for it.
+ * The listener of the API, with TLS if there are files for it. `host` `null` means all addresses.
  * `shutdownDelay` is the delay of `gracefulShutdown`, after which the listener closes.
  */
-export const serverLayer = (port: number, tls: TlsFiles | null, shutdownDelay: Duration.Duration) =>
+export const serverLayer = (
+  { host, port }: { readonly host: string | null; readonly port: number },
+  tls: TlsFiles | null,
+  trustedProxies: Networks,
+  shutdownDelay: Duration.Duration,
+) =>
   Layer.unwrap(
     Effect.gen(function* () {
-      const { docBase, onDraining } = yield* HttpEdge
-      const server = configured(tls === null ? createServer(OPTIONS) : yield* makeTlsServer(tls), docBase)
+      const { docBase, loggedShare, onDraining } = yield* HttpEdge
+      const fork = Effect.runForkWith(yield* Effect.context<never>())
+      const onAnswered: OnAnswered = (answer, requestId) => {
+        const line = logResponse(
+          { method: '_OTHER', route: null, answer, caller: null, seconds: 0 },
+          loggedShare,
+        )
+        fork(Effect.annotateLogs(line, { request_id: requestId }))
+      }
+      const server = configured(
+        tls === null ? createServer(OPTIONS) : yield* makeTlsServer(tls),
+        docBase,
+        onAnswered,
+      )
+      limitConnections(server, CONNECTIONS, (address) =>
+        isWithin(trustedProxies, clientAddress(address, undefined, [])),
+      )
       const closeUnused = trackUnused(server)
       onDraining(() => setTimeout(closeUnused, Duration.toMillis(shutdownDelay) + UNUSED_FOR_MS).unref())
       const listening = NodeHttpServer.layerServer(() => server, {
         port,
+        ...(host === null ? {} : { host }),
         gracefulShutdownTimeout: DRAIN_WITHIN,
       })
       // After the drain time: clients with open connections must not keep the process alive.

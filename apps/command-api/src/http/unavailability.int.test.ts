@@ -10,7 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { decodeId, factId } from '@hub/domain'
 import { decodeSubscriptionChanged, type IncomingRecord } from '@hub/kafka'
-import { eventually, testRedisUrl } from '@hub/testkit'
+import { eventually, freePort, testRedisUrl } from '@hub/testkit'
 import { Result } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import {
@@ -37,7 +37,7 @@ interface Shown {
   readonly id: string
   readonly status: string
   readonly duplicate?: true
-  readonly error?: { readonly code: string; readonly retry_after?: number }
+  readonly error?: { readonly code: string; readonly retry_after?: number; readonly outcome?: string }
 }
 
 const service = (clientRef: string) => ({
@@ -71,17 +71,6 @@ const refused = (answer: Sent, code: string) => {
 const recordsOf = (lane: ReadonlyArray<IncomingRecord>, messageId: string) =>
   lane.filter(({ id }) => id === factId(messageId, 'accepted'))
 
-/** A port that is probably free. */
-const freePort = async (): Promise<number> => {
-  const server = net.createServer()
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as net.AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
 const outboxIsEmpty = async () => {
   const [row] = await deployment.sql<{ count: number }[]>(
     (q) => q`SELECT count(*)::integer AS count FROM command.outbox`,
@@ -105,6 +94,8 @@ describe('while Kafka hangs', () => {
 
       const code = await send(api.url, otp('hung'))
       refused(code, 'provider_unavailable')
+      // The connection was open, so Kafka may get the record.
+      assert.strictEqual(code.shown.error?.outcome, 'unknown')
       // A repeat is appended again, and waits for its own acknowledgement.
       refused(await send(api.url, otp('hung')), 'provider_unavailable')
       // The same client_ref with another recipient could reach both recipients.
@@ -186,6 +177,8 @@ describe('while Kafka hangs', () => {
           HUB_PORT: String(apiPort),
           HUB_ADMIN_PORT: String(await freePort()),
           HUB_BASE_URL: 'http://hub.test',
+          // The tests use servers without TLS.
+          HUB_DEPLOYMENT: 'development',
         },
         stdio: 'ignore',
       },
@@ -204,14 +197,21 @@ describe('while Kafka hangs', () => {
     }
   }
 
-  it('the relay publishes a service message whose process died before the append', async () => {
-    const doomed = await spawnWithSilentKafka()
+  it('the relay publishes a service message whose process ended before the append', async () => {
+    const proxy = await stallingProxy()
+    const ending = await deployment.start({
+      kafka: {
+        socketFactory: ({ host, port, onConnect }) => proxy.connect({ host, port }, onConnect),
+      },
+    })
     try {
-      const answer = await eventually(() => send(doomed.url, service('orphan')).catch(() => null), {
-        withinMs: 30_000,
-      })
+      // A process without a payload key in Kafka accepts nothing.
+      assert.strictEqual((await send(ending.url, service('before the outage'))).status, 202)
+      proxy.stall(true)
+      const answer = await send(ending.url, service('orphan'))
       assert.strictEqual(answer.status, 202)
-      await doomed.kill()
+      await ending.stop()
+      assert.isFalse(await outboxIsEmpty())
 
       const lane = await deployment.tail(deployment.topics.acceptedService)
       const successor = await deployment.start()
@@ -225,7 +225,21 @@ describe('while Kafka hangs', () => {
         await successor.stop()
       }
     } finally {
-      doomed.close()
+      await ending.stop()
+      proxy.close()
+    }
+  })
+
+  it('a process that has never reached Kafka refuses sends, because it cannot store a payload key', async () => {
+    const silent = await spawnWithSilentKafka()
+    try {
+      const answer = await eventually(() => send(silent.url, service('without a key')).catch(() => null), {
+        withinMs: 30_000,
+      })
+      refused(answer, 'internal_error')
+      refused(await send(silent.url, otp('without a key')), 'provider_unavailable')
+    } finally {
+      silent.close()
     }
   })
 

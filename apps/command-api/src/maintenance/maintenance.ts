@@ -1,16 +1,29 @@
 /**
- * Periodic maintenance: creates partitions of the ledger in advance, and re-encrypts stored data
- * after a change of the master key. Each job is bounded and repeated after a failure. Retention
- * (`@hub/store`) deletes expired data in another process.
+ * Periodic maintenance: creates partitions of the ledger in advance, deletes ids of old commits,
+ * measures how long moderation takes, and re-encrypts stored data after a change of the master key.
+ * Each job is bounded and repeated after a failure. Retention (`@hub/store`) deletes expired data in
+ * another process.
  */
+import { MESSAGE_CLASSES } from '@hub/domain'
+import { PayloadKeyTopics } from '@hub/kafka'
 import { ENCRYPTED_COLUMNS, MasterKeyEncryption, reencryptColumn, Sql, type StorageError } from '@hub/store'
-import { Cause, Duration, Effect, Layer, Schedule } from 'effect'
+import { Cause, Duration, Effect, Layer, Metric, Schedule } from 'effect'
+import { deleteOldCommits } from '../accept/tables/commits.ts'
+import { oldestPendingModeration } from '../metrics.ts'
+import { readPendingModeration } from './pending-moderation.ts'
 
 /** Daily partitions that are created in advance: more than a weekend without a running process. */
 const DAYS_AHEAD = 3
 const LEDGER_EVERY = Duration.hours(1)
 /** The creation of partitions waits for locks. No request waits for it. */
 const DEADLINE = { deadline: Duration.seconds(8) }
+
+/** How often ids of old commits are deleted, and how many at once. */
+const COMMITS_EVERY = Duration.seconds(30)
+const COMMITS_PER_RUN = 20_000
+
+/** How often the wait for moderation is measured. It is counted in days. */
+const MODERATION_EVERY = Duration.minutes(1)
 
 /** The next pass, while data under a previous master key exists or a pass has failed. */
 const REENCRYPT_AGAIN_AFTER = Duration.minutes(10)
@@ -25,10 +38,20 @@ const hasOldResponses = (sql: Sql['Service'], prefix: Uint8Array) =>
     return rows.length > 0
   }, DEADLINE)
 
+/**
+ * Whether payload keys under a previous master key exist. They cannot be re-encrypted: Kafka deletes
+ * them within 50 hours.
+ */
+const hasOldPayloadKeys = (topics: PayloadKeyTopics['Service'], prefix: Uint8Array) =>
+  Effect.map(Effect.forEach(MESSAGE_CLASSES, topics.read), (keys) =>
+    keys.flat().some(({ wrapped }) => Buffer.compare(wrapped.subarray(0, prefix.length), prefix) !== 0),
+  )
+
 /** Re-encrypts all columns once. Returns true if no data needs a previous master key any more. */
 export const reencryptAll = Effect.gen(function* () {
   const sql = yield* Sql
   const masterKey = yield* MasterKeyEncryption
+  const topics = yield* PayloadKeyTopics
   let reencrypted = 0
   let unreadable = 0
   for (const column of ENCRYPTED_COLUMNS) {
@@ -53,12 +76,24 @@ export const reencryptAll = Effect.gen(function* () {
     )
   }
   // A process with the previous key may have written data meanwhile. The next pass finds it.
-  const isDone = reencrypted === 0 && unreadable === 0 && !(yield* hasOldResponses(sql, masterKey.keyPrefix))
+  const isDone =
+    reencrypted === 0 &&
+    unreadable === 0 &&
+    !(yield* hasOldResponses(sql, masterKey.keyPrefix)) &&
+    !(yield* hasOldPayloadKeys(topics, masterKey.keyPrefix))
   if (isDone)
     yield* Effect.logInfo(
       'maintenance: no data needs a previous master key; HUB_PREVIOUS_MASTER_KEYS can be removed',
     )
   return isDone
+})
+
+/** Sets the metric of the wait for moderation. */
+export const observePendingModeration = Effect.gen(function* () {
+  const sql = yield* Sql
+  const { sender, template } = yield* sql.run(readPendingModeration, DEADLINE)
+  yield* Metric.update(Metric.withAttributes(oldestPendingModeration, { kind: 'template' }), template)
+  yield* Metric.update(Metric.withAttributes(oldestPendingModeration, { kind: 'sender' }), sender)
 })
 
 /** Repeats the re-encryption until it is complete, if there is a previous key. */
@@ -94,14 +129,25 @@ const repeated = <A>(name: string, every: Duration.Duration, job: Effect.Effect<
     Effect.forkScoped,
   )
 
-export const maintenanceLayer: Layer.Layer<never, never, Sql | MasterKeyEncryption> = Layer.effectDiscard(
-  Effect.gen(function* () {
-    const sql = yield* Sql
-    yield* reencryption
-    yield* repeated(
-      'ledger partitions',
-      LEDGER_EVERY,
-      sql.run((q) => q`SELECT command.ensure_acceptance_days(${DAYS_AHEAD})`, DEADLINE),
-    )
-  }),
-)
+export const maintenanceLayer: Layer.Layer<never, never, Sql | MasterKeyEncryption | PayloadKeyTopics> =
+  Layer.effectDiscard(
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      yield* reencryption
+      yield* repeated(
+        'ledger partitions',
+        LEDGER_EVERY,
+        sql.run((q) => q`SELECT command.ensure_acceptance_days(${DAYS_AHEAD})`, DEADLINE),
+      )
+      yield* repeated(
+        'old commits',
+        COMMITS_EVERY,
+        sql.run((q) => deleteOldCommits(q, COMMITS_PER_RUN), DEADLINE),
+      )
+      yield* repeated(
+        'pending moderation',
+        MODERATION_EVERY,
+        Effect.provideService(observePendingModeration, Sql, sql),
+      )
+    }),
+  )

@@ -4,16 +4,19 @@
  */
 import { encodeId, maskNumber, rank } from '@hub/domain'
 import {
+  decodePayload,
   type DecryptionFailed,
   MasterKeyEncryption,
+  type MessagePayload,
   PayloadEncryption,
   ReadMessages,
   Sql,
   type StorageError,
 } from '@hub/store'
-import { Context, Duration, Effect, Layer } from 'effect'
-import { type AcceptanceRow, readAcceptances } from '../accept/tables/acceptances-reads.ts'
+import { Context, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
+import { STATEMENT_DEADLINE } from '../deadlines.ts'
+import { type AcceptanceRow, readAcceptances } from './acceptances.ts'
 import { makeBatchedReader } from './batched-reads.ts'
 import type { MessageContent, MessageView, StatusChange } from './message.ts'
 
@@ -24,6 +27,8 @@ interface StoredMessage {
   readonly account: string
   /** Kafka has its record: it is in the read model, or a code of a sealed batch. */
   readonly published: boolean
+  /** A code that its process has certainly not given to Kafka. */
+  readonly unpublished: boolean
   /** Recipient hash, 64 hexadecimal digits. */
   readonly recipient: string
 }
@@ -80,27 +85,13 @@ const acceptanceView = (row: AcceptanceRow): MessageView => ({
   history: [{ status: 'accepted', reason: null, at: row.created_at.getTime() }],
 })
 
-/** The encrypted part of a message: in the lanes and the ledger, and in `read.personal_data`. */
-interface Payload {
-  readonly to?: string
-  readonly text?: string | null
-  readonly variables?: Readonly<Record<string, string>> | null
-}
+const contentOf = (payload: MessagePayload | null): MessageContent | null =>
+  payload?.text === undefined ? null : { text: payload.text, variables: payload.variables ?? {} }
 
-const parsePayload = (plain: Buffer): Payload => JSON.parse(plain.toString('utf8')) as Payload
-
-const contentOf = (payload: Payload | null): MessageContent | null =>
-  payload === null || typeof payload.text !== 'string'
-    ? null
-    : { text: payload.text, variables: payload.variables ?? {} }
-
-const maskOf = (payload: Payload | null): string => (payload?.to === undefined ? '' : maskNumber(payload.to))
+const maskOf = (payload: MessagePayload | null): string => (payload === null ? '' : maskNumber(payload.to))
 
 const isOwnedBy = (owner: Owner) => (row: ProjectedMessage | AcceptanceRow) =>
   row.account === owner.accountUuid && row.mode === owner.mode
-
-/** A read runs one or two statements, and must be answered within 3 s. */
-const DEADLINE = { deadline: Duration.millis(1200) }
 
 /** Concurrent statements for single reads: others run while one waits for the disk. */
 const CONCURRENT_STATEMENTS = 3
@@ -114,9 +105,9 @@ export class Messages extends Context.Service<Messages>()('@hub/command-api/Mess
     const payloadEncryption = yield* PayloadEncryption
 
     const selectProjected = (ids: ReadonlyArray<string>) =>
-      sql.run((q) => ReadMessages.readAll(q, ids), DEADLINE)
+      sql.run((q) => ReadMessages.readAll(q, ids), STATEMENT_DEADLINE)
     const selectAcceptances = (ids: ReadonlyArray<string>) =>
-      sql.run((q) => readAcceptances(q, ids), DEADLINE)
+      sql.run((q) => readAcceptances(q, ids), STATEMENT_DEADLINE)
 
     /**
      * Parses a decrypted payload; `null` without its key. A payload that cannot be decrypted shows
@@ -125,9 +116,9 @@ export class Messages extends Context.Service<Messages>()('@hub/command-api/Mess
     const parsed = (
       id: string,
       decrypted: Effect.Effect<Buffer | null, StorageError | DecryptionFailed>,
-    ): Effect.Effect<Payload | null, StorageError> =>
+    ): Effect.Effect<MessagePayload | null, StorageError> =>
       decrypted.pipe(
-        Effect.map((plain) => (plain === null ? null : parsePayload(plain))),
+        Effect.map((plain) => (plain === null ? null : decodePayload(plain))),
         Effect.catchTag('DecryptionFailed', (error) =>
           Effect.logError(
             'messages: a stored payload cannot be decrypted; answering without it. Check the master key',
@@ -135,7 +126,7 @@ export class Messages extends Context.Service<Messages>()('@hub/command-api/Mess
         ),
       )
 
-    const decryptPersonal = (row: ProjectedMessage): Effect.Effect<Payload | null, StorageError> => {
+    const decryptPersonal = (row: ProjectedMessage): Effect.Effect<MessagePayload | null, StorageError> => {
       if (row.personal === null) return Effect.succeed(null)
       const id = encodeId('msg', row.id)
       return parsed(
@@ -146,7 +137,7 @@ export class Messages extends Context.Service<Messages>()('@hub/command-api/Mess
       )
     }
 
-    const decryptAcceptance = (row: AcceptanceRow): Effect.Effect<Payload | null, StorageError> => {
+    const decryptAcceptance = (row: AcceptanceRow): Effect.Effect<MessagePayload | null, StorageError> => {
       // After an erasure the mask is empty, and the content is not shown.
       if (row.to_masked === '' || row.sealed === null || row.sealing_key === null) {
         return Effect.succeed(null)
@@ -170,10 +161,14 @@ export class Messages extends Context.Service<Messages>()('@hub/command-api/Mess
       return read
     })
 
-    const stored = (row: ProjectedMessage | AcceptanceRow, view: MessageView, published: boolean) => ({
+    const stored = (
+      row: ProjectedMessage | AcceptanceRow,
+      view: MessageView,
+      known: Pick<StoredMessage, 'published' | 'unpublished'>,
+    ): StoredMessage => ({
       view,
       account: encodeId('acc', row.account),
-      published,
+      ...known,
       recipient: row.recipient.toString('hex'),
     })
 
@@ -184,13 +179,14 @@ export class Messages extends Context.Service<Messages>()('@hub/command-api/Mess
       // The read model comes first: a row leaves the ledger only after its projection.
       for (const row of yield* selectProjected(ids)) {
         const view = projectedView(row, maskOf(yield* decryptPersonal(row)))
-        found.set(view.id, stored(row, view, true))
+        found.set(view.id, stored(row, view, { published: true, unpublished: false }))
       }
       const missing = ids.filter((id) => !found.has(encodeId('msg', id)))
       if (missing.length === 0) return found
       for (const row of yield* selectAcceptances(missing)) {
         const view = acceptanceView(row)
-        found.set(view.id, stored(row, view, row.acknowledged))
+        const { acknowledged, unpublished } = row
+        found.set(view.id, stored(row, view, { published: acknowledged, unpublished }))
       }
       return found
     })

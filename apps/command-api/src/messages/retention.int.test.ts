@@ -6,24 +6,16 @@
 import { randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { encodeId, NEW_ID_RANDOM_BYTES, newId, decodeId, recipientHash } from '@hub/domain'
-import { afterAll, beforeAll } from 'vitest'
-import { type Account, call, makeDeployment, type Deployment } from '../testing/harness.ts'
+import { beforeAll } from 'vitest'
+import { type Account, type Api, call, type Deployment, startBeforeTests } from '../testing/harness.ts'
 
 const NUMBER = '+79001234567'
 const DAY = 24 * 3_600_000
 
 let deployment: Deployment
-let api: Awaited<ReturnType<Deployment['start']>>
+let api: Api
 let account: Account
-beforeAll(async () => {
-  deployment = await makeDeployment()
-  api = await deployment.start()
-  account = await deployment.addAccount()
-})
-afterAll(async () => {
-  await api.stop()
-  await deployment.remove()
-})
+startBeforeTests((started) => ({ deployment, api, account } = started))
 
 const yearsAgo = (years: number, ms: number): Date => {
   const date = new Date(Date.now())
@@ -70,6 +62,9 @@ const old = async (at: Date, messageClass: 'otp' | 'service' = 'service'): Promi
     await q`
       INSERT INTO read.daily_stats VALUES (${at}::timestamptz::date, ${account.uuid}, 'live', ${messageClass}, ${template}, 'RUB',
                                            1, 1, 1, 0, 0, 0, 1, 2)`
+    await q`
+      INSERT INTO read.hourly_stats VALUES (date_trunc('hour', ${at}::timestamptz, 'UTC'), ${account.uuid}, 'live', '', 'RUB',
+                                            1, 1, 1, 0, 0, 0, 1, 2)`
   })
   return { id, event, batch, ref, at }
 }
@@ -188,13 +183,15 @@ describe('old messages', () => {
   })
 
   it('count in the statistics for three years', async () => {
-    const totals = async ({ at }: Old) => {
-      const { body } = await get(`/v1/stats?from=${dayOf(at)}&to=${dayOf(at)}`)
-      return (body as { totals: { accepted: number } }).totals.accepted
+    for (const group of ['', '&group_by=reason_code']) {
+      const totals = async ({ at }: Old) => {
+        const { body } = await get(`/v1/stats?from=${dayOf(at)}&to=${dayOf(at)}${group}`)
+        return (body as { totals: { accepted: number } }).totals.accepted
+      }
+      assert.strictEqual(await totals(one), 1)
+      assert.strictEqual(await totals(nearlyThree), 1)
+      assert.strictEqual(await totals(three), 0)
     }
-    assert.strictEqual(await totals(one), 1)
-    assert.strictEqual(await totals(nearlyThree), 1)
-    assert.strictEqual(await totals(three), 0)
   })
 
   it('have events for three years, and older cursors are not found', async () => {

@@ -2,17 +2,16 @@
  * Senders: the names that recipients see. Hub staff registers them with the operator. Source:
  * specification, Endpoints; contract, Templates and senders.
  */
-import { apiError, type Sender, type SenderToCreate } from '@hub/contract'
-import { encodeId, newSenderStatus, toTimestamp } from '@hub/domain'
-import { insertSender, Sql, type StoredSender, uuidOf } from '@hub/store'
-import { Clock, Duration, Effect } from 'effect'
+import { apiError, type DeletedSender, type Sender, type SenderToCreate } from '@hub/contract'
+import { decodeId, encodeId, newSenderStatus, toTimestamp } from '@hub/domain'
+import { CommandSenders, CommandTemplates, Sql, uuidOf } from '@hub/store'
+import { Clock, Effect } from 'effect'
 import type { Owner } from '../accounts/account.ts'
+import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import { freshId } from '../ids/ids.ts'
 import { makeResourceReader } from '../paging/page.ts'
 
-const DEADLINE = { deadline: Duration.millis(1200) }
-
-const senderBody = (row: StoredSender): Sender => ({
+const senderBody = (row: Omit<CommandSenders.SenderRow, 'account'>): Sender => ({
   id: encodeId('snd', row.id),
   object: 'sender',
   name: row.name,
@@ -23,10 +22,22 @@ const senderBody = (row: StoredSender): Sender => ({
   mode: row.mode,
 })
 
+const NAMED_BY_TEMPLATE = 'A template names this sender. Delete the template first.'
+
 export const makeSenders = Effect.gen(function* () {
   const sql = yield* Sql
+  const reader = makeResourceReader(sql, {
+    table: 'command.senders',
+    superseded: 'command.superseded_senders',
+    prefix: 'snd',
+    columns: (q) => q`id, mode, name, registration, status, reason, created_at`,
+    toResource: senderBody,
+  })
   return {
-    /** In test mode the sender is registered at once, else pending. Fails with `duplicate_rejected`. */
+    /**
+     * In test mode the sender is registered at once, else pending. It supersedes a declined one of the
+     * same name. Fails with `duplicate_rejected`.
+     */
     create: Effect.fnUntraced(function* (owner: Owner, { name, registration }: SenderToCreate) {
       const sender = {
         id: uuidOf('snd', freshId('snd', yield* Clock.currentTimeMillis)),
@@ -36,14 +47,33 @@ export const makeSenders = Effect.gen(function* () {
         registration: registration === null ? null : JSON.stringify(registration),
         status: newSenderStatus(owner.mode),
       }
-      const row = yield* sql.run((q) => insertSender(q, sender), DEADLINE)
+      const row = yield* sql.run(
+        async (q) => (await CommandSenders.insert(q, sender)) ?? (await CommandSenders.supersede(q, sender)),
+        STATEMENT_DEADLINE,
+      )
       return row === null ? yield* apiError('duplicate_rejected') : senderBody(row)
     }),
-    ...makeResourceReader(sql, {
-      table: 'command.senders',
-      prefix: 'snd',
-      columns: (q) => q`id, mode, name, registration, status, reason, created_at`,
-      toResource: senderBody,
+    /**
+     * Removes a pending or declined sender that no template names. `null`: the owner has none with
+     * this public id.
+     */
+    remove: Effect.fnUntraced(function* (owner: Owner, id: string) {
+      const uuid = decodeId('snd', id)
+      if (uuid === null) return null
+      const sender = { id: uuid, account: owner.accountUuid, mode: owner.mode }
+      const removed = yield* Effect.catchTag(
+        sql.run((q) => CommandSenders.removeUnregistered(q, sender), STATEMENT_DEADLINE),
+        'StorageRejected',
+        (error) =>
+          Effect.fail(
+            error.constraint === CommandTemplates.SENDER_FOREIGN_KEY
+              ? apiError('deletion_not_allowed', { message: NAMED_BY_TEMPLATE })
+              : error,
+          ),
+      )
+      if (removed) return { id, object: 'sender', deleted: true } satisfies DeletedSender
+      return (yield* reader.read(owner, id)) === null ? null : yield* apiError('deletion_not_allowed')
     }),
+    ...reader,
   }
 })

@@ -1,13 +1,13 @@
 /** Counts of a period. Source: specification, Endpoints; contract, Account, stats. */
-import type { Stats, StatsCounts, StatsRow, StatsWanted } from '@hub/contract'
+import type { Stats, StatsCounts, StatsGroup, StatsRow, StatsWanted } from '@hub/contract'
 import { CURRENCY } from '@hub/domain'
-import { ReadDailyStats, Sql } from '@hub/store'
+import { ReadDailyStats, ReadHourlyStats, Sql, type StatsSum } from '@hub/store'
 import { Duration, Effect } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 
 const DEADLINE = { deadline: Duration.millis(2500) }
 
-const countsOf = (sum: ReadDailyStats.StatsSum): StatsCounts => ({
+const countsOf = (sum: StatsSum): StatsCounts => ({
   accepted: Number(sum.accepted),
   sent: Number(sum.sent),
   delivered: Number(sum.delivered),
@@ -18,18 +18,75 @@ const countsOf = (sum: ReadDailyStats.StatsSum): StatsCounts => ({
   price: { amount: sum.price, currency: CURRENCY },
 })
 
-/** Rows are in the order of their groups. A day, class or template without messages has no row. */
+type GroupColumn = Exclude<StatsGroup, 'day,template'>
+
+/** The columns of a group, in order. */
+const columnsOf = (groupBy: StatsGroup | null): ReadonlyArray<GroupColumn> =>
+  groupBy === null ? [] : groupBy === 'day,template' ? ['day', 'template'] : [groupBy]
+
+/** Rows are in the order of their groups. A group without messages has no row. */
 export const readStats = Effect.fnUntraced(function* (
   sql: Sql['Service'],
   owner: Owner,
   { from, groupBy, to }: StatsWanted,
 ) {
   const period = { account: owner.accountUuid, mode: owner.mode, currency: CURRENCY, from, to }
-  const sums = yield* sql.run((q) => ReadDailyStats.readSums(q, period, groupBy), DEADLINE)
+  const sums = yield* sql.run(
+    (q) =>
+      groupBy === 'hour' || groupBy === 'reason_code'
+        ? ReadHourlyStats.readSums(q, period, groupBy)
+        : ReadDailyStats.readSums(q, period, groupBy),
+    DEADLINE,
+  )
   const totals = sums.find((sum) => sum.is_total)
   if (totals === undefined) return yield* Effect.die('the sums of a period have no row of totals')
+  const columns = columnsOf(groupBy)
   const data = sums
     .filter((sum) => !sum.is_total)
-    .map((sum) => ({ ...(groupBy === null ? {} : { [groupBy]: sum.group }), ...countsOf(sum) }) as StatsRow)
+    .map((sum) => {
+      const group = Object.fromEntries(columns.map((column, i) => [column, sum.group?.[i] || null]))
+      return { ...group, ...countsOf(sum) } as StatsRow
+    })
   return { object: 'stats', from, to, totals: countsOf(totals), data } satisfies Stats
 })
+
+const COUNTS = ['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired', 'parts'] as const
+
+/** A field of RFC 4180. */
+const csvField = (value: string | number | null | undefined): string => {
+  const text = String(value ?? '')
+  return /[",\r\n]/u.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+/** The rows of a summary as CSV (RFC 4180) with a header line. Without groups, the totals. Pure. */
+export const statsCsv = ({ data, totals }: Stats, groupBy: StatsGroup | null): string => {
+  const columns = columnsOf(groupBy)
+  const rows: ReadonlyArray<Partial<StatsRow> & StatsCounts> = groupBy === null ? [totals] : data
+  const lines = rows.map((row) => [
+    ...columns.map((column) => row[column]),
+    ...COUNTS.map((name) => row[name]),
+    row.price.amount,
+    row.price.currency,
+  ])
+  return [[...columns, ...COUNTS, 'price', 'currency'], ...lines]
+    .map((fields) => `${fields.map(csvField).join(',')}\r\n`)
+    .join('')
+}
+
+/** The weight of a media type in an `Accept` header; `null`: the header does not name it. */
+const weightOf = (accept: string, type: string): number | null => {
+  for (const range of accept.split(',')) {
+    const [name, ...parameters] = range.split(';').map((part) => part.trim().toLowerCase())
+    if (name !== type) continue
+    const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2)
+    return weight === undefined ? 1 : Number(weight) || 0
+  }
+  return null
+}
+
+/** Whether an `Accept` header prefers CSV to JSON. A client that does not name CSV gets JSON. Pure. */
+export const prefersCsv = (accept: string | undefined): boolean => {
+  if (accept === undefined) return false
+  const csv = weightOf(accept, 'text/csv') ?? 0
+  return csv > 0 && csv >= (weightOf(accept, 'application/json') ?? 0)
+}

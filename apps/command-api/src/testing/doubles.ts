@@ -12,6 +12,7 @@ import { type CheckedSend, checkSend } from '../accept/checked-send.ts'
 import { Ledger } from '../accept/ledger.port.ts'
 import { Limits, type SendReservation } from '../accept/limits.ts'
 import { OutboxMode } from '../accept/outbox-mode.ts'
+import { UnprovenCodes } from '../accept/unproven-codes.ts'
 import type { Owner, TemplateInUse } from '../accounts/account.ts'
 import type { IdempotencyLock } from '../idempotency/idempotency-keys.port.ts'
 import type { MakeId } from '../ids/ids.ts'
@@ -88,7 +89,7 @@ const makeKafka = Effect.gen(function* () {
       yield* memory.set(behavior === 'lost reply' ? 'up' : behavior)
       const positions = yield* memoryLog.append(records, options)
       if (behavior !== 'lost reply') return positions
-      yield* Effect.sleep(Duration.millis(options?.deadlineMs ?? 1000))
+      yield* Effect.sleep(Duration.millis(options?.deadlineMs ?? 5000))
       return yield* new KafkaUnavailable({ reason: 'timeout', detail: 'test' })
     }),
   }
@@ -124,7 +125,7 @@ const makeLimits = () => {
     daily: () =>
       Effect.sync(() => {
         state.dailyAsked++
-        return state.daily
+        return state.daily === null ? null : apiError('hub_daily_limit_reached', { retryAfter: state.daily })
       }),
     reserve: (asked) =>
       Effect.sync(() =>
@@ -190,6 +191,7 @@ const acceptorOn = ({ kafka, ledger, limits, makeMessageId }: Doubles['Service']
     decrypt: () => Effect.succeed(null),
     keyOfDay: () => Effect.die('an acceptance batch stores no personal data'),
     recipientShareKeys: Effect.die('an acceptance batch encrypts no reports'),
+    keepReady: Effect.never,
   }
   const directMode = Layer.effectDiscard(
     Effect.map(OutboxMode, (outboxMode) => {
@@ -210,6 +212,7 @@ const acceptorOn = ({ kafka, ledger, limits, makeMessageId }: Doubles['Service']
         Layer.succeed(PayloadEncryption)(encryption),
         Layer.succeed(Limits)(limits.limits),
         Layer.fresh(OutboxMode.layer),
+        Layer.fresh(UnprovenCodes.layer),
       ),
     ),
   )

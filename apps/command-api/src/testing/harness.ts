@@ -4,7 +4,7 @@
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import net from 'node:net'
-import { encodeId, type MessageAccepted, type Mode } from '@hub/domain'
+import { DEFAULT_LIFETIMES, encodeId, type Lifetimes, type MessageAccepted, type Mode } from '@hub/domain'
 import {
   ConsumerGroups,
   createTopics,
@@ -14,6 +14,7 @@ import {
   type KafkaConnection,
   layerConsumerGroups,
   layerEventLog,
+  layerKeysAndErasures,
   topicCatalogue,
   topicNames,
 } from '@hub/kafka'
@@ -24,6 +25,7 @@ import { freshDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/test
 import { AddressPolicy } from '@hub/webhooks'
 import { ConfigProvider, Effect, Fiber, Layer, Logger, ManagedRuntime, Redacted, Result } from 'effect'
 import { HttpServer } from 'effect/http'
+import { afterAll, beforeAll } from 'vitest'
 import { networkFrom } from '../access/client-address.ts'
 import { commandApi } from '../app.ts'
 import type { TlsFiles } from '../http/tls.ts'
@@ -103,20 +105,31 @@ export const makeDeployment = async () => {
   const masterKeyLayer = MasterKeyEncryption.layer.pipe(
     Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_MASTER_KEY: masterKey }))),
   )
-  const stores = (url: string) =>
+  const stores = (url: string, log: Layer.Layer<EventLog>) =>
     PayloadEncryption.layer.pipe(
+      Layer.provideMerge(layerKeysAndErasures(connection, topics)),
+      Layer.provide(log),
       Layer.provideMerge(
         Layer.mergeAll(Layer.effect(Sql, makeSql(Redacted.make(url), 6, 'command-api-test')), masterKeyLayer),
       ),
     )
   /** Keys with a unique prefix on the shared Redis. */
-  const counters = (url: string) =>
+  const counters = (url: string, deadlineMs?: number) =>
     Layer.effect(
       Counters,
-      makeRedisCounters({ url: Redacted.make(url), prefix: `${prefix}counters:`, name: 'command-api-test' }),
+      makeRedisCounters({
+        url: Redacted.make(url),
+        prefix: `${prefix}counters:`,
+        name: 'command-api-test',
+        ...(deadlineMs === undefined ? {} : { deadlineMs }),
+      }),
     )
   const testRuntime = ManagedRuntime.make(
-    Layer.mergeAll(stores(database.url), layerConsumerGroups({ connection }), Logger.layer([])),
+    Layer.mergeAll(
+      stores(database.url, layerEventLog({ connection, partitions: PARTITIONS })),
+      layerConsumerGroups({ connection }),
+      Logger.layer([]),
+    ),
   )
   const sql = <A>(body: Parameters<Sql['Service']['run']>[0]): Promise<A> =>
     testRuntime.runPromise(Effect.flatMap(Sql, (pool) => pool.run(body))) as Promise<A>
@@ -131,9 +144,15 @@ export const makeDeployment = async () => {
       readonly log?: Layer.Layer<EventLog>
       readonly port?: number
       readonly redisUrl?: string
+      /** Of a call of Redis: on a busy machine, a call that fails leaves the login gate open. */
+      readonly redisDeadlineMs?: number
       /** In CIDR notation. */
       readonly trustedProxies?: ReadonlyArray<string>
       readonly tls?: TlsFiles
+      readonly lifetimes?: Lifetimes
+      /** Receives the log, which is discarded without it. */
+      readonly logger?: Layer.Layer<never>
+      readonly loggedShare?: number
     } = {},
   ) => {
     const log =
@@ -142,21 +161,24 @@ export const makeDeployment = async () => {
     const runtime = ManagedRuntime.make(
       commandApi({
         port: options.port ?? 0,
+        host: null,
         baseUrl: 'http://hub.test',
         topics,
         hashSecret: HASH_SECRET,
         kafka: connection,
         tls: options.tls ?? null,
+        lifetimes: options.lifetimes ?? DEFAULT_LIFETIMES,
+        loggedShare: options.loggedShare ?? 1,
         trustedProxies: (options.trustedProxies ?? []).map((text) => Result.getOrThrow(networkFrom(text))),
       }).pipe(
-        Layer.provideMerge(counters(options.redisUrl ?? testRedisUrl())),
-        Layer.provideMerge(stores(options.databaseUrl ?? database.url)),
+        Layer.provideMerge(counters(options.redisUrl ?? testRedisUrl(), options.redisDeadlineMs)),
+        Layer.provideMerge(stores(options.databaseUrl ?? database.url, log)),
         Layer.provideMerge(Readiness.layer),
         Layer.provide(log),
         Layer.provide(
           AddressPolicy.layer.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({})))),
         ),
-        Layer.provide(Logger.layer([])),
+        Layer.provide(options.logger ?? Logger.layer([])),
       ),
     )
     const { address } = await runtime.runPromise(
@@ -259,6 +281,29 @@ export const makeDeployment = async () => {
   }
 }
 export type Deployment = Awaited<ReturnType<typeof makeDeployment>>
+export type Api = Awaited<ReturnType<Deployment['start']>>
+
+/** Starts one process and adds an account before the tests of a file, and stops it after them. */
+export const startBeforeTests = (
+  onStarted: (started: {
+    readonly deployment: Deployment
+    readonly api: Api
+    readonly account: Account
+  }) => void,
+  options?: Parameters<Deployment['start']>[0],
+): void => {
+  let deployment: Deployment | undefined
+  let api: Api | undefined
+  beforeAll(async () => {
+    deployment = await makeDeployment()
+    api = await deployment.start(options)
+    onStarted({ deployment, api, account: await deployment.addAccount() })
+  })
+  afterAll(async () => {
+    await api?.stop()
+    await deployment?.remove()
+  })
+}
 
 /** The facts of a lane's records, in order. */
 export const facts = (records: ReadonlyArray<IncomingRecord>): ReadonlyArray<MessageAccepted> =>
@@ -300,4 +345,21 @@ export const call = async (
   const text = await response.text()
   const isJson = response.headers.get('content-type')?.includes('json') === true && text !== ''
   return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text }
+}
+
+/** Repetitions of a request that was answered 503, on a busy machine. */
+const REPETITIONS = 20
+const REPEAT_AFTER_MS = 500
+
+/**
+ * Like `call`, for tests whose servers are available: it repeats a request that a busy machine could
+ * not answer in time. The last answer is returned, whatever it is.
+ */
+export const callUntilAnswered = async (...request: Parameters<typeof call>): Promise<TestResponse> => {
+  let response = await call(...request)
+  for (let repetition = 0; response.status === 503 && repetition < REPETITIONS; repetition += 1) {
+    await new Promise((resolve) => setTimeout(resolve, REPEAT_AFTER_MS))
+    response = await call(...request)
+  }
+  return response
 }

@@ -22,11 +22,14 @@ import { acceptedView } from '../messages/message.ts'
 /** The clock of the ledger stands still. */
 export const NOW = fromTimestamp('2026-11-21T09:30:00.000Z')!
 
-/** How a call behaves. `lost reply`: it succeeds, and is reported as timed out. */
+/**
+ * How a call behaves. `lost reply`: it succeeds, and is reported as timed out. This applies to one
+ * commit; the next one is `ok`.
+ */
 export type LedgerBehavior = 'ok' | 'unavailable' | 'lost reply'
 
 const timedOut = new StorageUnavailable({ reason: 'timeout', detail: 'test' })
-const unreachable = new StorageUnavailable({ reason: 'unreachable', detail: 'test' })
+const unreachable = new StorageUnavailable({ reason: 'unreachable', detail: 'ECONNREFUSED' })
 
 export const makeMemoryLedger = () => {
   /** Message ids by `refKey`. */
@@ -43,6 +46,9 @@ export const makeMemoryLedger = () => {
   const responses = new Map<string, StoredResponse>()
   /** Message ids that are charged and not refunded. */
   const charged = new Set<string>()
+  /** Message ids of codes that were certainly not published. */
+  const unpublished = new Set<string>()
+  const commitIds = new Map<string, 'committed' | 'withdrawn'>()
   const state = {
     behavior: 'ok' as LedgerBehavior,
     sealBehavior: 'ok' as LedgerBehavior,
@@ -54,6 +60,8 @@ export const makeMemoryLedger = () => {
     lostLocks: new Set<string>(),
     /** If set, commits wait for it. */
     barrier: null as Deferred.Deferred<void> | null,
+    /** False: the result of a commit cannot be found out. */
+    withdraws: true,
     /** Lookups time out. */
     hanging: false,
     /** Runs between lookup and commit: what another process does meanwhile. */
@@ -80,6 +88,7 @@ export const makeMemoryLedger = () => {
     return {
       recipient: fact.recipient,
       published: isPublished(id),
+      unpublished: unpublished.has(id),
       view: acceptedView(fact, toMasked),
     }
   }
@@ -123,18 +132,22 @@ export const makeMemoryLedger = () => {
       accepted,
       appendedRows,
       extraWrites,
+      id,
       republished,
     }: Commit<Writes>) {
       if (state.barrier !== null) yield* Deferred.await(state.barrier)
       state.beforeCommit()
       const { behavior } = state
       if (behavior === 'unavailable') return yield* unreachable
+      if (commitIds.get(id) === 'withdrawn')
+        return yield* new StorageUnavailable({ reason: 'conflict', detail: '40001' })
       if (
         accepted.some(({ fact }) => fact.clientRef !== null && fact.clientRef === state.rejectedReference)
       ) {
         return yield* new StorageRejected({ code: '22021', constraint: null })
       }
       commits.push(accepted.length + republished.length)
+      commitIds.set(id, 'committed')
       const takenElsewhere = new Set<string>()
       const overspent = new Set<string>()
       const lockLost = new Set<string>()
@@ -159,6 +172,7 @@ export const makeMemoryLedger = () => {
         }
       }
       for (const entry of recorded) {
+        unpublished.delete(entry.fact.messageId)
         rows.set(entry.fact.messageId, entry)
         charged.add(entry.fact.messageId)
       }
@@ -168,7 +182,10 @@ export const makeMemoryLedger = () => {
       for (const { lock, response } of extra.responses) responses.set(lock.key, response)
       const outboxRow = extra.outbox === null ? null : nextRow++
       if (extra.outbox !== null && outboxRow !== null) outbox.set(outboxRow, extra.outbox)
-      if (behavior === 'lost reply') return yield* timedOut
+      if (behavior === 'lost reply') {
+        state.behavior = 'ok'
+        return yield* timedOut
+      }
       return {
         takenElsewhere,
         overspent,
@@ -178,12 +195,20 @@ export const makeMemoryLedger = () => {
       } satisfies CommitResult<Writes>
     }),
 
+    withdraw: (id) =>
+      Effect.suspend(() => {
+        if (!state.withdraws || state.behavior === 'unavailable') return Effect.fail(unreachable)
+        if (!commitIds.has(id)) commitIds.set(id, 'withdrawn')
+        return Effect.succeed(commitIds.get(id) ?? 'withdrawn')
+      }),
+
     refund: (codes) =>
       Effect.suspend(() => {
         if (state.behavior === 'unavailable') return Effect.fail(unreachable)
         for (const { at, messageId } of codes) {
           const isSame = at === null || rows.get(messageId)?.fact.at === at
-          if (isSame && !isPublished(messageId)) charged.delete(messageId)
+          if (!isSame || isPublished(messageId) || !charged.delete(messageId)) continue
+          unpublished.add(messageId)
         }
         return Effect.void
       }),
@@ -199,6 +224,30 @@ export const makeMemoryLedger = () => {
         outbox.set(row, records)
         return state.sealBehavior === 'lost reply' ? Effect.fail(timedOut) : Effect.succeed(row)
       }),
+
+    sealFromLedger: Effect.fnUntraced(function* (ids, encode) {
+      if (state.behavior === 'unavailable') return yield* unreachable
+      const open: Array<string> = []
+      const sealed: Array<BatchRow & { readonly sealedAt: number }> = []
+      for (const id of ids) {
+        const batch = batches.get(id)
+        if (batch === undefined || batch.sealedAt !== null) continue
+        const members = [...rows.values()].filter(
+          ({ fact }) => fact.batch === id && charged.has(fact.messageId),
+        )
+        if (members.some(({ fact }) => fact.class === 'otp' && !projected.has(fact.messageId))) open.push(id)
+        else {
+          const accepted = members.length
+          const rejected = batch.total - accepted - batch.duplicate
+          sealed.push({ ...batch, accepted, rejected, sealedAt: NOW })
+        }
+      }
+      for (const batch of sealed) batches.set(batch.id, batch)
+      if (sealed.length === 0) return { open, outboxRow: null }
+      const outboxRow = nextRow++
+      outbox.set(outboxRow, encode(sealed))
+      return { open, outboxRow }
+    }),
 
     deleteOutboxRows: (ids) => Effect.sync(() => ids.forEach((row) => outbox.delete(row))),
   }

@@ -1,5 +1,5 @@
 /**
- * The protocol of all subscription changes (create, rotate the secret, enable, delete):
+ * The protocol of all subscription changes (create, change, rotate the secret, enable, delete):
  *
  *  1. One transaction writes the row and an outbox entry with the fact `SubscriptionChanged`.
  *  2. After the commit, this process appends the fact to Kafka and deletes the outbox entry. If it

@@ -44,7 +44,7 @@ const makeFakes = () => {
       return Effect.succeed([{ topic: 't', partition: 0, offset: 41 }])
     })
   const awaitApplied = Effect.flatMap(makeAwaitApplied, (wait) => wait(entry, 0)).pipe(
-    Effect.provideService(Sql, { run, transaction: run }),
+    Effect.provideService(Sql, { run, transaction: run, answers: Effect.succeed(true) }),
     Effect.provideService(EventLog, { append, partitionOf: () => 0 }),
     Effect.provide(Logger.layer([])),
   )

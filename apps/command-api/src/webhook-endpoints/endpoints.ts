@@ -2,32 +2,21 @@
  * `webhooks.endpoints`: statements for commands and queries of clients. The fan-out writes the
  * columns of endpoint health. All ids here are UUIDs.
  */
-import type { EventType, SubscriptionStatus } from '@hub/domain'
-import type { Queries } from '@hub/store'
+import type { WebhookEndpointChanges } from '@hub/contract'
+import type { EventType, SigningSecrets } from '@hub/domain'
+import { type Queries, WebhooksEndpoints } from '@hub/store'
 import type { Owner } from '../accounts/account.ts'
 
-export interface EndpointRow {
-  readonly id: string
-  readonly url: string
-  readonly event_types: ReadonlyArray<EventType>
-  readonly status: SubscriptionStatus
-  readonly created_at: Date
-  readonly disabled_at: Date | null
-  readonly disabled_reason: string | null
-  readonly consecutive_failures: number
-  readonly secret_rotation_ends_at: Date | null
-}
+export type EndpointRow = WebhooksEndpoints.EndpointRow
 
 interface NewEndpoint {
   readonly id: string
   readonly url: string
+  readonly description: string | null
   readonly eventTypes: ReadonlyArray<EventType>
   /** Encrypted. */
   readonly secret: Buffer
 }
-
-const columns = (q: Queries) => q`
-  id, url, event_types, status, created_at, disabled_at, disabled_reason, consecutive_failures, secret_rotation_ends_at`
 
 /** Rows of the owner that are not deleted. */
 const isOwned = (q: Queries, owner: Owner) =>
@@ -40,15 +29,16 @@ const isOwned = (q: Queries, owner: Owner) =>
 export const insert = async (
   q: Queries,
   owner: Owner,
-  { eventTypes, id, secret, url }: NewEndpoint,
+  { description, eventTypes, id, secret, url }: NewEndpoint,
   most: number,
 ): Promise<EndpointRow | null> => {
   await q`SELECT pg_advisory_xact_lock(hashtextextended(${`webhook_endpoints ${owner.accountUuid} ${owner.mode}`}, 0))`
   const [row] = await q<EndpointRow[]>`
-    INSERT INTO webhooks.endpoints (id, account, mode, url, event_types, secret)
-    SELECT ${id}, ${owner.accountUuid}, ${owner.mode}::command.mode, ${url}, ${[...eventTypes]}::text[], ${secret}
+    INSERT INTO webhooks.endpoints AS e (id, account, mode, url, description, event_types, secret)
+    SELECT ${id}, ${owner.accountUuid}, ${owner.mode}::command.mode, ${url}, ${description}, ${[...eventTypes]}::text[],
+           ${secret}
      WHERE (SELECT count(*) FROM webhooks.endpoints WHERE ${isOwned(q, owner)}) < ${most}
-    RETURNING ${columns(q)}`
+    RETURNING ${WebhooksEndpoints.columns(q)}`
   return row ?? null
 }
 
@@ -57,7 +47,7 @@ export const remove = (q: Queries, id: string) => q`DELETE FROM webhooks.endpoin
 
 export const find = async (q: Queries, owner: Owner, id: string): Promise<EndpointRow | null> => {
   const [row] = await q<EndpointRow[]>`
-    SELECT ${columns(q)} FROM webhooks.endpoints WHERE id = ${id} AND ${isOwned(q, owner)}`
+    SELECT ${WebhooksEndpoints.columns(q)} FROM webhooks.endpoints e WHERE id = ${id} AND ${isOwned(q, owner)}`
   return row ?? null
 }
 
@@ -68,40 +58,67 @@ export const lock = async (q: Queries, owner: Owner, id: string): Promise<boolea
   return rows.length > 0
 }
 
-export const isDeleted = async (q: Queries, id: string): Promise<boolean> => {
-  const rows = await q`SELECT 1 FROM webhooks.endpoints WHERE id = ${id} AND deleted_at IS NULL`
-  return rows.length === 0
-}
-
 /** All endpoints of the owner, newest first. */
 export const findAll = async (q: Queries, owner: Owner): Promise<ReadonlyArray<EndpointRow>> =>
-  q<EndpointRow[]>`SELECT ${columns(q)} FROM webhooks.endpoints WHERE ${isOwned(q, owner)} ORDER BY id DESC`
+  q<
+    EndpointRow[]
+  >`SELECT ${WebhooksEndpoints.columns(q)} FROM webhooks.endpoints e WHERE ${isOwned(q, owner)} ORDER BY id DESC`
 
 /**
  * Marks an endpoint as deleted and erases its address and secrets. The fan-out deletes the rest.
  */
 export const markDeleted = async (q: Queries, owner: Owner, id: string): Promise<EndpointRow | null> => {
   const [row] = await q<EndpointRow[]>`
-    UPDATE webhooks.endpoints
-       SET deleted_at = now(), url = '', secret = ''::bytea, previous_secret = NULL, secret_rotation_ends_at = NULL
+    UPDATE webhooks.endpoints e
+       SET deleted_at = now(), url = '', description = NULL, secret = ''::bytea, previous_secret = NULL,
+           secret_rotation_ends_at = NULL, older_secret = NULL, older_secret_ends_at = NULL
      WHERE id = ${id} AND ${isOwned(q, owner)}
-    RETURNING ${columns(q)}`
+    RETURNING ${WebhooksEndpoints.columns(q)}`
   return row ?? null
 }
 
-/**
- * Makes the current secret the previous one, until `endsAt`, and stores the (encrypted) new one.
- */
-export const rotateSecret = async (
+/** Locks an endpoint and reads its secrets (encrypted); `null` without one. */
+export const lockSecrets = async (
   q: Queries,
   owner: Owner,
   id: string,
-  rotation: { readonly secret: Buffer; readonly endsAt: Date },
+): Promise<SigningSecrets<Buffer> | null> => {
+  const [row] = await q<WebhooksEndpoints.SecretColumns[]>`
+    SELECT ${WebhooksEndpoints.secretColumns(q)} FROM webhooks.endpoints e
+     WHERE id = ${id} AND ${isOwned(q, owner)} FOR NO KEY UPDATE`
+  return row === undefined ? null : WebhooksEndpoints.secretsOf(row)
+}
+
+/** Stores the secrets (encrypted) of a locked endpoint: the current one and at most two others. */
+export const writeSecrets = async (
+  q: Queries,
+  id: string,
+  { current, earlier: [previous, older] }: SigningSecrets<Buffer>,
+): Promise<EndpointRow | null> => {
+  const endOf = (one: typeof previous) => (one === undefined ? null : new Date(one.signsUntil))
+  const [row] = await q<EndpointRow[]>`
+    UPDATE webhooks.endpoints e
+       SET secret = ${current}, previous_secret = ${previous?.secret ?? null},
+           secret_rotation_ends_at = ${endOf(previous)}, older_secret = ${older?.secret ?? null},
+           older_secret_ends_at = ${endOf(older)}
+     WHERE id = ${id}
+    RETURNING ${WebhooksEndpoints.columns(q)}`
+  return row ?? null
+}
+
+/** Changes an endpoint; members that are absent keep their values. `null`: there is none. */
+export const update = async (
+  q: Queries,
+  owner: Owner,
+  id: string,
+  { description, eventTypes, url }: WebhookEndpointChanges,
 ): Promise<EndpointRow | null> => {
   const [row] = await q<EndpointRow[]>`
-    UPDATE webhooks.endpoints
-       SET previous_secret = secret, secret = ${rotation.secret}, secret_rotation_ends_at = ${rotation.endsAt}
+    UPDATE webhooks.endpoints e
+       SET url = ${url === undefined ? q`url` : url},
+           event_types = ${eventTypes === undefined ? q`event_types` : q`${[...eventTypes]}::text[]`},
+           description = ${description === undefined ? q`description` : description}
      WHERE id = ${id} AND ${isOwned(q, owner)}
-    RETURNING ${columns(q)}`
+    RETURNING ${WebhooksEndpoints.columns(q)}`
   return row ?? null
 }

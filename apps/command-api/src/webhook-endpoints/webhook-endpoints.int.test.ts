@@ -4,25 +4,14 @@ import { decodeId, encodeId, eventBatchId } from '@hub/domain'
 import { decodeSubscriptionChanged } from '@hub/kafka'
 import { eventually as eventuallyWithin } from '@hub/testkit'
 import { Effect, Result } from 'effect'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Account, call, makeDeployment, type Deployment } from '../testing/harness.ts'
+import { describe, expect, it } from 'vitest'
+import { type Account, type Api, call, type Deployment, startBeforeTests } from '../testing/harness.ts'
 
 let deployment: Deployment
-let url: string
-let stop: () => Promise<void>
+let api: Api
 let account: Account
 
-beforeAll(async () => {
-  deployment = await makeDeployment()
-  const started = await deployment.start()
-  url = started.url
-  stop = started.stop
-  account = await deployment.addAccount()
-})
-afterAll(async () => {
-  await stop?.()
-  await deployment?.remove()
-})
+startBeforeTests((started) => ({ deployment, api, account } = started))
 
 type Body = any
 
@@ -37,15 +26,20 @@ const holds = (check: () => void | Promise<void>) =>
 
 const as = (key: string) => ({
   get: (path: string) =>
-    call(url, path, { key }) as Promise<{ status: number; body: Body; headers: Headers }>,
+    call(api.url, path, { key }) as Promise<{ status: number; body: Body; headers: Headers }>,
   post: (path: string, body?: unknown, headers?: Record<string, string>) =>
-    call(url, path, { key, method: 'POST', body, ...(headers === undefined ? {} : { headers }) }) as Promise<{
+    call(api.url, path, {
+      key,
+      method: 'POST',
+      body,
+      ...(headers === undefined ? {} : { headers }),
+    }) as Promise<{
       status: number
       body: Body
       headers: Headers
     }>,
   delete: (path: string) =>
-    call(url, path, { key, method: 'DELETE' }) as Promise<{ status: number; body: Body }>,
+    call(api.url, path, { key, method: 'DELETE' }) as Promise<{ status: number; body: Body }>,
 })
 const live = () => as(account.keys.live)
 
@@ -67,9 +61,9 @@ const rowOf = async (uuid: string): Promise<Body> =>
 /** The decrypted secrets of a row, the current one first. */
 const secretsOf = async (id: string): Promise<ReadonlyArray<string>> => {
   const masterKey = await deployment.masterKeyEncryption()
-  const { previous_secret: previous, secret } = await rowOf(decodeId('we', id)!)
+  const { older_secret: older, previous_secret: previous, secret } = await rowOf(decodeId('we', id)!)
   const open = (box: Buffer) => Effect.runPromise(masterKey.decrypt('webhook-secret', id, box)).then(String)
-  return Promise.all([secret, ...(previous === null ? [] : [previous])].map(open))
+  return Promise.all([secret, previous, older].filter((box) => box !== null).map(open))
 }
 
 /** The changes of a subscription that were published to the fan-out. */
@@ -90,7 +84,7 @@ const disable = (uuid: string) =>
   )
 
 describe('rotate_secret', () => {
-  it('returns a new secret once; the previous one stays valid for a day; a second rotation keeps the newest two', async () => {
+  it('returns a new secret once; each replaced one stays valid for a day of its own; a fourth is refused', async () => {
     const { id, path, secret } = await create()
     const changes = await changesOf(id)
     const before = Date.now()
@@ -107,8 +101,29 @@ describe('rotate_secret', () => {
     expect(read.body).not.toHaveProperty('secret')
 
     const second = await live().post(`${path}/rotate_secret`, {})
-    expect(await secretsOf(id)).toEqual([second.body.secret, first.body.secret])
+    expect(await secretsOf(id)).toEqual([second.body.secret, first.body.secret, secret])
+    const row = await rowOf(decodeId('we', id)!)
+    // The second rotation does not change the transition of the first one.
+    expect(row.older_secret_ends_at.getTime()).toBe(ends)
+    expect(row.secret_rotation_ends_at.getTime()).toBeGreaterThan(ends)
+    expect(second.body.secret_rotation_ends_at).toBe(row.secret_rotation_ends_at.toISOString())
+
+    const key = { 'idempotency-key': randomUUID() }
+    const refused = await live().post(`${path}/rotate_secret`, undefined, key)
+    expect([refused.status, refused.body.error.code]).toEqual([409, 'rotation_in_progress'])
+    expect(refused.body.error.retry_after).toBeLessThanOrEqual(86_400)
+    expect(await secretsOf(id)).toHaveLength(3)
     await holds(async () => expect(changes()).toEqual(['created', 'secret_rotated', 'secret_rotated']))
+
+    // The transition of the oldest secret has ended, so there is room again, under the same key.
+    await deployment.sql(
+      (q) => q`UPDATE webhooks.endpoints SET older_secret_ends_at = now() WHERE id = ${row.id}`,
+    )
+    const third = await eventually(async () => {
+      const answer = await live().post(`${path}/rotate_secret`, undefined, key)
+      return answer.body.error?.code === 'idempotency_conflict' ? null : answer
+    })
+    expect(await secretsOf(id)).toEqual([third.body.secret, second.body.secret, first.body.secret])
   })
 
   it('ends after a day', async () => {
@@ -141,6 +156,43 @@ describe('rotate_secret', () => {
       const refused = await live().post(`${path}/rotate_secret`, body)
       expect([refused.status, refused.body.error.code]).toEqual([422, 'invalid_parameter'])
     }
+  })
+})
+
+describe('a change', () => {
+  const patch = (path: string, body: unknown) =>
+    call(api.url, path, { key: account.keys.live, method: 'PATCH', body }) as Promise<{
+      status: number
+      body: Body
+    }>
+
+  it('is stored and published through the outbox, and keeps the secret and the health', async () => {
+    const { id, path, secret, uuid } = await create()
+    const changes = await changesOf(id)
+    await disable(uuid)
+    const before = await rowOf(uuid)
+    const { body, status } = await patch(path, {
+      url: 'https://1.1.1.1/other',
+      event_types: ['message.seen'],
+      description: 'Касса',
+    })
+    expect(status).toBe(200)
+    const after = { url: 'https://1.1.1.1/other', event_types: ['message.seen'], description: 'Касса' }
+    expect(body).toMatchObject({ id, status: 'disabled_by_failures', ...after })
+    expect(await rowOf(uuid)).toEqual({ ...before, ...after })
+    expect(await secretsOf(id)).toEqual([secret])
+    expect(await deployment.sql((q) => q`SELECT 1 FROM command.outbox`)).toHaveLength(0)
+    await holds(async () => expect(changes()).toEqual(['created', 'updated']))
+  })
+
+  it('of another account or mode is answered like an unknown one', async () => {
+    const { path } = await create()
+    const { status } = (await call(api.url, path, {
+      key: account.keys.test,
+      method: 'PATCH',
+      body: { description: 'mine' },
+    })) as { status: number }
+    expect(status).toBe(404)
   })
 })
 
@@ -342,6 +394,7 @@ describe('the delivery log', () => {
       event_ids: [encodeId('evt', event), encodeId('evt', other)],
       duration_ms: 12,
       trial: false,
+      resend: false,
       created_at: '2026-11-21T09:30:00.000Z',
     }
     expect(body).toEqual({
@@ -449,6 +502,27 @@ describe('a test delivery', () => {
     expect((await next).status).toBe(200)
   })
 
+  it('and resends of one account are at most four at a time; others are not affected', async () => {
+    const crowded = await deployment.addAccount()
+    const client = as(crowded.keys.test)
+    const paths: Array<string> = []
+    for (let n = 1; n <= 5; n++) {
+      const { body } = await client.post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/' })
+      paths.push(`/v1/webhook_endpoints/${body.id}`)
+    }
+    const uuids = paths.map((path) => decodeId('we', path.split('/').at(-1)!)!)
+    const waiting = paths.slice(0, 4).map((path) => client.post(`${path}/test`))
+    const taken = await Promise.all(uuids.slice(0, 4).map((uuid) => take(uuid)))
+    const refused = await client.post(`${paths[4]}/test`)
+    expect([refused.status, refused.body.error.code]).toEqual([429, 'rate_limited'])
+    const other = await create()
+    const answer = live().post(`${other.path}/test`)
+    await finish(other.uuid, await take(other.uuid))
+    expect((await answer).status).toBe(200)
+    for (const [index, id] of taken.entries()) await finish(uuids[index]!, id)
+    for (const answered of await Promise.all(waiting)) expect(answered.status).toBe(200)
+  })
+
   it('without a fan-out is answered with 503, and leaves no row', async () => {
     const { path } = await create()
     const { body, status } = await live().post(`${path}/test`)
@@ -458,6 +532,22 @@ describe('a test delivery', () => {
       'number',
     ])
     expect(await deployment.sql((q) => q`SELECT 1 FROM webhooks.trials`)).toHaveLength(0)
+  })
+
+  it('leaves no row when the client disconnects', async () => {
+    const { path, uuid } = await create()
+    const rows = () =>
+      deployment.sql<unknown[]>((q) => q`SELECT 1 FROM webhooks.trials WHERE endpoint_id = ${uuid}`)
+    const disconnect = new AbortController()
+    const answer = fetch(`${api.url}${path}/test`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${account.keys.live}` },
+      signal: disconnect.signal,
+    }).catch(() => 'disconnected')
+    await eventually(async () => (await rows()).length === 1)
+    disconnect.abort()
+    expect(await answer).toBe('disconnected')
+    await eventually(async () => (await rows()).length === 0)
   })
 
   it('of a subscription that is deleted meanwhile is answered with 404', async () => {

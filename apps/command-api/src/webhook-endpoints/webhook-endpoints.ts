@@ -4,59 +4,56 @@
  */
 import { randomBytes } from 'node:crypto'
 import {
+  ApiError,
   apiError,
   type DeletedWebhookEndpoint,
+  type DeliveriesPage,
   MAX_WEBHOOK_ENDPOINTS,
   type Page,
   type WebhookEndpoint,
+  type WebhookEndpointChanges,
   type WebhookEndpointToCreate,
 } from '@hub/contract'
-import { decodeId, encodeId, SECRET_ROTATION_MS, subscriptionObject } from '@hub/domain'
+import { decodeId, encodeId, rotateSecrets, subscriptionObject } from '@hub/domain'
 import type { SubscriptionChange, TopicNames } from '@hub/kafka'
-import { MasterKeyEncryption, type Queries, Sql } from '@hub/store'
+import { MasterKeyEncryption, type Queries, Sql, WebhooksEndpoints, WebhooksResends } from '@hub/store'
 import { AddressPolicy, enableEndpoint } from '@hub/webhooks'
-import { Clock, Duration, Effect, Schedule } from 'effect'
+import { Clock, Duration, Effect, Result, Schedule } from 'effect'
 import { deleteOutboxRows } from '../accept/tables/outbox.ts'
 import type { Owner } from '../accounts/account.ts'
+import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import { freshId } from '../ids/ids.ts'
 import { toResourcePage } from '../paging/page.ts'
 import { enqueueChange, makeAwaitApplied, type OutboxEntry } from './changes.ts'
 import { readDeliveries } from './deliveries.ts'
 import * as Endpoints from './endpoints.ts'
-import { makeTestDelivery } from './test-delivery.ts'
+import { makeDeliveriesOnDemand } from './on-demand.ts'
 import * as TestDeliveries from './trials.ts'
 
 /** 32 random bytes: as long as the HMAC-SHA-256 digest that they key. */
 const SECRET_BYTES = 32
 
-const DEADLINE = { deadline: Duration.millis(1200) }
 const ROLL_BACK_DEADLINE = { deadline: Duration.millis(500) }
 const ROLL_BACK_TRIES = 3
 
 const endpointBody = (row: Endpoints.EndpointRow, now: number): WebhookEndpoint =>
-  subscriptionObject(
-    {
-      id: encodeId('we', row.id),
-      url: row.url,
-      eventTypes: row.event_types,
-      status: row.status,
-      createdAt: row.created_at.getTime(),
-      disabledAt: row.disabled_at?.getTime() ?? null,
-      disabledReason: row.disabled_reason,
-      consecutiveFailures: row.consecutive_failures,
-      rotationEndsAt: row.secret_rotation_ends_at?.getTime() ?? null,
-    },
-    now,
-  )
+  subscriptionObject(WebhooksEndpoints.toView(row), now)
 
 const newSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
 
-export const makeWebhookEndpoints = Effect.fnUntraced(function* (topics: TopicNames) {
+interface WebhookEndpointsOptions {
+  readonly topics: TopicNames
+  /** A replaced secret signs for this time. */
+  readonly secretTransition: Duration.Duration
+}
+
+export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
+  const { secretTransition, topics } = options
   const sql = yield* Sql
   const masterKey = yield* MasterKeyEncryption
   const policy = yield* AddressPolicy
   const awaitApplied = yield* makeAwaitApplied
-  const deliverTest = yield* makeTestDelivery
+  const onDemand = yield* makeDeliveriesOnDemand
 
   const encryptSecret = (id: string, secret: string): Buffer =>
     masterKey.encrypt('webhook-secret', id, Buffer.from(secret))
@@ -64,12 +61,12 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (topics: TopicNa
   /** A subscription of the owner by its public id. */
   const find = Effect.fnUntraced(function* (owner: Owner, id: string) {
     const uuid = decodeId('we', id)
-    return uuid === null ? null : yield* sql.run((q) => Endpoints.find(q, owner, uuid), DEADLINE)
+    return uuid === null ? null : yield* sql.run((q) => Endpoints.find(q, owner, uuid), STATEMENT_DEADLINE)
   })
 
   /**
    * Runs a change through the protocol of `changes.ts`. `write` changes the row in the transaction
-   * and returns it, or `null` where nothing is to be changed. `whenUnpublished` runs when Kafka did
+   * and returns it, `null` where nothing is to be changed, or an error. `whenUnpublished` runs when Kafka did
    * not acknowledge the fact. A client that disconnects interrupts nothing.
    */
   const change = Effect.fnUntraced(function* <E = never>(
@@ -77,24 +74,30 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (topics: TopicNa
     id: string,
     kind: SubscriptionChange,
     startedAt: number,
-    write: (q: Queries, uuid: string) => Promise<Endpoints.EndpointRow | null>,
+    write: (q: Queries, uuid: string) => Promise<Endpoints.EndpointRow | ApiError | null>,
     whenUnpublished: (entry: OutboxEntry, uuid: string) => Effect.Effect<void, E> = () => Effect.void,
   ) {
     const uuid = decodeId('we', id)
     if (uuid === null) return null
     const done = yield* sql.transaction(async (q) => {
       const row = await write(q, uuid)
-      if (row === null) return null
+      if (row === null || row instanceof ApiError) return row
       const at = kind === 'created' ? row.created_at.getTime() : startedAt
       return {
         row,
         entry: await enqueueChange(q, topics, owner, { subscription: id, change: kind, at }),
       }
-    }, DEADLINE)
+    }, STATEMENT_DEADLINE)
     if (done === null) return null
+    if (done instanceof ApiError) return yield* done
     if (!(yield* awaitApplied(done.entry, startedAt))) yield* whenUnpublished(done.entry, uuid)
     return done.row
   }, Effect.uninterruptible)
+
+  const checkUrl = (url: string) =>
+    policy
+      .checkUrl(url)
+      .pipe(Effect.mapError((refused) => apiError('webhook_url_invalid', { message: refused.message })))
 
   /**
    * Rolls a creation back: its client never sees the secret, so the subscription must not remain.
@@ -124,9 +127,7 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (topics: TopicNa
      */
     create: Effect.fnUntraced(function* (owner: Owner, wanted: WebhookEndpointToCreate) {
       const startedAt = yield* Clock.currentTimeMillis
-      yield* policy
-        .checkUrl(wanted.url)
-        .pipe(Effect.mapError((refused) => apiError('webhook_url_invalid', { message: refused.message })))
+      yield* checkUrl(wanted.url)
       const id = freshId('we', startedAt)
       const secret = newSecret()
       const row = yield* change(
@@ -144,7 +145,12 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (topics: TopicNa
         (entry, uuid) =>
           Effect.andThen(
             rollBack(id, uuid, entry),
-            Effect.fail(apiError('internal_error', { retryAfter: 5 })),
+            Effect.fail(
+              apiError('internal_error', {
+                retryAfter: 5,
+                reason: 'Kafka did not acknowledge the subscription',
+              }),
+            ),
           ),
       )
       if (row === null) return yield* apiError('webhook_endpoint_limit_reached')
@@ -159,7 +165,7 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (topics: TopicNa
     /** Newest first; `null` when `startingAfter` names no subscription of the owner. */
     page: Effect.fnUntraced(function* (owner: Owner, { limit, startingAfter }: Page) {
       // An owner has at most twenty subscriptions, so reading all of them is cheap.
-      const rows = yield* sql.run((q) => Endpoints.findAll(q, owner), DEADLINE)
+      const rows = yield* sql.run((q) => Endpoints.findAll(q, owner), STATEMENT_DEADLINE)
       let from = 0
       if (startingAfter !== null) {
         const index = rows.findIndex((row) => encodeId('we', row.id) === startingAfter)
@@ -174,7 +180,10 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (topics: TopicNa
       const now = yield* Clock.currentTimeMillis
       const row = yield* change(owner, id, 'deleted', now, async (q, uuid) => {
         const deleted = await Endpoints.markDeleted(q, owner, uuid)
-        if (deleted !== null) await TestDeliveries.removeOf(q, uuid)
+        if (deleted !== null) {
+          await TestDeliveries.removeOf(q, uuid)
+          await WebhooksResends.removeOf(q, uuid)
+        }
         return deleted
       })
       return row === null
@@ -186,15 +195,34 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (topics: TopicNa
           } satisfies DeletedWebhookEndpoint)
     }),
 
-    rotateSecret: Effect.fnUntraced(function* (owner: Owner, id: string) {
+    /** Changes a subscription. Fails with `webhook_url_invalid`. */
+    update: Effect.fnUntraced(function* (owner: Owner, id: string, changes: WebhookEndpointChanges) {
+      if (changes.url !== undefined) yield* checkUrl(changes.url)
+      const now = yield* Clock.currentTimeMillis
+      const row =
+        Object.keys(changes).length === 0
+          ? yield* find(owner, id)
+          : yield* change(owner, id, 'updated', now, (q, uuid) => Endpoints.update(q, owner, uuid, changes))
+      return row === null ? null : endpointBody(row, yield* Clock.currentTimeMillis)
+    }),
+
+    /** Fails with `rotation_in_progress`. */
+    rotateSecret: Effect.fnUntraced(function* (owner: Owner, id: string, expirePrevious: boolean) {
       const now = yield* Clock.currentTimeMillis
       const secret = newSecret()
-      const row = yield* change(owner, id, 'secret_rotated', now, (q, uuid) =>
-        Endpoints.rotateSecret(q, owner, uuid, {
-          secret: encryptSecret(encodeId('we', uuid), secret),
-          endsAt: new Date(now + SECRET_ROTATION_MS),
-        }),
-      )
+      const row = yield* change(owner, id, 'secret_rotated', now, async (q, uuid) => {
+        const secrets = await Endpoints.lockSecrets(q, owner, uuid)
+        if (secrets === null) return null
+        const rotated = rotateSecrets(secrets, {
+          next: encryptSecret(encodeId('we', uuid), secret),
+          at: now,
+          transitionMs: Duration.toMillis(secretTransition),
+          expirePrevious,
+        })
+        return Result.isSuccess(rotated)
+          ? Endpoints.writeSecrets(q, uuid, rotated.success)
+          : apiError('rotation_in_progress', { retryAfter: (rotated.failure.possibleAt - now) / 1000 })
+      })
       return row === null ? null : { ...endpointBody(row, yield* Clock.currentTimeMillis), secret }
     }),
 
@@ -209,16 +237,23 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (topics: TopicNa
       return row === null ? null : endpointBody(row, yield* Clock.currentTimeMillis)
     }),
 
-    /** Fails like `makeTestDelivery`. */
+    /** Fails like `makeDeliveriesOnDemand`. */
     test: Effect.fnUntraced(function* (owner: Owner, id: string) {
       const row = yield* find(owner, id)
-      return row === null ? null : yield* deliverTest(row.id)
+      return row === null ? null : yield* onDemand.test(owner.accountUuid, row.id)
+    }),
+
+    /** Sends the batch of an attempt (`whd_…`) again. Fails like `makeDeliveriesOnDemand`. */
+    resend: Effect.fnUntraced(function* (owner: Owner, id: string, attempt: string) {
+      const row = yield* find(owner, id)
+      const uuid = decodeId('whd', attempt)
+      return row === null || uuid === null ? null : yield* onDemand.resend(row.id, uuid)
     }),
 
     /** Newest first; `null` also when `startingAfter` names no attempt of the subscription. */
-    deliveries: Effect.fnUntraced(function* (owner: Owner, id: string, page: Page) {
+    deliveries: Effect.fnUntraced(function* (owner: Owner, id: string, page: DeliveriesPage) {
       const row = yield* find(owner, id)
-      return row === null ? null : yield* sql.run((q) => readDeliveries(q, row.id, page), DEADLINE)
+      return row === null ? null : yield* sql.run((q) => readDeliveries(q, row.id, page), STATEMENT_DEADLINE)
     }),
   }
 })

@@ -31,15 +31,22 @@ export const selectLate = (
 
 /**
  * Suspects as they are now. `resolved`: the read model contains the message, or it was refunded and
- * has expired. `inOutbox`: its record may still be in the outbox, because a row exists that is
- * older than the acceptance and one minute.
+ * is a code or has expired. `inOutbox`: the record of a `service` message may still be in the
+ * outbox, because a row exists that is older than the acceptance and one minute. `acceptedAt`:
+ * milliseconds since the epoch.
  */
 export const selectSuspects = (q: Queries, ids: ReadonlyArray<string>) => q<
-  { readonly id: string; readonly resolved: boolean; readonly inOutbox: boolean }[]
+  {
+    readonly id: string
+    readonly resolved: boolean
+    readonly inOutbox: boolean
+    readonly acceptedAt: string
+  }[]
 >`
-  SELECT a.message_id AS id,
-         ${ReadMessages.isProjected(q, 'a.message_id')} OR (a.given_back AND a.expires_at < now()) AS resolved,
-         coalesce((SELECT min(o.created_at) FROM command.outbox o) < greatest(a.created_at, a.republished_at)
+  SELECT a.message_id AS id, floor(extract(epoch FROM a.created_at) * 1000)::bigint AS "acceptedAt",
+         ${ReadMessages.isProjected(q, 'a.message_id')}
+           OR (a.given_back AND (a.class = 'otp' OR a.expires_at < now())) AS resolved,
+         a.class = 'service' AND coalesce((SELECT min(o.created_at) FROM command.outbox o) < greatest(a.created_at, a.republished_at)
                                                                     + interval '1 minute', false) AS "inOutbox"
     FROM command.acceptances a
    WHERE a.message_id = ANY (${[...ids]}::uuid[])`
@@ -94,12 +101,22 @@ export const markRepublished = async (
   return rows.toSorted((a, b) => (a.id < b.id ? -1 : 1)).map(republishedFact)
 }
 
-/** Refunds expired messages that the read model does not contain. Returns their number. */
-export const refundExpired = async (q: Queries, ids: ReadonlyArray<string>): Promise<number> => {
+/**
+ * Refunds messages that Kafka does not contain: codes, after no connection can carry their append any
+ * more, and expired `service` messages. Each with the time of its acceptance, which a repeat
+ * changes. Returns their number.
+ */
+export const refundMissing = async (
+  q: Queries,
+  missing: ReadonlyArray<readonly [id: string, acceptedAt: string]>,
+): Promise<number> => {
   const rows = await q`
     WITH refunded AS (
-      UPDATE command.acceptances a SET given_back = true
-       WHERE a.message_id = ANY (${[...ids]}::uuid[]) AND NOT a.given_back AND a.expires_at < now()
+      UPDATE command.acceptances a SET given_back = true, unpublished = a.class = 'otp'
+        FROM unnest(${missing.map(([id]) => id)}::uuid[], ${missing.map(([, at]) => at)}::bigint[]) AS m (id, at)
+       WHERE a.message_id = m.id AND NOT a.given_back
+         AND (a.class = 'otp' AND a.created_at < now() - interval '5 seconds' OR a.expires_at < now())
+         AND a.created_at = timestamptz 'epoch' + m.at * interval '1 millisecond'
          AND NOT ${ReadMessages.isProjected(q, 'a.message_id')}
       RETURNING a.message_id, a.account, a.mode, a.created_at, a.price),
     lowered AS (${subtractCharges(q, 'refunded')})

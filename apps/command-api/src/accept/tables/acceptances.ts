@@ -1,10 +1,11 @@
 /**
  * `command.acceptances`: the messages that the hub has accepted, in daily partitions. This file
- * contains the statements of acceptance batches; `acceptances-reads.ts` and
- * `acceptances-reconciliation.ts` contain the others.
+ * contains the statements of acceptance batches. Other statements: `acceptances-counters.ts`,
+ * `acceptances-reconciliation.ts` and `messages/acceptances.ts`.
  */
 import { encodeId } from '@hub/domain'
-import { type Queries, ReadMessages, type SqlFragment, uuidOf } from '@hub/store'
+import { type Queries, ReadMessages, uuidOf } from '@hub/store'
+import { isAcknowledged } from '../../messages/acceptances.ts'
 import type { LedgerEntry, UnprovenCode } from '../ledger.port.ts'
 import { subtractCharges } from './spend-periods.ts'
 
@@ -56,7 +57,7 @@ export const updateAcceptances = (q: Queries, entries: ReadonlyArray<LedgerEntry
   const c = columns(entries)
   return q`
     UPDATE command.acceptances a
-       SET given_back = false, batch_id = new.batch, template = new.template, sender = new.sender, parts = new.parts,
+       SET given_back = false, unpublished = false, batch_id = new.batch, template = new.template, sender = new.sender, parts = new.parts,
            price = new.price, currency = new.currency,
            variables = string_to_array(new.variables, ','),
            created_at = timestamptz 'epoch' + at * interval '1 millisecond',
@@ -66,15 +67,6 @@ export const updateAcceptances = (q: Queries, entries: ReadonlyArray<LedgerEntry
            AS new (id, template, sender, parts, price, currency, variables, at, ends, batch)
      WHERE a.message_id = new.id`
 }
-
-/**
- * A condition: the acceptance `a` is a code whose batch is sealed. A process seals a batch when
- * Kafka has acknowledged each of its codes, or the code was refunded. The sweeper may seal a batch
- * with codes that were never published, but only after they have expired.
- */
-export const isAcknowledged = (q: Queries): SqlFragment => q`
-  (a.class = 'otp' AND NOT a.given_back AND a.expires_at > now()
-   AND EXISTS (SELECT 1 FROM command.batches b WHERE b.id = a.batch_id AND b.sealed_at IS NOT NULL))`
 
 /** The number of accepted codes of a batch (`bat_…`). */
 export const countCodes = async (q: Queries, batch: string): Promise<number> => {
@@ -87,11 +79,12 @@ export const countCodes = async (q: Queries, batch: string): Promise<number> => 
 /**
  * Refunds unproven codes, once each, and marks them as not accepted. A code with a time is refunded
  * only if its row still has that time: a repeat may have charged it again. A code in the read model
- * or in a sealed batch was published.
+ * or in a sealed batch was published. `unpublished`: the process certainly did not give them to
+ * Kafka.
  */
-export const refundCodes = (q: Queries, codes: ReadonlyArray<UnprovenCode>) => q`
+export const refundCodes = (q: Queries, codes: ReadonlyArray<UnprovenCode>, unpublished: boolean) => q`
   WITH refunded AS (
-    UPDATE command.acceptances a SET given_back = true
+    UPDATE command.acceptances a SET given_back = true, unpublished = ${unpublished}
       FROM unnest(${codes.map(({ messageId }) => uuidOf('msg', messageId))}::uuid[],
                   ${codes.map(({ at }) => (at === null ? null : String(at)))}::bigint[]) AS code (id, at)
      WHERE a.message_id = code.id AND a.class = 'otp' AND NOT a.given_back

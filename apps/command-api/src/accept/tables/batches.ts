@@ -1,6 +1,6 @@
 /** `command.batches`: batches and their outcome at acceptance. Without `sealed_at` it is open. */
 import { encodeId, type Mode } from '@hub/domain'
-import { type Queries, ReadMessages, uuidOf } from '@hub/store'
+import { type Queries, ReadMessages, type SqlFragment, uuidOf } from '@hub/store'
 import type { BatchRow } from '../ledger.port.ts'
 import { insertOutboxRow } from './outbox.ts'
 
@@ -64,9 +64,34 @@ interface OpenBatchRow {
  * be published. A code belongs to the batch that the read model names: a process may have recorded
  * it in another batch and ended before it published the code there.
  */
-export const lockOpenBatches = async (
+export const lockOpenBatches = (
   q: Queries,
   olderThanSeconds: number,
+  limit: number,
+): Promise<ReadonlyArray<BatchRow & { readonly sealedAt: number }>> =>
+  lockSettled(q, q`b.created_at < now() - make_interval(secs => ${olderThanSeconds})`, limit)
+
+/** Like `lockOpenBatches`, for batches (`bat_…`) whose requests have ended. */
+export const lockSettledBatches = (
+  q: Queries,
+  batches: ReadonlyArray<string>,
+): Promise<ReadonlyArray<BatchRow & { readonly sealedAt: number }>> =>
+  lockSettled(q, q`b.id = ANY (${batches.map((id) => uuidOf('bat', id))}::uuid[])`, batches.length)
+
+/** Those of the batches (`bat_…`) that are open. */
+export const selectOpenBatches = async (
+  q: Queries,
+  batches: ReadonlyArray<string>,
+): Promise<ReadonlyArray<string>> => {
+  const rows = await q<{ id: string }[]>`
+    SELECT id FROM command.batches
+     WHERE id = ANY (${batches.map((id) => uuidOf('bat', id))}::uuid[]) AND sealed_at IS NULL`
+  return rows.map(({ id }) => encodeId('bat', id))
+}
+
+const lockSettled = async (
+  q: Queries,
+  condition: SqlFragment,
   limit: number,
 ): Promise<ReadonlyArray<BatchRow & { readonly sealedAt: number }>> => {
   const rows = await q<OpenBatchRow[]>`
@@ -79,7 +104,7 @@ export const lockOpenBatches = async (
                                   AND NOT ${ReadMessages.isProjected(q, 'a.message_id')}) AS unproven
           FROM command.acceptances a
          WHERE a.batch_id = b.id) AS m ON true
-     WHERE b.sealed_at IS NULL AND b.created_at < now() - make_interval(secs => ${olderThanSeconds}) AND m.unproven = 0
+     WHERE b.sealed_at IS NULL AND ${condition} AND m.unproven = 0
      ORDER BY b.created_at LIMIT ${limit} FOR UPDATE OF b SKIP LOCKED`
   return rows.map((row) => ({
     id: encodeId('bat', row.id),

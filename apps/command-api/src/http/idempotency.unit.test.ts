@@ -1,21 +1,20 @@
 /** Idempotency keys on a test double whose calls fail in each of their ways. */
 import { assert, describe, it } from '@effect/vitest'
-import { type ApiError, apiError, httpStatusOf } from '@hub/contract'
+import { type ApiError, apiError } from '@hub/contract'
 import { StorageUnavailable } from '@hub/store'
 import { Deferred, Effect, Exit, Fiber, Layer, Logger } from 'effect'
 import { TestClock } from 'effect/testing'
-import type { Answer } from '../http/answer.ts'
-import { jsonAnswer } from '../http/answer.ts'
 import { owner } from '../testing/doubles.ts'
-import { Idempotency, type IdempotencyContext } from './idempotency.ts'
-import { retryAfterOf } from './idempotency-keys.ts'
+import { retryAfterOf } from '../idempotency/idempotency-keys.ts'
 import {
   fingerprintOf,
   IdempotencyKeys,
   type IdempotencyLock,
   type LockResult,
   type StoredResponse,
-} from './idempotency-keys.port.ts'
+} from '../idempotency/idempotency-keys.port.ts'
+import { type Answer, errorAnswer, jsonAnswer } from './answer.ts'
+import { Idempotency, type IdempotencyContext } from './idempotency.ts'
 
 /**
  * How a call behaves. `lost reply`: it succeeds, and is reported as timed out. `late`: it succeeds
@@ -35,6 +34,8 @@ const makeKeys = () => {
     release: 'ok' as Behavior,
     /** Runs the late call. */
     late: () => {},
+    /** The reply to an acquisition waits for it. */
+    acquireReply: Effect.void as Effect.Effect<void>,
   }
   const away = new StorageUnavailable({ reason: 'timeout', detail: 'test' })
   const call = <A>(behavior: () => Behavior, work: () => A) =>
@@ -67,7 +68,7 @@ const makeKeys = () => {
           const lock: IdempotencyLock = { accountUuid: owner.accountUuid, mode: owner.mode, key, token }
           return { type: 'first', lock, messageId: remembered }
         },
-      ),
+      ).pipe(Effect.tap(() => state.acquireReply)),
     store: ({ key, token }, response) =>
       call(
         () => state.store,
@@ -111,9 +112,7 @@ const world = () => {
           }),
         (error) =>
           Effect.succeed(
-            error._tag === 'ApiError'
-              ? jsonAnswer(httpStatusOf(error), { error: error.code })
-              : jsonAnswer(503, { error: 'internal_error' }),
+            errorAnswer(error._tag === 'ApiError' ? error : apiError('internal_error'), 'req_1', 'docs'),
           ),
       ),
     )
@@ -146,6 +145,12 @@ describe('a response', () => {
     ['a code that could not be queued', () => Effect.fail(apiError('provider_unavailable')), false],
     ['a failure of ours', () => Effect.fail(apiError('internal_error')), false],
     ['a conflict', () => Effect.fail(apiError('idempotency_conflict')), false],
+    [
+      'a used flood window',
+      () => Effect.fail(apiError('recipient_flood_limited', { window: 'day', retryAfter: 60 })),
+      true,
+    ],
+    ['an unchecked flood window', () => Effect.fail(apiError('recipient_flood_limited')), false],
     [
       'a batch of which a repeat can accept more',
       () => Effect.succeed({ ...jsonAnswer(202, {}), repeatable: true as const }),
@@ -211,15 +216,54 @@ describe('a key', () => {
       assert.notStrictEqual(ids[1], ids[2])
     }))
 
-  test('is free after a defect or a disconnect of the client', ({ run }) =>
+  test('is free after a defect', ({ run }) =>
     Effect.gen(function* () {
       yield* Effect.exit(run(() => Effect.die(new Error('defect'))))
       assert.isFalse(isReplayed(yield* run(() => Effect.fail(apiError('internal_error')))))
-      const gone = yield* Effect.forkChild(run(() => Effect.never))
-      yield* Effect.yieldNow
-      yield* Fiber.interrupt(gone)
       assert.isFalse(isReplayed(yield* run(accepted)))
     }))
+
+  test('stays locked after a disconnect of the client until its request ends, and has its response', ({
+    ran,
+    run,
+  }) =>
+    Effect.gen(function* () {
+      const gate = yield* Deferred.make<void>()
+      const gone = yield* Effect.forkChild(run(() => Effect.andThen(Deferred.await(gate), accepted())))
+      yield* Effect.yieldNow
+      yield* Fiber.interrupt(gone)
+      const running = yield* Effect.flip(run(accepted))
+      assert.isTrue(running._tag === 'ApiError' && running.code === 'idempotency_conflict')
+      yield* Deferred.succeed(gate, undefined)
+      yield* Effect.yieldNow
+      assert.isTrue(isReplayed(yield* run(accepted)))
+      assert.strictEqual(ran(), 1)
+    }))
+
+  test('is free after a disconnect of the client while the lock was acquired', ({ rows, run, state }) =>
+    Effect.gen(function* () {
+      const gate = yield* Deferred.make<void>()
+      state.acquireReply = Deferred.await(gate)
+      const gone = yield* Effect.forkChild(run(() => Effect.fail(apiError('internal_error'))))
+      yield* Effect.yieldNow
+      yield* Fiber.interrupt(gone)
+      state.acquireReply = Effect.void
+      yield* Deferred.succeed(gate, undefined)
+      yield* TestClock.adjust('1 second')
+      assert.strictEqual(rows.get('k')?.token, null)
+    }))
+
+  it.effect('is free after the end of the process that ran its request', () =>
+    Effect.gen(function* () {
+      const { layer, rows, run } = world()
+      yield* Effect.gen(function* () {
+        const started = yield* Deferred.make<void>()
+        yield* Effect.forkChild(run(() => Effect.andThen(Deferred.succeed(started, undefined), Effect.never)))
+        yield* Deferred.await(started)
+      }).pipe(Effect.provide(layer))
+      assert.strictEqual(rows.get('k')?.token, null)
+    }),
+  )
 
   test('has a retry_after of 1 s, or the time until the lock of a crashed request expires', () =>
     Effect.sync(() => {

@@ -1,30 +1,6 @@
-/**
- * `command.acceptances`: reads of unprojected messages, and reads that correct the counters in
- * Redis.
- */
+/** `command.acceptances`: reads that correct the counters in Redis. */
 import type { Mode } from '@hub/domain'
-import type { Queries, ReadMessages } from '@hub/store'
-import { isAcknowledged } from './acceptances.ts'
-
-/** The id is a UUID. */
-export interface AcceptanceRow extends ReadMessages.MessageColumns {
-  /** Empty after an erasure of the recipient. */
-  readonly to_masked: string
-  readonly sealing_key: string | null
-  /** The encrypted payload. */
-  readonly sealed: Buffer | null
-  /** A code that Kafka has acknowledged, because its batch is sealed. */
-  readonly acknowledged: boolean
-}
-
-/** The acceptances of these messages (UUIDs), of any owner. */
-export const readAcceptances = async (
-  q: Queries,
-  ids: ReadonlyArray<string>,
-): Promise<ReadonlyArray<AcceptanceRow>> => q<AcceptanceRow[]>`
-  SELECT message_id AS id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price, currency,
-         variables, created_at, to_masked, sealing_key, sealed, ${isAcknowledged(q)} AS acknowledged
-    FROM command.acceptances a WHERE message_id = ANY (${[...ids]}::uuid[])`
+import type { Queries } from '@hub/store'
 
 export interface FloodRow {
   readonly id: string

@@ -1,17 +1,19 @@
 /**
  * Runs a request under its `Idempotency-Key`: lock, run, then store the response or release.
  *
- * All responses are stored, except 409, 429, 5xx and those that ask for a repeat. These release the
- * lock, so that a repeat runs as a new request. If PostgreSQL does not answer, storing and
+ * All responses are stored, except those to which a repeat may get another one (`isTemporary`, and
+ * batches with such an element). These release the lock, so that a repeat runs as a new request. If PostgreSQL does not answer, storing and
  * releasing continue in the background until the lock expires.
+ *
+ * A request under a key runs to its end also if its client disconnects. So the lock lasts exactly
+ * as long as the processing, and a repeat then gets the response.
  *
  * Source: specification, Idempotency; contract, General (idempotency).
  */
 import { type ApiError, apiError } from '@hub/contract'
 import type { StorageError } from '@hub/store'
-import { Clock, Context, Duration, Effect, Exit, Fiber, Layer, Schedule } from 'effect'
+import { Clock, Context, Duration, Effect, Fiber, Layer, Schedule } from 'effect'
 import type { Caller } from '../accounts/account.ts'
-import type { Answer } from '../http/answer.ts'
 import { freshId } from '../ids/ids.ts'
 import {
   fingerprintOf,
@@ -20,7 +22,8 @@ import {
   LOCK_SECONDS,
   newToken,
   type StoredResponse,
-} from './idempotency-keys.port.ts'
+} from '../idempotency/idempotency-keys.port.ts'
+import type { Answer } from './answer.ts'
 
 /** What an operation knows about its idempotency key. */
 export interface IdempotencyContext {
@@ -51,8 +54,6 @@ const LATE_ACQUISITION = Schedule.exponential('500 millis')
 const LATE_ACQUISITION_RETRIES = 5
 /** Background updates at a time. Without PostgreSQL, the locks of other requests expire. */
 const MAX_IN_BACKGROUND = 2000
-
-const isStorable = (status: number): boolean => status < 500 && status !== 409 && status !== 429
 
 export const toStoredResponse = ({ body, contentType, headers, status }: Answer): StoredResponse => ({
   status,
@@ -88,6 +89,8 @@ export class Idempotency extends Context.Service<Idempotency>()('@hub/command-ap
       yield* Effect.timeoutOption(Fiber.await(fiber), WAIT)
     })
     const release = (lock: IdempotencyLock) => finish('release', Effect.asVoid(keys.release(lock)))
+    /** Releases in the fiber that ends: at the end of the process, the scope starts no fiber. */
+    const releaseNow = (lock: IdempotencyLock) => Effect.catch(keys.release(lock), () => release(lock))
 
     /**
      * Releases a lock whose acquisition has an unknown result. A statement that hangs can succeed
@@ -121,37 +124,41 @@ export class Idempotency extends Context.Service<Idempotency>()('@hub/command-ap
         }
         const messageId = freshId('msg', yield* Clock.currentTimeMillis)
         const wanted = { owner: caller, key, fingerprint: fingerprintOf(method, url, body), messageId }
-        const acquired = yield* keys
+        /** The lock, or an answer without it. Its statement is bounded, so it always ends here. */
+        const acquire = keys
           .acquire(wanted, token)
-          .pipe(Effect.tapCause(() => Effect.forkIn(releaseIfAcquired(lock), scope)))
-        switch (acquired.type) {
-          case 'reused':
-            return yield* apiError('idempotency_key_reused')
-          case 'running':
-            return yield* apiError('idempotency_conflict', { retryAfter: acquired.retryAfterSeconds })
-          case 'replay': {
-            const { response } = acquired
-            return { ...response, headers: { ...response.headers, 'idempotent-replayed': 'true' } }
-          }
-          case 'first':
-            break
-        }
-        const context: IdempotencyContext = {
-          lock,
-          messageId: acquired.messageId,
-          responseStored: false,
-        }
-        const answer = yield* work(context).pipe(
-          Effect.catch(toAnswer),
-          // A defect, or a disconnected client. A repeat finds what was done.
-          Effect.onExit((exit) => (Exit.isFailure(exit) ? release(lock) : Effect.void)),
+          .pipe(Effect.onError(() => Effect.forkIn(releaseIfAcquired(lock), scope)))
+        const runFirst = Effect.fnUntraced(function* (messageId: string) {
+          const context: IdempotencyContext = { lock, messageId, responseStored: false }
+          const answer = yield* Effect.catch(work(context), toAnswer)
+          if (context.responseStored) return answer
+          yield* answer.repeatable === true
+            ? release(lock)
+            : finish('store', keys.store(lock, toStoredResponse(answer)))
+          return answer
+        })
+        const all = Effect.uninterruptibleMask((restore) =>
+          Effect.gen(function* () {
+            const acquired = yield* acquire
+            switch (acquired.type) {
+              case 'reused':
+                return yield* apiError('idempotency_key_reused')
+              case 'running':
+                return yield* apiError('idempotency_conflict', { retryAfter: acquired.retryAfterSeconds })
+              case 'replay': {
+                const { response } = acquired
+                return { ...response, headers: { ...response.headers, 'idempotent-replayed': 'true' } }
+              }
+              case 'first':
+                return yield* restore(runFirst(acquired.messageId)).pipe(
+                  // A defect, or the end of the process. A repeat finds what was done.
+                  Effect.onError(() => releaseNow(lock)),
+                )
+            }
+          }),
         )
-        if (!context.responseStored) {
-          yield* isStorable(answer.status) && answer.repeatable !== true
-            ? finish('store', keys.store(lock, toStoredResponse(answer)))
-            : release(lock)
-        }
-        return answer
+        // In the scope of the process: a client that disconnects ends only the wait.
+        return yield* Fiber.join(yield* Effect.forkIn(all, scope))
       }),
     }
   }),

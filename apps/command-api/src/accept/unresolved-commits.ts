@@ -1,0 +1,111 @@
+/**
+ * Commits with an unknown result: PostgreSQL stopped answering during their transaction.
+ *
+ * Each commit writes its id into `command.commits`. The hub withdraws a commit by writing the same
+ * id. Only one of the two can succeed, so the result is certain afterwards. Sends that still wait
+ * are then decided again: a recorded one finds itself in the ledger. Sends that already have their
+ * answer are completed in the background: a recorded code is refunded, because it was never
+ * published, and a recorded `service` message is published by the relay.
+ *
+ * Source: contract, Meaning of failure responses; docs/decisions/0040.
+ */
+import { Duration, Effect, Schedule } from 'effect'
+import type { Corrections } from './corrections.ts'
+import type { Ledger } from './ledger.port.ts'
+import type { Limits } from './limits.ts'
+import type { PendingSend, PendingSends } from './pending-send.ts'
+import type { PreparedSend } from './prepared-send.ts'
+
+const AGAIN_AFTER = Duration.millis(250)
+/** Above this, new sends are refused: PostgreSQL answers reads, but no commit ends. */
+const MAX_UNRESOLVED = 64
+
+export interface UnresolvedCommit {
+  /** UUID. */
+  readonly id: string
+  readonly prepared: ReadonlyArray<PreparedSend>
+  /** Sends that follow a prepared one. */
+  readonly followers: ReadonlyArray<PendingSend>
+}
+
+interface UnresolvedCommitsOptions {
+  readonly corrections: Corrections
+  readonly decideAgain: (sends: ReadonlyArray<PendingSend>) => void
+  readonly ledger: Ledger['Service']
+  readonly limits: Limits['Service']
+  readonly pending: PendingSends
+  readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
+}
+
+export const makeUnresolvedCommits = ({
+  corrections,
+  decideAgain,
+  ledger,
+  limits,
+  pending,
+  runInBackground,
+}: UnresolvedCommitsOptions) => {
+  let count = 0
+
+  /** Completes the sends of a commit that PostgreSQL has executed. */
+  const completeCommitted = Effect.fnUntraced(function* ({ prepared }: UnresolvedCommit) {
+    const service = prepared.filter(({ entry }) => entry.fact.class === 'service')
+    const refusedCodes = prepared.filter(
+      ({ entry, send }) => entry.fact.class === 'otp' && send.outcome !== null,
+    )
+    for (const { duplicate, send } of prepared) if (!duplicate) send.request.recorded = true
+    corrections.refund(refusedCodes.map(({ view }) => ({ messageId: view.id, at: view.createdAt })))
+    const at = prepared[0]?.view.createdAt
+    if (at !== undefined && service.length > 0) {
+      yield* limits.confirm(
+        service.map(({ reservation }) => reservation),
+        at,
+      )
+    }
+    yield* limits.release(refusedCodes.map(({ reservation }) => reservation))
+  })
+
+  const resolve = Effect.fnUntraced(function* (commit: UnresolvedCommit) {
+    const result = yield* ledger
+      .withdraw(commit.id)
+      .pipe(Effect.retry(Schedule.spaced(AGAIN_AFTER)), Effect.orDie)
+    const open = commit.prepared.filter(({ send }) => send.outcome === null).map(({ send }) => send)
+    if (result === 'committed') yield* completeCommitted(commit)
+    else {
+      for (const send of open) {
+        send.mayBeRecorded = false
+        pending.moveTo(send, 'waiting')
+      }
+    }
+    for (const { send } of commit.prepared) if (send.outcome !== null) pending.moveTo(send, 'recorded')
+    decideAgain([...open, ...commit.followers].filter(({ outcome }) => outcome === null))
+    yield* Effect.annotateLogs(Effect.logInfo('acceptor: the result of a commit is known'), {
+      commit: commit.id,
+      result,
+      answered: commit.prepared.length - open.length,
+    })
+  })
+
+  return {
+    /** A recorded send that got its answer while it waited to be decided again. */
+    abandon: (send: PendingSend): void => {
+      const { checked, messageId, recordedAt } = send
+      if (checked.class === 'otp' && messageId !== null && recordedAt !== null) {
+        corrections.refund([{ messageId, at: recordedAt }])
+      }
+      pending.moveTo(send, 'recorded')
+    },
+    isFull: () => count >= MAX_UNRESOLVED,
+    add: (commit: UnresolvedCommit): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        count++
+        return runInBackground(
+          Effect.ensuring(
+            resolve(commit),
+            Effect.sync(() => count--),
+          ),
+        )
+      }),
+  }
+}
+export type UnresolvedCommits = ReturnType<typeof makeUnresolvedCommits>

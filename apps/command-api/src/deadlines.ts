@@ -1,0 +1,8 @@
+/** The deadline of most statements. */
+import { Duration } from 'effect'
+
+/**
+ * A request waits for a hanging PostgreSQL twice at most, and still has its answer within the 3 s of
+ * the contract.
+ */
+export const STATEMENT_DEADLINE = { deadline: Duration.millis(1200) }

@@ -1,0 +1,150 @@
+/**
+ * What clients see while Redis, PostgreSQL or Kafka answers late. The proxies delay all bytes in each
+ * direction, so a round trip takes twice as long. Nothing may be refused for good because of the
+ * delay. Source: docs/decisions/0048; contract, Unavailability.
+ */
+import net from 'node:net'
+import { eventually, type FaultProxy, faultProxy, testRedisUrl } from '@hub/testkit'
+import { Effect, Exit, Scope } from 'effect'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { type Account, type Api, call, type Deployment, makeDeployment } from '../testing/harness.ts'
+
+/** Statements, flood checks and appends still have their answers in time. */
+const SLOW_MS = 200
+/** A round trip takes longer than any deadline. */
+const TOO_SLOW_MS = 1000
+const BATCH = 400
+const SINGLE_SENDS = 20
+/** Only ends a wait that hangs. */
+const RECOVERY = { withinMs: 30_000, everyMs: 100 } as const
+
+let deployment: Deployment
+let account: Account
+const scope = Effect.runSync(Scope.make())
+beforeAll(async () => {
+  deployment = await makeDeployment()
+  account = await deployment.addAccount()
+})
+afterAll(async () => {
+  await Effect.runPromise(Scope.close(scope, Exit.void))
+  await deployment.remove()
+})
+
+const proxyTo = (url: string): Promise<FaultProxy> => Effect.runPromise(Scope.provide(faultProxy(url), scope))
+
+let sends = 0
+const message = (messageClass: 'otp' | 'service') => {
+  const n = (sends += 1)
+  return {
+    to: `+79${String(100_000_000 + n)}`,
+    class: messageClass,
+    ...(messageClass === 'otp'
+      ? { template: 'otp_code', variables: { code: '1234' } }
+      : { template: 'order_ready', variables: { order: '17' } }),
+    client_ref: `slow-${n}`,
+  }
+}
+const manySends = (count: number) =>
+  Array.from({ length: count }, (_, i) => message(i % 2 === 0 ? 'otp' : 'service'))
+
+/** The codes after which the contract tells clients to repeat a request. */
+const TEMPORARY = new Set(['internal_error', 'provider_unavailable'])
+
+interface ShownError {
+  readonly code: string
+  readonly retry_after?: number
+}
+
+/** Fails if an answer refuses a send for good. Returns whether all sends of the request are accepted. */
+const isAccepted = ({ body, headers, status }: Awaited<ReturnType<typeof call>>): boolean => {
+  if (status === 503) {
+    const { error } = body as { error: ShownError }
+    assert.isTrue(TEMPORARY.has(error.code), error.code)
+    assert.isAtLeast(error.retry_after ?? 0, 1)
+    assert.strictEqual(headers.get('retry-after'), String(error.retry_after))
+    return false
+  }
+  assert.strictEqual(status, 202, JSON.stringify(body))
+  const { results = [] } = body as {
+    results?: ReadonlyArray<{ result: string; error?: ShownError }>
+  }
+  const codes = results.flatMap(({ error }) => (error === undefined ? [] : [error.code]))
+  assert.isTrue(
+    codes.every((code) => TEMPORARY.has(code)),
+    [...new Set(codes)].join(),
+  )
+  return codes.length === 0
+}
+
+const post = async (api: Api, path: string, body: unknown, headers: Record<string, string> = {}) =>
+  isAccepted(await call(api.url, path, { key: account.keys.live, body, headers }))
+
+/** Sends messages alone and in a batch. Returns the requests that were not accepted. */
+const sendMany = async (api: Api): Promise<ReadonlyArray<() => Promise<boolean>>> => {
+  const batch = { messages: manySends(BATCH) }
+  const requests = [
+    ...manySends(SINGLE_SENDS).map((one) => () => post(api, '/v1/messages', one)),
+    () => post(api, '/v1/messages/batch', batch),
+  ]
+  const accepted = await Promise.all(requests.map((request) => request()))
+  return requests.filter((_request, i) => accepted[i] !== true)
+}
+
+/** Repeats requests as their errors say, until all are accepted. */
+const repeatAll = async (requests: ReadonlyArray<() => Promise<boolean>>) => {
+  for (const request of requests) await eventually(request, RECOVERY)
+}
+
+/** The same for each server. */
+const survives = async (proxy: FaultProxy, api: Api) => {
+  await repeatAll(await sendMany(api))
+
+  proxy.delay(SLOW_MS)
+  // A busy machine may add to the delay, so a request may need its repeat.
+  await repeatAll(await sendMany(api))
+  await repeatAll(await sendMany(api))
+
+  proxy.delay(TOO_SLOW_MS)
+  const keyed = message('service')
+  const sendKeyed = () => post(api, '/v1/messages', keyed, { 'idempotency-key': `key-${keyed.client_ref}` })
+  const refused = [...(await sendMany(api)), ...((await sendKeyed()) ? [] : [sendKeyed])]
+
+  proxy.delay(0)
+  await repeatAll(refused)
+  await repeatAll(await sendMany(api))
+  assert.deepStrictEqual(
+    await eventually(async () => ((await api.failing()).length === 0 ? [] : null), RECOVERY),
+    [],
+  )
+}
+
+const redis = async () => {
+  const proxy = await proxyTo(testRedisUrl())
+  return { proxy, api: await deployment.start({ redisUrl: proxy.url }) }
+}
+
+const kafka = async () => {
+  const [broker] = deployment.connection.brokers
+  const proxy = await proxyTo(`tcp://${broker}`)
+  const api = await deployment.start({
+    kafka: {
+      socketFactory: ({ onConnect }) => net.connect({ host: '127.0.0.1', port: proxy.port }, onConnect),
+    },
+  })
+  return { proxy, api }
+}
+
+describe('no send is refused for good because of a delay', () => {
+  it.each([
+    ['Redis', redis],
+    ['Kafka', kafka],
+  ] as const)('of %s', async (_name, start) => {
+    const { api, proxy } = await start()
+    try {
+      await survives(proxy, api)
+    } finally {
+      proxy.delay(0)
+      await api.stop()
+    }
+  })
+})

@@ -1,0 +1,88 @@
+/** `command.acceptances`: reads of messages that the projector may not have applied yet. */
+import type { Mode } from '@hub/domain'
+import { type Queries, ReadMessages, type SqlFragment } from '@hub/store'
+
+/**
+ * A condition: the acceptance `a` is a code whose batch is sealed. A process seals a batch when
+ * Kafka has acknowledged each of its codes, or the code was refunded. The sweeper may seal a batch
+ * with codes that were never published, but only after they have expired.
+ */
+export const isAcknowledged = (q: Queries): SqlFragment => q`
+  (a.class = 'otp' AND NOT a.given_back AND a.expires_at > now()
+   AND EXISTS (SELECT 1 FROM command.batches b WHERE b.id = a.batch_id AND b.sealed_at IS NOT NULL))`
+
+/** The id is a UUID. */
+export interface AcceptanceRow extends ReadMessages.MessageColumns {
+  /** Empty after an erasure of the recipient. */
+  readonly to_masked: string
+  readonly sealing_key: string | null
+  /** The encrypted payload. */
+  readonly sealed: Buffer | null
+  /** A code that Kafka has acknowledged, because its batch is sealed. */
+  readonly acknowledged: boolean
+  /** A code that its process has certainly not given to Kafka. */
+  readonly unpublished: boolean
+}
+
+/** The acceptances of these messages (UUIDs), of any owner. */
+export const readAcceptances = async (
+  q: Queries,
+  ids: ReadonlyArray<string>,
+): Promise<ReadonlyArray<AcceptanceRow>> => q<AcceptanceRow[]>`
+  SELECT message_id AS id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price, currency,
+         variables, created_at, to_masked, sealing_key, sealed, ${isAcknowledged(q)} AS acknowledged,
+         given_back AND unpublished AS unpublished
+    FROM command.acceptances a WHERE message_id = ANY (${[...ids]}::uuid[])`
+
+interface LedgerOwner {
+  readonly account: string
+  readonly mode: Mode
+}
+
+/** Where the ledger may contain messages that the read model lacks: UUIDs. */
+interface UnprojectedRange {
+  /** The read model contains everything up to this id, except the late messages. */
+  readonly after: string
+  readonly late: ReadonlyArray<string>
+}
+
+/**
+ * A query: the newest `limit` acceptances that pass a filter and are not in the read model. Without
+ * a filter by status, only the newest `limit` acceptances are compared: what follows them is older
+ * than a full page of the read model.
+ */
+export const selectUnprojected = (
+  q: Queries,
+  owner: LedgerOwner,
+  filter: ReadMessages.ListFilter,
+  { after, late }: UnprojectedRange,
+  limit: number,
+): SqlFragment => {
+  const select = (place: SqlFragment) => q`
+    SELECT message_id AS id, created_at FROM command.acceptances
+     WHERE ${place} AND account = ${owner.account} AND mode = ${owner.mode} AND NOT given_back
+       ${filter.class === null ? q`` : q`AND class = ${filter.class}`}
+       ${filter.template === null ? q`` : q`AND template = ${filter.template}`}
+       AND ${ReadMessages.listedTimes(q, 'message_id', filter)}`
+  const recent = select(q`message_id > ${after}`)
+  const all =
+    late.length === 0
+      ? recent
+      : q`${recent} UNION ALL ${select(q`message_id <= ${after} AND message_id = ANY (${[...late]}::uuid[])`)}`
+  const candidates = filter.status === null ? q`${all} ORDER BY created_at DESC, id DESC LIMIT ${limit}` : all
+  return q`
+    (SELECT a.id, a.created_at FROM (${candidates}) AS a WHERE NOT ${ReadMessages.isProjected(q, 'a.id')}
+      ORDER BY a.created_at DESC, a.id DESC LIMIT ${limit})`
+}
+
+/** The position of an acceptance (UUID) in the list of its owner; `null` without one. */
+export const readLedgerPosition = async (
+  q: Queries,
+  { account, mode }: LedgerOwner,
+  message: string,
+): Promise<ReadMessages.ListPosition | null> => {
+  const [row] = await q<ReadMessages.ListPosition[]>`
+    SELECT message_id AS id, created_at FROM command.acceptances
+     WHERE message_id = ${message} AND account = ${account} AND mode = ${mode} AND NOT given_back`
+  return row ?? null
+}

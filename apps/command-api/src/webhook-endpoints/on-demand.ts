@@ -1,0 +1,82 @@
+/**
+ * Deliveries on demand: test deliveries (`POST /v1/webhook_endpoints/{id}/test`) and resends (`POST
+ * …/deliveries/{id}/resend`). This process writes a request row and polls for the result. Source:
+ * contract, Webhook subscription; docs/decisions/0011, 0041.
+ */
+import { apiError, type WebhookDelivery } from '@hub/contract'
+import { Sql, uuidOf } from '@hub/store'
+import { awaitOnDemand, type NotDelivered, resendDelivery, type ResendRefused } from '@hub/webhooks'
+import { Clock, Effect } from 'effect'
+import { STATEMENT_DEADLINE } from '../deadlines.ts'
+import { freshId } from '../ids/ids.ts'
+import { deliveryBody } from './deliveries.ts'
+import * as TestDeliveries from './trials.ts'
+
+const UNAVAILABLE = {
+  retryAfter: 5,
+  reason: 'no process of the fan-out made and recorded the delivery in time',
+}
+const BUSY = 'A trial delivery of this subscription is under way, or four trials and resends of the account.'
+const TOO_MANY = 'Four trials and resends of the account are under way.'
+const NO_TRIAL = 'The events of a trial delivery are not kept. Make another trial delivery.'
+const EXPIRED = 'The events of this batch are no longer stored.'
+
+const notDelivered = ({ reason }: NotDelivered) =>
+  reason === 'deleted' ? apiError('not_found') : apiError('internal_error', UNAVAILABLE)
+
+const resendRefused = ({ reason }: ResendRefused) => {
+  switch (reason) {
+    case 'attempt_unknown':
+      return apiError('not_found')
+    case 'test_delivery':
+      return apiError('invalid_parameter', { message: NO_TRIAL })
+    case 'events_expired':
+      return apiError('invalid_parameter', { message: EXPIRED })
+    case 'too_many':
+      return apiError('rate_limited', { message: TOO_MANY, retryAfter: 1 })
+  }
+}
+
+/**
+ * Makes the two functions, which wait for the attempt of a subscription of the caller. They fail
+ * with `rate_limited` while too many are in progress, with `not_found` when the subscription is
+ * deleted meanwhile, and with `internal_error` when no fan-out process delivers in time.
+ */
+export const makeDeliveriesOnDemand = Effect.gen(function* () {
+  const sql = yield* Sql
+
+  return {
+    /** A test delivery for a subscription (UUID) of an account (UUID). */
+    test: Effect.fnUntraced(function* (account: string, endpoint: string) {
+      const now = yield* Clock.currentTimeMillis
+      const id = uuidOf('whd', freshId('whd', now))
+      const requested = yield* sql.transaction(
+        (q) => TestDeliveries.request(q, { account, endpoint, id }),
+        STATEMENT_DEADLINE,
+      )
+      if (!requested) return yield* apiError('rate_limited', { message: BUSY, retryAfter: 1 })
+      const attempt = yield* awaitOnDemand({
+        endpoint,
+        id,
+        requestedAt: now,
+        isClaimed: (q) => TestDeliveries.isClaimed(q, endpoint, id),
+        withdraw: (q) => TestDeliveries.withdraw(q, endpoint, id),
+      }).pipe(
+        Effect.provideService(Sql, sql),
+        Effect.catchTag('NotDelivered', (error) => Effect.fail(notDelivered(error))),
+      )
+      return deliveryBody(attempt)
+    }, Effect.uninterruptible),
+
+    /** A resend of an attempt (UUID) of a subscription (UUID). */
+    resend: (endpoint: string, attempt: string) =>
+      resendDelivery({ endpoint, attempt }).pipe(
+        Effect.provideService(Sql, sql),
+        Effect.map((made): WebhookDelivery => deliveryBody(made)),
+        Effect.catchTags({
+          ResendRefused: (error) => Effect.fail(resendRefused(error)),
+          NotDelivered: (error) => Effect.fail(notDelivered(error)),
+        }),
+      ),
+  }
+})
