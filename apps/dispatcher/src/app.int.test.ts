@@ -5,14 +5,14 @@ import { assert, describe, it } from '@effect/vitest'
 import type { LogFact } from '@hub/domain'
 import { KafkaUnavailable, deadLetterTopic, EventLog, type IncomingRecord } from '@hub/kafka'
 import { HTTP, SMPP, SMPP_DEFAULTS } from '@hub/operator'
-import { eventually } from '@hub/testkit'
+import { eventually, freePort } from '@hub/testkit'
 import { Effect, Exit, Redacted, Scope } from 'effect'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterAll, beforeAll } from 'vitest'
 import { type DispatcherOptions, makeDispatcher } from './app.ts'
-import type { HttpOperatorSettings } from './operator/live-operator.ts'
-import { freePort, makeTestHub, simulator, settingsIn, type TestHub } from './testing/environment.ts'
+import type { HttpSettings } from './operator/live-operator.ts'
+import { makeTestHub, simulator, settingsIn, type TestHub } from './testing/environment.ts'
 
 let hub: TestHub
 beforeAll(async () => {
@@ -119,12 +119,36 @@ describe('the dispatcher on a real Kafka', () => {
     }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 
+  it.live('delivers the late report of the sandbox after a restart', () =>
+    Effect.gen(function* () {
+      const first = yield* Scope.fork(yield* Effect.scope)
+      // Late enough for a restart between the report deadline and this report.
+      const late = options({ sandbox: { reportDelayMs: 50, lateReportMs: 15_000, window: 100 } })
+      const running = yield* makeDispatcher(late).pipe(Scope.provide(first))
+      const log = yield* hub.follow(hub.topics.messages)
+      yield* ready(running.isReady)
+      const [id] = yield* hub.send([{ to: '+79000000012' }])
+      const expired = ['HandoverStarted', 'MessageSent', 'MessageExpired dlr_timeout_local']
+      const untilFacts = (wanted: ReadonlyArray<string>) =>
+        Effect.promise(() =>
+          eventually(() => {
+            assert.deepStrictEqual(typesOf(hub.factsOf(log).get(id!)), wanted)
+            return true
+          }, WITHIN),
+        )
+      yield* untilFacts(expired)
+      yield* Scope.close(first, Exit.void)
+      yield* makeDispatcher(late)
+      yield* untilFacts([...expired, 'MessageDelivered'])
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
+  )
+
   it.live('recovers from a crash without lost or repeated messages', () =>
     Effect.gen(function* () {
       const callbackPort = yield* Effect.promise(freePort)
       const operator = yield* simulator(hub.directory, callbackPort)
       yield* operator.behave({ submit_delay_ms: 20, report_delay_ms: 300 })
-      const http: HttpOperatorSettings = {
+      const http: HttpSettings = {
         url: operator.url,
         secret: Redacted.make(operator.secret),
         callback: { host: '127.0.0.1', port: callbackPort },
@@ -230,7 +254,7 @@ describe('dispatchers that share the shards', () => {
       const callbackPort = yield* Effect.promise(freePort)
       const operator = yield* simulator(hub.directory, callbackPort)
       yield* operator.behave({ submit_delay_ms: 5, report_delay_ms: 200 })
-      const http: HttpOperatorSettings = {
+      const http: HttpSettings = {
         url: operator.url,
         secret: Redacted.make(operator.secret),
         callback: { host: '127.0.0.1', port: callbackPort },

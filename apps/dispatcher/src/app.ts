@@ -10,7 +10,7 @@
  */
 import { makeShardHost, makeSupervisor, type ShardHost } from '@hub/actor'
 import { checkSettings, settings } from '@hub/config'
-import type { OptOutVocabulary } from '@hub/domain'
+import { CACHE_TTL_MS, type Lifetimes, type OptOutVocabulary } from '@hub/domain'
 import {
   catalogueConfig,
   type ConsumerGroups,
@@ -20,11 +20,12 @@ import {
   type KafkaUnavailable,
   layerConsumerGroups,
   layerEventLog,
+  layerKeysAndErasures,
   type TopicNames,
   topicNames,
 } from '@hub/kafka'
-import { HTTP, ReportSink, type SandboxOptions } from '@hub/operator'
-import { MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
+import { ReportSink, type SandboxOptions } from '@hub/operator'
+import { MasterKeyEncryption, PayloadEncryption, Sql, watchErasures } from '@hub/store'
 import {
   adminLayer,
   loggerLayer,
@@ -37,11 +38,12 @@ import {
 // The whole package would take 25 MB more.
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { Effect, FiberSet, Layer, Redacted, type Scope } from 'effect'
-import { vocabulary } from './config.ts'
+import { lifetimes, vocabulary } from './config.ts'
 import { makeHandoverLoop } from './handover/handover-loop.ts'
-import { makePrepare } from './handover/prepare.ts'
 import { makeApplyInbound } from './inbound/apply.ts'
 import type { OptOuts } from './inbound/opt-outs.port.ts'
+import { InboundMessages } from './inbound/inbound-messages.port.ts'
+import { inboundMessagesPostgres } from './inbound/inbound-messages.postgres.ts'
 import { optOutsPostgres } from './inbound/opt-outs.postgres.ts'
 import type { KnownMessages } from './lookup/known-messages.port.ts'
 import { knownMessagesPostgres } from './lookup/known-messages.postgres.ts'
@@ -49,12 +51,16 @@ import { makeLookUp } from './lookup/look-up.ts'
 import { APP, GROUP, membership } from './membership/identity.ts'
 import { makeMetrics } from './metrics.ts'
 import { authorities, type LiveOperator, liveOperator, smppErrors } from './operator/live-operator.ts'
-import { makeOperators } from './operator/operators.ts'
-import { type CallbackPortUnavailable, listenForCallbacks } from './reports/callback-listener.ts'
+import { makeOperators, receiveCallbacks } from './operator/operators.ts'
+import type { CallbackPortUnavailable } from './reports/callback-listener.ts'
 import { makeReportSink } from './reports/report-sink.ts'
 import { type DispatcherShard, makeDispatcherShard } from './shard/dispatcher-shard.ts'
 import { DEFAULT_LIMITS, type MemoryBudget, type ShardLimits } from './shard/limits.ts'
+import { makePrepare } from './shard/prepare-submission.ts'
 import { MessageTraces } from './tracing/message-traces.ts'
+import type { AccountWeights } from './weights/account-weights.port.ts'
+import { accountWeightsPostgres } from './weights/account-weights.postgres.ts'
+import { makeWeights } from './weights/weights.ts'
 
 export interface DispatcherOptions {
   /** The prefix of the topics and of the group name. */
@@ -65,6 +71,7 @@ export interface DispatcherOptions {
   readonly live: LiveOperator | null
   readonly hashSecret: Redacted.Redacted<string>
   readonly vocabulary: OptOutVocabulary
+  readonly lifetimes: Lifetimes
   readonly sandbox?: SandboxOptions
   readonly limits?: ShardLimits
   readonly memoryBudget?: number
@@ -94,7 +101,14 @@ export const makeDispatcher = (
 ): Effect.Effect<
   Dispatcher,
   KafkaUnavailable | CallbackPortUnavailable,
-  ConsumerGroups | EventLog | KnownMessages | OptOuts | PayloadEncryption | Scope.Scope
+  | AccountWeights
+  | ConsumerGroups
+  | EventLog
+  | KnownMessages
+  | OptOuts
+  | InboundMessages
+  | PayloadEncryption
+  | Scope.Scope
 > =>
   Effect.gen(function* () {
     const { live, prefix, topics } = options
@@ -118,8 +132,8 @@ export const makeDispatcher = (
       hashSecret: options.hashSecret,
       recipientOf: (messageId) => {
         for (const shard of shards()) {
-          const message = shard.messages.messages.get(messageId)
-          if (message !== undefined) return message.key
+          const recipient = shard.messages.recipientOf(messageId)
+          if (recipient !== null) return recipient
         }
         return null
       },
@@ -129,10 +143,12 @@ export const makeDispatcher = (
 
     // Handovers: shard → payload → claim in the log → operator.
     const prepare = yield* makePrepare
+    const weights = yield* makeWeights
     const handoverLoop = yield* makeHandoverLoop({
       operators: [...operators.byName.values()],
       shards,
       mayStart: () => host?.mayStart() ?? false,
+      weightOf: weights.of,
       apply,
       now,
       metrics,
@@ -154,12 +170,14 @@ export const makeDispatcher = (
           now,
           limits: options.limits ?? DEFAULT_LIMITS,
           memoryBudget,
+          lifetimes: options.lifetimes,
           operators: operators.ofMode,
           dedupes: (name) => operators.byName.get(name)?.capabilities.dedupesByReference ?? false,
           apply,
           prepare: (message, onPrepared) =>
             fork(supervise(Effect.map(prepare(message), (result) => onPrepared(result)))),
-          submit: handoverLoop.submit,
+          onReady: handoverLoop.onReady,
+          enqueueClaimed: handoverLoop.enqueueClaimed,
           resume: (name, open) => {
             const operator = operators.byName.get(name)
             if (operator !== undefined) fork(operator.resume(open))
@@ -203,29 +221,29 @@ export const makeDispatcher = (
     )
     const every = (ms: number, step: Effect.Effect<void>) =>
       Effect.forever(Effect.andThen(Effect.sleep(ms), step)).pipe(supervise, Effect.forkScoped)
+    yield* Effect.forkScoped(supervise(weights.refresh))
+    yield* every(CACHE_TTL_MS.weight, weights.refresh)
     yield* every(LOOKUP_MS, lookUp)
     yield* every(INBOUND_MS, inbound)
     yield* every(GAUGES_MS, gauges)
+    yield* every(GAUGES_MS, Effect.sync(handoverLoop.observeAccounts))
     yield* every(LAG_MS, lag)
-
-    const callback = live?.name === HTTP ? live.settings.callback : null
-    const callbackPort =
-      live?.name !== HTTP || callback === null
-        ? null
-        : yield* withSink(listenForCallbacks({ ...callback, secret: live.settings.secret }))
 
     return {
       isReady: running.isReady,
       failure: Effect.raceFirst(running.failure, failure),
-      callbackPort,
+      callbackPort: live === null ? null : yield* withSink(receiveCallbacks(live)),
     }
   })
 
 const kafka = Layer.unwrap(
   Effect.gen(function* () {
     const connection = yield* kafkaConnectionConfig(APP)
-    const { partitions } = yield* catalogueConfig
-    return Layer.merge(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection }))
+    const { partitions, prefix } = yield* catalogueConfig
+    return Layer.merge(
+      layerKeysAndErasures(connection, topicNames(prefix)),
+      layerConsumerGroups({ connection }),
+    ).pipe(Layer.provideMerge(layerEventLog({ connection, partitions })))
   }),
 )
 
@@ -239,15 +257,26 @@ const dispatcher = Effect.gen(function* () {
     live: yield* liveOperator,
     hashSecret: yield* settings.numberHashSecret.config,
     vocabulary: yield* vocabulary,
+    lifetimes: yield* lifetimes,
   })
+  // Without PostgreSQL, reports are not encrypted, and opt-out words are not applied.
+  yield* readiness.add('database', (yield* Sql).answers)
   yield* readiness.add('shards', running.isReady)
+  yield* readiness.add('erasures', yield* watchErasures)
   yield* readiness.started
   return yield* running.failure
 }).pipe(
   Effect.scoped,
   Effect.provide(
-    Layer.mergeAll(knownMessagesPostgres, optOutsPostgres, PayloadEncryption.layer).pipe(
-      Layer.provide(Layer.mergeAll(Sql.layer(APP), MasterKeyEncryption.layer)),
+    Layer.mergeAll(
+      accountWeightsPostgres,
+      knownMessagesPostgres,
+      optOutsPostgres,
+      inboundMessagesPostgres,
+      PayloadEncryption.layer,
+    ).pipe(
+      Layer.provide(MasterKeyEncryption.layer),
+      Layer.provideMerge(Sql.layer(APP)),
       Layer.provideMerge(kafka),
       Layer.provideMerge(adminLayer),
       Layer.provideMerge(Readiness.layer),

@@ -1,6 +1,13 @@
 /** The settings of the dispatcher that need more than the rules of the settings catalogue. */
-import { settingError, settings } from '@hub/config'
-import { DEFAULT_START_WORDS, DEFAULT_STOP_WORDS, optOutVocabulary, type OptOutVocabulary } from '@hub/domain'
+import { lifetimesConfig, settingError, settings } from '@hub/config'
+import {
+  DEFAULT_LIFETIMES,
+  DEFAULT_START_WORDS,
+  DEFAULT_STOP_WORDS,
+  type Lifetimes,
+  optOutVocabulary,
+  type OptOutVocabulary,
+} from '@hub/domain'
 import { Config, Effect } from 'effect'
 
 /** The words that opt a recipient out and in. Source: contract, Opt-outs, inbound messages. */
@@ -21,3 +28,9 @@ export const vocabulary: Config.Config<OptOutVocabulary> = Config.all({
       : Effect.succeed(words)
   }),
 )
+
+/** The lifetimes and report deadlines of the deployment. The sandbox has its own. */
+export const lifetimes: Config.Config<Lifetimes> = Config.map(lifetimesConfig, (own) => ({
+  ...DEFAULT_LIFETIMES,
+  ...own,
+}))

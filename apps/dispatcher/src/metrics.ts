@@ -1,33 +1,49 @@
 /** The metrics of the dispatcher. Labels have few values: classes, operators, shards, events. */
-import type { LogFact, MessageClass, MessageState, OptOutDecision } from '@hub/domain'
-import type { SubmitOutcome } from '@hub/operator'
-import { memoizeLabels, memoizeLabel, makeLagGauge } from '@hub/telemetry'
+import {
+  EXPIRED_REASONS,
+  type LogFact,
+  MESSAGE_CLASSES,
+  type MessageClass,
+  type MessageState,
+  OPT_OUT_CHANGES,
+  type OptOutDecision,
+  REJECTED_REASONS,
+  UNDELIVERED_REASONS,
+} from '@hub/domain'
+import { HTTP, SANDBOX, SMPP, type SubmitOutcome } from '@hub/operator'
+import { counter, gauge, labelSets, makeLagGauge, memoizeLabels } from '@hub/telemetry'
 import { type Context, Metric } from 'effect'
 import { SHARD_EVENTS, type ShardEvent } from './shard/effects.ts'
 import type { MessageShard } from './shard/shard.ts'
 
-const openMessages = Metric.gauge('hub_dispatcher_open_messages', {
-  description: 'Open messages in memory.',
-})
-const finishedMessages = Metric.gauge('hub_dispatcher_remembered_messages', {
-  description: 'Final messages that are still remembered, so that a repeat is dropped.',
-})
-const buffered = Metric.gauge('hub_dispatcher_buffered_messages', {
-  description: 'Messages whose payload is in memory until the handover, by class.',
-})
-const claims = Metric.gauge('hub_dispatcher_claims_in_flight', {
-  description: 'Handovers in progress, by operator.',
-})
-const parked = Metric.gauge('hub_dispatcher_parked_reports', {
-  description: 'Delivery reports that match no message in memory yet.',
-})
-const shardMemory = Metric.gauge('hub_dispatcher_shard_memory_bytes', {
-  description: 'Approximate memory of a shard, by shard; 0 after another member has taken it over.',
-})
-const messagesInMemory = Metric.gauge('hub_dispatcher_messages_in_memory', {
-  description: 'Messages in memory over all shards; the memory budget bounds them.',
-})
-const openShards = Metric.gauge('hub_dispatcher_open_shards', { description: 'Shards open in this process.' })
+const openMessages = gauge('hub_dispatcher_open_messages', 'Open messages in memory.')
+const finishedMessages = gauge(
+  'hub_dispatcher_remembered_messages',
+  'Final messages that are still remembered, so that a repeat is dropped.',
+)
+const buffered = gauge(
+  'hub_dispatcher_buffered_messages',
+  'Messages whose payload is in memory until the handover, by class.',
+)
+const fairness = gauge(
+  'hub_dispatcher_account_fairness',
+  'How equally operators accepted messages of the accounts that waited for the whole last minute, by class and operator: the index of Jain of their parts divided by their weights. 1 is equal, also with fewer than two such accounts.',
+)
+const longestWait = gauge(
+  'hub_dispatcher_longest_wait_seconds',
+  'Time since the acceptance of the message in memory that has waited longest, by class and operator; 0 without any.',
+)
+const claims = gauge('hub_dispatcher_claims_in_flight', 'Handovers in progress, by operator.')
+const parked = gauge('hub_dispatcher_parked_reports', 'Delivery reports that match no message in memory yet.')
+const shardMemory = gauge(
+  'hub_dispatcher_shard_memory_bytes',
+  'Approximate memory of a shard, by shard; 0 after another member has taken it over.',
+)
+const messagesInMemory = gauge(
+  'hub_dispatcher_messages_in_memory',
+  'Messages in memory over all shards; the memory budget bounds them.',
+)
+const openShards = gauge('hub_dispatcher_open_shards', 'Shards open in this process.')
 /** From a millisecond to a day. Longer waits mean that the operator is not available. */
 const LATENCY_BUCKETS = [
   0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600, 86_400,
@@ -36,50 +52,70 @@ const latency = Metric.histogram('hub_dispatcher_handover_latency_seconds', {
   description: 'Time from acceptance until the operator has accepted the message, by class.',
   boundaries: LATENCY_BUCKETS,
 })
-const handovers = Metric.counter('hub_dispatcher_handovers_total', {
-  description:
-    'Answers of operators, by operator, class, outcome (accepted, refused, rejected, unknown, notWritten) and, for rejected messages, reason.',
-  incremental: true,
-})
-const ends = Metric.counter('hub_dispatcher_final_total', {
-  description: 'Messages that became final, by class, status and reason.',
-  incremental: true,
-})
+/** The labels of a submit that do not depend on its outcome. The port allows any name of an operator. */
+const SUBMITTED: { readonly operator: ReadonlyArray<string>; readonly class: typeof MESSAGE_CLASSES } = {
+  operator: [SANDBOX, SMPP, HTTP],
+  class: MESSAGE_CLASSES,
+}
+const handovers = counter(
+  'hub_dispatcher_handovers_total',
+  'Answers of operators, by operator, class, outcome (accepted, refused, rejected, unknown, notWritten) and, for rejected messages, reason.',
+  [
+    ...labelSets({ ...SUBMITTED, outcome: ['accepted', 'refused', 'unknown', 'notWritten'], reason: [''] }),
+    ...labelSets({ ...SUBMITTED, outcome: ['rejected'], reason: REJECTED_REASONS }),
+  ],
+)
+const ends = counter(
+  'hub_dispatcher_final_total',
+  'Messages that became final, by class, status and reason.',
+  MESSAGE_CLASSES.flatMap((messageClass) => [
+    { class: messageClass, status: 'delivered', reason: '' },
+    ...labelSets({ class: [messageClass], status: ['undelivered'], reason: UNDELIVERED_REASONS }),
+    ...labelSets({ class: [messageClass], status: ['rejected'], reason: REJECTED_REASONS }),
+    ...labelSets({ class: [messageClass], status: ['expired'], reason: EXPIRED_REASONS }),
+  ]),
+)
 const reportWait = Metric.histogram('hub_dispatcher_report_wait_seconds', {
   description: 'Time from the handover until the report that made a message final, by class.',
   // Seconds are usual. Hours mean that the phone was off. The hub waits a day at most.
   boundaries: [0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14_400, 43_200, 86_400, 108_000],
 })
-const recoveries = Metric.counter('hub_dispatcher_recoveries_total', {
-  description: 'Shards recovered from the log.',
-  incremental: true,
-})
+const recoveries = counter('hub_dispatcher_recoveries_total', 'Shards recovered from the log.')
 const recoverySeconds = Metric.histogram('hub_dispatcher_recovery_seconds', {
   description: 'Time from the assignment of a shard until it was open.',
   boundaries: [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60],
 })
-const leaseStops = Metric.counter('hub_dispatcher_lease_stops_total', {
-  description: 'Messages that were not written to the operator because the lease had expired.',
-  incremental: true,
-})
-const shardEvents = Metric.counter('hub_dispatcher_happenings_total', {
-  description: 'Unusual events, by name.',
-  incremental: true,
-})
-const deadLetters = Metric.counter('hub_dispatcher_dead_letters_total', {
-  description: 'Records that could not be decoded or decrypted.',
-  incremental: true,
-})
-const unknownReportsTotal = Metric.counter('hub_dispatcher_reports_of_nobody_total', {
-  description: 'Reports about messages that the hub has never had.',
-  incremental: true,
-})
-const inboundMessages = Metric.counter('hub_dispatcher_inbound_messages_total', {
-  description: 'Inbound messages, by the change that they made.',
-  incremental: true,
-})
+const answersDropped = counter(
+  'hub_dispatcher_answers_dropped_total',
+  'Raw answers of operators that hub staff cannot read, because Kafka was unavailable for too long.',
+)
+const leaseStops = counter(
+  'hub_dispatcher_lease_stops_total',
+  'Messages that were not written to the operator because the lease had expired.',
+)
+const shardEvents = counter(
+  'hub_dispatcher_happenings_total',
+  'Unusual events, by name.',
+  labelSets({ what: SHARD_EVENTS }),
+)
+const deadLetters = counter(
+  'hub_dispatcher_dead_letters_total',
+  'Records that could not be decoded or decrypted.',
+)
+const unknownReportsTotal = counter(
+  'hub_dispatcher_reports_of_nobody_total',
+  'Reports about messages that the hub has never had.',
+)
+const inboundMessages = counter(
+  'hub_dispatcher_inbound_messages_total',
+  'Inbound messages, by the change that they made.',
+  labelSets({ change: [...OPT_OUT_CHANGES, 'other'] }),
+)
 
 export type Metrics = ReturnType<typeof makeMetrics>
+
+/** By lane. */
+const CLASSES: ReadonlyArray<MessageClass> = ['otp', 'service']
 
 interface GaugedShard {
   readonly handle: { readonly shard: number }
@@ -96,12 +132,7 @@ const FINAL_STATUS: Readonly<Partial<Record<LogFact['type'], string>>> = {
 
 /** The metrics, bound to the context of the process. An update is a plain function call. */
 export const makeMetrics = (context: Context.Context<never>) => {
-  const labelled = memoizeLabel()
-  const bound = memoizeLabels()
-  // A counter that starts with its first event would show no increase for it.
-  for (const event of SHARD_EVENTS) labelled(shardEvents, 'what', event).updateUnsafe(0, context)
-  for (const counter of [recoveries, leaseStops, deadLetters, unknownReportsTotal])
-    counter.updateUnsafe(0, context)
+  const labelled = memoizeLabels()
   let gaugedShards: ReadonlyArray<number> = []
   return {
     gauges: (shards: ReadonlyArray<GaugedShard>, inMemory: number, operators: ReadonlyArray<string>) => {
@@ -113,38 +144,42 @@ export const makeMetrics = (context: Context.Context<never>) => {
         )
       set(openMessages, ({ openCount }) => openCount)
       set(finishedMessages, ({ finishedCount }) => finishedCount)
-      set(parked, ({ reports }) => reports.parked.size)
+      set(parked, ({ parkedReports }) => parkedReports.size)
       openShards.updateUnsafe(shards.length, context)
       messagesInMemory.updateUnsafe(inMemory, context)
       const memory = new Map(shards.map(({ handle, messages }) => [handle.shard, messages.memoryBytes]))
       for (const shard of new Set([...gaugedShards, ...memory.keys()])) {
-        labelled(shardMemory, 'shard', String(shard)).updateUnsafe(memory.get(shard) ?? 0, context)
+        labelled(shardMemory, { shard: String(shard) }).updateUnsafe(memory.get(shard) ?? 0, context)
       }
       gaugedShards = [...memory.keys()]
-      for (const [lane, name] of ['otp', 'service'].entries()) {
-        set(labelled(buffered, 'class', name), ({ queues }) => queues.count(lane))
+      for (const [lane, name] of CLASSES.entries()) {
+        set(labelled(buffered, { class: name }), ({ queues }) => queues.count(lane))
       }
       for (const name of operators) {
-        set(labelled(claims, 'operator', name), (messages) => messages.handovers.countAt(name))
+        set(labelled(claims, { operator: name }), (messages) => messages.handovers.countAt(name))
       }
     },
+    accounts: (operator: string, lane: number, index: number, waitMs: number) => {
+      const labels = { class: CLASSES[lane] ?? '', operator }
+      labelled(fairness, labels).updateUnsafe(index, context)
+      labelled(longestWait, labels).updateUnsafe(waitMs / 1000, context)
+    },
     handedOver: (messageClass: MessageClass, ms: number) =>
-      labelled(latency, 'class', messageClass).updateUnsafe(ms / 1000, context),
-    submitAnswered: (operator: string, messageClass: MessageClass, outcome: SubmitOutcome) =>
-      bound(handovers, {
-        operator,
-        class: messageClass,
-        outcome: outcome.type,
-        reason: outcome.type === 'rejected' ? outcome.reason : '',
-      }).updateUnsafe(1, context),
+      labelled(latency, { class: messageClass }).updateUnsafe(ms / 1000, context),
+    submitAnswered: (operator: string, messageClass: MessageClass, outcome: SubmitOutcome) => {
+      const submitted = { operator, class: messageClass }
+      if (outcome.type === 'rejected')
+        handovers.add({ ...submitted, outcome: outcome.type, reason: outcome.reason })
+      else handovers.add({ ...submitted, outcome: outcome.type, reason: '' })
+    },
     factAppended: (fact: LogFact, state: MessageState) => {
       const status = FINAL_STATUS[fact.type]
       if (status === undefined) return
       const reason = 'reason' in fact ? fact.reason : ''
-      bound(ends, { class: state.class, status, reason }).updateUnsafe(1, context)
+      ends.add({ class: state.class, status, reason })
       // An expiry is the hub's own decision and no report.
       if (state.sentAt === null || fact.type === 'MessageExpired') return
-      labelled(reportWait, 'class', state.class).updateUnsafe(
+      labelled(reportWait, { class: state.class }).updateUnsafe(
         Math.max(0, fact.at - state.sentAt) / 1000,
         context,
       )
@@ -152,16 +187,15 @@ export const makeMetrics = (context: Context.Context<never>) => {
     /** For all partitions at once; topics without the prefix of the deployment. */
     lag: makeLagGauge(context),
     recovered: (ms: number) => {
-      recoveries.updateUnsafe(1, context)
+      recoveries.add()
       recoverySeconds.updateUnsafe(ms / 1000, context)
     },
-    leaseStopped: (count: number) => leaseStops.updateUnsafe(count, context),
-    shardEvent: (event: ShardEvent, count: number) =>
-      labelled(shardEvents, 'what', event).updateUnsafe(count, context),
-    deadLettered: () => deadLetters.updateUnsafe(1, context),
-    unknownReports: (count: number) => unknownReportsTotal.updateUnsafe(count, context),
+    leaseStopped: (count: number) => leaseStops.add(count),
+    shardEvent: (event: ShardEvent, count: number) => shardEvents.add({ what: event }, count),
+    answersDropped: (count: number) => answersDropped.add(count),
+    deadLettered: () => deadLetters.add(),
+    unknownReports: (count: number) => unknownReportsTotal.add(count),
     /** `other`: the message contained no opt-out or opt-in word. */
-    inbound: (change: OptOutDecision['change'] | 'other') =>
-      labelled(inboundMessages, 'change', change).updateUnsafe(1, context),
+    inbound: (change: OptOutDecision['change'] | 'other') => inboundMessages.add({ change }),
   }
 }

@@ -4,14 +4,14 @@
 import { assert, describe, it } from '@effect/vitest'
 import type { IncomingRecord } from '@hub/kafka'
 import { HTTP } from '@hub/operator'
-import { eventually } from '@hub/testkit'
+import { eventually, freePort } from '@hub/testkit'
 import { Effect, Redacted } from 'effect'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
 import { makeDispatcher } from '../app.ts'
 import { countingOperator } from '../testing/counting-operator.ts'
-import { freePort, makeTestHub, settingsIn, type TestHub } from '../testing/environment.ts'
+import { makeTestHub, settingsIn, type TestHub } from '../testing/environment.ts'
 
 let hub: TestHub
 beforeAll(async () => {

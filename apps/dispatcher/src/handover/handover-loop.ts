@@ -1,9 +1,10 @@
 /**
  * Selects the messages to hand over, for all shards of the process, and submits them to the
- * operators. `otp` goes before `service`, and the shards take turns, within the window and rate of
- * each operator. There is no timer: `dispatch` runs after each change.
+ * operators. `otp` goes before `service`. In each class the accounts take turns, in proportion to
+ * their weights, and for each account the shards do, within the window and rate of each operator. There is no timer: `dispatch` runs
+ * after each change.
  */
-import { DEFAULT_LIFETIMES, reportDeadline, sandboxScenario } from '@hub/domain'
+import { FairTurns } from '@hub/actor'
 import type { Operator, Submission, SubmitOutcome } from '@hub/operator'
 import { Effect, FiberSet, type Scope } from 'effect'
 import type { Metrics } from '../metrics.ts'
@@ -11,6 +12,8 @@ import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
 import { LANES } from '../shard/limits.ts'
 import type { Message, PreparedSubmission } from '../shard/message.ts'
 import type { MessageTraces } from '../tracing/message-traces.ts'
+import type { Weights } from '../weights/weights.ts'
+import { FairnessWindow } from './fairness-window.ts'
 import { Pace } from './pace.ts'
 
 /** A message with an acknowledged claim. */
@@ -31,6 +34,10 @@ type Answered = Submitted & { readonly outcome: SubmitOutcome }
 interface OperatorState {
   readonly operator: Operator
   readonly pace: Pace
+  /** For each lane. The cost of a message is the number of its parts, divided by the weight. */
+  readonly turns: ReadonlyArray<FairTurns<DispatcherShard>>
+  /** What the accounts of each lane have had. */
+  readonly windows: ReadonlyArray<FairnessWindow>
   /** Messages for the next submit. */
   claimed: Array<Claimed>
   readonly answers: Array<Answered>
@@ -39,15 +46,20 @@ interface OperatorState {
 export interface HandoverLoop {
   /** Submits the claimed messages, and takes further ones from the shards. */
   readonly dispatch: () => void
+  /** An account may have a message to take in the shard. */
+  readonly onReady: (shard: DispatcherShard, lane: number, operator: string, account: string) => void
   /** The claim of a message is acknowledged. The next `dispatch` submits it. */
-  readonly submit: (shard: DispatcherShard, message: Message, submission: PreparedSubmission) => void
+  readonly enqueueClaimed: (shard: DispatcherShard, message: Message, submission: PreparedSubmission) => void
   readonly inFlight: () => number
+  /** Call it every second: sets the metrics about accounts that wait. */
+  readonly observeAccounts: () => void
 }
 
 export const makeHandoverLoop = (options: {
   readonly operators: ReadonlyArray<Operator>
   readonly shards: () => ReadonlyArray<DispatcherShard>
   readonly mayStart: () => boolean
+  readonly weightOf: Weights['of']
   /** Runs a change, and then `dispatch`. */
   readonly apply: (change: () => void) => void
   readonly now: () => number
@@ -61,24 +73,34 @@ export const makeHandoverLoop = (options: {
     const states = new Map<string, OperatorState>(
       options.operators.map((operator) => [
         operator.name,
-        { operator, claimed: [], pace: new Pace(operator.capabilities, now()), answers: [] },
+        {
+          operator,
+          claimed: [],
+          pace: new Pace(operator.capabilities, now()),
+          turns: Array.from({ length: LANES }, () => new FairTurns<DispatcherShard>()),
+          windows: Array.from({ length: LANES }, () => new FairnessWindow()),
+          answers: [],
+        },
       ]),
     )
-    /** The shard whose turn it is. */
-    let turn = 0
+
+    const countHandedOver = ({ account, lane, laneRecord, route }: Message) => {
+      if (laneRecord === null) return
+      const amount = laneRecord.parts / options.weightOf(account, laneRecord.mode)
+      states.get(route)?.windows[lane]?.handedOver(account, amount)
+    }
 
     const onAnswer = ({ message, outcome, shard, submission, tracedAt }: Answered) => {
       const messageClass = message.state.class
-      const { acceptedAt, mode, request } = submission
-      const at = now()
-      if (outcome.type === 'accepted') metrics.handedOver(messageClass, at - acceptedAt)
+      const { acceptedAt, mode } = submission
+      if (outcome.type === 'accepted') {
+        metrics.handedOver(messageClass, now() - acceptedAt)
+        countHandedOver(message)
+      }
       metrics.submitAnswered(message.route, messageClass, outcome)
       if (outcome.type === 'notWritten') metrics.leaseStopped(1)
       if (tracedAt !== null) traces.answered(message, mode, outcome.type, tracedAt)
-      if (!shard.handle.isCurrent()) return
-      const scenario = mode === 'test' ? sandboxScenario(request.to) : null
-      const deadline = reportDeadline(DEFAULT_LIFETIMES, { class: messageClass, sentAt: at, scenario })
-      shard.submitAnswered(message, outcome, deadline)
+      if (shard.handle.isCurrent()) shard.submitAnswered(message, outcome, submission)
     }
 
     const processAnswers = ({ answers, pace }: OperatorState) => {
@@ -92,7 +114,7 @@ export const makeHandoverLoop = (options: {
       })
     }
 
-    const submit = (state: OperatorState, batch: ReadonlyArray<Submitted>) => {
+    const submitBatch = (state: OperatorState, batch: ReadonlyArray<Submitted>) => {
       const shards = new Set(batch.map(({ shard }) => shard))
       // The operator checks the lease in the same tick in which it writes to its socket.
       const hasLease = () => [...shards].every((shard) => shard.handle.hasLease())
@@ -129,31 +151,50 @@ export const makeHandoverLoop = (options: {
         const tracedAt = traces.has(message.id) ? traces.now() : null
         return [{ ...one, tracedAt, request: { ...submission.request, validitySeconds } }]
       })
-      if (operator.capabilities.submitsIndividually === true) for (const one of batch) submit(state, [one])
-      else if (batch.length > 0) submit(state, batch)
+      if (operator.capabilities.submitsIndividually === true)
+        for (const one of batch) submitBatch(state, [one])
+      else if (batch.length > 0) submitBatch(state, batch)
+    }
+
+    /** Takes the next message of a lane, in the turns of the accounts. */
+    const takeNext = (
+      { operator, turns }: OperatorState,
+      lane: number,
+      shards: ReadonlyArray<DispatcherShard>,
+    ) => {
+      const fair = turns[lane]!
+      for (let turn = fair.next(); turn !== null; turn = fair.next()) {
+        const { account, source: shard } = turn
+        // A shard that is not open any more may still have messages in its queues.
+        const isOpen = shards.includes(shard)
+        const message = isOpen ? shard.messages.handovers.take(lane, operator.name, account) : null
+        if (message === null) {
+          fair.emptied(account, shard)
+          continue
+        }
+        const { mode, parts } = message.laneRecord ?? { mode: 'live', parts: 1 }
+        fair.served(message.account, parts / options.weightOf(message.account, mode))
+        return { message, parts, shard }
+      }
+      return null
     }
 
     /** Takes as many messages as the operator has room for, the more urgent lane first. */
-    const take = ({ operator, pace }: OperatorState, shards: ReadonlyArray<DispatcherShard>) => {
+    const take = (state: OperatorState, shards: ReadonlyArray<DispatcherShard>) => {
+      const { operator, pace } = state
       const at = now()
       const taken: Array<readonly [DispatcherShard, Message]> = []
       let inProgress = 0
       for (const shard of shards) inProgress += shard.messages.handovers.countAt(operator.name)
       for (let lane = 0; lane < LANES; lane++) {
         let free = pace.room(lane, inProgress, at)
-        let emptyShards = 0
-        while (free > 0 && emptyShards < shards.length && pace.mayTake(lane, at)) {
-          const shard = shards[turn++ % shards.length]!
-          const message = shard.messages.handovers.take(lane, operator.name)
-          if (message === null) {
-            emptyShards++
-            continue
-          }
-          emptyShards = 0
+        while (free > 0 && pace.mayTake(lane, at)) {
+          const next = takeNext(state, lane, shards)
+          if (next === null) break
           free--
           inProgress++
-          pace.took(message.accepted?.parts ?? 1)
-          taken.push([shard, message])
+          pace.took(next.parts)
+          taken.push([next.shard, next.message])
         }
       }
       return taken
@@ -171,8 +212,26 @@ export const makeHandoverLoop = (options: {
           for (const [shard, message] of take(state, shards)) shard.start(message)
         }
       },
-      submit: (shard, message, submission) => {
+      onReady: (shard, lane, operator, account) => states.get(operator)?.turns[lane]?.add(account, shard),
+      enqueueClaimed: (shard, message, submission) => {
         states.get(message.route)?.claimed.push({ shard, message, submission })
+      },
+      observeAccounts: () => {
+        for (const { operator, windows } of states.values()) {
+          for (const [lane, window] of windows.entries()) {
+            const waiting = new Set<string>()
+            let oldest: number | null = null
+            for (const { messages } of options.shards()) {
+              for (const share of messages.queues.shares(lane, operator.name)) {
+                const acceptedAt = share.oldest()?.laneRecord?.at ?? null
+                if (share.isBehind || acceptedAt !== null) waiting.add(share.account)
+                if (acceptedAt !== null) oldest = Math.min(oldest ?? acceptedAt, acceptedAt)
+              }
+            }
+            const waitMs = oldest === null ? 0 : Math.max(0, now() - oldest)
+            metrics.accounts(operator.name, lane, window.sample(waiting), waitMs)
+          }
+        }
       },
       inFlight: () => options.shards().reduce((sum, shard) => sum + shard.messages.handovers.count, 0),
     }

@@ -5,7 +5,7 @@ import { Pace } from './pace.ts'
 
 const OTP = 0
 const SERVICE = 1
-const refused: SubmitOutcome = { type: 'refused', retryAfterMs: 60_000 }
+const refused: SubmitOutcome = { type: 'refused', submitted: true, retryAfterMs: 60_000 }
 const accepted: SubmitOutcome = { type: 'accepted', operatorIds: ['1'] }
 
 describe('the window', () => {
@@ -85,7 +85,7 @@ describe('refusals', () => {
 
   it('of one message for its own reasons do not shrink the window', () => {
     const pace = new Pace({ dedupesByReference: true, window: 10 }, 0)
-    pace.answered([{ type: 'refused', retryAfterMs: 8000, affectsOnlyThis: true }], 0)
+    pace.answered([{ type: 'refused', submitted: true, retryAfterMs: 8000, affectsOnlyThis: true }], 0)
     assert.strictEqual(pace.room(OTP, 0, 0), 10)
   })
 })

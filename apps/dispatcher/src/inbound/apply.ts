@@ -1,24 +1,34 @@
 /**
- * Applies inbound messages to the opt-outs, in the order of each shard. A message that cannot be
- * applied now stays in the queue and pins its offset.
+ * Stores inbound messages, and applies them to the opt-outs, in the order of each shard. A message
+ * that cannot be applied now stays in the queue and pins its offset.
  */
 import { optOutWordOf, type OptOutVocabulary } from '@hub/domain'
-import { PayloadEncryption, type StorageError } from '@hub/store'
+import {
+  type DecryptionFailed,
+  encodePayload,
+  inboundContext,
+  PayloadEncryption,
+  storedInboundContext,
+  type StorageError,
+} from '@hub/store'
 import { Effect } from 'effect'
 import type { Metrics } from '../metrics.ts'
 import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
+import { InboundMessages, type InboundRecord } from './inbound-messages.port.ts'
 import { OptOuts, type RecipientWord } from './opt-outs.port.ts'
-import { decodeInbound, inboundContext } from './payload.ts'
-import type { WaitingInbound } from './inbound-queue.ts'
+import { decodeInbound } from '../payload/report-payload.ts'
+import type { WaitingInbound } from '../shard/inbound-queue.ts'
 
 /** Messages of one shard in one round: one transaction, and a few milliseconds of decryption. */
 const ROUND_SIZE = 100
 
-type Content =
+/** Unreadable messages go to the dead-letter topic. The others have a record, with content if any. */
+type Content = (
   | { readonly type: 'word'; readonly word: RecipientWord }
   /** No opt-out word, or the payload key is deleted (after ninety days). */
   | { readonly type: 'other' }
   | { readonly type: 'unreadable' }
+) & { readonly stored: InboundRecord | null }
 
 interface ApplyInboundOptions {
   readonly vocabulary: OptOutVocabulary
@@ -29,38 +39,60 @@ interface ApplyInboundOptions {
 /** Returns one round over all shards. It succeeds with the number of processed messages. */
 export const makeApplyInbound = (
   options: ApplyInboundOptions,
-): Effect.Effect<Effect.Effect<number, StorageError>, never, OptOuts | PayloadEncryption> =>
+): Effect.Effect<Effect.Effect<number, StorageError>, never, OptOuts | InboundMessages | PayloadEncryption> =>
   Effect.gen(function* () {
     const payloadEncryption = yield* PayloadEncryption
     const optOuts = yield* OptOuts
+    const inboundMessages = yield* InboundMessages
     const { metrics, vocabulary } = options
 
-    const read = ({ message, record }: WaitingInbound): Effect.Effect<Content, StorageError> =>
-      payloadEncryption.decrypt(message.sealingKey, inboundContext(message), message.sealed).pipe(
-        Effect.map((plain): Content => {
-          if (plain === null) return { type: 'other' }
-          const payload = decodeInbound(plain)
-          if (payload === null) return { type: 'unreadable' }
-          const word = optOutWordOf(vocabulary, payload.text)
-          if (word === null) return { type: 'other' }
-          return {
-            type: 'word',
-            word: {
-              word,
-              id: record.id,
-              position: record.offset,
-              receivedAt: message.receivedAt,
-              recipient: message.recipient,
-            },
-          }
-        }),
-        Effect.catchTag('DecryptionFailed', () => Effect.succeed<Content>({ type: 'unreadable' })),
+    const unreadable = { type: 'unreadable', stored: null } as const
+
+    /** The record of a message, with number and text under the key of the day of receipt. */
+    const toStore = Effect.fnUntraced(function* (
+      { message, record }: WaitingInbound,
+      payload: ReturnType<typeof decodeInbound>,
+    ) {
+      const { operator, receivedAt, recipient, serviceAddress } = message
+      const stored = { id: record.id, recipient, operator, serviceAddress, receivedAt }
+      const key = payload === null ? null : yield* payloadEncryption.keyOfDay(receivedAt)
+      if (payload === null || key === null) return { ...stored, content: null }
+      const sealed = key.encrypt(
+        storedInboundContext(record.id),
+        encodePayload({ to: payload.from, text: payload.text }),
       )
+      return { ...stored, content: { keyId: key.id, sealed } }
+    })
+
+    const read = Effect.fnUntraced(
+      function* (waiting: WaitingInbound): Effect.fn.Return<Content, StorageError | DecryptionFailed> {
+        const { message, record } = waiting
+        const plain = yield* payloadEncryption.decrypt(
+          message.sealingKey,
+          inboundContext(message),
+          message.sealed,
+        )
+        const payload = plain === null ? null : decodeInbound(plain)
+        if (plain !== null && payload === null) return unreadable
+        const stored = yield* toStore(waiting, payload)
+        const word = payload === null ? null : optOutWordOf(vocabulary, payload.text)
+        if (word === null) return { type: 'other', stored }
+        const { receivedAt, recipient } = message
+        return {
+          type: 'word',
+          stored,
+          word: { ...word, id: record.id, position: record.offset, receivedAt, recipient },
+        }
+      },
+      Effect.catchTag('DecryptionFailed', () => Effect.succeed<Content>(unreadable)),
+    )
 
     const applyShard = Effect.fnUntraced(function* (shard: DispatcherShard) {
       const waiting = shard.inbound.first(ROUND_SIZE)
       if (waiting.length === 0) return 0
       const contents = yield* Effect.forEach(waiting, read)
+      if (!shard.handle.isCurrent()) return 0
+      yield* inboundMessages.store(contents.flatMap(({ stored }) => (stored === null ? [] : [stored])))
       if (!shard.handle.isCurrent()) return 0
       const words = contents.flatMap((content) => (content.type === 'word' ? [content.word] : []))
       for (const change of yield* optOuts.apply(words)) metrics.inbound(change)

@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { recipientHash, signatureHeader } from '@hub/domain'
 import { deadLetterTopic, decodeInboundMessageReceived, EventLog, inboundMessageRecord } from '@hub/kafka'
-import { PayloadEncryption, Sql, StorageUnavailable } from '@hub/store'
+import { inboundContext, PayloadEncryption, readInboundMessages, Sql, StorageUnavailable } from '@hub/store'
 import { HTTP } from '@hub/operator'
 import { eventually } from '@hub/testkit'
 import { Effect, Exit, Redacted, Result, Scope } from 'effect'
@@ -9,7 +9,7 @@ import { afterAll, beforeAll } from 'vitest'
 import { type DispatcherOptions, makeDispatcher } from '../app.ts'
 import { HASH_SECRET, makeTestHub, settingsIn, type TestHub } from '../testing/environment.ts'
 import { OptOuts } from './opt-outs.port.ts'
-import { decodeInbound, inboundContext } from './payload.ts'
+import { decodeInbound } from '../payload/report-payload.ts'
 
 let hub: TestHub
 beforeAll(async () => {
@@ -107,6 +107,18 @@ describe('an inbound message', () => {
         texts.push(payload?.text ?? '')
       }
       assert.deepStrictEqual(texts, [' Стоп ', 'Спасибо!', 'старт'])
+
+      // Hub staff read them; a repetition after a restart changes nothing.
+      const recipient = recipientHash(HASH_SECRET, number)
+      const stored = yield* readInboundMessages(recipient, 10)
+      assert.sameDeepMembers(
+        stored.map((message) => [message.number, message.text, message.serviceAddress, message.isMasked]),
+        texts.map((text) => [number, text, '2442', false]),
+      )
+      assert.sameMembers(
+        stored.map(({ id }) => id),
+        records.map(({ id }) => id),
+      )
     }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 

@@ -6,6 +6,8 @@ import { Context, type Effect } from 'effect'
 /** A stop or start word of a recipient. */
 export interface RecipientWord extends ReceivedWord {
   readonly recipient: string
+  /** The case-folded keyword, for the record of the opt-out. */
+  readonly keyword: string
 }
 
 export class OptOuts extends Context.Service<

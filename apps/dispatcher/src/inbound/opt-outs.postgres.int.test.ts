@@ -1,6 +1,6 @@
 /** Opt-out words in PostgreSQL: order, repetition and concurrent processes. */
 import { assert, describe, it } from '@effect/vitest'
-import { Sql } from '@hub/store'
+import { CommandOptOuts, Sql } from '@hub/store'
 import { freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
@@ -27,6 +27,7 @@ const recipientOf = (n: number) => n.toString(16).padStart(64, '0')
 const word = (n: number, what: 'stop' | 'start', position: number): RecipientWord => ({
   recipient: recipientOf(n),
   word: what,
+  keyword: what,
   id: `record-${n}-${position}`,
   position,
   receivedAt: AT + position,
@@ -66,6 +67,33 @@ describe('opt-outs by words of recipients', () => {
       assert.deepInclude(yield* optOut(1), { source: 'inbound', created_at: new Date(AT + 6) })
       assert.deepStrictEqual(yield* optOuts.apply([word(1, 'start', 7)]), ['lifted'])
       assert.isNull(yield* optOut(1))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('leave a record of each change, which is never deleted', () =>
+    Effect.gen(function* () {
+      const optOuts = yield* OptOuts
+      yield* optOuts.apply([word(7, 'stop', 1), word(7, 'stop', 2), word(7, 'start', 3), word(7, 'stop', 4)])
+      yield* optOuts.apply([word(7, 'stop', 4), word(7, 'start', 5)])
+      assert.isNull(yield* optOut(7))
+      const sql = yield* Sql
+      assert.deepStrictEqual(
+        yield* sql.run((q) => CommandOptOuts.readHistory(q, recipientOf(7), 10)),
+        (
+          [
+            ['opted_out', 'stop', 1],
+            ['opted_in', 'start', 3],
+            ['opted_out', 'stop', 4],
+            ['opted_in', 'start', 5],
+          ] as const
+        ).map(([change, keyword, at]) => ({
+          change,
+          at: new Date(AT + at),
+          source: 'inbound' as const,
+          word: keyword,
+          actor: null,
+        })),
+      )
     }).pipe(Effect.provide(layer)),
   )
 

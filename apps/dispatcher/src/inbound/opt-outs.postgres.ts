@@ -1,14 +1,17 @@
 /**
- * `OptOuts` in PostgreSQL: `command.opt_outs`, and `command.opt_out_words` with the position of the
- * last applied words of each recipient.
+ * `OptOuts` in PostgreSQL: `command.opt_outs`, its record in `command.opt_out_history`, and
+ * `command.opt_out_words` with the position of the last applied words of each recipient.
  */
 import { type AppliedWords, decideOptOut, type OptOut } from '@hub/domain'
-import { Sql } from '@hub/store'
+import { CommandOptOuts, Sql } from '@hub/store'
 import { Effect, Layer } from 'effect'
 import { OptOuts } from './opt-outs.port.ts'
 
 /** The position in a new row, which is inserted only to lock it. */
 const NOTHING_APPLIED = -1
+
+/** What the record of an opt-out calls the effect of a word; `null`: it has none. */
+const CHANGE_OF = { recorded: 'opted_out', lifted: 'opted_in', unchanged: null, repeated: null } as const
 
 export const optOutsPostgres: Layer.Layer<OptOuts, never, Sql> = Layer.effect(
   OptOuts,
@@ -86,6 +89,11 @@ export const optOutsPostgres: Layer.Layer<OptOuts, never, Sql> = Layer.effect(
                   AS recorded (r, at)
                 ON CONFLICT (recipient) DO NOTHING`
             }
+            const record = words.flatMap(({ keyword, receivedAt, recipient }, i) => {
+              const change = CHANGE_OF[changes[i] ?? 'unchanged']
+              return change === null ? [] : [{ recipient, change, at: receivedAt, word: keyword }]
+            })
+            if (record.length > 0) await CommandOptOuts.insertChanges(q, record)
             for (const recipient of recipients) {
               const newest = applied.get(recipient)
               if (newest === undefined) continue

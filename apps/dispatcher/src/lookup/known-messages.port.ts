@@ -37,10 +37,10 @@ export class KnownMessages extends Context.Service<
     readonly handedOver: (
       questions: ReadonlyArray<HandedOverQuestion>,
     ) => Effect.Effect<ReadonlyArray<boolean | null>, StorageError>
-    /** For each question: the message, or `nobody`, or `null` until the projector is far enough. */
+    /** For each question: the message, or `notFound`, or `null` until the projector is far enough. */
     readonly reportedOn: (
       questions: ReadonlyArray<ReportedOnQuestion>,
-    ) => Effect.Effect<ReadonlyArray<KnownMessage | 'nobody' | null>, StorageError>
+    ) => Effect.Effect<ReadonlyArray<KnownMessage | 'notFound' | null>, StorageError>
     /** For each question: the recipient hash, or `null` if the hub has never had such a message. */
     readonly recipients: (
       questions: ReadonlyArray<ReportQuestion>,

@@ -51,8 +51,8 @@ const checkpoint = (topic: string, position: number) =>
 
 /** A question about a report that was read at log offset 0. */
 const ask = { operator: 'http', reference: null, recipient: null, shard: 3, logOffset: 0 }
-const idOf = (answer: KnownMessage | 'nobody' | null) =>
-  answer === null || answer === 'nobody' ? answer : answer.id
+const idOf = (answer: KnownMessage | 'notFound' | null) =>
+  answer === null || answer === 'notFound' ? answer : answer.id
 
 describe('the read model', () => {
   it.live('answers only after the projector has passed the offsets of lane and log', () =>
@@ -87,7 +87,7 @@ describe('the read model', () => {
         { ...ask, operatorId: 'o1', operator: 'another' },
         { ...ask, operatorId: 'o1', reference: id(21) },
       ])
-      assert.deepStrictEqual(found.map(idOf), [id(20), id(20), 'nobody', 'nobody', 'nobody'])
+      assert.deepStrictEqual(found.map(idOf), [id(20), id(20), 'notFound', 'notFound', 'notFound'])
       assert.deepInclude(found[0], {
         reason: 'dlr_timeout_local',
         operator: 'http',
@@ -111,13 +111,13 @@ describe('the read model', () => {
         { ...ask, operatorId: 'o50', logOffset: 99 },
         { ...ask, operatorId: 'o51', logOffset: 99 },
       ]
-      assert.deepStrictEqual((yield* known.reportedOn(questions)).map(idOf), [null, null, id(50), 'nobody'])
+      assert.deepStrictEqual((yield* known.reportedOn(questions)).map(idOf), [null, null, id(50), 'notFound'])
       yield* checkpoint('hub.messages.v1', 100)
       assert.deepStrictEqual((yield* known.reportedOn(questions)).map(idOf), [
         id(50),
-        'nobody',
+        'notFound',
         id(50),
-        'nobody',
+        'notFound',
       ])
     }).pipe(Effect.provide(layer)),
   )
@@ -140,7 +140,7 @@ describe('the read model', () => {
         { ...reused, recipient: null },
         { ...reused, reference: id(40), recipient: other.toString('hex') },
       ])
-      assert.deepStrictEqual(found.map(idOf), [id(40), id(41), 'nobody', id(41), 'nobody'])
+      assert.deepStrictEqual(found.map(idOf), [id(40), id(41), 'notFound', id(41), 'notFound'])
     }).pipe(Effect.provide(layer)),
   )
 

@@ -21,10 +21,10 @@ const withoutNulls = (ids: Iterable<string | null>): ReadonlyArray<string> => [
 const toKnownMessage = (
   row: ReadMessages.MessageWithOperatorIds | undefined,
   { operator, operatorId, recipient }: ReportQuestion,
-): KnownMessage | 'nobody' => {
-  if (row === undefined || row.recipient === null || row.class === null) return 'nobody'
+): KnownMessage | 'notFound' => {
+  if (row === undefined || row.recipient === null || row.class === null) return 'notFound'
   const hash = row.recipient.toString('hex')
-  if (recipient !== null && recipient !== hash) return 'nobody'
+  if (recipient !== null && recipient !== hash) return 'notFound'
   return {
     id: encodeId('msg', row.id),
     recipient: hash,
@@ -75,7 +75,7 @@ export const knownMessagesPostgres: Layer.Layer<KnownMessages, never, Sql> = Lay
         const ids = questions.map(({ id }) => decodeId('msg', id))
         const wanted = withoutNulls(ids.filter((_, i) => isProjected[i]))
         if (wanted.length === 0) return ids.map(() => null)
-        const handedOver = yield* sql.run((q) => ReadMessages.readHandedOver(q, wanted))
+        const handedOver = yield* sql.run((q) => ReadMessages.readSentOrFinal(q, wanted))
         return ids.map((id, i) => (isProjected[i] === true ? handedOver.has(id ?? '') : null))
       }),
 

@@ -2,6 +2,7 @@
  * Asks the read model about what the shards have forgotten: whether an old message was handed over
  * before, and to which message a parked report belongs.
  */
+import type { StorageError } from '@hub/store'
 import { Effect } from 'effect'
 import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
 import { KnownMessages } from './known-messages.port.ts'
@@ -15,48 +16,42 @@ export const makeLookUp = (options: {
   readonly apply: (change: () => void) => void
 }): Effect.Effect<Effect.Effect<void>, never, KnownMessages> =>
   Effect.map(KnownMessages, (known) => {
-    const messages = Effect.suspend(() => {
-      const questions = options
-        .shards()
-        .flatMap((shard) => shard.messages.messagesToLookUp(LOOKUPS).map((message) => ({ message, shard })))
-      if (questions.length === 0) return Effect.void
-      const asked = questions.map(({ message, shard }) => ({
-        id: message.id,
-        shard: shard.handle.shard,
-        lane: message.lane,
-        laneOffset: message.lookupAfter?.lane ?? 0,
-        logOffset: message.lookupAfter?.log ?? 0,
-      }))
-      return Effect.map(known.handedOver(asked), (answers) =>
-        options.apply(() => {
-          for (const [i, { message, shard }] of questions.entries()) {
-            const answer = answers[i] ?? null
-            if (answer !== null && shard.handle.isCurrent()) shard.lookedUp(message, answer)
-          }
-        }),
-      )
-    })
+    /** Asks about the items of all shards. An item with the answer `null` is asked about again. */
+    const ask = <Item, Question, Answer>(
+      itemsOf: (shard: DispatcherShard) => ReadonlyArray<Item>,
+      questionOf: (item: Item, shard: number) => Question,
+      answersTo: (questions: ReadonlyArray<Question>) => Effect.Effect<ReadonlyArray<Answer>, StorageError>,
+      onAnswer: (shard: DispatcherShard, item: Item, answer: NonNullable<Answer>) => void,
+    ) =>
+      Effect.suspend(() => {
+        const asked = options.shards().flatMap((shard) => itemsOf(shard).map((item) => ({ item, shard })))
+        if (asked.length === 0) return Effect.void
+        const questions = asked.map(({ item, shard }) => questionOf(item, shard.handle.shard))
+        return Effect.map(answersTo(questions), (answers) =>
+          options.apply(() => {
+            for (const [i, { item, shard }] of asked.entries()) {
+              const answer = answers[i] ?? null
+              if (answer !== null && shard.handle.isCurrent()) onAnswer(shard, item, answer)
+            }
+          }),
+        )
+      })
 
-    const reports = Effect.suspend(() => {
-      const questions = options
-        .shards()
-        .flatMap((shard) => shard.reportsToLookUp(LOOKUPS).map((parked) => ({ parked, shard })))
-      if (questions.length === 0) return Effect.void
-      const asked = questions.map(({ parked, shard }) => ({
-        ...parked.report,
-        shard: shard.handle.shard,
-        logOffset: parked.logOffset,
-      }))
-      return Effect.map(known.reportedOn(asked), (answers) =>
-        options.apply(() => {
-          for (const [i, { parked, shard }] of questions.entries()) {
-            const answer = answers[i] ?? null
-            if (answer === null || !shard.handle.isCurrent()) continue
-            shard.reportLookedUp(parked, answer === 'nobody' ? null : answer)
-          }
-        }),
-      )
-    })
+    const messages = ask(
+      (shard) => shard.messages.messagesToLookUp(LOOKUPS),
+      ({ id, lane, lookupAfter }, shard) => {
+        const after = lookupAfter ?? { lane: 0, log: 0 }
+        return { id, shard, lane, laneOffset: after.lane, logOffset: after.log }
+      },
+      known.handedOver,
+      (shard, message, handedOver) => shard.lookedUp(message, handedOver),
+    )
+    const reports = ask(
+      (shard) => shard.reportsToLookUp(LOOKUPS),
+      ({ logOffset, report }, shard) => ({ ...report, shard, logOffset }),
+      known.reportedOn,
+      (shard, parked, answer) => shard.reportLookedUp(parked, answer === 'notFound' ? null : answer),
+    )
 
     return Effect.andThen(messages, reports).pipe(
       Effect.catch((error) => Effect.logDebug('dispatcher: the read model did not answer; retrying', error)),

@@ -3,7 +3,7 @@ import { caFileConfig, settingError, refineSetting, type Setting, settings } fro
 import { HTTP, parseSmppErrors, SMPP, SMPP_DEFAULTS, type SmppErrors, type SmppSettings } from '@hub/operator'
 import { type Config, Effect, type Redacted, Result } from 'effect'
 
-export interface HttpOperatorSettings {
+export interface HttpSettings {
   readonly url: URL
   readonly secret: Redacted.Redacted<string>
   /** The local address for its callbacks; `null` if another process receives them. */
@@ -12,22 +12,22 @@ export interface HttpOperatorSettings {
 
 export type LiveOperator =
   | { readonly name: typeof SMPP; readonly settings: SmppSettings }
-  | { readonly name: typeof HTTP; readonly settings: HttpOperatorSettings }
+  | { readonly name: typeof HTTP; readonly settings: HttpSettings }
 
-const httpSettings = (url: string): Effect.Effect<HttpOperatorSettings, Config.ConfigError> =>
+const httpSettings = (url: string): Effect.Effect<HttpSettings, Config.ConfigError> =>
   Effect.gen(function* () {
     return {
       url: new URL(url),
-      secret: yield* required(settings.operatorHttpSecret),
+      secret: yield* readRequired(settings.operatorHttpSecret),
       callback: {
         host: yield* settings.operatorCallbackHost.config,
-        port: yield* required(settings.operatorCallbackPort),
+        port: yield* readRequired(settings.operatorCallbackPort),
       },
     }
   })
 
 /** A setting that the rules of the catalogue require together with another one. */
-const required = <A>(setting: Setting<A | null>): Effect.Effect<A, Config.ConfigError> =>
+const readRequired = <A>(setting: Setting<A | null>): Effect.Effect<A, Config.ConfigError> =>
   Effect.flatMap(setting.config, (value) =>
     value === null ? Effect.fail(settingError(setting, 'is not set')) : Effect.succeed(value),
   )
@@ -46,7 +46,7 @@ const smppSettings = (url: URL): Effect.Effect<SmppSettings, Config.ConfigError>
     return {
       ...SMPP_DEFAULTS,
       url,
-      password: yield* required(settings.operatorSmppPassword),
+      password: yield* readRequired(settings.operatorSmppPassword),
       ca: yield* authorities,
       binds: yield* settings.operatorSmppBinds.config,
       bindMode: yield* settings.operatorSmppBindMode.config,

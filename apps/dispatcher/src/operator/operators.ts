@@ -14,6 +14,7 @@ import {
   SMPP,
 } from '@hub/operator'
 import { Effect, FiberSet, type Scope } from 'effect'
+import { type CallbackPortUnavailable, listenForCallbacks } from '../reports/callback-listener.ts'
 import type { LiveOperator } from './live-operator.ts'
 
 /** The queue of live messages without a configured operator. No fact contains this name. */
@@ -26,6 +27,29 @@ interface Operators {
   readonly onLiveMessage: () => void
 }
 
+const makeLiveOperator = (live: LiveOperator): Effect.Effect<Operator, never, ReportSink | Scope.Scope> => {
+  switch (live.name) {
+    case SMPP:
+      return makeSmppOperator(live.settings)
+    case HTTP:
+      return makeHttpOperator({ ...HTTP_DEFAULTS, ...live.settings })
+  }
+}
+
+/** Starts the listener for the operator's callbacks. Returns its port, `null` without a listener. */
+export const receiveCallbacks = (
+  live: LiveOperator,
+): Effect.Effect<number | null, CallbackPortUnavailable, ReportSink | Scope.Scope> => {
+  switch (live.name) {
+    case SMPP:
+      return Effect.succeed(null)
+    case HTTP: {
+      const { callback, secret } = live.settings
+      return callback === null ? Effect.succeed(null) : listenForCallbacks({ ...callback, secret })
+    }
+  }
+}
+
 export const makeOperators = (options: {
   readonly live: LiveOperator | null
   readonly sandbox: SandboxOptions | undefined
@@ -35,11 +59,7 @@ export const makeOperators = (options: {
     const { live } = options
     const byName = new Map<string, Operator>()
     byName.set(SANDBOX, yield* makeSandbox(options.sandbox ?? SANDBOX_DEFAULTS))
-    if (live?.name === SMPP) byName.set(SMPP, yield* makeSmppOperator(live.settings))
-    if (live?.name === HTTP) {
-      const { secret, url } = live.settings
-      byName.set(HTTP, yield* makeHttpOperator({ ...HTTP_DEFAULTS, url, secret }))
-    }
+    if (live !== null) byName.set(live.name, yield* makeLiveOperator(live))
     let warned = live !== null
     return {
       byName,

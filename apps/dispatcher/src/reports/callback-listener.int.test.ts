@@ -25,7 +25,7 @@ const listener = (
       host: '127.0.0.1',
       port: 0,
       secret: Redacted.make(SECRET),
-    }).pipe(Effect.provideService(ReportSink, { store, storeInbound }))
+    }).pipe(Effect.provideService(ReportSink, { store, storeInbound, keepAnswers: () => {} }))
     return (path: string, init: { method?: string; body?: string | Buffer; secret?: string } = {}) =>
       Effect.promise(async () => {
         const body = Buffer.from(init.body ?? REPORTS)

@@ -4,7 +4,7 @@
  * records.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { readCallback, readInbound, ReportSink } from '@hub/operator'
+import { readHttpReports, readHttpInbound, ReportSink } from '@hub/operator'
 import { Clock, Data, Effect, FiberSet, Redacted, Result, type Scope } from 'effect'
 
 export class CallbackPortUnavailable extends Data.TaggedError('CallbackPortUnavailable')<{
@@ -63,8 +63,8 @@ export const listenForCallbacks = (options: {
       const now = yield* Clock.currentTimeMillis
       const taking =
         path === '/reports'
-          ? Result.map(readCallback(options.secret, signature, body, now), sink.store)
-          : Result.map(readInbound(options.secret, signature, body, now), sink.storeInbound)
+          ? Result.map(readHttpReports(options.secret, signature, body, now), sink.store)
+          : Result.map(readHttpInbound(options.secret, signature, body, now), sink.storeInbound)
       if (Result.isFailure(taking)) return yield* respond(response, taking.failure.status)
       return yield* taking.success.pipe(
         Effect.matchEffect({

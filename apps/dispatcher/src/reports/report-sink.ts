@@ -1,17 +1,19 @@
 /**
  * Appends delivery reports and inbound messages to `hub.operator-reports.v1`, and only then
  * confirms them to the operator. So each one reaches the shard of its recipient, and none is lost.
+ * Raw answers to submits follow without a confirmation.
  * Source: architecture, Personal data; specification, Retention.
  */
 import { recipientHash } from '@hub/domain'
 import { deliveryReportRecord, EventLog, inboundMessageRecord, type TopicNames } from '@hub/kafka'
 import { type OperatorReport, ReportsNotStored, type ReportSink } from '@hub/operator'
-import type { PayloadEncryption } from '@hub/store'
+import { inboundContext, type PayloadEncryption, reportContext } from '@hub/store'
 import { Clock, Effect, Redacted, type Scope } from 'effect'
-import { encodeInbound, inboundContext, reportContext, truncateRaw } from '../inbound/payload.ts'
+import { encodeInbound, truncateRaw } from '../payload/report-payload.ts'
 import { KnownMessages } from '../lookup/known-messages.port.ts'
 import type { Metrics } from '../metrics.ts'
-import { makeReportKeys } from './report-keys.ts'
+import { makeReportKeys } from '../payload/report-keys.ts'
+import { makeAnswerBuffer } from './answer-buffer.ts'
 
 interface ReportSinkOptions {
   readonly topics: TopicNames
@@ -30,6 +32,12 @@ export const makeReportSink = (
     const log = yield* EventLog
     const known = yield* KnownMessages
     const key = yield* makeReportKeys
+    const keepAnswers = yield* makeAnswerBuffer({
+      topics: options.topics,
+      log,
+      keys: key,
+      onDropped: options.metrics.answersDropped,
+    })
     const hashOf = (number: string) => recipientHash(Redacted.value(options.hashSecret), number)
 
     const localRecipient = ({ recipient, reference, to }: OperatorReport): string | null =>
@@ -38,6 +46,7 @@ export const makeReportSink = (
       (reference === null ? null : options.recipientOf(reference))
 
     return {
+      keepAnswers,
       store: Effect.fnUntraced(function* (reports) {
         const receivedAt = yield* Clock.currentTimeMillis
         const local = reports.map(localRecipient)

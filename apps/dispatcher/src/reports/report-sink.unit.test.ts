@@ -32,6 +32,7 @@ const payloadEncryptionOf = (state: {
 }): PayloadEncryption['Service'] => ({
   currentKey: () => Effect.die('reports have keys of their own'),
   keyOfDay: () => Effect.die('nothing is stored here'),
+  keepReady: Effect.never,
   recipientShareKeys: Effect.suspend(() => {
     state.asked++
     if (!state.up) return Effect.fail(new StorageUnavailable({ reason: 'unreachable', detail: 'down' }))

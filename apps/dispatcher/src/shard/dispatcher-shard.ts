@@ -2,10 +2,11 @@
  * The driver of a `MessageShard`: decodes records into inputs, and executes the returned effects.
  */
 import type { Fence, Shard, ShardHandle } from '@hub/actor'
-import { DEFAULT_LIFETIMES, reportDeadline } from '@hub/domain'
+import { type Lifetimes, reportDeadline, sandboxScenario } from '@hub/domain'
 import {
   carriedFact,
   deadLetterRecord,
+  decodeAcceptedHead,
   decodeDeliveryReportReceived,
   decodeFact,
   decodeInboundMessageReceived,
@@ -19,22 +20,19 @@ import {
 } from '@hub/kafka'
 import { type OpenSubmission, SANDBOX, type SubmitOutcome } from '@hub/operator'
 import { Result } from 'effect'
-import { InboundQueue } from '../inbound/inbound-queue.ts'
 import type { Metrics } from '../metrics.ts'
 import type { MessageTraces } from '../tracing/message-traces.ts'
-import type { Append, ReAppend, ShardEffects, ShardSettings } from './effects.ts'
+import type { Append, ReAppend, ShardSettings } from './effects.ts'
+import { InboundQueue } from './inbound-queue.ts'
 import type { KnownMessage, Message, PreparedSubmission } from './message.ts'
 import type { ParkedReport } from './parked-reports.ts'
+import type { Preparation } from './prepare-submission.ts'
 import { MessageShard } from './shard.ts'
 
-export type Preparation =
-  | { readonly type: 'prepared'; readonly submission: PreparedSubmission }
-  | { readonly type: 'retryLater'; readonly afterMs: number }
-  | { readonly type: 'impossible' }
-
 /** What a shard needs of its process. */
-interface ShardEnvironment extends Omit<ShardSettings, 'reportDeadline'> {
+interface ShardEnvironment extends Omit<ShardSettings, 'reportDeadline' | 'onReady'> {
   readonly topics: TopicNames
+  readonly lifetimes: Lifetimes
   readonly metrics: Metrics
   readonly traces: MessageTraces
   readonly now: () => number
@@ -42,7 +40,10 @@ interface ShardEnvironment extends Omit<ShardSettings, 'reportDeadline'> {
   readonly apply: (change: () => void) => void
   /** Decrypts the payload of a message. It may call `onPrepared` synchronously. */
   readonly prepare: (message: Message, onPrepared: (result: Preparation) => void) => void
-  readonly submit: (shard: DispatcherShard, message: Message, submission: PreparedSubmission) => void
+  /** See `ShardSettings`. */
+  readonly onReady: (shard: DispatcherShard, lane: number, operator: string, account: string) => void
+  /** The claim of a message is acknowledged: submit it. */
+  readonly enqueueClaimed: (shard: DispatcherShard, message: Message, submission: PreparedSubmission) => void
   readonly resume: (operator: string, open: ReadonlyArray<OpenSubmission>) => void
   readonly onLiveMessage: () => void
   /** A record cannot be decoded. `reason` is a code. */
@@ -58,27 +59,33 @@ export interface DispatcherShard extends Shard {
   readonly deadLetterInbound: (record: IncomingRecord) => void
   /** Starts the handover of a taken message: decrypts the payload, and appends the claim. */
   readonly start: (message: Message) => void
-  /** The operator's answer. `reportDeadline` matters for `accepted` only. */
-  readonly submitAnswered: (message: Message, outcome: SubmitOutcome, reportDeadline: number) => void
+  readonly submitAnswered: (message: Message, outcome: SubmitOutcome, submission: PreparedSubmission) => void
   readonly reportsToLookUp: (limit: number) => ReadonlyArray<ParkedReport>
   /** The answers of the read model; see `MessageShard`. */
   readonly lookedUp: (message: Message, handedOver: boolean) => void
   readonly reportLookedUp: (parked: ParkedReport, known: KnownMessage | null) => void
 }
 
+/** What the sandbox does with a message; `null` for a live message. */
+const scenarioOf = (operator: string | null, submission: PreparedSubmission | null) => {
+  // A sandbox process that has ended sends no reports, and its messages have no operator ids.
+  if (submission === null) return operator === SANDBOX ? 'silent' : null
+  return submission.mode === 'test' ? sandboxScenario(submission.request.to) : null
+}
+
 export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvironment): DispatcherShard => {
-  const { metrics, now, topics, traces } = environment
+  const { lifetimes, metrics, now, topics, traces } = environment
   const messages = new MessageShard({
     ...environment,
-    // A sandbox process that has ended sends no reports, and its messages have no operator ids.
-    reportDeadline: ({ class: messageClass, operator }, sentAt) =>
-      reportDeadline(DEFAULT_LIFETIMES, {
+    onReady: (lane, operator, account) => environment.onReady(shard, lane, operator, account),
+    reportDeadline: ({ class: messageClass, operator }, submission, sentAt) =>
+      reportDeadline(lifetimes, {
         class: messageClass,
         sentAt,
-        scenario: operator === SANDBOX ? 'silent' : null,
+        scenario: scenarioOf(operator, submission),
       }),
   })
-  const { queues, recovery, reports } = messages
+  const { handovers, parkedReports, pinnedReports, queues } = messages
 
   const append = (effect: Append) => {
     const { fact, message } = effect
@@ -87,7 +94,7 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     const partition = handle.shard
     const envelope = traceparent === undefined ? { partition } : { partition, traceparent }
     handle.append(logRecord(topics, fact, message.key, envelope), (offset) =>
-      execute(messages.onAppended(effect, offset, now())),
+      run(() => messages.onAppended(effect, offset, now())),
     )
   }
 
@@ -103,14 +110,15 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       at: effect.at,
       messages: carried,
     })
-    handle.append(record, (offset) => execute(messages.onAppended(effect, offset, now())))
+    handle.append(record, (offset) => run(() => messages.onAppended(effect, offset, now())))
   }
 
-  const execute = (effects: ShardEffects): void => {
-    for (const effect of effects) {
+  /** Runs an input of the shard, and executes its effects. */
+  const run = (input: () => void): void => {
+    for (const effect of messages.effectsOf(input)) {
       if (effect.type === 'append') append(effect)
       else if (effect.type === 'reAppend') reAppend(effect)
-      else if (effect.type === 'submit') environment.submit(shard, effect.message, effect.submission)
+      else if (effect.type === 'submit') environment.enqueueClaimed(shard, effect.message, effect.submission)
       else if (effect.type === 'resume') environment.resume(effect.operator, effect.open)
       else metrics.shardEvent(effect.event, effect.count)
     }
@@ -122,9 +130,13 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     metrics.deadLettered()
     handle.append(deadLetterRecord(record, reason), onWritten)
   }
+  const deadLetterLane = (lane: number, record: IncomingRecord, reason: string) => {
+    queues.pinUnreadable(lane, record.offset)
+    deadLetter(record, reason, () => queues.unpin(lane, record.offset))
+  }
   const deadLetterReport = (record: IncomingRecord, reason: string) => {
-    recovery.reports.pin(record.offset)
-    deadLetter(record, reason, () => recovery.reports.unpin(record.offset))
+    pinnedReports.pin(record.offset)
+    deadLetter(record, reason, () => pinnedReports.unpin(record.offset))
   }
   /** A log record needs no pin: its writer has the content, and nothing here waits for it. */
   const deadLetterFact = (record: IncomingRecord, reason: string) => deadLetter(record, reason, () => {})
@@ -142,7 +154,7 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     for (const message of decoded.success.messages) {
       const fact = carriedFact(decoded.success, message)
       if (message.traceparent !== null) traces.continued(message.traceparent, fact)
-      execute(messages.onFact(record.offset, message.recipient, fact, fence, now()))
+      run(() => messages.onFact(record.offset, message.recipient, fact, fence, now()))
     }
   }
 
@@ -158,46 +170,52 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       if (messages.isOwn(record.offset)) return
       if (record.type === 'OpenMessagesCarried') return onReAppended(record, fence)
       if (!isFactType(record.type)) return
-      const fact = decodeFact(record)
-      if (Result.isFailure(fact)) deadLetterFact(record, fact.failure.reason)
-      else if (fact.success.type !== 'MessageAccepted') {
-        if (record.traceparent !== null) traces.continued(record.traceparent, fact.success)
-        execute(messages.onFact(record.offset, record.key, fact.success, fence, now()))
-      }
+      const decoded = decodeFact(record)
+      if (Result.isFailure(decoded)) return deadLetterFact(record, decoded.failure.reason)
+      const fact = decoded.success
+      if (fact.type === 'MessageAccepted') return
+      if (record.traceparent !== null) traces.continued(record.traceparent, fact)
+      run(() => messages.onFact(record.offset, record.key, fact, fence, now()))
     },
     onLane: (lane, record) => {
-      const fact = decodeFact(record)
-      if (Result.isSuccess(fact) && fact.success.type === 'MessageAccepted') {
-        if (record.traceparent !== null) traces.accepted(record, fact.success.messageId)
-        if (fact.success.mode === 'live') environment.onLiveMessage()
-        execute(messages.onAccepted(lane, record.offset, record.appendedAt, fact.success, now()))
+      const head = decodeAcceptedHead(record)
+      if (Result.isFailure(head)) {
+        // The shard may read the lane again, for accounts whose share was full.
+        if (queues.cursor(lane).isNew(record.offset)) deadLetterLane(lane, record, head.failure.reason)
         return
       }
-      // The shard may read the lane again, for operators whose queue was full.
-      if (!queues.cursor(lane).isNew(record.offset)) return
-      queues.pinUnreadable(lane, record.offset)
-      deadLetter(record, Result.isFailure(fact) ? fact.failure.reason : 'unexpected_type', () =>
-        queues.unpin(lane, record.offset),
-      )
+      const { messageId, mode } = head.success
+      if (record.traceparent !== null) traces.accepted(record, messageId)
+      if (mode === 'live') environment.onLiveMessage()
+      run(() => {
+        // Most records behind a backlog are skipped, and need no further decoding.
+        if (!messages.accepts(lane, record.offset, head.success)) return
+        const fact = decodeFact(record)
+        if (Result.isSuccess(fact) && fact.success.type === 'MessageAccepted') {
+          messages.onAccepted(lane, record.offset, record.appendedAt, fact.success, now())
+        } else if (Result.isFailure(fact)) deadLetterLane(lane, record, fact.failure.reason)
+      })
     },
     onReport: (record) => {
       if (record.type === 'InboundMessageReceived') return onInbound(record)
+      // Only hub staff read answers.
+      if (record.type === 'OperatorAnswerReceived') return
       const report = decodeDeliveryReportReceived(record)
       if (Result.isFailure(report)) return deadLetterReport(record, report.failure.reason)
       const { operator, operatorId, recipient, reference } = report.success
       const outcome = reportOutcome(report.success)
       const { offset } = record
-      execute(messages.onReport({ offset, operator, operatorId, reference, recipient, outcome }, now()))
+      run(() => messages.onReport({ offset, operator, operatorId, reference, recipient, outcome }, now()))
     },
-    onOpened: (opened) => execute(messages.opened(opened)),
+    onOpened: (opened) => run(() => messages.opened(opened)),
     onClosed: () => messages.closed(),
-    onTick: (at) => execute(messages.tick(at)),
-    onCommitted: (lanes, logPosition, at) => execute(messages.committed(lanes, logPosition, at)),
+    onTick: (at) => run(() => messages.tick(at)),
+    onCommitted: (lanes, logPosition, at) => run(() => messages.committed(lanes, logPosition, at)),
     isFull: (lane) => messages.isFull(lane, now()),
     hasRoom: (lane) => messages.hasRoom(lane, now()),
     seekTarget: (lane, position) => queues.cursor(lane).seekTarget(position, now()),
-    reportsFull: () => inbound.isFull || reports.parked.isFull,
-    reportsHaveRoom: () => inbound.hasRoom && reports.parked.hasRoom,
+    reportsFull: () => inbound.isFull || parkedReports.isFull,
+    reportsHaveRoom: () => inbound.hasRoom && parkedReports.hasRoom,
     lowestPinned: () => {
       const lowest = messages.lowestPinned()
       if (inbound.lowest === null) return lowest
@@ -207,17 +225,17 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       environment.prepare(message, (result) => {
         if (!handle.isCurrent()) return
         // The claim only appends. What follows comes with its acknowledgement.
-        if (result.type === 'prepared') return execute(messages.claim(message, result.submission, now()))
+        if (result.type === 'prepared') return run(() => handovers.claim(message, result.submission, now()))
         environment.apply(() => {
-          if (result.type === 'impossible') execute(messages.discard(message, now()))
-          else execute(messages.postpone(message, now() + result.afterMs, now()))
+          if (result.type === 'impossible') run(() => handovers.discard(message, now()))
+          else run(() => handovers.end(message, now() + result.afterMs, now()))
         })
       }),
-    submitAnswered: (message, outcome, deadline) =>
-      execute(messages.submitAnswered(message, outcome, deadline, now())),
-    reportsToLookUp: (limit) => reports.parked.due(now(), limit),
-    lookedUp: (message, handedOver) => execute(messages.lookedUp(message, handedOver, now())),
-    reportLookedUp: (parked, known) => execute(messages.reportLookedUp(parked, known, now())),
+    submitAnswered: (message, outcome, submission) =>
+      run(() => handovers.answered(message, outcome, submission, now())),
+    reportsToLookUp: (limit) => parkedReports.due(now(), limit),
+    lookedUp: (message, handedOver) => run(() => messages.lookedUp(message, handedOver, now())),
+    reportLookedUp: (parked, known) => run(() => messages.reportLookedUp(parked, known, now())),
   }
   return shard
 }

@@ -1,7 +1,7 @@
 /** What a shard recovers from the log, and what it re-appends there for the next owner. */
 import { Fence } from '@hub/actor'
 import { assert, describe, it } from '@effect/vitest'
-import { encodeId, newId } from '@hub/domain'
+import { DEFAULT_LIFETIMES, encodeId, type MessageAccepted, newId } from '@hub/domain'
 import {
   acceptedRecord,
   decodeOpenMessagesCarried,
@@ -70,18 +70,20 @@ const memberOf = (before: ReadonlyArray<OutgoingRecord>, now: number) => {
     },
     {
       topics,
+      lifetimes: DEFAULT_LIFETIMES,
       metrics: makeMetrics(Context.empty()),
       traces: new MessageTraces({ ...untraced, isOn: true, continueTrace }, 'unit'),
       now: () => member.now,
       // The shard re-appends open messages at every commit.
-      limits: { buffer: 1000, open: 1000, finished: 1000, reAppendBehind: -10_000 },
+      limits: { buffer: 1000, open: 10_000, finished: 1000, reAppendBehind: -10_000 },
       memoryBudget: { used: 0, limit: 10_000 },
       operators: { test: 'op', live: 'op' },
       apply: (change) => change(),
       prepare: (_message, onPrepared) => onPrepared({ type: 'prepared', submission: SUBMISSION }),
       onLiveMessage: () => {},
       dedupes: () => false,
-      submit: (_, message) => member.submitted.push(message),
+      onReady: () => {},
+      enqueueClaimed: (_, message) => member.submitted.push(message),
       resume: (_operator, open) => member.resumed.push(...open),
       onDeadLetter: (_record, reason) => member.deadLetters.push(reason),
     },
@@ -93,41 +95,40 @@ const memberOf = (before: ReadonlyArray<OutgoingRecord>, now: number) => {
 
 const recipientOf = (i: number): string => i.toString(16).padStart(64, '0')
 
+const messageOf = (i: number, now: number, by = account): MessageAccepted => ({
+  type: 'MessageAccepted',
+  messageId: newId('msg', now, randomBytes(10)),
+  at: now,
+  account: by,
+  mode: 'live',
+  class: 'service',
+  recipient: recipientOf(i),
+  template: 't',
+  sender: 's',
+  clientRef: null,
+  batch: null,
+  parts: 2,
+  price: { amount: '0.00', currency: 'RUB' },
+  variables: [],
+  expiresAt: now + MINUTE,
+  sealingKey: 'k',
+  sealed: Uint8Array.of(1),
+  republished: false,
+})
+
 /** A shard with open messages that were submitted a minute ago. */
 const withOpen = (count: number, traced: number) => {
   const { member, shard } = memberOf([], 1_700_000_000_000)
   for (let i = 0; i < count; i++) {
-    const record = acceptedRecord(
-      topics,
-      {
-        type: 'MessageAccepted',
-        messageId: newId('msg', member.now, randomBytes(10)),
-        at: member.now,
-        account,
-        mode: 'live',
-        class: 'service',
-        recipient: recipientOf(i),
-        template: 't',
-        sender: 's',
-        clientRef: null,
-        batch: null,
-        parts: 2,
-        price: { amount: '0.00', currency: 'RUB' },
-        variables: [],
-        expiresAt: member.now + MINUTE,
-        sealingKey: 'k',
-        sealed: Uint8Array.of(1),
-        republished: false,
-      },
-      i === traced ? { traceparent: TRACEPARENT } : {},
-    )
+    const options = i === traced ? { traceparent: TRACEPARENT } : {}
+    const record = acceptedRecord(topics, messageOf(i, member.now), options)
     shard.onLane(SERVICE, incoming(record, i, member.now))
   }
-  const take = () => shard.messages.handovers.take(SERVICE, 'op')
+  const take = () => shard.messages.handovers.take(SERVICE, 'op', account)
   for (let message = take(); message !== null; message = take()) shard.start(message)
   for (const message of member.submitted) {
     const operatorIds = [`a-${message.id}`, `b-${message.id}`]
-    shard.submitAnswered(message, { type: 'accepted', operatorIds }, member.now + 60 * MINUTE)
+    shard.submitAnswered(message, { type: 'accepted', operatorIds }, SUBMISSION)
   }
   member.now += MINUTE
   return { member, shard }
@@ -183,6 +184,90 @@ describe('a message that counts as sent because its answer is lost', () => {
       assert.strictEqual(member.log.at(-1)?.type, 'MessageExpired')
     })
   }
+})
+
+describe('a lane with a long backlog of one account', () => {
+  const other = encodeId('acc', '0193a1b2-0000-7000-8000-000000000002')
+  const [BACKLOG, LATE] = [3000, 100]
+
+  it('is read past the backlog, and the skipped records are read again, in order', () => {
+    const { member, shard } = memberOf([], 1_700_000_000_000)
+    const { messages } = shard
+    const lane = [
+      ...Array.from({ length: BACKLOG }, (_, i) => messageOf(i % 50, member.now)),
+      ...Array.from({ length: LATE }, (_, i) => messageOf(50 + i, member.now, other)),
+    ]
+    const records = lane.map((accepted) => acceptedRecord(topics, accepted))
+    // The shard decodes a skipped record only when it keeps it.
+    const damaged = 2500
+    records[damaged] = { ...records[damaged]!, value: records[damaged]!.value.slice(0, -3) }
+    let position = 0
+    let reads = 0
+    const read = () => {
+      member.now += 200
+      position = shard.seekTarget?.(SERVICE, position) ?? position
+      if (shard.isFull(SERVICE)) return
+      for (let i = 0; i < 500 && position < records.length; i++, reads++) {
+        shard.onLane(SERVICE, incoming(records[position]!, position++, member.now))
+      }
+    }
+
+    while (position < records.length) read()
+    assert.strictEqual(reads, records.length, 'each record is read once')
+    assert.strictEqual(messages.openCount, 1000, 'the shard keeps no more than its buffer')
+    assert.deepStrictEqual(member.deadLetters, [])
+    assert.strictEqual(shard.lowestPinned().lanes[SERVICE], 0)
+
+    const handOver = (by: string) => {
+      const message = messages.handovers.take(SERVICE, 'op', by)
+      if (message === null) return false
+      shard.start(message)
+      shard.submitAnswered(message, { type: 'accepted', operatorIds: [message.id] }, SUBMISSION)
+      return true
+    }
+    while (handOver(other));
+    assert.sameMembers(
+      member.submitted.map(({ id }) => id),
+      lane.slice(BACKLOG).map(({ messageId }) => messageId),
+    )
+    for (let round = 0; round < 1000 && member.submitted.length < records.length - 1; round++) {
+      while (handOver(account));
+      read()
+    }
+    assert.deepStrictEqual(member.deadLetters, ['truncated'])
+    const place = new Map(member.submitted.map(({ id }, i) => [id, i]))
+    for (let i = 50; i < BACKLOG; i++) {
+      if (i === damaged || i - 50 === damaged) continue
+      assert.isAbove(
+        place.get(lane[i]!.messageId)!,
+        place.get(lane[i - 50]!.messageId)!,
+        'the order of the messages to a recipient',
+      )
+    }
+    assert.strictEqual(place.size, records.length - 1, 'each message once')
+    assert.isAtMost(reads, 2.5 * records.length)
+    assert.deepStrictEqual(shard.lowestPinned().lanes, [null, null])
+  })
+})
+
+describe('a message that expired without a report', () => {
+  it('pins its submit, so that another member resumes it for a late report', () => {
+    const { member, shard } = withOpen(1, -1)
+    const [message] = member.submitted
+    const sentAt = member.log.findIndex(({ type }) => type === 'MessageSent')
+    const deadline = 26 * 60 * MINUTE
+    member.now += deadline
+    shard.onTick(member.now)
+    assert.strictEqual(member.log.at(-1)?.type, 'MessageExpired')
+    const mark = shard.lowestPinned().log
+    assert.isNotNull(mark)
+    assert.isAtMost(mark, sentAt)
+    const { member: nextMember } = memberOf(member.log.slice(mark), member.now)
+    assert.deepStrictEqual(
+      nextMember.resumed.map(({ operatorIds, reference }) => [reference, operatorIds]),
+      [[message!.id, [`a-${message!.id}`, `b-${message!.id}`]]],
+    )
+  })
 })
 
 describe('re-appended open messages', () => {

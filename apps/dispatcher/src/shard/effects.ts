@@ -45,7 +45,7 @@ export interface ReAppend {
 export type ShardEffect =
   | Append
   | ReAppend
-  /** Submit a message whose claim is acknowledged. The answer is the input `submitAnswered`. */
+  /** Submit a message whose claim is acknowledged. The answer is the input `answered`. */
   | { readonly type: 'submit'; readonly message: Message; readonly submission: PreparedSubmission }
   /** Tell an operator which messages still await reports, after recovery. */
   | { readonly type: 'resume'; readonly operator: string; readonly open: ReadonlyArray<OpenSubmission> }
@@ -57,8 +57,10 @@ export interface ShardSettings {
   readonly operators: Readonly<Record<Mode, string>>
   /** Whether an operator recognizes a repeated submit by its reference. */
   readonly dedupes: (operator: string) => boolean
-  /** The report deadline of a message whose answer was lost or whose phone number is not known. */
-  readonly reportDeadline: (state: MessageState, sentAt: number) => number
+  /** The report deadline of a message sent at `at`. Without `submission`, its number is not known. */
+  readonly reportDeadline: (state: MessageState, submission: PreparedSubmission | null, at: number) => number
+  /** An account may have a message to take from now on, until `take` returns `null` for it. */
+  readonly onReady: (lane: number, operator: string, account: string) => void
   readonly limits?: ShardLimits
   readonly memoryBudget?: MemoryBudget
 }
@@ -77,7 +79,7 @@ export interface ShardCore {
   /** Appends the facts that the domain decides for a command; none if the domain rejects it. */
   decideAndRecord(message: Message, command: MessageCommand, next: AfterAppend | null, now: number): void
   /** After a change: sets the timer of a message, and applies the reports that had to wait. */
-  settle(message: Message, now: number): void
-  /** Restores a final message that the shard has forgotten. */
-  restore(known: KnownMessage, now: number): Message
+  afterChange(message: Message, now: number): void
+  /** Adds a final message from the read model, which the shard has forgotten. */
+  addKnown(known: KnownMessage, now: number): Message
 }

@@ -1,7 +1,8 @@
 /** How much a shard keeps in memory, and for how long. Each constant states its reason. */
+import { LONGEST_LIFETIME_SECONDS } from '@hub/config'
 
 export interface ShardLimits {
-  /** The maximum messages with a payload in memory, for each lane and operator. */
+  /** The messages with a payload in memory, for each lane and operator. */
   readonly buffer: number
   readonly open: number
   readonly finished: number
@@ -51,7 +52,7 @@ export const OLD_AFTER_MS = REMEMBERED_MS - CLOCK_SKEW_MS
  * The longest time to live of any version. If a message became final longer ago, a repeated lane
  * record has expired too, so the shard need not remember the message.
  */
-export const LONGEST_LIFETIME_MS = 24 * 3_600_000
+export const LONGEST_LIFETIME_MS = LONGEST_LIFETIME_SECONDS.service * 1000
 
 /**
  * A shard re-appends open messages when a restart would read more log records than this, plus
@@ -72,8 +73,8 @@ export const SERVICE_SHARE = 0.9
 export const ROOM_SHARE = 0.9
 
 /**
- * The maximum payload bytes of one lane and operator, twice what 2,000 short messages need. It
- * bounds messages of ten parts with many variables.
+ * The payload bytes of one lane and operator, more than 2,000 short messages need. It bounds messages
+ * of ten parts with many variables.
  */
 export const BUFFER_BYTES = 2 * 1024 * 1024
 

@@ -62,6 +62,7 @@ export const knownState = (known: KnownMessage, now: number): MessageState => ({
   reason: known.reason,
   stage: 'final',
   attempts: known.attempts,
+  unsubmitted: 0,
   expiresAt: now,
   retryAt: 0,
   sentAt: null,
@@ -72,7 +73,7 @@ export const knownState = (known: KnownMessage, now: number): MessageState => ({
 })
 
 /** A shared empty list: nearly no message has reports to list. */
-export const NONE: ReadonlyArray<never> = []
+export const EMPTY: ReadonlyArray<never> = []
 
 /** An open or recently final message. Its fields change in place: there are very many messages. */
 export class Message implements QueueItem {
@@ -85,8 +86,8 @@ export class Message implements QueueItem {
   /** The offset of `MessageAccepted` in its lane; -1 while unknown. */
   laneOffset = -1
   state: MessageState
-  /** The lane record with the encrypted payload, while the message may still be handed over. */
-  accepted: MessageAccepted | null = null
+  /** `MessageAccepted` with the encrypted payload, while the message may still be handed over. */
+  laneRecord: MessageAccepted | null = null
   /** The log offset of the fact from which recovery can restore the message; -1 for none. */
   recoveryOffset = -1
   recoveryFactAt = 0
@@ -94,6 +95,8 @@ export class Message implements QueueItem {
   inHandover = false
   /** An earlier claim has no answer, so a refusal of the current one proves nothing. */
   earlierClaimOpen = false
+  /** Nothing was submitted after the last claim, and no fact says so. The next claim does. */
+  lastClaimUnsubmitted = false
   /** The number of facts that Kafka has not acknowledged yet. */
   pendingAppends = 0
   /** The shard waits for the read model to tell whether the message was handed over before. */
@@ -107,9 +110,9 @@ export class Message implements QueueItem {
   /** The operator ids of the parts without a report, for a message of several parts. */
   awaitedParts: Set<string> | null = null
   /** Pinned offsets of reports about single parts. The log does not contain these reports yet. */
-  partReports: ReadonlyArray<number> = NONE
+  partReports: ReadonlyArray<number> = EMPTY
   /** Reports that arrived during a handover or an append. */
-  waitingReports: ReadonlyArray<Report> = NONE
+  waitingReports: ReadonlyArray<Report> = EMPTY
   /** When the message became final, in ms since the epoch; 0 while it is open. */
   finishedAt = 0
 
@@ -117,5 +120,10 @@ export class Message implements QueueItem {
     this.id = id
     this.key = key
     this.state = state
+  }
+
+  /** The account of a waiting message. Elsewhere nobody needs it, and open messages are many. */
+  get account(): string {
+    return this.laneRecord?.account ?? ''
   }
 }

@@ -1,70 +1,78 @@
 /** The messages of a shard that wait for an operator, by lane, and the position in each lane. */
 import { KeyedQueues, LaneCursor, PinnedOffsets } from '@hub/actor'
+import { AccountShares, type Share } from './account-shares.ts'
 import { BUFFER_BYTES, ENVELOPE_BYTES, LANES } from './limits.ts'
 import type { Message } from './message.ts'
 
 interface Lane {
   readonly pinned: PinnedOffsets
-  readonly cursor: LaneCursor
-  /** Payload bytes, by operator. */
-  readonly bytes: Map<string, number>
+  readonly cursor: LaneCursor<Share>
+  /** By operator. */
+  readonly shares: Map<string, AccountShares>
+  bytes: number
 }
 
 export class OperatorQueues extends KeyedQueues<Message> {
-  readonly #operators: ReadonlyArray<string>
   readonly #limit: number
   readonly #lanes: ReadonlyArray<Lane>
 
-  constructor(operators: ReadonlyArray<string>, limit: number) {
-    super(LANES)
-    this.#operators = operators
+  constructor(limit: number, onReady: (lane: number, operator: string, account: string) => void) {
+    super(LANES, onReady)
     this.#limit = limit
     this.#lanes = Array.from({ length: LANES }, (_, lane) => ({
       pinned: new PinnedOffsets(),
-      bytes: new Map<string, number>(),
-      cursor: new LaneCursor({
-        isFull: (operator) => this.#isQueueFull(lane, operator),
-        hasRoom: (operator) => this.#hasQueueRoom(lane, operator),
+      shares: new Map<string, AccountShares>(),
+      cursor: new LaneCursor<Share>({
+        isFull: (share) => this.#sharesOf(lane, share.operator).isFull(share),
+        onSkip: (share) => this.#sharesOf(lane, share.operator).skipping(share),
+        onCaughtUp: (share) => this.#sharesOf(lane, share.operator).caughtUp(share),
+        left: ({ units, unitsWhenFull }) => (unitsWhenFull === 0 ? 0 : units / unitsWhenFull),
       }),
+      bytes: 0,
     }))
   }
 
+  /** Bytes of the payloads and their envelopes. */
   get payloadBytes(): number {
-    let sum = 0
-    for (const { bytes } of this.#lanes) for (const size of bytes.values()) sum += size
-    return sum
+    return this.#lanes.reduce((sum, { bytes }) => sum + bytes, 0)
   }
 
-  /** Whether the lane must pause because of its queues. */
-  isFull(lane: number, now: number): boolean {
-    return (
-      this.#operators.every((operator) => this.#isQueueFull(lane, operator)) ||
-      this.cursor(lane).isWaiting(now)
-    )
+  /** There are few operators, and they stay. */
+  #sharesOf(lane: number, operator: string): AccountShares {
+    const { shares } = this.#lanes[lane]!
+    let found = shares.get(operator)
+    if (found === undefined) {
+      found = new AccountShares(operator, this.#limit)
+      shares.set(operator, found)
+    }
+    return found
   }
 
-  /** Whether the queues allow to resume the lane. */
-  hasRoom(lane: number, now: number): boolean {
-    return (
-      this.#operators.some((operator) => this.#hasQueueRoom(lane, operator)) &&
-      !this.cursor(lane).isWaiting(now)
-    )
-  }
-
-  #isQueueFull(lane: number, operator: string): boolean {
-    return this.count(lane, operator) >= this.#limit || this.#bytesOf(lane, operator) >= BUFFER_BYTES
-  }
-
-  #hasQueueRoom(lane: number, operator: string): boolean {
-    return this.count(lane, operator) <= this.#limit / 2 && this.#bytesOf(lane, operator) <= BUFFER_BYTES / 2
-  }
-
-  #bytesOf(lane: number, operator: string): number {
-    return this.#lanes[lane]!.bytes.get(operator) ?? 0
-  }
-
-  cursor(lane: number): LaneCursor {
+  cursor(lane: number): LaneCursor<Share> {
     return this.#lanes[lane]!.cursor
+  }
+
+  /** The accounts of an operator queue. All of them wait, or have just had their last message taken. */
+  shares(lane: number, operator: string): IterableIterator<Share> {
+    return this.#sharesOf(lane, operator).values()
+  }
+
+  /** Whether the shard must keep a lane record now. Call it once for each read, in order. */
+  accepts(lane: number, offset: number, operator: string, account: string): boolean {
+    return this.cursor(lane).accepts(offset, this.#sharesOf(lane, operator).of(account))
+  }
+
+  /** The message to give up before the account adds one, if it is possible and necessary. */
+  toGiveUp(lane: number, operator: string, account: string): Message | null {
+    const shares = this.#sharesOf(lane, operator)
+    return shares.victimOf(shares.of(account))?.newest(isOnlyInLane) ?? null
+  }
+
+  /** Removes a message that is only in its lane. The shard reads it again later. */
+  giveUp(message: Message): void {
+    const { account, lane, laneOffset, route } = message
+    this.cursor(lane).giveUp(laneOffset, this.#sharesOf(lane, route).of(account))
+    this.remove(message)
   }
 
   /** Pins an unreadable record until it is in the dead-letter topic. */
@@ -95,8 +103,12 @@ export class OperatorQueues extends KeyedQueues<Message> {
 
   /** Adds a message with its payload, and pins its lane offset. */
   override push(message: Message, blocked: boolean): void {
-    this.#lanes[message.lane]!.pinned.pin(message.laneOffset)
-    this.#weigh(message, 1)
+    const { lane: number, laneOffset, route } = message
+    const lane = this.#lanes[number]!
+    const bytes = bytesOf(message)
+    lane.pinned.pin(laneOffset)
+    lane.bytes += bytes
+    this.#sharesOf(number, route).add(message, this.#unitsOf(bytes))
     super.push(message, blocked)
   }
 
@@ -105,15 +117,35 @@ export class OperatorQueues extends KeyedQueues<Message> {
    * its recipient must wait for the operator's answer.
    */
   override remove(message: Message): void {
-    if (message.accepted === null || message.inHandover) return
-    this.#weigh(message, -1)
-    message.accepted = null
+    if (message.laneRecord === null || message.inHandover) return
+    const { lane: number, laneOffset, route } = message
+    const bytes = bytesOf(message)
+    this.#lanes[number]!.bytes -= bytes
+    this.#sharesOf(number, route).remove(message, this.#unitsOf(bytes))
     super.remove(message)
-    this.unpin(message.lane, message.laneOffset)
+    message.laneRecord = null
+    this.unpin(number, laneOffset)
   }
 
-  #weigh({ accepted, lane, route }: Message, sign: 1 | -1): void {
-    const size = ENVELOPE_BYTES + (accepted?.sealed.length ?? 0)
-    this.#lanes[lane]!.bytes.set(route, this.#bytesOf(lane, route) + sign * size)
+  /** A large message counts as several, so that the limit bounds the bytes too. */
+  #unitsOf(bytes: number): number {
+    return Math.ceil((bytes * this.#limit) / BUFFER_BYTES)
   }
 }
+
+const bytesOf = ({ laneRecord }: Message): number => ENVELOPE_BYTES + (laneRecord?.sealed.length ?? 0)
+
+/** Whether the lane alone restores the message: it has no facts, reports or handover. */
+const isOnlyInLane = ({
+  inHandover,
+  pendingAppends,
+  recoveryOffset,
+  state,
+  waitingReports,
+}: Message): boolean =>
+  state.stage === 'queued' &&
+  state.attempts === 0 &&
+  !inHandover &&
+  pendingAppends === 0 &&
+  recoveryOffset < 0 &&
+  waitingReports.length === 0

@@ -7,7 +7,7 @@
 import { PinnedOffsets } from '@hub/actor'
 import type { LogFact } from '@hub/domain'
 import { RE_APPEND_RATIO, REMEMBERED_MS } from './limits.ts'
-import { type Message, NONE } from './message.ts'
+import { type Message, EMPTY } from './message.ts'
 
 /** A message is young until this age. Nearly all messages are final by then. */
 const RE_APPEND_AFTER_MS = 20_000
@@ -29,7 +29,7 @@ const canReAppend = (message: Message, now: number): boolean =>
   (message.state.stage === 'awaitingReport' || message.state.stage === 'queued')
 
 /** Whether a fact can become the fact from which recovery restores the message. */
-const restores = ({ recoveryFactAt, state }: Message, fact: LogFact): boolean => {
+const canRecoverFrom = ({ recoveryFactAt, state }: Message, fact: LogFact): boolean => {
   switch (fact.type) {
     case 'HandoverStarted':
       return state.stage === 'handingOver'
@@ -61,15 +61,27 @@ export class RecoveryOffsets {
    * the results of its retry. Such an old fact says less than the current one, so the offset stays.
    * The offset moves back in one case: the shard reads the operator's answer only after a later
    * claim of its own was acknowledged. Recovery must then begin at the answer.
+   *
+   * The offset stays at the submit of a message that expired without a report: the operator ids and
+   * the submit time, which the adapter needs for a late report, are there.
    */
   advance(message: Message, fact: LogFact, offset: number): void {
+    if (
+      fact.type === 'MessageExpired' &&
+      fact.reason === 'dlr_timeout_local' &&
+      message.recoveryOffset >= 0 &&
+      message.state.operatorIds.length > 0
+    ) {
+      message.recoveryFactAt = fact.at
+      return
+    }
     const answersClaim =
       offset < message.recoveryOffset &&
       fact.type === 'MessageSent' &&
       message.state.stage === 'awaitingReport' &&
       message.state.sentAt === fact.at
     if (offset <= message.recoveryOffset && !answersClaim) return
-    if (message.recoveryOffset >= 0 && !answersClaim && !restores(message, fact)) return
+    if (message.recoveryOffset >= 0 && !answersClaim && !canRecoverFrom(message, fact)) return
     this.unpin(message)
     message.recoveryOffset = offset
     message.recoveryFactAt = fact.at
@@ -107,7 +119,7 @@ export class RecoveryOffsets {
 
   unpinPartReports(message: Message): void {
     for (const offset of message.partReports) this.reports.unpin(offset)
-    message.partReports = NONE
+    message.partReports = EMPTY
     this.#partlyReported.delete(message)
   }
 

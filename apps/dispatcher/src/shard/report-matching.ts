@@ -6,7 +6,7 @@
 import { decide } from '@hub/domain'
 import { Result } from 'effect'
 import type { ShardCore, ShardEvent } from './effects.ts'
-import { type KnownMessage, type Message, NONE, operatorKey, type Report } from './message.ts'
+import { type KnownMessage, type Message, EMPTY, operatorKey, type Report } from './message.ts'
 import type { OperatorQueues } from './operator-queues.ts'
 import { type ParkedReport, ParkedReports } from './parked-reports.ts'
 import type { RecoveryOffsets } from './recovery-offsets.ts'
@@ -32,7 +32,7 @@ export class ReportMatching {
   }
 
   /** Learns the operator's ids of a message. Reports parked under these ids then wait for it. */
-  index(message: Message, operator: string, operatorIds: ReadonlyArray<string>): void {
+  registerOperatorIds(message: Message, operator: string, operatorIds: ReadonlyArray<string>): void {
     if (operatorIds.length > 1) message.awaitedParts ??= new Set(operatorIds)
     for (const id of operatorIds) {
       const key = operatorKey(operator, id, message.key)
@@ -80,7 +80,7 @@ export class ReportMatching {
   applyWaiting(message: Message, now: number): void {
     while (message.waitingReports.length > 0 && !this.#mustWait(message)) {
       const [first, ...rest] = message.waitingReports
-      message.waitingReports = rest.length === 0 ? NONE : rest
+      message.waitingReports = rest.length === 0 ? EMPTY : rest
       // Another member may have recorded the end of the message without the ids of its parts.
       if (lacksIds(message)) this.#park(first!, now)
       else this.#apply(message, first!, now)
@@ -99,7 +99,7 @@ export class ReportMatching {
       stage === 'handingOver' &&
       operator !== null &&
       this.#core.settings.dedupes(operator) &&
-      message.accepted?.parts !== 1
+      message.laneRecord?.parts !== 1
     )
   }
 
@@ -163,14 +163,14 @@ export class ReportMatching {
     const { operator, operatorIds } = known
     this.parked.remove(parked)
     const present = this.#core.messages.get(known.id)
-    const message = present ?? this.#core.restore(known, now)
-    // The log may have told the shard only the final fact of the message.
+    const message = present ?? this.#core.addKnown(known, now)
+    // The shard may have read only the final fact of the message.
     if (message.state.operatorIds.length === 0) message.state = { ...message.state, operator, operatorIds }
-    this.index(message, operator, operatorIds)
-    if (present === undefined) this.#core.settle(message, now)
+    this.registerOperatorIds(message, operator, operatorIds)
+    if (present === undefined) this.#core.afterChange(message, now)
     this.onReport(parked.report, now)
     // Reports of its other parts were parked under their own ids.
-    if (present !== undefined) this.#core.settle(message, now)
+    if (present !== undefined) this.#core.afterChange(message, now)
   }
 
   #matchByRecipient(parked: ParkedReport, now: number): boolean {
@@ -180,7 +180,7 @@ export class ReportMatching {
       ({ state }) => state.operator === operator,
     )
     const [only] = candidates
-    // With two candidates nothing tells which is meant. Both wait for their deadline.
+    // With two candidates, the report cannot be assigned. Both wait for their deadline.
     if (only === undefined || candidates.length > 1 || only.inHandover || only.pendingAppends > 0) {
       return false
     }

@@ -6,11 +6,11 @@ import { Fence } from '@hub/actor'
 import { assert, describe, it } from '@effect/vitest'
 import type { LogFact, MessageAccepted } from '@hub/domain'
 import type { OpenSubmission, SubmitOutcome } from '@hub/operator'
-import type { ShardEffects } from './effects.ts'
 import type { KnownMessage, Message, PreparedSubmission, Report } from './message.ts'
 import type { ParkedReport } from './parked-reports.ts'
 import { MessageShard } from './shard.ts'
 
+const ACCOUNT = 'acc_a'
 const MINUTE = 60_000
 /** These tests do not decrypt payloads. */
 const SUBMISSION = {} as PreparedSubmission
@@ -32,36 +32,37 @@ const shardOf = (
   const machine = new MessageShard({
     operators: { test: 'op', live: 'op' },
     dedupes: () => dedupes,
-    reportDeadline: (_state, sentAt) => sentAt + 60 * MINUTE,
+    onReady: () => {},
+    reportDeadline: (_state, _submission, sentAt) => sentAt + 60 * MINUTE,
   })
-  const run = (effects: ShardEffects): void => {
-    for (const effect of effects) {
+  const run = (input: () => void): void => {
+    for (const effect of machine.effectsOf(input)) {
       if (effect.type === 'submit') submitted.push(effect.message)
       else if (effect.type === 'resume') resumed.push(...effect.open)
       else if (effect.type === 'count') counted.push(effect.event)
       else {
         if (effect.type === 'append') written.push(effect.fact)
         else written.push(...effect.open.map(({ fact }) => fact))
-        run(machine.onAppended(effect, written.length - 1, time.now))
+        run(() => machine.onAppended(effect, written.length - 1, time.now))
       }
     }
   }
   /** The inputs of the shard at the current time, with their effects executed. */
   const shard = {
-    take: (lane: number) => machine.handovers.take(lane, 'op'),
-    claim: (message: Message) => run(machine.claim(message, SUBMISSION, time.now)),
-    discard: (message: Message) => run(machine.discard(message, time.now)),
-    answered: (message: Message, outcome: SubmitOutcome, deadline: number) =>
-      run(machine.submitAnswered(message, outcome, deadline, time.now)),
-    tick: () => run(machine.tick(time.now)),
+    take: (lane: number) => machine.handovers.take(lane, 'op', ACCOUNT),
+    claim: (message: Message) => run(() => machine.handovers.claim(message, SUBMISSION, time.now)),
+    discard: (message: Message) => run(() => machine.handovers.discard(message, time.now)),
+    answered: (message: Message, outcome: SubmitOutcome) =>
+      run(() => machine.handovers.answered(message, outcome, SUBMISSION, time.now)),
+    tick: () => run(() => machine.tick(time.now)),
     committed: (lanes: ReadonlyArray<number>, position: number) =>
-      run(machine.committed(lanes, position, time.now)),
+      run(() => machine.committed(lanes, position, time.now)),
     isOwn: (at: number) => machine.isOwn(at),
     onFact: (at: number, recipient: string, fact: LogFact) =>
-      run(machine.onFact(at, recipient, fact, new Fence(), time.now)),
-    reportsToLookUp: (limit: number) => machine.reports.parked.due(time.now, limit),
+      run(() => machine.onFact(at, recipient, fact, new Fence(), time.now)),
+    reportsToLookUp: (limit: number) => machine.parkedReports.due(time.now, limit),
     reportLookedUp: (parked: { readonly report: Report }, message: KnownMessage | null) =>
-      run(machine.reportLookedUp(parked as ParkedReport, message, time.now)),
+      run(() => machine.reportLookedUp(parked as ParkedReport, message, time.now)),
     lowestPinned: () => machine.lowestPinned(),
     queries: machine,
   }
@@ -69,7 +70,7 @@ const shardOf = (
     shard.isOwn(at)
     shard.onFact(at, recipient, fact)
   }
-  run(machine.opened({ epoch: 1, now: time.now, laneEnds: [0, 0], logPosition }))
+  run(() => machine.opened({ epoch: 1, now: time.now, laneEnds: [0, 0], logPosition }))
   let offset = 0
   let reports = 0
   return {
@@ -85,7 +86,7 @@ const shardOf = (
         type: 'MessageAccepted',
         messageId: id,
         at: time.now,
-        account: 'acc',
+        account: ACCOUNT,
         mode: 'test',
         class: 'service',
         recipient,
@@ -101,7 +102,10 @@ const shardOf = (
         sealed: new Uint8Array(),
         republished: false,
       }
-      run(machine.onAccepted(1, offset++, time.now, accepted, time.now))
+      const at = offset++
+      run(() => {
+        if (machine.accepts(1, at, accepted)) machine.onAccepted(1, at, time.now, accepted, time.now)
+      })
       const message = shard.take(1)
       if (message === null) throw new Error('no message to take')
       shard.claim(message)
@@ -117,11 +121,11 @@ const shardOf = (
         outcome: { status: 'delivered' },
         ...more,
       }
-      run(machine.onReport(report, time.now))
+      run(() => machine.onReport(report, time.now))
       return report
     },
     accepted: (message: Message, ...operatorIds: ReadonlyArray<string>) =>
-      shard.answered(message, { type: 'accepted', operatorIds }, time.now + 60 * MINUTE),
+      shard.answered(message, { type: 'accepted', operatorIds }),
   }
 }
 
@@ -151,7 +155,7 @@ describe('a delivery report', () => {
 
   it('is matched by our reference if the answer with its id was lost', () => {
     const { handOver, report, shard, story } = shardOf(false)
-    shard.answered(handOver('msg_a'), { type: 'unknown' }, 0)
+    shard.answered(handOver('msg_a'), { type: 'unknown' })
     report('o1', { reference: 'msg_a' })
     assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
   })
@@ -159,7 +163,7 @@ describe('a delivery report', () => {
   it('of one part waits for all ids if the message is submitted again to get them', () => {
     const { accepted, handOver, report, shard, story, time } = shardOf()
     const message = handOver('msg_a', 'r', 2)
-    shard.answered(message, { type: 'unknown' }, 0)
+    shard.answered(message, { type: 'unknown' })
     report('o1', { reference: 'msg_a' })
     assert.deepStrictEqual(story(), ['HandoverStarted'])
     time.now += 2000
@@ -253,20 +257,20 @@ describe('a delivery report', () => {
     }
     assert.include(counted, 'report_unmatched')
     assert.isNull(shard.lowestPinned().reports)
-    assert.strictEqual(shard.queries.reports.parked.size, 0)
+    assert.strictEqual(shard.queries.parkedReports.size, 0)
   })
 
   it('about a handover with a lost answer is matched by recipient, unless two messages match', () => {
     const one = shardOf(false)
-    one.shard.answered(one.handOver('msg_a'), { type: 'unknown' }, 0)
+    one.shard.answered(one.handOver('msg_a'), { type: 'unknown' })
     const report = one.report('o1')
     one.time.now += 6000
     one.shard.reportLookedUp({ report }, null)
     assert.deepStrictEqual(one.story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
 
     const two = shardOf(false)
-    two.shard.answered(two.handOver('msg_a'), { type: 'unknown' }, 0)
-    two.shard.answered(two.handOver('msg_b'), { type: 'unknown' }, 0)
+    two.shard.answered(two.handOver('msg_a'), { type: 'unknown' })
+    two.shard.answered(two.handOver('msg_b'), { type: 'unknown' })
     const ambiguous = two.report('o1')
     two.time.now += 6000
     two.shard.reportLookedUp({ report: ambiguous }, null)
@@ -278,7 +282,7 @@ describe('a delivery report', () => {
     accepted(handOver('msg_a', 'r'), 'o1')
     accepted(handOver('msg_b', 'another'), 'o1')
     report('o1', { recipient: 'third' })
-    assert.strictEqual(shard.queries.reports.parked.size, 1)
+    assert.strictEqual(shard.queries.parkedReports.size, 1)
     report('o1', { recipient: 'r' })
     assert.deepInclude(written.at(-1), { type: 'MessageDelivered', messageId: 'msg_a' })
     report('o1', { recipient: 'another' })
@@ -289,7 +293,7 @@ describe('a delivery report', () => {
     const { accepted, handOver, report, shard, story } = shardOf()
     accepted(handOver('msg_a', 'r'), 'o1')
     report('o9', { reference: 'msg_a', recipient: 'another' })
-    assert.strictEqual(shard.queries.reports.parked.size, 1)
+    assert.strictEqual(shard.queries.parkedReports.size, 1)
     report('o9', {
       reference: 'msg_a',
       recipient: 'r',
@@ -319,25 +323,25 @@ describe('a delivery report', () => {
   it('without a message neither fills the memory nor is dropped before its lookup', () => {
     const { counted, report, shard, time } = shardOf()
     for (let i = 0; i < 10_000; i++) {
-      assert.isFalse(shard.queries.reports.parked.isFull)
+      assert.isFalse(shard.queries.parkedReports.isFull)
       report(`o${i}`)
     }
-    assert.isTrue(shard.queries.reports.parked.isFull)
+    assert.isTrue(shard.queries.parkedReports.isFull)
     // A report that is already fetched is kept in any case.
     report('fetched')
-    assert.strictEqual(shard.queries.reports.parked.size, 10_001)
+    assert.strictEqual(shard.queries.parkedReports.size, 10_001)
     assert.strictEqual(shard.lowestPinned().reports, 0)
     time.now += 1000
     for (const parked of shard.reportsToLookUp(2)) shard.reportLookedUp(parked, null)
-    assert.isFalse(shard.queries.reports.parked.isFull)
-    assert.isTrue(shard.queries.reports.parked.hasRoom)
+    assert.isFalse(shard.queries.parkedReports.isFull)
+    assert.isTrue(shard.queries.parkedReports.hasRoom)
     assert.deepStrictEqual(counted, [])
     report('one more')
     report('and another')
     assert.deepStrictEqual(counted, ['report_unmatched', 'report_unmatched'])
-    assert.strictEqual(shard.queries.reports.parked.size, 10_001)
+    assert.strictEqual(shard.queries.parkedReports.size, 10_001)
     assert.strictEqual(shard.lowestPinned().reports, 2)
-    assert.isTrue(shard.queries.reports.parked.isFull)
+    assert.isTrue(shard.queries.parkedReports.isFull)
   })
 })
 
@@ -345,7 +349,7 @@ describe('a handover', () => {
   it('without a lease is recorded as refused, so that its outcome is not unknown', () => {
     const { handOver, shard, story } = shardOf()
     const message = handOver('msg_a')
-    shard.answered(message, { type: 'notWritten' }, 0)
+    shard.answered(message, { type: 'notWritten' })
     assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverRefused'])
     assert.strictEqual(shard.take(1), message)
   })
@@ -373,20 +377,49 @@ describe('a handover', () => {
   it('that may have succeeded is not recorded as refused by a second attempt', () => {
     const { handOver, shard, story, time } = shardOf()
     const message = handOver('msg_a')
-    shard.answered(message, { type: 'unknown' }, 0)
+    shard.answered(message, { type: 'unknown' })
     assert.isNull(shard.take(1), 'only after a pause')
     time.now += 2000
     shard.tick()
     assert.strictEqual(shard.take(1), message)
     shard.claim(message)
-    shard.answered(message, { type: 'refused', retryAfterMs: 100 }, 0)
+    shard.answered(message, { type: 'refused', submitted: true, retryAfterMs: 100 })
     assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverStarted'])
     assert.strictEqual(message.state.stage, 'handingOver')
   })
 
+  it('counts only claims after which a request left for the operator', () => {
+    const { handOver, shard, time, written } = shardOf()
+    const message = handOver('msg_a')
+    const again = () => {
+      time.now += 60_000
+      shard.tick()
+      assert.strictEqual(shard.take(1), message)
+      shard.claim(message)
+    }
+    const left = () => message.state.attempts - message.state.unsubmitted
+    shard.answered(message, { type: 'refused', submitted: false, retryAfterMs: 0 })
+    assert.strictEqual(left(), 0, 'a pause')
+    again()
+    shard.answered(message, { type: 'notWritten' })
+    assert.strictEqual(left(), 0, 'no lease')
+    again()
+    shard.answered(message, { type: 'refused', submitted: true, retryAfterMs: 0 })
+    assert.strictEqual(left(), 1)
+    again()
+    shard.answered(message, { type: 'unknown' })
+    assert.strictEqual(left(), 2, 'the answer was lost')
+    again()
+    // No fact may say so while the lost answer may still come, but the next claim does.
+    shard.answered(message, { type: 'refused', submitted: false, retryAfterMs: 0 })
+    again()
+    assert.strictEqual(left(), 3)
+    assert.deepInclude(written.at(-1), { type: 'HandoverStarted', attempt: 6, unsubmitted: 3 })
+  })
+
   it('without a payload key expires with the reason that it was never submitted', () => {
     const { shard, story, written, handOver } = shardOf()
-    shard.answered(handOver('msg_a'), { type: 'refused', retryAfterMs: 0 }, 0)
+    shard.answered(handOver('msg_a'), { type: 'refused', submitted: true, retryAfterMs: 0 })
     const message = shard.take(1)!
     shard.discard(message)
     assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverRefused', 'MessageExpired'])
@@ -398,7 +431,7 @@ describe('a handover', () => {
   it('that is throttled delays the later messages of its recipient', () => {
     const { handOver, shard, time } = shardOf()
     const first = handOver('msg_a')
-    shard.answered(first, { type: 'refused', retryAfterMs: 5000 }, 0)
+    shard.answered(first, { type: 'refused', submitted: true, retryAfterMs: 5000 })
     assert.throws(() => handOver('msg_b'), 'no message to take')
     time.now += 5000
     shard.tick()

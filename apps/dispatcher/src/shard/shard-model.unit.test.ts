@@ -49,8 +49,9 @@ const LIFETIMES = [8000, 60_000, 300_000, 900_000]
 const step = fc.oneof(
   steps(
     6,
-    fc.tuple(fc.nat(1), fc.nat(2), fc.integer({ min: 1, max: 3 }), fc.constantFrom(...LIFETIMES)),
-    (model, [lane, recipient, parts, lifetime]) => model.accept(lane, recipient, parts, lifetime),
+    fc.tuple(fc.nat(1), fc.nat(2), fc.integer({ min: 1, max: 3 }), fc.constantFrom(...LIFETIMES), fc.nat(1)),
+    (model, [lane, recipient, parts, lifetime, account]) =>
+      model.accept(lane, recipient, parts, lifetime, account),
   ),
   steps(1, fc.nat(50), (model, which) => model.repeat(which)),
   steps(5, fc.tuple(zombie, fc.nat(1), fc.nat(5)), (model, [who, lane, count]) =>

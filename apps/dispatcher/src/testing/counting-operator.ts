@@ -9,6 +9,8 @@ export interface CountingOperator {
   readonly taken: ReadonlyMap<string, number>
   /** While busy, the operator answers 503 to everything. */
   readonly setBusy: (busy: boolean) => void
+  /** Slows the answers down to this number of messages per second. */
+  readonly throttle: (messagesPerSecond: number) => void
   /** The number of 503 answers. */
   readonly refusals: () => number
 }
@@ -17,6 +19,9 @@ export const countingOperator: Effect.Effect<CountingOperator, never, Scope.Scop
   const taken = new Map<string, number>()
   let busy = false
   let refusals = 0
+  let messageMs = 0
+  /** When the operator has worked through all messages that it has taken, ms since the epoch. */
+  let idleAt = 0
   const server = yield* Effect.acquireRelease(
     Effect.promise(async () => {
       const listening = createServer((request, response) => {
@@ -34,15 +39,17 @@ export const countingOperator: Effect.Effect<CountingOperator, never, Scope.Scop
             readonly reference: string
           }>
           for (const { reference } of batch) taken.set(reference, (taken.get(reference) ?? 0) + 1)
-          response.end(
-            JSON.stringify(
-              batch.map(({ reference }) => ({
-                reference,
-                operator_ids: [`op-${reference}`],
-                status: 'accepted',
-              })),
-            ),
+          const answer = JSON.stringify(
+            batch.map(({ reference }) => ({
+              reference,
+              operator_ids: [`op-${reference}`],
+              status: 'accepted',
+            })),
           )
+          const now = Date.now()
+          idleAt = Math.max(idleAt, now) + messageMs * batch.length
+          if (idleAt === now) response.end(answer)
+          else setTimeout(() => response.end(answer), idleAt - now)
         })
       })
       await new Promise<void>((resolve) => listening.listen(0, '127.0.0.1', resolve))
@@ -59,6 +66,9 @@ export const countingOperator: Effect.Effect<CountingOperator, never, Scope.Scop
     taken,
     setBusy: (now) => {
       busy = now
+    },
+    throttle: (messagesPerSecond) => {
+      messageMs = 1000 / messagesPerSecond
     },
     refusals: () => refusals,
   }

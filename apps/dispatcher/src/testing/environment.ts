@@ -3,12 +3,12 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import {
   decodeId,
+  DEFAULT_LIFETIMES,
   DEFAULT_START_WORDS,
   DEFAULT_STOP_WORDS,
   type LogFact,
@@ -29,15 +29,19 @@ import {
   isFactType,
   layerConsumerGroups,
   layerEventLog,
+  layerTopicReader,
   type OutgoingRecord,
+  PayloadKeyTopics,
   topicCatalogue,
   topicNames,
 } from '@hub/kafka'
-import { PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
+import { encodePayload, MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
 import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Redacted, Result } from 'effect'
+import { inboundMessagesPostgres } from '../inbound/inbound-messages.postgres.ts'
 import { optOutsPostgres } from '../inbound/opt-outs.postgres.ts'
 import { knownMessagesPostgres } from '../lookup/known-messages.postgres.ts'
+import { accountWeightsPostgres } from '../weights/account-weights.postgres.ts'
 
 /** With two shards, the order between them matters. */
 export const PARTITIONS = 2
@@ -49,26 +53,19 @@ export const settingsIn = (hub: TestHub) => ({
   topics: hub.topics,
   hashSecret: Redacted.make(HASH_SECRET),
   vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
+  lifetimes: DEFAULT_LIFETIMES,
 })
 
 export interface Outgoing {
   readonly to: string
+  /** `acc_…`. Without it, all messages of the environment share one account. */
+  readonly account?: string
   readonly class?: MessageClass
   readonly mode?: Mode
   readonly text?: string
   readonly parts?: number
   /** Milliseconds. */
   readonly lifetime?: number
-}
-
-/** A currently free port. */
-export const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address !== null ? address.port : 0
 }
 
 /** Creates topics and a database. `remove` drops the database; the topics end with the broker. */
@@ -91,15 +88,23 @@ export const makeTestHub = async () => {
   await Effect.runPromise(
     createTopics(connection, topicCatalogue({ prefix, partitions: PARTITIONS, replicationFactor: 1 })),
   )
-  const bus = Layer.merge(
-    layerEventLog({ connection, partitions: PARTITIONS }),
-    layerConsumerGroups({ connection }),
+  const bus = Layer.merge(PayloadKeyTopics.layer(topics), layerConsumerGroups({ connection })).pipe(
+    Layer.provide(layerTopicReader({ connection })),
+    Layer.provideMerge(layerEventLog({ connection, partitions: PARTITIONS })),
   )
-  const layer = Layer.mergeAll(knownMessagesPostgres, optOutsPostgres, PayloadEncryption.layer).pipe(
+  const layer = Layer.mergeAll(
+    accountWeightsPostgres,
+    knownMessagesPostgres,
+    optOutsPostgres,
+    inboundMessagesPostgres,
+    PayloadEncryption.layer,
+  ).pipe(
     Layer.provideMerge(Layer.mergeAll(Sql.layer('dispatcher-int-test'), MasterKeyEncryption.layer)),
     Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))),
     Layer.provideMerge(bus),
   )
+
+  const ownAccount = newId('acc', Date.now(), randomBytes(10))
 
   /** Creates a lane record in the way of command-api. */
   const encryptedMessage = (message: Outgoing) =>
@@ -110,12 +115,12 @@ export const makeTestHub = async () => {
       const now = Date.now()
       const messageId = newId('msg', now, randomBytes(10))
       const key = yield* payloadEncryption.currentKey(messageClass)
-      const payload = JSON.stringify({ to: message.to, text: message.text ?? 'Code 1234', variables: {} })
+      const payload = encodePayload({ to: message.to, text: message.text ?? 'Code 1234', variables: {} })
       const accepted: MessageAccepted = {
         type: 'MessageAccepted',
         messageId,
         at: now,
-        account: newId('acc', now, randomBytes(10)),
+        account: message.account ?? ownAccount,
         mode,
         class: messageClass,
         recipient: recipientHash(HASH_SECRET, message.to),
@@ -128,7 +133,7 @@ export const makeTestHub = async () => {
         variables: ['code'],
         expiresAt: now + (message.lifetime ?? 300_000),
         sealingKey: key.id,
-        sealed: key.encrypt(messageId, Buffer.from(payload)),
+        sealed: key.encrypt(messageId, payload),
         republished: false,
       }
       return accepted

@@ -14,13 +14,13 @@ import { Fence } from '@hub/actor'
 import { epochOf, evolve, type LogFact, type MessageAccepted, type MessageState } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'
 import { assert } from 'vitest'
-import type { ShardEffects } from '../shard/effects.ts'
 import type { KnownMessage, Message, PreparedSubmission, Report } from '../shard/message.ts'
 import { MessageShard } from '../shard/shard.ts'
 
 /** Each mode has its own operator, and so its own share of the buffer of each lane. */
 const OPERATORS = { test: 'op', live: 'live-op' } as const
 const LANES = [0, 1] as const
+const ACCOUNTS = ['acc_a', 'acc_b'] as const
 const REPORT_MS = 300_000
 /** The model does not decrypt payloads. */
 const SUBMISSION = {} as PreparedSubmission
@@ -84,7 +84,8 @@ class Member {
     this.shard = new MessageShard({
       operators: OPERATORS,
       dedupes: () => dedupes,
-      reportDeadline: (_state, sentAt) => sentAt + REPORT_MS,
+      onReady: () => {},
+      reportDeadline: (_state, _submission, sentAt) => sentAt + REPORT_MS,
       limits: { buffer: 4, open: 1000, finished: 1000, reAppendBehind: 5 },
     })
   }
@@ -153,8 +154,7 @@ export class ShardModel {
     member.epoch = member.fence.epoch + 1
     this.#writeFence(member)
     this.#readLog(member)
-    this.#run(
-      member,
+    this.#run(member, () =>
       member.shard.opened({
         epoch: member.epoch,
         now: this.now,
@@ -166,8 +166,8 @@ export class ShardModel {
   }
 
   /** Executes the effects of one input. Produces and submits stay pending until a later step. */
-  #run(member: Member, effects: ShardEffects): void {
-    for (const effect of effects) {
+  #run(member: Member, input: () => void): void {
+    for (const effect of member.shard.effectsOf(input)) {
       if (effect.type === 'submit') {
         const { message } = effect
         member.submits.push({ message, outcome: this.#write(member, message) })
@@ -176,7 +176,7 @@ export class ShardModel {
         member.appends.push({
           facts: produce.map(({ fact, message }) => ({ fact, recipient: message.key })),
           readUpTo: member.positions[2]!,
-          acknowledge: (offset) => this.#run(member, member.shard.onAppended(effect, offset, this.now)),
+          acknowledge: (offset) => this.#run(member, () => member.shard.onAppended(effect, offset, this.now)),
         })
       }
     }
@@ -222,13 +222,13 @@ export class ShardModel {
 
   // ---- Kafka
 
-  accept(lane: number, recipient: number, parts: number, lifetime: number): void {
+  accept(lane: number, recipient: number, parts: number, lifetime: number, account = 0): void {
     const messageId = `msg_${this.#accepted.size}`
     const accepted: MessageAccepted = {
       type: 'MessageAccepted',
       messageId,
       at: this.now,
-      account: 'acc',
+      account: ACCOUNTS[account]!,
       mode: recipient % 2 === 0 ? 'test' : 'live',
       class: lane === 0 ? 'otp' : 'service',
       recipient: `r${recipient}`,
@@ -297,7 +297,7 @@ export class ShardModel {
       if (entry.kind === 'opened') member.fence.observe(offset, entry)
       else if (!member.shard.isOwn(offset)) {
         for (const { fact, recipient } of entry.facts) {
-          this.#run(member, member.shard.onFact(offset, recipient, fact, member.fence, this.now))
+          this.#run(member, () => member.shard.onFact(offset, recipient, fact, member.fence, this.now))
         }
       }
     }
@@ -315,7 +315,11 @@ export class ShardModel {
       const record = this.#lanes[lane]![offset]
       if (record === undefined || shard.isFull(lane, this.now)) return
       positions[lane] = offset + 1
-      this.#run(member, shard.onAccepted(lane, offset, record.appendedAt, record.accepted, this.now))
+      const { accepted, appendedAt } = record
+      this.#run(member, () => {
+        if (!shard.accepts(lane, offset, accepted)) return
+        shard.onAccepted(lane, offset, appendedAt, accepted, this.now)
+      })
     }
     seek()
   }
@@ -324,7 +328,7 @@ export class ShardModel {
     const { positions, shard } = this.#member
     for (let i = 0; i < count && positions[3]! < this.#reports.length; i++) {
       const offset = positions[3]!++
-      this.#run(this.#member, shard.onReport({ ...this.#reports[offset]!, offset }, this.now))
+      this.#run(this.#member, () => shard.onReport({ ...this.#reports[offset]!, offset }, this.now))
     }
   }
 
@@ -350,7 +354,7 @@ export class ShardModel {
     }
     this.#committed = marks
     if (!answered) return
-    this.#run(this.#member, shard.committed(this.#committed.slice(0, 2), positions[2]!, this.now))
+    this.#run(this.#member, () => shard.committed(this.#committed.slice(0, 2), positions[2]!, this.now))
   }
 
   repeatFence(): void {
@@ -363,11 +367,16 @@ export class ShardModel {
     const member = this.#memberOf(zombie)
     for (const lane of LANES) {
       for (let i = 0; i < count; i++) {
-        const [first, second] =
-          i % 2 === 0 ? [OPERATORS.test, OPERATORS.live] : [OPERATORS.live, OPERATORS.test]
-        const message = member.shard.handovers.take(lane, first) ?? member.shard.handovers.take(lane, second)
+        const choices = [OPERATORS.test, OPERATORS.live].flatMap((operator) =>
+          ACCOUNTS.map((account) => ({ account, operator })),
+        )
+        let message: Message | null = null
+        for (let turn = 0; message === null && turn < choices.length; turn++) {
+          const { account, operator } = choices[(i + turn) % choices.length]!
+          message = member.shard.handovers.take(lane, operator, account)
+        }
         if (message === null) break
-        this.#run(member, member.shard.claim(message, SUBMISSION, this.now))
+        this.#run(member, () => member.shard.handovers.claim(message, SUBMISSION, this.now))
       }
     }
   }
@@ -379,8 +388,8 @@ export class ShardModel {
   /** The claim is acknowledged. With a lease, the message reaches the operator. */
   #write(member: Member, message: Message): SubmitOutcome {
     if (member !== this.#member) return { type: 'notWritten' }
-    const { accepted, id } = message
-    if (accepted === null) throw new Error('The shard must keep the payload until the handover.')
+    const { id, laneRecord } = message
+    if (laneRecord === null) throw new Error('The shard must keep the payload until the handover.')
     const known = this.#factsOf(id).some(
       ({ by, fact, offset }) =>
         SETTLES.has(fact.type) &&
@@ -390,7 +399,7 @@ export class ShardModel {
     assert.isFalse(known, `${id} is not submitted when its outcome is in the log`)
     const under = member.submits.filter((other) => other.message.key === message.key)
     assert.lengthOf(under, 0, 'one handover at a time for each recipient')
-    assert.isBelow(this.now, accepted.expiresAt + 1, 'no message is submitted after its time to live')
+    assert.isBelow(this.now, laneRecord.expiresAt + 1, 'no message is submitted after its time to live')
     if (this.#behavior === 'receives nothing, because the lease is over') return { type: 'notWritten' }
 
     const before = this.#submissions.get(id) ?? { count: 0, declined: 0 }
@@ -408,7 +417,7 @@ export class ShardModel {
     switch (this.#behavior) {
       case 'refuses':
         before.declined++
-        return { type: 'refused', retryAfterMs: 5000 }
+        return { type: 'refused', submitted: true, retryAfterMs: 5000 }
       case 'rejects':
         before.declined++
         this.#rejected.add(id)
@@ -419,7 +428,7 @@ export class ShardModel {
       case 'accepts, and the answer is lost': {
         const number = this.#idsOf.get(message.key) ?? 0
         this.#idsOf.set(message.key, number + 1)
-        const ids = Array.from({ length: accepted.parts }, (_, part) => `${number}/${part}`)
+        const ids = Array.from({ length: laneRecord.parts }, (_, part) => `${number}/${part}`)
         this.#taken.set(id, { recipient: message.key, ids, delivered: new Set(), decided: null })
         return this.#behavior === 'accepts' ? { type: 'accepted', operatorIds: ids } : { type: 'unknown' }
       }
@@ -432,7 +441,7 @@ export class ShardModel {
     const submitted = member.submits.shift()
     if (submitted === undefined) return
     const { message, outcome } = submitted
-    this.#run(member, member.shard.submitAnswered(message, outcome, this.now + REPORT_MS, this.now))
+    this.#run(member, () => member.shard.handovers.answered(message, outcome, SUBMISSION, this.now))
   }
 
   /** The usual sequence: read, claim, submit, answer, record. */
@@ -511,12 +520,13 @@ export class ShardModel {
 
   advance(ms: number): void {
     this.now += ms
-    this.#run(this.#member, this.#member.shard.tick(this.now))
+    this.#run(this.#member, () => this.#member.shard.tick(this.now))
   }
 
   /** Time passes for the zombie too. */
   tickZombie(): void {
-    if (this.#zombie !== null) this.#run(this.#zombie, this.#zombie.shard.tick(this.now))
+    const zombie = this.#zombie
+    if (zombie !== null) this.#run(zombie, () => zombie.shard.tick(this.now))
   }
 
   project(): void {
@@ -528,11 +538,11 @@ export class ShardModel {
     for (const message of shard.messagesToLookUp(100)) {
       if ((message.lookupAfter?.log ?? 0) > this.#projected) continue
       const status = this.stateOf(message.id, this.#projected)?.status ?? 'accepted'
-      this.#run(this.#member, shard.lookedUp(message, status !== 'accepted', this.now))
+      this.#run(this.#member, () => shard.lookedUp(message, status !== 'accepted', this.now))
     }
-    for (const parked of shard.reports.parked.due(this.now, 100)) {
+    for (const parked of shard.parkedReports.due(this.now, 100)) {
       if (parked.logOffset > this.#projected) continue
-      this.#run(this.#member, shard.reportLookedUp(parked, this.#knownOf(parked.report), this.now))
+      this.#run(this.#member, () => shard.reportLookedUp(parked, this.#knownOf(parked.report), this.now))
     }
   }
 
@@ -729,9 +739,11 @@ export class ShardModel {
       for (const id of this.#order) {
         const at = place.get(id)
         if (at === undefined) continue
-        const { recipient } = this.#accepted.get(id)!
-        assert.isAbove(at, last.get(recipient) ?? -1, 'messages of a recipient keep the order of their lane')
-        last.set(recipient, at)
+        const { account, recipient } = this.#accepted.get(id)!
+        // The shard may read past the messages of an account whose share is full.
+        const key = `${account} ${recipient}`
+        assert.isAbove(at, last.get(key) ?? -1, 'messages of an account to a recipient keep their order')
+        last.set(key, at)
       }
     }
   }

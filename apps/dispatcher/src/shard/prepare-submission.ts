@@ -1,30 +1,30 @@
 /** Decrypts the payload of a message, and builds the submit request for the operator. */
 import { encodingOf } from '@hub/domain'
-import { DecryptionFailed, PayloadEncryption } from '@hub/store'
-import { Effect, Result, Schema } from 'effect'
-import type { Preparation } from '../shard/dispatcher-shard.ts'
-import type { Message } from '../shard/message.ts'
+import { decodePayload, DecryptionFailed, PayloadEncryption } from '@hub/store'
+import { Effect } from 'effect'
+import type { Message, PreparedSubmission } from './message.ts'
+
+export type Preparation =
+  | { readonly type: 'prepared'; readonly submission: PreparedSubmission }
+  | { readonly type: 'retryLater'; readonly afterMs: number }
+  | { readonly type: 'impossible' }
 
 /** The pause before the next try to fetch a payload key. */
 const STORAGE_PAUSE_MS = 500
-
-const decodePayload = Schema.decodeUnknownResult(
-  Schema.fromJsonString(Schema.Struct({ to: Schema.String, text: Schema.String })),
-)
 
 /** Returns the function that prepares one message. It never fails. */
 export const makePrepare: Effect.Effect<
   (message: Message) => Effect.Effect<Preparation>,
   never,
   PayloadEncryption
-> = Effect.map(PayloadEncryption, (encryption) => ({ accepted, id, key }: Message) => {
-  if (accepted === null) return Effect.succeed<Preparation>({ type: 'retryLater', afterMs: 0 })
-  return encryption.decrypt(accepted.sealingKey, accepted.messageId, accepted.sealed).pipe(
+> = Effect.map(PayloadEncryption, (encryption) => ({ id, key, laneRecord }: Message) => {
+  if (laneRecord === null) return Effect.succeed<Preparation>({ type: 'retryLater', afterMs: 0 })
+  return encryption.decrypt(laneRecord.sealingKey, laneRecord.messageId, laneRecord.sealed).pipe(
     Effect.flatMap((plain) => {
       if (plain === null) return Effect.succeed<Preparation>({ type: 'impossible' })
-      const payload = decodePayload(plain.toString('utf8'))
-      if (Result.isFailure(payload)) return Effect.fail(new DecryptionFailed({ purpose: 'payload' }))
-      const { text, to } = payload.success
+      const payload = decodePayload(plain)
+      if (payload?.text === undefined) return Effect.fail(new DecryptionFailed({ purpose: 'payload' }))
+      const { text, to } = payload
       return Effect.succeed<Preparation>({
         type: 'prepared',
         submission: {
@@ -33,14 +33,14 @@ export const makePrepare: Effect.Effect<
             recipient: key,
             to,
             text,
-            sender: accepted.sender,
-            parts: accepted.parts,
+            sender: laneRecord.sender,
+            parts: laneRecord.parts,
             encoding: encodingOf(text),
-            urgent: accepted.class === 'otp',
+            urgent: laneRecord.class === 'otp',
           },
-          acceptedAt: accepted.at,
-          expiresAt: accepted.expiresAt,
-          mode: accepted.mode,
+          acceptedAt: laneRecord.at,
+          expiresAt: laneRecord.expiresAt,
+          mode: laneRecord.mode,
         },
       })
     }),
@@ -53,7 +53,7 @@ export const makePrepare: Effect.Effect<
         'dispatcher: a payload cannot be decrypted; the message expires without a handover',
         error,
       ).pipe(
-        Effect.annotateLogs({ message_id: id, sealing_key: accepted.sealingKey }),
+        Effect.annotateLogs({ message_id: id, sealing_key: laneRecord.sealingKey }),
         Effect.as<Preparation>({ type: 'impossible' }),
       )
     }),

@@ -1,12 +1,12 @@
 /**
- * The handovers of a shard: take, claim, submit, answer. Kafka must acknowledge the claim before
- * the shard emits `submit`. A handover ends without a submit if the payload cannot be decrypted or
- * the time to live has passed.
+ * The steps of a handover in a shard: take, claim, submit, answer. Kafka must acknowledge the claim
+ * before the shard emits `submit`. A handover ends without a submit if the payload cannot be
+ * decrypted or the time to live has passed.
  */
 import { decide } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'
 import { Result } from 'effect'
-import type { ShardCore } from './effects.ts'
+import type { AfterAppend, ShardCore } from './effects.ts'
 import type { Message, PreparedSubmission } from './message.ts'
 import type { OperatorQueues } from './operator-queues.ts'
 import type { ReportMatching } from './report-matching.ts'
@@ -17,7 +17,7 @@ const LONGEST_PAUSE_MS = 30_000
 
 const END = { type: 'endHandover', notBefore: 0 } as const
 
-export class Handovers {
+export class HandoverProtocol {
   readonly #core: ShardCore
   readonly #queues: OperatorQueues
   readonly #reports: ReportMatching
@@ -40,15 +40,16 @@ export class Handovers {
     return this.#counts.get(operator) ?? 0
   }
 
-  /** Takes the next message of a lane for an operator, or returns `null`. */
-  take(lane: number, operator: string): Message | null {
-    const message = this.#queues.take(lane, operator)
+  /** Takes the next message of an account, or one in front of it. Returns `null` without any. */
+  take(lane: number, operator: string, account: string): Message | null {
+    const message = this.#queues.take(lane, operator, account)
     if (message === null) return null
     message.inHandover = true
     this.#counts.set(message.route, this.countAt(message.route) + 1)
     return message
   }
 
+  /** The payload is decrypted. Appends the claim, and later emits `submit`. */
   claim(message: Message, submission: PreparedSubmission, now: number): void {
     const { dedupes } = this.#core.settings
     message.earlierClaimOpen = message.state.stage === 'handingOver'
@@ -57,8 +58,10 @@ export class Handovers {
       epoch: this.#core.epoch,
       operator: message.route,
       dedupes: dedupes(message.route),
+      lastUnsubmitted: message.lastClaimUnsubmitted,
       at: now,
     })
+    message.lastClaimUnsubmitted = false
     if (Result.isSuccess(decision)) {
       this.#core.record(message, decision.success, { type: 'submit', submission }, now)
       return
@@ -78,37 +81,37 @@ export class Handovers {
     }
   }
 
-  submit(message: Message, submission: PreparedSubmission, now: number): void {
+  /** Kafka has acknowledged the claim. */
+  onClaimAppended(message: Message, submission: PreparedSubmission, now: number): void {
     // The log may meanwhile contain the end of the message, from another member's claim.
     if (message.state.stage !== 'handingOver') this.end(message, 0, now)
     // The append may have taken longer than the rest of the time to live.
-    else if (now >= message.state.expiresAt) this.answered(message, { type: 'notWritten' }, 0, now)
+    else if (now >= message.state.expiresAt) this.answered(message, { type: 'notWritten' }, submission, now)
     else this.#core.emit({ type: 'submit', message, submission })
   }
 
   /** The message cannot be handed over (again): its time to live or its payload key is gone. */
   discard(message: Message, now: number): void {
-    const { state } = message
-    const mayBeSent = state.stage === 'handingOver'
-    this.#core.decideAndRecord(
-      message,
-      mayBeSent
-        ? { type: 'AssumeSent', at: now, reportDeadline: this.#core.settings.reportDeadline(state, now) }
-        : { type: 'PassDeadline', at: Math.max(now, state.expiresAt) },
-      END,
-      now,
-    )
-    if (mayBeSent) this.#core.count('assumed_sent')
+    const { expiresAt, stage } = message.state
+    if (stage === 'handingOver') return this.assumeSent(message, END, now)
+    this.#core.decideAndRecord(message, { type: 'PassDeadline', at: Math.max(now, expiresAt) }, END, now)
   }
 
-  /** The operator's answer. `reportDeadline` matters for `accepted` only. */
-  answered(message: Message, outcome: SubmitOutcome, reportDeadline: number, at: number): void {
+  /** No answer to the claim will come: the message counts as sent. */
+  assumeSent(message: Message, next: AfterAppend | null, now: number): void {
+    this.#core.count('assumed_sent')
+    const reportDeadline = this.#core.settings.reportDeadline(message.state, null, now)
+    this.#core.decideAndRecord(message, { type: 'AssumeSent', at: now, reportDeadline }, next, now)
+  }
+
+  answered(message: Message, outcome: SubmitOutcome, submission: PreparedSubmission, at: number): void {
     switch (outcome.type) {
       case 'accepted': {
         const { operatorIds } = outcome
         const operator = message.route
+        const reportDeadline = this.#core.settings.reportDeadline(message.state, submission, at)
         // Reports may overtake the append of this fact. They find the message, and wait.
-        this.#reports.index(message, operator, operatorIds)
+        this.#reports.registerOperatorIds(message, operator, operatorIds)
         this.#core.decideAndRecord(
           message,
           { type: 'RecordSubmitted', operator, operatorIds, reportDeadline, at },
@@ -123,13 +126,15 @@ export class Handovers {
       case 'refused':
       case 'notWritten': {
         const retryAt = outcome.type === 'refused' ? at + outcome.retryAfterMs : at
+        const submitted = outcome.type === 'refused' && outcome.submitted
         // The earlier claim may have succeeded. A refusal does not disprove that, so it is no fact.
         if (message.earlierClaimOpen) {
+          message.lastClaimUnsubmitted = !submitted
           return this.end(message, Math.max(retryAt, at + LOST_ANSWER_PAUSE_MS), at)
         }
         this.#core.decideAndRecord(
           message,
-          { type: 'RecordRefusal', retryAt, at },
+          { type: 'RecordRefusal', submitted, retryAt, at },
           { type: 'endHandover', notBefore: retryAt },
           at,
         )
@@ -157,6 +162,6 @@ export class Handovers {
       this.#queues.requeue(message, notBefore > now)
       if (notBefore <= now) this.#queues.unblock(message)
     }
-    this.#core.settle(message, now)
+    this.#core.afterChange(message, now)
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The state of a shard: its messages, and how facts change them. It folds its own facts when Kafka
+ * The messages of a shard, and how facts change them. It folds its own facts when Kafka
  * acknowledges them, and all other facts when it reads them. `shard.ts` adds the inputs.
  */
 import { TimerHeap } from '@hub/actor'
@@ -13,14 +13,14 @@ import type {
   ShardEvent,
   ShardSettings,
 } from './effects.ts'
-import { Handovers } from './handover.ts'
+import { HandoverProtocol } from './handover-protocol.ts'
 import { COMPLETE_MS, DEFAULT_LIMITS, type ShardLimits } from './limits.ts'
-import { type KnownMessage, knownState, Message, NONE } from './message.ts'
+import { type KnownMessage, knownState, Message } from './message.ts'
 import { OperatorQueues } from './operator-queues.ts'
 import { RecoveryOffsets } from './recovery-offsets.ts'
 import { ReportMatching } from './report-matching.ts'
 
-export class ShardState implements ShardCore {
+export class MessageLifecycle implements ShardCore {
   readonly settings: ShardSettings
   readonly limits: ShardLimits
   readonly messages = new Map<string, Message>()
@@ -32,7 +32,7 @@ export class ShardState implements ShardCore {
   readonly recovery = new RecoveryOffsets()
   readonly queues: OperatorQueues
   readonly reports: ReportMatching
-  readonly handovers: Handovers
+  readonly handovers: HandoverProtocol
   epoch = 0
   logPosition = 0
   isOpen = false
@@ -41,9 +41,19 @@ export class ShardState implements ShardCore {
   constructor(settings: ShardSettings) {
     this.settings = settings
     this.limits = settings.limits ?? DEFAULT_LIMITS
-    this.queues = new OperatorQueues([...new Set(Object.values(settings.operators))], this.limits.buffer)
+    this.queues = new OperatorQueues(this.limits.buffer, settings.onReady)
     this.reports = new ReportMatching(this, this.queues, this.recovery)
-    this.handovers = new Handovers(this, this.queues, this.reports)
+    this.handovers = new HandoverProtocol(this, this.queues, this.reports)
+  }
+
+  /**
+   * Runs one input, and returns its effects. An input that throws has none. Whatever it left behind
+   * must not become an effect of the next input.
+   */
+  effectsOf(input: () => void): ShardEffects {
+    this.#effects = []
+    input()
+    return this.#effects
   }
 
   /** Applies a fact that is in the log at `offset`. A repetition changes nothing. */
@@ -53,7 +63,7 @@ export class ShardState implements ShardCore {
     message.state = after
     this.recovery.advance(message, fact, offset)
     if (fact.type === 'MessageSent' || fact.type === 'OpenMessageCarried') {
-      this.reports.index(message, fact.operator, fact.operatorIds)
+      this.reports.registerOperatorIds(message, fact.operator, fact.operatorIds)
       // A re-append leaves out the parts with a report.
       if (
         fact.type === 'OpenMessageCarried' &&
@@ -75,7 +85,7 @@ export class ShardState implements ShardCore {
   record(message: Message, facts: ReadonlyArray<LogFact>, next: AfterAppend | null, now: number): void {
     if (facts.length === 0) return this.afterAppend(message, next, now)
     // The pending facts decide what may happen next.
-    if (message.accepted !== null) this.queues.block(message)
+    if (message.laneRecord !== null) this.queues.block(message)
     message.pendingAppends += facts.length
     for (const fact of facts) {
       this.#effects.push({ type: 'append', message, fact: withEpoch(fact, this.epoch), next })
@@ -88,15 +98,15 @@ export class ShardState implements ShardCore {
   }
 
   afterAppend(message: Message, next: AfterAppend | null, now: number): void {
-    if (next?.type === 'submit') this.handovers.submit(message, next.submission, now)
+    if (next?.type === 'submit') this.handovers.onClaimAppended(message, next.submission, now)
     else if (next?.type === 'endHandover') this.handovers.end(message, next.notBefore, now)
     else if (next?.type === 'unpinReport') this.recovery.reports.unpin(next.offset)
-    this.settle(message, now)
+    this.afterChange(message, now)
   }
 
-  settle(message: Message, now: number): void {
+  afterChange(message: Message, now: number): void {
     if (message.inHandover || message.pendingAppends > 0) return
-    if (message.accepted !== null && !message.lookupPending && message.blockedUntil <= now) {
+    if (message.laneRecord !== null && !message.lookupPending && message.blockedUntil <= now) {
       this.queues.unblock(message)
     }
     this.setTimer(message)
@@ -120,7 +130,7 @@ export class ShardState implements ShardCore {
     if (this.settings.memoryBudget !== undefined) this.settings.memoryBudget.used++
   }
 
-  restore(known: KnownMessage, now: number): Message {
+  addKnown(known: KnownMessage, now: number): Message {
     const message = new Message(known.id, known.recipient, knownState(known, now))
     message.finishedAt = now
     this.add(message)
@@ -149,18 +159,25 @@ export class ShardState implements ShardCore {
     this.reports.forget(message)
   }
 
+  /** Forgets a message of which nothing but its lane record exists. It is read again later. */
+  giveUp(message: Message): void {
+    this.queues.giveUp(message)
+    this.lookups.delete(message)
+    this.forget(message)
+  }
+
   /** Keeps only the id of a final message. Later reports about it need a lookup. */
-  shorten(message: Message): void {
+  keepIdOnly(message: Message): void {
     const { finishedAt, id, recoveryOffset } = message
     this.forget(message)
     this.recovery.remember(id, recoveryOffset, finishedAt)
   }
 
   /** During recovery: there may be as many old final messages as open ones. */
-  shortenIfOld(message: Message, now: number): void {
+  keepIdOnlyIfOld(message: Message, now: number): void {
     const { finishedAt, state } = message
     if (!state.final || state.reason === 'dlr_timeout_local') return
-    if (now - finishedAt >= COMPLETE_MS) this.shorten(message)
+    if (now - finishedAt >= COMPLETE_MS) this.keepIdOnly(message)
   }
 
   emit(effect: ShardEffect): void {
@@ -169,12 +186,5 @@ export class ShardState implements ShardCore {
 
   count(event: ShardEvent, count = 1): void {
     this.#effects.push({ type: 'count', event, count })
-  }
-
-  drain(): ShardEffects {
-    if (this.#effects.length === 0) return NONE
-    const effects = this.#effects
-    this.#effects = []
-    return effects
   }
 }

@@ -1,18 +1,6 @@
 /** The encrypted payloads of delivery reports and inbound messages. */
 import { Result, Schema } from 'effect'
 
-interface OperatorMessage {
-  readonly operator: string
-  readonly operatorId: string
-}
-
-/** The authenticated data of an encrypted report: no other report can carry its payload. */
-export const reportContext = ({ operator, operatorId }: OperatorMessage): string =>
-  `report:${operator}:${operatorId}`
-/** The same for an inbound message. */
-export const inboundContext = ({ operator, operatorId }: OperatorMessage): string =>
-  `inbound:${operator}:${operatorId}`
-
 /**
  * The maximum size of an operator's original data. Longer data is truncated, so that the record
  * stays far below Kafka's maximum message size. A PDU has at most 64 KiB. A usual report has a few
