@@ -2,8 +2,15 @@
  * The projector as one layer. Lanes and log → transaction batches → read models, event journal and
  * outbox → `hub.webhooks.v1`. It also executes rebuilds and retention.
  */
-import { layerConsumerGroups, layerEventLog } from '@hub/kafka'
-import { MasterKeyEncryption, PayloadEncryption, runRetention, Sql } from '@hub/store'
+import { layerConsumerGroups, layerEventLog, layerKeysAndErasures, topicNames } from '@hub/kafka'
+import {
+  keepErasuresPublished,
+  MasterKeyEncryption,
+  PayloadEncryption,
+  runRetention,
+  Sql,
+  watchErasures,
+} from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, tracingLayer } from '@hub/telemetry'
 import { Effect, Layer } from 'effect'
 import { APP, configuration } from './config.ts'
@@ -18,17 +25,11 @@ const projector = Layer.effectDiscard(
     } = yield* configuration
     const sql = yield* Sql
     const readiness = yield* Readiness
-    yield* readiness.add(
-      'database',
-      sql
-        .run((q) => q`SELECT 1`)
-        .pipe(
-          Effect.as(true),
-          Effect.orElseSucceed(() => false),
-        ),
-    )
+    yield* readiness.add('database', sql.answers)
     const { isHealthy } = yield* makeProjector({ prefix, partitions, memberFile })
     yield* readiness.add('group', isHealthy)
+    yield* readiness.add('erasures', yield* watchErasures)
+    yield* Effect.forkScoped(keepErasuresPublished)
     yield* runRetention
     yield* runRebuilds({ prefix, partitions })
     yield* readiness.started
@@ -37,17 +38,20 @@ const projector = Layer.effectDiscard(
 )
 
 const kafka = Layer.unwrap(
-  Effect.map(configuration, ({ catalogue: { partitions }, connection }) =>
-    Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
+  Effect.map(configuration, ({ catalogue: { partitions, prefix }, connection }) =>
+    Layer.merge(
+      layerKeysAndErasures(connection, topicNames(prefix)),
+      layerConsumerGroups({ connection }),
+    ).pipe(Layer.provideMerge(layerEventLog({ connection, partitions }))),
   ),
 )
 const store = PayloadEncryption.layer.pipe(
-  Layer.provideMerge(Layer.mergeAll(Sql.layer(`hub-${APP}`), MasterKeyEncryption.layer)),
+  Layer.provideMerge(Layer.mergeAll(Sql.layer(`hub-${APP}`), MasterKeyEncryption.layer, kafka)),
 )
 
 export const app = projector.pipe(
   Layer.provideMerge(adminLayer),
-  Layer.provide(Layer.mergeAll(kafka, store, Readiness.layer)),
+  Layer.provide(Layer.mergeAll(store, Readiness.layer)),
   Layer.provide(tracingLayer(APP)),
   Layer.provide(loggerLayer(APP)),
 )

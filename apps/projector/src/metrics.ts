@@ -1,18 +1,13 @@
 /** Metrics of the projector. Labels are topics, reasons and outcomes, which are short lists. */
+import { topicNames } from '@hub/kafka'
+import { counter, gauge, labelSets } from '@hub/telemetry'
 import { Effect, Metric } from 'effect'
+import { sourceTopics } from './projection/source-topics.ts'
 
-const counter = (name: string, description: string) => {
-  const metric = Metric.counter(name, { description, incremental: true })
-  return { add: (count: number): Effect.Effect<void> => Metric.update(metric, count) }
-}
+/** The topics without the prefix of the deployment. */
+const TOPICS = labelSets({ topic: [...sourceTopics(topicNames()).values()] })
 
-const counterBy = (name: string, description: string, label: string) => {
-  const metric = Metric.counter(name, { description, incremental: true })
-  return {
-    add: (value: string, count: number): Effect.Effect<void> =>
-      Metric.update(Metric.withAttributes(metric, { [label]: value }), count),
-  }
-}
+const FAILURE_CAUSES = ['storage', 'bus', 'superseded', 'defect'] as const
 
 /** Seconds. A transaction takes milliseconds; its deadline is five seconds. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -21,21 +16,21 @@ const WAIT = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300, 1800]
 /** Records of a transaction batch, up to its limit. */
 const SIZES = [1, 5, 10, 50, 100, 250, 500, 1000, 2000, 4000]
 
-export const recordsApplied = counterBy(
+export const recordsApplied = counter(
   'hub_projector_records_total',
   'Records applied to the read models or found to change nothing.',
-  'topic',
+  TOPICS,
 )
 export const eventsRecorded = counter('hub_projector_events_total', 'Events recorded in the journal.')
-export const deadLetters = counterBy(
+export const deadLetters = counter(
   'hub_projector_dead_letters_total',
   'Records that cannot be decoded or applied.',
-  'topic',
+  TOPICS,
 )
-export const failures = counterBy(
+const failures = counter(
   'hub_projector_failures_total',
   'Failures by cause: a transaction (storage), an append to Kafka (bus), a lost partition (superseded), a defect.',
-  'cause',
+  labelSets({ cause: FAILURE_CAUSES }),
 )
 export const unreadablePayloads = counter(
   'hub_projector_unreadable_payloads_total',
@@ -59,17 +54,21 @@ const waitTime = Metric.histogram('hub_projector_wait_seconds', {
     'Wait time: from when a fact occurred until it can be read; the oldest record of each partition in a batch.',
   boundaries: WAIT,
 })
-const outboxRows = Metric.gauge('hub_projector_outbox_rows', {
-  description: 'Transactions whose events are recorded but not published yet.',
-})
-const outboxAge = Metric.gauge('hub_projector_outbox_oldest_row_seconds', {
-  description:
-    'Age of the oldest transaction whose events are not published yet, in seconds; 0 when there is none.',
-})
-const rebuildLag = Metric.gauge('hub_projector_rebuild_behind_records', {
-  description: 'Records by which the current rebuild is behind the live projection.',
-})
+const outboxRows = gauge(
+  'hub_projector_outbox_rows',
+  'Transactions whose events are recorded but not published yet.',
+)
+const outboxAge = gauge(
+  'hub_projector_outbox_oldest_row_seconds',
+  'Age of the oldest transaction whose events are not published yet, in seconds; 0 when there is none.',
+)
+const rebuildLag = gauge(
+  'hub_projector_rebuild_behind_records',
+  'Records by which the current rebuild is behind the live projection.',
+)
 
+export const countFailure = (cause: (typeof FAILURE_CAUSES)[number]): Effect.Effect<void> =>
+  Effect.sync(() => failures.add({ cause }))
 export const observeTransaction = (records: number, milliseconds: number): Effect.Effect<void> =>
   Effect.andThen(Metric.update(batchRecords, records), Metric.update(serviceTime, milliseconds / 1000))
 export const observeWait = (milliseconds: number): Effect.Effect<void> =>

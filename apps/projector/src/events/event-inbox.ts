@@ -4,21 +4,13 @@
  * types; docs/decisions/0011.
  */
 import { encodeId, type EventType, type Mode } from '@hub/domain'
-import type { TopicNames } from '@hub/kafka'
-import { type Queries, Sql } from '@hub/store'
-import { Duration, Effect } from 'effect'
+import type { Queries } from '@hub/store'
+import { Duration } from 'effect'
 import type { JournalEntry } from '../messages/fold.ts'
-import { type Publication, recordEvents } from './journal.ts'
-import type { Publisher } from './publisher.ts'
+import type { EventSource } from './event-sources.ts'
 
 /** Events of one transaction, which locks their journal heads. */
 const EVENTS_PER_TRANSACTION = 200
-
-/** Such events are rare and nobody waits for them, so the empty inbox is polled slowly. */
-const POLL_INTERVAL = Duration.millis(500)
-/** The pause after PostgreSQL was unavailable. */
-const RETRY_PAUSE = Duration.seconds(1)
-const DEADLINE = { deadline: Duration.seconds(5) }
 
 interface Row {
   readonly place: string
@@ -44,26 +36,12 @@ const takeEvents = async (q: Queries): Promise<ReadonlyArray<JournalEntry>> => {
     }))
 }
 
-/** Records the events of the inbox until the scope closes, each event id once. */
-export const runEventInbox = Effect.fnUntraced(function* (topics: TopicNames, publisher: Publisher) {
-  const sql = yield* Sql
-
-  const step = sql
-    .transaction(async (q): Promise<{ readonly taken: number; readonly publication: Publication | null }> => {
-      const entries = await takeEvents(q)
-      return {
-        taken: entries.length,
-        publication: entries.length === 0 ? null : await recordEvents(q, topics, entries),
-      }
-    }, DEADLINE)
-    .pipe(
-      // Uninterruptible: else the publisher would relay the committed row only later.
-      Effect.tap(({ publication }) => (publication === null ? Effect.void : publisher.publish(publication))),
-      Effect.uninterruptible,
-      Effect.map(({ taken }) => (taken < EVENTS_PER_TRANSACTION ? POLL_INTERVAL : Duration.zero)),
-      Effect.catch((error) =>
-        Effect.as(Effect.logWarning('event inbox: transaction failed, retrying', error), RETRY_PAUSE),
-      ),
-    )
-  yield* Effect.forkScoped(Effect.forever(Effect.flatMap(step, Effect.sleep)))
-})
+/** Such events are rare and nobody waits for them, so the empty inbox is polled slowly. */
+export const eventInbox: EventSource = {
+  name: 'event inbox',
+  interval: Duration.millis(500),
+  take: async (q) => {
+    const entries = await takeEvents(q)
+    return { entries, isFull: entries.length === EVENTS_PER_TRANSACTION }
+  },
+}

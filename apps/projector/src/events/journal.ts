@@ -1,27 +1,33 @@
 /**
  * Records events: gives each new event the next sequence number of its journal, and writes the
- * journal and the outbox row from which the publisher sends the events.
+ * journal. The events of journals with a subscription are also written to an outbox row, from which
+ * the publisher sends them. Source: contract amendments, Retention; docs/decisions/0046.
  */
 import { envelopeOf } from '@hub/domain'
 import { eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
-import { type Queries, timeOfUuid, uuidOf } from '@hub/store'
+import { type Queries, ReadEvents, timeOfUuid, uuidOf } from '@hub/store'
 import type { JournalEntry } from '../messages/fold.ts'
 import {
   findRecordedEvents,
   type JournalHead,
   type JournalKey,
   lockJournalHeads,
-  type RecordedEvent,
   updateJournalHeads,
-  writeEvents,
-} from '../tables/event-journal.ts'
-import { insertOutboxRow } from '../tables/event-outbox.ts'
-import { packRow } from './outbox-row.ts'
+} from './journal-tables.ts'
+import { insertOutboxRow } from './outbox.ts'
 
-/** The events of a transaction. Its outbox row contains them until they are published. */
+/** The events of a transaction for webhooks. Its outbox row contains them until they are published. */
 export interface Publication {
   readonly outboxId: string
   readonly records: ReadonlyArray<OutgoingRecord>
+}
+
+/** What a transaction recorded. */
+export interface Recorded {
+  /** The number of new events in the journals. */
+  readonly events: number
+  /** `null`: none of their journals has a subscription. */
+  readonly publication: Publication | null
 }
 
 const keyOf = ({ account, mode }: JournalKey) => `${account}:${mode}`
@@ -31,14 +37,20 @@ export const journalsOf = (entries: ReadonlyArray<JournalKey>): ReadonlyArray<Jo
   ...new Map(entries.map(({ account, mode }) => [keyOf({ account, mode }), { account, mode }])).values(),
 ]
 
-/** Gives new events their sequence numbers, and leaves out recorded ones. Pure. */
+/**
+ * Gives new events their sequence numbers, and leaves out recorded ones. The returned events have
+ * public ids. Pure.
+ */
 export const assignSequences = (
   entries: ReadonlyArray<JournalEntry>,
   heads: ReadonlyArray<JournalHead>,
   recorded: ReadonlySet<string>,
-): { readonly events: ReadonlyArray<RecordedEvent>; readonly heads: ReadonlyArray<JournalHead> } => {
+): {
+  readonly events: ReadonlyArray<ReadEvents.JournalEvent>
+  readonly heads: ReadonlyArray<JournalHead>
+} => {
   const headsByKey = new Map(heads.map((head) => [keyOf(head), { ...head }]))
-  const events: Array<RecordedEvent> = []
+  const events: Array<ReadEvents.JournalEvent> = []
   const seen = new Set(recorded)
   for (const { account, mode, event } of entries) {
     const head = headsByKey.get(keyOf({ account, mode }))
@@ -51,22 +63,27 @@ export const assignSequences = (
       id: event.id,
       type: event.type,
       sequence: head.sequence,
-      recordedAt: head.recordedAt,
+      createdAt: head.recordedAt,
       body: JSON.stringify(envelopeOf(event, { recordedAt: head.recordedAt, mode })),
     })
   }
   return { events, heads: [...headsByKey.values()] }
 }
 
-/** Writes events, their journal heads and the outbox row. `traceparents`: by event id. */
+/**
+ * Writes events, their journal heads and, for journals with a subscription, the outbox row.
+ * `traceparents`: by event id.
+ */
 export const writeJournal = async (
   q: Queries,
   topics: TopicNames,
   { events, heads }: ReturnType<typeof assignSequences>,
   traceparents: ReadonlyMap<string, string>,
-): Promise<Publication | null> => {
-  if (events.length === 0) return null
-  const records = events.map((event) => {
+): Promise<Recorded> => {
+  if (events.length === 0) return { events: 0, publication: null }
+  const subscribed = new Set(heads.filter((head) => head.subscribed).map(keyOf))
+  const published = events.filter((event) => subscribed.has(keyOf(event)))
+  const records = published.map((event) => {
     const traceparent = traceparents.get(event.id)
     return eventRecordedRecord(
       topics,
@@ -77,34 +94,37 @@ export const writeJournal = async (
         mode: event.mode,
         sequence: event.sequence,
         eventType: event.type,
-        createdAt: event.recordedAt,
+        createdAt: event.createdAt,
         body: event.body,
       },
       traceparent === undefined ? {} : { traceparent },
     )
   })
   const [outboxId] = await Promise.all([
-    insertOutboxRow(q, packRow(records)),
-    writeEvents(q, events),
+    records.length === 0 ? null : insertOutboxRow(q, records),
+    ReadEvents.insert(
+      q,
+      events.map((event) => ({
+        ...event,
+        account: uuidOf('acc', event.account),
+        id: uuidOf('evt', event.id),
+      })),
+    ),
     updateJournalHeads(q, heads),
   ])
-  return { outboxId, records }
+  return { events: events.length, publication: outboxId === null ? null : { outboxId, records } }
 }
 
 /** Clocks agree within a second. A day is a large margin, and small beside a monthly partition. */
 const CLOCK_SKEW_MS = 24 * 3_600_000
 
 /**
- * The time (ms since the epoch) before which no event of these subjects can be recorded. A UUIDv7
- * contains the time at which the id was made; any other id gives no lower bound. Pure.
+ * The time (ms since the epoch) before which no event of these objects (UUIDs) can be recorded. A
+ * UUIDv7 contains the time at which the id was made; any other id gives no lower bound. Pure.
  */
-export const notRecordedBefore = (
-  subjects: ReadonlyArray<{ readonly prefix: 'msg' | 'bat'; readonly id: string }>,
-  now: number,
-): number => {
+export const notRecordedBefore = (uuids: ReadonlyArray<string>, now: number): number => {
   let oldest = now
-  for (const { id, prefix } of subjects) {
-    const uuid = uuidOf(prefix, id)
+  for (const uuid of uuids) {
     const createdAt = uuid[14] === '7' ? timeOfUuid(uuid) : 0
     oldest = Math.min(oldest, createdAt)
   }
@@ -118,7 +138,7 @@ export const recordEvents = async (
   q: Queries,
   topics: TopicNames,
   entries: ReadonlyArray<JournalEntry>,
-): Promise<Publication | null> => {
+): Promise<Recorded> => {
   const heads = await lockJournalHeads(q, journalsOf(entries))
   // These events are few, and their ids give no time, so all months are read.
   const recorded = await findRecordedEvents(

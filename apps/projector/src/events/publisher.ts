@@ -1,6 +1,6 @@
 /**
- * Publishes recorded events to `hub.webhooks.v1`. Each transaction stored its events in an outbox
- * row. The publisher appends them in the order of the commits, then deletes the rows.
+ * Publishes recorded events to `hub.webhooks.v1`. Each transaction stored its events for webhooks
+ * in an outbox row. The publisher appends them in the order of the commits, then deletes the rows.
  *
  * After a crash or while Kafka is unavailable, rows stay in the outbox. The publisher relays them,
  * oldest first, before any newer events. So events of an account are published approximately in
@@ -9,10 +9,9 @@
 import { EventLog, type KafkaUnavailable, type OutgoingRecord } from '@hub/kafka'
 import { relayOutbox, Sql } from '@hub/store'
 import { Clock, Effect, Fiber, Option, Queue } from 'effect'
-import { failures, observeOutbox } from '../metrics.ts'
-import { deleteOutboxRows, readOutboxStatus } from '../tables/event-outbox.ts'
+import { countFailure, observeOutbox } from '../metrics.ts'
 import type { Publication } from './journal.ts'
-import { unpackRow } from './outbox-row.ts'
+import { deleteOutboxRows, readOutboxStatus, unpackRow } from './outbox.ts'
 
 /** Committed transactions that may wait in memory. More would only use memory. */
 const QUEUE_CAPACITY = 8
@@ -32,8 +31,8 @@ const RETRY_PAUSE_MS = 250
 /** How long the process waits for publication at its end. The outbox keeps the rest. */
 const SHUTDOWN_GRACE_MS = 1500
 
-/** The relay appends inside its transaction, which has a deadline of 2.5 s. */
-const RELAY_DEADLINE_MS = 2000
+/** The relay appends inside its transaction, which has a deadline of 9 s. */
+const RELAY_DEADLINE_MS = APPEND_DEADLINE_MS
 
 /** Runs until the scope closes, then publishes committed events for `SHUTDOWN_GRACE_MS` at most. */
 export const makePublisher = Effect.gen(function* () {
@@ -49,7 +48,7 @@ export const makePublisher = Effect.gen(function* () {
   let ending = false
 
   const append = (records: ReadonlyArray<OutgoingRecord>, deadlineMs: number) =>
-    Effect.asVoid(log.append(records, { deadlineMs })).pipe(Effect.tapError(() => failures.add('bus', 1)))
+    Effect.asVoid(log.append(records, { deadlineMs })).pipe(Effect.tapError(() => countFailure('bus')))
 
   const appendRows = (rows: ReadonlyArray<Uint8Array>): Effect.Effect<void, KafkaUnavailable> =>
     Effect.suspend(() => append(rows.flatMap(unpackRow), RELAY_DEADLINE_MS))

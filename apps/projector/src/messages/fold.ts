@@ -24,7 +24,7 @@ import {
   type Status,
   statusOf,
 } from '@hub/domain'
-import { type BatchDelta, type StatsDelta, AggregateDeltas } from '../aggregates/deltas.ts'
+import { type BatchDelta, type DailyDelta, type HourlyDelta, AggregateDeltas } from './aggregate-deltas.ts'
 import type { MessageRow, StatusChange, Subject } from './row.ts'
 
 /** A status change of a message, as the history stores it. */
@@ -75,7 +75,8 @@ export interface Changes {
   /** In the order in which they must be recorded. */
   readonly events: ReadonlyArray<JournalEntry>
   readonly batches: ReadonlyArray<BatchDelta>
-  readonly stats: ReadonlyArray<StatsDelta>
+  readonly dailyStats: ReadonlyArray<DailyDelta>
+  readonly hourlyStats: ReadonlyArray<HourlyDelta>
   readonly charges: ReadonlyArray<Charge>
 }
 
@@ -92,7 +93,9 @@ const draftOf = (messageId: string, row: MessageRow | undefined): Draft =>
         status: 'accepted',
         reason: null,
         attempts: 0,
-        handedOver: false,
+        claims: 0,
+        claimOpen: false,
+        acceptedByOperator: false,
         seen: false,
         updatedAt: 0,
         waiting: [],
@@ -134,10 +137,14 @@ const factFor = (messageId: string, { status, reason, at }: StatusChange): Messa
 }
 
 /** Whether an operator accepted the message. It may refuse by `undelivered` or `rejected`. */
-const provesHandover = (fact: MessageFact): boolean =>
+const provesAcceptanceByOperator = (fact: MessageFact): boolean =>
   fact.type === 'MessageSent' ||
   fact.type === 'MessageDelivered' ||
   (fact.type === 'MessageExpired' && fact.reason !== 'ttl_expired_before_submit')
+
+/** Whether the fact tells that the submit of the last claim left the hub. */
+const answersClaim = (fact: MessageFact): boolean =>
+  fact.type !== 'MessageExpired' || fact.reason !== 'ttl_expired_before_submit'
 
 const rankOf = (change: { readonly status: Status; readonly reason: ReasonCode | null }) =>
   rank(change.status, change.reason)
@@ -169,10 +176,14 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
     draft.changed = true
     if (at > draft.updatedAt) draft.updatedAt = at
   }
+  const setAttempts = (draft: Draft, attempts: number, at: number) => {
+    draft.changed = true
+    if (attempts === draft.attempts) return
+    draft.attempts = attempts
+    touch(draft, at)
+  }
   const addOperatorIds = (
-    operator: string,
-    ids: ReadonlyArray<string>,
-    messageId: string,
+    { messageId, operator, operatorIds: ids }: Extract<MessageFact, { readonly operatorIds: unknown }>,
     sentAt: number,
   ) => {
     for (const operatorId of ids) operatorIds.push({ operator, operatorId, messageId, sentAt })
@@ -185,15 +196,8 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
 
     switch (fact.type) {
       case 'MessageAccepted': {
-        if (draft.subject !== null) {
-          // The first publication reached Kafka, but the client got an error and repeated the send.
-          // The message belongs to the batch of its last answer.
-          if (fact.republished && fact.batch !== draft.subject.batch) {
-            draft.subject = { ...draft.subject, batch: fact.batch }
-            draft.changed = true
-          }
-          break
-        }
+        // A repetition, or a second publication. A message never changes its batch.
+        if (draft.subject !== null) break
         draft.subject = subjectOf(fact)
         draft.acceptedNow = fact
         touch(draft, fact.at)
@@ -209,17 +213,22 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
         if (draft.seen) emit(draft, { type: 'MessageSeen', messageId, at: draft.updatedAt })
         break
       }
+      // Whether the claim leads to a submit is not known yet. An earlier claim without an outcome
+      // counts, because the operator may have the message.
       case 'HandoverStarted':
-        if (fact.attempt > draft.attempts) {
-          draft.attempts = fact.attempt
-          touch(draft, fact.at)
-        }
+        if (fact.attempt <= draft.claims) break
+        draft.claims = fact.attempt
+        draft.claimOpen = true
+        setAttempts(draft, fact.attempt - 1 - (fact.unsubmitted ?? 0), fact.at)
         break
-      // `HandoverStarted` has counted the attempt already.
       case 'HandoverRefused':
+        if (fact.attempt < draft.claims || (fact.attempt === draft.claims && !draft.claimOpen)) break
+        draft.claims = fact.attempt
+        draft.claimOpen = false
+        setAttempts(draft, fact.attempt - (fact.unsubmitted ?? 0), fact.at)
         break
       case 'OpenMessageCarried':
-        addOperatorIds(fact.operator, fact.operatorIds, messageId, fact.sentAt)
+        addOperatorIds(fact, fact.sentAt)
         break
       case 'MessageSeen':
         if (!draft.seen) {
@@ -233,10 +242,14 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
       case 'MessageUndelivered':
       case 'MessageRejected':
       case 'MessageExpired': {
-        if (fact.type === 'MessageSent') addOperatorIds(fact.operator, fact.operatorIds, messageId, fact.at)
-        if (!draft.handedOver && provesHandover(fact)) {
-          draft.handedOver = true
+        if (fact.type === 'MessageSent') addOperatorIds(fact, fact.at)
+        if (!draft.acceptedByOperator && provesAcceptanceByOperator(fact)) {
+          draft.acceptedByOperator = true
           draft.changed = true
+        }
+        if (draft.claimOpen && answersClaim(fact)) {
+          draft.claimOpen = false
+          setAttempts(draft, draft.attempts + 1, fact.at)
         }
         const next = statusOf(fact)
         // Any other status is a repetition or lost a race: it causes no event.
@@ -268,8 +281,19 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
     else if (row.subject !== null) updated.push(row)
     else unaccepted.push(row)
   }
-  const { batches, stats } = tally
-  return { accepted, updated, unaccepted, history, operatorIds, events, batches, stats, charges }
+  const { batches, daily: dailyStats, hourly: hourlyStats } = tally
+  return {
+    accepted,
+    updated,
+    unaccepted,
+    history,
+    operatorIds,
+    events,
+    batches,
+    dailyStats,
+    hourlyStats,
+    charges,
+  }
 }
 
 /** Columns that follow from other fields: final or not, rank, and final price. */

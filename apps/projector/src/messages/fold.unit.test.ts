@@ -52,7 +52,8 @@ describe('fold', () => {
               operatorIds: [],
               events: [],
               batches: [],
-              stats: [],
+              dailyStats: [],
+              hourlyStats: [],
               charges: [],
             },
           )
@@ -163,24 +164,60 @@ describe('fold', () => {
     assert.deepInclude(billed.events.at(-1)?.event.object, { price: { amount: '4.00', currency: 'RUB' } })
   })
 
-  it('counts attempts by handover claims', () => {
+  it('counts as attempts the claims after which a request left for the operator', () => {
     const messageId = idOf(1)
-    const claim = (attempt: number): MessageFact => ({
+    const claim = (attempt: number, unsubmitted: number | null = null): MessageFact => ({
       type: 'HandoverStarted',
       messageId,
-      at: T,
+      at: T + attempt,
       epoch: 1,
       attempt,
       operator: 'http',
+      unsubmitted,
     })
-    assert.strictEqual(fold(new Map(), [claim(1), claim(2), claim(1)]).unaccepted[0]?.attempts, 2)
+    const refusal = (attempt: number, unsubmitted: number | null): MessageFact => ({
+      type: 'HandoverRefused',
+      messageId,
+      at: T + 10 + attempt,
+      attempt,
+      retryAt: T,
+      unsubmitted,
+    })
+    const sent: MessageFact = {
+      type: 'MessageSent',
+      messageId,
+      at: T + 100,
+      operator: 'http',
+      operatorIds: ['1'],
+      reportDeadline: T + 200,
+    }
+    const attemptsOf = (facts: ReadonlyArray<MessageFact>) =>
+      fold(new Map(), facts).unaccepted[0]?.attempts ?? null
+    // Facts of older versions. A claim counts when its outcome or a later claim is known.
+    assert.strictEqual(attemptsOf([claim(1), claim(2), claim(1)]), 1)
+    assert.strictEqual(attemptsOf([claim(1), claim(2), claim(1), sent, sent]), 2)
+    assert.strictEqual(attemptsOf([claim(1), refusal(1, null)]), 1)
+    const story = [claim(1), refusal(1, 1), claim(2, 1), refusal(2, 1), claim(3, 1), refusal(3, 2)]
+    for (const [length, attempts] of [0, 0, 0, 1, 1, 1].entries()) {
+      const facts = story.slice(0, length + 1)
+      assert.strictEqual(attemptsOf(facts), attempts, `after ${length + 1} facts`)
+      // Repetitions of older facts change nothing.
+      assert.strictEqual(attemptsOf([...facts, ...facts.slice(0, -1)]), attempts, `repeated ${length + 1}`)
+    }
+    assert.strictEqual(attemptsOf([...story, claim(4, 2), sent, claim(4, 2), refusal(3, 2)]), 2)
+    const [row] = fold(new Map(), story.slice(0, 3)).unaccepted
+    assert.isDefined(row)
+    assert.deepInclude(row, { attempts: 0, claims: 2, claimOpen: true, updatedAt: 0 })
+    // The next transaction continues from the stored row.
+    const [next] = fold(new Map([[messageId, row]]), [claim(1), sent]).unaccepted
+    assert.deepInclude(next, { attempts: 1, claims: 2, claimOpen: false, updatedAt: T + 100 })
   })
 })
 
 describe('assignSequences', () => {
   it('numbers events densely after the head, and leaves out recorded events', () => {
     const { events } = fold(new Map(), [acceptedOf(idOf(1)), acceptedOf(idOf(2)), acceptedOf(idOf(3))])
-    const head = { account, mode: 'live', sequence: 41, recordedAt: T } as const
+    const head = { account, mode: 'live', sequence: 41, recordedAt: T, subscribed: true } as const
     const second = events[1]
     assert.isDefined(second)
     const assigned = assignSequences([...events, second], [head], new Set([second.event.id]))

@@ -4,36 +4,9 @@
  * destroyed after a year (docs/decisions/0018). The text of a one-time code is never stored.
  */
 import type { MessageAccepted } from '@hub/domain'
-import { PayloadEncryption, type StorageError } from '@hub/store'
+import { decodePayload, encodePayload, PayloadEncryption, type StorageError } from '@hub/store'
 import { Effect } from 'effect'
 import { unreadablePayloads } from '../metrics.ts'
-
-interface Payload {
-  readonly to: string
-  readonly text?: string
-  readonly variables?: object
-}
-
-/** Parses a payload, or `null`. By hand, because a schema took as long as the decryption. */
-const parsePayload = (plain: Buffer): Payload | null => {
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(plain.toString('utf8'))
-  } catch {
-    return null
-  }
-  if (typeof parsed !== 'object' || parsed === null) return null
-  const { text, to, variables } = parsed as Readonly<Record<string, unknown>>
-  if (typeof to !== 'string') return null
-  if (text !== undefined && typeof text !== 'string') return null
-  if (
-    variables !== undefined &&
-    (typeof variables !== 'object' || variables === null || Array.isArray(variables))
-  ) {
-    return null
-  }
-  return parsed as Payload
-}
 
 /** The number and text of a message, as they are stored. */
 export interface EncryptedPersonalData {
@@ -46,7 +19,7 @@ export interface EncryptedPersonalData {
 const REMEMBERED_KEYS = 10_000
 
 const reportUnreadable = Effect.fnUntraced(function* (fact: MessageAccepted) {
-  yield* unreadablePayloads.add(1)
+  unreadablePayloads.add()
   yield* Effect.logWarning(
     'projector: a payload cannot be decrypted, the message is shown without number and text',
   ).pipe(Effect.annotateLogs({ message_id: fact.messageId, payload_key: fact.sealingKey }))
@@ -64,14 +37,14 @@ export const makePersonalData = Effect.gen(function* () {
         if (destroyedKeys.size < REMEMBERED_KEYS) destroyedKeys.add(fact.sealingKey)
         return null
       }
-      const payload = parsePayload(plain)
+      const payload = decodePayload(plain)
       if (payload === null) return yield* Effect.as(reportUnreadable(fact), null)
       const { to, text, variables } = payload
       const stored = fact.class === 'otp' ? { to } : { to, text, variables }
       const key = yield* payloadEncryption.keyOfDay(fact.at)
       return key === null
         ? null
-        : { keyId: key.id, ciphertext: key.encrypt(fact.messageId, Buffer.from(JSON.stringify(stored))) }
+        : { keyId: key.id, ciphertext: key.encrypt(fact.messageId, encodePayload(stored)) }
     },
     (effect, fact) =>
       Effect.catchTag(effect, 'DecryptionFailed', () => Effect.as(reportUnreadable(fact), null)),

@@ -1,8 +1,8 @@
 /** The state of a message in the read model: the fold of its facts. */
-import type { AcceptedMessage, Mode, ReasonCode, Status } from '@hub/domain'
+import type { AcceptanceForEvents, Mode, ReasonCode, Status } from '@hub/domain'
 
 /** The part of the acceptance that later facts and events need. */
-export interface Subject extends AcceptedMessage {
+export interface Subject extends AcceptanceForEvents {
   /** `acc_…` */
   readonly account: string
   readonly mode: Mode
@@ -22,10 +22,14 @@ export interface MessageRow {
   readonly subject: Subject | null
   readonly status: Status
   readonly reason: ReasonCode | null
-  /** The highest attempt number of the handover claims (`HandoverStarted`). */
+  /** How often a submit left the hub for the operator, as far as the hub knows. */
   readonly attempts: number
+  /** The highest number of a handover claim (`HandoverStarted`). At least `attempts`. */
+  readonly claims: number
+  /** Whether the outcome of the last claim is not known. Then `attempts` does not count it yet. */
+  readonly claimOpen: boolean
   /** Whether an operator accepted the message, whatever its result. */
-  readonly handedOver: boolean
+  readonly acceptedByOperator: boolean
   readonly seen: boolean
   /** The latest time of a fact that changed the row; milliseconds since the epoch. */
   readonly updatedAt: number

@@ -3,85 +3,26 @@
  * unavailable, and finds and dead-letters the records that PostgreSQL rejects, so that the
  * partition continues after them.
  */
-import { epochOf, type MessageAccepted, type MessageFact } from '@hub/domain'
-import {
-  type BatchSealed,
-  deadLetterRecord,
-  EventLog,
-  type IncomingRecord,
-  type TopicNames,
-} from '@hub/kafka'
-import { type Sql, type StorageError, StorageRejected } from '@hub/store'
+import { deadLetterRecord, EventLog, type IncomingRecord, type TopicNames } from '@hub/kafka'
+import type { Sql, StorageError, StorageRejected } from '@hub/store'
 import { Tracing } from '@hub/telemetry'
 import { Clock, Effect } from 'effect'
 import type { Publisher } from '../events/publisher.ts'
-import { decodeAndValidate } from '../messages/decode.ts'
 import type { makePersonalData } from '../messages/personal-data.ts'
 import {
+  countFailure,
   deadLetters,
   eventsRecorded,
-  failures,
   observeTransaction,
   observeWait,
   recordsApplied,
 } from '../metrics.ts'
-import { bisect, type PartitionRecords, recordCount, type TransactionBatch } from './record-buffer.ts'
-import { backoff, recoveryOf } from './recovery.ts'
-import { type BatchTraces, traceBatch, type TracedRecord } from './traces.ts'
-import { applyBatch, type CheckpointAdvance, type TransactionOutcome } from './transaction.ts'
-
-/** Records that PostgreSQL rejected, with a reason code. */
-type RejectedRecords = ReadonlyMap<IncomingRecord, string>
-
-interface DecodedRecords {
-  readonly advances: ReadonlyArray<CheckpointAdvance>
-  readonly facts: ReadonlyArray<MessageFact>
-  readonly accepted: ReadonlyArray<MessageAccepted>
-  readonly seals: ReadonlyArray<BatchSealed>
-  readonly invalid: ReadonlyArray<{ readonly record: IncomingRecord; readonly reason: string }>
-  readonly traced: ReadonlyArray<TracedRecord>
-}
-
-/** Decodes the records of a batch, and leaves out facts that a fence made void. Pure. */
-export const decodeBatch = (batch: TransactionBatch, rejected: RejectedRecords): DecodedRecords => {
-  const advances: Array<CheckpointAdvance> = []
-  const accepted: Array<MessageAccepted> = []
-  const logFacts: Array<MessageFact> = []
-  const seals: Array<BatchSealed> = []
-  const invalid: Array<{ record: IncomingRecord; reason: string }> = []
-  const traced: Array<TracedRecord> = []
-  for (const { owned, records, to } of batch) {
-    let fence = owned.fence
-    for (const record of records) {
-      const reason = rejected.get(record)
-      const decoded =
-        reason === undefined ? decodeAndValidate(record) : ({ kind: 'invalid', reason } as const)
-      switch (decoded.kind) {
-        case 'fact': {
-          const { fact } = decoded
-          if (record.traceparent !== null) traced.push({ record, messageId: fact.messageId })
-          if (fact.type === 'MessageAccepted') accepted.push(fact)
-          // A fact with a lower epoch comes from a zombie, which submitted nothing.
-          else if ((epochOf(fact) ?? fence) >= fence) logFacts.push(fact)
-          break
-        }
-        case 'fence':
-          fence = Math.max(fence, decoded.epoch)
-          break
-        case 'invalid':
-          invalid.push({ record, reason: decoded.reason })
-          break
-        case 'seal':
-          seals.push(decoded.seal)
-          break
-        case 'repetition':
-          break
-      }
-    }
-    advances.push({ owned, to, fence })
-  }
-  return { advances, facts: [...accepted, ...logFacts], accepted, seals, invalid, traced }
-}
+import { decodeBatch, type DecodedRecords } from './decode.ts'
+import { type PartitionRecords, recordCount, type TransactionBatch } from './record-buffer.ts'
+import { backoff, isolateRejected, type RejectedRecords } from './recovery.ts'
+import { sourceTopics } from './source-topics.ts'
+import { type BatchTraces, traceBatch } from './traces.ts'
+import { applyBatch, movePositions, type TransactionOutcome } from './transaction.ts'
 
 interface ApplyOptions {
   /** The consumer group, as an attribute of traces. */
@@ -116,7 +57,7 @@ export const makeApply = Effect.fnUntraced(function* ({
     attempt.pipe(
       Effect.tapErrorTag('StorageUnavailable', (error) =>
         Effect.andThen(
-          failures.add('storage', 1),
+          countFailure('storage'),
           Effect.logWarning('projector: PostgreSQL is unavailable, retrying the transaction').pipe(
             Effect.annotateLogs({ reason: error.reason, detail: error.detail }),
           ),
@@ -142,7 +83,7 @@ export const makeApply = Effect.fnUntraced(function* ({
         { deadlineMs: DEAD_LETTER_DEADLINE_MS },
       )
       .pipe(
-        Effect.tapError(() => failures.add('bus', 1)),
+        Effect.tapError(() => countFailure('bus')),
         Effect.retry({ while: isWanted, schedule: backoff }),
         Effect.as(true),
         Effect.catch((error) =>
@@ -157,7 +98,7 @@ export const makeApply = Effect.fnUntraced(function* ({
     if (!isAcknowledged) return false
     for (const { reason, record } of fresh) {
       done.add(record)
-      yield* deadLetters.add(record.topic, 1)
+      deadLetters.add({ topic: sourceTopics(topics).get(record.topic) ?? record.topic })
       yield* Effect.logError('projector: dead-lettered a record, continuing after it').pipe(
         Effect.annotateLogs({
           topic: record.topic,
@@ -185,58 +126,46 @@ export const makeApply = Effect.fnUntraced(function* ({
     startedAt: number,
   ) {
     if (outcome.kind === 'superseded') return 'superseded' as const
-    for (const { owned, fence, to } of advances) {
-      owned.position = to
-      owned.fence = fence
-    }
+    movePositions(advances)
     const now = yield* Clock.currentTimeMillis
     yield* observeTransaction(recordCount(batch), now - startedAt)
     for (const part of batch) yield* observePartition(part, now)
     if (outcome.kind === 'applied_before') yield* publisher.relayRemaining
-    else if (outcome.publication !== null) {
-      yield* eventsRecorded.add(outcome.publication.records.length)
-      yield* publisher.publish(outcome.publication)
+    else {
+      eventsRecorded.add(outcome.events)
+      if (outcome.publication !== null) yield* publisher.publish(outcome.publication)
     }
     return 'applied' as const
   })
 
-  /** `deadLettered`: dead letters so far. A bisected batch is decoded again. */
-  const apply = (
+  const applyOnce = Effect.fnUntraced(function* (
     batch: TransactionBatch,
     rejected: RejectedRecords,
     deadLettered: Set<IncomingRecord>,
-  ): Effect.Effect<ApplyResult, never, Sql> =>
-    Effect.gen(function* () {
-      const decoded = decodeBatch(batch, rejected)
-      if (!(yield* deadLetter(decoded.invalid, deadLettered))) return 'abandoned'
-      const startedAt = yield* Clock.currentTimeMillis
-      const traces = traceBatch(tracing, group, decoded.traced)
-      const outcome = yield* retryWhileUnavailable(transact(decoded, traces))
-      if (outcome === 'abandoned') return outcome
-      if (outcome.kind === 'applied') traces.applied()
-      return yield* complete(batch, decoded, outcome, startedAt)
-    }).pipe(
-      Effect.catchTag('StorageRejected', (error) => {
-        if (recoveryOf(error, recordCount(batch)) === 'bisect') {
-          const [first, second] = bisect(batch)
-          return Effect.flatMap(apply(first, rejected, deadLettered), (result) =>
-            result === 'applied' ? apply(second, rejected, deadLettered) : Effect.succeed(result),
-          )
-        }
-        const record = batch[0]?.records[0]
-        // A rejected record is left out, so its second rejection is our own defect.
-        return record === undefined || rejected.has(record)
-          ? Effect.die(error)
-          : apply(batch, new Map([...rejected, [record, `storage_rejected_${error.code}`]]), deadLettered)
-      }),
-    )
+  ): Effect.fn.Return<ApplyResult, StorageRejected, Sql> {
+    const decoded = decodeBatch(batch, rejected)
+    if (!(yield* deadLetter(decoded.invalid, deadLettered))) return 'abandoned'
+    const startedAt = yield* Clock.currentTimeMillis
+    const traces = traceBatch(tracing, group, decoded.traced)
+    const outcome = yield* retryWhileUnavailable(transact(decoded, traces))
+    if (outcome === 'abandoned') return outcome
+    if (outcome.kind === 'applied') traces.applied()
+    return yield* complete(batch, decoded, outcome, startedAt)
+  })
 
-  return (batch: TransactionBatch): Effect.Effect<ApplyResult, never, Sql> =>
-    apply(batch, new Map(), new Set())
+  return (batch: TransactionBatch): Effect.Effect<ApplyResult, never, Sql> => {
+    /** The dead letters so far: the records of a halved batch are decoded again. */
+    const deadLettered = new Set<IncomingRecord>()
+    return isolateRejected(
+      batch,
+      (part, rejected) => applyOnce(part, rejected, deadLettered),
+      (result) => result === 'applied',
+    )
+  }
 })
 
 const observePartition = Effect.fnUntraced(function* ({ owned, records }: PartitionRecords, now: number) {
-  yield* recordsApplied.add(owned.topic, records.length)
+  recordsApplied.add({ topic: owned.topic }, records.length)
   const oldest = records[0]
   if (oldest !== undefined) yield* observeWait(now - oldest.occurredAt)
 })

@@ -4,7 +4,7 @@
  */
 import { type ConsumerLag, makeLagGauge } from '@hub/telemetry'
 import { Effect } from 'effect'
-import { failures } from '../metrics.ts'
+import { countFailure } from '../metrics.ts'
 import type { Membership } from './ownership.ts'
 import type { OwnedPartition } from './record-buffer.ts'
 
@@ -33,6 +33,6 @@ export const runLagReport = Effect.fnUntraced(function* (
       }
     }
     setLag(lag)
-  }).pipe(Effect.catch(() => failures.add('bus', 1)))
+  }).pipe(Effect.catch(() => countFailure('bus')))
   yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(REPORT_EVERY_MS), report)))
 })

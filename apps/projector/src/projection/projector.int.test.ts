@@ -8,46 +8,30 @@ import {
   type Position,
   shardOpenedRecord,
 } from '@hub/kafka'
-import { PayloadEncryption, Sql, countOutboxRows } from '@hub/store'
-import { blockableProxy } from '@hub/testkit'
+import { PayloadEncryption, Sql } from '@hub/store'
+import { faultProxy } from '@hub/testkit'
 import { Deferred, Effect, Exit, Fiber, Result, Scope } from 'effect'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll } from 'vitest'
-import { makeProjector } from './projector.ts'
 import type { OwnedPartition } from './record-buffer.ts'
 import { applyBatch } from './transaction.ts'
 import { acquireCheckpoints } from '../tables/checkpoints.ts'
 import {
   acceptanceOf,
+  account,
   append,
   applied,
   deliveryOf,
   follow,
   laneRecord,
   logRecords,
-  makeTestEnvironment,
-  PARTITIONS,
   snapshot,
   startProcess,
+  startProjector,
+  subscribe,
   until,
-  type TestEnvironment,
+  useTestEnvironment,
 } from '../testing/harness.ts'
 
-let environment: TestEnvironment
-beforeAll(async () => {
-  environment = await makeTestEnvironment('projector')
-})
-afterAll(() => environment.remove())
-
-const account = (n: number) => encodeId('acc', `0193a1b2-0000-7000-8000-${n.toString(16).padStart(12, '0')}`)
-const projector = (of: TestEnvironment, maxBatchRecords?: number) =>
-  makeProjector({
-    prefix: of.prefix,
-    partitions: PARTITIONS,
-    ...(maxBatchRecords === undefined ? {} : { maxBatchRecords }),
-  })
+const environment = await useTestEnvironment('projector')
 
 const rowOf = (messageId: string) =>
   Effect.flatMap(Sql, (sql) =>
@@ -93,7 +77,8 @@ describe('a projector', () => {
       const owner = account(1)
       const service = yield* acceptanceOf({ account: owner, number: '+79001234567' })
       const otp = yield* acceptanceOf({ account: owner, class: 'otp', mode: 'test', number: '+79001234568' })
-      yield* projector(environment)
+      for (const mode of ['live', 'test'] as const) yield* subscribe(owner, mode)
+      yield* startProjector(environment)
       const positions = yield* append([
         laneRecord(environment, service),
         laneRecord(environment, otp),
@@ -196,7 +181,7 @@ describe('a projector', () => {
     Effect.gen(function* () {
       const owner = account(2)
       const fact = yield* acceptanceOf({ account: owner })
-      yield* projector(environment)
+      yield* startProjector(environment)
       yield* applied(environment.prefix, yield* append(logRecords(environment, fact, deliveryOf(fact))))
       assert.deepInclude(yield* rowOf(fact.messageId), { account: null, status: 'delivered' })
       assert.deepStrictEqual([...(yield* journalOf(owner))], [])
@@ -215,7 +200,7 @@ describe('a projector', () => {
       const log = yield* EventLog
       const shard = log.partitionOf(fact.recipient)
       const opened = { type: 'ShardOpened', shard, epoch: 7, member: 'a', at: fact.at } as const
-      yield* projector(environment)
+      yield* startProjector(environment)
       yield* applied(
         environment.prefix,
         yield* append([laneRecord(environment, fact), shardOpenedRecord(environment.topics, opened)]),
@@ -232,9 +217,9 @@ describe('a projector', () => {
           },
         ])
       yield* applied(environment.prefix, yield* append(claim(6, 2)))
-      assert.deepInclude(yield* rowOf(fact.messageId), { attempts: 0 })
+      assert.deepInclude(yield* rowOf(fact.messageId), { claims: null, claim_open: null })
       yield* applied(environment.prefix, yield* append(claim(7, 1)))
-      assert.deepInclude(yield* rowOf(fact.messageId), { attempts: 1 })
+      assert.deepInclude(yield* rowOf(fact.messageId), { attempts: 0, claims: 1, claim_open: true })
       // The zombie believes that the message was never handed over.
       const expired = (epoch: number) =>
         logRecords(environment, fact, [
@@ -278,7 +263,7 @@ describe('a projector', () => {
       ])
       // Appended before the projector starts, so that one batch contains valid and invalid records.
       const positions = yield* append(records)
-      yield* projector(environment)
+      yield* startProjector(environment)
       yield* applied(environment.prefix, positions)
       yield* until(async () => dead.length >= 3)
       assert.deepStrictEqual(
@@ -295,11 +280,11 @@ describe('a projector', () => {
   it.live('continues at its position when PostgreSQL is available again', () =>
     Effect.gen(function* () {
       const owner = account(5)
-      const proxy = yield* blockableProxy(environment.url)
+      const proxy = yield* faultProxy(environment.url)
       const other = environment.layerThrough(proxy.url)
       const facts = yield* Effect.forEach(Array.from({ length: 50 }), () => acceptanceOf({ account: owner }))
       const running = yield* Effect.forkScoped(
-        Effect.provide(Effect.scoped(Effect.andThen(projector(environment), Effect.never)), other),
+        Effect.provide(Effect.scoped(Effect.andThen(startProjector(environment), Effect.never)), other),
       )
       yield* applied(
         environment.prefix,
@@ -318,6 +303,7 @@ describe('a projector', () => {
   it.live('publishes the events that a crash left in the outbox', () =>
     Effect.gen(function* () {
       const owner = account(6)
+      yield* subscribe(owner)
       const fact = yield* acceptanceOf({ account: owner })
       const sql = yield* Sql
       // The state after a crash between commit and publication: only the transaction was executed.
@@ -333,9 +319,9 @@ describe('a projector', () => {
         personalData: new Map(),
       })
       assert.strictEqual(outcome.kind, 'applied')
-      assert.isAtLeast(yield* countOutboxRows('read.event_outbox'), 1)
+      assert.isAtLeast((yield* sql.run((q) => q`SELECT 1 FROM read.event_outbox`)).length, 1)
       const seen = yield* follow(`${environment.prefix}outbox-reader`, [environment.topics.webhooks])
-      yield* projector(environment)
+      yield* startProjector(environment)
       yield* until(async () => seen.some(({ key }) => key === `${owner}:live`))
       yield* until(async (q) => (await q`SELECT 1 FROM read.event_outbox`).length === 0)
     }).pipe(Effect.scoped, Effect.provide(environment.layer)),
@@ -345,6 +331,7 @@ describe('a projector', () => {
     Effect.gen(function* () {
       const sql = yield* Sql
       const owner = account(61)
+      for (const mode of ['live', 'test'] as const) yield* subscribe(owner, mode)
       const insertEvent = (subject: string, mode: 'live' | 'test') =>
         sql.run((q) => {
           const id = decodeId('evt', eventIdOf(subject, 'webhook.endpoint_disabled'))
@@ -357,8 +344,8 @@ describe('a projector', () => {
       yield* insertEvent('we_2', 'live')
       yield* insertEvent('we_3', 'test')
       const seen = yield* follow(`${environment.prefix}inbox-reader`, [environment.topics.webhooks])
-      yield* projector(environment)
-      yield* projector(environment)
+      yield* startProjector(environment)
+      yield* startProjector(environment)
       const emptied = until(async (q) => (await q`SELECT 1 FROM command.event_inbox`).length === 0)
       yield* emptied
       // A writer that does not know the outcome of its transaction inserts the event again.
@@ -391,7 +378,7 @@ describe('a projector', () => {
       const owner = account(7)
       const facts = yield* Effect.forEach(Array.from({ length: 100 }), () => acceptanceOf({ account: owner }))
       const scope = yield* Scope.make()
-      yield* Scope.provide(projector(environment), scope)
+      yield* Scope.provide(startProjector(environment), scope)
       const positions = yield* append([
         ...facts.map((fact) => laneRecord(environment, fact)),
         ...facts.flatMap((fact) => logRecords(environment, fact, deliveryOf(fact, 100))),
@@ -405,7 +392,7 @@ describe('a projector', () => {
         SELECT topic, partition, position FROM read.checkpoints WHERE topic <> 'elsewhere'`,
       )
       yield* sql.run((q) => q`UPDATE read.checkpoints SET position = 0, fence = 0 WHERE topic <> 'elsewhere'`)
-      yield* projector(environment, 37)
+      yield* startProjector(environment, 37)
       yield* applied(
         environment.prefix,
         ends
@@ -467,7 +454,7 @@ describe('a projector that lost a partition', () => {
     Effect.gen(function* () {
       const sql = yield* Sql
       const owner = account(9)
-      yield* projector(environment)
+      yield* startProjector(environment)
       yield* applied(
         environment.prefix,
         yield* append([laneRecord(environment, yield* acceptanceOf({ account: owner }))]),
@@ -548,16 +535,13 @@ describe('two projectors, one of them killed', () => {
     'leave a dense journal with every event once, in the order of each message',
     () =>
       Effect.gen(function* () {
-        const home = yield* Effect.acquireRelease(
-          Effect.sync(() => mkdtempSync(join(tmpdir(), 'hub-projector-'))),
-          (path) => Effect.sync(() => rmSync(path, { recursive: true })),
-        )
         const owner = account(11)
+        yield* subscribe(owner)
         const facts = yield* Effect.forEach(Array.from({ length: 1500 }), () =>
           acceptanceOf({ account: owner }),
         )
-        const first = yield* startProcess(environment, home, 'one')
-        yield* startProcess(environment, home, 'two')
+        const first = yield* startProcess(environment, 'one')
+        yield* startProcess(environment, 'two')
         const positions: Array<Position> = []
         for (let at = 0; at < facts.length; at += 100) {
           const some = facts.slice(at, at + 100)

@@ -5,10 +5,13 @@
 import { type GroupHandler, joinWithRetry, topicNames } from '@hub/kafka'
 import { Sql } from '@hub/store'
 import { Effect, Fiber, FiberHandle } from 'effect'
-import { runEventInbox } from '../events/event-inbox.ts'
+import { eventInbox } from '../events/event-inbox.ts'
+import { runEventSource } from '../events/event-sources.ts'
+import { optOutEvents } from '../events/opt-out-events.ts'
+import { spendThresholds } from '../events/spend-thresholds.ts'
 import { makePublisher } from '../events/publisher.ts'
 import { makePersonalData } from '../messages/personal-data.ts'
-import { deadLetters, failures } from '../metrics.ts'
+import { countFailure } from '../metrics.ts'
 import { makeApply } from './apply.ts'
 import { runLagReport } from './lag-report.ts'
 import { acquirePartitions, GapDetector, type Membership, pauseAll } from './ownership.ts'
@@ -52,7 +55,9 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
   const group = `${options.prefix}${GROUP}`
   const sources = sourceTopics(topics)
   const publisher = yield* makePublisher
-  yield* runEventInbox(topics, publisher)
+  for (const source of [eventInbox, optOutEvents, spendThresholds]) {
+    yield* runEventSource(topics, publisher, source)
+  }
   const personalData = yield* makePersonalData
 
   const workers = Array.from(
@@ -129,14 +134,14 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
         const isWanted = () => worker.isWanted(batch)
         const apply = yield* makeApply({ group, topics, personalData, publisher, isWanted })
         if ((yield* apply(batch)) === 'applied' || !isWanted()) return
-        yield* failures.add('superseded', 1)
+        yield* countFailure('superseded')
         yield* Effect.logWarning('projector: another member owns a partition of the batch, reading again')
         yield* reacquire
       },
       // A defect must be visible, and must not end the projection: the same records are read again.
       Effect.catchDefect((defect) =>
         Effect.logError('projector: defect in a transaction batch, reading again', defect).pipe(
-          Effect.andThen(failures.add('defect', 1)),
+          Effect.andThen(countFailure('defect')),
           Effect.andThen(reacquire),
         ),
       ),
@@ -202,9 +207,6 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
     },
   )
 
-  // Counters start at 0: otherwise the first increase would not be visible.
-  for (const cause of ['storage', 'bus', 'superseded', 'defect']) yield* failures.add(cause, 0)
-  for (const topic of sources.keys()) yield* deadLetters.add(topic, 0)
   yield* runLagReport(sources, () => membership, ownedPartitions)
 
   return {

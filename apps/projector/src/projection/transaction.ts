@@ -11,26 +11,27 @@ import {
   chargedPeriods,
   closingCandidates,
   spendThresholdEntry,
-} from '../aggregates/aggregate-events.ts'
+} from '../events/aggregate-events.ts'
 import {
   assignSequences,
   journalsOf,
   notRecordedBefore,
-  type Publication,
+  type Recorded,
   writeJournal,
 } from '../events/journal.ts'
 import { type Changes, fold } from '../messages/fold.ts'
 import type { EncryptedPersonalData } from '../messages/personal-data.ts'
 import { closeBatches, writeBatches } from '../tables/batches.ts'
 import { appendAndRefund } from '../tables/charges.ts'
-import { type Checkpoint, lockCheckpoints, updateCheckpoints } from '../tables/checkpoints.ts'
-import { writeStats } from '../tables/daily-stats.ts'
-import { findRecordedEvents, lockJournalHeads } from '../tables/event-journal.ts'
+import { type Checkpoint, lockCheckpoints, partitionKey, updateCheckpoints } from '../tables/checkpoints.ts'
+import { writeDailyStats } from '../tables/daily-stats.ts'
+import { writeHourlyStats } from '../tables/hourly-stats.ts'
+import { findRecordedEvents, lockJournalHeads } from '../events/journal-tables.ts'
 import { writeHistory } from '../tables/message-history.ts'
 import { readMessages, writeAccepted, writeStatuses } from '../tables/messages.ts'
 import { writeOperatorIds } from '../tables/operator-ids.ts'
 import { personalDataRows, writePersonalData } from '../tables/personal-data.ts'
-import type { ReadSchema } from '../tables/read-schema.ts'
+import { batchUuid, messageUuid, type ReadSchema } from '../tables/read-schema.ts'
 import type { OwnedPartition } from './record-buffer.ts'
 import { type BatchTraces, UNTRACED } from './traces.ts'
 
@@ -42,14 +43,13 @@ export interface CheckpointAdvance {
   readonly fence: number
 }
 
-/** The checkpoints after a batch, as `updateCheckpoints` takes them. */
-export const checkpointsAfter = (advances: ReadonlyArray<CheckpointAdvance>) =>
-  advances.map(({ owned, fence, to }) => ({
-    topic: owned.topic,
-    partition: owned.partition,
-    position: to,
-    fence,
-  }))
+/** Moves the positions in memory, after the commit. */
+export const movePositions = (advances: ReadonlyArray<CheckpointAdvance>): void => {
+  for (const { owned, fence, to } of advances) {
+    owned.position = to
+    owned.fence = fence
+  }
+}
 
 /** What the records of a transaction batch mean for the read models. */
 export interface DecodedBatch {
@@ -62,7 +62,7 @@ export interface DecodedBatch {
 }
 
 export type TransactionOutcome =
-  | { readonly kind: 'applied'; readonly publication: Publication | null }
+  | ({ readonly kind: 'applied' } & Recorded)
   /** An earlier attempt with an unknown outcome was committed. The outbox contains its events. */
   | { readonly kind: 'applied_before' }
   /** Another member owns a partition or moved its checkpoint. Nothing was changed. */
@@ -74,16 +74,19 @@ export type TransactionOutcome =
  */
 const DEADLINE_MS = 5000
 
-/** Compares the stored checkpoints with those from which the batch was read. */
+/**
+ * Compares the stored checkpoints with those from which the batch was read. `applied_before`: an
+ * earlier attempt with an unknown outcome was committed. `superseded`: another owner moved them.
+ */
 const compareCheckpoints = (
   advances: ReadonlyArray<CheckpointAdvance>,
   stored: ReadonlyArray<Checkpoint>,
 ): 'as_expected' | 'applied_before' | 'superseded' => {
-  const byPartition = new Map(stored.map((one) => [`${one.topic}/${one.partition}`, one]))
+  const byPartition = new Map(stored.map((one) => [partitionKey(one), one]))
   let expected = 0
   let applied = 0
   for (const { owned, to } of advances) {
-    const checkpoint = byPartition.get(`${owned.topic}/${owned.partition}`)
+    const checkpoint = byPartition.get(partitionKey(owned))
     if (checkpoint === undefined || checkpoint.epoch !== owned.epoch) return 'superseded'
     if (checkpoint.position === owned.position) expected++
     if (checkpoint.position === to) applied++
@@ -92,11 +95,39 @@ const compareCheckpoints = (
   return applied === advances.length ? 'applied_before' : 'superseded'
 }
 
-/** Statements for the rows of messages. */
-export const writeMessages = (q: Queries, changes: Changes, schema: ReadSchema = 'read') => {
+/** Locks and compares the checkpoints, and reads the rows of messages, in one round trip. */
+export const lockAndRead = async (
+  q: Queries,
+  advances: ReadonlyArray<CheckpointAdvance>,
+  facts: ReadonlyArray<MessageFact>,
+  schema: ReadSchema = 'read',
+) => {
+  const messageIds = [...new Set(facts.map(({ messageId }) => messageId))]
+  const partitions = advances.map(({ owned }) => owned)
+  const [stored, rows] = await Promise.all([
+    lockCheckpoints(q, partitions, schema),
+    messageIds.length === 0 ? new Map() : readMessages(q, messageIds, schema),
+  ])
+  return { comparison: compareCheckpoints(advances, stored), messageIds, rows }
+}
+
+/** Statements for the checkpoints and the rows of messages. */
+export const writeMessages = (
+  q: Queries,
+  advances: ReadonlyArray<CheckpointAdvance>,
+  changes: Changes,
+  schema: ReadSchema = 'read',
+) => {
   const { accepted, history, operatorIds, unaccepted, updated } = changes
   const statuses = [...updated, ...unaccepted]
+  const checkpoints = advances.map(({ owned: { partition, topic }, fence, to }) => ({
+    topic,
+    partition,
+    position: to,
+    fence,
+  }))
   return [
+    updateCheckpoints(q, checkpoints, schema),
     ...(accepted.length > 0 ? [writeAccepted(q, accepted, schema)] : []),
     ...(statuses.length > 0 ? [writeStatuses(q, statuses, schema)] : []),
     ...(history.length > 0 ? [writeHistory(q, history, schema)] : []),
@@ -107,12 +138,13 @@ export const writeMessages = (q: Queries, changes: Changes, schema: ReadSchema =
 /** Statements for the sums over messages, in the order of tables that every transaction uses. */
 export const writeSums = (
   q: Queries,
-  { batches, stats }: Changes,
+  { batches, dailyStats, hourlyStats }: Changes,
   seals: ReadonlyArray<BatchSealed>,
   schema: ReadSchema = 'read',
 ) => [
   ...(batches.length > 0 || seals.length > 0 ? [writeBatches(q, batches, seals, schema)] : []),
-  ...(stats.length > 0 ? [writeStats(q, stats, schema)] : []),
+  ...(dailyStats.length > 0 ? [writeDailyStats(q, dailyStats, schema)] : []),
+  ...(hourlyStats.length > 0 ? [writeHourlyStats(q, hourlyStats, schema)] : []),
 ]
 
 /** Statements for personal data, which a rebuild does not write. */
@@ -146,15 +178,7 @@ export const applyBatch = (
     sql.transaction<TransactionOutcome>(
       async (q) => {
         const { advances, facts, personalData, seals } = batch
-        const messageIds = [...new Set(facts.map((fact) => fact.messageId))]
-        const [stored, rows] = await Promise.all([
-          lockCheckpoints(
-            q,
-            advances.map(({ owned }) => owned),
-          ),
-          messageIds.length === 0 ? new Map() : readMessages(q, messageIds),
-        ])
-        const comparison = compareCheckpoints(advances, stored)
+        const { comparison, messageIds, rows } = await lockAndRead(q, advances, facts)
         if (comparison !== 'as_expected') return { kind: comparison }
 
         const changes = fold(rows, facts)
@@ -162,10 +186,7 @@ export const applyBatch = (
         const periods = chargedPeriods(changes.charges)
         const since = Math.min(
           notRecordedBefore(
-            [
-              ...messageIds.map((id) => ({ prefix: 'msg' as const, id })),
-              ...candidates.map(({ batch }) => ({ prefix: 'bat' as const, id: batch })),
-            ],
+            [...messageIds.map(messageUuid), ...candidates.map(({ batch }) => batchUuid(batch))],
             now,
           ),
           ...periods.map(({ period }) => Date.parse(period)),
@@ -173,15 +194,14 @@ export const applyBatch = (
         // A connection executes statements in the order of their start. Shared rows, the journal
         // heads most of all, must be locked for as short a time as possible.
         const writes = [
-          updateCheckpoints(q, checkpointsAfter(advances)),
-          ...writeMessages(q, changes),
+          ...writeMessages(q, advances, changes),
           ...writePersonal(q, changes, personalData),
           ...writeSums(q, changes, seals),
           ...writeCharges(q, changes),
         ].map((statement) => statement.execute())
         if (changes.events.length === 0 && candidates.length === 0) {
           await Promise.all(writes)
-          return { kind: 'applied', publication: null }
+          return { kind: 'applied', events: 0, publication: null }
         }
         const [closed, crossed, heads, recorded] = await Promise.all([
           candidates.length === 0 ? [] : closeBatches(q, candidates),
@@ -204,10 +224,7 @@ export const applyBatch = (
           ...crossed.map(spendThresholdEntry),
         ]
         const journal = assignSequences(entries, heads, recorded)
-        return {
-          kind: 'applied',
-          publication: await writeJournal(q, topics, journal, traces.ofEvents(entries)),
-        }
+        return { kind: 'applied', ...(await writeJournal(q, topics, journal, traces.ofEvents(entries))) }
       },
       { deadline: DEADLINE_MS },
     ),

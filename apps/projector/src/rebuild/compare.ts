@@ -4,7 +4,13 @@
  * counts, keys and names of columns, and never values.
  */
 import { encodeId, type IdPrefix } from '@hub/domain'
-import { NIL_UUID, type Queries, type RebuildComparison, type RebuildDifference } from '@hub/store'
+import {
+  NIL_UUID,
+  type Queries,
+  type RebuildComparison,
+  type RebuildDifference,
+  type SqlFragment,
+} from '@hub/store'
 import { type Bounds, LAST } from './horizon.ts'
 
 interface ComparedTable {
@@ -17,6 +23,8 @@ interface ComparedTable {
   readonly key: ReadonlyArray<string>
   /** The smallest value of `page` that is compared. */
   readonly from: (bounds: Bounds) => string
+  /** Another condition on the compared rows, which begins with `AND`. */
+  readonly also?: (q: Queries, bounds: Bounds) => SqlFragment
 }
 
 const TABLES: ReadonlyArray<ComparedTable> = [
@@ -49,6 +57,16 @@ const TABLES: ReadonlyArray<ComparedTable> = [
     prefix: 'acc',
     key: ['account', 'mode', 'day', 'class', 'template', 'currency'],
     from: () => NIL_UUID,
+    also: (q, { day }) => q`AND day >= ${day}`,
+  },
+  {
+    table: 'hourly_stats',
+    page: 'account',
+    prefix: 'acc',
+    key: ['account', 'mode', 'hour', 'reason_code', 'currency'],
+    from: () => NIL_UUID,
+    // A row that counts no message equals a missing row.
+    also: (q, { day }) => q`AND hour >= ${day}::date::timestamp AT TIME ZONE 'UTC' AND accepted <> 0`,
   },
 ]
 
@@ -87,16 +105,15 @@ const endOfPage = async (
 
 const comparePage = async (
   q: Queries,
-  { from, key, page, table }: ComparedTable,
+  { also, from, key, page, table }: ComparedTable,
   bounds: Bounds,
   after: string,
   end: string,
   examples: number,
 ): Promise<Page> => {
-  const day = table === 'daily_stats' ? q`AND day >= ${bounds.day}` : q``
   const rows = (schema: 'read' | 'rebuild') => q`
     SELECT * FROM ${q(`${schema}.${table}`)}
-     WHERE ${q(page)} > ${after} AND ${q(page)} <= ${end} AND ${q(page)} >= ${from(bounds)} ${day}`
+     WHERE ${q(page)} > ${after} AND ${q(page)} <= ${end} AND ${q(page)} >= ${from(bounds)} ${also?.(q, bounds) ?? q``}`
   const first = key[0] ?? page
   const [row] = await q<Page[]>`
     WITH l AS MATERIALIZED (${rows('read')}), r AS MATERIALIZED (${rows('rebuild')}),

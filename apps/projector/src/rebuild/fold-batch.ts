@@ -2,35 +2,18 @@
  * Folds a batch of records into the tables of a rebuild. The fold, the statements and the order of
  * tables are those of the live projection. It records no events and refunds nothing.
  */
-import type { MessageAccepted, MessageFact } from '@hub/domain'
-import type { BatchSealed } from '@hub/kafka'
+import type { MessageAccepted } from '@hub/domain'
 import { Sql, type StorageError } from '@hub/store'
 import { Effect } from 'effect'
-import { closingCandidates } from '../aggregates/aggregate-events.ts'
+import { closingCandidates } from '../events/aggregate-events.ts'
 import { type Changes, fold } from '../messages/fold.ts'
 import type { EncryptedPersonalData } from '../messages/personal-data.ts'
-import {
-  type CheckpointAdvance,
-  checkpointsAfter,
-  writeMessages,
-  writeSums,
-} from '../projection/transaction.ts'
+import { type DecodedBatch, lockAndRead, writeMessages, writeSums } from '../projection/transaction.ts'
 import { closeBatches } from '../tables/batches.ts'
 import { appendCharges } from '../tables/charges.ts'
-import { lockCheckpoints, updateCheckpoints } from '../tables/checkpoints.ts'
-import { readMessages } from '../tables/messages.ts'
 import { personalDataRows, writePersonalData } from '../tables/personal-data.ts'
-import { type RebuildLease, renewLease } from '../tables/rebuilds.ts'
+import { type RebuildLease, renewLease } from './lease.ts'
 import { type Bounds, isFrom } from './horizon.ts'
-
-/** What the records of a batch mean for the tables of the rebuild. */
-interface RebuildBatch {
-  readonly advances: ReadonlyArray<CheckpointAdvance>
-  readonly facts: ReadonlyArray<MessageFact>
-  readonly seals: ReadonlyArray<BatchSealed>
-  /** Number of records. */
-  readonly records: number
-}
 
 /** A batch takes some hundred milliseconds. The deadline allows for a database under stress. */
 const DEADLINE_MS = 8000
@@ -40,7 +23,9 @@ const withinBounds = (changes: Changes, bounds: Bounds): Changes => ({
   ...changes,
   operatorIds: changes.operatorIds.filter(({ messageId }) => isFrom(bounds.operatorIds, 'msg', messageId)),
   batches: changes.batches.filter(({ batch }) => isFrom(bounds.batches, 'bat', batch)),
-  stats: changes.stats.filter(({ day }) => day >= bounds.day),
+  dailyStats: changes.dailyStats.filter(({ day }) => day >= bounds.day),
+  // The text of an hour begins with its day.
+  hourlyStats: changes.hourlyStats.filter(({ hour }) => hour >= bounds.day),
 })
 
 /**
@@ -49,44 +34,27 @@ const withinBounds = (changes: Changes, bounds: Bounds): Changes => ({
  */
 type FoldResult = 'folded' | 'lost' | 'moved'
 
+/** `records`: the number of records of the batch. */
 export const foldBatch = (
   lease: RebuildLease,
   bounds: Bounds,
-  batch: RebuildBatch,
+  batch: Pick<DecodedBatch, 'advances' | 'facts' | 'seals'>,
+  records: number,
 ): Effect.Effect<FoldResult, StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
     sql.transaction<FoldResult>(
       async (q) => {
-        const { advances, records } = batch
+        const { advances } = batch
         const facts = batch.facts.filter(({ messageId }) => isFrom(bounds.rows, 'msg', messageId))
         const seals = batch.seals.filter((seal) => isFrom(bounds.batches, 'bat', seal.batch))
-        const messageIds = [...new Set(facts.map(({ messageId }) => messageId))]
         if (!(await renewLease(q, lease, { records }))) return 'lost'
-        const [stored, rows] = await Promise.all([
-          lockCheckpoints(
-            q,
-            advances.map(({ owned }) => owned),
-            'rebuild',
-          ),
-          messageIds.length === 0 ? new Map() : readMessages(q, messageIds, 'rebuild'),
-        ])
-        const areAt = (position: (advance: CheckpointAdvance) => number) =>
-          advances.every((advance) =>
-            stored.some(
-              (one) =>
-                one.topic === advance.owned.topic &&
-                one.partition === advance.owned.partition &&
-                one.position === position(advance),
-            ),
-          )
-        // An earlier attempt with an unknown outcome may have been committed.
-        if (areAt(({ to }) => to)) return 'folded'
-        if (!areAt(({ owned }) => owned.position)) return 'moved'
+        const { comparison, rows } = await lockAndRead(q, advances, facts, 'rebuild')
+        if (comparison === 'applied_before') return 'folded'
+        if (comparison === 'superseded') return 'moved'
         const changes = withinBounds(fold(rows, facts), bounds)
         const candidates = closingCandidates(changes.batches, seals)
         await Promise.all([
-          updateCheckpoints(q, checkpointsAfter(advances), 'rebuild'),
-          ...writeMessages(q, changes, 'rebuild'),
+          ...writeMessages(q, advances, changes, 'rebuild'),
           ...writeSums(q, changes, seals, 'rebuild'),
           ...(changes.charges.length > 0 ? [appendCharges(q, changes.charges, 'rebuild')] : []),
         ])

@@ -10,8 +10,13 @@ import { Effect, Latch } from 'effect'
 import { GapDetector, type Membership, pauseAll } from '../projection/ownership.ts'
 import { type OwnedPartition, RecordBuffer, type TransactionBatch } from '../projection/record-buffer.ts'
 import { sourceTopics } from '../projection/source-topics.ts'
-import { acquireCheckpoints, type Checkpoint, updateCheckpoints } from '../tables/checkpoints.ts'
-import { type RebuildLease, renewLease } from '../tables/rebuilds.ts'
+import {
+  acquireCheckpoints,
+  type Checkpoint,
+  partitionKey,
+  updateCheckpoints,
+} from '../tables/checkpoints.ts'
+import { type RebuildLease, renewLease } from './lease.ts'
 
 export interface RebuildReaderOptions {
   /** `HUB_TOPIC_PREFIX`. */
@@ -27,9 +32,6 @@ interface PartitionRange {
   readonly low: number
   readonly high: number
 }
-
-export const keyOf = ({ partition, topic }: { readonly topic: string; readonly partition: number }) =>
-  `${topic}/${partition}`
 
 /** Buffered records over all partitions: some tens of megabytes. */
 const BUFFERED_RECORDS = 20_000
@@ -112,7 +114,7 @@ export const makeRebuildReader = Effect.fnUntraced(function* (
     if (assigned === null) return 'not_yet' as const
     close()
     pauseAll(sources, assigned)
-    const rangeOf = new Map((yield* ranges).map((range) => [keyOf(range), range]))
+    const rangeOf = new Map((yield* ranges).map((range) => [partitionKey(range), range]))
     const wanted = [...sources.values()].flatMap((topic) =>
       assigned.assignment.shards.map((partition) => ({ topic, partition })),
     )
@@ -121,7 +123,7 @@ export const makeRebuildReader = Effect.fnUntraced(function* (
       const stored = await acquireCheckpoints(q, wanted, 'rebuild')
       // Records that expired before they were read are skipped.
       const checkpoints = stored.map((one) => {
-        const low = rangeOf.get(keyOf(one))?.low ?? 0
+        const low = rangeOf.get(partitionKey(one))?.low ?? 0
         return one.position < low ? { ...one, position: low } : one
       })
       await updateCheckpoints(q, checkpoints, 'rebuild')

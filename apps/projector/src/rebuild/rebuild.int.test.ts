@@ -14,52 +14,31 @@ import {
 } from '@hub/store'
 import { Deferred, Effect, Exit, Fiber, Schedule, Scope } from 'effect'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll } from 'vitest'
-import { makeProjector } from '../projection/projector.ts'
 import {
   acceptanceOf,
+  account,
   append,
   applied,
   deliveryOf,
   follow,
   laneRecord,
   logRecords,
-  makeTestEnvironment,
-  PARTITIONS,
+  openTransaction,
   snapshot,
   startProcess,
+  startProjector,
+  startRebuilds,
+  subscribe,
   until,
-  type TestEnvironment,
+  useTestEnvironment,
 } from '../testing/harness.ts'
-import { runRebuilds } from './runner.ts'
 
-let environment: TestEnvironment
-let home: string
-beforeAll(async () => {
-  home = mkdtempSync(join(tmpdir(), 'hub-rebuild-'))
-  environment = await makeTestEnvironment('rebuild')
-})
-afterAll(async () => {
-  await environment.remove()
-  rmSync(home, { recursive: true, force: true })
-})
+const environment = await useTestEnvironment('rebuild')
 
 /**
  * Bounds a test that hangs. Joining a group takes seconds, the expiry of a lease ten.
  */
 const WITHIN_MS = 180_000
-
-const account = (n: number) => encodeId('acc', `0193a1b2-0000-7000-9000-${n.toString(16).padStart(12, '0')}`)
-const projector = () => makeProjector({ prefix: environment.prefix, partitions: PARTITIONS })
-const rebuilder = (maxBatchRecords?: number) =>
-  runRebuilds({
-    prefix: environment.prefix,
-    partitions: PARTITIONS,
-    ...(maxBatchRecords === undefined ? {} : { maxBatchRecords }),
-  })
 
 /**
  * Appends messages of an account (delivered, rejected and open, some of them in a batch), and waits
@@ -157,28 +136,6 @@ const isWaitedFor = async (q: Queries, table: string, mode: string | null = null
     SELECT 1 FROM pg_locks WHERE relation = to_regclass(${table}) AND mode = coalesce(${mode}, mode) AND NOT granted`
   return rows.length > 0
 }
-/** Keeps a transaction open until the returned effect runs. */
-const openTransaction = Effect.fnUntraced(function* (body: (q: Queries) => Promise<unknown>) {
-  const sql = yield* Sql
-  const begun = yield* Deferred.make<void>()
-  const over = Promise.withResolvers<void>()
-  const fiber = yield* Effect.forkChild(
-    sql.transaction(
-      async (q) => {
-        await q`SELECT set_config('idle_in_transaction_session_timeout', '0', true)`
-        await body(q)
-        Deferred.doneUnsafe(begun, Effect.void)
-        await over.promise
-      },
-      { deadline: '2 minutes' },
-    ),
-  )
-  yield* Effect.raceFirst(Deferred.await(begun), Fiber.join(fiber))
-  return Effect.suspend(() => {
-    over.resolve()
-    return Fiber.join(fiber)
-  })
-})
 /** The examples of all tables. */
 const differences = (rebuild: Rebuild) =>
   (rebuild.compared ?? []).flatMap(({ examples, table }) => examples.map((one) => ({ table, ...one })))
@@ -188,10 +145,11 @@ describe('a rebuild', () => {
     'replaces the live tables by equal ones during sends, and records no events',
     () =>
       Effect.gen(function* () {
+        for (const mode of ['live', 'test'] as const) yield* subscribe(account(1), mode)
         const published = yield* follow(`${environment.prefix}first`, [environment.topics.webhooks])
-        yield* projector()
+        yield* startProjector(environment)
         const facts = yield* traffic(account(1), 60)
-        yield* rebuilder()
+        yield* startRebuilds(environment)
         const before = yield* tableOids
         const sending = yield* Effect.forkChild(Effect.forEach([1, 2, 3, 4], () => traffic(account(1), 20)))
         const rebuild = yield* rebuilt('swap_if_equal')
@@ -202,18 +160,22 @@ describe('a rebuild', () => {
         assert.isAbove(rebuild.records, 3 * 60)
         assert.deepStrictEqual(
           rebuild.compared?.map(({ differences: found, table }) => ({ found, table })),
-          ['messages', 'message_history', 'operator_ids', 'batches', 'charges', 'daily_stats'].map(
-            (table) => ({
-              found: 0,
-              table: `read.${table}`,
-            }),
-          ),
+          [
+            'messages',
+            'message_history',
+            'operator_ids',
+            'batches',
+            'charges',
+            'daily_stats',
+            'hourly_stats',
+          ].map((table) => ({ found: 0, table: `read.${table}` })),
         )
         for (const { live, rebuilt: folded } of rebuild.compared ?? []) {
           assert.isAbove(live, 0)
           assert.strictEqual(folded, live)
         }
-        const swapped = /^read\.(messages|message_history|operator_ids)_\d|^read\.(batches|daily_stats)$/u
+        const swapped =
+          /^read\.(messages|message_history|operator_ids)_\d|^read\.(batches|daily_stats|hourly_stats)$/u
         for (const [name, oid] of after) {
           assert.strictEqual(oid === before.get(name), !swapped.test(name), name)
         }
@@ -244,7 +206,7 @@ describe('a rebuild', () => {
     'finds differences, swaps only with the policy `swap`, and then repairs them',
     () =>
       Effect.gen(function* () {
-        yield* projector()
+        yield* startProjector(environment)
         yield* traffic(account(2), 30)
         const right = yield* snapshot
         const [changed, unlined, gone] = [0, 1, 2].map((i) => String(right.messages[i]?.['id']))
@@ -261,10 +223,18 @@ describe('a rebuild', () => {
           await q`
           UPDATE read.daily_stats SET price = price + 0.01, sent = sent - 1
            WHERE account = ${decodeId('acc', account(2))} AND mode = 'test' AND class = 'otp'`
+          await q`
+          UPDATE read.hourly_stats SET parts = parts + 1 WHERE ctid = (
+            SELECT ctid FROM read.hourly_stats
+             WHERE account = ${decodeId('acc', account(2))} AND mode = 'test' AND reason_code = '' LIMIT 1)`
+          // A row that counts no message is no difference.
+          await q`
+          INSERT INTO read.hourly_stats
+          VALUES (date_trunc('hour', now()), ${decodeId('acc', account(2))}, 'test', 'recipient_blocked', 'RUB', 0, 0, 0, 0, 0, 0, 0, 0)`
         })
         const wrong = yield* snapshot
         const before = yield* tableOids
-        yield* rebuilder()
+        yield* startRebuilds(environment)
 
         const expected = [
           { table: 'read.messages', missing: null, columns: ['attempts', 'seen'] },
@@ -273,6 +243,7 @@ describe('a rebuild', () => {
           { table: 'read.operator_ids', missing: 'rebuilt', columns: [] },
           { table: 'read.batches', missing: null, columns: ['expired'] },
           { table: 'read.daily_stats', missing: null, columns: ['price', 'sent'] },
+          { table: 'read.hourly_stats', missing: null, columns: ['parts'] },
         ]
         for (const [policy, outcome] of [
           ['compare_only', 'compared'],
@@ -290,6 +261,7 @@ describe('a rebuild', () => {
             [changed, gone].map((id) => encodeId('msg', id ?? '')),
           )
           assert.match(found[5]?.key ?? '', /^acc_\w+ test \d{4}-\d\d-\d\d otp order_ready RUB$/u)
+          assert.match(found[6]?.key ?? '', /^acc_\w+ test \d{4}-\d\d-\d\dT\d\d:00:00\+00:00 {2}RUB$/u)
           assert.deepStrictEqual(yield* snapshot, wrong)
           assert.deepStrictEqual(yield* tableOids, before)
         }
@@ -305,13 +277,13 @@ describe('a rebuild', () => {
     'restores a number that was lost, and never that of an erased person',
     () =>
       Effect.gen(function* () {
-        yield* projector()
+        yield* startProjector(environment)
         const facts = yield* traffic(account(3), 12)
         const [lost, forgotten] = [at(facts, 1), at(facts, 2)]
         yield* eraseRecipient(forgotten.recipient)
         yield* sqlRun((q) => q`DELETE FROM read.personal_data WHERE message_id = ${uuid(lost)}`)
         const stored = Effect.map(snapshot, ({ personal }) => personal.map((row) => row['message_id']))
-        yield* rebuilder()
+        yield* startRebuilds(environment)
 
         const looked = yield* rebuilt('compare_only')
         assert.strictEqual(looked.restored, 0)
@@ -329,17 +301,17 @@ describe('a rebuild', () => {
     'continues in another projector after the first has ended',
     () =>
       Effect.gen(function* () {
-        yield* projector()
+        yield* startProjector(environment)
         yield* traffic(account(4), 200)
         const right = yield* snapshot
         const scope = yield* Scope.make()
-        yield* Scope.provide(rebuilder(20), scope)
+        yield* Scope.provide(startRebuilds(environment, 20), scope)
         const { id } = yield* requestRebuild('swap_if_equal')
         yield* openRow('folding', 20)
         yield* Scope.close(scope, Exit.void)
         const half = yield* readRebuild(id)
         assert.deepInclude(half, { state: 'folding', outcome: null })
-        yield* rebuilder()
+        yield* startRebuilds(environment)
         const rebuild = yield* ended(id)
         assert.deepInclude(rebuild, { outcome: 'swapped' })
         assert.deepStrictEqual(differences(rebuild), [])
@@ -355,10 +327,41 @@ describe('a rebuild', () => {
   )
 
   it.live(
+    'is free for another projector if the first is stopped while it acquires the lease',
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* Sql
+        const [acquired, answered] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+        // The answer to the acquisition arrives after the projector is told to stop.
+        const late: Sql['Service'] = {
+          ...sql,
+          run: (body, options) =>
+            Effect.tap(sql.run(body, options), (answer) =>
+              typeof answer === 'object' && answer !== null && 'policy' in answer
+                ? Effect.andThen(Deferred.succeed(acquired, undefined), Deferred.await(answered))
+                : Effect.void,
+            ),
+        }
+        const { id } = yield* requestRebuild('compare_only')
+        const scope = yield* Scope.make()
+        yield* startRebuilds(environment).pipe(Effect.provideService(Sql, late), Scope.provide(scope))
+        yield* Deferred.await(acquired)
+        const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
+        yield* Deferred.succeed(answered, undefined)
+        yield* Fiber.join(closing)
+        const rows = yield* sqlRun((q) => q`SELECT owner FROM command.rebuilds WHERE id = ${id}`)
+        assert.deepStrictEqual([...rows], [{ owner: null }])
+        yield* startRebuilds(environment)
+        assert.deepInclude(yield* ended(id), { outcome: 'compared' })
+      }).pipe(Effect.scoped, Effect.provide(environment.layer)),
+    WITHIN_MS,
+  )
+
+  it.live(
     'continues in another projector after the first was killed',
     () =>
       Effect.gen(function* () {
-        const process = yield* startProcess(environment, home, 'killed')
+        const process = yield* startProcess(environment, 'killed')
         yield* traffic(account(5), 30)
         const right = yield* snapshot
         const { id } = yield* requestRebuild('swap_if_equal')
@@ -375,8 +378,8 @@ describe('a rebuild', () => {
         yield* until((q) => isWaitedFor(q, 'rebuild.message_history'))
         yield* process.kill('SIGKILL')
         yield* letGo
-        yield* projector()
-        yield* rebuilder()
+        yield* startProjector(environment)
+        yield* startRebuilds(environment)
         const rebuild = yield* ended(id)
         assert.deepInclude(rebuild, { outcome: 'swapped' })
         assert.deepStrictEqual(differences(rebuild), [])
@@ -389,10 +392,10 @@ describe('a rebuild', () => {
     'waits for a reader of the live tables without blocking other readers',
     () =>
       Effect.gen(function* () {
-        yield* projector()
+        yield* startProjector(environment)
         yield* traffic(account(6), 20)
         const right = yield* snapshot
-        yield* rebuilder()
+        yield* startRebuilds(environment)
         const letGo = yield* openTransaction((q) => q`SELECT count(*) FROM read.messages`)
         const { id } = yield* requestRebuild('swap_if_equal')
         yield* until((q) => isWaitedFor(q, 'read.messages', 'AccessExclusiveLock'))
@@ -415,11 +418,11 @@ describe('a rebuild', () => {
     'runs one at a time, and leaves nothing after its cancellation',
     () =>
       Effect.gen(function* () {
-        yield* projector()
+        yield* startProjector(environment)
         yield* traffic(account(7), 20)
         const [right, before] = [yield* snapshot, yield* tableOids]
         assert.isNull(yield* cancelRebuild)
-        yield* rebuilder(20)
+        yield* startRebuilds(environment, 20)
         const { id } = yield* requestRebuild('swap')
         assert.deepStrictEqual(yield* Effect.flip(requestRebuild('swap')), new RebuildInProgress({ id }))
         yield* openRow('folding', 20)
@@ -442,7 +445,7 @@ describe('a rebuild', () => {
         const since = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 9, 1)
         const sumsSince = since + 31 * day
         yield* sqlRun((q) => q`SELECT command.ensure_months('read.messages', ${new Date(since)}, 3)`)
-        yield* projector()
+        yield* startProjector(environment)
         const owner = account(8)
         const [old, between, recent] = yield* Effect.all([
           acceptanceOf({ account: owner, at: since - 5 * day }),
@@ -461,6 +464,7 @@ describe('a rebuild', () => {
         yield* sql.run(async (q) => {
           await q`UPDATE read.messages SET attempts = 9 WHERE id IN (${uuid(old) ?? ''}, ${uuid(between) ?? ''})`
           await q`UPDATE read.daily_stats SET price = 77 WHERE account = ${decodeId('acc', owner)}`
+          await q`UPDATE read.hourly_stats SET price = 77 WHERE account = ${decodeId('acc', owner)}`
         })
         yield* until(async (q) => {
           const [row] = await q<
@@ -475,7 +479,7 @@ describe('a rebuild', () => {
           UPDATE command.rebuilds SET state = 'folding', since = ${new Date(since)}, sums_since = ${new Date(sumsSince)}
            WHERE id = ${id}`
         })
-        yield* rebuilder()
+        yield* startRebuilds(environment)
         const rebuild = yield* ended(id)
         assert.deepInclude(rebuild, { outcome: 'swapped', since })
         assert.deepStrictEqual(
@@ -483,14 +487,17 @@ describe('a rebuild', () => {
           [
             { table: 'read.messages', key: between.messageId, columns: ['attempts'] },
             { table: 'read.daily_stats', key: owner, columns: ['price'] },
+            { table: 'read.hourly_stats', key: owner, columns: ['price'] },
           ],
         )
-        const [attempts, prices] = yield* sql.run(async (q) => {
+        const [attempts, prices, hourly] = yield* sql.run(async (q) => {
           const messages = await q<{ id: string; attempts: number }[]>`
           SELECT id, attempts FROM read.messages WHERE account = ${decodeId('acc', owner)} ORDER BY id`
           const stats = await q<{ price: string }[]>`
           SELECT price FROM read.daily_stats WHERE account = ${decodeId('acc', owner)} ORDER BY day`
-          return [messages, stats] as const
+          const hours = await q<{ price: string }[]>`
+          SELECT price FROM read.hourly_stats WHERE account = ${decodeId('acc', owner)} AND accepted <> 0 ORDER BY hour`
+          return [messages, stats, hours] as const
         })
         assert.deepStrictEqual(
           attempts.map((row) => [row.id, row.attempts]),
@@ -500,10 +507,12 @@ describe('a rebuild', () => {
             [uuid(recent), 1],
           ],
         )
-        assert.deepStrictEqual(
-          prices.map(({ price }) => price),
-          ['77.00', '77.00', '2.00'],
-        )
+        for (const sums of [prices, hourly]) {
+          assert.deepStrictEqual(
+            sums.map(({ price }) => price),
+            ['77.00', '77.00', '2.00'],
+          )
+        }
       }).pipe(Effect.scoped, Effect.provide(environment.layer)),
     WITHIN_MS,
   )

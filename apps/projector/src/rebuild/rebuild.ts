@@ -2,6 +2,7 @@
  * One rebuild, executed by the projector that has its lease: folds the log up to the positions of
  * the live projection, compares the tables, and swaps them. Source: docs/decisions/0020.
  */
+import type { MessageAccepted } from '@hub/domain'
 import { KafkaUnavailable } from '@hub/kafka'
 import {
   NIL_UUID,
@@ -15,20 +16,18 @@ import {
 import { Clock, Data, Deferred, Duration, Effect } from 'effect'
 import type { makePersonalData } from '../messages/personal-data.ts'
 import { observeRebuildLag, rebuiltRecords } from '../metrics.ts'
-import { decodeBatch } from '../projection/apply.ts'
-import {
-  bisect,
-  type OwnedPartition,
-  recordCount,
-  type TransactionBatch,
-} from '../projection/record-buffer.ts'
-import { type Checkpoint, readCheckpoints } from '../tables/checkpoints.ts'
+import { decodeBatch } from '../projection/decode.ts'
+import { type OwnedPartition, recordCount, type TransactionBatch } from '../projection/record-buffer.ts'
+import { isolateRejected, type RejectedRecords } from '../projection/recovery.ts'
+import { movePositions } from '../projection/transaction.ts'
+import { MAX_BATCH_RECORDS } from '../projection/worker.ts'
+import { type Checkpoint, partitionKey, readCheckpoints } from '../tables/checkpoints.ts'
 import { withoutPersonalData } from '../tables/personal-data.ts'
-import { endRebuild, type RebuildLease, saveComparison, setState } from '../tables/rebuilds.ts'
+import { endRebuild, type RebuildLease, saveComparison, setState } from './lease.ts'
 import { compareTables, countDifferences, takeSnapshot } from './compare.ts'
 import { foldBatch, restorePersonalData } from './fold-batch.ts'
 import { boundsOf, type Horizon } from './horizon.ts'
-import { keyOf, type RebuildReader } from './reader.ts'
+import type { RebuildReader } from './reader.ts'
 import {
   copyBatches,
   copyStats,
@@ -46,9 +45,6 @@ interface RebuildDependencies {
   /** Records of one transaction at most. */
   readonly maxBatchRecords?: number
 }
-
-/** Records of one transaction at most, as in the live projection. */
-const MAX_BATCH_RECORDS = 2000
 
 /** The pause after the live projection could not be stopped. */
 const RETRY_PAUSE = Duration.seconds(1)
@@ -112,13 +108,13 @@ export const makeRebuild = Effect.fnUntraced(function* (dependencies: RebuildDep
 
   /** For each partition, where the rebuild must stop: the live position. */
   const endsAt = (live: ReadonlyArray<Checkpoint>) => {
-    const ends = new Map(live.map((checkpoint) => [keyOf(checkpoint), checkpoint.position]))
-    return (owned: OwnedPartition): number => ends.get(keyOf(owned)) ?? 0
+    const ends = new Map(live.map((checkpoint) => [partitionKey(checkpoint), checkpoint.position]))
+    return (owned: OwnedPartition): number => ends.get(partitionKey(owned)) ?? 0
   }
   const remaining = (end: (owned: OwnedPartition) => number): number =>
     reader.partitions().reduce((sum, owned) => sum + Math.max(0, end(owned) - owned.position), 0)
 
-  const restore = Effect.fnUntraced(function* (accepted: ReturnType<typeof decodeBatch>['accepted']) {
+  const restore = Effect.fnUntraced(function* (accepted: ReadonlyArray<MessageAccepted>) {
     if (lease.policy === 'compare_only') return
     const since = (yield* Clock.currentTimeMillis) - PAYLOAD_LIFETIME_MS
     const recent = accepted.filter(({ at }) => at >= since)
@@ -129,41 +125,20 @@ export const makeRebuild = Effect.fnUntraced(function* (dependencies: RebuildDep
     if ((yield* restorePersonalData(lease, missing, encrypted)) === 'lost') return yield* new RebuildLost()
   })
 
-  type RejectedRecords = Parameters<typeof decodeBatch>[1]
+  const foldOnce = Effect.fnUntraced(function* (batch: TransactionBatch, rejected: RejectedRecords) {
+    const decoded = decodeBatch(batch, rejected)
+    yield* restore(decoded.accepted)
+    const records = recordCount(batch)
+    const result = yield* foldBatch(lease, foldBounds, decoded, records)
+    if (result === 'lost') return yield* new RebuildLost()
+    if (result === 'moved') {
+      return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'the checkpoints were moved' })
+    }
+    movePositions(decoded.advances)
+    rebuiltRecords.add(records)
+  })
   /** Folds a batch. Leaves out the records that PostgreSQL rejects, as the live projection does. */
-  const fold = (
-    batch: TransactionBatch,
-    rejected: RejectedRecords = new Map(),
-  ): Effect.Effect<void, StorageError | RebuildLost | KafkaUnavailable, Sql> =>
-    Effect.gen(function* () {
-      const { accepted, advances, facts, seals } = decodeBatch(batch, rejected)
-      yield* restore(accepted)
-      const records = recordCount(batch)
-      const result = yield* foldBatch(lease, foldBounds, { advances, facts, seals, records })
-      if (result === 'lost') return yield* new RebuildLost()
-      if (result === 'moved') {
-        return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'the checkpoints were moved' })
-      }
-      for (const { owned, fence, to } of advances) {
-        owned.position = to
-        owned.fence = fence
-      }
-      yield* rebuiltRecords.add(records)
-    }).pipe(
-      Effect.catchTag('StorageRejected', (error) => {
-        const record = batch[0]?.records[0]
-        if (recordCount(batch) > 1) {
-          const [first, second] = bisect(batch)
-          return Effect.andThen(
-            fold(first, rejected),
-            Effect.suspend(() => fold(second, rejected)),
-          )
-        }
-        return record === undefined || rejected.has(record)
-          ? Effect.die(error)
-          : fold(batch, new Map([...rejected, [record, `storage_rejected_${error.code}`]]))
-      }),
-    )
+  const fold = (batch: TransactionBatch) => isolateRejected(batch, foldOnce)
 
   let lagCheckedAt = 0
   /** Waits while the live projection lags behind. */
@@ -174,10 +149,10 @@ export const makeRebuild = Effect.fnUntraced(function* (dependencies: RebuildDep
       lagCheckedAt = now
       const end = endsAt(yield* sql.run(readCheckpoints))
       yield* observeRebuildLag(remaining(end))
-      const highs = new Map((yield* reader.ranges).map((range) => [keyOf(range), range.high]))
+      const highs = new Map((yield* reader.ranges).map((range) => [partitionKey(range), range.high]))
       const liveLag = reader
         .partitions()
-        .reduce((sum, owned) => sum + Math.max(0, (highs.get(keyOf(owned)) ?? 0) - end(owned)), 0)
+        .reduce((sum, owned) => sum + Math.max(0, (highs.get(partitionKey(owned)) ?? 0) - end(owned)), 0)
       if (liveLag < MAX_LIVE_LAG) return
       yield* Effect.sleep(CHECK_LAG_EVERY_MS)
     }

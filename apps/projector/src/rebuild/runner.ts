@@ -11,7 +11,7 @@ import { KafkaUnavailable } from '@hub/kafka'
 import { Sql, type StorageError } from '@hub/store'
 import { Cause, Clock, Data, Duration, Effect } from 'effect'
 import { makePersonalData } from '../messages/personal-data.ts'
-import { lastAppliedAt } from '../tables/checkpoints.ts'
+import { lastAppliedAt, partitionKey } from '../tables/checkpoints.ts'
 import {
   acquireRebuild,
   dropEndedRebuild,
@@ -21,9 +21,9 @@ import {
   RENEW_EVERY_MS,
   renewLease,
   saveHorizon,
-} from '../tables/rebuilds.ts'
+} from './lease.ts'
 import { type Horizon, horizonOf } from './horizon.ts'
-import { keyOf, makeRebuildReader, type RebuildReader, type RebuildReaderOptions } from './reader.ts'
+import { makeRebuildReader, type RebuildReader, type RebuildReaderOptions } from './reader.ts'
 import { awaitOpen, makeRebuild, RebuildLost, withLease } from './rebuild.ts'
 
 interface RebuildOptions extends RebuildReaderOptions {
@@ -55,8 +55,21 @@ export const runRebuilds = Effect.fnUntraced(function* (options: RebuildOptions)
       await q`SELECT set_config('statement_timeout', '60s', true)`
       return dropEndedRebuild(q)
     }, DDL_TRANSACTION)
-    const lease = yield* sql.run((q) => acquireRebuild(q, randomUUID()))
-    if (lease === null) return POLL_INTERVAL
+    return yield* Effect.acquireUseRelease(
+      sql.run((q) => acquireRebuild(q, randomUUID())),
+      (lease) => (lease === null ? Effect.succeed(POLL_INTERVAL) : Effect.as(hold(lease), Duration.zero)),
+      (lease) => (lease === null ? Effect.void : Effect.ignore(sql.run((q) => releaseLease(q, lease)))),
+    )
+  }).pipe(
+    Effect.catchCause((cause) =>
+      Cause.hasInterruptsOnly(cause)
+        ? Effect.interrupt
+        : Effect.as(Effect.logWarning('rebuild: failed, retrying', cause), RETRY_PAUSE),
+    ),
+  )
+
+  /** Executes a rebuild until it ends, or its lease is lost. */
+  const hold = Effect.fnUntraced(function* (lease: RebuildLease) {
     yield* Effect.logInfo('rebuild: started').pipe(
       Effect.annotateLogs({ rebuild: lease.id, policy: lease.policy, state: lease.state }),
     )
@@ -69,16 +82,8 @@ export const runRebuilds = Effect.fnUntraced(function* (options: RebuildOptions)
         ),
       ),
       Effect.scoped,
-      Effect.ensuring(Effect.ignore(sql.run((q) => releaseLease(q, lease)))),
     )
-    return Duration.zero
-  }).pipe(
-    Effect.catchCause((cause) =>
-      Cause.hasInterruptsOnly(cause)
-        ? Effect.interrupt
-        : Effect.as(Effect.logWarning('rebuild: failed, retrying', cause), RETRY_PAUSE),
-    ),
-  )
+  })
 
   /** Renews the lease until it is lost. */
   const keepLease = (lease: RebuildLease): Effect.Effect<never, RebuildLost> =>
@@ -104,13 +109,7 @@ export const runRebuilds = Effect.fnUntraced(function* (options: RebuildOptions)
     }
     const reader = yield* makeRebuildReader(lease, options)
     const horizon = lease.state === 'requested' ? yield* determineHorizon(lease, reader) : lease
-    const rebuild = yield* makeRebuild({
-      lease,
-      reader,
-      horizon,
-      personalData,
-      ...(options.maxBatchRecords === undefined ? {} : { maxBatchRecords: options.maxBatchRecords }),
-    })
+    const rebuild = yield* makeRebuild({ ...options, lease, reader, horizon, personalData })
     if (lease.state !== 'swapping' && !(yield* rebuild.compare)) return
     yield* rebuild.swap
   })
@@ -128,11 +127,11 @@ export const runRebuilds = Effect.fnUntraced(function* (options: RebuildOptions)
     for (const range of ranges) {
       if (range.low === 0) continue
       if (range.low === range.high) {
-        firsts.push(appliedAt.get(keyOf(range)) ?? now)
+        firsts.push(appliedAt.get(partitionKey(range)) ?? now)
         continue
       }
       const first = yield* Effect.sync(
-        () => reader.partitions().find((owned) => keyOf(owned) === keyOf(range))?.buffered[0],
+        () => reader.partitions().find((owned) => partitionKey(owned) === partitionKey(range))?.buffered[0],
       ).pipe(
         Effect.tap((record) => (record === undefined ? Effect.sleep(READ_PAUSE) : Effect.void)),
         Effect.repeat({ until: (record) => record !== undefined || !reader.isOpen() }),

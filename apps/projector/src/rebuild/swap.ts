@@ -44,12 +44,16 @@ export const copyBatches = async (q: Queries, before: number, after: string): Pr
   return row?.last ?? null
 }
 
-/** Copies the daily statistics from before the horizon. */
+/** Copies the statistics from before the horizon, which is the start of a day. */
 export const copyStats = async (q: Queries, before: number): Promise<void> => {
   await q`SELECT set_config('statement_timeout', '60s', true)`
   await q`
     INSERT INTO rebuild.daily_stats
     SELECT * FROM read.daily_stats WHERE day < ${new Date(before).toISOString().slice(0, 10)}
+    ON CONFLICT DO NOTHING`
+  await q`
+    INSERT INTO rebuild.hourly_stats
+    SELECT * FROM read.hourly_stats WHERE hour < ${new Date(before)}
     ON CONFLICT DO NOTHING`
 }
 
@@ -57,10 +61,11 @@ export const copyStats = async (q: Queries, before: number): Promise<void> => {
 export const prepareSwap = async (q: Queries): Promise<void> => {
   await q`SELECT set_config('statement_timeout', '30min', true)`
   await q`SELECT command.extend_rebuild()`
-  await q`ANALYZE rebuild.messages, rebuild.message_history, rebuild.operator_ids, rebuild.batches, rebuild.daily_stats`
+  await q`ANALYZE rebuild.messages, rebuild.message_history, rebuild.operator_ids, rebuild.batches, rebuild.daily_stats,
+                  rebuild.hourly_stats`
 }
 
-const TABLES = ['messages', 'message_history', 'operator_ids', 'batches', 'daily_stats']
+const TABLES = ['messages', 'message_history', 'operator_ids', 'batches', 'daily_stats', 'hourly_stats']
 const liveTables = (q: Queries) => {
   const [first, ...rest] = TABLES.map((table) => q`${q(`read.${table}`)}`)
   return rest.reduce((list, table) => q`${list}, ${table}`, first ?? q``)
@@ -69,7 +74,7 @@ const liveTables = (q: Queries) => {
 /** Locks out vacuum, retention and new partitions. Call it first. */
 export const lockOutMaintenance = async (q: Queries): Promise<void> => {
   await q`SELECT set_config('lock_timeout', ${MAINTENANCE_WITHIN}, true)`
-  await CommandRetentionJobs.lock(q, ['messages', 'operator_ids', 'batches', 'partitions'])
+  await CommandRetentionJobs.lock(q, ['messages', 'operator_ids', 'batches', 'hourly_stats', 'partitions'])
   await q`LOCK TABLE ${liveTables(q)} IN SHARE UPDATE EXCLUSIVE MODE`
 }
 

@@ -3,14 +3,13 @@
  *
  * Messages of a batch belong to several shards, so several projectors write a row. Each statement
  * locks rows in the order of their ids, and every transaction uses the same order of tables
- * (batches, daily statistics, spend periods, journal heads). So projectors wait for each other but
- * cannot deadlock.
+ * (batches, daily statistics, hourly statistics, spend periods, journal heads). So projectors wait
+ * for each other but cannot deadlock.
  */
-import { encodeId, type Mode, toTimestamp } from '@hub/domain'
+import { type BatchTally, encodeId, type Mode, toTimestamp } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'
-import type { Queries } from '@hub/store'
-import type { ClosedBatch } from '../aggregates/aggregate-events.ts'
-import type { BatchDelta } from '../aggregates/deltas.ts'
+import { type Queries, ReadBatches } from '@hub/store'
+import type { BatchDelta } from '../messages/aggregate-deltas.ts'
 import { accountUuid, batchUuid, type ReadSchema, tableIn } from './read-schema.ts'
 
 /**
@@ -60,19 +59,17 @@ export const writeBatches = (
       expired = b.expired + excluded.expired`
 }
 
-interface Row {
+interface Row extends ReadBatches.CountColumns {
   readonly id: string
   readonly account: string
   readonly mode: Mode
-  readonly created_at: Date
-  readonly total: number
-  readonly accepted: number
-  readonly duplicate: number
-  readonly rejected: number
-  readonly delivered: number
-  readonly undelivered: number
-  readonly rejected_by_operator: number
-  readonly expired: number
+}
+
+/** A batch that a transaction has closed. */
+export interface ClosedBatch extends BatchTally {
+  /** `acc_…` */
+  readonly account: string
+  readonly mode: Mode
 }
 
 /**
@@ -93,18 +90,8 @@ export const closeBatches = async (
     RETURNING id, account, mode, created_at, total, accepted, duplicate, rejected,
               delivered, undelivered, rejected_by_operator, expired`
   return rows.map((row) => ({
-    batch: encodeId('bat', row.id),
+    ...ReadBatches.toTally(encodeId('bat', row.id), row, true),
     account: encodeId('acc', row.account),
     mode: row.mode,
-    createdAt: row.created_at.getTime(),
-    closed: true,
-    total: row.total,
-    accepted: row.accepted,
-    duplicate: row.duplicate,
-    rejectedAtAcceptance: row.rejected,
-    delivered: row.delivered,
-    undelivered: row.undelivered,
-    rejectedByOperator: row.rejected_by_operator,
-    expired: row.expired,
   }))
 }

@@ -8,6 +8,9 @@ interface TopicPartition {
   readonly partition: number
 }
 
+/** The key of a partition in a map: `topic/partition`. */
+export const partitionKey = ({ partition, topic }: TopicPartition): string => `${topic}/${partition}`
+
 export interface Checkpoint extends TopicPartition {
   /** The next offset to apply. */
   readonly position: number
@@ -95,9 +98,9 @@ export const readCheckpoints = (q: Queries) => selectAll(q, q``)
 /** The same, locked: no batch is applied and no owner changes until the transaction ends. */
 export const lockAllCheckpoints = (q: Queries) => selectAll(q, q`FOR UPDATE`)
 
-/** When the last record of each partition (`topic/partition`) was applied; ms. */
+/** When the last record of each partition was applied, ms; by `partitionKey`. */
 export const lastAppliedAt = async (q: Queries): Promise<ReadonlyMap<string, number>> => {
   const rows = await q<{ topic: string; partition: number; updated_at: Date }[]>`
     SELECT topic, partition, updated_at FROM read.checkpoints WHERE projection = ${ReadCheckpoints.PROJECTION}`
-  return new Map(rows.map((row) => [`${row.topic}/${row.partition}`, row.updated_at.getTime()]))
+  return new Map(rows.map((row) => [partitionKey(row), row.updated_at.getTime()]))
 }

@@ -29,6 +29,10 @@ interface MessageRecord {
   readonly status: Status
   readonly reason_code: ReasonCode | null
   readonly attempts: number
+  /** `null` if it equals `attempts`. */
+  readonly claims: number | null
+  /** `null`: false. */
+  readonly claim_open: boolean | null
   readonly handed_over: boolean
   readonly seen: boolean
   readonly waiting: ReadonlyArray<{
@@ -52,7 +56,7 @@ export const readMessages = async (
   const [first, last] = [ids[0] ?? null, ids.at(-1) ?? null]
   const rows = await q<MessageRecord[]>`
     SELECT m.id, m.account, m.mode, m.class, m.template, m.client_ref, m.batch_id, m.parts, m.price, m.currency,
-           m.created_at, m.updated_at, m.status, m.reason_code, m.attempts, m.handed_over, m.seen,
+           m.created_at, m.updated_at, m.status, m.reason_code, m.attempts, m.claims, m.claim_open, m.handed_over, m.seen,
            CASE WHEN m.account IS NULL THEN (
              SELECT json_agg(json_build_object('status', h.status, 'reason', h.reason_code,
                                                'at', (extract(epoch FROM h.at) * 1000)::bigint))
@@ -86,7 +90,10 @@ export const readMessages = async (
           status: row.status,
           reason: row.reason_code,
           attempts: row.attempts,
-          handedOver: row.handed_over,
+          // A projector of an older version changes `attempts` alone.
+          claims: Math.max(row.claims ?? 0, row.attempts),
+          claimOpen: row.claim_open ?? false,
+          acceptedByOperator: row.handed_over,
           seen: row.seen,
           updatedAt: row.updated_at.getTime(),
           waiting: row.waiting ?? [],
@@ -95,6 +102,8 @@ export const readMessages = async (
     }),
   )
 }
+
+const claimsOf = ({ attempts, claims }: MessageRow): number | null => (claims === attempts ? null : claims)
 
 const batchOf = ({ subject }: MessageRow): string | null =>
   subject === null || subject.batch === null ? null : batchUuid(subject.batch)
@@ -110,10 +119,11 @@ export const writeAccepted = (
   return q`
     INSERT INTO ${tableIn(q, schema, 'messages')} (id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price,
                                currency, variables, created_at, updated_at, status, rank, final, reason_code, attempts,
-                               handed_over, seen)
+                               claims, claim_open, handed_over, seen)
     SELECT id, account, mode::command.mode, class::command.class, recipient::bytea, template, sender, client_ref, batch_id,
            parts, price, currency, ARRAY(SELECT json_array_elements_text(variables::json)), created_at, updated_at,
-           status, rank, final::boolean, reason_code, attempts, handed_over::boolean, seen::boolean
+           status, rank, final::boolean, reason_code, attempts, claims, claim_open::boolean, handed_over::boolean,
+           seen::boolean
       FROM unnest(${sqlArray(facts.map((f) => messageUuid(f.messageId)))}::uuid[], ${sqlArray(facts.map((f) => accountUuid(f.account)))}::uuid[],
                   ${sqlArray(facts.map((f) => f.mode))}::text[], ${sqlArray(facts.map((f) => f.class))}::text[],
                   ${sqlBytesArray(facts.map((f) => f.recipient))}::text[], ${facts.map((f) => f.template)}::text[],
@@ -126,16 +136,19 @@ export const writeAccepted = (
                   ${sqlArray(rows.map((r) => toTimestamp(r.updatedAt)))}::timestamptz[], ${sqlArray(rows.map((r) => r.status))}::text[],
                   ${sqlArray(rows.map((r) => r.rank))}::smallint[], ${sqlArray(rows.map((r) => booleanText(r.final)))}::text[],
                   ${sqlArray(rows.map((r) => r.reason))}::text[], ${sqlArray(rows.map((r) => r.attempts))}::smallint[],
-                  ${sqlArray(rows.map((r) => booleanText(r.handedOver)))}::text[], ${sqlArray(rows.map((r) => booleanText(r.seen)))}::text[])
+                  ${sqlArray(rows.map(claimsOf))}::smallint[],
+                  ${sqlArray(rows.map((r) => (r.claimOpen ? booleanText(true) : null)))}::text[],
+                  ${sqlArray(rows.map((r) => booleanText(r.acceptedByOperator)))}::text[], ${sqlArray(rows.map((r) => booleanText(r.seen)))}::text[])
         AS m (id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price, currency, variables,
-              created_at, updated_at, status, rank, final, reason_code, attempts, handed_over, seen)
+              created_at, updated_at, status, rank, final, reason_code, attempts, claims, claim_open, handed_over, seen)
     ON CONFLICT (id) DO UPDATE SET
       account = excluded.account, mode = excluded.mode, class = excluded.class, recipient = excluded.recipient,
       template = excluded.template, sender = excluded.sender, client_ref = excluded.client_ref,
       batch_id = excluded.batch_id, parts = excluded.parts, price = excluded.price, currency = excluded.currency,
       variables = excluded.variables, created_at = excluded.created_at, updated_at = excluded.updated_at,
       status = excluded.status, rank = excluded.rank, final = excluded.final, reason_code = excluded.reason_code,
-      attempts = excluded.attempts, handed_over = excluded.handed_over, seen = excluded.seen`
+      attempts = excluded.attempts, claims = excluded.claims, claim_open = excluded.claim_open,
+      handed_over = excluded.handed_over, seen = excluded.seen`
 }
 
 /**
@@ -151,22 +164,24 @@ export const writeStatuses = (
   const rows = changed.map((row) => ({ ...row, ...derivedColumns(row) }))
   return q`
     INSERT INTO ${tableIn(q, schema, 'messages')} (id, updated_at, status, rank, final, reason_code, attempts,
-                                                  handed_over, seen, price, batch_id)
-    SELECT id, updated_at, status, rank, final::boolean, reason_code, attempts, handed_over::boolean, seen::boolean,
-           price, batch_id
+                                                  claims, claim_open, handed_over, seen, price, batch_id)
+    SELECT id, updated_at, status, rank, final::boolean, reason_code, attempts, claims, claim_open::boolean,
+           handed_over::boolean, seen::boolean, price, batch_id
       FROM unnest(${sqlArray(rows.map((r) => messageUuid(r.messageId)))}::uuid[],
                   ${sqlArray(rows.map((r) => toTimestamp(r.updatedAt)))}::timestamptz[],
                   ${sqlArray(rows.map((r) => r.status))}::text[], ${sqlArray(rows.map((r) => r.rank))}::smallint[],
                   ${sqlArray(rows.map((r) => booleanText(r.final)))}::text[],
                   ${sqlArray(rows.map((r) => r.reason))}::text[],
                   ${sqlArray(rows.map((r) => r.attempts))}::smallint[],
-                  ${sqlArray(rows.map((r) => booleanText(r.handedOver)))}::text[],
+                  ${sqlArray(rows.map(claimsOf))}::smallint[],
+                  ${sqlArray(rows.map((r) => (r.claimOpen ? booleanText(true) : null)))}::text[],
+                  ${sqlArray(rows.map((r) => booleanText(r.acceptedByOperator)))}::text[],
                   ${sqlArray(rows.map((r) => booleanText(r.seen)))}::text[],
                   ${sqlArray(rows.map((r) => r.price?.amount ?? null))}::numeric[],
                   ${sqlArray(rows.map(batchOf))}::uuid[])
-        AS w (id, updated_at, status, rank, final, reason_code, attempts, handed_over, seen, price, batch_id)
+        AS w (id, updated_at, status, rank, final, reason_code, attempts, claims, claim_open, handed_over, seen, price, batch_id)
     ON CONFLICT (id) DO UPDATE SET
       updated_at = excluded.updated_at, status = excluded.status, rank = excluded.rank, final = excluded.final,
-      reason_code = excluded.reason_code, attempts = excluded.attempts, handed_over = excluded.handed_over,
-      seen = excluded.seen, price = excluded.price, batch_id = excluded.batch_id`
+      reason_code = excluded.reason_code, attempts = excluded.attempts, claims = excluded.claims, claim_open = excluded.claim_open,
+      handed_over = excluded.handed_over, seen = excluded.seen, price = excluded.price, batch_id = excluded.batch_id`
 }

@@ -11,69 +11,103 @@ import {
   type KafkaConnection,
   layerConsumerGroups,
   layerEventLog,
+  layerTopicReader,
   logRecord,
   type OutgoingRecord,
   type Position,
+  PayloadKeyTopics,
   topicCatalogue,
   topicNames,
 } from '@hub/kafka'
-import { type LogFact, type MessageAccepted, type Mode, newId, recipientHash } from '@hub/domain'
-import { makeSql, migrate, type Queries, PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
-import { ConfigProvider, Effect, Layer, Logger, Redacted, Schedule } from 'effect'
+import {
+  decodeId,
+  encodeId,
+  type LogFact,
+  type MessageAccepted,
+  type Mode,
+  newId,
+  recipientHash,
+} from '@hub/domain'
+import { encodePayload, makeSql, MasterKeyEncryption, PayloadEncryption, type Queries, Sql } from '@hub/store'
+import { freePort, freshDatabase, testBrokers } from '@hub/testkit'
+import { ConfigProvider, Deferred, Effect, Fiber, Layer, Logger, Redacted, Schedule } from 'effect'
 import { spawn } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import net from 'node:net'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { afterAll } from 'vitest'
+import { makeProjector } from '../projection/projector.ts'
+import { MAX_BATCH_RECORDS } from '../projection/worker.ts'
+import { runRebuilds } from '../rebuild/runner.ts'
 
-const setting = (name: string): string => {
-  const value = process.env[name]
-  if (value === undefined) throw new Error(`${name} is not set: run these tests with \`npm run test:int\`.`)
-  return value
-}
+const MASTER_KEY = randomBytes(32).toString('base64')
+const PARTITIONS = 3
 
-export const MASTER_KEY = randomBytes(32).toString('base64')
-export const PARTITIONS = 3
-
-/** Creates a database and topics. `remove` drops the database. */
-export const makeTestEnvironment = async (name: string) => {
-  const admin = setting('HUB_TEST_DATABASE_URL')
-  const connection: KafkaConnection = {
-    brokers: setting('HUB_TEST_KAFKA').split(','),
-    clientId: `test-${name}`,
-  }
-  const unique = `${name}_${randomBytes(4).toString('hex')}`
-  const prefix = `${unique}.`
-  const url = Object.assign(new URL(admin), { pathname: `/${unique}` }).toString()
-  const asAdmin = (text: string) =>
-    Effect.runPromise(
-      Effect.scoped(
-        Effect.flatMap(makeSql(Redacted.make(admin), 1, name), (sql) =>
-          sql.run((q) => q.unsafe(text), { deadline: '30 seconds' }),
-        ),
-      ),
-    )
-  await asAdmin(`CREATE DATABASE ${unique}`)
+/**
+ * Creates a database, topics, and a folder for the data of processes. Call it at the top of a test
+ * file: database and folder are removed after its tests.
+ */
+export const useTestEnvironment = async (name: string) => {
+  const connection: KafkaConnection = { brokers: testBrokers(), clientId: `test-${name}` }
+  const prefix = `${name}_${randomBytes(4).toString('hex')}.`
+  const { drop, url } = await freshDatabase()
   await Effect.runPromise(
-    Effect.all([
-      migrate(url),
-      createTopics(connection, topicCatalogue({ prefix, partitions: PARTITIONS, replicationFactor: 1 })),
-    ]),
+    createTopics(connection, topicCatalogue({ prefix, partitions: PARTITIONS, replicationFactor: 1 })),
   )
+  const home = mkdtempSync(join(tmpdir(), 'hub-projector-'))
+  afterAll(async () => {
+    await drop()
+    rmSync(home, { recursive: true, force: true })
+  })
   return {
+    home,
     prefix,
     url,
     brokers: connection.brokers.join(','),
     topics: topicNames(prefix),
-    layer: layerOf(url, connection),
+    layer: layerOf(url, connection, prefix),
     /** The same layer with another address of the database. */
-    layerThrough: (other: string) => layerOf(other, connection),
-    remove: () => asAdmin(`DROP DATABASE ${unique} WITH (FORCE)`),
+    layerThrough: (other: string) => layerOf(other, connection, prefix),
   }
 }
-export type TestEnvironment = Awaited<ReturnType<typeof makeTestEnvironment>>
+type TestEnvironment = Awaited<ReturnType<typeof useTestEnvironment>>
 
-const layerOf = (url: string, connection: KafkaConnection) =>
+/** The id of the n-th account of a test file. */
+export const account = (n: number) =>
+  encodeId('acc', `0193a1b2-0000-7000-8000-${n.toString(16).padStart(12, '0')}`)
+
+/**
+ * A test machine may be very busy. The time limit of the test is the real bound.
+ */
+const GENEROUS = { deadline: '20 seconds' } as const
+
+/** Inserts a subscription as command-api does. */
+export const insertSubscription = async (q: Queries, owner: string, mode: Mode = 'live') => {
+  const accountUuid = decodeId('acc', owner)
+  await q`INSERT INTO command.accounts (id, name) VALUES (${accountUuid}, 'Shop') ON CONFLICT DO NOTHING`
+  const [row] = await q<{ id: string; after_sequence: string }[]>`
+    INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
+    VALUES (${randomUUID()}, ${accountUuid}, ${mode}, 'https://receiver.test', '')
+    RETURNING id, after_sequence`
+  if (row === undefined) throw new Error('the subscription was not inserted')
+  return { uuid: row.id, afterSequence: Number(row.after_sequence) }
+}
+
+/** Creates a subscription, so that the events of the account and mode are published. */
+export const subscribe = (owner: string, mode: Mode = 'live') =>
+  Effect.flatMap(Sql, (sql) => sql.transaction((q) => insertSubscription(q, owner, mode), GENEROUS))
+
+/** Runs a projector in this process until the scope closes. */
+export const startProjector = ({ prefix }: TestEnvironment, maxBatchRecords = MAX_BATCH_RECORDS) =>
+  makeProjector({ prefix, partitions: PARTITIONS, maxBatchRecords })
+
+/** Executes rebuilds in this process until the scope closes. */
+export const startRebuilds = ({ prefix }: TestEnvironment, maxBatchRecords = MAX_BATCH_RECORDS) =>
+  runRebuilds({ prefix, partitions: PARTITIONS, maxBatchRecords })
+
+const layerOf = (url: string, connection: KafkaConnection, prefix: string) =>
   PayloadEncryption.layer.pipe(
     Layer.provideMerge(
       Layer.mergeAll(
@@ -81,17 +115,13 @@ const layerOf = (url: string, connection: KafkaConnection) =>
         MasterKeyEncryption.layer.pipe(
           Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_MASTER_KEY: MASTER_KEY }))),
         ),
-        layerEventLog({ connection, partitions: PARTITIONS }),
+        PayloadKeyTopics.layer(topicNames(prefix)).pipe(Layer.provide(layerTopicReader({ connection }))),
         layerConsumerGroups({ connection }),
         Logger.layer([]),
       ),
     ),
+    Layer.provideMerge(layerEventLog({ connection, partitions: PARTITIONS })),
   )
-
-/**
- * A test machine may be very busy. The time limit of the test is the real bound.
- */
-const GENEROUS = { deadline: '20 seconds' } as const
 
 /** Waits for a condition of the database. The time limit of the test bounds the wait. */
 export const until = (condition: (q: Queries) => Promise<boolean>) =>
@@ -101,6 +131,30 @@ export const until = (condition: (q: Queries) => Promise<boolean>) =>
       schedule: Schedule.spaced('20 millis'),
     }),
   )
+
+/** Executes `body` in a transaction, and keeps it open until the returned effect runs. */
+export const openTransaction = Effect.fnUntraced(function* <A>(body: (q: Queries) => Promise<A>) {
+  const sql = yield* Sql
+  const begun = yield* Deferred.make<void>()
+  const over = Promise.withResolvers<void>()
+  const fiber = yield* Effect.forkScoped(
+    sql.transaction(
+      async (q) => {
+        await q`SELECT set_config('idle_in_transaction_session_timeout', '0', true)`
+        const result = await body(q)
+        Deferred.doneUnsafe(begun, Effect.void)
+        await over.promise
+        return result
+      },
+      { deadline: '2 minutes' },
+    ),
+  )
+  yield* Effect.raceFirst(Deferred.await(begun), Fiber.join(fiber))
+  return Effect.suspend(() => {
+    over.resolve()
+    return Fiber.join(fiber)
+  })
+})
 
 /** Waits until projectors have applied all appended records. */
 export const applied = (prefix: string, positions: ReadonlyArray<Position>) => {
@@ -143,7 +197,7 @@ export const acceptanceOf = Effect.fnUntraced(function* (options: MessageOptions
   const number =
     options.number ?? `+79${String(randomBytes(4).readUInt32BE() % 1_000_000_000).padStart(9, '0')}`
   const key = yield* payloadEncryption.currentKey(messageClass)
-  const payload = JSON.stringify({
+  const payload = encodePayload({
     to: number,
     text: `Заказ ${messageId} готов`,
     variables: { order: messageId },
@@ -165,7 +219,7 @@ export const acceptanceOf = Effect.fnUntraced(function* (options: MessageOptions
     variables: ['order'],
     expiresAt: at + 86_400_000,
     sealingKey: key.id,
-    sealed: key.encrypt(messageId, Buffer.from(payload)),
+    sealed: key.encrypt(messageId, payload),
     republished: false,
   }
   return fact
@@ -229,7 +283,9 @@ export const snapshot = Effect.flatMap(Sql, (sql) =>
       history: await q`SELECT * FROM read.message_history ORDER BY message_id, fact_id`,
       operatorIds: await q`SELECT * FROM read.operator_ids ORDER BY operator, operator_id, message_id`,
       batches: await q`SELECT * FROM read.batches ORDER BY id`,
-      stats: await q`SELECT * FROM read.daily_stats ORDER BY account, mode, day, class, template`,
+      dailyStats: await q`SELECT * FROM read.daily_stats ORDER BY account, mode, day, class, template`,
+      hourlyStats: await q`
+        SELECT * FROM read.hourly_stats WHERE accepted <> 0 ORDER BY account, mode, hour, reason_code`,
       charges: await q`SELECT * FROM read.charges ORDER BY message_id, kind`,
       personal: await q`SELECT * FROM read.personal_data ORDER BY message_id`,
       events: await q`SELECT * FROM read.events ORDER BY account, mode, sequence`,
@@ -239,17 +295,8 @@ export const snapshot = Effect.flatMap(Sql, (sql) =>
   ),
 )
 
-/** A port that was free at the time of the call. */
-const freePort = Effect.promise(async () => {
-  const server = net.createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as net.AddressInfo
-  await new Promise<void>((resolve) => server.close(() => resolve()))
-  return port
-})
-
 /** Starts a projector in its own process. */
-export const startProcess = Effect.fnUntraced(function* (of: TestEnvironment, home: string, name: string) {
+export const startProcess = Effect.fnUntraced(function* (of: TestEnvironment, name: string) {
   const child = spawn(process.execPath, [new URL('../main.ts', import.meta.url).pathname], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
@@ -259,8 +306,8 @@ export const startProcess = Effect.fnUntraced(function* (of: TestEnvironment, ho
       HUB_TOPIC_PREFIX: of.prefix,
       HUB_PARTITIONS: String(PARTITIONS),
       HUB_MASTER_KEY: MASTER_KEY,
-      HUB_ADMIN_PORT: String(yield* freePort),
-      HUB_DATA_DIR: join(home, name),
+      HUB_ADMIN_PORT: String(yield* Effect.promise(freePort)),
+      HUB_DATA_DIR: join(of.home, name),
     },
   })
   const ended = once(child, 'exit')

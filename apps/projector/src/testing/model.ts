@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { type Changes, type Charge, fold, type HistoryLine, derivedColumns } from '../messages/fold.ts'
 import type { MessageRow } from '../messages/row.ts'
 import { assignSequences } from '../events/journal.ts'
-import type { BatchDelta, StatsDelta } from '../aggregates/deltas.ts'
+import type { BatchDelta, DailyDelta, HourlyDelta } from '../messages/aggregate-deltas.ts'
 
 export const idOf = (n: number) =>
   encodeId('msg', `0193a1b2-0000-7000-8000-${n.toString(16).padStart(12, '0')}`)
@@ -56,8 +56,10 @@ export const makeModel = () => {
         sum.set(field, (sum.get(field) ?? 0n) + BigInt(by))
     }
   }
-  const statsLine = (of: Pick<StatsDelta, 'day' | 'account' | 'mode' | 'class' | 'template' | 'currency'>) =>
+  const dailyLine = (of: DailyDelta) =>
     [of.day, of.account, of.mode, of.class, of.template, of.currency].join(' ')
+  const hourlyLine = (of: HourlyDelta) =>
+    [of.hour, of.account, of.mode, of.reason ?? 'none', of.currency].join(' ')
   const batchLine = (of: Pick<BatchDelta, 'batch' | 'account' | 'mode'>) =>
     [of.batch, of.account, of.mode].join(' ')
   const journal: Array<{ readonly id: string; readonly sequence: number; readonly body: string }> = []
@@ -94,12 +96,13 @@ export const makeModel = () => {
       for (const { messageId, operator, operatorId } of changes.operatorIds) {
         operatorIds.add(`${operator} ${operatorId} ${messageId}`)
       }
-      for (const change of changes.stats) add(statsLine(change), { ...change })
+      for (const change of changes.dailyStats) add(dailyLine(change), { ...change })
+      for (const change of changes.hourlyStats) add(hourlyLine(change), { ...change })
       for (const change of changes.batches) add(batchLine(change), { ...change })
       charges.push(...changes.charges)
       const { events } = assignSequences(
         changes.events,
-        [{ account, mode: 'live', sequence: journal.length, recordedAt: T }],
+        [{ account, mode: 'live', sequence: journal.length, recordedAt: T, subscribed: true }],
         new Set(journal.map((event) => event.id)),
       )
       journal.push(...events)
@@ -115,7 +118,12 @@ export const makeModel = () => {
       ),
       operatorIds: [...operatorIds].sort(),
       events: journal.map(({ body }) => body).sort(),
-      sums: Object.fromEntries([...sums].map(([line, fields]) => [line, Object.fromEntries(fields)])),
+      // A line of the hourly statistics that counts no message equals a missing one.
+      sums: Object.fromEntries(
+        [...sums]
+          .map(([line, fields]) => [line, Object.fromEntries(fields)] as const)
+          .filter(([, fields]) => Object.values(fields).some((value) => value !== 0n)),
+      ),
       charges: charges.toSorted((a, b) => (a.messageId + a.kind < b.messageId + b.kind ? -1 : 1)),
     }),
   }
@@ -132,6 +140,8 @@ export const messageHistoryArbitrary = (messageId: string): fc.Arbitrary<Readonl
   fc
     .record({
       refusals: fc.integer({ min: 0, max: 2 }),
+      /** Nothing was submitted after the refused claims. */
+      held: fc.boolean(),
       carried: fc.boolean(),
       end: fc.constantFrom(
         'queued',
@@ -148,13 +158,28 @@ export const messageHistoryArbitrary = (messageId: string): fc.Arbitrary<Readonl
         'seen',
       ),
     })
-    .map(({ carried, end, refusals }) => {
+    .map(({ carried, end, held, refusals }) => {
       let at = T
       const next = () => (at += 10)
       const facts: Array<LogFact> = []
       for (let attempt = 1; attempt <= refusals; attempt++) {
-        facts.push({ type: 'HandoverStarted', messageId, at: next(), epoch: 1, attempt, operator: 'http' })
-        facts.push({ type: 'HandoverRefused', messageId, at: next(), attempt, retryAt: at + 5 })
+        facts.push({
+          type: 'HandoverStarted',
+          messageId,
+          at: next(),
+          epoch: 1,
+          attempt,
+          operator: 'http',
+          unsubmitted: held ? attempt - 1 : null,
+        })
+        facts.push({
+          type: 'HandoverRefused',
+          messageId,
+          at: next(),
+          attempt,
+          retryAt: at + 5,
+          unsubmitted: held ? attempt : null,
+        })
       }
       if (end === 'queued') return facts
       if (end === 'never handed over') {
@@ -170,6 +195,7 @@ export const messageHistoryArbitrary = (messageId: string): fc.Arbitrary<Readonl
         epoch: 1,
         attempt: refusals + 1,
         operator: 'http',
+        unsubmitted: held ? refusals : null,
       })
       if (end === 'rejected at hand-over') {
         return [...facts, { type: 'MessageRejected', messageId, at: next(), reason: 'spam_filter_content' }]

@@ -1,11 +1,15 @@
 /**
- * Decodes and validates a record. A fact that passes cannot make the fold or an event fail. Any
- * other record becomes a dead letter, with a reason code that names the invalid field and never
- * contains its value.
+ * Decodes and validates the records of a transaction batch. A fact that passes cannot make the fold
+ * or an event fail. Any other record becomes a dead letter, with a reason code that names the
+ * invalid field and never contains its value.
  */
-import { decodeId, type MessageFact } from '@hub/domain'
+import { decodeId, epochOf, type MessageAccepted, type MessageFact } from '@hub/domain'
 import { type BatchSealed, decodeRecord, type IncomingRecord } from '@hub/kafka'
 import { Result } from 'effect'
+import type { TransactionBatch } from './record-buffer.ts'
+import type { RejectedRecords } from './recovery.ts'
+import type { TracedRecord } from './traces.ts'
+import type { CheckpointAdvance, DecodedBatch } from './transaction.ts'
 
 /** What a record means to the projection. */
 type DecodedRecord =
@@ -46,7 +50,9 @@ const invalidFieldOf = (fact: MessageFact): string | null => {
       if (!AMOUNT.test(fact.price.amount) || !CURRENCY.test(fact.price.currency)) return 'price'
       return isSmallint(fact.parts) ? null : 'parts'
     case 'HandoverStarted':
-      return isSmallint(fact.attempt) ? null : 'attempt'
+    case 'HandoverRefused':
+      if (!isSmallint(fact.attempt)) return 'attempt'
+      return isSmallint(fact.attempt - (fact.unsubmitted ?? 0)) ? null : 'unsubmitted'
     case 'OpenMessageCarried':
       return isTimestamp(fact.sentAt) ? null : 'sent_at'
     default:
@@ -85,8 +91,58 @@ export const decodeAndValidate = (record: IncomingRecord): DecodedRecord => {
     case 'EventRecorded':
     case 'DeliveryReportReceived':
     case 'InboundMessageReceived':
+    case 'OperatorAnswerReceived':
+    case 'SealingKeyCreated':
+    case 'RecipientErased':
       return { kind: 'invalid', reason: 'unexpected_type' }
     default:
       return unlessInvalid(invalidFieldOf(content), { kind: 'fact', fact: content })
   }
+}
+
+export interface DecodedRecords extends Omit<DecodedBatch, 'personalData'> {
+  readonly accepted: ReadonlyArray<MessageAccepted>
+  readonly invalid: ReadonlyArray<{ readonly record: IncomingRecord; readonly reason: string }>
+  readonly traced: ReadonlyArray<TracedRecord>
+}
+
+/** Decodes the records of a batch, and leaves out facts that a fence made void. Pure. */
+export const decodeBatch = (batch: TransactionBatch, rejected: RejectedRecords): DecodedRecords => {
+  const advances: Array<CheckpointAdvance> = []
+  const accepted: Array<MessageAccepted> = []
+  const logFacts: Array<MessageFact> = []
+  const seals: Array<BatchSealed> = []
+  const invalid: Array<{ record: IncomingRecord; reason: string }> = []
+  const traced: Array<TracedRecord> = []
+  for (const { owned, records, to } of batch) {
+    let fence = owned.fence
+    for (const record of records) {
+      const reason = rejected.get(record)
+      const decoded =
+        reason === undefined ? decodeAndValidate(record) : ({ kind: 'invalid', reason } as const)
+      switch (decoded.kind) {
+        case 'fact': {
+          const { fact } = decoded
+          if (record.traceparent !== null) traced.push({ record, messageId: fact.messageId })
+          if (fact.type === 'MessageAccepted') accepted.push(fact)
+          // A fact with a lower epoch comes from a zombie, which submitted nothing.
+          else if ((epochOf(fact) ?? fence) >= fence) logFacts.push(fact)
+          break
+        }
+        case 'fence':
+          fence = Math.max(fence, decoded.epoch)
+          break
+        case 'invalid':
+          invalid.push({ record, reason: decoded.reason })
+          break
+        case 'seal':
+          seals.push(decoded.seal)
+          break
+        case 'repetition':
+          break
+      }
+    }
+    advances.push({ owned, to, fence })
+  }
+  return { advances, facts: [...accepted, ...logFacts], accepted, seals, invalid, traced }
 }

@@ -13,7 +13,7 @@ import type {
   RebuildState,
   SqlFragment,
 } from '@hub/store'
-import type { Horizon } from '../rebuild/horizon.ts'
+import type { Horizon } from './horizon.ts'
 
 /** Another projector continues a rebuild within 15 s after a crash. */
 const LEASE = '10 seconds'

@@ -1,40 +1,30 @@
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, encodeId, eventIdOf, type LogFact, type MessageAccepted, newId } from '@hub/domain'
 import { batchSealedRecord, type BatchSealed } from '@hub/kafka'
-import { Sql } from '@hub/store'
+import { migrate, Sql } from '@hub/store'
 import { Effect, Fiber } from 'effect'
 import fc from 'fast-check'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll } from 'vitest'
-import { makeProjector } from '../projection/projector.ts'
-import { applyBatch, type DecodedBatch } from '../projection/transaction.ts'
-import type { OwnedPartition } from '../projection/record-buffer.ts'
+import { applyBatch, type DecodedBatch } from './transaction.ts'
+import type { OwnedPartition } from './record-buffer.ts'
 import { acquireCheckpoints } from '../tables/checkpoints.ts'
 import {
   acceptanceOf,
+  account,
   append,
   applied,
   deliveryOf,
   laneRecord,
   logRecords,
-  makeTestEnvironment,
-  PARTITIONS,
   snapshot,
   startProcess,
+  startProjector,
   until,
-  type TestEnvironment,
+  useTestEnvironment,
 } from '../testing/harness.ts'
 
-let environment: TestEnvironment
-beforeAll(async () => {
-  environment = await makeTestEnvironment('sums')
-})
-afterAll(() => environment.remove())
+const environment = await useTestEnvironment('aggregates')
 
-const account = (n: number) => encodeId('acc', `0193a1b2-0000-7000-8000-${n.toString(16).padStart(12, '0')}`)
 const newBatch = () => newId('bat', Date.now(), randomBytes(10))
 
 const sealOf = (owner: string, batch: string, counts: Partial<BatchSealed> = {}): BatchSealed => {
@@ -80,6 +70,17 @@ const statsOf = (owner: string) =>
       (q) => q`
         SELECT mode, class, template, accepted, sent, delivered, undelivered, rejected, expired, parts, price
           FROM read.daily_stats WHERE account = ${decodeId('acc', owner)} ORDER BY mode, class, template`,
+    ),
+  )
+/** Messages by reason code, over all hours. */
+const reasonsOf = (owner: string) =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.run(
+      (q) => q`
+        SELECT mode, reason_code, sum(accepted)::integer AS accepted, sum(delivered)::integer AS delivered,
+               sum(rejected)::integer AS rejected, sum(expired)::integer AS expired, sum(price)::text AS price
+          FROM read.hourly_stats WHERE account = ${decodeId('acc', owner)}
+         GROUP BY 1, 2 HAVING sum(accepted) <> 0 ORDER BY 1, 2`,
     ),
   )
 const chargesOf = (owner: string) =>
@@ -142,28 +143,21 @@ const sent = ({ at, messageId }: MessageAccepted): LogFact => ({
 })
 
 describe('a batch', () => {
-  it.live('contains the code that another batch refused because its publication seemed to fail', () =>
+  it.live('keeps a code that a request of another batch publishes again', () =>
     Effect.gen(function* () {
       const owner = account(31)
       const [first, second] = [newBatch(), newBatch()]
       const appended = yield* acceptanceOf({ account: owner, batch: first })
-      yield* makeProjector({ prefix: environment.prefix, partitions: PARTITIONS })
-      // The client was told that the first batch accepted nothing.
+      yield* startProjector(environment)
       yield* applied(environment.prefix, yield* append([laneRecord(environment, appended)]))
-      const refused = sealOf(owner, first, { total: 1, rejected: 1 })
-      yield* applied(environment.prefix, yield* append([batchSealedRecord(environment.topics, refused)]))
-      assert.deepInclude(yield* batchRow(first), { members: 1, closed: false })
-
       yield* applied(
         environment.prefix,
         yield* append([
           laneRecord(environment, { ...appended, batch: second, at: appended.at + 5, republished: true }),
-          batchSealedRecord(environment.topics, sealOf(owner, second, { total: 1, accepted: 1 })),
+          batchSealedRecord(environment.topics, sealOf(owner, first, { total: 1, accepted: 1 })),
         ]),
       )
-      assert.deepInclude(yield* batchRow(first), { members: 0, closed: true })
-      assert.deepInclude(yield* batchRow(second), { members: 1, closed: false })
-
+      assert.deepInclude(yield* batchRow(first), { members: 1, closed: false })
       yield* applied(
         environment.prefix,
         yield* append(
@@ -173,11 +167,11 @@ describe('a batch', () => {
           ]),
         ),
       )
-      assert.deepInclude(yield* batchRow(second), { members: 1, final: 1, delivered: 1, closed: true })
+      assert.deepInclude(yield* batchRow(first), { members: 1, final: 1, delivered: 1, closed: true })
       const recorded = yield* eventsOf(owner, 'batch.completed')
-      assert.sameMembers(
+      assert.deepStrictEqual(
         recorded.map(({ id }) => id),
-        [first, second].map((batch) => eventIdOf(batch, 'batch.completed')),
+        [eventIdOf(first, 'batch.completed')],
       )
     }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
@@ -192,7 +186,7 @@ describe('a batch', () => {
       assert.isDefined(undelivered)
       assert.isDefined(rejected)
       assert.isDefined(silent)
-      yield* makeProjector({ prefix: environment.prefix, partitions: PARTITIONS })
+      yield* startProjector(environment)
       yield* applied(environment.prefix, yield* append(facts.map((fact) => laneRecord(environment, fact))))
       assert.deepInclude(yield* batchRow(batch), { members: 4, final: 0, closed: false, sealed_at: null })
 
@@ -434,6 +428,34 @@ describe('a batch', () => {
       const accepted = plans.flat().length
       const [stats] = yield* statsOf(owner)
       assert.deepInclude(stats, { accepted, sent: accepted, parts: String(accepted) })
+      const expired = plans.flat().filter(({ end }) => end === 'expired').length
+      assert.deepStrictEqual(
+        (yield* reasonsOf(owner)).map(({ accepted: all, delivered, reason_code }) => [
+          reason_code,
+          all,
+          delivered,
+        ]),
+        [
+          ['', accepted - expired, accepted - expired],
+          ['dlr_timeout_local', expired, 0],
+        ] as never,
+      )
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
+  )
+})
+
+describe('the hourly statistics', () => {
+  it.live('are filled by their migration as the projection counts them', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const projected = yield* snapshot
+      assert.isTrue(projected.hourlyStats.some((row) => row['reason_code'] === 'dlr_timeout_local'))
+      yield* sql.run(async (q) => {
+        await q`DROP TABLE read.hourly_stats`
+        await q`DELETE FROM public.hub_migrations WHERE name = '0035_hourly_stats.sql'`
+      })
+      assert.deepStrictEqual(yield* migrate(environment.url), ['0035_hourly_stats.sql'])
+      assert.deepStrictEqual(yield* snapshot, projected)
     }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 })
@@ -508,6 +530,14 @@ describe('spend', () => {
           { accepted: 3, mode: 'live', price: '2.00', rejected: 1 },
           { accepted: 1, mode: 'test', price: '0.00', rejected: 1 },
         ])
+        const none = { accepted: 1, delivered: 0, rejected: 0, expired: 0, price: '0.00' }
+        const rejected = { ...none, reason_code: 'operator_rejected', rejected: 1 }
+        assert.deepStrictEqual(yield* reasonsOf(owner), [
+          { ...none, mode: 'live', reason_code: '', delivered: 1, price: '2.00' },
+          { ...rejected, mode: 'live' },
+          { ...none, mode: 'live', reason_code: 'ttl_expired_before_submit', expired: 1 },
+          { ...rejected, mode: 'test' },
+        ] as never)
       }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
@@ -603,15 +633,11 @@ describe('two projectors, one of them killed', () => {
     () =>
       Effect.gen(function* () {
         const sql = yield* Sql
-        const home = yield* Effect.acquireRelease(
-          Effect.sync(() => mkdtempSync(join(tmpdir(), 'hub-projector-'))),
-          (path) => Effect.sync(() => rmSync(path, { recursive: true })),
-        )
         const [batches, size] = [30, 20]
         const owner = account(20)
         yield* createSpender(owner, '1200.00', { limit: '1000.00' })
-        const first = yield* startProcess(environment, home, 'one')
-        const second = yield* startProcess(environment, home, 'two')
+        const first = yield* startProcess(environment, 'one')
+        const second = yield* startProcess(environment, 'two')
         const positions = []
         for (let n = 0; n < batches; n++) {
           const batch = newBatch()
@@ -674,7 +700,7 @@ describe('two projectors, one of them killed', () => {
         yield* second.kill('SIGTERM')
         const before = yield* snapshot
         yield* sql.run((q) => q`UPDATE read.checkpoints SET position = 0, fence = 0 WHERE topic LIKE 'hub.%'`)
-        yield* makeProjector({ prefix: environment.prefix, partitions: PARTITIONS, maxBatchRecords: 53 })
+        yield* startProjector(environment, 53)
         yield* applied(environment.prefix, positions)
         assert.deepStrictEqual(yield* snapshot, before)
         yield* assertSums

@@ -2,17 +2,12 @@
  * Events about aggregates: a batch is complete, an account has crossed its spend threshold. Selects
  * the candidates and makes the journal entries; the database decides that each happens once. Pure.
  */
-import { batchCompleted, type BatchTally, type Mode, spendPeriodOf, spendThresholdCrossed } from '@hub/domain'
+import { batchCompleted, spendPeriodOf, spendThresholdCrossed } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'
 import type { CommandSpendPeriods } from '@hub/store'
+import type { BatchDelta } from '../messages/aggregate-deltas.ts'
 import type { Charge, JournalEntry } from '../messages/fold.ts'
-import type { BatchDelta } from './deltas.ts'
-
-/** A batch that a transaction has closed. */
-export interface ClosedBatch extends BatchTally {
-  readonly account: string
-  readonly mode: Mode
-}
+import type { ClosedBatch } from '../tables/batches.ts'
 
 /** Batches that may close now: they were sealed, or more of their messages are final. */
 export const closingCandidates = (
