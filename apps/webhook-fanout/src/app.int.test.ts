@@ -1,7 +1,9 @@
 /** The whole fan-out on real Kafka and PostgreSQL, with real TLS receivers. */
+import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from '@effect/vitest'
 import { encodeId, eventBatchId } from '@hub/domain'
 import { statusResponse, type Received, tlsReceiver } from '@hub/testkit'
+import { enableEndpoint } from '@hub/webhooks'
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, type Scope } from 'effect'
 import { Stripe } from 'stripe'
 import { certificate, type Deployment, makeDeployment, PARTITIONS } from './testing/harness.ts'
@@ -85,6 +87,31 @@ describe('events', () => {
       expect(new Set(allIds(requests))).toEqual(new Set([...idsOf(sent), ...idsOf(delivered)]))
       const filtered = yield* some.until((received) => allIds(received).length >= 2)
       expect(allIds(filtered)).toEqual(idsOf(delivered))
+    }))
+
+  test('of one batch arrive in journal order, whatever their order in the topic', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      yield* hub.start()
+      // The subscription has caught up with the journal, so the next events come from the topic.
+      yield* hub.emit(account, 1)
+      yield* waitUntilEnded(hub, endpoint, 1)
+      // Two projectors publish the events of an account, each its own ones.
+      const recorded = yield* hub.record(account, 6)
+      const [a, b, c, d, e, f] = recorded.events
+      yield* hub.publish(account, { ...recorded, events: [b!, d!, f!, a!, c!, e!] })
+      const [, request] = yield* receiver.until((received) => received.length === 2)
+      expect(eventIds(request!)).toEqual(idsOf(recorded.events))
+      yield* waitUntilEnded(hub, endpoint, 2)
+      const stored = yield* hub.sql.run(
+        (q) => q<{ id: string }[]>`
+          SELECT event_id AS id FROM webhooks.batch_events
+           WHERE batch_id = (SELECT batch_id FROM webhooks.attempts ORDER BY id DESC LIMIT 1)
+           ORDER BY position`,
+      )
+      expect(stored.map(({ id }) => encodeId('evt', id))).toEqual(idsOf(recorded.events))
     }))
 
   test('of a mode go to subscriptions of that mode', (hub) =>
@@ -317,7 +344,8 @@ describe('a batch', () => {
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url())
       yield* hub.sql.run(
-        (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures' WHERE id = ${endpoint.uuid}`,
+        (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures', disabled_at = now()
+                 WHERE id = ${endpoint.uuid}`,
       )
       yield* hub.start({ settings: { retryWindowMs: 500 } })
       yield* hub.emit(account, 1)
@@ -326,6 +354,52 @@ describe('a batch', () => {
         { status: 'failed', reason: 'retry_window_expired_while_disabled', next_attempt_at: null },
       ])
       expect(receiver.received).toEqual([])
+    }))
+
+  /** Stops the fan-out while a batch waits for the retry of its only attempt. */
+  const waitingBatch = Effect.fnUntraced(function* (hub: Deployment) {
+    const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
+    const account = yield* hub.account()
+    const endpoint = yield* hub.subscribe(account, receiver.url())
+    const { stop } = yield* hub.start({ settings: { nextAttemptAt: ({ failedAt }) => failedAt + HOUR } })
+    yield* hub.emit(account, 1)
+    yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts`).length === 1)
+    yield* stop
+    return { endpoint, receiver }
+  })
+  const queuedHoursAgo = (hub: Deployment, hours: number) =>
+    hub.sql.run(
+      (q) => q`UPDATE webhooks.batches SET queued_at = now() - make_interval(hours => ${hours}),
+                      next_attempt_at = now() - interval '1 minute'`,
+    )
+  const disabledHoursAgo = (hub: Deployment, hours: number) =>
+    hub.sql.run(
+      (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures', consecutive_failures = 20,
+                      disabled_at = now() - make_interval(hours => ${hours})`,
+    )
+
+  test('whose window ended while its subscription was disabled says so, also when it was enabled before the fan-out came back', (hub) =>
+    Effect.gen(function* () {
+      const { endpoint, receiver } = yield* waitingBatch(hub)
+      // Its window ended an hour ago.
+      yield* queuedHoursAgo(hub, 25)
+      yield* disabledHoursAgo(hub, 2)
+      yield* hub.sql.transaction((q) => enableEndpoint(q, endpoint.uuid))
+      yield* hub.start()
+      yield* waitUntilEnded(hub, endpoint, 1)
+      expect((yield* hub.attemptsOf(endpoint)).at(-1)?.reason).toBe('retry_window_expired_while_disabled')
+      expect(receiver.received).toHaveLength(1)
+    }))
+
+  test('whose window ended before its subscription was disabled says nothing of that', (hub) =>
+    Effect.gen(function* () {
+      const { endpoint } = yield* waitingBatch(hub)
+      // Its window ended three hours ago.
+      yield* queuedHoursAgo(hub, 27)
+      yield* disabledHoursAgo(hub, 2)
+      yield* hub.start()
+      yield* waitUntilEnded(hub, endpoint, 1)
+      expect((yield* hub.attemptsOf(endpoint)).at(-1)?.reason).toBe('retry_window_expired')
     }))
 
   test('is deleted with its subscription, and the attempt in flight is aborted', (hub) =>
@@ -359,7 +433,7 @@ describe('a hung receiver', () => {
       const account = yield* hub.account()
       yield* hub.subscribe(account, hung.url())
       yield* hub.subscribe(account, healthy.url())
-      yield* hub.start({ settings: { batchEvents: 1, inFlight: 6, inFlightEach: 4, deadlineMs: 60_000 } })
+      yield* hub.start({ settings: { batchEvents: 1, inFlight: 16, inFlightEach: 4, deadlineMs: 60_000 } })
       const events = yield* hub.emit(account, 60)
       const requests = yield* healthy.until((received) => received.length >= 60)
       expect(new Set(allIds(requests))).toEqual(new Set(idsOf(events)))
@@ -381,6 +455,29 @@ describe('a hung receiver', () => {
         reason: 'timeout',
         response_code: null,
       })
+    }))
+})
+
+describe('forty hung receivers of one account', () => {
+  test('do not stop the deliveries and test deliveries of another account', (hub) =>
+    Effect.gen(function* () {
+      const { inFlight } = FANOUT_DEFAULTS
+      const hung = yield* tlsReceiver(certificate, { respond: () => {} })
+      const receiver = yield* tlsReceiver(certificate)
+      const [account, other] = [yield* hub.account(), yield* hub.account()]
+      yield* Effect.forEach(Array.from({ length: 40 }), () => hub.subscribe(account, hung.url()))
+      const endpoint = yield* hub.subscribe(other, receiver.url())
+      // Each event is a batch of its own, and no attempt of the test ends by its deadline.
+      yield* hub.start({ settings: { deadlineMs: 60_000, batchEvents: 1 } })
+      yield* hub.emit(account, 20)
+      yield* hung.until((received) => received.length > inFlight / 2 - 4)
+      const events = yield* hub.emit(other, 50)
+      yield* hub.sql.run(
+        (q) => q`INSERT INTO webhooks.trials (endpoint_id, id) VALUES (${endpoint.uuid}, ${randomUUID()})`,
+      )
+      const received = yield* receiver.until((requests) => requests.length === events.length + 1)
+      expect(new Set(allIds(received)).size).toBe(events.length + 1)
+      expect(hung.received.length).toBeLessThanOrEqual(inFlight / 2)
     }))
 })
 

@@ -10,10 +10,10 @@ import { type Duration, Effect, Metric } from 'effect'
 import { makeAssignedPartitions } from './batching/assigned-partitions.ts'
 import { FanoutSettings } from './config.ts'
 import { makeDeliverer } from './delivery/deliverer.ts'
-import { runTestDeliveries } from './delivery/test-deliveries.ts'
+import { runDeliveriesOnDemand } from './delivery/on-demand-deliveries.ts'
 import { metrics } from './metrics.ts'
 import { FanoutStore } from './store/store.port.ts'
-import { runPurge } from './subscriptions/purge-deleted.ts'
+import { runPurge } from './purge-deleted.ts'
 
 interface FanoutOptions {
   /** `HUB_TOPIC_PREFIX`. */
@@ -91,13 +91,9 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
       ),
     ),
   )
-  yield* runTestDeliveries.pipe(supervise, Effect.forkScoped)
+  yield* runDeliveriesOnDemand.pipe(supervise, Effect.forkScoped)
   yield* runPurge.pipe(supervise, Effect.forkScoped)
 
-  // A counter that appears with its first event shows no increase for that event.
-  for (const counter of [metrics.disabled, metrics.deadLetters, metrics.notMade, metrics.partitionsLost]) {
-    yield* Metric.update(counter, 0)
-  }
   yield* every(
     QUERIED_GAUGES_EVERY,
     store.waiting.pipe(

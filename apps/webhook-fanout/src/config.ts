@@ -13,7 +13,8 @@ export interface Settings extends DeliveryRules {
 
   /**
    * Attempts in flight in this process. Each has a socket and some dozens of kB. 256 attempts to
-   * receivers that answer in 10 ms are 25,000 attempts/s, more than PostgreSQL records.
+   * receivers that answer in 10 ms are 25,000 attempts/s, more than PostgreSQL records. One account
+   * has half of them at most.
    */
   readonly inFlight: number
   /** Of these, for all failing subscriptions. The other half serves healthy ones. */

@@ -9,10 +9,18 @@ import {
   kafkaConnectionConfig,
   layerConsumerGroups,
   layerEventLog,
+  layerKeysAndErasures,
+  topicNames,
 } from '@hub/kafka'
-import { Sql, MasterKeyEncryption } from '@hub/store'
+import { Sql, MasterKeyEncryption, watchErasures } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, withFailureLog, teardown, tracingLayer } from '@hub/telemetry'
-import { AddressPolicy, allowedHostsConfig, WebhookClient } from '@hub/webhooks'
+import {
+  AddressPolicy,
+  allowedHostsConfig,
+  deniedNetworksConfig,
+  egressProxyConfig,
+  WebhookClient,
+} from '@hub/webhooks'
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
 import { makeFanout } from './app.ts'
@@ -41,6 +49,7 @@ const fanout = Layer.effectDiscard(
     })
     yield* readiness.add('group', isHealthy)
     yield* readiness.add('partitions', isOpen)
+    yield* readiness.add('erasures', yield* watchErasures)
     yield* readiness.started
     yield* Effect.logInfo('webhook-fanout: started')
     return yield* failure
@@ -50,12 +59,15 @@ const fanout = Layer.effectDiscard(
 const kafka = Layer.unwrap(
   Effect.map(
     Config.all([kafkaConnectionConfig(`hub-${APP}`), catalogueConfig]),
-    ([connection, { partitions }]) =>
-      Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
+    ([connection, { partitions, prefix }]) =>
+      Layer.merge(
+        layerKeysAndErasures(connection, topicNames(prefix)),
+        layerConsumerGroups({ connection }),
+      ).pipe(Layer.provideMerge(layerEventLog({ connection, partitions }))),
   ),
 )
 const store = layerPostgresStore.pipe(
-  Layer.provide(Layer.mergeAll(Sql.layer(`hub-${APP}`, CONNECTIONS), MasterKeyEncryption.layer)),
+  Layer.provideMerge(Layer.mergeAll(Sql.layer(`hub-${APP}`, CONNECTIONS), MasterKeyEncryption.layer)),
 )
 const client = WebhookClient.layer.pipe(
   Layer.provide(Layer.mergeAll(AddressPolicy.layer, NodeFileSystem.layer)),
@@ -68,7 +80,7 @@ const app = fanout.pipe(
   Layer.provide(loggerLayer(APP)),
 )
 
-checkSettings(APP, [allowedHostsConfig, kafkaCaConfig]).pipe(
+checkSettings(APP, [allowedHostsConfig, deniedNetworksConfig, egressProxyConfig, kafkaCaConfig]).pipe(
   Effect.andThen(Layer.launch(app)),
   withFailureLog(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),

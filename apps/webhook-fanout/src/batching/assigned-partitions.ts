@@ -1,7 +1,7 @@
 /** Opens the partitions that the consumer group assigns to this process, and closes them. */
 import type { Supervisor } from '@hub/actor'
 import { type Assignment, EventLog, type GroupControl, type IncomingRecord, webhooksKey } from '@hub/kafka'
-import { Effect, FiberSet, Metric, Schedule } from 'effect'
+import { Effect, FiberSet, Schedule } from 'effect'
 import type { Deliverer } from '../delivery/deliverer.ts'
 import { metrics } from '../metrics.ts'
 import { FanoutStore, type OpenRedelivery } from '../store/store.port.ts'
@@ -19,7 +19,6 @@ const OPEN_PAUSE = Schedule.jittered(
 const REOPEN_PAUSE = '5 seconds'
 
 interface AssignedPartition {
-  readonly number: number
   /** `null` while it is being opened. */
   open: Partition | null
   readonly stop: () => void
@@ -94,7 +93,7 @@ export const makeAssignedPartitions = Effect.fnUntraced(function* (options: Assi
         control.pause(topic, number)
         entry.open = null
         partition.close()
-        yield* Metric.update(metrics.partitionsLost, 1)
+        metrics.partitionsLost.add()
         yield* Effect.logWarning(
           'assigned partitions: another process has acquired a partition; trying again in 5 s',
         ).pipe(annotate)
@@ -103,7 +102,6 @@ export const makeAssignedPartitions = Effect.fnUntraced(function* (options: Assi
     })
     const fiber = fork(supervise(Effect.provideContext(life, context)))
     const entry: AssignedPartition = {
-      number,
       open: null,
       stop: () => {
         assigned.delete(number)
@@ -130,8 +128,8 @@ export const makeAssignedPartitions = Effect.fnUntraced(function* (options: Assi
     /** Applies a new assignment: stops, starts or continues each partition. */
     assign: ({ retained, shards }: Assignment, control: GroupControl) => {
       const wanted = new Set(shards)
-      for (const entry of assigned.values()) {
-        if (!wanted.has(entry.number) || !retained.has(entry.number)) entry.stop()
+      for (const [number, entry] of assigned) {
+        if (!wanted.has(number) || !retained.has(number)) entry.stop()
       }
       for (const number of shards) {
         const partition = assigned.get(number)?.open ?? null

@@ -5,25 +5,29 @@
  * Events stay here until they are stored (`dueBatches`, then `markStored`). So a failed transaction
  * changes nothing, and the lowest offset that is not stored is always known.
  */
+import type { NewBatch } from '../store/store.port.ts'
 
-export interface CollectedEvent {
-  /** `evt_…` */
-  readonly id: string
-  /** Its place in the journal of its account and mode. */
-  readonly sequence: number
-  /** JSON text, exactly as `/v1/events` serves it. All subscriptions of the account share it. */
-  readonly body: string
+/** `sequence`: its position in the event journal. All subscriptions of the account share `body`. */
+export type CollectedEvent = NewBatch['events'][number] & {
   /** Offset of its record. */
   readonly offset: number
-  /** W3C trace context, if it is traced. */
-  readonly traceparent?: string
+}
+
+/**
+ * The events of a batch in the order of the event journal. Several projectors publish the events of
+ * an account, so the order of the topic may differ from the journal.
+ */
+export const inJournalOrder = (events: ReadonlyArray<CollectedEvent>): ReadonlyArray<CollectedEvent> => {
+  // Nearly always they are in order, and this runs for each batch.
+  const ordered = events.every((event, index) => index === 0 || event.sequence > events[index - 1]!.sequence)
+  return ordered ? events : events.toSorted((a, b) => a.sequence - b.sequence)
 }
 
 /** Events of one subscription that become one batch. */
-export interface BatchCandidate<S, E = Omit<CollectedEvent, 'offset'>> {
+interface BatchCandidate<S> {
   readonly subscription: S
   /** Never empty. */
-  readonly events: ReadonlyArray<E>
+  readonly events: ReadonlyArray<CollectedEvent>
 }
 
 interface Buffer {
@@ -85,9 +89,9 @@ export class Collector<S> {
   }
 
   /** Due batches: at most `limit` events, but at least one batch. They stay until `markStored`. */
-  dueBatches(now: number, limit: number): ReadonlyArray<BatchCandidate<S, CollectedEvent>> {
+  dueBatches(now: number, limit: number): ReadonlyArray<BatchCandidate<S>> {
     const { batchEvents, batchWindowMs } = this.#options
-    const due: Array<BatchCandidate<S, CollectedEvent>> = []
+    const due: Array<BatchCandidate<S>> = []
     let count = 0
     for (const [subscription, { addedAt, events }] of this.#buffers) {
       for (let start = 0; start < events.length; start += batchEvents) {
@@ -102,7 +106,7 @@ export class Collector<S> {
   }
 
   /** Removes stored batches. A subscription may have been dropped meanwhile. */
-  markStored(batches: ReadonlyArray<BatchCandidate<S, CollectedEvent>>): void {
+  markStored(batches: ReadonlyArray<BatchCandidate<S>>): void {
     for (const { subscription, events } of batches) {
       const buffer = this.#buffers.get(subscription)
       if (buffer === undefined || buffer.events[0] !== events[0]) continue
@@ -122,7 +126,7 @@ export class Collector<S> {
   }
 
   /** The lowest offset of the events that remain after `stored` is stored; `null`: none remain. */
-  lowestOffset(stored: ReadonlyArray<BatchCandidate<S, CollectedEvent>> = []): number | null {
+  lowestOffset(stored: ReadonlyArray<BatchCandidate<S>> = []): number | null {
     const storedCount = new Map<S, number>()
     for (const { subscription, events } of stored) {
       storedCount.set(subscription, (storedCount.get(subscription) ?? 0) + events.length)

@@ -16,10 +16,10 @@ import {
   type SubscriptionChanged,
 } from '@hub/kafka'
 import type { StorageError } from '@hub/store'
-import { Clock, Effect, Metric, Result } from 'effect'
+import { Clock, Effect, Result } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import type { Deliverer } from '../delivery/deliverer.ts'
-import type { Outcome } from '../delivery/outcome.ts'
+import type { Outcome } from '../subscriptions/outcome.ts'
 import { makeWakeSignal } from '../delivery/wake-signal.ts'
 import { metrics } from '../metrics.ts'
 import { makeOutcomeRecorder } from '../recording/outcome-recorder.ts'
@@ -31,10 +31,10 @@ import {
   type Ownership,
   type PartitionLost,
 } from '../store/store.port.ts'
-import { makeJournalReplay } from '../subscriptions/journal-replay.ts'
-import { makeSubscriptionRegistry } from '../subscriptions/registry.ts'
+import { makeJournalReplay } from './journal-replay.ts'
+import { makeSubscriptionRegistry } from './registry.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
-import { Collector } from './collector.ts'
+import { Collector, inJournalOrder } from './collector.ts'
 
 interface PartitionConsumer {
   readonly pause: () => void
@@ -53,7 +53,6 @@ interface PartitionOptions {
 }
 
 export interface Partition {
-  readonly number: number
   /** Next offset to read. */
   readonly position: () => number
   readonly paused: () => boolean
@@ -141,7 +140,7 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
 
   const deadLetter = Effect.fnUntraced(function* (record: IncomingRecord, reason: string) {
     yield* log.append([deadLetterRecord(record, reason)])
-    yield* Metric.update(metrics.deadLetters, 1)
+    metrics.deadLetters.add()
     yield* Effect.logError('partition: wrote an unreadable record to the dead-letter topic').pipe(
       Effect.annotateLogs({ topic: record.topic, partition: number, offset: record.offset, reason }),
     )
@@ -195,7 +194,7 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
     }
     applyBackpressure()
     storeSignal.notify()
-    yield* Metric.update(metrics.eventsRead, events)
+    metrics.eventsRead.add(events)
   })
 
   /** When a position that has moved without a batch is stored; `null`: it has not moved. */
@@ -217,7 +216,7 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
     const next = collector.lowestOffset(batches) ?? position
     const newBatches = batches.map(({ events, subscription }) => ({
       subscription: subscription.record,
-      events,
+      events: inJournalOrder(events),
     }))
     const stored = yield* store.storeBatches(ownership, next, newBatches).pipe(
       Effect.catchTag('StorageRejected', (error) => {
@@ -232,7 +231,7 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
     storedPosition = next
     subscriptions.offer(stored)
     applyBackpressure()
-    yield* Metric.update(metrics.batchesQueued, stored.length)
+    metrics.batchesQueued.add(stored.length)
     if (at - committedAt >= POSITION_EVERY_MS) {
       committedAt = at
       yield* consumer.commit(storedPosition)
@@ -249,7 +248,6 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
   for (const record of yield* store.subscriptionsOf(sources)) subscriptions.add(record)
 
   const partition: Partition = {
-    number,
     position: () => position,
     paused: () => paused,
     collected: () => collector.events,

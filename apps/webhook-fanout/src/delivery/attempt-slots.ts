@@ -1,15 +1,25 @@
 /**
- * Decides which subscription may make the next attempt. Pure. Source: architecture, Webhooks.
+ * Decides which subscription may make the next attempt. Pure. Source: architecture, Webhooks;
+ * docs/decisions/0050.
  *
- * A process has a number of slots, one for each attempt in flight. Subscriptions take slots in
- * turn, up to a bound for each, which is lower while a subscription fails. All failing
- * subscriptions together have only a part of the slots, so hung receivers do not stop the others. A
- * slot is free when its attempt ends. Outcomes that are not recorded yet have their own bounds: for
- * a subscription, which limits what a crash repeats, and for the process.
+ * A process has a number of slots, one for each attempt in flight. Accounts take slots in turn, and
+ * so do the subscriptions of an account, up to a bound for each, which is lower while a subscription
+ * fails. All failing subscriptions together have only a part of the slots. Outcomes that are not
+ * recorded yet have their own bounds: for a subscription, which limits what a crash repeats, and for
+ * the process.
+ *
+ * A slot is free only when its attempt ends, and a hung receiver ends it at the deadline. So an
+ * account takes no slot while it has as many as are free, and a subscription takes none while it has
+ * as many as its account may still take. The receivers of one account never hold all slots.
+ *
+ * The bound of an account is a dynamic threshold. Source: A. K. Choudhury, E. L. Hahne, "Dynamic
+ * Queue Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking
+ * 6(2), 1998.
  */
 
 /** What a slot is taken for. */
-export interface SlotHolder {
+interface SlotHolder {
+  readonly account: string
   /** Its last attempt failed. */
   readonly failing: boolean
   /** A batch in its ready queue may be attempted now. */
@@ -36,11 +46,43 @@ interface Usage {
   queued: boolean
 }
 
+/** The slots of all subscriptions of an account. */
+interface AccountUsage {
+  readonly slots: number
+  readonly failing: number
+}
+
+/** Holders that wait for a slot. Their accounts take turns. */
+class WaitingHolders<H extends SlotHolder> {
+  /** In the order of the turns. */
+  readonly #accounts = new Map<string, Array<H>>()
+
+  push(holder: H): void {
+    const holders = this.#accounts.get(holder.account)
+    if (holders === undefined) this.#accounts.set(holder.account, [holder])
+    else holders.push(holder)
+  }
+
+  /** Removes the next holder that may take a slot. */
+  shift(mayTake: (holder: H) => boolean): H | undefined {
+    for (const [account, holders] of this.#accounts) {
+      const index = holders.findIndex(mayTake)
+      const [holder] = index < 0 ? [] : holders.splice(index, 1)
+      if (holder === undefined) continue
+      this.#accounts.delete(account)
+      if (holders.length > 0) this.#accounts.set(account, holders)
+      return holder
+    }
+    return undefined
+  }
+}
+
 export class AttemptSlots<H extends SlotHolder> {
   readonly #limits: SlotLimits
   readonly #usage = new Map<H, Usage>()
-  #healthyQueue: Array<H> = []
-  #failingQueue: Array<H> = []
+  readonly #accounts = new Map<string, AccountUsage>()
+  readonly #healthy = new WaitingHolders<H>()
+  readonly #failing = new WaitingHolders<H>()
   #taken = 0
   #takenFailing = 0
   #unrecorded = 0
@@ -74,7 +116,7 @@ export class AttemptSlots<H extends SlotHolder> {
       return
     }
     usage.queued = true
-    ;(holder.failing ? this.#failingQueue : this.#healthyQueue).push(holder)
+    ;(holder.failing ? this.#failing : this.#healthy).push(holder)
   }
 
   /** Takes a slot for the next holder; `null` if the limits do not allow any. */
@@ -82,8 +124,8 @@ export class AttemptSlots<H extends SlotHolder> {
     if (this.#taken >= this.#limits.inFlight || this.#unrecorded >= this.#limits.unrecorded) return null
     this.#failingTurn = !this.#failingTurn
     return this.#failingTurn
-      ? (this.#takeFailing() ?? this.#takeFrom(this.#healthyQueue))
-      : (this.#takeFrom(this.#healthyQueue) ?? this.#takeFailing())
+      ? (this.#takeFailing() ?? this.#takeHealthy())
+      : (this.#takeHealthy() ?? this.#takeFailing())
   }
 
   /** An attempt has ended: its slot is free, and its outcome is not recorded yet. */
@@ -92,6 +134,7 @@ export class AttemptSlots<H extends SlotHolder> {
     usage.slots -= 1
     this.#taken -= 1
     if (usage.failing) this.#takenFailing -= 1
+    this.#count(holder.account, -1, usage.failing ? -1 : 0)
     this.enlist(holder)
   }
 
@@ -102,12 +145,27 @@ export class AttemptSlots<H extends SlotHolder> {
     this.enlist(holder)
   }
 
-  #takeFailing(): H | null {
-    return this.#takenFailing < this.#limits.inFlightFailing ? this.#takeFrom(this.#failingQueue) : null
+  #takeHealthy(): H | null {
+    return this.#takeFrom(this.#healthy, (holder) => this.#leavesFree(holder))
   }
 
-  #takeFrom(queue: Array<H>): H | null {
-    for (let holder = queue.shift(); holder !== undefined; holder = queue.shift()) {
+  #takeFailing(): H | null {
+    const { inFlightFailing } = this.#limits
+    return this.#takeFrom(this.#failing, (holder) => {
+      const failingOfAccount = this.#usedBy(holder.account).failing
+      const free = inFlightFailing - this.#takenFailing - failingOfAccount
+      return this.#of(holder).slots < free && this.#leavesFree(holder)
+    })
+  }
+
+  /** Whether the holder has fewer slots than its account may still take. */
+  #leavesFree(holder: H): boolean {
+    const free = this.#limits.inFlight - this.#taken - this.#usedBy(holder.account).slots
+    return this.#of(holder).slots < free
+  }
+
+  #takeFrom(waiting: WaitingHolders<H>, mayTake: (holder: H) => boolean): H | null {
+    for (let holder = waiting.shift(mayTake); holder !== undefined; holder = waiting.shift(mayTake)) {
       const usage = this.#of(holder)
       usage.queued = false
       this.#recount(holder, usage)
@@ -115,7 +173,7 @@ export class AttemptSlots<H extends SlotHolder> {
         this.#forgetUnused(holder, usage)
         continue
       }
-      if ((queue === this.#failingQueue) !== holder.failing) {
+      if ((waiting === this.#failing) !== holder.failing) {
         this.enlist(holder)
         continue
       }
@@ -124,6 +182,7 @@ export class AttemptSlots<H extends SlotHolder> {
       this.#taken += 1
       this.#unrecorded += 1
       if (usage.failing) this.#takenFailing += 1
+      this.#count(holder.account, 1, usage.failing ? 1 : 0)
       return holder
     }
     return null
@@ -141,7 +200,21 @@ export class AttemptSlots<H extends SlotHolder> {
   #recount(holder: H, usage: Usage): void {
     if (usage.failing === holder.failing) return
     usage.failing = holder.failing
-    this.#takenFailing += holder.failing ? usage.slots : -usage.slots
+    const failing = holder.failing ? usage.slots : -usage.slots
+    this.#takenFailing += failing
+    this.#count(holder.account, 0, failing)
+  }
+
+  #usedBy(account: string): AccountUsage {
+    return this.#accounts.get(account) ?? { slots: 0, failing: 0 }
+  }
+
+  #count(account: string, slots: number, failing: number): void {
+    if (slots === 0 && failing === 0) return
+    const used = this.#usedBy(account)
+    const next = { slots: used.slots + slots, failing: used.failing + failing }
+    if (next.slots === 0) this.#accounts.delete(account)
+    else this.#accounts.set(account, next)
   }
 
   #of(holder: H): Usage {

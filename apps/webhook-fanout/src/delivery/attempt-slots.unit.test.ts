@@ -4,10 +4,13 @@ import { AttemptSlots } from './attempt-slots.ts'
 
 class Holder {
   readonly name: string
+  readonly account: string
   failing = false
   work = 0
-  constructor(name: string, work: number, failing = false) {
+  /** Without `account`, the holder is the only one of its account. */
+  constructor(name: string, work: number, { account = name, failing = false } = {}) {
     this.name = name
+    this.account = account
     this.work = work
     this.failing = failing
   }
@@ -53,6 +56,34 @@ describe('attempt slots', () => {
     expect(takeAll(slots)).toEqual(['a'])
   })
 
+  it('are taken in turn by accounts, and by the subscriptions of each', () => {
+    const slots = new AttemptSlots<Holder>({ ...LIMITS, inFlight: 100, unrecorded: 100 })
+    const account = 'many'
+    for (const name of ['a', 'b', 'c']) slots.enlist(new Holder(name, 2, { account }))
+    slots.enlist(new Holder('other', 3))
+    expect(takeAll(slots)).toEqual(['a', 'other', 'b', 'other', 'c', 'other', 'a', 'b', 'c'])
+  })
+
+  it('are never all taken by one account, so that its hung receivers do not stop others', () => {
+    const limits = { ...LIMITS, inFlight: 256, inFlightFailing: 128, inFlightEach: 16, unrecorded: 1024 }
+    for (const failing of [false, true]) {
+      const slots = new AttemptSlots<Holder>({ ...limits, inFlightEachFailing: 16, unrecordedEach: 256 })
+      const hung = (account: string) => {
+        for (let i = 0; i < 40; i++) {
+          slots.enlist(new Holder(`${account} ${i}`, 100, { account, failing }))
+        }
+        return takeAll(slots).length
+      }
+      const all = failing ? limits.inFlightFailing : limits.inFlight
+      const first = hung('first')
+      expect(first).toBeLessThanOrEqual(all / 2)
+      expect(first).toBeGreaterThan(all / 2 - 4)
+      expect(hung('second')).toBeLessThanOrEqual(all / 4)
+      slots.enlist(new Holder('other', 8, { failing }))
+      expect(takeAll(slots)).toEqual(Array.from({ length: 8 }, () => 'other'))
+    }
+  })
+
   it('have a bound for the process', () => {
     const slots = new AttemptSlots<Holder>(LIMITS)
     for (let i = 0; i < 20; i++) slots.enlist(new Holder(`h${i}`, 5))
@@ -62,7 +93,7 @@ describe('attempt slots', () => {
 
   it('have a lower bound for all failing subscriptions, so that hung receivers do not stop the others', () => {
     const slots = new AttemptSlots<Holder>(LIMITS)
-    for (let i = 0; i < 50; i++) slots.enlist(new Holder(`hung${i}`, 100, true))
+    for (let i = 0; i < 50; i++) slots.enlist(new Holder(`hung${i}`, 100, { failing: true }))
     expect(takeAll(slots).length).toBe(4)
     const healthy = new Holder('healthy', 1)
     slots.enlist(healthy)
@@ -104,7 +135,7 @@ describe('attempt slots', () => {
 
   it('of a failing subscription are not taken again before its last attempts are recorded', () => {
     const slots = new AttemptSlots<Holder>(LIMITS)
-    const a = new Holder('a', 9, true)
+    const a = new Holder('a', 9, { failing: true })
     slots.enlist(a)
     expect(takeAll(slots)).toEqual(['a'])
     slots.ended(a)
@@ -140,7 +171,8 @@ describe('attempt slots', () => {
           unrecordedEach: 4,
         }
         const slots = new AttemptSlots<Holder>(limits)
-        const holders = names.map((name) => new Holder(name, 0))
+        // Two accounts with two subscriptions each, and one with one.
+        const holders = names.map((name, i) => new Holder(name, 0, { account: `account ${i >> 1}` }))
         const held = new Map(holders.map((holder) => [holder, { slots: 0, unrecorded: 0 }]))
         const sum = (of: (holder: Holder) => number) =>
           holders.reduce((total, holder) => total + of(holder), 0)
@@ -160,8 +192,20 @@ describe('attempt slots', () => {
             has.unrecorded -= 1
             slots.recorded(holder)
           } else slots.enlist(holder)
+          const ofAccount = (one: Holder, failingOnly: boolean) =>
+            sum((each) =>
+              each.account === one.account && (each.failing || !failingOnly) ? slotsOf(each) : 0,
+            )
+          const mayTake = (one: Holder) =>
+            slotsOf(one) < limits.inFlight - sum(slotsOf) - ofAccount(one, false) &&
+            (!one.failing ||
+              slotsOf(one) <
+                limits.inFlightFailing -
+                  sum((each) => (each.failing ? slotsOf(each) : 0)) -
+                  ofAccount(one, true))
           for (let next = slots.take(); next !== null; next = slots.take()) {
             next.work -= 1
+            expect(mayTake(next)).toBe(true)
             const taken = held.get(next)!
             taken.slots += 1
             taken.unrecorded += 1
@@ -188,7 +232,8 @@ describe('attempt slots', () => {
             expect(
               total === limits.inFlight ||
                 unrecorded === limits.unrecorded ||
-                (one.failing && failing >= limits.inFlightFailing),
+                (one.failing && failing >= limits.inFlightFailing) ||
+                !mayTake(one),
             ).toBe(true)
           }
         }

@@ -7,22 +7,13 @@
  */
 import { traceparentOf, type TracingShape } from '@hub/telemetry'
 import type { DeliveryResult } from '@hub/webhooks'
-import type { CollectedEvent } from '../batching/collector.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
-import type { PendingBatch } from './pending-batch.ts'
+import type { PendingBatch } from '../subscriptions/pending-batch.ts'
 
 /** Traced batches in memory; above it the oldest is forgotten. */
 const MAX_BATCHES = 10_000
 /** Links of one span; a batch has up to a hundred events. */
 const MAX_LINKS = 32
-
-/** The field of a `PendingBatch`, from its events. */
-export const traceparentsOf = (
-  events: ReadonlyArray<Pick<CollectedEvent, 'traceparent'>>,
-): Pick<PendingBatch, 'traceparents'> => {
-  const traceparents = events.flatMap(({ traceparent }) => (traceparent === undefined ? [] : [traceparent]))
-  return traceparents.length === 0 ? {} : { traceparents }
-}
 
 interface AttemptTrace {
   /** The header for the receiver. */

@@ -8,17 +8,18 @@
  * of the last ones are recorded.
  */
 import type { Supervisor } from '@hub/actor'
+import { expiryReason, retryWindowExpired } from '@hub/domain'
 import { Tracing } from '@hub/telemetry'
-import { AttemptNotMade, type Delivery, type DeliveryResult, WebhookClient } from '@hub/webhooks'
+import { AttemptNotMade, type DeliveryResult, WebhookClient } from '@hub/webhooks'
 import { Clock, Effect, FiberSet, Metric, type Scope } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import { metrics } from '../metrics.ts'
 import { FanoutStore, type RecordedHealth } from '../store/store.port.ts'
-import type { Subscription } from '../subscriptions/subscription.ts'
+import { secretsAt, type Subscription } from '../subscriptions/subscription.ts'
 import { AttemptSlots } from './attempt-slots.ts'
 import { BatchTraces } from './batch-traces.ts'
-import type { Outcome } from './outcome.ts'
-import type { PendingBatch, RunningAttempt } from './pending-batch.ts'
+import type { Outcome } from '../subscriptions/outcome.ts'
+import type { PendingBatch, RunningAttempt } from '../subscriptions/pending-batch.ts'
 import { makeReadyQueues, TROUBLE_PAUSE_MS } from './ready-queues.ts'
 import { makeWakeSignal } from './wake-signal.ts'
 
@@ -55,15 +56,6 @@ export interface Deliverer {
   readonly drain: (atMostMs: number) => Effect.Effect<void>
   /** Updates the gauges. An update with each attempt would cost too much. */
   readonly observe: Effect.Effect<void>
-}
-
-/** The valid secrets, the current one first; `null`: it cannot be decrypted. */
-const secretsAt = ({ record }: Subscription, now: number): Delivery['secrets'] | null => {
-  const { previousSecret, rotationEndsAt, secret } = record
-  if (secret === null) return null
-  return previousSecret !== null && rotationEndsAt !== null && rotationEndsAt > now
-    ? [secret, previousSecret]
-    : [secret]
 }
 
 export const makeDeliverer: (
@@ -127,7 +119,7 @@ export const makeDeliverer: (
       subscription.inFlight.push(batch)
       const running: RunningAttempt = { abort: () => {}, ended: false }
       batch.attempt = running
-      if (now() >= batch.queuedAt + settings.retryWindowMs) {
+      if (retryWindowExpired(batch.queuedAt, now(), settings.retryWindowMs)) {
         end(subscription, batch, expiryOf(subscription, batch))
       } else if (batch.body === null) {
         fork(host.supervise(attemptWithStoredBody(subscription, batch, running)))
@@ -155,7 +147,7 @@ export const makeDeliverer: (
       body: Uint8Array,
     ): void => {
       const startedAt = now()
-      const secrets = secretsAt(subscription, startedAt)
+      const secrets = secretsAt(subscription.record, startedAt)
       if (secrets === null) {
         postpone(subscription, batch)
         return
@@ -182,15 +174,15 @@ export const makeDeliverer: (
     }
 
     const reportNotMade = (subscription: Subscription, error: AttemptNotMade) =>
-      Effect.andThen(
-        Metric.update(metrics.notMade, 1),
-        Effect.logWarning(
+      Effect.suspend(() => {
+        metrics.notMade.add()
+        return Effect.logWarning(
           'deliverer: this process could not make an attempt; trying again in 1 s',
           error,
         ).pipe(
           Effect.annotateLogs({ subscription: subscription.record.id, partition: subscription.partition }),
-        ),
-      )
+        )
+      })
 
     const outcomeOf = (
       subscription: Subscription,
@@ -216,7 +208,7 @@ export const makeDeliverer: (
         kind: 'expiry',
         responseCode: null,
         durationMs: 0,
-        reason: subscription.enabled ? 'retry_window_expired' : 'retry_window_expired_while_disabled',
+        reason: expiryReason(subscription.record.disabledPeriods, batch.queuedAt + settings.retryWindowMs),
         startedAt: at,
         endedAt: at,
       }
@@ -258,7 +250,7 @@ export const makeDeliverer: (
     }
 
     const applyHealth = (subscription: Subscription, health: RecordedHealth) => {
-      const { action, backlogReleasedAt, consecutiveFailures, status } = health
+      const { action, backlogReleasedAt, consecutiveFailures, disabledAt, status } = health
       const { record } = subscription
       const beginsToFail = consecutiveFailures > 0 && !subscription.failing
       subscription.failing = consecutiveFailures > 0
@@ -268,7 +260,8 @@ export const makeDeliverer: (
         record.consecutiveFailures !== consecutiveFailures ||
         record.backlogReleasedAt !== backlogReleasedAt
       ) {
-        subscription.record = { ...record, status, consecutiveFailures, backlogReleasedAt }
+        const disabledPeriods = { ...record.disabledPeriods, disabledAt }
+        subscription.record = { ...record, status, consecutiveFailures, backlogReleasedAt, disabledPeriods }
       }
       // The ready queue was filled under other conditions: what is due now is decided anew.
       if (action === 'releaseBacklog' || beginsToFail || !subscription.enabled) {

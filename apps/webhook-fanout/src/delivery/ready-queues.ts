@@ -11,7 +11,7 @@ import { Clock, Effect, FiberSet, Semaphore } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import { FanoutStore } from '../store/store.port.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
-import type { PendingBatch } from './pending-batch.ts'
+import type { PendingBatch } from '../subscriptions/pending-batch.ts'
 import { makeWakeSignal } from './wake-signal.ts'
 
 /** The pause after PostgreSQL or this process prevented a read or an attempt, ms. */
@@ -20,7 +20,7 @@ export const TROUBLE_PAUSE_MS = 1000
 interface ReadyQueuesHost {
   /** A queue may have changed: attempts may begin. */
   readonly onReady: (subscription: Subscription) => void
-  /** A batch of a disabled subscription whose retry window has closed. */
+  /** A batch of a disabled subscription whose retry window has ended. */
   readonly onExpired: (subscription: Subscription, batch: PendingBatch) => void
   readonly supervise: Supervisor['supervise']
 }
@@ -124,7 +124,7 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
     }
     if (found.nextDueAt !== null) wakeAt(subscription, found.nextDueAt)
     const reachedEnd = found.cursor === null
-    // Other batches may have become due before the place where this scan began, or behind the limit.
+    // Other batches may have become due before the start of this scan, or behind its limit.
     const startsAgain = reachedEnd && (cursor !== null || found.batches.length === limit)
     // If batches became due during the read, the next scan begins at the start instead.
     const continues = !reachedEnd && !subscription.hasUnreadDue

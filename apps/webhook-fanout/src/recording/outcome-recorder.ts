@@ -8,22 +8,15 @@
  * batches again. See docs/decisions/0034.
  */
 import type { StorageError } from '@hub/store'
-import { Clock, Effect, Metric } from 'effect'
+import { Clock, Effect } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import type { Deliverer } from '../delivery/deliverer.ts'
-import type { Outcome } from '../delivery/outcome.ts'
+import type { Outcome } from '../subscriptions/outcome.ts'
 import { makeWakeSignal } from '../delivery/wake-signal.ts'
 import { metrics } from '../metrics.ts'
 import { retryStorage } from '../store/storage-errors.ts'
-import { FanoutStore, type Ownership, type PartitionLost } from '../store/store.port.ts'
+import { FanoutStore, type Ownership } from '../store/store.port.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
-
-export interface OutcomeRecorder {
-  /** Adds an outcome to the next group. */
-  readonly report: (subscription: Subscription, outcome: Outcome) => void
-  /** Records groups until it is interrupted; fails when another process owns the partition. */
-  readonly run: Effect.Effect<never, PartitionLost>
-}
 
 interface RecorderOptions {
   readonly ownership: Ownership
@@ -64,7 +57,7 @@ export const makeOutcomeRecorder = Effect.fnUntraced(function* (options: Recorde
       .record(ownership, outcomes)
       .pipe(retryStorage('outcome recorder: could not record outcomes; trying again', ownership.partition))
     for (const [result, those] of Map.groupBy(outcomes, ({ reason }) => reason ?? 'succeeded')) {
-      yield* Metric.update(Metric.withAttributes(metrics.attempts, { result }), those.length)
+      metrics.attempts.add({ result }, those.length)
     }
     const deleted = new Set<string>()
     for (const [subscription, outcome] of group) {
@@ -82,19 +75,21 @@ export const makeOutcomeRecorder = Effect.fnUntraced(function* (options: Recorde
   })
 
   return {
-    report: (subscription, outcome) => {
+    /** Adds an outcome to the next group. */
+    report: (subscription: Subscription, outcome: Outcome) => {
       if (pending.length === 0) pendingSince = now()
       pending.push([subscription, outcome])
       if (outcome.reason !== null || subscription.failing) urgent = true
       if (urgent || pending.length === 1 || pending.length === settings.recordTogether) signal.notify()
     },
+    /** Records groups until it is interrupted; fails when another process owns the partition. */
     run: Effect.forever(Effect.andThen(untilDue, recordGroup)),
-  } satisfies OutcomeRecorder
+  }
 })
 
 /** Logs a disabled subscription. The transaction also inserted the event for the account. */
 const logDisabled = Effect.fnUntraced(function* (subscription: Subscription) {
-  yield* Metric.update(metrics.disabled, 1)
+  metrics.disabled.add()
   yield* Effect.logWarning('outcome recorder: disabled a webhook subscription, because it kept failing').pipe(
     Effect.annotateLogs({
       subscription: subscription.record.id,

@@ -2,7 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { NEW_ID_RANDOM_BYTES, newUuid } from '@hub/domain'
 import { type Queries, sqlArray } from '@hub/store'
-import type { Outcome } from '../delivery/outcome.ts'
+import type { Outcome } from '../subscriptions/outcome.ts'
+import type { DeliveryOnDemand, OnDemandResult } from './store.port.ts'
 import { isoText } from './times.ts'
 
 export interface NewAttempt {
@@ -43,29 +44,24 @@ export const insertAttempts = async (q: Queries, attempts: ReadonlyArray<NewAtte
       ${sqlArray(outcomes.map(({ batch }) => batch.redelivery))}::uuid[])`
 }
 
-/** The attempt of a test delivery. Ids are UUIDs. */
-interface TestAttempt {
-  readonly id: string
-  readonly endpoint: string
-  readonly batch: string
-  readonly responseCode: number | null
-  readonly durationMs: number
-  /** `null`: success. */
-  readonly reason: string | null
-  readonly startedAt: number
-}
-
-export const insertTestAttempt = (q: Queries, attempt: TestAttempt) => q`
+/** Writes a delivery on demand. `batch`: UUID of its event batch. */
+export const insertOnDemandAttempt = (
+  q: Queries,
+  { endpoint, id, kind, startedAt }: DeliveryOnDemand,
+  batch: string,
+  { durationMs, reason, responseCode }: OnDemandResult,
+) => q`
   INSERT INTO webhooks.attempts ${q({
-    id: attempt.id,
-    endpoint_id: attempt.endpoint,
-    batch_id: attempt.batch,
-    attempt: 1,
-    status: attempt.reason === null ? 'succeeded' : 'failed',
-    response_code: attempt.responseCode,
-    duration_ms: attempt.durationMs,
-    reason: attempt.reason,
-    trial: true,
-    created_at: new Date(attempt.startedAt),
+    id,
+    endpoint_id: endpoint,
+    batch_id: batch,
+    attempt: kind.name === 'resend' ? kind.attempt : 1,
+    status: reason === null ? 'succeeded' : 'failed',
+    response_code: responseCode,
+    duration_ms: durationMs,
+    reason,
+    trial: kind.name === 'test',
+    resend_of: kind.name === 'resend' ? kind.of : null,
+    created_at: new Date(startedAt),
     next_attempt_at: null,
   })}`

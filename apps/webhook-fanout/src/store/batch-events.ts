@@ -18,6 +18,18 @@ export const selectBatchEvents = (q: Queries, events: ReadonlyArray<BatchEvent>,
         ${sqlArray(events.map(({ endpoint }) => endpoint))}::uuid[],
         ${sqlArray(events.map(({ event }) => event))}::uuid[]))`
 
+/** The events of a batch of a subscription, in the order of the batch. */
+export const selectEventsOfBatch = async (
+  q: Queries,
+  endpoint: string,
+  batch: string,
+): Promise<ReadonlyArray<string>> => {
+  const rows = await q<{ event: string }[]>`
+    SELECT event_id AS event FROM webhooks.batch_events
+     WHERE batch_id = ${batch} AND endpoint_id = ${endpoint} ORDER BY position`
+  return rows.map(({ event }) => event)
+}
+
 export const insertBatchEvents = (
   q: Queries,
   rows: ReadonlyArray<BatchEvent & { readonly batch: string; readonly position: number }>,

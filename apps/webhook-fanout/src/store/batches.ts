@@ -4,7 +4,7 @@
  */
 import type { BatchDeliveryState } from '@hub/domain'
 import { type Queries, sqlArray } from '@hub/store'
-import type { PendingBatch } from '../delivery/pending-batch.ts'
+import type { PendingBatch } from '../subscriptions/pending-batch.ts'
 import { isoText } from './times.ts'
 
 export interface NewBatchRow {

@@ -6,11 +6,11 @@
  * driver has received: a body of 100 events is delivered from there, and is neither made a string
  * nor copied.
  */
-import { encodeId } from '@hub/domain'
+import { encodeId, retryWindowExpired } from '@hub/domain'
 import { type Queries, sqlArray } from '@hub/store'
 import type { Fragment } from 'postgres'
 import type { Settings } from '../config.ts'
-import type { BatchCursor, PendingBatch } from '../delivery/pending-batch.ts'
+import type { BatchCursor, PendingBatch } from '../subscriptions/pending-batch.ts'
 import type { DueRequest, ExpiredRequest, FoundBatches } from './store.port.ts'
 
 /** A column as the driver has received it. */
@@ -19,7 +19,7 @@ type BatchCells = readonly [
   id: Cell,
   attempts: Cell,
   queuedAt: Cell,
-  nextAttemptAt: Cell,
+  dueAt: Cell,
   firstSequence: Cell,
   redelivery: Cell,
   body: Cell,
@@ -40,14 +40,14 @@ const detached = (bytes: Buffer): Buffer =>
 
 const numberOf = (cell: Cell): number => Number(textOf(cell))
 
-const pendingOf = ([id, attempts, queuedAt, nextAttemptAt, , redelivery, body]: BatchCells): PendingBatch => {
+const pendingOf = ([id, attempts, queuedAt, dueAt, , redelivery, body]: BatchCells): PendingBatch => {
   const uuid = textOf(id)
   return {
     uuid,
     id: encodeId('evb', uuid),
     attempts: numberOf(attempts),
     queuedAt: numberOf(queuedAt),
-    nextAttemptAt: Math.round(numberOf(nextAttemptAt) / 1000),
+    dueAt: Math.round(numberOf(dueAt) / 1000),
     redelivery: redelivery === null ? null : textOf(redelivery),
     body: body === null ? null : detached(body),
     attempt: null,
@@ -123,7 +123,7 @@ export const selectDue = async (
   return { batches, nextDueAt: next?.at?.getTime() ?? null, cursor: null }
 }
 
-/** Batches of a disabled subscription whose retry window has closed at `now`. */
+/** Batches of a disabled subscription whose retry window has ended at `now`. */
 export const selectExpired = async (
   q: Queries,
   { endpoint, limit, without }: ExpiredRequest,
@@ -140,9 +140,10 @@ export const selectExpired = async (
     UNION ALL
     (${selected} AND redelivery IS NOT NULL ORDER BY queued_at LIMIT ${limit})`)
   const batches = rows.map(pendingOf)
-  const open = batches.filter((batch) => batch.queuedAt + retryWindowMs > now)
+  const isExpired = ({ queuedAt }: PendingBatch) => retryWindowExpired(queuedAt, now, retryWindowMs)
+  const open = batches.filter((batch) => !isExpired(batch))
   return {
-    batches: batches.filter((batch) => batch.queuedAt + retryWindowMs <= now).slice(0, limit),
+    batches: batches.filter(isExpired).slice(0, limit),
     cursor: null,
     nextDueAt: open.length === 0 ? null : Math.min(...open.map((batch) => batch.queuedAt)) + retryWindowMs,
   }

@@ -1,28 +1,22 @@
 /** `webhooks.endpoints`. Owner: command-api; the fan-out writes health and `cleared_at`. */
-import {
-  encodeId,
-  type EndpointHealth,
-  type EventType,
-  type Mode,
-  subscriptionDisabled,
-  type SubscriptionStatus,
-} from '@hub/domain'
-import { CommandEventInbox, type Queries, uuidOf } from '@hub/store'
+import { encodeId, type EndpointHealth, type Mode, subscriptionDisabled } from '@hub/domain'
+import { CommandEventInbox, type Queries, uuidOf, WebhooksEndpoints } from '@hub/store'
 import type { EventSource } from './store.port.ts'
 import { toDate, toMs } from './times.ts'
 
-export interface EndpointRow {
-  readonly id: string
+interface OwnedRow extends WebhooksEndpoints.EndpointRow {
   readonly account: string
   readonly mode: Mode
-  readonly url: string
-  readonly event_types: ReadonlyArray<string>
-  readonly status: SubscriptionStatus
-  readonly secret: Buffer
-  readonly previous_secret: Buffer | null
-  readonly secret_rotation_ends_at: Date | null
-  readonly consecutive_failures: number
   readonly backlog_released_at: Date | null
+}
+
+const ownedColumns = (q: Queries) =>
+  q`${WebhooksEndpoints.columns(q)}, e.account, e.mode, e.backlog_released_at`
+
+/** A subscription with its secrets and the state of its deliveries. */
+export interface DeliveryRow extends OwnedRow, WebhooksEndpoints.SecretColumns {
+  readonly last_disabled_at: Date | null
+  readonly last_enabled_at: Date | null
   readonly disabled_by_batch: string | null
   readonly after_sequence: string
   /** The earliest next attempt of its batches. */
@@ -33,9 +27,8 @@ export interface EndpointRow {
 
 /** The subqueries of the two times each read one entry of an index. */
 const columns = (q: Queries) => q`
-  e.id, e.account, e.mode, e.url, e.event_types, e.status, e.secret, e.previous_secret,
-  e.secret_rotation_ends_at, e.consecutive_failures, e.backlog_released_at, e.disabled_by_batch,
-  e.after_sequence,
+  ${ownedColumns(q)}, ${WebhooksEndpoints.secretColumns(q)}, e.last_disabled_at, e.last_enabled_at,
+  e.disabled_by_batch, e.after_sequence,
   (SELECT min(b.next_attempt_at) FROM webhooks.batches b
     WHERE b.endpoint_id = e.id) AS next_attempt_at,
   least(
@@ -45,8 +38,8 @@ const columns = (q: Queries) => q`
     (SELECT min(b.queued_at) FROM webhooks.batches b
       WHERE b.endpoint_id = e.id AND b.redelivery IS NOT NULL)) AS queued_at`
 
-export const selectEndpoint = async (q: Queries, uuid: string): Promise<EndpointRow | null> => {
-  const [row] = await q<EndpointRow[]>`
+export const selectEndpoint = async (q: Queries, uuid: string): Promise<DeliveryRow | null> => {
+  const [row] = await q<DeliveryRow[]>`
     SELECT ${columns(q)} FROM webhooks.endpoints e WHERE e.id = ${uuid} AND e.deleted_at IS NULL`
   return row ?? null
 }
@@ -54,7 +47,7 @@ export const selectEndpoint = async (q: Queries, uuid: string): Promise<Endpoint
 export const selectEndpointsOf = async (
   q: Queries,
   sources: ReadonlyArray<EventSource>,
-): Promise<ReadonlyArray<EndpointRow>> => q<EndpointRow[]>`
+): Promise<ReadonlyArray<DeliveryRow>> => q<DeliveryRow[]>`
   SELECT ${columns(q)} FROM webhooks.endpoints e
   WHERE e.deleted_at IS NULL AND (e.account, e.mode) IN (
     SELECT * FROM unnest(${sources.map(({ account }) => uuidOf('acc', account))}::uuid[],
@@ -75,18 +68,8 @@ export const lockUndeleted = async (q: Queries, uuid: string): Promise<boolean> 
 }
 
 /** The endpoint health, and what the event `webhook.endpoint_disabled` shows. */
-export interface HealthRow {
-  readonly id: string
-  readonly account: string
-  readonly mode: Mode
-  readonly url: string
-  readonly event_types: ReadonlyArray<EventType>
-  readonly created_at: Date
-  readonly secret_rotation_ends_at: Date | null
-  readonly status: SubscriptionStatus
-  readonly consecutive_failures: number
+export interface HealthRow extends OwnedRow {
   readonly first_failure_at: Date | null
-  readonly backlog_released_at: Date | null
 }
 
 /** Locks subscriptions (UUIDs) for a change of their health. Deleted ones are missing. */
@@ -94,10 +77,9 @@ export const lockHealth = async (
   q: Queries,
   uuids: ReadonlyArray<string>,
 ): Promise<ReadonlyArray<HealthRow>> => q<HealthRow[]>`
-  SELECT id, account, mode, url, event_types, created_at, secret_rotation_ends_at, status, consecutive_failures,
-         first_failure_at, backlog_released_at
-  FROM webhooks.endpoints WHERE id = ANY(${uuids}::uuid[]) AND deleted_at IS NULL
-  ORDER BY id FOR NO KEY UPDATE`
+  SELECT ${ownedColumns(q)}, e.first_failure_at
+  FROM webhooks.endpoints e WHERE e.id = ANY(${uuids}::uuid[]) AND e.deleted_at IS NULL
+  ORDER BY e.id FOR NO KEY UPDATE`
 
 export const healthOf = (row: HealthRow): EndpointHealth => ({
   status: row.status,
@@ -131,15 +113,11 @@ export const recordDisabled = async (q: Queries, row: HealthRow, disabled: Disab
     WHERE id = ${row.id}`
   const event = subscriptionDisabled(
     {
-      id: encodeId('we', row.id),
-      url: row.url,
-      eventTypes: row.event_types,
+      ...WebhooksEndpoints.toView(row),
       status: 'disabled_by_failures',
-      createdAt: row.created_at.getTime(),
       disabledAt: disabled.at,
       disabledReason: disabled.reason,
       consecutiveFailures: disabled.consecutiveFailures,
-      rotationEndsAt: toMs(row.secret_rotation_ends_at),
     },
     disabled.at,
   )

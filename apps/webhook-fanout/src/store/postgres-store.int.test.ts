@@ -3,13 +3,16 @@
  * which calls the domain. Both must return the same due batches, delivery log and endpoint health,
  * so the SQL follows the domain.
  */
+import { setTimeout } from 'node:timers/promises'
 import { describe, expect, it } from '@effect/vitest'
+import type { Queries } from '@hub/store'
 import { Context, Effect, Layer, Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import * as fc from 'fast-check'
 import { makeDeployment } from '../testing/harness.ts'
 import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../config.ts'
-import type { BatchCursor } from '../delivery/pending-batch.ts'
+import type { BatchCursor } from '../subscriptions/pending-batch.ts'
+import { acquirePosition, lockOwnership } from './positions.ts'
 import { type DueRequest, FanoutStore, type FanoutStoreShape, type FoundBatches } from './store.port.ts'
 import type { SubscriptionRecord } from '../subscriptions/subscription.ts'
 import { MemoryStore } from '../testing/memory-store.ts'
@@ -216,6 +219,7 @@ describe('the store on PostgreSQL', () => {
               yield* hub.sql.run(
                 (q) => q`
                   UPDATE webhooks.endpoints SET status = ${status}, consecutive_failures = 0, first_failure_at = NULL,
+                         last_disabled_at = disabled_at, last_enabled_at = ${new Date(now)}, disabled_at = NULL,
                          backlog_released_at = ${backlogReleasedAt === null ? null : new Date(backlogReleasedAt)}
                   WHERE id = ${uuid} AND status <> 'enabled'`,
               )
@@ -291,5 +295,78 @@ describe('the store on PostgreSQL', () => {
       }),
     // Thousands of statements; the machine may be busy.
     120_000,
+  )
+})
+
+describe('the lock of a partition', () => {
+  /** An owner of the partition, and transactions with the locks of a recording or an acquisition. */
+  const makeOwner = Effect.gen(function* () {
+    const hub = yield* makeDeployment
+    const store = Context.get(yield* Layer.build(Layer.fresh(hub.storeLayer)), FanoutStore)
+    const owner = { partition: PARTITION, epoch: (yield* store.acquire(PARTITION)).epoch }
+    const whileLocked = <A>(lock: (q: Queries) => Promise<unknown>, body: () => Promise<A>) =>
+      hub.sql.transaction(
+        async (q) => {
+          await lock(q)
+          return body()
+        },
+        { deadline: '60 seconds' },
+      )
+    const waiting = hub.sql.run(
+      (q) => q`
+        SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    )
+    /** Starts an effect and returns when it waits for the lock. */
+    const startWaiting = async <A>(effect: Effect.Effect<A, unknown>) => {
+      const result = Effect.runPromise(effect)
+      let done = false
+      void result.then(() => {
+        done = true
+      })
+      while ((await Effect.runPromise(waiting)).length === 0) await setTimeout(10)
+      expect(done).toBe(false)
+      return { result }
+    }
+    return {
+      owner,
+      store,
+      startWaiting,
+      whileRecording: <A>(body: () => Promise<A>) => whileLocked((q) => lockOwnership(q, owner), body),
+      whileAcquiring: <A>(body: () => Promise<A>) => whileLocked((q) => acquirePosition(q, PARTITION), body),
+    }
+  })
+
+  const test = (name: string, body: Effect.Effect<void, unknown, Scope.Scope>) =>
+    it.live(name, () => body, 60_000)
+
+  test(
+    'lets the owner store batches while it records outcomes',
+    Effect.gen(function* () {
+      const { owner, store, whileRecording } = yield* makeOwner
+      yield* whileRecording(() => Effect.runPromise(store.storeBatches(owner, 5, [])))
+      expect((yield* store.acquire(PARTITION)).position).toBe(5)
+    }),
+  )
+
+  test(
+    'lets another process acquire the partition only after the outcomes in progress',
+    Effect.gen(function* () {
+      const { owner, startWaiting, store, whileRecording } = yield* makeOwner
+      const { result } = yield* whileRecording(async () => {
+        // A change of the position creates a new version of the locked row.
+        await Effect.runPromise(store.storeBatches(owner, 5, []))
+        return startWaiting(store.acquire(PARTITION))
+      })
+      expect(yield* Effect.promise(() => result)).toEqual({ epoch: owner.epoch + 1, position: 5 })
+    }),
+  )
+
+  test(
+    'lets the owner record nothing after another process has begun to acquire the partition',
+    Effect.gen(function* () {
+      const { owner, startWaiting, store, whileAcquiring } = yield* makeOwner
+      const { result } = yield* whileAcquiring(() => startWaiting(Effect.flip(store.record(owner, []))))
+      expect((yield* Effect.promise(() => result))._tag).toBe('PartitionLost')
+    }),
   )
 })

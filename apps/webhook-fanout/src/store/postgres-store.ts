@@ -1,16 +1,16 @@
 /** The store on PostgreSQL: composes the statements of the tables and decrypts secrets. */
-import { encodeId, envelopeOf, eventBatchId, type SubscriptionView, testDeliveryEvent } from '@hub/domain'
-import { MasterKeyEncryption, type Queries, ReadEvents, Sql, uuidOf } from '@hub/store'
+import { type DisabledPeriods, encodeId, envelopeOf, eventBatchId, testDeliveryEvent } from '@hub/domain'
+import { MasterKeyEncryption, type Queries, ReadEvents, Sql, uuidOf, WebhooksEndpoints } from '@hub/store'
 import { Clock, Effect, Layer, Redacted } from 'effect'
 import { FanoutSettings } from '../config.ts'
-import type { SubscriptionRecord } from '../subscriptions/subscription.ts'
-import { insertTestAttempt } from './attempts.ts'
-import { insertBatchEvents } from './batch-events.ts'
+import { secretsAt, type SubscriptionRecord } from '../subscriptions/subscription.ts'
+import { insertOnDemandAttempt } from './attempts.ts'
+import { insertBatchEvents, selectEventsOfBatch } from './batch-events.ts'
 import { countBatches } from './batches.ts'
 import { purgeDeleted } from './purge-deleted.ts'
 import { selectBody, selectDue, selectExpired } from './due-batches.ts'
 import {
-  type EndpointRow,
+  type DeliveryRow,
   lockUndeleted,
   selectEndpoint,
   selectEndpointsOf,
@@ -19,8 +19,9 @@ import {
 import { acquirePosition } from './positions.ts'
 import { recordOutcomes } from './record-outcomes.ts'
 import { selectOpenRedeliveries } from './redeliveries.ts'
+import { deleteResend, releaseResend, type TakenResendRow, takeResends } from './resends.ts'
 import { bodyOf, storeBatches } from './store-batches.ts'
-import { FanoutStore, type FanoutStoreShape, PartitionLost, type TestDelivery } from './store.port.ts'
+import { type DeliveryOnDemand, FanoutStore, type FanoutStoreShape, PartitionLost } from './store.port.ts'
 import { toMs } from './times.ts'
 import { deleteTestDelivery, releaseTestDelivery, type TakenRow, takeTestDeliveries } from './trials.ts'
 
@@ -30,18 +31,13 @@ const TRANSACTION_DEADLINE = '8 seconds'
 /** Counting more batches would cost more than the metric is worth. */
 const COUNT_LIMIT = 100_000
 
-/** The subscription of a test delivery, as its event shows it. */
-const viewOf = (row: TakenRow): SubscriptionView => ({
-  id: encodeId('we', row.endpoint_id),
-  url: row.url,
-  eventTypes: row.event_types,
-  status: row.status,
-  createdAt: row.created_at.getTime(),
-  disabledAt: toMs(row.disabled_at),
-  disabledReason: row.disabled_reason,
-  consecutiveFailures: row.consecutive_failures,
-  rotationEndsAt: toMs(row.secret_rotation_ends_at),
-})
+const disabledPeriodsOf = (row: DeliveryRow): DisabledPeriods => {
+  const [from, until] = [toMs(row.last_disabled_at), toMs(row.last_enabled_at)]
+  return {
+    disabledAt: toMs(row.disabled_at),
+    last: from === null || until === null ? null : { from, until },
+  }
+}
 
 const makePostgresStore = Effect.gen(function* () {
   const sql = yield* Sql
@@ -57,19 +53,30 @@ const makePostgresStore = Effect.gen(function* () {
       ),
     )
 
-  const decrypt = (id: string, encrypted: Buffer | null) =>
-    encrypted === null
-      ? Effect.succeed(null)
-      : masterKey.decrypt('webhook-secret', id, encrypted).pipe(
-          Effect.map((plain) => Redacted.make(plain.toString('utf8'))),
-          Effect.catchTag('DecryptionFailed', () =>
-            Effect.logError(
-              'fan-out store: a webhook secret cannot be decrypted; its subscription gets no deliveries',
-            ).pipe(Effect.annotateLogs({ subscription: id }), Effect.as(null)),
-          ),
-        )
+  const decrypt = (id: string, encrypted: Buffer) =>
+    masterKey.decrypt('webhook-secret', id, encrypted).pipe(
+      Effect.map((plain) => Redacted.make(plain.toString('utf8'))),
+      Effect.catchTag('DecryptionFailed', () =>
+        Effect.logError(
+          'fan-out store: a webhook secret cannot be decrypted; without its current secret a subscription gets no deliveries',
+        ).pipe(Effect.annotateLogs({ subscription: id }), Effect.as(null)),
+      ),
+    )
 
-  const toRecord = Effect.fnUntraced(function* (row: EndpointRow): Effect.fn.Return<SubscriptionRecord> {
+  const decryptSecrets = Effect.fnUntraced(function* (
+    id: string,
+    row: WebhooksEndpoints.SecretColumns,
+  ): Effect.fn.Return<Pick<SubscriptionRecord, 'secret' | 'earlierSecrets'>> {
+    const { current, earlier } = WebhooksEndpoints.secretsOf(row)
+    const earlierSecrets: Array<SubscriptionRecord['earlierSecrets'][number]> = []
+    for (const { secret, signsUntil } of earlier) {
+      const decrypted = yield* decrypt(id, secret)
+      if (decrypted !== null) earlierSecrets.push({ secret: decrypted, signsUntil })
+    }
+    return { secret: yield* decrypt(id, current), earlierSecrets }
+  })
+
+  const toRecord = Effect.fnUntraced(function* (row: DeliveryRow): Effect.fn.Return<SubscriptionRecord> {
     const id = encodeId('we', row.id)
     const queuedAt = toMs(row.queued_at)
     const expiresAt = queuedAt === null ? null : queuedAt + settings.retryWindowMs
@@ -81,12 +88,11 @@ const makePostgresStore = Effect.gen(function* () {
       url: row.url,
       eventTypes: new Set(row.event_types),
       status: row.status,
-      secret: yield* decrypt(id, row.secret),
-      previousSecret: yield* decrypt(id, row.previous_secret),
-      rotationEndsAt: toMs(row.secret_rotation_ends_at),
+      ...(yield* decryptSecrets(id, row)),
       consecutiveFailures: row.consecutive_failures,
       backlogReleasedAt: toMs(row.backlog_released_at),
       disabledByBatch: row.disabled_by_batch,
+      disabledPeriods: disabledPeriodsOf(row),
       afterSequence: Number(row.after_sequence),
       nextDueAt: row.status === 'enabled' ? toMs(row.next_attempt_at) : expiresAt,
     }
@@ -95,25 +101,48 @@ const makePostgresStore = Effect.gen(function* () {
   const toTestDelivery = Effect.fnUntraced(function* (
     row: TakenRow,
     now: number,
-  ): Effect.fn.Return<TestDelivery | null> {
-    const view = viewOf(row)
-    const { id, rotationEndsAt } = view
-    const secret = yield* decrypt(id, row.secret)
-    if (secret === null) return null
-    const inRotation = rotationEndsAt !== null && rotationEndsAt > now
-    const previous = inRotation ? yield* decrypt(id, row.previous_secret) : null
+  ): Effect.fn.Return<DeliveryOnDemand | null> {
+    const view = WebhooksEndpoints.toView(row)
+    const { id } = view
+    const secrets = secretsAt(yield* decryptSecrets(id, row), now)
+    if (secrets === null) return null
     const event = testDeliveryEvent(encodeId('whd', row.trial_id), view, now)
     const body = JSON.stringify(envelopeOf(event, { recordedAt: now, mode: row.mode }))
     return {
+      kind: { name: 'test', event: event.id },
       id: row.trial_id,
-      endpoint: row.endpoint_id,
+      endpoint: row.id,
       url: row.url,
       eventBatch: eventBatchId(id, event.id, 1),
-      event: event.id,
       body: Buffer.from(bodyOf([{ body }])),
-      secrets: previous === null ? [secret] : [secret, previous],
+      secrets,
       startedAt: now,
     }
+  })
+
+  /** A batch that waits has its body. That of an ended one is made again from its events. */
+  const bodyOfBatch = async (q: Queries, { account, batch_id: batch, id, mode }: TakenResendRow) => {
+    const stored = await selectBody(q, batch)
+    if (stored !== null) return stored
+    const events = await selectEventsOfBatch(q, id, batch)
+    const bodies = await ReadEvents.readBodies(q, { account, mode }, events)
+    if (bodies.length === 0 || bodies.length < events.length) return null
+    return Buffer.from(bodyOf(bodies.map((body) => ({ body }))))
+  }
+
+  const toResend = Effect.fnUntraced(function* (row: TakenResendRow, body: Uint8Array | null, now: number) {
+    const secrets = secretsAt(yield* decryptSecrets(encodeId('we', row.id), row), now)
+    if (secrets === null || body === null) return null
+    return {
+      kind: { name: 'resend', of: row.resend_of, attempt: row.attempt },
+      id: row.resend_id,
+      endpoint: row.id,
+      url: row.url,
+      eventBatch: encodeId('evb', row.batch_id),
+      body,
+      secrets,
+      startedAt: now,
+    } satisfies DeliveryOnDemand
   })
 
   return FanoutStore.of({
@@ -165,28 +194,43 @@ const makePostgresStore = Effect.gen(function* () {
     body: (batch) => sql.run((q) => selectBody(q, batch)),
     record: (owner, outcomes) => owned(owner.partition, (q) => recordOutcomes(q, owner, outcomes, settings)),
     redeliveries: sql.run(selectOpenRedeliveries),
-    takeTestDeliveries: Effect.fnUntraced(function* (limit) {
-      const rows = yield* sql.run((q) => takeTestDeliveries(q, limit))
+    takeOnDemand: Effect.fnUntraced(function* (limit) {
+      const tests = yield* sql.run((q) => takeTestDeliveries(q, limit))
+      const room = limit - tests.length
+      const rows = room === 0 ? [] : yield* sql.run((q) => takeResends(q, room))
+      const resends = yield* Effect.forEach(rows, (row) =>
+        Effect.map(
+          sql.run((q) => bodyOfBatch(q, row)),
+          (body) => ({ row, body }),
+        ),
+      )
       const now = yield* Clock.currentTimeMillis
-      const taken = yield* Effect.forEach(rows, (row) => toTestDelivery(row, now))
+      const taken = [
+        ...(yield* Effect.forEach(tests, (row) => toTestDelivery(row, now))),
+        ...(yield* Effect.forEach(resends, ({ body, row }) => toResend(row, body, now))),
+      ]
       return taken.filter((one) => one !== null)
     }),
-    recordTestDelivery: ({ endpoint, event, eventBatch, id, startedAt }, result) =>
+    recordOnDemand: (taken, result) =>
       transaction(async (q) => {
-        if (!(await deleteTestDelivery(q, endpoint, id)) || !(await lockUndeleted(q, endpoint))) return
+        const { endpoint, eventBatch, id, kind } = taken
+        const deleted = await (kind.name === 'test'
+          ? deleteTestDelivery(q, endpoint, id)
+          : deleteResend(q, id))
+        if (!deleted || !(await lockUndeleted(q, endpoint))) return
         const batch = uuidOf('evb', eventBatch)
-        await insertBatchEvents(q, [{ endpoint, event: uuidOf('evt', event), batch, position: 0 }])
-        await insertTestAttempt(q, { id, endpoint, batch, startedAt, ...result })
+        if (kind.name === 'test') {
+          await insertBatchEvents(q, [{ endpoint, event: uuidOf('evt', kind.event), batch, position: 0 }])
+        }
+        await insertOnDemandAttempt(q, taken, batch, result)
       }),
-    releaseTestDelivery: ({ id }) => Effect.asVoid(sql.run((q) => releaseTestDelivery(q, id))),
+    releaseOnDemand: ({ id, kind }) =>
+      Effect.asVoid(
+        sql.run((q) => (kind.name === 'test' ? releaseTestDelivery(q, id) : releaseResend(q, id))),
+      ),
     purgeDeleted: transaction(purgeDeleted),
     waiting: sql.run((q) => countBatches(q, COUNT_LIMIT)),
-    answers: sql
-      .run((q) => q`SELECT 1`)
-      .pipe(
-        Effect.as(true),
-        Effect.orElseSucceed(() => false),
-      ),
+    answers: sql.answers,
   } satisfies FanoutStoreShape)
 })
 

@@ -1,8 +1,11 @@
-/** Deletes the batches and attempts of deleted subscriptions, in small steps. */
+/**
+ * Deletes the batches of deleted subscriptions, in small steps. Their delivery log and the events in
+ * it stay for the three years of the log: retention deletes them.
+ */
 import type { Queries } from '@hub/store'
 
-/** Rows of a table in one step: some tens of milliseconds. */
-const ROWS_PER_STEP = 2000
+/** Batches in one step, with at most 100 events each: some tens of milliseconds. */
+const BATCHES_PER_STEP = 200
 
 /**
  * When a deleted subscription counts as purged. A process that has not read the deletion yet may
@@ -11,7 +14,7 @@ const ROWS_PER_STEP = 2000
 const PURGED_AFTER_DAYS = 2
 
 /**
- * Deletes some rows. Returns how many; 0: none are left for now. The row of the subscription itself
+ * Deletes some batches. Returns how many; 0: none are left for now. The row of the subscription itself
  * stays, so that its id remains known as deleted.
  */
 export const purgeDeleted = async (q: Queries): Promise<number> => {
@@ -20,17 +23,16 @@ export const purgeDeleted = async (q: Queries): Promise<number> => {
       FOR UPDATE SKIP LOCKED`
   if (deleted.length === 0) return 0
   const ids = deleted.map((row) => row.id)
-  const events = await q<{ batch_id: string }[]>`
-    DELETE FROM webhooks.batch_events WHERE (endpoint_id, event_id) IN (
-      SELECT endpoint_id, event_id FROM webhooks.batch_events WHERE endpoint_id = ANY(${ids}::uuid[])
-       LIMIT ${ROWS_PER_STEP})
-    RETURNING batch_id`
+  const batches = await q<{ id: string }[]>`
+    DELETE FROM webhooks.batches WHERE id IN (
+      SELECT id FROM webhooks.batches WHERE endpoint_id = ANY(${ids}::uuid[]) LIMIT ${BATCHES_PER_STEP})
+    RETURNING id`
+  // Retention finds the events of a batch by its attempts. Those without any would stay forever.
   await q`
-    DELETE FROM webhooks.batches WHERE id = ANY(${[...new Set(events.map((row) => row.batch_id))]}::uuid[])`
-  const attempts = await q`
-    DELETE FROM webhooks.attempts WHERE (endpoint_id, id) IN (
-      SELECT endpoint_id, id FROM webhooks.attempts WHERE endpoint_id = ANY(${ids}::uuid[]) LIMIT ${ROWS_PER_STEP})`
-  const purged = events.length + attempts.count
+    DELETE FROM webhooks.batch_events e
+     WHERE e.batch_id = ANY(${batches.map((row) => row.id)}::uuid[])
+       AND NOT EXISTS (SELECT 1 FROM webhooks.attempts a WHERE a.batch_id = e.batch_id)`
+  const purged = batches.length
   if (purged === 0) {
     await q`
       UPDATE webhooks.endpoints SET cleared_at = now()

@@ -1,30 +1,32 @@
 /**
- * The transaction that records outcomes: it applies `applyOutcome` of the domain to each of them,
- * in order, and stores batches, endpoint health and delivery log.
+ * The transaction that records outcomes: it applies the rules of the domain to each of them, in
+ * order, and stores batches, endpoint health and delivery log.
  */
 import {
-  applyOutcome,
+  applyOutcomeToBatch,
+  applyOutcomeToHealth,
+  type BatchDecision,
   type BatchDeliveryState,
   type DeliveryOutcome,
   type EndpointHealth,
-  newEndpointHealth,
 } from '@hub/domain'
 import type { Queries } from '@hub/store'
 import type { Settings } from '../config.ts'
-import type { Outcome } from '../delivery/outcome.ts'
-import type { PendingBatch } from '../delivery/pending-batch.ts'
+import type { Outcome } from '../subscriptions/outcome.ts'
+import type { PendingBatch } from '../subscriptions/pending-batch.ts'
 import { insertAttempts, type NewAttempt } from './attempts.ts'
 import { applyChanges, resetEarlyAttempts } from './batches.ts'
 import { healthOf, type HealthRow, lockHealth, recordDisabled, updateHealth } from './endpoints.ts'
 import { lockOwnership } from './positions.ts'
 import type { Ownership, RecordedHealth, RecordedOutcomes } from './store.port.ts'
+import { toMs } from './times.ts'
 
-/** An outcome in the terms of the domain, with its batch before and after it. */
+/** An outcome, also in the terms of the domain, with its batch before and after it. */
 interface AppliedOutcome {
   readonly outcome: Outcome
   readonly deliveryOutcome: DeliveryOutcome
   readonly before: BatchDeliveryState
-  readonly after: BatchDeliveryState
+  readonly decision: BatchDecision
 }
 
 /** The batch as the deliverer knows it. PostgreSQL counts the earlier early attempts. */
@@ -34,20 +36,20 @@ const stateOf = (batch: PendingBatch): BatchDeliveryState => ({
   earlyAttempts: 0,
   queuedAt: batch.queuedAt,
   scheduledAt: batch.queuedAt,
-  dueAt: batch.nextAttemptAt,
+  dueAt: batch.dueAt,
   redelivery: batch.redelivery !== null,
 })
 
 /** Applies an outcome to its batch, which does not depend on the endpoint health. */
-const applyToBatch = (settings: Settings, outcome: Outcome): AppliedOutcome => {
-  const { endedAt, kind, reason, startedAt } = outcome
+const toApplied = (outcome: Outcome, settings: Settings): AppliedOutcome => {
+  const { batch, endedAt, kind, reason, startedAt } = outcome
   const deliveryOutcome = { kind, succeeded: reason === null, startedAt, endedAt, random: Math.random() }
-  const before = stateOf(outcome.batch)
+  const before = stateOf(batch)
   return {
     outcome,
     deliveryOutcome,
     before,
-    after: applyOutcome(newEndpointHealth, before, deliveryOutcome, settings).batch,
+    decision: applyOutcomeToBatch(before, deliveryOutcome, settings),
   }
 }
 
@@ -56,19 +58,18 @@ const recordHealth = async (
   q: Queries,
   row: HealthRow,
   applied: ReadonlyArray<AppliedOutcome>,
-  settings: Settings,
 ): Promise<{ readonly health: RecordedHealth; readonly attempts: ReadonlyArray<NewAttempt> }> => {
   const before = healthOf(row)
   let health: EndpointHealth = before
   let action: RecordedHealth['action'] = 'none'
   let disabledBy: Outcome | null = null
   const attempts: Array<NewAttempt> = []
-  for (const { after, before: batch, deliveryOutcome, outcome } of applied) {
-    const decision = applyOutcome(health, batch, deliveryOutcome, settings)
-    health = decision.subscription
-    if (decision.action !== 'none') action = decision.action
-    if (decision.action === 'disable') disabledBy = outcome
-    attempts.push({ outcome, attempt: after.attempts, nextAttemptAt: decision.nextAttemptAt })
+  for (const { decision, deliveryOutcome, outcome } of applied) {
+    const after = applyOutcomeToHealth(health, deliveryOutcome, decision)
+    health = after.health
+    if (after.action !== 'none') action = after.action
+    if (after.action === 'disable') disabledBy = outcome
+    attempts.push({ outcome, attempt: decision.batch.attempts, nextAttemptAt: after.nextAttemptAt })
   }
   const { backlogReleasedAt, consecutiveFailures, status } = health
   const changed =
@@ -86,7 +87,8 @@ const recordHealth = async (
       consecutiveFailures,
     })
   }
-  return { attempts, health: { status, consecutiveFailures, backlogReleasedAt, action } }
+  const disabledAt = disabledBy?.endedAt ?? toMs(row.disabled_at)
+  return { attempts, health: { status, consecutiveFailures, backlogReleasedAt, action, disabledAt } }
 }
 
 /** Records outcomes, oldest first. `null`: another process owns the partition. */
@@ -101,10 +103,10 @@ export const recordOutcomes = async (
   const undeleted = new Set(rows.map(({ id }) => id))
   const all = outcomes
     .filter(({ endpoint }) => undeleted.has(endpoint))
-    .map((outcome) => applyToBatch(settings, outcome))
+    .map((outcome) => toApplied(outcome, settings))
   const changed = await applyChanges(
     q,
-    all.map(({ after, before, outcome }) => ({ uuid: outcome.batch.uuid, before, after })),
+    all.map(({ before, decision, outcome }) => ({ uuid: outcome.batch.uuid, before, after: decision.batch })),
   )
   // The other outcomes were recorded before: their batches have had a later attempt, or are gone.
   const counted = all.filter(({ outcome }) => changed.has(outcome.batch.uuid))
@@ -112,14 +114,14 @@ export const recordOutcomes = async (
   const health = new Map<string, RecordedHealth>()
   const attempts: Array<NewAttempt> = []
   for (const row of rows) {
-    const recorded = await recordHealth(q, row, bySubscription.get(row.id) ?? [], settings)
+    const recorded = await recordHealth(q, row, bySubscription.get(row.id) ?? [])
     health.set(row.id, recorded.health)
     attempts.push(...recorded.attempts)
   }
   await insertAttempts(q, attempts)
   const nextDue = new Map<string, number>()
-  for (const { after, outcome } of counted) {
-    if (after.dueAt !== null) nextDue.set(outcome.batch.uuid, after.dueAt)
+  for (const { decision, outcome } of counted) {
+    if (decision.batch.dueAt !== null) nextDue.set(outcome.batch.uuid, decision.batch.dueAt)
   }
   return { health, nextDue }
 }

@@ -1,7 +1,6 @@
 /** The transaction that stores new batches and moves the position of the partition. */
 import { eventBatchId } from '@hub/domain'
 import { type Queries, uuidOf } from '@hub/store'
-import { traceparentsOf } from '../delivery/batch-traces.ts'
 import { insertBatchEvents, selectBatchEvents } from './batch-events.ts'
 import { insertBatches, type NewBatchRow } from './batches.ts'
 import { movePosition } from './positions.ts'
@@ -36,6 +35,7 @@ const rowOf = (
   if (first === undefined) return null
   const id = eventBatchId(subscription.id, first.id, fresh.length, redelivery?.id ?? null)
   const body = bodyOf(fresh)
+  const traceparents = fresh.flatMap(({ traceparent }) => traceparent ?? [])
   return {
     endpoint: subscription.uuid,
     firstSequence: first.sequence,
@@ -47,11 +47,11 @@ const rowOf = (
       id,
       attempts: 0,
       queuedAt: now,
-      nextAttemptAt: now,
+      dueAt: now,
       redelivery: redelivery?.id ?? null,
       body: Buffer.from(body),
       attempt: null,
-      ...traceparentsOf(fresh),
+      ...(traceparents.length === 0 ? {} : { traceparents }),
     },
   }
 }

@@ -9,9 +9,8 @@ import type { EndpointHealth, HealthAction, Mode } from '@hub/domain'
 import type { StorageError } from '@hub/store'
 import type { Delivery, DeliveryResult } from '@hub/webhooks'
 import { Context, Data, type Effect } from 'effect'
-import type { BatchCandidate } from '../batching/collector.ts'
-import type { Outcome } from '../delivery/outcome.ts'
-import type { BatchCursor, PendingBatch } from '../delivery/pending-batch.ts'
+import type { Outcome } from '../subscriptions/outcome.ts'
+import type { BatchCursor, PendingBatch } from '../subscriptions/pending-batch.ts'
 import type { SubscriptionRecord } from '../subscriptions/subscription.ts'
 
 /** Another process owns the partition. Nothing was changed; a retry fails again. */
@@ -40,6 +39,8 @@ export interface JournalEvent {
 
 /** Endpoint health after outcomes were recorded, and the last action that they caused. */
 export interface RecordedHealth extends Omit<EndpointHealth, 'firstFailureAt'> {
+  /** When it was disabled, milliseconds since the epoch; `null` while it is enabled. */
+  readonly disabledAt: number | null
   readonly action: HealthAction
 }
 
@@ -51,7 +52,11 @@ export interface RecordedOutcomes {
 }
 
 /** Events that become one batch, without those that the subscription already has in a batch. */
-export type NewBatch = BatchCandidate<Pick<SubscriptionRecord, 'uuid' | 'id'>>
+export interface NewBatch {
+  readonly subscription: Pick<SubscriptionRecord, 'uuid' | 'id'>
+  /** Never empty. `traceparent`: W3C trace context, if the event is traced. */
+  readonly events: ReadonlyArray<Omit<JournalEvent, 'eventType'> & { readonly traceparent?: string }>
+}
 
 export interface StoredBatch {
   /** UUID of the subscription. */
@@ -106,8 +111,20 @@ export interface DueRequest {
 
 export type ExpiredRequest = Pick<DueRequest, 'endpoint' | 'without' | 'limit'>
 
-/** A test delivery that this process has taken, with its event and the secrets in force. */
-export interface TestDelivery {
+/** A delivery that a client or hub staff has requested, and that this process has taken. */
+export interface DeliveryOnDemand {
+  readonly kind:
+    | {
+        readonly name: 'test'
+        /** `evt_…` */
+        readonly event: string
+      }
+    | {
+        readonly name: 'resend'
+        /** The attempt (UUID) whose batch is sent again, and its number. */
+        readonly of: string
+        readonly attempt: number
+      }
   /** UUID of the attempt that it becomes. */
   readonly id: string
   /** UUID of the subscription. */
@@ -115,13 +132,13 @@ export interface TestDelivery {
   readonly url: string
   /** `evb_…` */
   readonly eventBatch: string
-  /** `evt_…` */
-  readonly event: string
   readonly body: Uint8Array
   readonly secrets: Delivery['secrets']
   /** When this process took it, milliseconds since the epoch. */
   readonly startedAt: number
 }
+
+export type OnDemandResult = Pick<DeliveryResult, 'responseCode' | 'durationMs' | 'reason'>
 
 export interface FanoutStoreShape {
   /** Takes a partition over and raises its epoch. `position`: next offset, -1 for none. */
@@ -156,7 +173,7 @@ export interface FanoutStoreShape {
    * a released backlog, in the order of their events, with the probe first.
    */
   readonly due: (request: DueRequest) => Effect.Effect<FoundBatches, StorageError>
-  /** Batches of a disabled subscription whose retry window has closed. */
+  /** Batches of a disabled subscription whose retry window has ended. */
   readonly expired: (request: ExpiredRequest) => Effect.Effect<FoundBatches, StorageError>
   /** The body of a pending batch (UUID), or `null` if the batch is gone. */
   readonly body: (batch: string) => Effect.Effect<Uint8Array | null, StorageError>
@@ -171,15 +188,18 @@ export interface FanoutStoreShape {
   ) => Effect.Effect<RecordedOutcomes, StorageError | PartitionLost>
   /** Redeliveries with events that are not in batches yet, oldest first, at most 100. */
   readonly redeliveries: Effect.Effect<ReadonlyArray<OpenRedelivery>, StorageError>
-  /** Takes requested test deliveries, oldest first, without those that cannot be signed. */
-  readonly takeTestDeliveries: (limit: number) => Effect.Effect<ReadonlyArray<TestDelivery>, StorageError>
-  /** Writes a test delivery to the delivery log, unless its subscription was deleted meanwhile. */
-  readonly recordTestDelivery: (
-    taken: TestDelivery,
-    result: Pick<DeliveryResult, 'responseCode' | 'durationMs' | 'reason'>,
+  /**
+   * Takes requested test deliveries and resends, in the turns of their accounts, without those that
+   * cannot be signed or whose events are no longer stored.
+   */
+  readonly takeOnDemand: (limit: number) => Effect.Effect<ReadonlyArray<DeliveryOnDemand>, StorageError>
+  /** Writes a delivery to the delivery log, unless its subscription was deleted meanwhile. */
+  readonly recordOnDemand: (
+    taken: DeliveryOnDemand,
+    result: OnDemandResult,
   ) => Effect.Effect<void, StorageError>
-  /** Releases a test delivery that could not be made, so that it is taken again. */
-  readonly releaseTestDelivery: (taken: TestDelivery) => Effect.Effect<void, StorageError>
+  /** Releases a delivery that could not be made, so that it is taken again. */
+  readonly releaseOnDemand: (taken: DeliveryOnDemand) => Effect.Effect<void, StorageError>
   /** Deletes some rows of deleted subscriptions. Returns how many; 0: none are left. */
   readonly purgeDeleted: Effect.Effect<number, StorageError>
   /** Batches that wait for their delivery, counted up to 100,000. */

@@ -1,8 +1,14 @@
 /** A webhook subscription in memory: its stored record, and its next batches. */
-import type { Mode, SubscriptionStatus } from '@hub/domain'
+import {
+  type DisabledPeriods,
+  type EarlierSecret,
+  type Mode,
+  signingSecrets,
+  type SubscriptionStatus,
+} from '@hub/domain'
+import type { Delivery } from '@hub/webhooks'
 import type { Redacted } from 'effect'
-import type { SlotHolder } from '../delivery/attempt-slots.ts'
-import type { BatchCursor, PendingBatch } from '../delivery/pending-batch.ts'
+import type { BatchCursor, PendingBatch } from './pending-batch.ts'
 
 /** The stored subscription, with decrypted secrets. */
 export interface SubscriptionRecord {
@@ -18,18 +24,31 @@ export interface SubscriptionRecord {
   readonly status: SubscriptionStatus
   /** `null`: it cannot be decrypted, so no attempt can be signed. */
   readonly secret: Redacted.Redacted<string> | null
-  readonly previousSecret: Redacted.Redacted<string> | null
-  /** Until then the previous secret signs as well, milliseconds since the epoch. */
-  readonly rotationEndsAt: number | null
+  /** Replaced secrets that sign as well until the end of their transition, the newest one first. */
+  readonly earlierSecrets: ReadonlyArray<EarlierSecret<Redacted.Redacted<string>>>
   readonly consecutiveFailures: number
   /** Batches scheduled before this are due at once, milliseconds since the epoch. */
   readonly backlogReleasedAt: number | null
   /** The batch (UUID) whose failure disabled it last: the probe of a released backlog. */
   readonly disabledByBatch: string | null
+  /** When it was disabled: they decide why a batch expired. */
+  readonly disabledPeriods: DisabledPeriods
   /** It receives events with a higher journal sequence. */
   readonly afterSequence: number
   /** When its next batch is due or, while it is disabled, expires; `null`: no batch is pending. */
   readonly nextDueAt: number | null
+}
+
+/** The valid secrets, the current one first; `null`: it cannot be decrypted. */
+export const secretsAt = (
+  { earlierSecrets, secret }: Pick<SubscriptionRecord, 'secret' | 'earlierSecrets'>,
+  now: number,
+): Delivery['secrets'] | null => {
+  if (secret === null) return null
+  // Nearly always there is only one, and this runs for each attempt.
+  return earlierSecrets.length === 0
+    ? [secret]
+    : signingSecrets({ current: secret, earlier: earlierSecrets }, now)
 }
 
 /**
@@ -51,7 +70,7 @@ interface EventToMatch {
 }
 
 /** The actor of one subscription. Its partition and the deliverer change it synchronously. */
-export class Subscription implements SlotHolder {
+export class Subscription {
   record: SubscriptionRecord
   readonly partition: number
   /** The batches that are attempted next, in order. */
@@ -87,6 +106,10 @@ export class Subscription implements SlotHolder {
     return held
   }
 
+  get account(): string {
+    return this.record.account
+  }
+
   get enabled(): boolean {
     return this.record.status === 'enabled'
   }
@@ -103,12 +126,12 @@ export class Subscription implements SlotHolder {
     this.inFlight.pop()
   }
 
-  /** Whether the event is for it: its type, and its place in the journal. */
+  /** Whether the event is for it, by event type and position in the event journal. */
   wants(event: EventToMatch): boolean {
     return event.sequence > this.record.afterSequence && this.wantsType(event)
   }
 
-  /** The same without the place in the journal. */
+  /** The same by event type only. */
   wantsType(event: EventToMatch): boolean {
     const { eventTypes } = this.record
     return (

@@ -14,28 +14,19 @@ import {
   topicCatalogue,
   topicNames,
 } from '@hub/kafka'
-import { makeSql, migrate, type Queries, Sql, MasterKeyEncryption } from '@hub/store'
-import { makeCertificateAuthority } from '@hub/testkit'
+import { makeSql, type Queries, Sql, MasterKeyEncryption } from '@hub/store'
+import { freshDatabase, makeCertificateAuthority, testBrokers } from '@hub/testkit'
 import { AddressPolicy, makeAddressPolicy, makeWebhookClient, WebhookClient } from '@hub/webhooks'
 import { ConfigProvider, Context, Effect, Exit, Layer, Redacted, Schedule, Scope } from 'effect'
-import postgres from 'postgres'
 import { makeFanout } from '../app.ts'
 import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../config.ts'
 import { layerPostgresStore } from '../store/postgres-store.ts'
 import { FanoutStore, type FanoutStoreShape } from '../store/store.port.ts'
 
-const required = (name: string): string => {
-  const value = process.env[name]
-  if (value === undefined) throw new Error(`${name} is not set: run these tests with \`npm run test:int\`.`)
-  return value
-}
-const admin = required('HUB_TEST_DATABASE_URL')
-const brokers = required('HUB_TEST_KAFKA').split(',')
-
 /** Few, to spare the broker of the tests; enough for two members to share. */
 export const PARTITIONS = 2
 
-const connection: KafkaConnection = { brokers, clientId: 'fanout-test' }
+const connection: KafkaConnection = { brokers: testBrokers(), clientId: 'fanout-test' }
 
 export const authority = await makeCertificateAuthority()
 export const certificate = await authority.issue(['127.0.0.1'])
@@ -68,18 +59,10 @@ export const clientLayer = Layer.effect(WebhookClient, makeWebhookClient(authori
 
 /** Creates a database, topics and a prefix for the consumer group. */
 export const makeDeployment = Effect.gen(function* () {
-  const database = `hub_fanout_${randomBytes(4).toString('hex')}`
-  const asAdmin = (text: string) =>
-    Effect.promise(async () => {
-      const sql = postgres(admin, { max: 1, onnotice: () => {} })
-      await sql.unsafe(text)
-      await sql.end()
-    })
-  yield* Effect.acquireRelease(asAdmin(`CREATE DATABASE ${database}`), () =>
-    asAdmin(`DROP DATABASE ${database} WITH (FORCE)`),
+  const { url } = yield* Effect.acquireRelease(
+    Effect.promise(() => freshDatabase()),
+    ({ drop }) => Effect.promise(drop),
   )
-  const url = Object.assign(new URL(admin), { pathname: `/${database}` }).toString()
-  yield* migrate(url)
   const prefix = `fanout-${randomBytes(4).toString('hex')}.`
   const topics = topicNames(prefix)
   const catalogue = topicCatalogue({ prefix, partitions: PARTITIONS, replicationFactor: 1 }).filter(
@@ -191,7 +174,8 @@ export const makeDeployment = Effect.gen(function* () {
     yield* sql.run(
       (q) => q`
         UPDATE webhooks.endpoints
-           SET previous_secret = secret, secret = ${masterKey.encrypt('webhook-secret', endpoint.id, Buffer.from(secret))},
+           SET older_secret = previous_secret, older_secret_ends_at = secret_rotation_ends_at,
+               previous_secret = secret, secret = ${masterKey.encrypt('webhook-secret', endpoint.id, Buffer.from(secret))},
                secret_rotation_ends_at = ${new Date(Date.now() + endsInMs)}
          WHERE id = ${endpoint.uuid}`,
     )

@@ -4,22 +4,24 @@
  * `store/postgres-store.int.test.ts` checks that the store on PostgreSQL returns the same.
  */
 import {
-  applyOutcome,
+  applyOutcomeToBatch,
+  applyOutcomeToHealth,
   type BatchDeliveryState,
   decodeId,
+  type DisabledPeriods,
   dueAction,
   enable,
   encodeId,
   type EndpointHealth,
   eventBatchId,
-  newEndpointHealth,
+  healthy,
   resetEarlyAttempts,
 } from '@hub/domain'
 import { StorageUnavailable } from '@hub/store'
 import { Clock, Effect, Redacted } from 'effect'
 import type { Settings } from '../config.ts'
-import type { Outcome } from '../delivery/outcome.ts'
-import type { BatchCursor, PendingBatch } from '../delivery/pending-batch.ts'
+import type { Outcome } from '../subscriptions/outcome.ts'
+import type { BatchCursor, PendingBatch } from '../subscriptions/pending-batch.ts'
 import {
   type FanoutStoreShape,
   type JournalEvent,
@@ -47,6 +49,7 @@ interface MemorySubscription {
   readonly afterSequence: number
   health: EndpointHealth
   disabledByBatch: string | null
+  disabledPeriods: DisabledPeriods
 }
 
 /** A row of the delivery log. */
@@ -66,6 +69,8 @@ const cursorOf = ({ firstSequence, state }: MemoryBatch): BatchCursor => ({
   dueAt: (state.dueAt ?? 0) * 1000,
   sequence: firstSequence,
 })
+
+const NEW_HEALTH: EndpointHealth = { ...healthy, backlogReleasedAt: null }
 
 const CONNECTION_LOST = new StorageUnavailable({
   reason: 'unreachable',
@@ -103,8 +108,9 @@ export class MemoryStore {
       uuid,
       account,
       afterSequence,
-      health: newEndpointHealth,
+      health: NEW_HEALTH,
       disabledByBatch: null,
+      disabledPeriods: { disabledAt: null, last: null },
     })
   }
 
@@ -113,7 +119,10 @@ export class MemoryStore {
     const found = this.subscriptions.get(uuid)
     if (found === undefined) return
     const { action, health } = enable(found.health)
-    if (action === 'releaseBacklog') found.health = { ...health, backlogReleasedAt: at }
+    if (action !== 'releaseBacklog') return
+    found.health = { ...health, backlogReleasedAt: at }
+    const from = found.disabledPeriods.disabledAt
+    found.disabledPeriods = { disabledAt: null, last: from === null ? null : { from, until: at } }
   }
 
   /** The pending batches of a subscription, in the order of their events. */
@@ -124,7 +133,7 @@ export class MemoryStore {
   }
 
   #recordOf(subscription: MemorySubscription): SubscriptionRecord {
-    const { account, afterSequence, disabledByBatch, health, uuid } = subscription
+    const { account, afterSequence, disabledByBatch, disabledPeriods, health, uuid } = subscription
     const dueAt = this.pending(uuid).map(({ state }) =>
       health.status === 'enabled'
         ? (state.dueAt ?? Number.POSITIVE_INFINITY)
@@ -139,11 +148,11 @@ export class MemoryStore {
       eventTypes: new Set(),
       status: health.status,
       secret: Redacted.make('whsec_of_a_test'),
-      previousSecret: null,
-      rotationEndsAt: null,
+      earlierSecrets: [],
       consecutiveFailures: health.consecutiveFailures,
       backlogReleasedAt: health.backlogReleasedAt,
       disabledByBatch,
+      disabledPeriods,
       afterSequence,
       nextDueAt: dueAt.length === 0 ? null : Math.min(...dueAt),
     }
@@ -155,7 +164,7 @@ export class MemoryStore {
       id: encodeId('evb', uuid),
       attempts: state.attempts,
       queuedAt: state.queuedAt,
-      nextAttemptAt: state.dueAt ?? state.queuedAt,
+      dueAt: state.dueAt ?? state.queuedAt,
       redelivery,
       body: withBody ? body : null,
       attempt: null,
@@ -175,29 +184,27 @@ export class MemoryStore {
         batch.state.status === 'pending' &&
         batch.state.attempts === outcome.batch.attempts
       ) {
-        const decision = applyOutcome(
-          subscription.health,
-          batch.state,
-          {
-            kind: outcome.kind,
-            succeeded: outcome.reason === null,
-            startedAt: outcome.startedAt,
-            endedAt: outcome.endedAt,
-            random: this.#options.random(),
-          },
-          this.#options.settings,
-        )
-        subscription.health = decision.subscription
-        batch.state = decision.batch
+        const deliveryOutcome = {
+          kind: outcome.kind,
+          succeeded: outcome.reason === null,
+          startedAt: outcome.startedAt,
+          endedAt: outcome.endedAt,
+          random: this.#options.random(),
+        }
+        const batchDecision = applyOutcomeToBatch(batch.state, deliveryOutcome, this.#options.settings)
+        const decision = applyOutcomeToHealth(subscription.health, deliveryOutcome, batchDecision)
+        subscription.health = decision.health
+        batch.state = batchDecision.batch
         if (decision.action !== 'none') actions.set(subscription.uuid, decision.action)
         if (decision.action === 'disable') {
           subscription.disabledByBatch = batch.uuid
+          subscription.disabledPeriods = { ...subscription.disabledPeriods, disabledAt: outcome.endedAt }
           for (const one of this.pending(subscription.uuid)) one.state = resetEarlyAttempts(one.state)
         }
         this.log.push({
           endpoint: subscription.uuid,
           batch: batch.uuid,
-          attempt: decision.batch.attempts,
+          attempt: batchDecision.batch.attempts,
           kind: outcome.kind,
           reason: outcome.reason,
           redelivery: batch.redelivery,
@@ -205,13 +212,14 @@ export class MemoryStore {
           endedAt: outcome.endedAt,
           nextAttemptAt: decision.nextAttemptAt,
         })
-        if (decision.batch.dueAt !== null) nextDue.set(batch.uuid, decision.batch.dueAt)
+        if (batchDecision.batch.dueAt !== null) nextDue.set(batch.uuid, batchDecision.batch.dueAt)
       }
       const { backlogReleasedAt, consecutiveFailures, status } = subscription.health
       health.set(subscription.uuid, {
         status,
         consecutiveFailures,
         backlogReleasedAt,
+        disabledAt: subscription.disabledPeriods.disabledAt,
         action: actions.get(subscription.uuid) ?? 'none',
       })
     }
@@ -238,7 +246,7 @@ export class MemoryStore {
             ? Effect.fail(new PartitionLost({ partition: owner.partition }))
             : Effect.succeed(outcome.done),
       )
-    const healthOf = (endpoint: string) => this.subscriptions.get(endpoint)?.health ?? newEndpointHealth
+    const healthOf = (endpoint: string) => this.subscriptions.get(endpoint)?.health ?? NEW_HEALTH
 
     return {
       acquire: (partition) =>
@@ -379,9 +387,9 @@ export class MemoryStore {
           return crash === null ? recorded : Effect.andThen(recorded, Effect.fail(CONNECTION_LOST))
         }),
       redeliveries: Effect.succeed<ReadonlyArray<OpenRedelivery>>([]),
-      takeTestDeliveries: () => Effect.succeed([]),
-      recordTestDelivery: () => Effect.void,
-      releaseTestDelivery: () => Effect.void,
+      takeOnDemand: () => Effect.succeed([]),
+      recordOnDemand: () => Effect.void,
+      releaseOnDemand: () => Effect.void,
       purgeDeleted: Effect.succeed(0),
       answers: Effect.succeed(true),
     }

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from '@effect/vitest'
 import { decodeId, encodeId, eventIdOf, toTimestamp } from '@hub/domain'
 import { statusResponse, tlsReceiver } from '@hub/testkit'
+import { WebhooksAttempts } from '@hub/store'
 import { Deferred, Effect, type Scope } from 'effect'
 import { Stripe } from 'stripe'
 import { certificate, type Deployment, type Endpoint, makeDeployment } from '../testing/harness.ts'
@@ -116,6 +117,25 @@ describe('a test delivery', () => {
       expect(receiver.received.length).toBe(12)
     }))
 
+  test('does not wait behind many requests of another account whose receivers hang', (hub) =>
+    Effect.gen(function* () {
+      const [hung, receiver] = [
+        yield* tlsReceiver(certificate, { respond: () => {} }),
+        yield* tlsReceiver(certificate),
+      ]
+      const account = yield* hub.account()
+      // More than a process makes at a time. command-api would refuse the fifth one.
+      const endpoints = yield* Effect.forEach(Array.from({ length: 40 }), () =>
+        hub.subscribe(account, hung.url()),
+      )
+      const other = yield* hub.subscribe(yield* hub.account(), receiver.url())
+      yield* Effect.forEach(endpoints, (endpoint) => requestTestDelivery(hub, endpoint))
+      yield* requestTestDelivery(hub, other)
+      yield* hub.start({ settings: { deadlineMs: 60_000 } })
+      yield* receiver.until((received) => received.length === 1)
+      yield* hung.until((received) => received.length === 31)
+    }))
+
   test('is not made when its request is too old', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
@@ -134,7 +154,7 @@ describe('a test delivery', () => {
 })
 
 describe('after a rotation', () => {
-  test('both secrets sign until the rotation ends, then only the new one', (hub) =>
+  test('up to three secrets sign, each until its own transition ends', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -150,12 +170,21 @@ describe('after a rotation', () => {
       for (const secret of ['whsec_new', endpoint.secret]) expect(verified(first, secret)).toHaveLength(1)
       expect(() => verified(first, spare.secret)).toThrow()
 
-      yield* hub.rotate(account, endpoint, { secret: 'whsec_newest', endsInMs: -1 })
+      yield* hub.rotate(account, endpoint, { secret: 'whsec_newer', endsInMs: 86_400_000 })
       yield* hub.emit(account, 1)
       const [, second] = yield* receiver.until((received) => received.length === 2)
-      expect(String(second?.headers['hub-signature'])).toMatch(/^t=\d+,v1=[0-9a-f]{64}$/u)
-      expect(verified(second, 'whsec_newest')).toHaveLength(1)
-      expect(() => verified(second, 'whsec_new')).toThrow()
+      expect(String(second?.headers['hub-signature'])).toMatch(/^t=\d+(?:,v1=[0-9a-f]{64}){3}$/u)
+      for (const secret of ['whsec_newer', 'whsec_new', endpoint.secret]) {
+        expect(verified(second, secret)).toHaveLength(1)
+      }
+
+      // The transition of `whsec_newer` has ended. That of `whsec_new` has not.
+      yield* hub.rotate(account, endpoint, { secret: 'whsec_newest', endsInMs: -1 })
+      yield* hub.emit(account, 1)
+      const [, , third] = yield* receiver.until((received) => received.length === 3)
+      expect(String(third?.headers['hub-signature'])).toMatch(/^t=\d+(?:,v1=[0-9a-f]{64}){2}$/u)
+      for (const secret of ['whsec_newest', 'whsec_new']) expect(verified(third, secret)).toHaveLength(1)
+      for (const secret of ['whsec_newer', endpoint.secret]) expect(() => verified(third, secret)).toThrow()
     }))
 })
 
@@ -165,6 +194,25 @@ describe('a deleted subscription', () => {
       (q) =>
         q`UPDATE webhooks.endpoints SET deleted_at = now(), url = '', secret = ''::bytea WHERE id = ${endpoint.uuid}`,
     )
+
+  test('keeps its delivery log with the events, and loses its waiting batches', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      yield* hub.start({ settings: { nextAttemptAt: ({ failedAt }) => failedAt + 3_600_000 } })
+      const events = yield* hub.emit(account, 2)
+      yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts`).length === 1)
+      yield* remove(hub, endpoint)
+      yield* hub.change(account, endpoint, 'deleted')
+      yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.batches`).length === 0)
+      const log = yield* hub.sql.run((q) =>
+        WebhooksAttempts.readPage(q, endpoint.uuid, WebhooksAttempts.ALL_ATTEMPTS, null, 10),
+      )
+      expect(log).toMatchObject([
+        { status: 'failed', reason: 'http_status', event_ids: events.map(({ id }) => decodeId('evt', id)) },
+      ])
+    }))
 
   test('gets no further attempts, and its rows are deleted', (hub) =>
     Effect.gen(function* () {
@@ -286,11 +334,17 @@ describe('a disabled subscription', () => {
 describe('a change of a subscription', () => {
   test('is applied when the stored position passes its record', (hub) =>
     Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate)
+      const [before, after] = [yield* tlsReceiver(certificate), yield* tlsReceiver(certificate)]
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const endpoint = yield* hub.subscribe(account, before.url())
       yield* hub.start()
-      const [at] = yield* hub.change(account, endpoint, 'enabled')
+      yield* hub.emit(account, 1)
+      yield* before.until((received) => received.length === 1)
+      yield* hub.sql.run(
+        (q) => q`UPDATE webhooks.endpoints SET url = ${after.url()} WHERE id = ${endpoint.uuid}`,
+      )
+      const [at] = yield* hub.change(account, endpoint, 'updated')
+      expect(at?.topic).toBe(hub.topics.webhooks)
       yield* hub.eventually(
         async (q) =>
           (
@@ -298,6 +352,8 @@ describe('a change of a subscription', () => {
                     WHERE partition = ${at!.partition} AND position > ${at!.offset}`
           ).length === 1,
       )
-      expect(at?.topic).toBe(hub.topics.webhooks)
+      yield* hub.emit(account, 1)
+      yield* after.until((received) => received.length === 1)
+      expect(before.received.length).toBe(1)
     }))
 })

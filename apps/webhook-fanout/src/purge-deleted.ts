@@ -1,7 +1,7 @@
 /** Deletes the rows of deleted subscriptions in the background. */
 import { Effect } from 'effect'
-import { FanoutSettings } from '../config.ts'
-import { FanoutStore } from '../store/store.port.ts'
+import { FanoutSettings } from './config.ts'
+import { FanoutStore } from './store/store.port.ts'
 
 /** Between two steps while rows are left: PostgreSQL serves deliveries in between. */
 const STEP_PAUSE = '100 millis'

@@ -6,8 +6,8 @@ export interface PendingBatch {
   readonly id: string
   readonly attempts: number
   readonly queuedAt: number
-  /** The next attempt by its own schedule, milliseconds since the epoch. */
-  readonly nextAttemptAt: number
+  /** The next attempt by its own schedule, or the end of its retry window; ms since the epoch. */
+  readonly dueAt: number
   /** UUID of the redelivery that it belongs to; its attempts do not change the endpoint health. */
   readonly redelivery: string | null
   /** The traces of its events, where some are traced; only for a batch that was just stored. */

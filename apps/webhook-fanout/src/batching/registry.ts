@@ -4,7 +4,7 @@ import { webhooksKey } from '@hub/kafka'
 import { Effect } from 'effect'
 import type { Deliverer } from '../delivery/deliverer.ts'
 import { FanoutStore, type StoredBatch } from '../store/store.port.ts'
-import { Subscription, type SubscriptionRecord } from './subscription.ts'
+import { Subscription, type SubscriptionRecord } from '../subscriptions/subscription.ts'
 
 interface RegistryOptions {
   readonly partition: number

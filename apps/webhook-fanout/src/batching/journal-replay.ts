@@ -9,7 +9,7 @@ import {
   type Ownership,
 } from '../store/store.port.ts'
 import type { SubscriptionRegistry } from './registry.ts'
-import type { Subscription } from './subscription.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
 
 /** Events of the journal in one read. */
 const PAGE = 1000

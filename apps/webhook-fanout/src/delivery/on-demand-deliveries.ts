@@ -1,0 +1,72 @@
+/**
+ * Deliveries on demand: test deliveries (`POST …/test`) and resends (`POST …/resend`). command-api
+ * or hubctl inserts a request in PostgreSQL, and the first process of the fan-out that finds it makes
+ * the attempt at once. Such a delivery changes neither queue, endpoint health nor journal, so any
+ * process may make it, not only the owner of the partition. Source: contract, Webhook subscription;
+ * docs/decisions/0011, 0041.
+ */
+import { AttemptNotMade, WebhookClient } from '@hub/webhooks'
+import { Effect, FiberSet } from 'effect'
+import { FanoutSettings } from '../config.ts'
+import { metrics } from '../metrics.ts'
+import { type DeliveryOnDemand, FanoutStore } from '../store/store.port.ts'
+
+/** A query takes PostgreSQL some microseconds, because the index is usually empty. */
+const POLL_EVERY = '200 millis'
+
+/**
+ * Deliveries on demand in flight in this process, beside the attempts. Each account has at most
+ * four (`WebhooksResends.hasPlace`), and accounts take turns. So hung receivers of one account do
+ * not delay the others.
+ */
+const MAX_IN_FLIGHT = 32
+
+/** The pause after PostgreSQL failed. */
+const TROUBLE_PAUSE = '1 second'
+
+/** Takes and makes deliveries on demand, without end. */
+export const runDeliveriesOnDemand = Effect.gen(function* () {
+  const store = yield* FanoutStore
+  const client = yield* WebhookClient
+  const settings = yield* FanoutSettings
+  const inFlight = yield* FiberSet.make<void>()
+  const fork = yield* FiberSet.runtime(inFlight)()
+
+  const make = Effect.fnUntraced(
+    function* (taken: DeliveryOnDemand) {
+      const { body, eventBatch, secrets, url } = taken
+      const result = yield* client
+        .deliver({ url, eventBatch, body, secrets }, { deadlineMs: settings.deadlineMs })
+        .pipe(Effect.catchTag('AttemptNotMade', (error) => Effect.succeed(error)))
+      if (result instanceof AttemptNotMade) {
+        metrics.notMade.add()
+        yield* Effect.logWarning(
+          'deliveries on demand: this process could not make an attempt; releasing it',
+          result,
+        )
+        yield* store.releaseOnDemand(taken)
+        return
+      }
+      yield* store.recordOnDemand(taken, result)
+      metrics.trials.add()
+    },
+    // The client of the API gets no result, and may request another one.
+    Effect.catch((error) =>
+      Effect.logWarning('deliveries on demand: could not record an attempt; dropping it', error),
+    ),
+  )
+
+  const poll = Effect.gen(function* () {
+    const free = MAX_IN_FLIGHT - (yield* FiberSet.size(inFlight))
+    if (free > 0) for (const taken of yield* store.takeOnDemand(free)) fork(make(taken))
+    yield* Effect.sleep(POLL_EVERY)
+  }).pipe(
+    Effect.catch((error) =>
+      Effect.andThen(
+        Effect.logWarning('deliveries on demand: could not read requests; trying again in 1 s', error),
+        Effect.sleep(TROUBLE_PAUSE),
+      ),
+    ),
+  )
+  return yield* Effect.forever(poll)
+})
