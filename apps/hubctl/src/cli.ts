@@ -3,15 +3,20 @@ import { readFileSync } from 'node:fs'
 import { Cause, Console, Effect, Exit, Layer, Logger, References } from 'effect'
 import { Argument, CliConfig, CliOutput, Command, Completions, GlobalFlag } from 'effect/cli'
 import { defineCommand, NOTHING } from './command-line/command.ts'
+import { completionScript, SHELLS } from './command-line/completion-script.ts'
 import { accounts } from './commands/accounts.ts'
 import { audit } from './commands/audit.ts'
 import { deadLetters } from './commands/dead-letters.ts'
 import { certification } from './commands/certification.ts'
 import { config } from './commands/config.ts'
+import { deliveries } from './commands/deliveries.ts'
 import { doctor } from './commands/doctor.ts'
+import { hash } from './commands/hash.ts'
 import { hub } from './commands/hub.ts'
 import { keys } from './commands/keys.ts'
+import { messages } from './commands/messages.ts'
 import { migrations } from './commands/migrations.ts'
+import { inbound } from './commands/inbound.ts'
 import { optOuts } from './commands/opt-outs.ts'
 import { projections } from './commands/projections.ts'
 import { recipients } from './commands/recipients.ts'
@@ -19,6 +24,7 @@ import { restore } from './commands/restore.ts'
 import { senders } from './commands/senders.ts'
 import { templates } from './commands/templates.ts'
 import { topics } from './commands/topics.ts'
+import { usage } from './commands/usage.ts'
 import { webhooks } from './commands/webhooks.ts'
 import { Yes } from './command-line/confirm.ts'
 import { EXIT, toCommandFailed } from './command-line/failure.ts'
@@ -27,8 +33,6 @@ import { Json, printFailure } from './command-line/output.ts'
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   readonly version: string
 }
-
-const SHELLS = ['bash', 'zsh', 'fish'] as const
 
 /** Defined here, because the script contains the whole tree of commands. */
 const completion = defineCommand(
@@ -48,9 +52,7 @@ const completion = defineCommand(
   },
   { shell: Argument.Literals('shell', SHELLS).pipe(Argument.withDescription('bash, zsh or fish')) },
   ({ shell }): Effect.Effect<void> =>
-    Effect.suspend(() =>
-      Console.log(Completions.generate('hubctl', shell, Completions.fromCommand(hubctlCommand))),
-    ),
+    Effect.suspend(() => Console.log(completionScript(shell, Completions.fromCommand(hubctlCommand)))),
 )
 
 /** All commands. `commands/` has one file for each group. */
@@ -61,8 +63,11 @@ export const hubctlCommand = Command.make('hubctl').pipe(
       'standard error which hub it uses.',
   ),
   Command.withSubcommands([
-    { group: 'Clients', commands: [accounts, certification, keys, templates, senders, webhooks] },
-    { group: 'Recipients', commands: [optOuts, recipients] },
+    {
+      group: 'Clients',
+      commands: [accounts, certification, keys, templates, senders, webhooks, deliveries, usage],
+    },
+    { group: 'Messages and recipients', commands: [messages, optOuts, inbound, recipients, hash] },
     {
       group: 'The hub',
       commands: [

@@ -1,6 +1,7 @@
 /**
  * The command line: each command has complete help without a server, and one format of failures.
  */
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { Context, Effect } from 'effect'
 import { assert, describe, it } from 'vitest'
@@ -63,10 +64,70 @@ describe('hubctl', () => {
     const ran = await runHubctl(NOWHERE, ['completion', shell])
     assert.strictEqual(ran.code, 0)
     assert.include(ran.out, 'audit')
+    // A comment of the library names a flag that hubctl does not have.
+    assert.notInclude(ran.out, '--completions')
   })
 
+  it.each([['--posix'], ['-eu']])('prints a script that bash %s reads with source', async (mode) => {
+    const { out } = await runHubctl(NOWHERE, ['completion', 'bash'])
+    const ask = 'COMP_LINE="hubctl audit l"; COMP_POINT=14; COMP_WORDS=(hubctl audit l); COMP_CWORD=2'
+    const { stderr, stdout } = spawnSync(
+      'bash',
+      // With a socket as input, bash reads the settings of interactive shells otherwise.
+      ['--norc', mode, '-c', `eval "$(cat)"; ${ask}; _hubctl hubctl l audit; echo "\${COMPREPLY[*]}"`],
+      { input: `${out}\n`, encoding: 'utf8' },
+    )
+    assert.deepStrictEqual([stderr, stdout], ['', 'list\n'])
+  })
+
+  it('prints a script that loads the completion system of zsh before it uses it', async () => {
+    const { out } = await runHubctl(NOWHERE, ['completion', 'zsh'])
+    assert.isBelow(out.indexOf('autoload -Uz compinit && compinit'), out.indexOf('compdef _hubctl hubctl'))
+    assert.include(out, 'compinit')
+  })
+
+  it.each([
+    [['audt'], 'Unknown subcommand "audt" for "hubctl". Did you mean audit? See: hubctl --help'],
+    [['keys', 'isue'], 'for "hubctl keys". Did you mean issue? See: hubctl keys --help'],
+    [['audit', 'list', '--limt', '3'], 'Did you mean --limit? See: hubctl audit list --help'],
+  ])('suggests the command or flag that a mistyped one means, on one line: %j', async (words, sentence) => {
+    const ran = await runHubctl(NOWHERE, words)
+    assert.strictEqual(ran.code, 2)
+    assert.include(ran.err, sentence)
+    assert.notInclude(ran.err.trim(), '\n')
+  })
+
+  it('suggests the setting that a mistyped variable means', async () => {
+    const ran = await runHubctl({ ...NOWHERE, HUB_DATABSE_URL: 'x', HUBCTL_ACTR: 'x' }, ['config'])
+    assert.include(ran.err, 'HUB_DATABSE_URL is no setting of the hub and has no effect; HUB_DATABASE_URL is')
+    assert.include(ran.err, 'HUBCTL_ACTR is no setting of the hub and has no effect; HUBCTL_ACTOR is')
+  })
+
+  it.each(['dispatcher', 'hubctl', 'all'])(
+    'refuses dangerous settings of %s, without their values',
+    async (app) => {
+      const ran = await runHubctl(
+        {
+          HUB_DEPLOYMENT: 'development',
+          HUB_DATABASE_URL: 'postgres://hub:hidden-word@db.example.com/hub?sslmode=require',
+          HUB_MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
+          HUB_NUMBER_HASH_SECRET: 'hash secret '.repeat(4),
+          HUB_KAFKA_BROKERS: '127.0.0.1:9092',
+          HUB_ADMIN_PORT: '9090',
+        },
+        ['config', '--app', app, '--json'],
+      )
+      assert.strictEqual(ran.code, 1)
+      const { mistakes } = ran.json<{ readonly mistakes: ReadonlyArray<string> }>()
+      assert.lengthOf(mistakes, 2)
+      assert.match(mistakes.join(' '), /HUB_MASTER_KEY repeats one byte\. .+ HUB_DATABASE_URL allows/u)
+      assert.notInclude(ran.out + ran.err, 'hidden-word')
+      assert.include(ran.err, 'settings_invalid')
+    },
+  )
+
   it('prints its version', async () => {
-    assert.include((await runHubctl(NOWHERE, ['--version'])).out, '0.3.3')
+    assert.include((await runHubctl(NOWHERE, ['--version'])).out, '0.4.0')
   })
 })
 

@@ -61,7 +61,7 @@ export const findHub = (environment: Variables): Result.Result<HubSettings, Comm
 }
 
 /** Makes `Config` read the settings of the selected hub, and prints which hub that is. */
-export const settings: Layer.Layer<never, CommandFailed> = ConfigProvider.layer(
+export const selectedHub: Layer.Layer<never, CommandFailed> = ConfigProvider.layer(
   Effect.gen(function* () {
     const hub = yield* Effect.fromResult(findHub(yield* Environment))
     yield* printNote(`hubctl: ${hub.title}`)

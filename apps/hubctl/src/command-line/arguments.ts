@@ -14,9 +14,10 @@ import {
   newId,
   recipientHash,
 } from '@hub/domain'
+import { recipientOfErasure } from '@hub/store'
 import { Clock, type Config, Duration, Effect, Option, Redacted, Stdio, Stream } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { type CommandFailed, unavailable, usageError } from './failure.ts'
+import { type CommandFailed, refused, unavailable, usageError } from './failure.ts'
 
 /** A public id, and its UUID in PostgreSQL. */
 export interface Id {
@@ -83,17 +84,17 @@ export const isPlainLine = (text: string, maxLength: number): boolean =>
   !text.includes('\n')
 
 /** Characters of a reason or an account name. */
-export const MAX_LINE_LENGTH = 200
+const MAX_LINE_LENGTH = 200
+
+/** The filter of a reason or an account name, and its error. */
+export const plainLine = [
+  (text: string) => isPlainLine(text, MAX_LINE_LENGTH),
+  () => `one line of 1 to ${MAX_LINE_LENGTH} characters`,
+] as const
 
 /** The reason of a refusal, for the client. */
 export const reasonFlag = (about: string) =>
-  Flag.String('reason').pipe(
-    Flag.withDescription(about),
-    Flag.filter(
-      (reason) => isPlainLine(reason, MAX_LINE_LENGTH),
-      () => `one line of 1 to ${MAX_LINE_LENGTH} characters`,
-    ),
-  )
+  Flag.String('reason').pipe(Flag.withDescription(about), Flag.filter(...plainLine))
 
 const UNITS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 
@@ -183,4 +184,48 @@ export const hashNumberArgument = Effect.fnUntraced(function* (argument: string)
   const number = argument === '-' ? (yield* readStandardInput(MAX_NUMBER_BYTES)).trim() : argument
   if (!isRecipientNumber(number)) return yield* usageError('The number must be +79 and nine digits.')
   return (yield* numberHasher)(number)
+})
+
+/** A receipt of `hubctl recipients erase --json` on standard input has some hundred bytes. */
+const MAX_RECEIPT_BYTES = 4096
+
+/** A recipient of a request about its data. Only the receipt remains after an erasure. */
+export const recipientArgument = Argument.String('recipient').pipe(
+  Argument.withDescription(
+    'The phone number, +79…, its hash (64 hexadecimal digits), or the id of a receipt. With "-", hubctl reads one of them, or a receipt as JSON, from standard input, and the number stays out of the shell history',
+  ),
+)
+
+const HASH = /^[0-9a-f]{64}$/u
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/u
+
+/** The recipient hash in a receipt as JSON; `null` for other texts. */
+const hashInReceipt = (text: string): string | null => {
+  try {
+    const receipt: unknown = JSON.parse(text)
+    const hash: unknown =
+      typeof receipt === 'object' && receipt !== null ? Reflect.get(receipt, 'recipient') : null
+    return typeof hash === 'string' && HASH.test(hash) ? hash : null
+  } catch {
+    return null
+  }
+}
+
+/** The recipient hash of `recipientArgument`. */
+export const hashRecipientArgument = Effect.fnUntraced(function* (argument: string) {
+  const text = argument === '-' ? (yield* readStandardInput(MAX_RECEIPT_BYTES)).trim() : argument
+  if (HASH.test(text)) return text
+  if (isRecipientNumber(text)) return (yield* numberHasher)(text)
+  if (UUID.test(text)) {
+    const recipient = yield* recipientOfErasure(text)
+    return (
+      recipient ?? (yield* refused('unknown_receipt', 'No erasure has this id. Use the hash in its receipt.'))
+    )
+  }
+  return (
+    hashInReceipt(text) ??
+    (yield* usageError(
+      'The recipient must be +79 and nine digits, a hash of 64 hexadecimal digits, or a receipt.',
+    ))
+  )
 })

@@ -3,20 +3,28 @@
  * completion need no server. Each layer includes the settings of the hub.
  */
 import { countersLayer } from '@hub/counters'
-import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
-import { type Queries, Sql, type StorageError } from '@hub/store'
+import {
+  catalogueConfig,
+  kafkaConnectionConfig,
+  layerConsumerGroups,
+  layerEventLog,
+  layerTopicReader,
+  PayloadKeyTopics,
+  topicNames,
+} from '@hub/kafka'
+import { MasterKeyEncryption, PayloadEncryption, type Queries, Sql, type StorageError } from '@hub/store'
 import { Config, Effect, Layer } from 'effect'
-import { settings } from '../config.ts'
+import { selectedHub } from '../config.ts'
 
 /** The client name that servers see. */
 export const CLIENT = 'hubctl'
 
 /** PostgreSQL: `Sql`. */
-export const database = Sql.layer(CLIENT).pipe(Layer.provideMerge(settings))
+export const database = Sql.layer(CLIENT).pipe(Layer.provideMerge(selectedHub))
 
 /** PostgreSQL and Redis: `Sql`, `Counters`. */
 export const databaseAndRedis = Layer.mergeAll(Sql.layer(CLIENT), countersLayer(CLIENT)).pipe(
-  Layer.provideMerge(settings),
+  Layer.provideMerge(selectedHub),
 )
 
 /** The configuration of Kafka: the connection and the options of the topic catalogue. */
@@ -27,7 +35,26 @@ export const databaseAndKafka = Layer.unwrap(
   Effect.map(kafkaConfig, ([connection, { partitions }]) =>
     Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
   ),
-).pipe(Layer.merge(Sql.layer(CLIENT)), Layer.provideMerge(settings))
+).pipe(Layer.merge(Sql.layer(CLIENT)), Layer.provideMerge(selectedHub))
+
+/**
+ * PostgreSQL and Kafka, to read encrypted records: `Sql`, `EventLog`, `TopicReader`,
+ * `PayloadEncryption`.
+ */
+export const encryptedRecords = Layer.unwrap(
+  Effect.map(kafkaConfig, ([connection, { partitions, prefix }]) =>
+    PayloadEncryption.layer.pipe(
+      Layer.provide(Layer.merge(MasterKeyEncryption.layer, PayloadKeyTopics.layer(topicNames(prefix)))),
+      Layer.provideMerge(
+        Layer.mergeAll(
+          layerEventLog({ connection, partitions }),
+          layerTopicReader({ connection }),
+          Sql.layer(CLIENT),
+        ),
+      ),
+    ),
+  ),
+).pipe(Layer.provideMerge(selectedHub))
 
 /** Runs statements without a transaction. */
 export const query = <A>(body: (q: Queries) => Promise<A>): Effect.Effect<A, StorageError, Sql> =>

@@ -47,6 +47,13 @@ const textField = (error: object, name: string): string | null => {
   return typeof value === 'string' && value !== '' ? value : null
 }
 
+/** The parser puts its suggestions on lines of their own. */
+const onOneLine = (message: string): string =>
+  message.replace(
+    /\n\n {2}Did you mean this\?\n {4}(?<names>[\s\S]+)$/u,
+    (_all, names: string) => `. Did you mean ${names.split(/\n\s*/u).join(' or ')}?`,
+  )
+
 /**
  * Converts any failure of a command. Errors of packages are known by their tag. Only their fields
  * without data (`reason`, `detail`, `code`, `constraint`) are shown. Returns `null` if the command
@@ -56,7 +63,7 @@ export const toCommandFailed = (error: unknown): CommandFailed | null => {
   if (error instanceof CommandFailed) return error
   if (error instanceof CliError.ShowHelp) {
     if (error.errors.length === 0) return null
-    const messages = error.errors.map(({ message }) => message).join(' ')
+    const messages = error.errors.map(({ message }) => onOneLine(message)).join(' ')
     return usageError(`${messages} See: ${error.commandPath.join(' ')} --help`)
   }
   if (CliError.isCliError(error)) return usageError(error.message)

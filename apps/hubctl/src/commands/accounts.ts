@@ -1,24 +1,28 @@
 /** `hubctl accounts`: accounts with their settings and their spend. */
 import {
   type AccountOverrides,
+  type AccountSettings,
+  CACHE_TTL_MS,
   CURRENCY,
   DEFAULT_SETTINGS,
   effectiveSettings,
   encodeId,
+  MAX_WEIGHT,
   MODES,
   spendPeriodOf,
 } from '@hub/domain'
-import { CommandAccounts, CommandAccountSettings, CommandSpendPeriods, insertAccount, Sql } from '@hub/store'
+import { LONGEST_LIFETIME_SECONDS } from '@hub/config'
+import { CommandAccounts, CommandAccountSettings, CommandSpendPeriods, ReadMessages, Sql } from '@hub/store'
 import { Clock, Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
 import { audited } from '../audit/audit-trail.ts'
 import {
   accountArgument,
+  accountFlag,
   generateId,
   type Id,
-  isPlainLine,
   limitFlag,
-  MAX_LINE_LENGTH,
+  plainLine,
   takesEffect,
 } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
@@ -30,38 +34,40 @@ import * as Certifications from '../tables/certifications.ts'
 
 /** The settings of an account, by column. A flag has the name of the column with dashes. */
 const OVERRIDES = {
-  api_rps: { about: 'Requests per second, for each key', default: DEFAULT_SETTINGS.apiRps },
-  batch_max: { about: 'Messages in a batch', default: DEFAULT_SETTINGS.batchMax },
-  flood_pause_seconds: {
-    about: 'Seconds between two messages to one number',
-    default: DEFAULT_SETTINGS.floodWindows.pauseSeconds,
-  },
-  flood_per_hour: {
-    about: 'Messages to one number in an hour',
-    default: DEFAULT_SETTINGS.floodWindows.perHour,
-  },
-  flood_per_day: { about: 'Messages to one number in a day', default: DEFAULT_SETTINGS.floodWindows.perDay },
-  spend_limit: { about: `Maximum spend in a calendar month (UTC), ${CURRENCY}`, default: null },
-  soft_threshold_percent: {
-    about: 'Percentage of the spend limit at which the event account.spend_threshold is sent',
-    default: DEFAULT_SETTINGS.softThresholdPercent,
-  },
-  price_otp: {
-    about: `Price of a part of class otp, ${CURRENCY}`,
-    default: DEFAULT_SETTINGS.pricePerPart.otp.amount,
-  },
-  price_service: {
-    about: `Price of a part of class service, ${CURRENCY}`,
-    default: DEFAULT_SETTINGS.pricePerPart.service.amount,
-  },
-} as const satisfies Record<keyof AccountOverrides, { about: string; default: number | string | null }>
+  api_rps: 'Requests per second, for each key',
+  batch_max: 'Messages in a batch',
+  flood_pause_seconds: 'Seconds between two messages to one number',
+  flood_per_hour: 'Messages to one number in an hour',
+  flood_per_day: 'Messages to one number in a day',
+  spend_limit: `Maximum spend in a calendar month (UTC), ${CURRENCY}`,
+  soft_threshold_percent: 'Percentage of the spend limit at which the event account.spend_threshold is sent',
+  price_otp: `Price of a part of class otp, ${CURRENCY}`,
+  price_service: `Price of a part of class service, ${CURRENCY}`,
+  weight: 'Parts that are handed over for one part of an account with weight 1, while both wait',
+} as const satisfies Record<keyof AccountOverrides, string>
 type Override = keyof typeof OVERRIDES
 const NAMES = Object.keys(OVERRIDES) as ReadonlyArray<Override>
 
+const valuesOf = (settings: AccountSettings): Readonly<Record<Override, number | string | null>> => ({
+  api_rps: settings.apiRps,
+  batch_max: settings.batchMax,
+  flood_pause_seconds: settings.floodWindows.pauseSeconds,
+  flood_per_hour: settings.floodWindows.perHour,
+  flood_per_day: settings.floodWindows.perDay,
+  spend_limit: settings.spendLimit?.amount ?? null,
+  soft_threshold_percent: settings.softThresholdPercent,
+  price_otp: settings.pricePerPart.otp.amount,
+  price_service: settings.pricePerPart.service.amount,
+  weight: settings.weight,
+})
+const DEFAULTS = valuesOf(DEFAULT_SETTINGS)
+
 const flagName = (name: Override): string => name.replaceAll('_', '-')
 
-const describeFlag = (name: Override): string =>
-  `${OVERRIDES[name].about} (default ${OVERRIDES[name].default ?? 'none'})`
+const describeFlag = (name: Override): string => `${OVERRIDES[name]} (default ${DEFAULTS[name] ?? 'none'})`
+
+/** A million entries of an index are read in a second. */
+const BACKLOG_DEADLINE = '20 seconds'
 
 /** A plausibility limit: no rate or window of an account needs more. */
 const MAX_INTEGER = 1_000_000
@@ -105,20 +111,10 @@ export const requireAccount = Effect.fnUntraced(function* (account: Id) {
 const readModes = Effect.fnUntraced(function* (account: Id, name: string) {
   const rows = yield* query((q) => CommandAccountSettings.readAll(q, account.uuid))
   return rows.map((row) => {
-    const settings = effectiveSettings({ name, ...row })
+    const values = valuesOf(effectiveSettings({ name, ...row }))
     return {
       mode: row.mode,
-      in_force: {
-        api_rps: settings.apiRps,
-        batch_max: settings.batchMax,
-        flood_pause_seconds: settings.floodWindows.pauseSeconds,
-        flood_per_hour: settings.floodWindows.perHour,
-        flood_per_day: settings.floodWindows.perDay,
-        spend_limit: row.mode === 'test' ? null : (settings.spendLimit?.amount ?? null),
-        soft_threshold_percent: settings.softThresholdPercent,
-        price_otp: settings.pricePerPart.otp.amount,
-        price_service: settings.pricePerPart.service.amount,
-      },
+      in_force: row.mode === 'test' ? { ...values, spend_limit: null } : values,
       overridden: NAMES.filter((override) => row[override] !== null),
     }
   })
@@ -128,7 +124,9 @@ const list = defineCommand(
   'list',
   {
     short: 'List accounts',
-    about: 'Lists accounts, newest first, with the numbers of their working keys and their certification.',
+    about:
+      'Lists accounts, newest first, with the numbers of their working keys, their weights and their ' +
+      'certification.',
     changes: NOTHING,
     examples: [{ command: 'hubctl accounts list' }],
     needs: database,
@@ -141,6 +139,8 @@ const list = defineCommand(
     const data = rows.map((row) => ({
       ...row,
       id: encodeId('acc', row.id),
+      test_weight: row.test_weight ?? DEFAULT_SETTINGS.weight,
+      live_weight: row.live_weight ?? DEFAULT_SETTINGS.weight,
       certified: certifications.has(row.id),
     }))
     yield* showList(data, {
@@ -149,6 +149,8 @@ const list = defineCommand(
       created: (row) => row.created_at.toISOString(),
       'test keys': (row) => row.test_keys,
       'live keys': (row) => row.live_keys,
+      'test weight': (row) => row.test_weight,
+      'live weight': (row) => row.live_weight,
       certified: (row) => row.certified,
     })
   }),
@@ -192,12 +194,57 @@ const showOne = defineCommand(
                 `${mode.in_force[setting] ?? 'none'}${mode.overridden.includes(setting) ? ' *' : ''}`,
             ]),
           ),
-          meaning: (setting) => OVERRIDES[setting].about,
+          meaning: (setting) => OVERRIDES[setting],
         }),
         '',
         `* differs from the default. Spend in ${spending.period}: ${spending.spent} ${CURRENCY}.`,
       ].join('\n'),
     )
+  }),
+)
+
+const backlog = defineCommand(
+  'backlog',
+  {
+    short: 'Show the waiting messages of each account',
+    about:
+      'Shows how many messages of each account, mode and class are accepted and not handed over to an ' +
+      'operator, and how long the oldest one has waited. The account with the longest wait is first. ' +
+      'While several accounts wait, they are handed over in proportion to their weights. The figures ' +
+      'come from the read model, which is some seconds behind when the projector is.',
+    changes: NOTHING,
+    examples: [
+      { command: 'hubctl accounts backlog' },
+      { command: 'hubctl accounts backlog --account acc_01m7yt89qhe54swwc8wkxj6n8e' },
+    ],
+    needs: database,
+  },
+  { account: accountFlag },
+  Effect.fnUntraced(function* ({ account }) {
+    const sql = yield* Sql
+    const now = yield* Clock.currentTimeMillis
+    const rows = yield* sql.run(
+      (q) => ReadMessages.readWaiting(q, { account, lifetimeSeconds: LONGEST_LIFETIME_SECONDS.service }),
+      { deadline: BACKLOG_DEADLINE },
+    )
+    const data = rows.map((row) => ({
+      account: encodeId('acc', row.account),
+      name: row.name,
+      mode: row.mode,
+      class: row.class,
+      weight: row.weight ?? DEFAULT_SETTINGS.weight,
+      waiting: row.messages,
+      longest_wait_seconds: Math.max(0, Math.floor((now - row.oldest_at.getTime()) / 1000)),
+    }))
+    yield* showList(data, {
+      account: (row) => row.account,
+      name: (row) => row.name,
+      mode: (row) => row.mode,
+      class: (row) => row.class,
+      weight: (row) => row.weight,
+      waiting: (row) => row.waiting,
+      'longest wait': (row) => `${row.longest_wait_seconds} s`,
+    })
   }),
 )
 
@@ -213,17 +260,14 @@ const create = defineCommand(
   {
     name: Argument.String('name').pipe(
       Argument.withDescription('A name for people. It need not be unique'),
-      Argument.filter(
-        (name) => isPlainLine(name, MAX_LINE_LENGTH),
-        () => `one line of 1 to ${MAX_LINE_LENGTH} characters`,
-      ),
+      Argument.filter(...plainLine),
     ),
   },
   Effect.fnUntraced(function* ({ name }) {
     const account = yield* generateId('acc')
     yield* audited(
       { command: 'accounts create', arguments: { name } },
-      query((q) => insertAccount(q, { id: account.uuid, name })),
+      query((q) => CommandAccounts.insert(q, { id: account.uuid, name })),
       () => ({ account: account.id }),
     )
     yield* show({ id: account.id, object: 'account', name }, () =>
@@ -235,9 +279,9 @@ const create = defineCommand(
 const set = defineCommand(
   'set',
   {
-    short: 'Change the limits and prices of an account',
+    short: 'Change the limits, prices and weight of an account',
     about: 'Changes settings of an account in one mode. --unset restores a default. Other settings stay.',
-    changes: `Limits or prices of an account in a mode. ${takesEffect('settings')} Accepted messages keep their price.`,
+    changes: `Limits, prices or weight of an account in a mode. ${takesEffect('settings')} Accepted messages keep their price. Dispatchers apply a weight within ${CACHE_TTL_MS.weight / 1000} seconds, also to waiting messages.`,
     examples: [
       {
         command: 'hubctl accounts set acc_01m7yt89qhe54swwc8wkxj6n8e --api-rps 500 --batch-max 5000',
@@ -251,6 +295,10 @@ const set = defineCommand(
       {
         command: 'hubctl accounts set acc_01m7yt89qhe54swwc8wkxj6n8e --unset spend_limit',
         description: 'No spend limit',
+      },
+      {
+        command: 'hubctl accounts set acc_01m7yt89qhe54swwc8wkxj6n8e --weight 3',
+        description: 'Three times as much as others, while all wait for the operator',
       },
     ],
     needs: database,
@@ -270,6 +318,7 @@ const set = defineCommand(
     soft_threshold_percent: integerFlag('soft_threshold_percent', 1, 100),
     price_otp: amountFlag('price_otp'),
     price_service: amountFlag('price_service'),
+    weight: integerFlag('weight', 1, MAX_WEIGHT),
     unset: Flag.Literals('unset', NAMES as [Override, ...Array<Override>]).pipe(
       Flag.withDescription('Restore the default of this setting. The flag can be repeated'),
       Flag.atLeast(0),
@@ -343,8 +392,8 @@ const resetSpend = defineCommand(
 export const accounts = defineGroup(
   'accounts',
   {
-    short: 'Accounts, their limits, prices and spend',
+    short: 'Accounts, their limits, prices, weights and spend',
     about: 'Accounts are the clients of the hub. Each has own keys, templates and senders in each mode.',
   },
-  [list, showOne, create, set, resetSpend],
+  [list, showOne, backlog, create, set, resetSpend],
 )

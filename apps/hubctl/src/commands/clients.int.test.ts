@@ -32,6 +32,8 @@ describe('accounts', () => {
       name: 'Online shop',
       test_keys: 0,
       live_keys: 0,
+      test_weight: 1,
+      live_weight: 1,
       certified: false,
     })
     const shown = await hub.run(['accounts', 'show', account])
@@ -60,6 +62,15 @@ describe('accounts', () => {
     assert.include(second?.in_force, { api_rps: 100, batch_max: 5000, spend_limit: '1500.50' })
     const [test] = (await set('--mode', 'test', '--flood-per-hour', '7')).modes
     assert.deepInclude(test, { mode: 'test', overridden: ['flood_per_hour'] })
+    const [weighted] = (await set('--weight', '100')).modes
+    assert.include(weighted?.in_force, { weight: 100 })
+    const { data } = await hub.succeed<{ readonly data: ReadonlyArray<object> }>(['accounts', 'list'])
+    assert.include(data[0], { id: account, test_weight: 1, live_weight: 100 })
+    for (const weight of ['0', '101', '1.5', '-1', 'much']) {
+      const refused = await hub.run(['accounts', 'set', account, '--weight', weight])
+      assert.strictEqual(refused.code, 2, weight)
+      assert.match(refused.err, /weight/u)
+    }
     assert.strictEqual(await hub.refusal(['accounts', 'set', account]), 'usage')
     assert.strictEqual(
       await hub.refusal(['accounts', 'set', account, '--api-rps', '5', '--unset', 'api_rps']),
@@ -81,6 +92,65 @@ describe('accounts', () => {
     assert.include(reset, { struck_off: '812.50', currency: 'RUB' })
     const [row] = await hub.sql`SELECT spent::text FROM command.spend_periods WHERE account = ${uuid}`
     assert.strictEqual(row?.['spent'], '0.00')
+  })
+})
+
+describe('the backlog of accounts', () => {
+  it('has the waiting messages and the longest wait of each account, mode and class', async () => {
+    const other = await hub.succeed<{ readonly id: string }>(['accounts', 'create', 'Bank'])
+    await hub.succeed(['accounts', 'set', other.id, '--mode', 'test', '--weight', '5'])
+    const insert = (of: string, mode: string, messageClass: string, status: string, seconds: number) =>
+      hub.sql`
+        INSERT INTO read.messages (id, account, mode, class, recipient, template, sender, parts, price, currency,
+                                   variables, created_at, updated_at, status, rank, final)
+        SELECT overlay(gen_random_uuid()::text PLACING left(command.uuid_floor(at)::text, 13) FROM 1 FOR 13)::uuid,
+               ${decodeId('acc', of)}, ${mode}, ${messageClass}, '\\x00', 'usual', 'HUB', 1, 2, 'RUB', '{}', at, at,
+               ${status}, 0, false
+          FROM (SELECT now() - make_interval(secs => ${seconds}) AS at) AS moment`
+    for (const seconds of [5, 100]) await insert(account, 'live', 'service', 'accepted', seconds)
+    await insert(account, 'live', 'otp', 'accepted', 3)
+    await insert(account, 'live', 'service', 'sent', 500)
+    await insert(other.id, 'test', 'service', 'accepted', 1000)
+    // A message waits for a day at most.
+    await insert(other.id, 'live', 'service', 'accepted', 2 * 86_400)
+    interface Waiting {
+      readonly account: string
+      readonly name: string
+      readonly mode: string
+      readonly class: string
+      readonly weight: number
+      readonly waiting: number
+      readonly longest_wait_seconds: number
+    }
+    const { data } = await hub.succeed<{ readonly data: ReadonlyArray<Waiting> }>(['accounts', 'backlog'])
+    assert.deepStrictEqual(
+      data.map(({ longest_wait_seconds: wait, ...row }) => ({ ...row, tens: Math.floor(wait / 10) })),
+      [
+        { account: other.id, name: 'Bank', mode: 'test', class: 'service', weight: 5, waiting: 1, tens: 100 },
+        {
+          account,
+          name: 'Online shop',
+          mode: 'live',
+          class: 'service',
+          weight: 100,
+          waiting: 2,
+          tens: 10,
+        },
+        { account, name: 'Online shop', mode: 'live', class: 'otp', weight: 100, waiting: 1, tens: 0 },
+      ],
+    )
+    const of = await hub.succeed<{ readonly data: ReadonlyArray<Waiting> }>([
+      'accounts',
+      'backlog',
+      '--account',
+      other.id,
+    ])
+    assert.deepStrictEqual(
+      of.data.map((row) => row.account),
+      [other.id],
+    )
+    const text = await hub.run(['accounts', 'backlog'])
+    assert.match(text.out, /Bank +test +service +5 +1 +\d+ s/u)
   })
 })
 
@@ -133,6 +203,28 @@ describe('keys', () => {
       [],
     ]) {
       assert.strictEqual(await hub.refusal(['keys', 'allow', issued.id, ...words]), 'usage')
+    }
+  })
+
+  it('can expire, and are listed with their last use', async () => {
+    const issued = await issue('--expires', '2d')
+    const row = await listed(issued.id)
+    assert.include(row, { works: true, last_used_at: null })
+    const inDays = (Date.parse(String(row?.['expires_at'])) - Date.now()) / 86_400_000
+    assert.closeTo(inDays, 2, 0.1)
+    const next = await hub.succeed<Issued>(['keys', 'rotate', issued.id])
+    const nextDays = (Date.parse(String((await listed(next.id))?.['expires_at'])) - Date.now()) / 86_400_000
+    assert.closeTo(nextDays, 2, 0.1)
+    await hub.sql`UPDATE command.api_keys SET expires_at = now(), last_used_at = now()
+                   WHERE id = ${decodeId('key', next.id)}`
+    assert.isUndefined(await listed(next.id))
+    const expired = await listed(next.id, '--all')
+    assert.include(expired, { works: false, revoked_at: null })
+    assert.isString(expired?.['last_used_at'])
+    assert.strictEqual(await hub.refusal(['keys', 'rotate', next.id]), 'key_revoked')
+    assert.isNull((await listed((await issue()).id))?.['expires_at'])
+    for (const words of [['0s'], ['soon'], ['9999d']]) {
+      assert.strictEqual(await hub.refusal(['keys', 'issue', account, '--expires', ...words]), 'usage')
     }
   })
 

@@ -1,10 +1,20 @@
 /** `hubctl config`: the catalogue of settings, with their effective values. */
-import { APPS, catalogue, findInvalidSettings, type Reader, type Setting, validateSetting } from '@hub/config'
+import {
+  APPS,
+  catalogue,
+  describeUnknown,
+  findDangerousSettings,
+  findInvalidSettings,
+  type Reader,
+  type Setting,
+  unknownVariables,
+  validateSetting,
+} from '@hub/config'
 import { Config, ConfigProvider, Effect, Option, Result } from 'effect'
 import { Flag } from 'effect/cli'
 import { defineCommand, NOTHING } from '../command-line/command.ts'
 import { refused } from '../command-line/failure.ts'
-import { show, table } from '../command-line/output.ts'
+import { printNote, show, table } from '../command-line/output.ts'
 import { Environment, findHub } from '../config.ts'
 
 /** The settings of the selected hub or, without a hub, the environment of the process. */
@@ -70,7 +80,8 @@ export const config = defineCommand(
     about:
       'Shows the catalogue of settings with the values of this environment or of the local hub. Of ' +
       'secrets it shows only whether they are set. With --app it shows the settings of one process, and ' +
-      'the exit code is 1 if the process would not start with them.',
+      'the exit code is 1 if the process would not start with them. It is also 1 with dangerous settings, ' +
+      'which a hub for production refuses: see docs/configuration.md.',
     changes: NOTHING,
     examples: [
       { command: 'hubctl config', description: 'The settings of hubctl itself' },
@@ -90,7 +101,14 @@ export const config = defineCommand(
       app === 'all' ? catalogue : catalogue.filter(({ readBy }) => readBy.includes(app satisfies Reader))
     const rows: ReadonlyArray<Row> = yield* Effect.forEach(own, readRow)
     const isApp = app !== 'all' && app !== 'hubctl'
-    const mistakes = (isApp ? yield* findInvalidSettings(app) : []).map(({ message }) => message)
+    const invalid = isApp ? yield* findInvalidSettings(app) : []
+    const dangerous = (yield* findDangerousSettings(app)).filter(
+      ({ variable }) => !invalid.some((mistake) => mistake.variable === variable),
+    )
+    for (const unknown of unknownVariables(Object.keys(yield* Environment))) {
+      yield* printNote(`hubctl: ${describeUnknown(unknown)}`)
+    }
+    const mistakes = [...invalid, ...dangerous].map(({ message }) => message)
     yield* show({ object: 'settings', app, data: rows, mistakes }, () =>
       table(rows, {
         setting: ({ name }) => name,

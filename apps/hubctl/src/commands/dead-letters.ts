@@ -11,6 +11,7 @@ import {
   type Position,
   readDeadLetter,
   recordToRetry,
+  shardedTopics,
   topicNames,
 } from '@hub/kafka'
 import { maskNumbers } from '@hub/telemetry'
@@ -73,7 +74,7 @@ const handlingText = (handled: ReturnType<typeof toJson>['handled']): string | n
   handled === null ? null : `${handled.outcome} ${handled.at}`
 
 const readTopics = Effect.map(catalogueConfig, ({ prefix }) => {
-  const sources = Object.values(topicNames(prefix))
+  const sources = shardedTopics(topicNames(prefix))
   return { sources, deadLetters: sources.map(deadLetterTopic) }
 })
 

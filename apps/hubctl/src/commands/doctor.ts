@@ -8,7 +8,7 @@ import { environmentChecks } from '../doctor/environment.ts'
 import { pipelineChecks } from '../doctor/pipeline.ts'
 import { refused } from '../command-line/failure.ts'
 import { show, withoutControlCharacters } from '../command-line/output.ts'
-import { settings, Environment } from '../config.ts'
+import { Environment, selectedHub } from '../config.ts'
 
 const SIGNS: Readonly<Record<Verdict, string>> = { well: '✓', note: '!', ill: '✗', unknown: '?' }
 
@@ -35,7 +35,7 @@ export const doctor = defineCommand(
     about:
       'Checks all dependencies at the same time, within some seconds: settings, PostgreSQL, ' +
       'migrations, Redis, Kafka, topics, processes (HUBCTL_ADMIN_URLS), schemas, the operator, webhook ' +
-      'egress, consumer lag, outboxes, dead letters, the stop switch and the daily limit. ✓ means in ' +
+      'egress, consumer lag, outboxes, erasures, dead letters, the stop switch and the daily limit. ✓ means in ' +
       'order, ! is a notice, ✗ is a problem with its repair, and ? could not be checked because of ' +
       'another problem. The exit code is 1 if there is a problem. The clocks of PostgreSQL and Redis ' +
       'are compared with the clock of this machine; Kafka does not publish its clock.',
@@ -44,7 +44,7 @@ export const doctor = defineCommand(
       { command: 'hubctl doctor', description: 'The hub of the environment, or the local one' },
       { command: 'hubctl doctor --json', description: 'For a program, with the facts of each finding' },
     ],
-    needs: settings,
+    needs: selectedHub,
   },
   {},
   Effect.fnUntraced(function* () {

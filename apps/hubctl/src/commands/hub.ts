@@ -24,7 +24,7 @@ const hubText = (hub: Effect.Success<typeof readHub>): string =>
     accepts: hub.stopped ? `no new messages until ${hub.stopped_until ?? ''}` : 'messages',
   })
 
-const showSettings = Effect.flatMap(readHub, (hub) => show(hub, hubText))
+const showStoredSettings = Effect.flatMap(readHub, (hub) => show(hub, hubText))
 
 const showHub = defineCommand(
   'show',
@@ -88,7 +88,7 @@ const limit = defineCommand(
       { command: 'hub limit', arguments: { daily_limit: messages } },
       query((q) => CommandHubSettings.setDailyLimit(q, messages)),
     )
-    yield* showSettings
+    yield* showStoredSettings
   }),
 )
 
@@ -115,7 +115,7 @@ const stop = defineCommand(
       { command: 'hub stop', arguments: { seconds } },
       query((q) => CommandHubSettings.setStop(q, seconds)),
     )
-    yield* showSettings
+    yield* showStoredSettings
   }),
 )
 
@@ -137,7 +137,7 @@ const resume = defineCommand(
       { command: 'hub resume', arguments: {} },
       query((q) => CommandHubSettings.setStop(q, null)),
     )
-    yield* showSettings
+    yield* showStoredSettings
   }),
 )
 

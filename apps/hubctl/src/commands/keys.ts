@@ -6,11 +6,12 @@ import {
   apiKeyDigest,
   apiKeyEnding,
   apiKeyFrom,
+  decodeId,
   encodeId,
   type Mode,
   MODES,
 } from '@hub/domain'
-import { CommandApiKeys, insertApiKey } from '@hub/store'
+import { CommandApiKeys } from '@hub/store'
 import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
 import { audited } from '../audit/audit-trail.ts'
@@ -49,6 +50,18 @@ const allowFlag = Flag.String('allow').pipe(
   Flag.atLeast(0),
 )
 
+/** A key that lives longer is better replaced than extended. */
+const MAX_LIFETIME_MS = 3660 * 86_400_000
+
+const expiresFlag = (about: string) =>
+  durationFlag('expires', about, MAX_LIFETIME_MS).pipe(
+    Flag.filter(
+      (ms) => ms > 0,
+      () => 'at least one second',
+    ),
+    Flag.withDefault(null),
+  )
+
 const keyArgument = idArgument('key', 'key', 'An id from hubctl keys list')
 
 /** A longer overlap means that nobody finishes the rotation. */
@@ -66,6 +79,8 @@ const toJson = (row: CommandApiKeys.ApiKeyRow) => ({
   allowed_addresses: row.allowed,
   created_at: row.created_at.toISOString(),
   revoked_at: row.revoked_at?.toISOString() ?? null,
+  expires_at: row.expires_at?.toISOString() ?? null,
+  last_used_at: row.last_used_at?.toISOString() ?? null,
   works: row.works,
 })
 
@@ -85,11 +100,24 @@ const hostBitsAsUsageError = <A, E extends { readonly _tag: string }, R>(effect:
   )
 
 /** Issues a key. It works immediately in all processes. */
-const issueKey = Effect.fnUntraced(function* (account: string, mode: Mode, allowed: Networks) {
+const issueKey = Effect.fnUntraced(function* (
+  account: string,
+  mode: Mode,
+  allowed: Networks,
+  expiresAfter: number | null,
+) {
   const { id, uuid } = yield* generateId('key')
   const key = apiKeyFrom(mode, randomBytes(API_KEY_RANDOM_BYTES))
-  const row = { id: uuid, account, mode, digest: apiKeyDigest(key), ending: apiKeyEnding(key), allowed }
-  yield* hostBitsAsUsageError(query((q) => insertApiKey(q, row)))
+  const row = {
+    id: uuid,
+    account,
+    mode,
+    digest: apiKeyDigest(key),
+    ending: apiKeyEnding(key),
+    allowed,
+    expiresAfter,
+  }
+  yield* hostBitsAsUsageError(query((q) => CommandApiKeys.insert(q, row)))
   return { id, key }
 })
 
@@ -102,19 +130,19 @@ const list = defineCommand(
   {
     short: 'List keys',
     about:
-      'Lists keys, newest first: account, allowed networks, and whether the key works. Only the last ' +
-      'four characters of a key are known.',
+      'Lists keys, newest first: account, allowed networks, last use (to the minute), end of life, and ' +
+      'whether the key works. Only the last four characters of a key are known.',
     changes: NOTHING,
     examples: [
       { command: 'hubctl keys list --account acc_01m7yt89qhe54swwc8wkxj6n8e' },
-      { command: 'hubctl keys list --mode live --all', description: 'With revoked keys' },
+      { command: 'hubctl keys list --mode live --all', description: 'With revoked and expired keys' },
     ],
     needs: database,
   },
   {
     account: accountFlag,
     mode: modeFlag,
-    includeRevoked: switchFlag('all', 'Include revoked keys'),
+    includeRevoked: switchFlag('all', 'Include revoked and expired keys'),
     limit: limitFlag,
   },
   Effect.fnUntraced(function* (filter) {
@@ -127,6 +155,8 @@ const list = defineCommand(
       'allowed from': (row) => networksText(row.allowed_addresses),
       created: (row) => row.created_at,
       works: (row) => row.works,
+      'last use': (row) => row.last_used_at,
+      expires: (row) => row.expires_at,
       revoked: (row) => row.revoked_at,
     })
   }),
@@ -146,6 +176,10 @@ const issue = defineCommand(
         command: 'hubctl keys issue acc_01m7yt89qhe54swwc8wkxj6n8e --mode live --allow 192.0.2.0/24',
         description: 'A live key that works from one network',
       },
+      {
+        command: 'hubctl keys issue acc_01m7yt89qhe54swwc8wkxj6n8e --expires 365d',
+        description: 'A test key that stops working after a year',
+      },
     ],
     needs: database,
   },
@@ -156,12 +190,22 @@ const issue = defineCommand(
       Flag.withDefault('test' as const),
     ),
     allow: allowFlag,
+    expires: expiresFlag('When the key stops working (default: never)'),
   },
-  Effect.fnUntraced(function* ({ account, allow, mode }) {
+  Effect.fnUntraced(function* ({ account, allow, expires, mode }) {
+    const expiresAfter = expires === null ? null : expires / 1000
     const name = yield* requireAccount(account)
     const allowed = allow.length === 0 ? null : allow
     const issued = yield* audited(
-      { command: 'keys issue', arguments: { account: account.id, mode, allowed_addresses: allowed } },
+      {
+        command: 'keys issue',
+        arguments: {
+          account: account.id,
+          mode,
+          allowed_addresses: allowed,
+          expires_after_seconds: expiresAfter,
+        },
+      },
       Effect.gen(function* () {
         if (mode === 'live' && !(yield* isCertified(account))) {
           return yield* refused(
@@ -169,17 +213,29 @@ const issue = defineCommand(
             `${account.id} is not certified for live keys. See: hubctl certification check ${account.id}`,
           )
         }
-        return yield* issueKey(account.uuid, mode, allowed)
+        return yield* issueKey(account.uuid, mode, allowed, expiresAfter)
       }),
       ({ id, key }) => ({ key: id, ending: apiKeyEnding(key) }),
     )
-    yield* show({ ...issued, object: 'api_key', account: account.id, mode, allowed_addresses: allowed }, () =>
+    const { expires_at } = toJson(
+      yield* requireKey({ id: issued.id, uuid: decodeId('key', issued.id) ?? '' }),
+    )
+    const result = {
+      ...issued,
+      object: 'api_key',
+      account: account.id,
+      mode,
+      allowed_addresses: allowed,
+      expires_at,
+    }
+    yield* show(result, () =>
       newKeyText({
         key: issued.key,
         id: issued.id,
         account: `${account.id} (${name})`,
         mode,
         'allowed from': networksText(allowed),
+        expires: expires_at ?? 'never',
       }),
     )
   }),
@@ -192,7 +248,7 @@ const requireKey = Effect.fnUntraced(function* (key: Id) {
 
 const requireWorkingKey = Effect.fnUntraced(function* (key: Id) {
   const row = yield* requireKey(key)
-  return row.works ? row : yield* refused('key_revoked', `${key.id} is already revoked.`)
+  return row.works ? row : yield* refused('key_revoked', `${key.id} is already revoked, or has expired.`)
 })
 
 const rotate = defineCommand(
@@ -201,7 +257,8 @@ const rotate = defineCommand(
     short: 'Replace a key',
     about:
       'Issues a key for the same account, mode and networks, and revokes the old key after an overlap. ' +
-      'If a process continues to use the old key, twenty failures in a minute block its address, also ' +
+      'Unless --expires says otherwise, the new key lives as long as the old one was meant to. ' +
+      'If a process continues to use the old key, 21 failures in a minute block its address, also ' +
       'for the new key.',
     changes: `A new key, and the end of the old one. ${takesEffect('apiKey')} hubctl keys revoke ends the old key earlier.`,
     examples: [
@@ -218,15 +275,22 @@ const rotate = defineCommand(
     overlap: durationFlag('overlap', 'How long both keys work (default 1d)', MAX_OVERLAP_MS).pipe(
       Flag.withDefault(DEFAULT_OVERLAP_MS),
     ),
+    expires: expiresFlag('When the new key stops working'),
   },
-  Effect.fnUntraced(function* ({ key, overlap }) {
+  Effect.fnUntraced(function* ({ expires, key, overlap }) {
     const seconds = overlap / 1000
     const old = yield* requireWorkingKey(key)
+    const oldLifetime =
+      old.expires_at === null ? null : (old.expires_at.getTime() - old.created_at.getTime()) / 1000
+    const lifetime = expires === null ? oldLifetime : expires / 1000
     if (overlap === 0) yield* confirm(`Revoke ${key.id} (…${old.last_four}) now?`)
     const issued = yield* audited(
-      { command: 'keys rotate', arguments: { key: key.id, overlap_seconds: seconds } },
+      {
+        command: 'keys rotate',
+        arguments: { key: key.id, overlap_seconds: seconds, expires_after_seconds: lifetime },
+      },
       Effect.gen(function* () {
-        const created = yield* issueKey(old.account, old.mode, old.allowed)
+        const created = yield* issueKey(old.account, old.mode, old.allowed, lifetime)
         const end = yield* query((q) => CommandApiKeys.revoke(q, key.uuid, seconds))
         return { ...created, ends: end?.toISOString() ?? null }
       }),

@@ -6,7 +6,7 @@ import { isRecipientNumber, type OptOut } from '@hub/domain'
 import { CommandOptOuts } from '@hub/store'
 import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { audited } from '../audit/audit-trail.ts'
+import { actor, audited } from '../audit/audit-trail.ts'
 import {
   choiceFlag,
   hashNumberArgument,
@@ -32,6 +32,9 @@ const toJson = (row: CommandOptOuts.OptOutRow) => ({
 })
 
 const TAKES_EFFECT = 'The next check of a send sees it.'
+const EVENTS = 'The accounts that wrote to the number in the last 90 days get an event.'
+/** Changes that `check` shows: a recipient changes an opt-out a few times. */
+const MAX_CHANGES_SHOWN = 100
 
 const list = defineCommand(
   'list',
@@ -75,7 +78,9 @@ const check = defineCommand(
   'check',
   {
     short: 'Check whether a number is opted out',
-    about: 'Shows whether a number is opted out, since when, and from which source.',
+    about:
+      'Shows whether a number is opted out, since when, and from which source, and the record of its ' +
+      'opt-outs: each change, when, and by which word or by whom. The record is never deleted.',
     changes: 'Only the audit trail, because the command reads data of a person.',
     examples: [
       { command: 'hubctl opt-outs check +79000000013' },
@@ -92,13 +97,25 @@ const check = defineCommand(
       (found) => ({ opted_out: found !== null }),
     )
     const optOut = row === null ? null : toJson(row)
-    const result = { recipient, object: 'opt_out_check', opted_out: row !== null, opt_out: optOut }
+    const changes = yield* query((q) => CommandOptOuts.readHistory(q, recipient, MAX_CHANGES_SHOWN))
+    const history = changes.map((change) => ({ ...change, at: change.at.toISOString() }))
+    const result = { recipient, object: 'opt_out_check', opted_out: row !== null, opt_out: optOut, history }
     yield* show(result, () =>
-      fields({
-        recipient,
-        'opted out': row !== null,
-        ...(optOut === null ? {} : { source: optOut.source, recorded: optOut.created_at }),
-      }),
+      [
+        fields({
+          recipient,
+          'opted out': row !== null,
+          ...(optOut === null ? {} : { source: optOut.source, recorded: optOut.created_at }),
+        }),
+        '',
+        table(history, {
+          at: (change) => change.at,
+          change: (change) => change.change,
+          source: (change) => change.source,
+          word: (change) => change.word,
+          by: (change) => change.actor,
+        }),
+      ].join('\n'),
     )
   }),
 )
@@ -112,7 +129,7 @@ const add = defineCommand(
       'from all accounts. One-time codes (otp) are not affected.',
     changes:
       `An opt-out. ${TAKES_EFFECT} Messages that are already accepted are sent. START in an inbound ` +
-      'message removes it, and so does hubctl opt-outs lift.',
+      `message lifts it, and so does hubctl opt-outs lift. ${EVENTS}`,
     examples: [
       { command: 'hubctl opt-outs add +79001234567' },
       { command: 'hubctl opt-outs add -', description: 'Type the number, then Ctrl-D' },
@@ -124,7 +141,7 @@ const add = defineCommand(
     const recipient = yield* hashNumberArgument(number)
     const added = yield* audited(
       { command: 'opt-outs add', arguments: { recipient } },
-      query((q) => CommandOptOuts.insert(q, [recipient], 'operator')),
+      Effect.flatMap(actor, (name) => query((q) => CommandOptOuts.insert(q, [recipient], 'operator', name))),
       (count) => ({ added: count }),
     )
     yield* show({ recipient, object: 'opt_out', opted_out: true, added: added > 0 }, (value) =>
@@ -136,11 +153,12 @@ const add = defineCommand(
 const lift = defineCommand(
   'lift',
   {
-    short: 'Remove an opt-out',
+    short: 'Lift an opt-out',
     about:
-      'Removes the opt-out of a number. Use it only at the request of the recipient: otherwise an ' +
-      'opt-out is permanent, even after the erasure of the recipient.',
-    changes: `The opt-out is removed. ${TAKES_EFFECT}`,
+      'Lifts the opt-out of a number. Use it only at the request of the recipient: otherwise an ' +
+      'opt-out is permanent, even after the erasure of the recipient. Its record stays, with the time ' +
+      'and the name of who lifted it.',
+    changes: `The number is not opted out any more. ${TAKES_EFFECT} ${EVENTS}`,
     examples: [{ command: 'hubctl opt-outs lift +79001234567' }],
     needs: database,
   },
@@ -150,10 +168,10 @@ const lift = defineCommand(
     if ((yield* query((q) => CommandOptOuts.read(q, recipient))) === null) {
       return yield* refused('not_opted_out', 'The number is not opted out. Nothing was changed.')
     }
-    yield* confirm('Remove the opt-out? The recipient must have requested it.')
+    yield* confirm('Lift the opt-out? The recipient must have requested it.')
     yield* audited(
       { command: 'opt-outs lift', arguments: { recipient } },
-      query((q) => CommandOptOuts.remove(q, recipient)),
+      Effect.flatMap(actor, (name) => query((q) => CommandOptOuts.lift(q, recipient, name))),
     )
     yield* show({ recipient, object: 'opt_out', opted_out: false }, () =>
       fields({ recipient, 'opted out': false }),
@@ -211,7 +229,7 @@ const importCommand = defineCommand(
       'first column of a CSV. Numbers are +79 and nine digits. An invalid line rejects the whole list, ' +
       'unless --skip-bad-lines is given. A repeated import changes nothing.',
     changes:
-      `New opt-outs. ${TAKES_EFFECT} After a failure, the opt-outs imported so far stay: import the ` +
+      `New opt-outs. ${TAKES_EFFECT} ${EVENTS} After a failure, the opt-outs imported so far stay: import the ` +
       'list again.',
     examples: [
       { command: 'hubctl opt-outs import stop-list.csv' },
@@ -237,10 +255,11 @@ const importCommand = defineCommand(
     const added = yield* audited(
       { command: 'opt-outs import', arguments: { numbers: numbers.length, bad_lines: bad.length } },
       Effect.gen(function* () {
+        const name = yield* actor
         let count = 0
         for (let from = 0; from < numbers.length; from += IMPORT_BATCH) {
           const recipients = numbers.slice(from, from + IMPORT_BATCH).map(hashOf)
-          count += yield* query((q) => CommandOptOuts.insert(q, recipients, 'import'))
+          count += yield* query((q) => CommandOptOuts.insert(q, recipients, 'import', name))
         }
         return count
       }),

@@ -30,6 +30,17 @@ describe('opt-outs', () => {
     assert.strictEqual(await hub.refusal(['opt-outs', 'lift', NUMBER]), 'confirmation_required')
     await hub.succeed(['opt-outs', 'lift', NUMBER, '--yes'])
     assert.isFalse(await isOptedOut(NUMBER))
+    const { history } = await hub.succeed<{
+      readonly history: ReadonlyArray<{ change: string; source: string; word: string | null; actor: string }>
+    }>(['opt-outs', 'check', NUMBER])
+    assert.deepStrictEqual(
+      history.map(({ change, source, word }) => ({ change, source, word })),
+      [
+        { change: 'opted_out', source: 'operator', word: null },
+        { change: 'opted_in', source: 'operator', word: null },
+      ],
+    )
+    for (const { actor } of history) assert.isNotEmpty(actor)
     assert.strictEqual(await hub.refusal(['opt-outs', 'lift', NUMBER, '--yes']), 'not_opted_out')
     assert.strictEqual(await hub.refusal(['opt-outs', 'add', '89001234567']), 'usage')
   })
@@ -79,6 +90,19 @@ describe('recipients', () => {
       NUMBER,
     )
     assert.deepStrictEqual(data, [receipt])
+
+    // Only the hash or the receipt may be left of the number.
+    const id = String(receipt['id'])
+    for (const again of [hub.hashOf(NUMBER), id]) {
+      assert.include(await hub.succeed<object>(['recipients', 'erase', again, '--yes']), { id })
+    }
+    const fromReceipt = await hub.succeed<object>(
+      ['recipients', 'erase', '-', '--yes'],
+      JSON.stringify(receipt),
+    )
+    assert.include(fromReceipt, { id, recipient: hub.hashOf(NUMBER), recorded_at: null })
+    assert.strictEqual(await hub.refusal(['recipients', 'erase', randomUUID(), '--yes']), 'unknown_receipt')
+    assert.strictEqual(await hub.refusal(['recipients', 'erase', 'somebody', '--yes']), 'usage')
   })
 })
 

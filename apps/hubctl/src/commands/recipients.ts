@@ -3,7 +3,7 @@ import { toTimestamp } from '@hub/domain'
 import { eraseRecipient, type Erasure, readErasures } from '@hub/store'
 import { Effect } from 'effect'
 import { audited } from '../audit/audit-trail.ts'
-import { hashNumberArgument, numberArgument } from '../command-line/arguments.ts'
+import { hashRecipientArgument, recipientArgument } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
 import { database } from '../command-line/connections.ts'
@@ -24,6 +24,7 @@ const toJson = (erasure: Erasure) => ({
   cleared_at: optionalTimestamp(erasure.clearedAt),
   sealed_until: optionalTimestamp(erasure.sealedUntil),
   finished_at: optionalTimestamp(erasure.finishedAt),
+  recorded_at: optionalTimestamp(erasure.publishedAt),
 })
 
 const receiptText = (receipt: ReturnType<typeof toJson>): string =>
@@ -39,6 +40,7 @@ const receiptText = (receipt: ReturnType<typeof toJson>): string =>
       'stored data cleared': receipt.cleared_at,
       'encrypted copies end': receipt.sealed_until,
       finished: receipt.finished_at,
+      'recorded for restores': receipt.recorded_at,
     }),
     '',
     receipt.status === 'finished'
@@ -53,13 +55,18 @@ const erase = defineCommand(
     about:
       'Erases a number from all stores at the request of the recipient. Numbers and texts of messages ' +
       'are erased immediately. Encrypted copies of messages in progress become unreadable when their ' +
-      'payload keys are destroyed, within two days. The hash stays in de-identified records and in the ' +
-      'opt-out. Repeating the command continues an unfinished erasure.',
+      'payload keys are destroyed, within 50 hours. The hash stays in de-identified records and in the ' +
+      'opt-out. The projectors record the erasure in Kafka, so that it can be applied again after the ' +
+      'restore of a backup (hubctl restore erasures). Repeating the command continues an unfinished erasure.',
     changes:
       'It cannot be undone: the number and the texts are unreadable. New messages to the number are ' +
       'ordinary messages.',
     examples: [
       { command: 'hubctl recipients erase -', description: 'Type the number, then Ctrl-D' },
+      {
+        command: 'hubctl recipients erase - < receipt.json',
+        description: 'Again, with the receipt of an earlier erasure',
+      },
       {
         command: 'hubctl recipients erase +79001234567 --yes --json',
         description: 'The receipt as a JSON document',
@@ -67,10 +74,10 @@ const erase = defineCommand(
     ],
     needs: database,
   },
-  { number: numberArgument },
-  Effect.fnUntraced(function* ({ number }) {
-    const recipient = yield* hashNumberArgument(number)
-    yield* confirm('Erase this number from all stores? It cannot be undone.')
+  { recipient: recipientArgument },
+  Effect.fnUntraced(function* (named) {
+    const recipient = yield* hashRecipientArgument(named.recipient)
+    yield* confirm('Erase this recipient from all stores? It cannot be undone.')
     const erasure = yield* audited(
       { command: 'recipients erase', arguments: { recipient } },
       eraseRecipient(recipient),
@@ -89,9 +96,9 @@ const receipts = defineCommand(
     examples: [{ command: 'hubctl recipients receipts +79001234567' }],
     needs: database,
   },
-  { number: numberArgument },
-  Effect.fnUntraced(function* ({ number }) {
-    const recipient = yield* hashNumberArgument(number)
+  { recipient: recipientArgument },
+  Effect.fnUntraced(function* (named) {
+    const recipient = yield* hashRecipientArgument(named.recipient)
     const erasures = yield* audited(
       { command: 'recipients receipts', arguments: { recipient } },
       readErasures(recipient),
@@ -107,7 +114,7 @@ const receipts = defineCommand(
         'ledger rows': (row) => row.removed.ledger_rows,
         finished: (row) => row.finished_at,
       },
-      'No erasure was requested for this number.',
+      'No erasure was requested for this recipient.',
     )
   }),
 )

@@ -1,7 +1,13 @@
 /** `hubctl restore`: restores data from Kafka that a database backup does not contain. */
 import { decodeId } from '@hub/domain'
-import { decodeEventRecorded, describeGroup, type IncomingRecord, topicNames } from '@hub/kafka'
-import { restoreEvents, restoreLedger } from '@hub/store'
+import {
+  decodeEventRecorded,
+  describeGroup,
+  type IncomingRecord,
+  layerKeysAndErasures,
+  topicNames,
+} from '@hub/kafka'
+import { missingErasures, restoreErasures, restoreEvents, restoreLedger } from '@hub/store'
 import { Effect, Result } from 'effect'
 import { Flag } from 'effect/cli'
 import { audited } from '../audit/audit-trail.ts'
@@ -29,11 +35,13 @@ const publishedEvent = (record: IncomingRecord) => {
 const journal = defineCommand(
   'journal',
   {
-    short: 'Restore the event journal',
+    short: 'Restore the event journals of accounts with webhooks',
     about:
       'Reads hub.webhooks.v1 from its beginning, and restores the events after the backup in the ' +
       'journal, with their original sequence numbers and times. Run it before a projector starts: a ' +
-      'projector would record the events again with other sequence numbers. It is safe to repeat.',
+      'projector would record the events again with other sequence numbers. It does so for accounts ' +
+      'without a webhook subscription, because the topic does not contain their events. Their clients ' +
+      'read the events once more (docs/operating.md, Restore). It is safe to repeat.',
     changes: 'The events after the end of the backup in the journal behind GET /v1/events.',
     examples: [
       {
@@ -51,7 +59,7 @@ const journal = defineCommand(
       return yield* refused('projectors_run', `${members} projectors run and record events. Stop them first.`)
     }
     yield* confirm('Restore the events of hub.webhooks.v1 in the journal?')
-    const counts = { restored: 0, stranded: 0 }
+    const counts = { restored: 0, after_gap: 0 }
     yield* audited(
       { command: 'restore journal', arguments: {} },
       readToEnd(
@@ -59,18 +67,20 @@ const journal = defineCommand(
         Effect.fnUntraced(function* (records) {
           const { afterGap, restored } = yield* restoreEvents(records.flatMap(publishedEvent))
           counts.restored += restored
-          counts.stranded += afterGap
+          counts.after_gap += afterGap
         }),
       ),
       () => counts,
     )
-    yield* show({ object: 'restored_journal', ...counts }, () => `${counts.restored} events were restored.`)
-    if (counts.stranded > 0) {
-      return yield* refused(
-        'journal_has_gaps',
-        `${counts.stranded} events follow a gap: the topic begins after the end of the backup. The projector will record them again.`,
-      )
-    }
+    const notRestored =
+      counts.after_gap === 0
+        ? ''
+        : ` ${counts.after_gap} events follow a gap and were not restored: their accounts had no subscription ` +
+          'for a time after the backup, or the topic begins later. A projector records them again.'
+    yield* show(
+      { object: 'restored_journal', ...counts },
+      () => `${counts.restored} events were restored.${notRestored}`,
+    )
   }),
 )
 
@@ -117,13 +127,52 @@ const ledger = defineCommand(
   }),
 )
 
+const erasures = defineCommand(
+  'erasures',
+  {
+    short: 'Apply the erasures after the backup again',
+    about:
+      'Reads hub.erasures.v1, and erases the people again whose erasures are newer than the backup. ' +
+      'Until it has run, no process is ready (/readyz), and hubctl doctor reports a problem. Run it ' +
+      'before any app starts, so that the projectors do not store their numbers again. It is safe to ' +
+      'repeat.',
+    changes:
+      'It cannot be undone: numbers and texts of these people are unreadable, as they were before the ' +
+      'restore.',
+    examples: [
+      {
+        command: 'hubctl restore erasures',
+        description: 'After the restore of the database, before any app starts',
+      },
+    ],
+    needs: databaseAndKafka,
+  },
+  {},
+  Effect.fnUntraced(function* () {
+    const [connection, { prefix }] = yield* kafkaConfig
+    const topic = layerKeysAndErasures(connection, topicNames(prefix))
+    const missing = (yield* Effect.provide(missingErasures, topic)).length
+    if (missing > 0) yield* confirm(`Apply ${missing} erasures again? It cannot be undone.`)
+    const restored = yield* audited(
+      { command: 'restore erasures', arguments: {} },
+      Effect.provide(restoreErasures(), topic),
+      (count) => ({ restored: count }),
+    )
+    yield* show({ object: 'restored_erasures', restored }, () =>
+      restored === 0
+        ? 'The database contains all erasures.'
+        : `${restored} erasures were applied again. hubctl recipients receipts shows their receipts.`,
+    )
+  }),
+)
+
 export const restore = defineGroup(
   'restore',
   {
     short: 'After the restore of a backup',
     about:
-      'Two steps after the restore of a database backup, which use data from Kafka. docs/operating.md ' +
+      'Steps after the restore of a database backup, which use data from Kafka. docs/operating.md ' +
       'describes all steps.',
   },
-  [journal, ledger],
+  [erasures, journal, ledger],
 )

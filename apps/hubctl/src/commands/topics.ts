@@ -9,7 +9,7 @@ import { confirm } from '../command-line/confirm.ts'
 import { database, kafkaConfig } from '../command-line/connections.ts'
 import { refused } from '../command-line/failure.ts'
 import { show, table } from '../command-line/output.ts'
-import { settings } from '../config.ts'
+import { selectedHub } from '../config.ts'
 
 /** Differences that hubctl does not change, with the reason. */
 const REASONS: Readonly<Record<string, string>> = {
@@ -71,7 +71,7 @@ const diff = defineCommand(
       'and replicas. The exit code is 1 if a topic is missing or different.',
     changes: NOTHING,
     examples: [{ command: 'hubctl topics diff', description: 'One line for each difference' }],
-    needs: settings,
+    needs: selectedHub,
   },
   {},
   Effect.fnUntraced(function* () {

@@ -188,8 +188,15 @@ describe('hubctl doctor', () => {
     }
   })
 
-  const UPON_POSTGRESQL = ['projector group', 'webhook-fanout group', 'outboxes', 'stop flag', 'daily limit']
-  const UPON_KAFKA = ['topics', ...NO_READERS, 'dead letters']
+  const UPON_POSTGRESQL = [
+    'projector group',
+    'webhook-fanout group',
+    'outboxes',
+    'erasures',
+    'stop flag',
+    'daily limit',
+  ]
+  const UPON_KAFKA = ['topics', ...NO_READERS, 'erasures', 'dead letters']
 
   it.each(['dead', 'hung'] as const)(
     'reports a %s server, and the checks that depend on it as unknown',
@@ -277,11 +284,11 @@ describe('hubctl config', () => {
   })
 
   it('reports whether a process would start, without a server', async () => {
-    const nowhere = { HUB_DATA_DIR: '/nonexistent', HUB_PORT: 'private' }
+    const nowhere = { HUB_DATA_DIR: '/nonexistent', HUB_PORT: 'unguessable' }
     const ran = await runHubctl(nowhere, ['config', '--app', 'command-api', '--json'])
     assert.strictEqual(ran.code, 1)
     const { mistakes } = ran.json<{ readonly mistakes: ReadonlyArray<string> }>()
     assert.include(mistakes, 'HUB_PORT is something else. Expected: a port, 1 to 65535.')
-    assert.notInclude(ran.out + ran.err, 'private')
+    assert.notInclude(ran.out + ran.err, 'unguessable')
   })
 })

@@ -1,10 +1,11 @@
 /** Checks of settings, processes, schemas, the operator and the webhook egress. */
 import { findInvalidSettings, settings, unknownVariables } from '@hub/config'
 import { SCHEMAS, subjectOf } from '@hub/kafka'
-import { allowedHostsConfig, makeAddressPolicy } from '@hub/webhooks'
+import { acceptsConnection } from '@hub/telemetry'
+import { allowedHostsConfig, deniedNetworksConfig, makeAddressPolicy } from '@hub/webhooks'
 import { Data, Effect, Result } from 'effect'
 import { type Check, problem, notice, ok } from './check.ts'
-import { acceptsConnection } from './servers.ts'
+import { CONNECT_TIMEOUT } from './servers.ts'
 
 /** `names`: the names of the environment variables. */
 const ownSettings = (names: ReadonlyArray<string>): Check => ({
@@ -12,7 +13,7 @@ const ownSettings = (names: ReadonlyArray<string>): Check => ({
   needs: [],
   mend: 'See hubctl config.',
   run: Effect.gen(function* () {
-    const mistakes = yield* findInvalidSettings('hubctl', [allowedHostsConfig])
+    const mistakes = yield* findInvalidSettings('hubctl', [allowedHostsConfig, deniedNetworksConfig])
     const unknown = unknownVariables(names).map(({ name, nearest }) =>
       nearest === null ? name : `${name} (perhaps ${nearest})`,
     )
@@ -154,7 +155,7 @@ const operator: Check = {
     const port = url.port === '' ? (DEFAULT_PORTS[url.protocol] ?? 0) : Number(url.port)
     const address = `${url.hostname}:${port}`
     const facts = { protocol: url.protocol.slice(0, -1), place: address }
-    return (yield* acceptsConnection(url.hostname.replace(/^\[|\]$/gu, ''), port))
+    return (yield* acceptsConnection(address, CONNECT_TIMEOUT))
       ? ok(`${facts.protocol} at ${address} accepts connections`, facts)
       : problem(
           `${facts.protocol} at ${address} accepts no connection`,

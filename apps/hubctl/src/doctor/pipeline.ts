@@ -1,9 +1,12 @@
 /** Checks of the message flow: topics, consumer lag, outboxes, dead letters and limits. */
 import { settings } from '@hub/config'
 import { readRedis, utcDay } from '@hub/counters'
+import { toTimestamp } from '@hub/domain'
 import {
   compareTopics,
   describeGroup,
+  layerEventLog,
+  layerKeysAndErasures,
   readOffsetRanges,
   topicCatalogue,
   type TopicDifference,
@@ -11,8 +14,16 @@ import {
   topicNames,
   type OffsetRange,
 } from '@hub/kafka'
-import { CommandHubSettings, ReadCheckpoints, readWaitingRows, type Sql, WebhooksPositions } from '@hub/store'
-import { Clock, Effect } from 'effect'
+import {
+  CommandHubSettings,
+  missingErasures,
+  oldestUnpublishedErasure,
+  ReadCheckpoints,
+  readWaitingRows,
+  type Sql,
+  WebhooksPositions,
+} from '@hub/store'
+import { Clock, Effect, Layer } from 'effect'
 import { kafkaConfig, query } from '../command-line/connections.ts'
 import { type Check, problem, notice, ok } from './check.ts'
 import { KAFKA, MIGRATIONS, REDIS } from './servers.ts'
@@ -227,4 +238,40 @@ const daily: Check = {
   }),
 }
 
-export const pipelineChecks: ReadonlyArray<Check> = [topics, ...readers, outboxes, deadLetters, stops, daily]
+/** A projector publishes an erasure within seconds. */
+const UNPUBLISHED_FOR_MS = 60_000
+
+const erasures: Check = {
+  subject: 'erasures',
+  needs: [KAFKA, MIGRATIONS],
+  mend: 'See hubctl topics diff.',
+  run: Effect.gen(function* () {
+    const [connection, { prefix, partitions }] = yield* kafkaConfig
+    const topic = layerKeysAndErasures(connection, topicNames(prefix)).pipe(
+      Layer.provide(layerEventLog({ connection, partitions })),
+    )
+    const missing = (yield* Effect.provide(missingErasures, topic)).length
+    const waitsSince = yield* oldestUnpublishedErasure
+    const facts = { missing, unpublished_since: waitsSince === null ? null : toTimestamp(waitsSince) }
+    if (missing > 0) {
+      return problem(
+        `${missing} are missing in the database: it was restored from a backup, and contains erased people`,
+        'Run hubctl restore erasures.',
+        facts,
+      )
+    }
+    return waitsSince !== null && (yield* Clock.currentTimeMillis) - waitsSince > UNPUBLISHED_FOR_MS
+      ? problem('some are not recorded in Kafka, where a restore needs them', 'Start a projector.', facts)
+      : ok('all are in the database and in Kafka', facts)
+  }),
+}
+
+export const pipelineChecks: ReadonlyArray<Check> = [
+  topics,
+  ...readers,
+  outboxes,
+  erasures,
+  deadLetters,
+  stops,
+  daily,
+]

@@ -1,9 +1,9 @@
 /** Checks of PostgreSQL, Redis and Kafka: reachability, role, latency and clock. */
-import { connect } from 'node:net'
 import { settings } from '@hub/config'
 import { readRedis, utcDay } from '@hub/counters'
 import { kafkaConnectionConfig, describeCluster } from '@hub/kafka'
-import { makeSql, migrationStatus, Sql } from '@hub/store'
+import { CLOCK_TOLERANCE_MS, databaseClock, makeSql, migrationStatus, Sql } from '@hub/store'
+import { acceptsConnection } from '@hub/telemetry'
 import { Clock, Duration, Effect, Layer, Redacted } from 'effect'
 import { CLIENT } from '../command-line/connections.ts'
 import { type Check, DEADLINE, problem, notice, type Outcome, ok } from './check.ts'
@@ -29,12 +29,10 @@ export const pool: Layer.Layer<Sql> = Layer.effect(
     return {
       run: (body) => sql.run(body, options),
       transaction: (body) => sql.transaction(body, options),
+      answers: sql.answers,
     }
   }),
 )
-
-/** The same tolerance as the readiness check of command-api. */
-const CLOCK_TOLERANCE_MS = 1000
 
 const ms = (value: number): number => Math.round(value * 10) / 10
 
@@ -67,7 +65,7 @@ const postgresql: Check = {
     const ask = sql.run(async (q) => {
       const [row] = await q<{ version: string; at: number; standby: boolean }[]>`
             SELECT current_setting('server_version') AS version, pg_is_in_recovery() AS standby,
-                   (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS at`
+                   ${databaseClock(q)} AS at`
       return row
     })
     // The first statement opens the connection, so only the second is measured.
@@ -140,20 +138,7 @@ const redis: Check = {
 }
 
 /** A running broker accepts a connection within a millisecond. */
-const CONNECT_TIMEOUT = Duration.seconds(2)
-
-/** Whether a server accepts TCP connections at this address. */
-export const acceptsConnection = (host: string, port: number): Effect.Effect<boolean> =>
-  Effect.callback<boolean>((resume) => {
-    const socket = connect({ host, port })
-    const end = (reached: boolean) => {
-      socket.destroy()
-      resume(Effect.succeed(reached))
-    }
-    socket.once('connect', () => end(true))
-    socket.once('error', () => end(false))
-    return Effect.sync(() => socket.destroy())
-  }).pipe(Effect.timeoutOrElse({ duration: CONNECT_TIMEOUT, orElse: () => Effect.succeed(false) }))
+export const CONNECT_TIMEOUT = Duration.seconds(2)
 
 const KAFKA_MEND =
   'Start it, or correct HUB_KAFKA_BROKERS. Until then, `service` sends wait in the outbox, and `otp` sends are refused.'
@@ -166,11 +151,7 @@ const kafka: Check = {
     const connection = yield* kafkaConnectionConfig(CLIENT)
     const reached = yield* Effect.forEach(
       connection.brokers,
-      (broker) => {
-        const colon = broker.lastIndexOf(':')
-        const host = broker.slice(0, colon).replace(/^\[|\]$/gu, '')
-        return acceptsConnection(host, Number(broker.slice(colon + 1)))
-      },
+      (broker) => acceptsConnection(broker, CONNECT_TIMEOUT),
       { concurrency: 'unbounded' },
     )
     const silent = connection.brokers.filter((_, index) => reached[index] !== true)

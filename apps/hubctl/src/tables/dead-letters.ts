@@ -25,8 +25,8 @@ export const read = async (
       JOIN command.dead_letters d
         ON d.source_topic = w.topic AND d.source_partition = w.partition AND d.source_offset = w."offset"`
   return new Map(
-    rows.map(({ at, offset, outcome, partition, topic }) => [
-      `${topic}/${partition}/${offset}`,
+    rows.map(({ at, offset, outcome, ...source }) => [
+      positionText({ ...source, offset: Number(offset) }),
       { outcome, at },
     ]),
   )

@@ -1,7 +1,7 @@
 /** The stores of a hub for tests of commands: an own database, and rows that no command creates. */
 import { randomUUID } from 'node:crypto'
 import { encodeId, type MessageClass, type Mode, recipientHash } from '@hub/domain'
-import { insertSender, insertTemplate } from '@hub/store'
+import { CommandSenders, CommandTemplates } from '@hub/store'
 import { freshDatabase, openDatabase, testRedisUrl } from '@hub/testkit'
 import { assert } from 'vitest'
 import { type RunResult, runHubctl } from './run-hubctl.ts'
@@ -48,7 +48,14 @@ export const makeTestHub = async () => {
     sender: async (account: string, mode: Mode, name: string): Promise<string> => {
       const id = randomUUID()
       const status = mode === 'live' ? 'pending' : 'registered'
-      await insertSender(sql, { id, account, mode, name, registration: '{"company": "Shop"}', status })
+      await CommandSenders.insert(sql, {
+        id,
+        account,
+        mode,
+        name,
+        registration: '{"company": "Shop"}',
+        status,
+      })
       return encodeId('snd', id)
     },
 
@@ -60,7 +67,7 @@ export const makeTestHub = async () => {
       messageClass: MessageClass = 'service',
     ): Promise<string> => {
       const id = randomUUID()
-      await insertTemplate(sql, {
+      await CommandTemplates.insert(sql, {
         id,
         account,
         mode,

@@ -1,0 +1,27 @@
+/** `hubctl hash`: the recipient hash of a phone number, by which topics and tables name it. */
+import { Effect } from 'effect'
+import { hashNumberArgument, numberArgument } from '../command-line/arguments.ts'
+import { defineCommand, NOTHING } from '../command-line/command.ts'
+import { show } from '../command-line/output.ts'
+import { selectedHub } from '../config.ts'
+
+export const hash = defineCommand(
+  'hash',
+  {
+    short: 'Print the recipient hash of a phone number',
+    about:
+      'Prints the hash by which topics, tables and events of this hub name a recipient. It needs ' +
+      'HUB_NUMBER_HASH_SECRET and no server.',
+    changes: NOTHING,
+    examples: [
+      { command: 'hubctl hash -', description: 'Type the number, then Ctrl-D' },
+      { command: 'hubctl hash +79001234567' },
+    ],
+    needs: selectedHub,
+  },
+  { number: numberArgument },
+  Effect.fnUntraced(function* ({ number }) {
+    const recipient = yield* hashNumberArgument(number)
+    yield* show({ object: 'recipient', hash: recipient }, () => recipient)
+  }),
+)

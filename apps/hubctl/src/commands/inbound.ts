@@ -1,0 +1,74 @@
+/** `hubctl inbound`: the messages that recipients wrote to the hub. */
+import { toTimestamp } from '@hub/domain'
+import { type InboundMessage, readInboundMessages } from '@hub/store'
+import { Effect, Option } from 'effect'
+import { Flag } from 'effect/cli'
+import { audited } from '../audit/audit-trail.ts'
+import { hashRecipientArgument, limitFlag } from '../command-line/arguments.ts'
+import { defineCommand, defineGroup } from '../command-line/command.ts'
+import { encryptedRecords } from '../command-line/connections.ts'
+import { showList } from '../command-line/output.ts'
+
+const toJson = (message: InboundMessage) => ({
+  id: message.id,
+  object: 'inbound_message',
+  received_at: toTimestamp(message.receivedAt),
+  recipient: message.recipient,
+  number: message.number,
+  text: message.text,
+  masked: message.isMasked,
+  service_address: message.serviceAddress,
+  operator: message.operator,
+})
+
+const list = defineCommand(
+  'list',
+  {
+    short: 'List the newest inbound messages',
+    about:
+      'Lists what recipients wrote to the hub, newest first. Number and text are shown for 90 days, ' +
+      'and masked afterwards. After a year, or an erasure, they are empty. The record is kept for ' +
+      'three years.',
+    changes: 'Only the audit trail, because the command reads data of people.',
+    examples: [
+      { command: 'hubctl inbound list --limit 20' },
+      { command: 'hubctl inbound list --recipient -', description: 'Type the number, then Ctrl-D' },
+    ],
+    needs: encryptedRecords,
+  },
+  {
+    recipient: Flag.String('recipient').pipe(
+      Flag.withDescription('Only this recipient: a number, a hash, or - for standard input'),
+      Flag.optional,
+    ),
+    limit: limitFlag,
+  },
+  Effect.fnUntraced(function* ({ limit, recipient }) {
+    const hash = Option.isNone(recipient) ? null : yield* hashRecipientArgument(recipient.value)
+    const messages = yield* audited(
+      { command: 'inbound list', arguments: { recipient: hash, limit } },
+      readInboundMessages(hash, limit),
+      (found) => ({ messages: found.length }),
+    )
+    yield* showList(
+      messages.map(toJson),
+      {
+        received: (row) => row.received_at,
+        number: (row) => row.number,
+        text: (row) => row.text ?? '',
+        to: (row) => row.service_address,
+        operator: (row) => row.operator,
+      },
+      'There are no inbound messages.',
+    )
+  }),
+)
+
+export const inbound = defineGroup(
+  'inbound',
+  {
+    short: 'Inbound messages of recipients',
+    about: 'What recipients wrote to the hub. hubctl opt-outs shows the effect of opt-out words.',
+  },
+  [list],
+)
