@@ -52,6 +52,15 @@ describe('the packages of the image', () => {
   })
 })
 
+describe('the lock file', () => {
+  it('has a digest for each package, also for those of other platforms', () => {
+    const withoutDigest = Object.entries(lock)
+      .filter(([path, entry]) => path.includes('node_modules/') && entry.link !== true)
+      .filter(([, { integrity }]) => integrity === undefined)
+    expect(withoutDigest.map(([path]) => path)).toEqual([])
+  })
+})
+
 describe('the bill of materials', () => {
   it('lists each package once, with its digest, licence and dependencies', () => {
     const packages = productionPackages(lock)
@@ -66,7 +75,7 @@ describe('the bill of materials', () => {
     expect(bill.components.map(({ purl }) => purl)).toContain(
       `pkg:npm/effect@${lock['node_modules/effect']?.version}`,
     )
-    expect(bill.components.map(({ purl }) => purl)).toContain('pkg:npm/%40hub/dispatcher@0.3.3')
+    expect(bill.components.map(({ purl }) => purl)).toContain('pkg:npm/%40hub/dispatcher@0.4.0')
   })
 
   it('is equal for equal locks and different for different ones', () => {

@@ -114,7 +114,7 @@ export interface PlannedReport {
 }
 
 /** The properties of a message that decide its outcome. */
-export interface Selector {
+interface Selector {
   /** E.164. */
   readonly to: string
   /** The key for the percentages: the reference over HTTP, the number over SMPP. */

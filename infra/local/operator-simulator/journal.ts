@@ -1,12 +1,10 @@
 /** The journal of the operator: JSON lines, appended before an answer, and read after a restart. */
-import { closeSync, mkdirSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
-import type { ReportStatus } from './behaviour.ts'
+import type { PlannedReport, ReportStatus } from './behaviour.ts'
 
-interface PlannedReportEntry {
-  readonly status: ReportStatus
-  readonly reason: string | null
-  /** When it happened, ms since the epoch. */
+export interface PlannedReportEntry extends PlannedReport {
+  /** When it happened, and when it is first sent: ms since the epoch. */
   readonly due: number
 }
 
@@ -39,10 +37,10 @@ export type Entry =
       readonly reason: string | null
       readonly operator_ids: ReadonlyArray<string>
     }
-  | { readonly entry: 'throttled'; readonly count: number }
-  | { readonly entry: 'sent'; readonly count: number }
-  | { readonly entry: 'inbound'; readonly count: number }
-  | { readonly entry: 'inbound_acknowledged'; readonly count: number }
+  | {
+      readonly entry: 'throttled' | 'sent' | 'inbound' | 'inbound_acknowledged'
+      readonly count: number
+    }
   | {
       readonly entry: 'acknowledged'
       readonly reports: ReadonlyArray<readonly [string, ReportStatus, string]>
@@ -65,12 +63,7 @@ export const openJournal = (
   path: string,
 ): { readonly entries: ReadonlyArray<Entry>; readonly journal: Journal } => {
   mkdirSync(dirname(path), { recursive: true })
-  let text = ''
-  try {
-    text = readFileSync(path, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-  }
+  const text = existsSync(path) ? readFileSync(path, 'utf8') : ''
   const complete = text.slice(0, text.lastIndexOf('\n') + 1)
   if (complete.length < text.length) truncateSync(path, Buffer.byteLength(complete))
   const entries = complete

@@ -15,7 +15,8 @@ import {
   type ReportStatus,
 } from './behaviour.ts'
 import { makeDueQueue } from './due-queue.ts'
-import { type Entry, openJournal } from './journal.ts'
+import { evictOldest } from './evict-oldest.ts'
+import { type Entry, openJournal, type PlannedReportEntry } from './journal.ts'
 import { makePrivacy } from './privacy.ts'
 
 export interface Submission {
@@ -32,12 +33,8 @@ export interface Answer {
   readonly reason?: string
 }
 
-interface PartReport {
+interface PartReport extends PlannedReportEntry {
   readonly operator_id: string
-  readonly status: ReportStatus
-  readonly reason: string | null
-  /** When it happened, and when it is first sent: ms since the epoch. */
-  readonly due: number
 }
 
 export interface Report extends PartReport {
@@ -95,18 +92,24 @@ const SEEN_AFTER_MS = 100
  */
 const MAX_REMEMBERED = 200_000
 
-const evictOldest = (map: Map<string, unknown>): void => {
-  if (map.size <= MAX_REMEMBERED) return
-  for (const oldest of map.keys()) {
-    map.delete(oldest)
-    return
-  }
-}
-
 /** Above 2⁵³, as with many SMSCs, so that tests detect ids that are parsed as inexact numbers. */
 const FIRST_PART_ID = 1n << 60n
 
 const REJECTION = 'spam_filter_content'
+
+/** Like real operators, the simulator drops a report after a day. */
+export const GIVE_UP_AFTER_MS = 24 * 60 * 60 * 1000
+
+const answerOf = (
+  { reason, reference, status }: Extract<Entry, { entry: 'taken' | 'handed_over' }>,
+  operatorIds: ReadonlyArray<string>,
+): Answer => ({ reference, operator_ids: operatorIds, status, ...(reason === null ? {} : { reason }) })
+
+const unacknowledged = (
+  reports: ReadonlyArray<PlannedReportEntry>,
+  operatorId: string,
+): ReadonlyArray<ReportState> =>
+  reports.map((report) => ({ ...report, operator_id: operatorId, acknowledged: false }))
 
 export interface Operator {
   readonly behaviour: () => Behaviour
@@ -155,6 +158,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
   const pendingReceipts = makeDueQueue<Receipt>()
   let behaviour = DEFAULT_BEHAVIOUR
   let dropped = new Set<string>()
+  /** In the form of `GET /statistics`. */
   const counts = {
     submissions: 0,
     references: 0,
@@ -162,10 +166,10 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
     rejected: 0,
     throttled: 0,
     parts: 0,
-    sent: 0,
-    acknowledged: 0,
+    reports_sent: 0,
+    reports_acknowledged: 0,
     inbound: 0,
-    inboundAcknowledged: 0,
+    inbound_acknowledged: 0,
   }
   let second = { start: 0, taken: 0 }
 
@@ -185,17 +189,10 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
         counts.submissions++
         counts.references++
         if (entry.status === 'rejected') counts.rejected++
-        const reports = entry.operator_ids.flatMap((operatorId) =>
-          entry.reports.map((report) => ({ ...report, operator_id: operatorId, acknowledged: false })),
-        )
+        const reports = entry.operator_ids.flatMap((id) => unacknowledged(entry.reports, id))
         httpMessages.set(entry.reference, {
           times: 1,
-          answer: {
-            reference: entry.reference,
-            operator_ids: entry.operator_ids,
-            status: entry.status,
-            ...(entry.reason === null ? {} : { reason: entry.reason }),
-          },
+          answer: answerOf(entry, entry.operator_ids),
           reports,
         })
         break
@@ -209,11 +206,8 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
       }
       case 'part':
         counts.parts++
-        partReports.set(
-          entry.operator_id,
-          entry.reports.map((report) => ({ ...report, operator_id: entry.operator_id, acknowledged: false })),
-        )
-        evictOldest(partReports)
+        partReports.set(entry.operator_id, unacknowledged(entry.reports, entry.operator_id))
+        evictOldest(partReports, MAX_REMEMBERED)
         break
       case 'handed_over': {
         counts.submissions++
@@ -223,19 +217,14 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
         else counts.repeated++
         smppMessages.set(entry.reference, {
           times: (before?.times ?? 0) + 1,
-          answer: {
-            reference: entry.reference,
-            // Each submission got its own ids.
-            operator_ids: [...(before?.answer.operator_ids ?? []), ...entry.operator_ids],
-            status: entry.status,
-            ...(entry.reason === null ? {} : { reason: entry.reason }),
-          },
+          // Each submission got its own ids.
+          answer: answerOf(entry, [...(before?.answer.operator_ids ?? []), ...entry.operator_ids]),
           reports: [
             ...(before?.reports ?? []),
             ...entry.operator_ids.flatMap((id) => partReports.get(id) ?? []),
           ],
         })
-        evictOldest(smppMessages)
+        evictOldest(smppMessages, MAX_REMEMBERED)
         break
       }
       case 'throttled':
@@ -243,22 +232,20 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
         counts.throttled += entry.count
         break
       case 'sent':
-        counts.sent += entry.count
+        counts.reports_sent += entry.count
         break
       case 'inbound':
-        counts.inbound += entry.count
-        break
       case 'inbound_acknowledged':
-        counts.inboundAcknowledged += entry.count
+        counts[entry.entry] += entry.count
         break
       case 'acknowledged':
-        counts.acknowledged += entry.reports.length
+        counts.reports_acknowledged += entry.reports.length
         for (const [operatorId, status, reference] of entry.reports) {
           acknowledge(httpMessages.get(reference)?.reports, operatorId, status)
         }
         break
       case 'receipts_acknowledged':
-        counts.acknowledged += entry.receipts.length
+        counts.reports_acknowledged += entry.receipts.length
         for (const [operatorId, status] of entry.receipts) {
           acknowledge(partReports.get(operatorId), operatorId, status)
         }
@@ -292,9 +279,10 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
     for (const entry of added) apply(entry)
   }
 
+  const waiting = (): number => pendingReports.size() + pendingReceipts.size()
+
   const throttled = (to: string, now: number): boolean => {
-    if (isAlwaysThrottled(to) || pendingReports.size() + pendingReceipts.size() >= MAX_OPEN_REPORTS)
-      return true
+    if (isAlwaysThrottled(to) || waiting() >= MAX_OPEN_REPORTS) return true
     if (behaviour.throttle_per_second === null) return false
     if (now - second.start >= 1000) second = { start: now, taken: 0 }
     if (second.taken >= behaviour.throttle_per_second) return true
@@ -319,21 +307,14 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
     }))
 
   const acceptNew = ({ parts, reference, to }: Submission, now: number): Entry => {
+    const common = { entry: 'taken', reference } as const
     if (isRejected(behaviour, { reference, to })) {
-      return {
-        entry: 'taken',
-        reference,
-        status: 'rejected',
-        reason: REJECTION,
-        operator_ids: [],
-        reports: [],
-      }
+      return { ...common, status: 'rejected', reason: REJECTION, operator_ids: [], reports: [] }
     }
     // Counts references, so that ids stay unique after a restart.
     const number = counts.references + 1
     return {
-      entry: 'taken',
-      reference,
+      ...common,
       status: 'accepted',
       reason: null,
       operator_ids: Array.from({ length: parts }, (_, part) => `sim-${number}-${part + 1}`),
@@ -423,19 +404,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
         })),
       }
     },
-    statistics: () => ({
-      submissions: counts.submissions,
-      references: counts.references,
-      repeated: counts.repeated,
-      rejected: counts.rejected,
-      throttled: counts.throttled,
-      parts: counts.parts,
-      reports_sent: counts.sent,
-      reports_acknowledged: counts.acknowledged,
-      reports_waiting: pendingReports.size() + pendingReceipts.size(),
-      inbound: counts.inbound,
-      inbound_acknowledged: counts.inboundAcknowledged,
-    }),
+    statistics: () => ({ ...counts, reports_waiting: waiting() }),
     takeDue: pendingReports.take,
     nextDueAt: pendingReports.next,
     sent: (count) => write([{ entry: 'sent', count }]),

@@ -1,5 +1,17 @@
-/** Encrypts stored phone numbers, and hashes messages so that repeated ones can be recognised. */
-import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto'
+/** Compares secrets, encrypts stored phone numbers, and hashes messages to find repeated ones. */
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  randomBytes,
+  timingSafeEqual,
+} from 'node:crypto'
+
+const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
+
+/** Compares digests in constant time, so that the duration reveals neither content nor length. */
+export const isSame = (a: string, b: string): boolean => timingSafeEqual(sha256(a), sha256(b))
 
 const NONCE_BYTES = 12
 const TAG_BYTES = 16

@@ -1,7 +1,7 @@
 /** Sends signed delivery reports to the HTTP callback of the hub until they are acknowledged. */
 import { createHmac } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Operator, Report } from './operator.ts'
+import { GIVE_UP_AFTER_MS, type Operator, type Report } from './operator.ts'
 
 /** The maximum of reports in one request. */
 const BATCH = 100
@@ -10,8 +10,6 @@ const SENDERS = 4
 const ANSWER_WITHIN_MS = 5_000
 const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 5_000
-/** Like real operators, the simulator drops a report after a day. */
-const GIVE_UP_AFTER_MS = 24 * 60 * 60 * 1000
 /** The longest sleep of an idle sender, which bounds the delay of a new report. */
 const IDLE_MS = 20
 

@@ -1,8 +1,8 @@
 /** The HTTP interface of the operator simulator, for submissions and for tests. See README.md. */
-import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Operator, Submission } from './operator.ts'
+import { isSame } from './privacy.ts'
 import type { Smsc } from './smpp/smsc.ts'
 
 const MAX_BODY_BYTES = 2 * 1024 * 1024
@@ -16,11 +16,8 @@ interface Reply {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
-
-/** Compares digests in constant time, so that the duration reveals neither content nor length. */
 const isAuthorized = (request: IncomingMessage, secret: string): boolean =>
-  timingSafeEqual(sha256(request.headers.authorization ?? ''), sha256(`Bearer ${secret}`))
+  isSame(request.headers.authorization ?? '', `Bearer ${secret}`)
 
 /** The body, or null if it is too large. */
 const readBody = async (request: IncomingMessage): Promise<string | null> => {

@@ -3,8 +3,9 @@ import { createHmac } from 'node:crypto'
 import { join } from 'node:path'
 import type { Ports } from './ports.ts'
 import type { Secrets } from './secrets.ts'
-import { type Environment, type LiveOperator, ROOT } from './settings.ts'
+import { type Environment, type SimulatorProtocol, ROOT } from './settings.ts'
 import type { Stack } from './stack.ts'
+
 export const APP_NAMES = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 export type AppName = (typeof APP_NAMES)[number]
 
@@ -34,13 +35,11 @@ export const SIMULATOR_FLAGS: ReadonlyArray<string> = ['--max-semi-space-size=8'
  * all) and stays there.
  * - dispatcher: 8 costs a little more garbage collection and saves 10 to 60 MiB.
  * - command-api: each send leaves garbage, and collection took a sixth of the time. With 32, it
- * accepts
- *   5 % more sends.
+ *   accepts 5 % more sends.
  * - projector: transaction batches outlive a small semi-space. With 16, it reads a fifth more
- * records.
+ *   records.
  * - webhook-fanout: a collection also frees the socket buffers outside of the heap. With 4, a
- * backlog is
- *   delivered a tenth faster, with 20 MiB less.
+ *   backlog is delivered a tenth faster, with 20 MiB less.
  */
 const SEMI_SPACE_MIB: Readonly<Record<AppName, number>> = {
   'command-api': 32,
@@ -90,7 +89,7 @@ export interface AppContext {
   readonly stack: Pick<Stack, 'brokers' | 'databaseUrl' | 'redisUrl'>
   readonly secrets: Secrets
   /** The protocol of the operator simulator; `null` if the user has configured an own operator. */
-  readonly liveOperator: LiveOperator | null
+  readonly liveOperator: SimulatorProtocol | null
   /** The environment of the user, for all apps. The settings of the local hub override it. */
   readonly environment: Environment
 }
@@ -108,6 +107,10 @@ export const simulatorMain = join(ROOT, 'infra/local/operator-simulator/main.ts'
 const appData = (dataDir: string, name: string): string => join(dataDir, 'apps', name)
 
 const common = (name: AppName, context: AppContext): Environment => ({
+  // A developer may use servers without TLS.
+  HUB_DEPLOYMENT: 'development',
+  // The ports of a local hub are not for other machines.
+  HUB_LISTEN_HOST: '127.0.0.1',
   ...context.environment,
   HUB_DATABASE_URL: context.stack.databaseUrl,
   HUB_REDIS_URL: context.stack.redisUrl,

@@ -7,15 +7,15 @@ import {
   readPidFile,
   removePidFile,
 } from './pidfile.ts'
-import { stopLeftoverProcesses } from './processes.ts'
+import { killLeftoverProcesses, stopLeftoverProcesses } from './processes.ts'
 import { UserError } from './user-error.ts'
 import type { Settings } from './settings.ts'
 import { discardUnmatchedData, prepareDataDir, type ReportProgress, runDir } from './stack.ts'
 
 const SUPERVISOR = 'supervisor'
 
-/** Time for leftover processes to stop before they are killed. The apps stop within 10 s. */
-const LEFTOVER_STOP_MS = 15_000
+/** Time for leftover processes to stop before they are killed. The apps stop within 30 s. */
+const LEFTOVER_STOP_MS = 35_000
 
 const alreadyRunning = (dataDir: string, holder: PidFile): UserError =>
   new UserError(
@@ -59,3 +59,6 @@ export const stopProcessesOf = async (dataDir: string, graceMs: number): Promise
   const supervisor = await stopLeftoverProcesses(run, graceMs, (name) => name === SUPERVISOR)
   return [...supervisor, ...(await stopLeftoverProcesses(run, LEFTOVER_STOP_MS))]
 }
+
+/** Kills all processes of a data folder at once, for a process that ends. */
+export const killProcessesOf = (dataDir: string): void => killLeftoverProcesses(runDir(dataDir))

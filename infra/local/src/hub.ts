@@ -102,8 +102,8 @@ const envText = (environment: Environment): string =>
 
 /** An app starts within 3 s on an idle machine. Five apps on a loaded machine need longer. */
 const APP_READY_WITHIN_MS = 60_000
-/** Apps exit within 10 s of SIGTERM. */
-const APP_END_WITHIN_MS = 12_000
+/** command-api exits within 30 s of SIGTERM, the other apps within 10 s. */
+const APP_END_WITHIN_MS = 32_000
 
 /** The delay before a process is restarted. It doubles with each restart. */
 const FIRST_RESTART_MS = 1_000
@@ -121,12 +121,12 @@ const HUB_PORTS: ReadonlyArray<PortName> = [
 ]
 const SIMULATOR_PORTS: ReadonlyArray<PortName> = ['operatorSimulator', 'operatorSmpp']
 
+const SECOND_PORTS: ReadonlyArray<PortName> = ['secondCommandApi', 'secondCommandApiAdmin']
+
 const writeSecretFile = (path: string, content: string): void => {
   writeFileSync(`${path}.new`, content, { mode: 0o600 })
   renameSync(`${path}.new`, path)
 }
-
-const SECOND_PORTS: ReadonlyArray<PortName> = ['secondCommandApi', 'secondCommandApiAdmin']
 
 /** A Node program of this repository as a service. */
 const makeNodeService = (
@@ -288,8 +288,8 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
   const unlock = await lockDataDir(settings, report)
   const file = hubFile(dataDir)
   const hubctlEnvFile = hubctlFile(dataDir)
-  rmSync(file, { force: true })
-  rmSync(hubctlEnvFile, { force: true })
+  const removeFiles = (): void => [file, hubctlEnvFile].forEach((path) => rmSync(path, { force: true }))
+  removeFiles()
   const stopping = new AbortController()
   let stack: Stack | null = null
   let apps: ReadonlyArray<Service> = []
@@ -297,8 +297,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
 
   const stopOnce = async (): Promise<void> => {
     stopping.abort()
-    rmSync(file, { force: true })
-    rmSync(hubctlEnvFile, { force: true })
+    removeFiles()
     // Stops the apps first, because they need the servers to finish their work.
     await inParallel(apps.map((app) => app.end()))
     await Promise.all(watching)
@@ -376,10 +375,10 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
       schema_registry_url: environment['HUB_SCHEMA_REGISTRY_URL'] ?? `${baseUrl(ports)}/schema-registry`,
       operator_url: operatorUrl(ports),
       metrics_urls: Object.fromEntries(
-        [
-          ...APP_NAMES.map((name) => [name, ports[ADMIN_PORTS[name]]] as const),
-          ...extraDispatchers.map((name) => [name, ports[EXTRA_DISPATCHERS[name]]] as const),
-        ].map(([name, port]) => [name, `http://127.0.0.1:${port}/metrics`]),
+        [...APP_NAMES, ...extraDispatchers].map((name) => {
+          const port = ports[{ ...ADMIN_PORTS, ...EXTRA_DISPATCHERS }[name]]
+          return [name, `http://127.0.0.1:${port}/metrics`]
+        }),
       ) as Record<AppName, string>,
       pids: {
         supervisor: process.pid,

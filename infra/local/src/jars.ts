@@ -1,8 +1,10 @@
 /** The jars of Kafka and Redis, fetched once by Maven and verified on each start. */
-import { spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { promisify } from 'node:util'
 import { findProgram } from './path.ts'
 import { UserError } from './user-error.ts'
 
@@ -69,14 +71,8 @@ export interface Jars {
   readonly derivedDir: string
 }
 
-const fetchJars = async (
-  set: JarSet,
-  maven: string,
-  into: string,
-  signal: AbortSignal | undefined,
-): Promise<void> => {
-  const output: Array<string> = []
-  const child = spawn(
+const fetchJars = async (set: JarSet, maven: string, into: string, signal: AbortSignal): Promise<void> => {
+  await promisify(execFile)(
     maven,
     [
       '--batch-mode',
@@ -87,27 +83,42 @@ const fetchJars = async (
       '-DincludeScope=runtime',
       `-DoutputDirectory=${into}`,
     ],
-    {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      timeout: FETCH_TIMEOUT_MS,
-      ...(signal === undefined ? {} : { signal }),
-    },
-  )
-  const append = (chunk: Buffer): void => void output.push(chunk.toString('utf8'))
-  child.stdout.on('data', append)
-  child.stderr.on('data', append)
-  const code = await new Promise<number | null>((resolve) => {
-    child.once('error', () => resolve(null))
-    child.once('close', resolve)
-  })
-  if (code !== 0) {
-    const reason =
-      output
-        .join('')
-        .split('\n')
-        .find((line) => line.includes('ERROR')) ?? 'it gave no reason'
+    { timeout: FETCH_TIMEOUT_MS, signal },
+  ).catch(({ stderr = '', stdout = '' }: { readonly stderr?: string; readonly stdout?: string }) => {
+    const lines = `${stdout}\n${stderr}`.split('\n')
+    const reason = lines.find((line) => line.includes('ERROR')) ?? 'it gave no reason'
     throw new UserError(`Maven could not fetch ${set.what}: ${reason.trim().slice(0, 400)}`)
-  }
+  })
+}
+
+const noMaven = (set: JarSet): UserError =>
+  new UserError(
+    `Maven is needed once to fetch ${set.what}, but it is not on the PATH: install it (Debian or Ubuntu: apt install maven; macOS: brew install maven).`,
+  )
+
+interface JarFolders {
+  readonly pinned: string
+  /** The folder of this set of jars. */
+  readonly home: string
+  readonly dir: string
+}
+
+/** One folder for each set of checksums, so that checkouts of different versions share a cache. */
+const foldersOf = async (set: JarSet, cacheDir: string): Promise<JarFolders> => {
+  const pinned = await readFile(set.checksums, 'utf8')
+  const key = createHash('sha256').update(pinned).digest('hex').slice(0, 16)
+  const home = join(cacheDir, `jars-${key}`)
+  return { pinned, home, dir: join(home, 'jars') }
+}
+
+/** Fails if Maven will be needed and is missing, so that nothing starts in vain. */
+export const requireMaven = async (
+  set: JarSet,
+  cacheDir: string,
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<void> => {
+  const { dir } = await foldersOf(set, cacheDir)
+  if (!existsSync(dir) && findProgram('mvn', environment['PATH']) === null) throw noMaven(set)
 }
 
 /** Returns the verified jars. Fetches them if the cache does not contain them. */
@@ -118,13 +129,8 @@ export const ensureJars = async (
   report: (line: string) => void,
   signal: AbortSignal,
 ): Promise<Jars> => {
-  const pinned = await readFile(set.checksums, 'utf8')
+  const { dir, home, pinned } = await foldersOf(set, cacheDir)
   const expected = parseChecksums(pinned)
-  // One folder for each set of checksums, so that checkouts of different versions can share a
-  // cache.
-  const key = createHash('sha256').update(pinned).digest('hex').slice(0, 16)
-  const home = join(cacheDir, `jars-${key}`)
-  const dir = join(home, 'jars')
   const jars: Jars = {
     dir,
     files: [...expected.keys()].sort().map((name) => join(dir, name)),
@@ -138,11 +144,7 @@ export const ensureJars = async (
   if ((await findMismatch(dir, expected)) === null) return jars
 
   const maven = findProgram('mvn', environment['PATH'])
-  if (maven === null) {
-    throw new UserError(
-      `Maven is needed once to fetch ${set.what}, but it is not on the PATH: install it (Debian or Ubuntu: apt install maven; macOS: brew install maven).`,
-    )
-  }
+  if (maven === null) throw noMaven(set)
   report(`fetching ${expected.size} files for ${set.what} with Maven (${set.size}, once for this machine)`)
   const temporary = await mkdtemp(join(home, 'fetch-'))
   try {

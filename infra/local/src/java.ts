@@ -15,8 +15,10 @@ export interface Java {
   readonly version: string
 }
 
-const INSTALL_HINT =
-  'install one (Debian or Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) or point JAVA_HOME at it'
+const noJava = (problem: string): UserError =>
+  new UserError(
+    `Kafka needs Java ${JAVA_MINIMUM} or newer and ${problem}: install one (Debian or Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) or point JAVA_HOME at it.`,
+  )
 
 const run = promisify(execFile)
 
@@ -49,20 +51,10 @@ export const findJava = async (environment: Readonly<Record<string, string | und
   const command =
     (home === undefined || home === '' ? null : findProgram('java', join(home, 'bin'))) ??
     findProgram('java', environment['PATH'])
-  if (command === null) {
-    throw new UserError(`Kafka needs Java ${JAVA_MINIMUM} or newer and there is none: ${INSTALL_HINT}.`)
-  }
+  if (command === null) throw noJava('there is none')
   const version = await versionOf(command)
   // Without Java, the /usr/bin/java of macOS only prints a hint.
-  if (version === null) {
-    throw new UserError(
-      `Kafka needs Java ${JAVA_MINIMUM} or newer and ${command} does not run: ${INSTALL_HINT}.`,
-    )
-  }
-  if (majorOf(version) < JAVA_MINIMUM) {
-    throw new UserError(
-      `Kafka needs Java ${JAVA_MINIMUM} or newer and ${command} is ${version}: ${INSTALL_HINT}.`,
-    )
-  }
+  if (version === null) throw noJava(`${command} does not run`)
+  if (majorOf(version) < JAVA_MINIMUM) throw noJava(`${command} is ${version}`)
   return { command, version }
 }

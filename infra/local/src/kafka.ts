@@ -84,6 +84,8 @@ const kafkaProperties = (
     'broker.session.timeout.ms': 1500,
     // The default of 128 MiB is a third of the heap. The compacted topics here are small.
     'log.cleaner.dedupe.buffer.size': 2_097_152,
+    // Kafka deletes payload keys only when it checks the retention. The default is 5 minutes.
+    'log.retention.check.interval.ms': 5000,
     ...(secured === undefined ? {} : securedProperties(secured)),
   })
     .map(([name, value]) => `${name}=${value}\n`)

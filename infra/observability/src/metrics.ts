@@ -22,13 +22,22 @@ interface MetricDefinition {
 const CLASS = '`otp`, `service`'
 const TOPIC = 'a topic of the hub'
 
+const UNAVAILABLE =
+  '`unreachable` (no connection), `timeout` (too late), `busy` (too many calls), `empty` (the flood windows are not rebuilt yet), `failed` (an error of Redis)'
+
 /**
  * The labels of each metric that has any. Their values come from short lists in the code, so that
  * the number of series stays small: never an account, a recipient, a host or an id.
  */
 const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   hub_accept_sends_total: { class: CLASS, outcome: '`accepted`, `duplicate`, or an error code of the API' },
+  hub_accept_unchecked_sends_total: { class: CLASS, reason: UNAVAILABLE },
+  hub_counters_unavailable_total: {
+    counter: '`rate` (requests of a key), `logins` (failed ones), `flood` (windows), `daily` (limit)',
+    reason: UNAVAILABLE,
+  },
   hub_consumer_lag_records: { topic: TOPIC, partition: 'its number' },
+  hub_dispatcher_account_fairness: { class: CLASS, operator: '`sandbox`, `smpp`, `http`' },
   hub_dispatcher_buffered_messages: { class: CLASS },
   hub_dispatcher_claims_in_flight: { operator: '`sandbox`, `smpp`, `http`' },
   hub_dispatcher_final_total: {
@@ -43,8 +52,13 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     outcome: '`accepted`, `refused` (for now), `rejected` (permanently), `unknown`, `notWritten`',
     reason: 'the reason code of a rejected message, else empty',
   },
-  hub_dispatcher_happenings_total: { what: 'the name of a shard event in `shard/effects.ts`' },
-  hub_dispatcher_inbound_messages_total: { change: 'its effect on the opt-outs, or `other`' },
+  hub_dispatcher_happenings_total: {
+    what: '`duplicate_dropped`, `known_dropped`, `void_claim`, `outcome_unknown`, `assumed_sent`, `report_duplicate`, `report_unmatched`, `report_impossible`, `report_matched_by_recipient`, `record_lost`, `carried`',
+  },
+  hub_dispatcher_inbound_messages_total: {
+    change: 'its effect on the opt-outs: `recorded`, `lifted`, `unchanged`, `repeated`; or `other`',
+  },
+  hub_dispatcher_longest_wait_seconds: { class: CLASS, operator: '`sandbox`, `smpp`, `http`' },
   hub_dispatcher_report_wait_seconds: { class: CLASS },
   hub_dispatcher_shard_memory_bytes: { shard: 'its number' },
   hub_http_answers_total: { status: 'HTTP status' },
@@ -53,9 +67,18 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     route: 'the path of the contract, `none` for an unknown path',
     status: 'HTTP status',
   },
+  hub_moderation_oldest_pending_seconds: { kind: '`template`, `sender`' },
+  hub_postgresql_connections_replaced_total: {
+    reason:
+      '`closed` (it broke), `gone` (PostgreSQL has no such session), `lost` (a request or an answer was lost), `read_only`',
+  },
   hub_projector_dead_letters_total: { topic: TOPIC },
   hub_projector_failures_total: { cause: '`storage`, `bus`, `superseded`, `defect`' },
   hub_projector_records_total: { topic: TOPIC },
+  hub_redis_connections_replaced_total: {
+    reason:
+      '`closed` (it broke), `timeout` (a new connection answered first), `unreachable` (Redis cannot serve)',
+  },
   hub_retention_failures_total: { task: 'a job of retention' },
   hub_retention_held: { task: 'a job of retention' },
   hub_retention_last_finished_timestamp_seconds: { task: 'a job of retention' },
@@ -63,7 +86,9 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   hub_sealing_key_age_seconds: { purpose: '`otp`, `service`, `report`, `personal`' },
   hub_smpp_binds_up: { role: '`transceiver`, `transmitter`, `receiver`' },
   hub_smpp_deliveries_total: { kind: '`receipt`, `intermediate`, `inbound`, `unreadable`, `not_taken`' },
-  hub_smpp_sessions_ended_total: { why: 'a `SessionEnd` of `session.ts`' },
+  hub_smpp_sessions_ended_total: {
+    why: '`disconnected`, `untrusted`, `late`, `refused`, `silent`, `malformed`, `unbound`, `closed`',
+  },
   hub_smpp_submitted_parts_total: { result: '`accepted`, `throttled`, `retry`, `rejected`, `lost`' },
   hub_trace_spans_dropped_total: { reason: '`queue_full`, `refused`' },
   hub_webhook_attempts_total: { result: '`succeeded`, or a reason of the delivery log' },
@@ -71,11 +96,11 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 }
 
 /**
- * Matches `Metric.counter('hub_…', { description: '…' })` and the `counter('hub_…', '…')` of the
- * projector, also over several lines.
+ * Matches `Metric.counter('hub_…', { description: '…' })` and `counter('hub_…', '…')`, also over
+ * several lines.
  */
 const DEFINITION =
-  /\b(?<type>counter|counterBy|gauge|histogram)\(\s*'(?<name>hub_\w+)',\s*(?:\{\s*description:\s*)?'(?<help>(?:[^'\\]|\\.)*)'/gu
+  /\b(?<type>counter|gauge|histogram)\(\s*'(?<name>hub_\w+)',\s*(?:\{\s*description:\s*)?'(?<help>(?:[^'\\]|\\.)*)'/gu
 
 const sourcesIn = (folder: string): ReadonlyArray<string> =>
   readdirSync(join(ROOT, folder), { withFileTypes: true, recursive: true })
@@ -97,7 +122,7 @@ export const definedMetrics = (): ReadonlyArray<MetricDefinition> => {
         const { help = '', name = '', type = '' } = groups ?? {}
         return {
           name,
-          type: type === 'counterBy' ? 'counter' : (type as MetricType),
+          type: type as MetricType,
           help: help.replaceAll("\\'", "'"),
           where,
           labels: LABELS[name] ?? {},
@@ -147,8 +172,8 @@ from the code, or if a dashboard or an alert names an undefined metric.
 The units are seconds and bytes. Label values come from short lists. No label contains an account, a
 recipient, a host or an id.
 
-Counters of unexpected events exist from the start with the value 0, so that their first increase is
-visible.
+Each counter has the value 0 from the start of its process, once for each combination of its label
+values, so that its first increase is visible.
 
 ${folders.map((where) => `## ${where}\n\n${tableOf(defined.filter((one) => one.where === where))}`).join('\n\n')}
 `

@@ -6,6 +6,7 @@ import { parse } from 'yaml'
 import { dashboards } from './dashboards.ts'
 import { generated } from './generated.ts'
 import { definedMetrics, metricsIn, ROOT, seriesOf, strayLabels } from './metrics.ts'
+import { RUNBOOKS } from './prometheus-rule.ts'
 
 interface Rule {
   readonly alert: string
@@ -108,7 +109,7 @@ describe('alerts', () => {
     const sections = [...runbooks.matchAll(/^## (?<name>.+)$/gmu)].map(({ groups }) => groups?.['name'] ?? '')
     assert.deepStrictEqual(sections.toSorted(), rules.map(({ alert }) => alert).toSorted())
     for (const { alert, annotations, labels: its } of rules) {
-      assert.strictEqual(annotations.runbook_url, `docs/runbooks.md#${alert.toLowerCase()}`)
+      assert.strictEqual(annotations.runbook_url, `${RUNBOOKS}#${alert.toLowerCase()}`)
       const section = runbooks.split(`## ${alert}\n`, 2)[1]?.split('\n## ', 1)[0] ?? ''
       assert.include(section, `_${its.severity}._`, alert)
       assert.include(section, '**Look**', alert)

@@ -11,6 +11,9 @@ interface Query {
   readonly mayBeEmpty?: string
 }
 
+export const query = (expr: string, legend: string, mayBeEmpty?: string): Query =>
+  mayBeEmpty === undefined ? { expr, legend } : { expr, legend, mayBeEmpty }
+
 /** Unit ids of Grafana. */
 type Unit = 'short' | 'reqps' | 's' | 'percentunit' | 'bytes' | 'ops'
 
@@ -45,6 +48,9 @@ export const rate = (metric: string, by: string, selector = ''): Query => ({
   expr: perSecond(metric, by, selector),
   legend: labelLegend(by),
 })
+
+/** Only the series above 0, for a counter with many label values. */
+export const occurring = ({ expr, legend }: Query): Query => ({ expr: `${expr} > 0`, legend })
 
 /** A gauge over all instances, by label. Its legend shows the labels. */
 export const byLabel = (aggregate: 'max' | 'sum', by: string, gauge: string): Query => ({

@@ -1,7 +1,7 @@
 /** Sends receipts and inbound messages over the receiving binds until each is acknowledged. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { makeDueQueue } from '../due-queue.ts'
-import type { Operator, Receipt } from '../operator.ts'
+import { GIVE_UP_AFTER_MS, type Operator, type Receipt } from '../operator.ts'
 import { codec, type Session, STATUS } from './codec.ts'
 import { type Fields, type Inbound, inboundFields, receiptFields } from './receipt.ts'
 
@@ -13,8 +13,6 @@ const IDLE_MS = 10
 const RETRY_MS = 500
 /** A delivery without a response after this time is repeated. */
 const ANSWER_WITHIN_MS = 10_000
-/** Like real operators, the simulator drops a receipt after a day. */
-const GIVE_UP_AFTER_MS = 24 * 60 * 60 * 1000
 /** The maximum of waiting parts of inbound messages. */
 const MAX_INBOUND = 10_000
 

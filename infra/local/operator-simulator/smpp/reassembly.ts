@@ -1,4 +1,5 @@
 /** Reassembles messages of several parts. */
+import { evictOldest } from '../evict-oldest.ts'
 import type { Pdu } from './codec.ts'
 
 /** The position of a part in its message. */
@@ -41,7 +42,7 @@ export interface MessagePart {
   readonly concatenation: Concatenation | null
 }
 
-export interface AssembledMessage {
+interface AssembledMessage {
   readonly to: string
   readonly text: string
   /** In the order of the parts. */
@@ -70,12 +71,7 @@ export const makeReassembly = (): Reassembly => {
       parts.set(concatenation.sequence, part)
       if (parts.size < concatenation.total) {
         unfinished.set(key, parts)
-        if (unfinished.size > MAX_UNFINISHED) {
-          for (const oldest of unfinished.keys()) {
-            unfinished.delete(oldest)
-            break
-          }
-        }
+        evictOldest(unfinished, MAX_UNFINISHED)
         return null
       }
       unfinished.delete(key)

@@ -1,8 +1,8 @@
 /** The SMSC: the SMPP 3.4 server of the operator simulator. See README.md. */
-import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Server } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Operator, PartAnswer } from '../operator.ts'
+import { isSame } from '../privacy.ts'
 import { codec, type Pdu, type Session, STATUS } from './codec.ts'
 import { type Deliveries, makeDeliveries, type Receiver } from './deliveries.ts'
 import { concatenationOf, makeReassembly, type Reassembly } from './reassembly.ts'
@@ -43,9 +43,6 @@ export interface Smsc {
   readonly run: (signal: AbortSignal) => Promise<void>
 }
 
-const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
-const isSame = (a: string, b: string): boolean => timingSafeEqual(sha256(a), sha256(b))
-
 const isBindCommand = (command: string): command is BindCommand => Object.hasOwn(BINDS, command)
 
 /** The E.164 number of an address (digits with or without a plus), or null. */
@@ -77,14 +74,15 @@ export const makeSmsc = (operator: Operator, credentials: Credentials): Smsc => 
     if (BINDS[command].receives) state.receiver = deliveries.join(state.session)
   }
 
+  const refuse = ({ session }: Bind, pdu: Pdu, command_status: number): void =>
+    void session.send(pdu.response({ command_status }))
+
   const answerPart = (state: Bind, pdu: Pdu, answer: PartAnswer): void => {
     switch (answer.status) {
       case 'throttled':
-        state.session.send(pdu.response({ command_status: STATUS.throttled }))
-        return
+        return refuse(state, pdu, STATUS.throttled)
       case 'rejected':
-        state.session.send(pdu.response({ command_status: STATUS.spam }))
-        return
+        return refuse(state, pdu, STATUS.spam)
       case 'accepted': {
         const isEarly = operator.behaviour().receipts_before_answer
         for (const receipt of answer.receipts) {
@@ -99,14 +97,10 @@ export const makeSmsc = (operator: Operator, credentials: Credentials): Smsc => 
 
   const submit = async (state: Bind, pdu: Pdu): Promise<void> => {
     if (state.bound === null || !BINDS[state.bound].transmits) {
-      state.session.send(pdu.response({ command_status: STATUS.wrongBindState }))
-      return
+      return refuse(state, pdu, STATUS.wrongBindState)
     }
     const to = numberOf(pdu.destination_addr)
-    if (to === null) {
-      state.session.send(pdu.response({ command_status: STATUS.invalidDestination }))
-      return
-    }
+    if (to === null) return refuse(state, pdu, STATUS.invalidDestination)
     const wait = operator.behaviour().submit_delay_ms
     if (wait > 0) await delay(wait)
     const sender = pdu.source_addr ?? ''
