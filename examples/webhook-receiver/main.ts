@@ -15,6 +15,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { verifySignature } from '@hub/domain'
 import { makeCertificateAuthority, type ServerCertificate } from '@hub/testkit'
+import { lineOf } from './event-line.ts'
 
 const dataDir = resolve(process.env['HUB_DATA_DIR'] ?? '.local')
 const caFile = join(dataDir, 'receiver', 'ca.pem')
@@ -67,10 +68,7 @@ const server = createServer(await readCertificate(), (request, response) => {
       // Delivery is at least once: drop repeats by the id of the event.
       if (seen.has(event.id)) continue
       seen.add(event.id)
-      const { id, reason_code, status } = event.data.object
-      console.log(
-        `${event.created_at}  ${event.type.padEnd(20)} ${id}  ${status}${reason_code ? ` (${reason_code})` : ''}`,
-      )
+      console.log(lineOf(event))
     }
   })
 })

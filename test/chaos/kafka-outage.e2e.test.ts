@@ -1,7 +1,7 @@
 /** Pauses Kafka with SIGSTOP for five seconds during sends. Source: contract, Unavailability. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '@hub/testkit'
-import { startHub, type TestHub } from '../support/hub.ts'
+import { startHub, operatorStatistics, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readHandoverClaims } from '../support/handover-claims.ts'
 import { type Client, client, send, sendUntilAccepted } from '../support/client.ts'
@@ -34,7 +34,7 @@ interface Result {
 
 describe('Kafka paused for five seconds during sends', () => {
   it('answers codes with 503 provider_unavailable within 3 s, and accepts service messages and delivers them once later', async () => {
-    const { base_url, keys, kafka, operator_url } = hub.describe()
+    const { base_url, keys, kafka } = hub.describe()
     const live: Client = client(base_url, keys.live)
     const results: Array<Promise<Result>> = []
     const begun = performance.now()
@@ -109,7 +109,7 @@ describe('Kafka paused for five seconds during sends', () => {
     )
     const claims = await readHandoverClaims(kafka.brokers)
     expect(claims.repeatedAfterOutcome).toEqual([])
-    const operator = (await (await fetch(`${operator_url}/statistics`)).json()) as Record<string, number>
+    const operator = await operatorStatistics(hub)
     expect(operator['references']).toBe(ids.size)
     expect(operator['repeated']).toBeLessThanOrEqual(claims.repeatedWithoutOutcome)
     const refused = answers.filter(({ status }) => status === 503).length

@@ -1,11 +1,11 @@
 /** Kills each app with SIGKILL during sends. No message is lost or handed over twice. */
 import { APPS } from '@hub/config'
 import { eventually } from '@hub/testkit'
-import { startHub, type TestHub } from '../support/hub.ts'
+import { startHub, operatorStatistics, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readHandoverClaims } from '../support/handover-claims.ts'
 import { allEvents, type Client, client, send, sendUntilAccepted } from '../support/client.ts'
-import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts'
+import { eventsIn, startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts'
 
 /**
  * Half of them to the sandbox with test keys, half to the operator simulator with live keys; both
@@ -35,7 +35,7 @@ afterAll(async () => {
 
 describe('SIGKILL of each app during 2,000 sends', () => {
   it('loses nothing and hands nothing over twice', async () => {
-    const { base_url, keys, kafka, operator_url } = hub.describe()
+    const { base_url, keys, kafka } = hub.describe()
     const modes = { test: client(base_url, keys.test), live: client(base_url, keys.live) }
     for (const apiClient of Object.values(modes)) {
       expect((await apiClient.post('/v1/webhook_endpoints', { url: receiver.url('/hook') })).status).toBe(201)
@@ -99,7 +99,7 @@ describe('SIGKILL of each app during 2,000 sends', () => {
     const claims = await readHandoverClaims(kafka.brokers)
     expect(claims.messages).toBe(SENDS)
     expect(claims.repeatedAfterOutcome).toEqual([])
-    const operator = (await (await fetch(`${operator_url}/statistics`)).json()) as Record<string, number>
+    const operator = await operatorStatistics(hub)
     expect(operator['references']).toBe(SENDS / 2)
     expect(operator['repeated']).toBeLessThanOrEqual(claims.repeatedWithoutOutcome)
     console.log(
@@ -110,11 +110,7 @@ describe('SIGKILL of each app during 2,000 sends', () => {
     // Each event reaches the subscriber at least once.
     await eventually(
       () => {
-        const deliveredIds = new Set(
-          receiver.received.flatMap((request) =>
-            (JSON.parse(request.body.toString('utf8')) as Array<{ id: string }>).map(({ id }) => id),
-          ),
-        )
+        const deliveredIds = new Set(eventsIn(receiver.received).map(({ id }) => id as string))
         expect(all.filter(({ id }) => !deliveredIds.has(id)).map(({ id }) => id)).toEqual([])
         return true
       },

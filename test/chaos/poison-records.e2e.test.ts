@@ -5,6 +5,7 @@
 import {
   DEAD_LETTER_HEADERS,
   deadLetterTopic,
+  shardedTopics,
   encodeRecord,
   EventLog,
   layerEventLog,
@@ -17,8 +18,8 @@ import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { Effect } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { client, send } from '../support/client.ts'
-import { type WebhookReceiver, startWebhookReceiver } from '../support/webhook-receiver.ts'
+import { client, send, sendBatchUntilAccepted } from '../support/client.ts'
+import { eventsIn, startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts'
 import { readTopic } from '../support/read-topic.ts'
 
 /** The partition count of a local hub. */
@@ -107,7 +108,7 @@ const appendPoison = async (): Promise<ReadonlyMap<string, PoisonRecord>> => {
     Effect.flatMap(EventLog, (log) =>
       log.append(
         POISON.map(({ record }) => record),
-        { deadlineMs: 10_000 },
+        { deadlineMs: WITHIN.withinMs },
       ),
     ).pipe(Effect.provide(layerEventLog({ connection, partitions: PARTITIONS })), Effect.scoped),
   )
@@ -117,17 +118,13 @@ const appendPoison = async (): Promise<ReadonlyMap<string, PoisonRecord>> => {
 /** Sends messages of both classes in both modes. Returns their ids by mode. */
 const sendSome = async (round: number) => {
   const { base_url, keys } = hub.describe()
-  const sent = { test: new Array<string>(), live: new Array<string>() }
-  for (const mode of ['test', 'live'] as const) {
-    const apiClient = client(base_url, keys[mode])
+  const sendIn = (mode: 'test' | 'live') => {
     const messages = Array.from({ length: MESSAGES }, (_, i) =>
       send(i % 2 === 0 ? 'otp' : 'service', `+795${round}${String(1_000_000 + i)}`, `poison-${round}-${i}`),
     )
-    const { body, status } = await apiClient.post('/v1/messages/batch', { messages })
-    expect(status, JSON.stringify(body)).toBe(202)
-    for (const { message } of body.results) sent[mode].push(message.id)
+    return sendBatchUntilAccepted(client(base_url, keys[mode]), messages, WITHIN.withinMs)
   }
-  return sent
+  return { test: await sendIn('test'), live: await sendIn('live') }
 }
 
 describe('unreadable records', () => {
@@ -159,12 +156,8 @@ describe('unreadable records', () => {
         return true
       }, WITHIN)
       await eventually(() => {
-        const deliveredIds = new Set(
-          receiver.received
-            .filter(({ path }) => path === `/${mode}`)
-            .flatMap(({ body }) => JSON.parse(body.toString('utf8')) as ReadonlyArray<any>)
-            .map(({ data }) => data.object.id as string),
-        )
+        const requests = receiver.received.filter(({ path }) => path === `/${mode}`)
+        const deliveredIds = new Set(eventsIn(requests).map(({ data }) => data.object.id as string))
         expect(ids.filter((id) => !deliveredIds.has(id))).toEqual([])
         return true
       }, WITHIN)
@@ -173,7 +166,7 @@ describe('unreadable records', () => {
     const found = await eventually(async () => {
       const deadLetters = (
         await Promise.all(
-          Object.values(topics).map((topic) => readTopic(kafka.brokers, deadLetterTopic(topic))),
+          shardedTopics(topics).map((topic) => readTopic(kafka.brokers, deadLetterTopic(topic))),
         )
       ).flat()
       const sources = new Set(deadLetters.map(({ headers }) => sourceOf(headers)))

@@ -9,7 +9,7 @@ import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { encodeId } from '@hub/domain'
 import { eventually, openDatabase } from '@hub/testkit'
-import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
+import { type ProcessHandle, readMetric, startHub, operatorStatistics, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, client } from '../support/client.ts'
 import { readHandoverHistory } from '../support/handover-history.ts'
@@ -45,7 +45,11 @@ const AWAY_MS = 12_000
  * reservation of a failed request has not expired yet (decision 8). No recipient gets a second
  * message in this test.
  */
-const RETRYABLE: ReadonlySet<string> = new Set(['provider_unavailable', 'recipient_flood_limited'])
+const RETRYABLE: ReadonlySet<string> = new Set([
+  'provider_unavailable',
+  'internal_error',
+  'recipient_flood_limited',
+])
 /** The pause before the refused elements of a batch are repeated. */
 const RETRY_AFTER_MS = 500
 /** Only ends a wait that hangs: a session timeout and some rebalances on a busy machine. */
@@ -95,14 +99,10 @@ beforeAll(async () => {
 })
 afterAll(() => hub?.stop())
 
-/** Reads a metric of a dispatcher, summed over its labels. */
-const metricOf = async ({ name }: ProcessHandle, metric: string): Promise<number> => {
+/** Reads a metric of a dispatcher. */
+const metricOf = ({ name }: ProcessHandle, metric: string): Promise<number> => {
   const urls: Readonly<Record<string, string>> = hub.describe().metrics_urls
-  const text = await (await fetch(urls[name]!)).text()
-  return text
-    .split('\n')
-    .filter((line) => line.startsWith(`${metric}{`) || line.startsWith(`${metric} `))
-    .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+  return readMetric(urls[name]!, metric)
 }
 
 /** Waits until each dispatcher has two of the six shards and hands messages over. */
@@ -330,7 +330,7 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, wi
           if (times === 0) neverReceived.push(id)
         }
         expect(withoutReport.toSorted()).toEqual(neverReceived.toSorted())
-        const operator = (await (await fetch(`${operator_url}/statistics`)).json()) as Record<string, number>
+        const operator = await operatorStatistics(hub)
         expect(operator).toMatchObject({
           references: accepted.size - neverReceived.length - late,
           repeated: 0,

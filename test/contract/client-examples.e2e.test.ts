@@ -6,10 +6,9 @@ import { spawn } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { eventually } from '@hub/testkit'
+import { eventually, freePort } from '@hub/testkit'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type ClientPackage, installClient } from '../support/client-package.ts'
-import { freePort } from '../support/free-port.ts'
 import { npmTool, runTool } from '../support/external-tools.ts'
 
 const PACKAGES = {

@@ -27,7 +27,8 @@ declare const process: { readonly argv: ReadonlyArray<string> }
 
 const [baseUrl, key] = process.argv.slice(2)
 if (baseUrl === undefined || key === undefined) throw new Error('usage: program <base url> <key>')
-const hub = createClient<paths>({ baseUrl, headers: { Authorization: \`Bearer \${key}\` } })
+// The media type selects the type of an answer that exists in several: that of the stats.
+const hub = createClient<paths, 'application/json'>({ baseUrl, headers: { Authorization: \`Bearer \${key}\` } })
 
 const { data, error, response } = await hub.POST('/v1/messages/batch', {
   params: { header: { 'Idempotency-Key': 'generated-1' } },
@@ -62,6 +63,7 @@ const estimate = await hub.POST('/v1/messages/estimate', {
   body: { to: '+79000000001', class: 'otp', template: 'otp_code', variables: { code: '1' } },
 })
 const events = await hub.GET('/v1/events', { params: { query: { limit: 10, type: ['message.accepted'] } } })
+const stats = await hub.GET('/v1/stats', { params: { query: { group_by: 'class' } } })
 const refused = await hub.GET('/v1/batches/{id}', { params: { path: { id: 'bat_nothing' } } })
 console.log(
   JSON.stringify({
@@ -73,6 +75,7 @@ console.log(
     text: read.data?.text,
     estimated: estimate.response.status,
     events: events.data?.object,
+    stats: stats.data?.object,
     refused: refused.error?.error.code,
   }),
 )
@@ -140,6 +143,7 @@ describe('a client generated from the OpenAPI description', () => {
       text: 'Заказ 1 готов',
       estimated: 200,
       events: 'list',
+      stats: 'stats',
       refused: 'not_found',
     })
   })

@@ -46,7 +46,11 @@ beforeAll(async () => {
     statusResponse(changedStatuses.get(received.path) ?? Number(status ?? 204))(received, response, request)
   })
   hub = await startHub({
-    environment: { HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1', HUB_WEBHOOK_CA_FILE: caFile },
+    environment: {
+      HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1',
+      HUB_WEBHOOK_CA_FILE: caFile,
+      HUB_WEBHOOK_DENIED_NETWORKS: '93.184.215.0/24',
+    },
   })
   admin = makeHubAdmin(hub)
   sql = openDatabase(hub.describe().database_url)
@@ -75,6 +79,19 @@ const subscribe = async (apiClient: Client, path: string, body: object = {}) => 
     at: `${ENDPOINTS}/${made.body.id}`,
   }
 }
+
+const patch = (apiClient: Client, path: string, body: object) =>
+  apiClient.request('PATCH', path, {
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+
+/** The entries of a delivery log that match a query, once there are `count` of them. */
+const logOf = (apiClient: Client, at: string, query = '', count = 1): Promise<ReadonlyArray<any>> =>
+  eventually(async () => {
+    const { data } = (await apiClient.get(`${at}/deliveries?limit=100${query}`)).body
+    return data.length >= count ? data : null
+  }, DELIVERED_WITHIN)
 
 const requestsTo = (path: string): ReadonlyArray<Received> =>
   receiver.received.filter((one) => one.path === path)
@@ -146,6 +163,20 @@ describe('Webhook subscription endpoints', () => {
       deleted: true,
     })
     await subscribe(test, freshPath())
+  })
+
+  it('are refused in denied networks, and alike for hosts that do not exist and are not public', async () => {
+    const { test } = await admin.createAccount()
+    const refusal = async (host: string) => {
+      const { body, status } = await test.post(ENDPOINTS, { url: `https://${host}/` })
+      return [status, body.error.code, body.error.param, body.error.message]
+    }
+    const notPublic = await refusal('10.0.0.1')
+    expect(notPublic.slice(0, 3)).toEqual([422, 'webhook_url_invalid', 'url'])
+    for (const host of ['93.184.215.14', 'localhost', 'no-such-host.invalid']) {
+      expect(await refusal(host), host).toEqual(notPublic)
+    }
+    expect((await test.post(ENDPOINTS, { url: 'https://93.184.216.34/' })).status).toBe(201)
   })
 
   it('of another account or mode get the same answer as missing ones', async () => {
@@ -287,8 +318,100 @@ describe('The delivery log', () => {
   })
 })
 
+describe('The filters of the delivery log', () => {
+  it('select by status, event and time, and are checked', async () => {
+    const { test } = await admin.createAccount()
+    const path = freshPath(500)
+    const { at } = await subscribe(test, path, { event_types: ['message.accepted'] })
+    const first = (await test.post('/v1/messages', send('otp', freshNumber()))).body
+    const [failed] = await logOf(test, at)
+    changedStatuses.set(path, 204)
+    await test.post('/v1/messages', send('otp', freshNumber()))
+    const all = await logOf(test, at, '', 3)
+    const ids = async (query: string) =>
+      (await test.get(`${at}/deliveries?${query}`)).body.data.map((one: any) => one.id)
+    const idsOf = (lines: ReadonlyArray<any>) => lines.map((one) => one.id)
+    expect(await ids('status=failed')).toEqual([failed.id])
+    expect(await ids('status=succeeded')).toEqual(idsOf(all.filter((one) => one.status === 'succeeded')))
+    const ofFirst = all.filter((one) => one.event_ids.includes(failed.event_ids[0]))
+    expect(await ids(`event=${failed.event_ids[0]}`)).toEqual(idsOf(ofFirst))
+    expect(await ids(`event=${failed.event_ids[0]}&status=failed`)).toEqual([failed.id])
+    expect(await ids(`created_after=${failed.created_at}`)).toEqual(
+      idsOf(all.filter((one) => one.created_at > failed.created_at)),
+    )
+    expect(await ids(`created_before=${failed.created_at}`)).toEqual([])
+    expect(await ids(`created_before=${all[0].created_at}&limit=100`)).toEqual(
+      idsOf(all.filter((one) => one.created_at < all[0].created_at)),
+    )
+    expect(await ids(`created_after=0000-01-01T00:00:00.000Z&limit=100`)).toEqual(idsOf(all))
+    // A page continues under the same filter.
+    expect(await ids(`status=succeeded&starting_after=${all[0].id}`)).toEqual(
+      idsOf(all.slice(1).filter((one) => one.status === 'succeeded')),
+    )
+    for (const query of ['status=lost', `event=${first.id}`, 'created_after=now', 'created_before=now']) {
+      const { body, status } = await test.get(`${at}/deliveries?${query}`)
+      expect([status, body.error.code, body.error.param]).toEqual([
+        422,
+        'invalid_parameter',
+        query.split('=')[0],
+      ])
+    }
+  })
+})
+
+describe('The filters of /v1/events', () => {
+  it('select the events of a message or a batch, also by type and in pages', async () => {
+    const { test } = await admin.createAccount()
+    const single = (await test.post('/v1/messages', send('otp', freshNumber()))).body
+    const batch = (
+      await test.post('/v1/messages/batch', {
+        messages: [send('otp', freshNumber(), 'one'), send('service', freshNumber(), 'two')],
+      })
+    ).body
+    await eventually(
+      async () => (await test.get('/v1/events?type=batch.completed')).body.data.length === 1,
+      DELIVERED_WITHIN,
+    )
+    await eventually(
+      async () => (await test.get('/v1/events?type=message.delivered')).body.data.length === 3,
+      DELIVERED_WITHIN,
+    )
+    const { data: all } = (await test.get('/v1/events?limit=1000')).body
+    const read = async (query: string) => (await test.get(`/v1/events?${query}`)).body
+    expect((await read(`message=${single.id}`)).data).toEqual(
+      all.filter((event: any) => event.data.object.id === single.id),
+    )
+    const ofBatch = all.filter(
+      (event: any) => event.data.object.batch === batch.id || event.data.object.id === batch.id,
+    )
+    expect(ofBatch.length).toBeGreaterThanOrEqual(7)
+    expect((await read(`batch=${batch.id}`)).data).toEqual(ofBatch)
+    expect((await read(`batch=${batch.id}&type=batch.completed`)).data).toHaveLength(1)
+    const pages: Array<any> = []
+    for (let cursor = ''; ;) {
+      const page = await read(`batch=${batch.id}&limit=3${cursor}`)
+      pages.push(...page.data)
+      if (!page.has_more) break
+      cursor = `&starting_after=${page.next_cursor}`
+    }
+    expect(pages).toEqual(ofBatch)
+    // A batch of another account or of nobody has no events here.
+    const stranger = await admin.createAccount()
+    expect((await stranger.test.get(`/v1/events?batch=${batch.id}`)).body.data).toEqual([])
+    expect((await stranger.test.get(`/v1/events?message=${single.id}`)).body.data).toEqual([])
+    for (const [query, param] of [
+      [`message=${batch.id}`, 'message'],
+      ['batch=', 'batch'],
+      [`message=${single.id}&batch=${batch.id}`, 'batch'],
+    ]) {
+      const { body, status } = await test.get(`/v1/events?${query}`)
+      expect([status, body.error.code, body.error.param]).toEqual([422, 'invalid_parameter', param])
+    }
+  })
+})
+
 describe('A rotation', () => {
-  it('signs with both secrets, and a second rotation within a day keeps the newest two', async () => {
+  it('signs with up to three secrets, and refuses a fourth one within the day', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath()
     const { at, secret: first } = await subscribe(test, path)
@@ -299,9 +422,136 @@ describe('A rotation', () => {
     expect(eventsOf(during, first)).toEqual(eventsOf(during, second))
     const third: string = (await test.request('POST', `${at}/rotate_secret`)).body.secret
     const after = await deliver(test, path, [first, second, third])
-    expect(signaturesOf(after)).toBe(2)
-    expect(eventsOf(after, second)).toEqual(eventsOf(after, third))
-    expect(() => eventsOf(after, first)).toThrow(library.exports.WebhookSignatureError)
+    expect(signaturesOf(after)).toBe(3)
+    for (const secret of [first, second]) expect(eventsOf(after, secret)).toEqual(eventsOf(after, third))
+    const refused = await test.request('POST', `${at}/rotate_secret`)
+    expect([refused.status, refused.body.error.code]).toEqual([409, 'rotation_in_progress'])
+    const { retry_after: retryAfter } = refused.body.error
+    expect(refused.headers.get('retry-after')).toBe(String(retryAfter))
+    // The transition of the first secret began less than an hour ago and takes a day.
+    expect(retryAfter).toBeGreaterThan(23 * 3600)
+    expect(retryAfter).toBeLessThanOrEqual(24 * 3600)
+  })
+
+  it('with expire_previous ends all earlier secrets at once, also where a fourth one would be refused', async () => {
+    const { test } = await admin.createAccount()
+    const path = freshPath()
+    const { at, secret: first } = await subscribe(test, path)
+    const second: string = (await test.request('POST', `${at}/rotate_secret`)).body.secret
+    const third: string = (await test.request('POST', `${at}/rotate_secret`)).body.secret
+    const { body } = await test.post(`${at}/rotate_secret`, { expire_previous: true })
+    expect(body.secret_rotation_ends_at).toBeNull()
+    const request = await deliver(test, path, body.secret)
+    expect(signaturesOf(request)).toBe(1)
+    for (const earlier of [first, second, third]) {
+      expect(() => eventsOf(request, earlier)).toThrow(library.exports.WebhookSignatureError)
+    }
+    const refused = await test.post(`${at}/rotate_secret`, { expire_previous: 'yes' })
+    expect([refused.status, refused.body.error.param]).toEqual([422, 'expire_previous'])
+  })
+})
+
+describe('A change', () => {
+  it('of the address sends what waits to the new one, with the same batch and secret', async () => {
+    const { test } = await admin.createAccount()
+    const [before, after] = [freshPath(500), freshPath()]
+    const { at, id, secret } = await subscribe(test, before, { event_types: ['message.accepted'] })
+    await test.post('/v1/messages', send('otp', freshNumber()))
+    const [failed] = await logOf(test, at)
+    const changed = await patch(test, at, { url: receiver.url(after), description: 'the new shop' })
+    expect(changed.status, changed.text).toBe(200)
+    expect(changed.body).toMatchObject({ id, url: receiver.url(after), description: 'the new shop' })
+    expect(changed.body.event_types).toEqual(['message.accepted'])
+    expect(changed.text).not.toContain('whsec_')
+    expect((await test.get(at)).body).toEqual(changed.body)
+    // The first success releases the backlog, so the waiting batch does not wait for its minute.
+    await test.post('/v1/messages', send('otp', freshNumber()))
+    const again = await eventually(
+      () => requestsTo(after).find((request) => request.headers['hub-event-id'] === failed.event_batch),
+      DELIVERED_WITHIN,
+    )
+    expect(eventsOf(again, secret).map((event) => event.id)).toEqual(failed.event_ids)
+    await logOf(test, at, `&event=${failed.event_ids[0]}`, 2)
+  })
+
+  it('of the types applies to the events after it', async () => {
+    const { test } = await admin.createAccount()
+    const path = freshPath()
+    const { at, secret } = await subscribe(test, path, { event_types: ['message.rejected'] })
+    expect((await patch(test, at, { event_types: [] })).status).toBe(200)
+    await deliver(test, path, secret)
+  })
+
+  it('is checked like a creation, and changes nothing when it is refused', async () => {
+    const { live, test } = await admin.createAccount()
+    const { at } = await subscribe(test, freshPath())
+    const before = (await test.get(at)).body
+    for (const [body, code, param] of [
+      [{ url: 'http://1.1.1.1/' }, 'webhook_url_invalid', 'url'],
+      [{ url: 'https://10.0.0.1/' }, 'webhook_url_invalid', 'url'],
+      [{ url: null }, 'invalid_parameter', 'url'],
+      [{ event_types: ['message.lost'] }, 'invalid_parameter', 'event_types[0]'],
+      [{ description: 'a'.repeat(201) }, 'invalid_parameter', 'description'],
+    ] as const) {
+      const { body: refused, status } = await patch(test, at, body)
+      expect([status, refused.error.code, refused.error.param], JSON.stringify(body)).toEqual([
+        422,
+        code,
+        param,
+      ])
+    }
+    expect((await patch(live, at, { url: null })).status).toBe(404)
+    expect((await test.request('PATCH', at)).status).toBe(422)
+    expect((await patch(test, at, {})).body).toEqual(before)
+    expect((await test.get(at)).body).toEqual(before)
+  })
+})
+
+describe('A resend', () => {
+  it('sends a delivered batch again at once, with the same id and bytes, outside the failure count', async () => {
+    const { test } = await admin.createAccount()
+    const path = freshPath()
+    const { at, id, secret } = await subscribe(test, path)
+    const request = await deliver(test, path, secret)
+    const batch = request.headers['hub-event-id']
+    const line = (await logOf(test, at)).find((one) => one.event_batch === batch)
+    const { body, status } = await test.request('POST', `${at}/deliveries/${line.id}/resend`)
+    expect(status).toBe(200)
+    expect(body).toMatchObject({
+      event_batch: batch,
+      event_ids: line.event_ids,
+      attempt: 1,
+      status: 'succeeded',
+      trial: false,
+      resend: true,
+      next_attempt_at: null,
+    })
+    const sent = requestsTo(path).filter((one) => one.headers['hub-event-id'] === batch)
+    expect(sent.map((one) => one.body.toString())).toEqual([request.body.toString(), request.body.toString()])
+    expect(eventsOf(sent[1]!, secret)).toEqual(eventsOf(request, secret))
+
+    await sql`UPDATE webhooks.endpoints SET status = 'disabled_by_failures' WHERE id = ${decodeId('we', id)}`
+    changedStatuses.set(path, 500)
+    const failed = await test.request('POST', `${at}/deliveries/${body.id}/resend`)
+    expect(failed.body).toMatchObject({ event_batch: batch, status: 'failed', response_code: 500 })
+    expect((await test.get(at)).body.consecutive_failures).toBe(0)
+    const log = await logOf(test, at, `&event=${line.event_ids[0]}`, 3)
+    expect(log.map((one) => one.id)).toEqual([failed.body.id, body.id, line.id])
+  })
+
+  it('of an unknown attempt or a test delivery is refused', async () => {
+    const { live, test } = await admin.createAccount()
+    const { at } = await subscribe(test, freshPath())
+    const other = await subscribe(test, freshPath())
+    const trial = (await test.request('POST', `${at}/test`)).body
+    const resend = async (apiClient: Client, path: string) => {
+      const { body, status } = await apiClient.request('POST', path)
+      return [status, body.error.code]
+    }
+    expect(await resend(test, `${at}/deliveries/${trial.id}/resend`)).toEqual([422, 'invalid_parameter'])
+    expect(await resend(test, `${other.at}/deliveries/${trial.id}/resend`)).toEqual([404, 'not_found'])
+    expect(await resend(live, `${at}/deliveries/${trial.id}/resend`)).toEqual([404, 'not_found'])
+    expect(await resend(test, `${at}/deliveries/whd_nothing/resend`)).toEqual([404, 'not_found'])
   })
 })
 
@@ -325,6 +575,13 @@ describe('A deletion', () => {
         (await sql`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${decodeId('we', id)}`).length === 0,
       DELIVERED_WITHIN,
     )
+    // The log stays for hub staff, with the events of its batches.
+    const log = await sql`
+      SELECT count(*)::integer AS lines,
+             bool_and(EXISTS (SELECT 1 FROM webhooks.batch_events e WHERE e.batch_id = a.batch_id)) AS whole
+        FROM webhooks.attempts a WHERE endpoint_id = ${decodeId('we', id)}`
+    expect(log).toMatchObject([{ whole: true }])
+    expect(log[0]?.['lines']).toBeGreaterThan(0)
   })
 })
 
@@ -356,8 +613,14 @@ describe('Disabling and enabling', () => {
         ),
       DELIVERED_WITHIN,
     )
-    // From here on events only accumulate.
+    // From here on events only accumulate, also while no other subscription is left.
     await deliver(test, healthy, other.secret)
+    expect((await remove(test, other.at)).status).toBe(200)
+    const { body: alone } = await test.post('/v1/messages', send('otp', freshNumber()))
+    await eventually(async () => {
+      const events = await allEvents(test)
+      return events.some(({ data, type }) => type === 'message.delivered' && data.object.id === alone.id)
+    }, DELIVERED_WITHIN)
     const failed = requestsTo(broken)
 
     changedStatuses.set(broken, 204)

@@ -2,9 +2,9 @@
  * Stop and start words of recipients, received over SMPP, change whether the next send is accepted.
  */
 import { eventually } from '@hub/testkit'
-import { startHub, type TestHub } from '../support/hub.ts'
+import { operatorStatistics, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Client, send } from '../support/client.ts'
+import { type Client, isTemporaryRefusal, send } from '../support/client.ts'
 import { type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
 
 let hub: TestHub
@@ -35,16 +35,13 @@ const receiveInbound = (from: string, text: string) =>
     return response.status === 202
   }, WITHIN)
 
-const statistics = async () =>
-  (await (await fetch(`${hub.describe().operator_url}/statistics`)).json()) as {
-    readonly inbound: number
-    readonly inbound_acknowledged: number
-  }
-
-const trySendService = async (to: string) => {
-  const { body, status } = await live.post('/v1/messages', send('service', to))
-  return status === 202 ? 'accepted' : body.error.code
-}
+/** Sends a service message, again after a temporary refusal. Returns the final answer. */
+const trySendService = (to: string): Promise<string> =>
+  eventually(async () => {
+    const answer = await live.post('/v1/messages', send('service', to))
+    if (isTemporaryRefusal(answer)) throw new Error(`a send was refused with ${answer.text}`)
+    return answer.status === 202 ? 'accepted' : answer.body.error.code
+  }, WITHIN)
 const untilResult = (to: string, wanted: string) =>
   eventually(async () => (await trySendService(to)) === wanted, WITHIN)
 
@@ -72,6 +69,37 @@ describe('a recipient who sends', () => {
     expect(await trySendService(number)).toBe('accepted')
   })
 
+  it('a stop word in quotes is recognized, and the accounts that wrote to the number get events', async () => {
+    const to = '+79004440005'
+    const sent = await live.post('/v1/messages', send('service', to))
+    expect(sent.status).toBe(202)
+    const other = (await admin.createAccount()).live
+    const eventsOf = async (client: Client) =>
+      (
+        await client.get('/v1/events?limit=100&type=recipient.opted_out&type=recipient.opted_in')
+      ).body.data.filter(
+        ({ data }: { data: { object: { message: string } } }) => data.object.message === sent.body.id,
+      )
+    // Nothing else is sent to the number, because the events name the last message to it.
+    await receiveInbound(to, '«Отписаться!»')
+    await eventually(async () => (await eventsOf(live)).length === 1, WITHIN)
+    await receiveInbound(to, 'Старт.')
+    await eventually(async () => (await eventsOf(live)).length === 2, WITHIN)
+    const events = await eventsOf(live)
+    expect(events.map(({ type }: { type: string }) => type)).toEqual([
+      'recipient.opted_out',
+      'recipient.opted_in',
+    ])
+    for (const { data } of events) {
+      expect(data.object).toEqual({
+        recipient: expect.stringMatching(/^[0-9a-f]{64}$/u),
+        message: sent.body.id,
+      })
+    }
+    expect(await eventsOf(other)).toEqual([])
+    expect((await live.get(`/v1/opt_outs/${encodeURIComponent(to)}`)).status).toBe(404)
+  })
+
   it('words while PostgreSQL is unavailable has the last one applied after recovery', async () => {
     hub.server('postgres').kill('SIGSTOP')
     // One after the other, because concurrent words over several binds have no order.
@@ -79,7 +107,7 @@ describe('a recipient who sends', () => {
       await receiveInbound('+79004440004', word)
       // The message is in Kafka and acknowledged to the operator.
       await eventually(async () => {
-        const { inbound, inbound_acknowledged } = await statistics()
+        const { inbound, inbound_acknowledged } = await operatorStatistics(hub)
         return inbound === inbound_acknowledged
       }, WITHIN)
     }

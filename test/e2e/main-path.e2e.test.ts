@@ -286,7 +286,7 @@ describe('reads', () => {
       object: 'account',
       mode: 'test',
       limits: { api_rps: 10_000, batch_max: 1000 },
-      flood_windows: { pause_seconds: 60, per_hour: 5, per_day: 20 },
+      flood_windows: { pause_seconds: 300, per_hour: 12, per_day: 288 },
     })
     expect((await live.get('/v1/account')).body.spend_limit).toBeNull()
   })

@@ -2,12 +2,21 @@
  * Checks `npm start` and `npm stop` as a user runs them: their output, the started processes, and
  * that nothing is left behind.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, existsSync, mkdtempSync, readFileSync, statSync } from 'node:fs'
-import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs'
+import { connect, createServer } from 'node:net'
+import { networkInterfaces, tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import {
   processStartTime,
   freePortBase,
@@ -27,7 +36,8 @@ let dataDir = ''
 let base = 0
 
 beforeAll(async () => {
-  dataDir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'hub-'))
+  // With spaces, which each program must keep as one word.
+  dataDir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), "a hub's data "))
   chmodSync(dataDir, 0o755)
   base = await freePortBase()
 })
@@ -94,6 +104,17 @@ const isRunning = async (pid: number): Promise<boolean> => (await processStartTi
 const running = async (pids: ReadonlyArray<number>): Promise<ReadonlyArray<number>> =>
   (await Promise.all(pids.map(async (pid) => ((await isRunning(pid)) ? [pid] : [])))).flat()
 
+/** Whether a program accepts connections there. */
+const accepts = (host: string, port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect({ host, port })
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', () => resolve(false))
+  })
+
 /** Whether all ports of the plan are free. */
 const allPortsFree = async (): Promise<boolean> => {
   const ports = Object.values(portsAt(base))
@@ -137,10 +158,36 @@ describe('npm start explains in one sentence', () => {
     expect(await allPortsFree()).toBe(true)
   })
 
+  it('missing Maven before anything is installed or started', async () => {
+    const cache = join(dataDir, 'empty cache')
+    // A folder with Java only.
+    const bin = join(dataDir, 'bin')
+    mkdirSync(bin)
+    const java = process.env['PATH']
+      ?.split(':')
+      .map((folder) => join(folder, 'java'))
+      .find((path) => existsSync(path))
+    symlinkSync(java!, join(bin, 'java'))
+    const { code, output } = await finish(
+      run(['start', '--detach'], { PATH: bin, HUB_CACHE_DIR: cache, JAVA_HOME: '' }),
+    )
+    expect(code).toBe(1)
+    expect(output).toMatch(/^Maven is needed once to fetch Kafka and Redis, .+install it/mu)
+    expect(output).not.toContain('answers after')
+    expect(existsSync(join(dataDir, 'postgres'))).toBe(false)
+    expect(await allPortsFree()).toBe(true)
+  })
+
   it('an invalid setting', async () => {
     const { code, output } = await finish(run(['start'], { HUB_PORT_BASE: 'seven' }))
     expect(code).toBe(1)
     expect(output.trim()).toBe('HUB_PORT_BASE must be a whole number, such as 7300; it is "seven".')
+  })
+
+  it('a mistyped setting', async () => {
+    const { code, output } = await finish(run(['start'], { HUB_PORT_BSE: '1', HUB_PORT_BASE: 'seven' }))
+    expect(code).toBe(1)
+    expect(output).toContain('HUB_PORT_BSE is no setting of the hub and has no effect; HUB_PORT_BASE is')
   })
 
   it('an unknown argument', async () => {
@@ -160,6 +207,10 @@ describe('npm start and npm stop', () => {
     first = description()
     expect(output).toContain(`curl -s ${first.base_url}/v1/messages`)
     expect(output).toContain(first.keys.test)
+    // A shell reads the folder of the printed command as one word.
+    const printed = /^To diagnose problems: +(?<command>.+)$/mu.exec(output)?.groups?.['command'] ?? ''
+    const read = spawnSync('sh', ['-c', printed.replace('npx hubctl doctor', 'printenv HUB_DATA_DIR')])
+    expect(resolve(ROOT, read.stdout.toString().trim())).toBe(dataDir)
     // The output fits on one screen.
     expect(output.split('\n').length).toBeLessThanOrEqual(30)
     expect(Object.keys(first.pids).sort()).toEqual([
@@ -178,6 +229,28 @@ describe('npm start and npm stop', () => {
     for (const name of ['hub.json', 'secrets.json']) {
       expect(statSync(join(dataDir, name)).mode & 0o077, name).toBe(0)
     }
+  })
+
+  it('listen only on the loopback interface', async () => {
+    const addresses = Object.values(networkInterfaces())
+      .flatMap((all) => all ?? [])
+      .filter(({ family, internal }) => !internal && family === 'IPv4')
+      .map(({ address }) => address)
+    const ports = Object.values(portsAt(base))
+    const reached = await Promise.all(
+      [...addresses, '::1'].flatMap((host) =>
+        ports.map(async (port) => ((await accepts(host, port)) ? [`${host}:${port}`] : [])),
+      ),
+    )
+    expect(reached.flat()).toEqual([])
+    expect(await accepts('127.0.0.1', portsAt(base).commandApi)).toBe(true)
+  })
+
+  it('write logs that only their owner can read', () => {
+    const logs = readdirSync(join(dataDir, 'logs'))
+    expect(logs).toContain('hub.log')
+    expect(logs).toContain('dispatcher.log')
+    for (const log of logs) expect(statSync(join(dataDir, 'logs', log)).mode & 0o777, log).toBe(0o600)
   })
 
   it('serve the account of each key', async () => {

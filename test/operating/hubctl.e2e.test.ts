@@ -107,11 +107,13 @@ describe('hubctl', () => {
     }, WITHIN)
 
     // Stop the hub and resume it.
-    await hubctl('hub', 'stop', '--for', '30m', '--yes')
+    const stop = await hubctl<{ readonly stopped_until: string }>('hub', 'stop', '--for', '30m', '--yes')
     await eventually(async () => {
       const refused = await send(apiClient)
       assert.deepStrictEqual([refused.status, refused.body.error?.code], [429, 'hub_daily_limit_reached'])
       assert.isAbove(refused.body.error.retry_after, 60)
+      assert.isAtMost(refused.body.error.retry_after, 1800)
+      assert.include(refused.body.error.message, `again at ${stop.stopped_until}`)
       return true
     }, WITHIN)
     await hubctl('hub', 'resume')
@@ -170,5 +172,44 @@ describe('hubctl', () => {
     } finally {
       await sql.end()
     }
+  })
+
+  it('shows what the operator sent about a message, and writes that to the audit trail', async () => {
+    const { base_url: base, keys } = hub.describe()
+    const live = client(base, keys.live)
+    const { body } = await send(live, { to: '+79005554455' })
+    const id = body.id as string
+    await eventually(async () => (await live.get(`/v1/messages/${id}`)).body.status === 'delivered', WITHIN)
+    // The answer follows the submit within a moment.
+    const records = await eventually(async () => {
+      const { data } = await hubctl<{
+        readonly data: ReadonlyArray<{
+          readonly kind: string
+          readonly outcome: string | null
+          readonly raw: string | null
+        }>
+      }>('messages', 'raw', id)
+      return data.length === 2 ? data : null
+    }, WITHIN)
+    assert.deepStrictEqual(
+      records.map(({ kind, outcome }) => [kind, outcome]),
+      [
+        ['answer', null],
+        ['report', 'delivered'],
+      ],
+    )
+    // A submit_sm_resp with status 0: command id and status follow the length.
+    assert.match(records[0]?.raw ?? '', /^[0-9a-f]{8}8000000400000000/u)
+    // The receipt is text inside of a deliver_sm.
+    assert.include(Buffer.from(records[1]?.raw ?? '', 'hex').toString('latin1'), 'stat:DELIVRD')
+
+    const { data: trail } = await hubctl<{
+      readonly data: ReadonlyArray<{ readonly command: string; readonly arguments: object }>
+    }>('audit', 'list')
+    assert.isTrue(
+      trail.some((row) => row.command === 'messages raw' && JSON.stringify(row.arguments).includes(id)),
+    )
+    const unknown = await run('messages', 'raw', 'msg_06fs37r7c5yb6k1v9b2h8zq4mt', '--json')
+    assert.include(unknown.err, 'message_not_found')
   })
 })

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
 import { afterAll, describe, expect, it, type TestContext } from 'vitest'
 import { goFiles, pythonTool, runTool } from '../support/external-tools.ts'
+import { prometheusRule } from '../../infra/observability/src/prometheus-rule.ts'
 import { kubernetesFindings, workloadFindings } from './manifests/check-manifests.ts'
 import {
   composeWorkloads,
@@ -18,6 +19,7 @@ import {
   readBase,
   readCompose,
   readCode,
+  textOf,
   workloadsOf,
 } from './manifests/parse.ts'
 
@@ -28,9 +30,13 @@ const KUBERNETES = '1.30'
 
 /** Schemas that are not part of Kubernetes, from the Go modules that publish them. */
 const SCHEMAS = {
-  'github.com/kedacore/keda/v2@v2.20.2': ['config/crd/bases/keda.sh_scaledobjects.yaml'],
+  'github.com/kedacore/keda/v2@v2.20.2': [
+    'config/crd/bases/keda.sh_scaledobjects.yaml',
+    'config/crd/bases/keda.sh_triggerauthentications.yaml',
+  ],
   'github.com/prometheus-operator/prometheus-operator@v0.85.0': [
     'example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml',
+    'example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml',
   ],
   'github.com/compose-spec/compose-go/v2@v2.16.2': ['schema/compose-spec.json'],
 }
@@ -76,13 +82,18 @@ interface Manifests {
   readonly compose: Doc
 }
 
+/** The alert rules for the Prometheus operator. */
+const alertRules = (): ReadonlyArray<Doc> =>
+  documentsIn(prometheusRule(textOf('infra/observability/alerts/hub.yml'), 'https://wiki.test/runbooks'))
+
 /** Manifests with one error of each kind. */
 const invalid = (): Manifests => {
-  const documents = readBase().filter(({ kind }) => kind !== 'ConfigMap')
+  const documents = [...readBase().filter(({ kind }) => kind !== 'ConfigMap'), ...alertRules()]
   const spec = (kind: string) => documents.find((document) => document['kind'] === kind)?.['spec']
   spec('Deployment').template.spec.containers[0].readinessProbe.httpGets = {}
   spec('ScaledObject').triggers[0].types = 'kafka'
   spec('ServiceMonitor').endpoints[0].interval = 15
+  spec('PrometheusRule').groups[0].rules[0].alerts = 'HubProcessDown'
   const compose = readCompose()
   compose['services'].redis.depend_on = ['postgres']
   return { documents, compose }
@@ -99,13 +110,14 @@ const validate = async (): Promise<Found<Readonly<Record<string, ReadonlyArray<s
   if ('missing' in rendered) return rendered
   const validator = await pythonTool('kubernetes-validate', '1.37.0')
   if ('missing' in validator) return validator
-  const schemas = await goFiles('manifest-schemas-1', SCHEMAS)
+  const schemas = await goFiles('manifest-schemas-3', SCHEMAS)
   if ('missing' in schemas) return schemas
   const compose = readCompose()
   const sets: Readonly<Record<string, Manifests>> = {
     ...Object.fromEntries(
       Object.entries(rendered).map(([name, documents]) => [name, { documents, compose }]),
     ),
+    alerts: { documents: alertRules(), compose },
     invalid: invalid(),
   }
   const files = readdirSync(schemas.folder).map((file) => join(schemas.folder, file))
@@ -151,11 +163,18 @@ describe.each(OVERLAYS)('the overlay %s', (name) => {
   })
 })
 
+describe('the alert rules for the Prometheus operator', () => {
+  it('are valid against its schema', async (context) => {
+    expect((await orSkip(context, once.validated()))['alerts']).toEqual([])
+  })
+})
+
 describe('the schemas', () => {
   it.for([
     ['a resource of Kubernetes', /^Deployment command-api: .*httpGets/u],
     ['a resource of KEDA', /^ScaledObject command-api: .*types/u],
     ['a resource of Prometheus operator', /^ServiceMonitor command-api: .*interval/u],
+    ['the alert rules', /^PrometheusRule hub: .*alerts/u],
     ['the compose file', /^compose: services\/redis: .*depend_on/u],
   ] as const)('detect an error in %s', async ([, expected], context) => {
     const { invalid: problems } = await orSkip(context, once.validated())

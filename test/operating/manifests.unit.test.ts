@@ -98,9 +98,19 @@ describe('the manifests', () => {
       /readinessProbe asks \/ready/u,
     ],
     [
-      'a grace period that is too short',
-      (all) => (found(all, 'Deployment', 'command-api').template.spec.terminationGracePeriodSeconds = 15),
-      /a grace period of 15 s is too short/u,
+      'a grace period that is shorter than the requests of command-api and its preStop',
+      (all) => (found(all, 'Deployment', 'command-api').template.spec.terminationGracePeriodSeconds = 30),
+      /Kubernetes, Deployment command-api: a grace period of 30 s is too short/u,
+    ],
+    [
+      'an operator that cannot be configured',
+      (all) => delete service(all, 'dispatcher').environment.HUB_OPERATOR_HTTP_SECRET,
+      /compose, dispatcher: HUB_OPERATOR_HTTP_SECRET cannot be set/u,
+    ],
+    [
+      'a grace period of Compose that is too short',
+      (all) => (service(all, 'command-api').stop_grace_period = '15s'),
+      /compose, command-api: a grace period of 15 s is too short/u,
     ],
     [
       'a container with a writable file system',
@@ -126,6 +136,36 @@ describe('the manifests', () => {
       'an unknown consumer group',
       (all) => (trigger(all, 'webhook-fanout').consumerGroup = 'hub.webhooks'),
       /no consumer group hub\.webhooks/u,
+    ],
+    [
+      'a trigger that names only some brokers',
+      (all) => (trigger(all, 'projector').bootstrapServers = 'kafka-0.kafka.hub-data:9093'),
+      /kafka-0\.kafka\.hub-data:9093 is not HUB_KAFKA_BROKERS/u,
+    ],
+    [
+      'a trigger without TLS',
+      (all) => delete trigger(all, 'projector').tls,
+      /ScaledObject projector: its trigger reads Kafka without TLS/u,
+    ],
+    [
+      'a scaling without a fallback',
+      (all) => delete found(all, 'ScaledObject', 'projector').fallback,
+      /ScaledObject projector: no fallback/u,
+    ],
+    [
+      'brokers without TLS',
+      (all) => delete settings(all)['HUB_KAFKA_TLS'],
+      /Deployment projector, app: HUB_KAFKA_BROKERS allows connections/u,
+    ],
+    [
+      'a server that is exempt from TLS',
+      (all) => (settings(all)['HUB_PLAINTEXT_SERVERS'] = 'redis'),
+      /HUB_PLAINTEXT_SERVERS permits/u,
+    ],
+    [
+      'a policy that permits a port without TLS',
+      (all) => (found(all, 'NetworkPolicy', 'servers').egress[0].ports[1].port = 9092),
+      /NetworkPolicy servers: port 9092 has no TLS/u,
     ],
     [
       'an unknown metric',
@@ -184,6 +224,16 @@ describe('the manifests', () => {
       /no scrape of projector at 7391/u,
     ],
     [
+      'alerts without the address of the runbooks',
+      (all) => delete all.prometheus['global'].external_labels,
+      /the alerts have no address of the runbooks/u,
+    ],
+    [
+      'a Prometheus that does not get the address of the runbooks',
+      (all) => delete service(all, 'prometheus').environment,
+      /the alerts have no address of the runbooks/u,
+    ],
+    [
       'a secret that is missing in env.example',
       (all) => (all.envExample = all.envExample.replace('GRAFANA_PASSWORD', 'GRAFANA')),
       /does not name GRAFANA_PASSWORD/u,
@@ -192,6 +242,11 @@ describe('the manifests', () => {
       'an image with another Node version',
       (all) => (all.dockerfile = all.dockerfile.replaceAll('node:24', 'node:22')),
       /its Node version is not/u,
+    ],
+    [
+      'an image whose base has no digest',
+      (all) => (all.dockerfile = all.dockerfile.replace(/@sha256:\w+/u, '')),
+      /its base has no digest/u,
     ],
     [
       'an image of a folder that does not exist',

@@ -5,7 +5,7 @@
  *   HUB_SCALING_RATE=400 HUB_SCALING_MESSAGES=6000 npm run test:e2e -- scaling
  */
 import { eventually } from '@hub/testkit'
-import { type ConsumerApp, type AppProcess, startHub, type TestHub } from '../support/hub.ts'
+import { type ConsumerApp, type AppProcess, readMetric, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client } from '../support/client.ts'
 import { cpuMs } from '../support/cpu-time.ts'
@@ -40,15 +40,6 @@ afterAll(async () => {
   await receiver?.close()
 })
 
-/** Reads a metric of a process, summed over its labels. Returns 0 if it does not exist yet. */
-const metricOf = async (instance: AppProcess, metric: string): Promise<number> => {
-  const text = await (await fetch(instance.metricsUrl)).text()
-  return text
-    .split('\n')
-    .filter((line) => line.startsWith(`${metric}{`) || line.startsWith(`${metric} `))
-    .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
-}
-
 /** The metric with the number of owned partitions. */
 const OWNED: Readonly<Partial<Record<ConsumerApp, string>>> = {
   dispatcher: 'hub_dispatcher_open_shards',
@@ -66,7 +57,7 @@ const untilShared = async (consumer: ConsumerApp, instances: ReadonlyArray<AppPr
       const owned = OWNED[consumer]
       if (owned !== undefined) {
         await eventually(async () => {
-          expect(await metricOf(instance, owned)).toBe(PARTITIONS / instances.length)
+          expect(await readMetric(instance.metricsUrl, owned)).toBe(PARTITIONS / instances.length)
           return true
         }, SHARED_WITHIN)
       }
@@ -77,8 +68,8 @@ const untilShared = async (consumer: ConsumerApp, instances: ReadonlyArray<AppPr
         consumer === 'dispatcher'
           ? 'hub_dispatcher_handover_latency_seconds_count'
           : 'hub_projector_records_total'
-      const before = await metricOf(instance, work)
-      await eventually(async () => (await metricOf(instance, work)) > before, SHARED_WITHIN)
+      const before = await readMetric(instance.metricsUrl, work)
+      await eventually(async () => (await readMetric(instance.metricsUrl, work)) > before, SHARED_WITHIN)
     }),
   )
 }

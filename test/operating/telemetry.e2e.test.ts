@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { dashboards } from '../../infra/observability/src/dashboards.ts'
 import { definedMetrics, seriesOf } from '../../infra/observability/src/metrics.ts'
 import { type Client, client, send } from '../support/client.ts'
-import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts'
+import { eventsIn, startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts'
 import { findLeaks, needlesOfNumber, needlesOfText } from '../support/secret-search.ts'
 import { unavailableReason, type Prometheus, startPrometheus } from '../support/prometheus.ts'
 import { type CollectedSpan, type SpanCollector, startSpanCollector } from '../support/span-collector.ts'
@@ -63,9 +63,9 @@ describe('a send with a traceparent', () => {
     const { id } = accepted.body
     const delivered = await eventually(
       () =>
-        receiver.received.find(({ body }) =>
-          JSON.parse(body.toString('utf8')).some(
-            (event: any) => event.type === 'message.delivered' && event.data.object.id === id,
+        receiver.received.find((request) =>
+          eventsIn([request]).some(
+            (event) => event.type === 'message.delivered' && event.data.object.id === id,
           ),
         ),
       EVENTUALLY,
@@ -172,8 +172,14 @@ describe('the metrics of a running hub', () => {
       context.skip(reason)
       return
     }
-    const prometheus: Prometheus = await startPrometheus(adminPorts())
+    const ports = adminPorts()
+    const prometheus: Prometheus = await startPrometheus(ports)
     try {
+      // Some panels show only what has risen since a scrape, so every app is scraped before the sends.
+      await eventually(async () => {
+        const scraped = await prometheus.query('up == 1')
+        return scraped.status === 'success' && scraped.series === Object.keys(ports).length ? true : null
+      }, EVENTUALLY)
       const { base_url, keys } = hub.describe()
       const live = client(base_url, keys.live)
       const sent = [

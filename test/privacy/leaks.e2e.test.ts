@@ -5,7 +5,15 @@
  */
 import { randomBytes } from 'node:crypto'
 import { appendFileSync } from 'node:fs'
-import { deadLetterTopic, decodeRecord, EventLog, layerEventLog, topicNames } from '@hub/kafka'
+import {
+  deadLetterTopic,
+  decodeRecord,
+  EventLog,
+  layerEventLog,
+  layerTopicReader,
+  PayloadKeyTopics,
+  topicNames,
+} from '@hub/kafka'
 import { encodeId, recipientHash } from '@hub/domain'
 import {
   registerRetentionJobs,
@@ -16,6 +24,7 @@ import {
   runRetentionStep,
   PayloadEncryption,
   Sql,
+  storedInboundContext,
   MasterKeyEncryption,
 } from '@hub/store'
 import { eventually, openDatabase } from '@hub/testkit'
@@ -95,6 +104,8 @@ const receiveInbound = (text: string) =>
 
 const inbound = () => readTopic(hub.describe().kafka.brokers, topicNames('').operatorReports)
 
+const kafkaConnection = () => ({ brokers: hub.describe().kafka.brokers, clientId: 'leaks-test' })
+
 /**
  * Runs an effect with the stores of the hub, as its processes open them. The clock is the test
  * clock.
@@ -107,6 +118,13 @@ const withStores = <A, E>(
     Effect.andThen(TestClock.setTime(now), effect).pipe(
       Effect.provide(
         PayloadEncryption.layer.pipe(
+          Layer.provide(PayloadKeyTopics.layer(topicNames(''))),
+          Layer.provide(
+            Layer.merge(
+              layerTopicReader({ connection: kafkaConnection() }),
+              layerEventLog({ connection: kafkaConnection(), partitions: 6 }),
+            ),
+          ),
           Layer.provideMerge(
             Layer.mergeAll(
               Layer.effect(Sql, makeSql(Redacted.make(hub.describe().database_url), 4, 'leaks-test')),
@@ -142,6 +160,13 @@ const findEncryptedSecrets = (now = Date.now()) =>
         if (key !== null && sealed !== null) {
           payloads.push({ where: table, keyId: key, aad: encodeId('msg', id), sealed })
         }
+      }
+      const inboundMessages = yield* sql.run(
+        (q) => q<{ id: string; key: string; sealed: Buffer }[]>`
+          SELECT id, sealing_key AS key, sealed FROM command.inbound_messages WHERE sealed IS NOT NULL`,
+      )
+      for (const { id, key, sealed } of inboundMessages) {
+        payloads.push({ where: 'inbound messages', keyId: key, aad: storedInboundContext(id), sealed })
       }
       const { brokers } = hub.describe().kafka
       const { acceptedOtp, acceptedService, operatorReports } = topicNames('')
@@ -233,6 +258,12 @@ describe('a busy hub', () => {
       async () => (await inbound()).some(({ type }) => type === 'InboundMessageReceived'),
       WITHIN,
     )
+    const sql = openDatabase(hub.describe().database_url)
+    await eventually(
+      async () => (await sql`SELECT 1 FROM command.inbound_messages WHERE sealed IS NOT NULL`).length > 0,
+      WITHIN,
+    )
+    await sql.end()
 
     const pieces = await readAllStoredData(hub)
     for (const location of [
@@ -254,6 +285,7 @@ describe('a busy hub', () => {
       'hub.accepted.otp.v1',
       'hub.accepted.service.v1',
       'hub.operator-reports.v1',
+      'inbound messages',
       'personal data',
       'the ledger',
     ])
@@ -323,8 +355,7 @@ describe('a busy hub', () => {
       Effect.flatMap(Sql, (sql) =>
         sql.run(
           (q) => q<{ count: number }[]>`
-            SELECT count(*)::integer AS count FROM command.sealing_keys
-             WHERE class IN ('otp', 'service') AND destroy_after <= ${new Date(later)}`,
+            SELECT count(*)::integer AS count FROM command.sealing_keys WHERE class IN ('otp', 'service')`,
         ),
       ),
     )
@@ -363,7 +394,7 @@ describe('a busy hub', () => {
         ).pipe(
           Effect.provide(
             layerEventLog({
-              connection: { brokers: hub.describe().kafka.brokers, clientId: 'leaks-test' },
+              connection: kafkaConnection(),
               partitions: 6,
             }),
           ),

@@ -15,12 +15,13 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { ROOT } from '@hub/local-stack'
-import { eventually } from '@hub/testkit'
-import { startHub, type TestHub } from '../support/hub.ts'
+import { eventually, openDatabase } from '@hub/testkit'
+import { startHub, operatorStatistics, type TestHub } from '../support/hub.ts'
+import { hubctl } from '../support/hubctl.ts'
 import avro from 'avsc'
 import { Effect } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { allEvents, type Client, client, send } from '../support/client.ts'
+import { allEvents, type Client, client, send, subscribeToNothing } from '../support/client.ts'
 import { startRegistry } from '../support/schema-registry.ts'
 import { pythonTool, runTool } from '../support/external-tools.ts'
 
@@ -172,9 +173,8 @@ const OUTCOMES = ['02', '05', '06', '07', '10', '98', '99']
 const sendMessages = async (): Promise<void> => {
   const { base_url, keys, operator_url } = hub.describe()
   const clients: ReadonlyArray<Client> = [client(base_url, keys.test), client(base_url, keys.live)]
-  const endpoint = { url: 'https://93.184.216.34/hook', event_types: ['webhook.test'] }
   for (const apiClient of clients) {
-    expect((await apiClient.post('/v1/webhook_endpoints', endpoint)).status).toBe(201)
+    await subscribeToNothing(apiClient)
     const messages = OUTCOMES.map((digits, i) => ({
       ...send(i % 2 === 0 ? 'otp' : 'service', `+790000000${digits}`),
       client_ref: `analytics-${i}`,
@@ -191,7 +191,7 @@ const sendMessages = async (): Promise<void> => {
   await eventually(async () => {
     const types = new Set((await allEvents(clients[0]!)).map(({ type }) => type))
     const live = new Set((await allEvents(clients[1]!)).map(({ type }) => type))
-    const statistics = (await (await fetch(`${operator_url}/statistics`)).json()) as Record<string, number>
+    const statistics = await operatorStatistics(hub)
     return (
       types.has('message.expired') &&
       types.has('batch.completed') &&
@@ -203,6 +203,22 @@ const sendMessages = async (): Promise<void> => {
   }, WITHIN)
 }
 
+/** A projector publishes the erasure. */
+const eraseSomebody = async (): Promise<void> => {
+  const { database_url, kafka, redis_url } = hub.describe()
+  const servers = { brokers: kafka.brokers, databaseUrl: database_url, redisUrl: redis_url }
+  await hubctl(servers, hub, ['recipients', 'erase', 'ab'.repeat(32)])
+  const sql = openDatabase(database_url)
+  try {
+    await eventually(
+      async () => (await sql`SELECT 1 FROM command.erasures WHERE published_at IS NOT NULL`).length === 1,
+      WITHIN,
+    )
+  } finally {
+    await sql.end()
+  }
+}
+
 describe('a stock Avro consumer', () => {
   it('reads every topic through the schemas that the hub serves, as docs/analytics.md describes them', async (context) => {
     if ('missing' in tool) {
@@ -210,7 +226,7 @@ describe('a stock Avro consumer', () => {
       context.skip(tool.missing)
       return
     }
-    await Promise.all([sendMessages(), appendEveryVersion()])
+    await Promise.all([sendMessages(), appendEveryVersion(), eraseSomebody()])
     const names = Object.values(topicNames())
     const found = await consume(tool.folder, hub.describe().schema_registry_url, [...names, EVERY_VERSION])
     const page = documented()

@@ -19,7 +19,7 @@ import { startHub, type TestHub } from '../support/hub.ts'
 import { Effect, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { checkReadModels, waitUntilIdle } from '../support/checker/checker.ts'
-import { send } from '../support/client.ts'
+import { send, subscribeToNothing } from '../support/client.ts'
 import { readTopic } from '../support/read-topic.ts'
 import { makeMixedWorkload, emptyWorkloadResult, sendRequest } from '../support/mixed-workload.ts'
 import { type Account, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
@@ -45,6 +45,7 @@ beforeAll(async () => {
   account = await admin.createAccount({
     live: { flood_pause_seconds: 0, flood_per_hour: 1_000_000, flood_per_day: 1_000_000 },
   })
+  for (const mode of ['test', 'live'] as const) await subscribeToNothing(account[mode])
 })
 afterAll(async () => {
   await admin?.close()

@@ -75,8 +75,8 @@ export const backUpDatabase = async (databaseUrl: string, to: string): Promise<v
 }
 
 /**
- * A row of `command.sealing_keys`: a payload key, wrapped by the master key. Payloads in the topics
- * are readable only with these rows.
+ * A row of `command.sealing_keys`: a key of reports or of data at rest, wrapped by the master key.
+ * Reports in the topics are readable only with these rows.
  */
 type SealingKeyRow = Readonly<Record<string, string | number | Buffer | Date | null>>
 
@@ -89,7 +89,7 @@ export const readSealingKeys = async (databaseUrl: string): Promise<ReadonlyArra
   }
 }
 
-/** Inserts payload keys. It does not change keys that exist. */
+/** Inserts keys. It does not change keys that exist. */
 export const writeSealingKeys = async (
   databaseUrl: string,
   rows: ReadonlyArray<SealingKeyRow>,

@@ -1,4 +1,5 @@
 /** An HTTP client of the hub API, and common requests. */
+import { eventually } from '@hub/testkit'
 import { Agent, fetch, type Headers } from 'undici'
 
 // A kept-alive socket would hide that a killed command-api refuses connections.
@@ -82,6 +83,16 @@ export const send = (
   ...(clientRef === undefined ? {} : { client_ref: clientRef }),
 })
 
+/**
+ * Creates a subscription that gets no event. The hub then publishes the events of its account and
+ * mode in `hub.webhooks.v1`, and attempts no webhook.
+ */
+export const subscribeToNothing = async (hub: Client): Promise<void> => {
+  const endpoint = { url: 'https://93.184.216.34/hook', event_types: ['webhook.test'] }
+  const { status } = await hub.post('/v1/webhook_endpoints', endpoint)
+  if (status !== 201) throw new Error(`POST /v1/webhook_endpoints returned status ${status}`)
+}
+
 /** Reads all events of the account and mode of the key, page by page. */
 export const allEvents = async (hub: Client, after?: string): Promise<ReadonlyArray<any>> => {
   const events: Array<any> = []
@@ -98,8 +109,17 @@ export const allEvents = async (hub: Client, after?: string): Promise<ReadonlyAr
 }
 
 /**
+ * Whether the contract tells the client to repeat a refused send: after 429, after 5xx, and after
+ * `recipient_flood_limited` without a window. The latter means that Redis was unavailable.
+ */
+export const isTemporaryRefusal = ({ body, status }: Answer): boolean =>
+  status === 429 ||
+  status >= 500 ||
+  (body?.error?.code === 'recipient_flood_limited' && body.error.window === undefined)
+
+/**
  * Sends a message until it is accepted, as the contract tells clients to: with the same
- * `client_ref` after 429, 5xx and broken connections.
+ * `client_ref` after temporary refusals and broken connections.
  */
 export const sendUntilAccepted = async (
   hub: Client,
@@ -110,10 +130,34 @@ export const sendUntilAccepted = async (
   for (let tries = 1; ; tries += 1) {
     const answer = await hub.post('/v1/messages', body).catch(() => null)
     if (answer?.status === 202) return { id: answer.body.id, tries }
-    if (answer !== null && answer.status !== 429 && answer.status < 500) {
+    if (answer !== null && !isTemporaryRefusal(answer)) {
       throw new Error(`a send was refused with ${answer.status} ${JSON.stringify(answer.body)}`)
     }
     if (performance.now() > deadline) throw new Error(`a send was not accepted within ${withinMs} ms`)
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }
+
+/**
+ * Sends a batch until each of its messages is accepted, with the same `client_ref`s. Returns the
+ * message ids in the order of the batch.
+ */
+export const sendBatchUntilAccepted = (
+  hub: Client,
+  messages: ReadonlyArray<Record<string, unknown>>,
+  withinMs: number,
+): Promise<ReadonlyArray<string>> =>
+  eventually(
+    async () => {
+      const { body, status, text } = await hub.post('/v1/messages/batch', { messages })
+      if (status !== 202) throw new Error(`a batch was refused with ${status} ${text}`)
+      const ids: ReadonlyArray<string | undefined> = body.results.map(
+        ({ message, message_id }: any) => message?.id ?? message_id,
+      )
+      return ids.map((id) => {
+        if (id === undefined) throw new Error(`elements of a batch were rejected: ${text}`)
+        return id
+      })
+    },
+    { withinMs, everyMs: 200 },
+  )

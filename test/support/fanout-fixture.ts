@@ -10,11 +10,17 @@ import { join } from 'node:path'
 import { decodeId, encodeId, newId } from '@hub/domain'
 import { createTopics, topicCatalogue } from '@hub/kafka'
 import { nodeFlags } from '@hub/local-stack'
-import { migrate, MasterKeyEncryption } from '@hub/store'
-import { type CertificateAuthority, eventually, makeCertificateAuthority, openDatabase } from '@hub/testkit'
+import { MasterKeyEncryption } from '@hub/store'
+import {
+  type CertificateAuthority,
+  eventually,
+  freePort,
+  freshDatabase,
+  makeCertificateAuthority,
+  openDatabase,
+} from '@hub/testkit'
 import { ConfigProvider, Effect } from 'effect'
 import type { Sql } from 'postgres'
-import { freePort } from './free-port.ts'
 
 export const FANOUT_PARTITIONS = 6
 const MAIN = new URL('../../apps/webhook-fanout/src/main.ts', import.meta.url).pathname
@@ -60,8 +66,8 @@ export interface FanoutFixture {
   readonly stop: () => Promise<void>
 }
 
-/** About 330 characters, like an event of a message; `n` is its number. */
-const EVENT = `
+/** An SQL expression: the JSON of event number `n`, about as long as the event of a message. */
+export const EVENT_JSON = `
   '{"id":"evt_' || lpad(n::text, 26, '0') || '","object":"event","type":"message.delivered","created_at":"2026-11-21T09:30:01.260Z",'
   || '"mode":"test","data":{"object":{"id":"msg_' || lpad(n::text, 26, '0') || '","object":"message","status":"delivered","final":true,'
   || '"class":"service","reason_code":null,"client_ref":"order-' || n || '","batch":null,"template":"order_ready",'
@@ -73,31 +79,18 @@ export const startFanoutFixture = async (servers: Servers): Promise<FanoutFixtur
   const caFile = join(dir, 'ca.pem')
   writeFileSync(caFile, authority.pem)
 
-  const name = `hub_fanout_${randomBytes(6).toString('hex')}`
-  const asAdmin = async (statement: string): Promise<void> => {
-    const admin = openDatabase(servers.adminDatabaseUrl)
-    try {
-      await admin.unsafe(statement)
-    } finally {
-      await admin.end()
-    }
-  }
-  await asAdmin(`CREATE DATABASE ${name}`)
-  const databaseUrl = Object.assign(new URL(servers.adminDatabaseUrl), { pathname: `/${name}` }).toString()
-  await Effect.runPromise(migrate(databaseUrl))
+  const database = await freshDatabase(servers.adminDatabaseUrl)
   const prefix = `f${randomBytes(4).toString('hex')}.`
   await Effect.runPromise(
     createTopics(
       { brokers: servers.brokers, clientId: 'fanout-fixture' },
-      topicCatalogue({ prefix, partitions: FANOUT_PARTITIONS, replicationFactor: 1 }).filter(({ topic }) =>
-        topic.includes('hub.webhooks'),
+      topicCatalogue({ prefix, partitions: FANOUT_PARTITIONS, replicationFactor: 1 }).filter(
+        ({ topic }) => topic.includes('hub.webhooks') || topic.includes('hub.erasures'),
       ),
     ),
   )
   const masterKey = await Effect.runPromise(
-    Effect.gen(function* () {
-      return yield* MasterKeyEncryption
-    }).pipe(
+    Effect.service(MasterKeyEncryption).pipe(
       Effect.provide(MasterKeyEncryption.layer),
       Effect.provideService(
         ConfigProvider.ConfigProvider,
@@ -105,7 +98,7 @@ export const startFanoutFixture = async (servers: Servers): Promise<FanoutFixtur
       ),
     ),
   )
-  const sql = openDatabase(databaseUrl)
+  const sql = openDatabase(database.url)
   const adminPort = await freePort()
   let child: ChildProcess | null = null
   const untilExited = async (running: ChildProcess): Promise<void> => {
@@ -120,7 +113,7 @@ export const startFanoutFixture = async (servers: Servers): Promise<FanoutFixtur
       stdio: ['ignore', output, output],
       env: {
         PATH: process.env['PATH'],
-        HUB_DATABASE_URL: databaseUrl,
+        HUB_DATABASE_URL: database.url,
         HUB_KAFKA_BROKERS: servers.brokers.join(','),
         HUB_TOPIC_PREFIX: prefix,
         HUB_PARTITIONS: String(FANOUT_PARTITIONS),
@@ -173,7 +166,7 @@ export const startFanoutFixture = async (servers: Servers): Promise<FanoutFixtur
       await sql.unsafe(
         `INSERT INTO webhooks.batches (id, endpoint_id, partition, first_sequence, event_count, body, queued_at, scheduled_at, next_attempt_at)
          SELECT gen_random_uuid(), $1::uuid, 0, (b - 1) * $3::integer + 1, $3::integer,
-                '[' || (SELECT string_agg(${EVENT}, ',' ORDER BY n)
+                '[' || (SELECT string_agg(${EVENT_JSON}, ',' ORDER BY n)
                                      FROM generate_series((b - 1) * $3::integer + 1, b * $3::integer) n) || ']',
                 now(), now(), now()
            FROM generate_series(1, $2::integer) b`,
@@ -191,7 +184,7 @@ export const startFanoutFixture = async (servers: Servers): Promise<FanoutFixtur
     stop: async () => {
       await kill('SIGKILL')
       await sql.end()
-      await asAdmin(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
+      await database.drop()
       rmSync(dir, { recursive: true, force: true })
     },
   }

@@ -9,7 +9,8 @@ import {
   type Exit,
   freePortBase,
   type HubDescription,
-  type LiveOperator,
+  killProcessesOf,
+  type SimulatorProtocol,
   type Ports,
   PortInUseError,
   portsAt,
@@ -20,8 +21,7 @@ import {
   startHub as startLocalHub,
   startStack as startLocalStack,
 } from '@hub/local-stack'
-import { openDatabase } from '@hub/testkit'
-import { freePort } from './free-port.ts'
+import { freePort, openDatabase } from '@hub/testkit'
 
 /** A process of a hub, which a test can kill, pause and restart. */
 export interface ProcessHandle {
@@ -97,7 +97,7 @@ interface TestHubOptions {
    * How live messages reach the operator simulator: `smpp` as with `npm start`, or `http`. Over
    * HTTP the simulator recognises and counts repeated references.
    */
-  readonly liveOperator?: LiveOperator
+  readonly liveOperator?: SimulatorProtocol
   /** Servers that already run. Default: the hub starts and stops its own. */
   readonly servers?: TestStack
   /** The replaced hub. This hub uses its secrets and operator simulator. */
@@ -137,6 +137,20 @@ const cleanEnvironment = (): Record<string, string | undefined> =>
     Object.entries(process.env).filter(([name]) => !name.startsWith('HUB_') || name === 'HUB_CACHE_DIR'),
   )
 
+/** The data folders of servers and hubs that are not stopped. If this process ends, they end with it. */
+const inUse = new Set<string>()
+process.on('exit', () => {
+  for (const dataDir of inUse) {
+    killProcessesOf(dataDir)
+    removeData(dataDir)
+  }
+})
+
+const remove = (dataDir: string): void => {
+  removeData(dataDir)
+  inUse.delete(dataDir)
+}
+
 /** Creates a data folder inside the folder that the test runner cleans up at its end. */
 const newDataDir = (): string => {
   const parent = process.env['HUB_TEST_DIR'] ?? tmpdir()
@@ -144,6 +158,7 @@ const newDataDir = (): string => {
   const dir = mkdtempSync(join(parent, 'hub-'))
   // If the tests run as root, PostgreSQL runs as another user.
   chmodSync(dir, 0o755)
+  inUse.add(dir)
   return dir
 }
 
@@ -162,39 +177,17 @@ const onFreePorts = async <A>(start: (settings: Settings) => Promise<A>): Promis
     try {
       return await start(settings)
     } catch (error) {
-      removeData(settings.dataDir)
+      remove(settings.dataDir)
       if (!(error instanceof PortInUseError) || attempt === MAX_ATTEMPTS) throw error
     }
   }
 }
 
-/** The services to kill if the test process ends without stopping its hub. */
-const running = new Set<ReadonlyArray<Service>>()
-process.on('exit', () => {
-  for (const services of running) {
-    for (const service of services) {
-      const pid = service.pid()
-      if (pid === null) continue
-      try {
-        process.kill(-pid, 'SIGKILL')
-      } catch {
-        // The process has already ended.
-      }
-    }
-  }
-})
-
-const makeStop = (
-  services: ReadonlyArray<Service>,
-  dataDir: string,
-  stop: () => Promise<void>,
-): (() => Promise<void>) => {
-  running.add(services)
+const makeStop = (dataDir: string, stop: () => Promise<void>): (() => Promise<void>) => {
   let stopped: Promise<void> | null = null
   const stopOnce = async (): Promise<void> => {
     await stop()
-    running.delete(services)
-    removeData(dataDir)
+    remove(dataDir)
   }
   return () => (stopped ??= stopOnce())
 }
@@ -226,7 +219,7 @@ export const startStack = (options: TestStackOptions = {}): Promise<TestStack> =
       redisUrl: stack.redisUrl,
       dataDir: settings.dataDir,
       server: makeFind(stack.services),
-      stop: makeStop(stack.services, settings.dataDir, async () => {
+      stop: makeStop(settings.dataDir, async () => {
         await stack.stop()
         release()
       }),
@@ -279,7 +272,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       dispatchers: options.dispatchers ?? 1,
     })
     const services = [...hub.services]
-    const stop = makeStop(services, settings.dataDir, hub.stop)
+    const stop = makeStop(settings.dataDir, hub.stop)
     if (options.apiRps !== undefined) {
       try {
         await setApiRps(hub.describe().database_url, options.apiRps)
@@ -311,3 +304,16 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       stop,
     }
   })
+
+/** Reads the counters of the operator simulator, such as `references` and `repeated`. */
+export const operatorStatistics = async (hub: TestHub): Promise<Readonly<Record<string, number>>> =>
+  (await (await fetch(`${hub.describe().operator_url}/statistics`)).json()) as Record<string, number>
+
+/** Reads a metric of a process, summed over its labels. Returns 0 if it does not exist yet. */
+export const readMetric = async (metricsUrl: string, metric: string): Promise<number> => {
+  const text = await (await fetch(metricsUrl)).text()
+  return text
+    .split('\n')
+    .filter((line) => line.startsWith(`${metric}{`) || line.startsWith(`${metric} `))
+    .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+}

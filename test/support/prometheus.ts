@@ -3,9 +3,8 @@ import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { eventually } from '@hub/testkit'
+import { eventually, freePort } from '@hub/testkit'
 import { runTool } from './external-tools.ts'
-import { freePort } from './free-port.ts'
 
 /** Says why a program cannot run on this machine. Returns `null` if it can. */
 export const unavailableReason = async (program: 'prometheus' | 'promtool'): Promise<string | null> => {

@@ -51,6 +51,7 @@ export const bindSmppOperator = (
     }).pipe(
       Effect.provideService(ReportSink, {
         store: (batch) => Effect.sync(() => void reports.push(...batch)),
+        keepAnswers: () => {},
         storeInbound: (batch) => Effect.sync(() => void inbound.push(...batch)),
       }),
       // These tests disconnect the SMSC on purpose, so the log lines are expected.

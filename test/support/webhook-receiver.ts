@@ -2,7 +2,13 @@
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { statusResponse, makeCertificateAuthority, tlsReceiver, type TlsReceiver } from '@hub/testkit'
+import {
+  makeCertificateAuthority,
+  type Received,
+  statusResponse,
+  tlsReceiver,
+  type TlsReceiver,
+} from '@hub/testkit'
 import { Effect, Exit, Scope } from 'effect'
 
 export interface WebhookReceiver extends TlsReceiver {
@@ -29,3 +35,7 @@ export const startWebhookReceiver = async (status = 200): Promise<WebhookReceive
     close: () => Effect.runPromise(Scope.close(scope, Exit.void)),
   }
 }
+
+/** Returns the events in received requests, each as often as it was delivered. */
+export const eventsIn = (requests: ReadonlyArray<Received>): ReadonlyArray<any> =>
+  requests.flatMap(({ body }) => JSON.parse(body.toString('utf8')) as ReadonlyArray<any>)

@@ -7,28 +7,27 @@
  * this code does not know. Descriptions, examples and component names are not compared: they do not
  * affect programs. Source: specification, Versioning, 3 to 6.
  */
-import type { Json, JsonObject } from '@hub/contract'
+import { isJsonObject, type Json, type JsonObject } from '@hub/contract'
 import {
   additive,
   breaking,
   canonical,
   type Change,
+  compareParts,
   type Context,
   type Direction,
-  isObject,
   isSame,
   listAt,
   objectAt,
+  partsAt,
   resolve,
   textAt,
   unchangedIn,
 } from './document.ts'
 import { asSchema, compareSchemas } from './compare-schemas.ts'
+import { compareSunset, compareSunsetRemoval, DEPRECATION_DAYS } from './sunset.ts'
 
 export type { Change } from './document.ts'
-
-/** Days from announcement to removal of an operation. Specification, Versioning, 5. */
-const DEPRECATION_DAYS = 90
 
 /** Field for the day of the announcement (`2026-11-21`), beside `deprecated: true`. */
 const DEPRECATED_SINCE = 'x-deprecated-since'
@@ -48,10 +47,10 @@ const pathKey = (path: string): string => path.replaceAll(/\{[^}]*\}/gu, '{}')
 const operationsOf = (document: JsonObject): ReadonlyMap<string, Operation> => {
   const operations = new Map<string, Operation>()
   for (const [path, item] of Object.entries(objectAt(document, 'paths'))) {
-    if (!isObject(item)) continue
+    if (!isJsonObject(item)) continue
     for (const method of METHODS) {
       const is = item[method]
-      if (!isObject(is)) continue
+      if (!isJsonObject(is)) continue
       const where = `${method.toUpperCase()} ${path}`
       operations.set(`${method} ${pathKey(path)}`, { where, path, item, is })
     }
@@ -83,7 +82,7 @@ const parametersOf = (document: JsonObject, operation: Operation): ReadonlyMap<s
   const places = [...operation.path.matchAll(/\{([^}]*)\}/gu)].map((match) => match[1])
   // Parameters of the operation override parameters of its path.
   for (const given of [...listAt(operation.item, 'parameters'), ...listAt(operation.is, 'parameters')]) {
-    if (!isObject(given)) continue
+    if (!isJsonObject(given)) continue
     const parameter = resolve(document, given)
     const [name, place] = [textAt(parameter, 'name'), textAt(parameter, 'in')]
     const key =
@@ -93,38 +92,45 @@ const parametersOf = (document: JsonObject, operation: Operation): ReadonlyMap<s
   return parameters
 }
 
-const compareParameters = (context: Context, base: Operation, next: Operation): Array<Change> => {
-  const changes: Array<Change> = []
-  const [before, after] = [parametersOf(context.base, base), parametersOf(context.next, next)]
-  for (const [key, parameter] of before) {
-    const where = `${base.where} (${textAt(parameter, 'in')} ${textAt(parameter, 'name')})`
-    const now = after.get(key)
-    if (now === undefined) {
-      changes.push(breaking('parameter-removed', where))
-      continue
-    }
-    if (parameter['required'] !== true && now['required'] === true)
-      changes.push(breaking('parameter-became-required', where))
-    if (parameter['required'] === true && now['required'] !== true)
-      changes.push(additive('parameter-became-optional', where))
-    for (const name of ['style', 'explode', 'allowReserved', 'content'] as const) {
-      if (canonical(parameter[name]) !== canonical(now[name]))
-        changes.push(breaking('parameter-form-changed', where))
-    }
-    changes.push(
-      ...compareSchemas(context, objectAt(parameter, 'schema'), objectAt(now, 'schema'), 'request', where),
-    )
-  }
-  for (const [key, parameter] of after) {
-    if (before.has(key)) continue
-    const where = `${base.where} (${textAt(parameter, 'in')} ${textAt(parameter, 'name')})`
-    changes.push(
+/** Whether a part of a request must be sent. */
+const compareRequired = (
+  part: 'parameter' | 'body',
+  base: JsonObject,
+  next: JsonObject,
+  where: string,
+): ReadonlyArray<Change> => {
+  const [was, is] = [base['required'] === true, next['required'] === true]
+  if (was === is) return []
+  return [is ? breaking(`${part}-became-required`, where) : additive(`${part}-became-optional`, where)]
+}
+
+const compareParameters = (context: Context, base: Operation, next: Operation): ReadonlyArray<Change> => {
+  const at = (parameter: JsonObject) =>
+    `${base.where} (${textAt(parameter, 'in')} ${textAt(parameter, 'name')})`
+  const placeOf = (parameter: JsonObject) => ({
+    what: 'parameter' as const,
+    where: at(parameter),
+    today: context.today,
+  })
+  return compareParts(parametersOf(context.base, base), parametersOf(context.next, next), {
+    removed: (parameter) => compareSunsetRemoval(context.base, parameter, placeOf(parameter)),
+    kept: (parameter, now) => {
+      const where = at(parameter)
+      const forms = (['style', 'explode', 'allowReserved', 'content'] as const).filter(
+        (name) => canonical(parameter[name]) !== canonical(now[name]),
+      )
+      return [
+        ...compareRequired('parameter', parameter, now, where),
+        ...forms.map(() => breaking('parameter-form-changed', where)),
+        ...compareSunset(context, parameter, now, placeOf(parameter)),
+        ...compareSchemas(context, objectAt(parameter, 'schema'), objectAt(now, 'schema'), 'request', where),
+      ]
+    },
+    added: (parameter) =>
       parameter['required'] === true
-        ? breaking('required-parameter-added', where)
-        : additive('parameter-added', where),
-    )
-  }
-  return changes
+        ? breaking('required-parameter-added', at(parameter))
+        : additive('parameter-added', at(parameter)),
+  })
 }
 
 const compareContents = (
@@ -133,47 +139,32 @@ const compareContents = (
   next: JsonObject,
   direction: Direction,
   where: string,
-): Array<Change> => {
-  const changes: Array<Change> = []
-  const [before, after] = [objectAt(base, 'content'), objectAt(next, 'content')]
-  for (const [type, media] of Object.entries(before)) {
-    const now = after[type]
-    if (now === undefined) changes.push(breaking('media-type-removed', `${where} ${type}`))
-    else {
-      changes.push(
-        ...compareSchemas(
-          context,
-          objectAt(asSchema(media), 'schema'),
-          objectAt(asSchema(now), 'schema'),
-          direction,
-          `${where} ${type}`,
-        ),
-      )
-    }
-  }
-  for (const type of Object.keys(after)) {
-    if (!Object.hasOwn(before, type)) changes.push(additive('media-type-added', `${where} ${type}`))
-  }
-  return changes
-}
+): ReadonlyArray<Change> =>
+  compareParts(partsAt(base, 'content'), partsAt(next, 'content'), {
+    removed: (_, type) => breaking('media-type-removed', `${where} ${type}`),
+    kept: (media, now, type) =>
+      compareSchemas(
+        context,
+        objectAt(asSchema(media), 'schema'),
+        objectAt(asSchema(now), 'schema'),
+        direction,
+        `${where} ${type}`,
+      ),
+    added: (_, type) => additive('media-type-added', `${where} ${type}`),
+  })
 
-const compareBodies = (context: Context, base: Operation, next: Operation): Array<Change> => {
+const compareBodies = (context: Context, base: Operation, next: Operation): ReadonlyArray<Change> => {
   const where = `${base.where} → body`
   const [given, now] = [base.is['requestBody'], next.is['requestBody']]
-  if (!isObject(given) && !isObject(now)) return []
-  if (!isObject(given)) {
+  if (!isJsonObject(given) && !isJsonObject(now)) return []
+  if (!isJsonObject(given)) {
     const required = resolve(context.next, asSchema(now))['required'] === true
     return [required ? breaking('required-body-added', where) : additive('body-added', where)]
   }
-  if (!isObject(now)) return [breaking('body-removed', where)]
+  if (!isJsonObject(now)) return [breaking('body-removed', where)]
   const [before, after] = [resolve(context.base, given), resolve(context.next, now)]
   return [
-    ...(before['required'] !== true && after['required'] === true
-      ? [breaking('body-became-required', where)]
-      : []),
-    ...(before['required'] === true && after['required'] !== true
-      ? [additive('body-became-optional', where)]
-      : []),
+    ...compareRequired('body', before, after, where),
     ...compareContents(context, before, after, 'request', where),
   ]
 }
@@ -186,41 +177,39 @@ const headersOf = (document: JsonObject, response: JsonObject): ReadonlyMap<stri
     ]),
   )
 
-const compareResponses = (context: Context, base: Operation, next: Operation): Array<Change> => {
-  const changes: Array<Change> = []
-  const [before, after] = [objectAt(base.is, 'responses'), objectAt(next.is, 'responses')]
-  for (const [status, given] of Object.entries(before)) {
-    const where = `${base.where} → ${status}`
-    const now = after[status]
-    if (now === undefined) {
-      changes.push(breaking('response-removed', where))
-      continue
-    }
-    const [was, is] = [resolve(context.base, asSchema(given)), resolve(context.next, asSchema(now))]
-    changes.push(...compareContents(context, was, is, 'response', where))
-    const [had, has] = [headersOf(context.base, was), headersOf(context.next, is)]
-    for (const [name, header] of had) {
+const compareHeaders = (
+  context: Context,
+  base: JsonObject,
+  next: JsonObject,
+  where: string,
+): ReadonlyArray<Change> =>
+  compareParts(headersOf(context.base, base), headersOf(context.next, next), {
+    removed: (_, name) => breaking('header-removed', `${where} (header ${name})`),
+    kept: (header, now, name) => {
       const at = `${where} (header ${name})`
-      const other = has.get(name)
-      if (other === undefined) {
-        changes.push(breaking('header-removed', at))
-        continue
-      }
-      if (header['required'] === true && other['required'] !== true)
-        changes.push(breaking('header-became-optional', at))
-      changes.push(
-        ...compareSchemas(context, objectAt(header, 'schema'), objectAt(other, 'schema'), 'response', at),
-      )
-    }
-    for (const name of has.keys()) {
-      if (!had.has(name)) changes.push(additive('header-added', `${where} (header ${name})`))
-    }
-  }
-  for (const status of Object.keys(after)) {
-    if (!Object.hasOwn(before, status)) changes.push(additive('response-added', `${base.where} → ${status}`))
-  }
-  return changes
-}
+      return [
+        ...(header['required'] === true && now['required'] !== true
+          ? [breaking('header-became-optional', at)]
+          : []),
+        ...compareSchemas(context, objectAt(header, 'schema'), objectAt(now, 'schema'), 'response', at),
+      ]
+    },
+    added: (_, name) => additive('header-added', `${where} (header ${name})`),
+  })
+
+const compareResponses = (context: Context, base: Operation, next: Operation): ReadonlyArray<Change> =>
+  compareParts(partsAt(base.is, 'responses'), partsAt(next.is, 'responses'), {
+    removed: (_, status) => breaking('response-removed', `${base.where} → ${status}`),
+    kept: (response, now, status) => {
+      const where = `${base.where} → ${status}`
+      const [was, is] = [resolve(context.base, asSchema(response)), resolve(context.next, asSchema(now))]
+      return [
+        ...compareContents(context, was, is, 'response', where),
+        ...compareHeaders(context, was, is, where),
+      ]
+    },
+    added: (_, status) => additive('response-added', `${base.where} → ${status}`),
+  })
 
 /**
  * The alternative security requirements of an operation. Each is a set of schemes, written out in
@@ -231,7 +220,7 @@ const securityRequirements = (
   operation: Operation,
 ): ReadonlyArray<ReadonlySet<string>> => {
   const given = operation.is['security'] ?? document['security']
-  const requirements = Array.isArray(given) ? given.filter(isObject) : []
+  const requirements = Array.isArray(given) ? given.filter(isJsonObject) : []
   const schemes = objectAt(objectAt(document, 'components'), 'securitySchemes')
   const scheme = (name: string, scopes: Json | undefined): string => {
     const { description: _, ...is } = objectAt(schemes, name)
@@ -280,25 +269,17 @@ export const compareDescriptions = (
   next: JsonObject,
   today: string,
 ): ReadonlyArray<Change> => {
-  const context: Context = { base, next, open: new Set(), unchanged: unchangedIn(base, next) }
-  const changes: Array<Change> = []
-  const [before, after] = [operationsOf(base), operationsOf(next)]
-  for (const [key, operation] of before) {
-    const now = after.get(key)
-    if (now === undefined) {
-      changes.push(compareRemoval(operation, next, today))
-      continue
-    }
-    changes.push(
+  const context: Context = { base, next, today, open: new Set(), unchanged: unchangedIn(base, next) }
+  return compareParts(operationsOf(base), operationsOf(next), {
+    removed: (operation) => compareRemoval(operation, next, today),
+    kept: (operation, now) => [
       ...compareDeprecation(operation, now),
       ...compareSecurity(context, operation, now),
       ...compareParameters(context, operation, now),
-    )
-    if (isSame(context, operation.is, now.is)) continue
-    changes.push(...compareBodies(context, operation, now), ...compareResponses(context, operation, now))
-  }
-  for (const [key, operation] of after) {
-    if (!before.has(key)) changes.push(additive('operation-added', operation.where))
-  }
-  return changes
+      ...(isSame(context, operation.is, now.is)
+        ? []
+        : [...compareBodies(context, operation, now), ...compareResponses(context, operation, now)]),
+    ],
+    added: (operation) => additive('operation-added', operation.where),
+  })
 }

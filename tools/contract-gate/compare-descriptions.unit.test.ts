@@ -541,6 +541,61 @@ describe('a deprecated operation', () => {
   })
 })
 
+describe('a deprecated field or parameter', () => {
+  const daysAfter = (days: number) => daysBefore(-days)
+  const tags = (api: Changeable) => things(api).requestBody.content['application/json'].schema.properties
+  const deprecate = (sunset?: string) => (api: Changeable) => {
+    for (const part of [tags(api).tags, thing(api).parameters[1]]) {
+      part.deprecated = true
+      if (sunset !== undefined) part['x-sunset'] = sunset
+    }
+  }
+  const removal = (api: Changeable) => [delete tags(api).tags, thing(api).parameters.pop()]
+  const both = (kind: string, rule: (what: string) => string) =>
+    ['field', 'parameter'].map((what) => `${kind} ${rule(what)}`)
+
+  it('needs the date of its end, at least 90 days from now', () => {
+    const rule = (what: string) => `${what}-deprecation-without-sunset`
+    for (const wrong of [undefined, 'soon', '2027-02-30x']) {
+      expect(reportOf(deprecate(wrong)).toSorted()).toEqual(both('breaking', rule))
+    }
+    expect(reportOf(deprecate(daysAfter(89))).toSorted()).toEqual(
+      both('breaking', (what) => `${what}-sunset-too-early`),
+    )
+    expect(reportOf(deprecate(daysAfter(90))).toSorted()).toEqual(
+      both('additive', (what) => `${what}-deprecated`),
+    )
+  })
+
+  it('may not be removed before that date', () => {
+    expect(reportOf(removal, deprecate(daysAfter(1))).toSorted()).toEqual(
+      both('breaking', (what) => `${what}-removed-too-early`),
+    )
+    expect(reportOf(removal, deprecate(TODAY)).toSorted()).toEqual(
+      both('additive', (what) => `deprecated-${what}-removed`),
+    )
+  })
+
+  it('may end later than announced, and not earlier', () => {
+    expect(reportOf(deprecate(daysAfter(200)), deprecate(daysAfter(100)))).toEqual([])
+    expect(reportOf(deprecate(daysAfter(99)), deprecate(daysAfter(100))).toSorted()).toEqual(
+      both('breaking', (what) => `${what}-sunset-brought-forward`),
+    )
+  })
+
+  it('may be reinstated, and needs a date as a new field too', () => {
+    const reinstate = (api: Changeable) =>
+      [tags(api).tags, thing(api).parameters[1]].map((part) => delete part.deprecated)
+    expect(reportOf(reinstate, deprecate(daysAfter(100))).toSorted()).toEqual(
+      both('additive', (what) => `${what}-deprecation-withdrawn`),
+    )
+    expect(reportOf((api) => (tags(api).old = { type: 'string', deprecated: true })).toSorted()).toEqual([
+      'additive field-added',
+      'breaking field-deprecation-without-sunset',
+    ])
+  })
+})
+
 describe('the gate on the description of this API', () => {
   const changed = (change: (api: Changeable) => void) => {
     const next = structuredClone(description()) as Changeable

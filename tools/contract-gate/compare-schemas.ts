@@ -1,17 +1,19 @@
 /** Compares two JSON schemas of OpenAPI documents, of a request or of a response. */
-import type { Json, JsonObject } from '@hub/contract'
+import { isJsonObject, type Json, type JsonObject } from '@hub/contract'
+import { compareSunset, compareSunsetRemoval } from './sunset.ts'
 import {
   additive,
   breaking,
   canonical,
   type Change,
+  compareParts,
   type Context,
   type Direction,
   isBreaking,
-  isObject,
   isSame,
   listAt,
   objectAt,
+  partsAt,
   resolve,
   textAt,
 } from './document.ts'
@@ -66,7 +68,7 @@ const flatten = (document: JsonObject, schema: JsonObject): JsonObject => {
   const { allOf: _, ...rest } = resolved
   let merged: JsonObject = rest
   for (const member of members) {
-    if (!isObject(member)) continue
+    if (!isJsonObject(member)) continue
     const one = flatten(document, member)
     merged = {
       ...one,
@@ -90,11 +92,24 @@ const alternatives = (document: JsonObject, schema: JsonObject): ReadonlyArray<J
     if (!Array.isArray(members)) continue
     const { [keyword]: _, ...rest } = flat
     return members
-      .filter(isObject)
+      .filter(isJsonObject)
       .flatMap((member) => alternatives(document, { ...rest, ...flatten(document, member) }))
   }
   const type = flat['type']
   return Array.isArray(type) ? type.map((one) => ({ ...flat, type: one })) : [flat]
+}
+
+/** The known values of an open enumeration, of which any other string is valid too. */
+const KNOWN_VALUES = 'x-known-values'
+
+/** Merges an enumeration and any string, which together are an open enumeration. */
+const withOpenEnumeration = (schemas: ReadonlyArray<JsonObject>): ReadonlyArray<JsonObject> => {
+  const known = schemas.find((one) => one['type'] === 'string' && Array.isArray(one['enum']))
+  const any = schemas.find((one) => one['type'] === 'string' && valuesOf(one) === null)
+  if (known === undefined || any === undefined) return schemas
+  return schemas
+    .filter((one) => one !== known)
+    .map((one) => (one === any ? { ...one, [KNOWN_VALUES]: known['enum'] ?? [] } : one))
 }
 
 const typeOf = (schema: JsonObject): string | null => {
@@ -119,8 +134,8 @@ export const compareSchemas = (
   if (named && (context.open.has(pair) || isSame(context, base, next))) return []
   const inside: Context = named ? { ...context, open: new Set([...context.open, pair]) } : context
 
-  const before = alternatives(context.base, base)
-  const after = alternatives(context.next, next)
+  const before = withOpenEnumeration(alternatives(context.base, base))
+  const after = withOpenEnumeration(alternatives(context.next, next))
   const [only, now] = [before[0], after[0]]
   if (before.length === 1 && after.length === 1 && only !== undefined && now !== undefined) {
     return compareAlternative(inside, only, now, direction, where)
@@ -190,7 +205,15 @@ const compareValues = (
   direction: Direction,
   where: string,
 ): Array<Change> => {
+  const knownAt = (schema: JsonObject): ReadonlySet<string> | null =>
+    Array.isArray(schema[KNOWN_VALUES]) ? new Set(schema[KNOWN_VALUES].map(canonical)) : null
+  const [knownBefore, knownAfter] = [knownAt(base), knownAt(next)]
+  if (knownBefore !== null && knownAfter !== null) return compareSets(knownBefore, knownAfter, where)
   const [before, after] = [valuesOf(base), valuesOf(next)]
+  if (before !== null && knownAfter !== null) {
+    const removed = compareSets(before, knownAfter, where).filter(isBreaking)
+    return [additive('enumeration-opened', where), ...removed]
+  }
   if (before === null && after === null) return []
   if (before === null) {
     return direction === 'request'
@@ -198,14 +221,31 @@ const compareValues = (
       : [additive('enumeration-added', where)]
   }
   if (after === null) return [additive('enumeration-opened', where)]
-  return [
-    ...[...before]
-      .filter((v) => !after.has(v))
-      .map((v) => breaking('enumeration-narrowed', `${where} (${v})`)),
-    ...[...after]
-      .filter((v) => !before.has(v))
-      .map((v) => additive('enumeration-value-added', `${where} (${v})`)),
-  ]
+  return compareSets(before, after, where)
+}
+
+const compareSets = (
+  before: ReadonlySet<string>,
+  after: ReadonlySet<string>,
+  where: string,
+): Array<Change> => [
+  ...[...before].filter((v) => !after.has(v)).map((v) => breaking('enumeration-narrowed', `${where} (${v})`)),
+  ...[...after]
+    .filter((v) => !before.has(v))
+    .map((v) => additive('enumeration-value-added', `${where} (${v})`)),
+]
+
+/** Largest 32-bit integer. */
+const MAX_INT32 = 2 ** 31 - 1
+
+/** Whether the format of a number only says how large it may be, which the schema bounds already. */
+const statesSize = (schema: JsonObject): boolean => {
+  const { format, type } = schema
+  if (type === 'number') return format === 'double'
+  if (type !== 'integer') return false
+  const [least, most] = [numberAt(schema, 'minimum'), numberAt(schema, 'maximum')]
+  const isBounded = least !== null && least >= -MAX_INT32 && most !== null && most <= MAX_INT32
+  return format === 'int64' || (format === 'int32' && isBounded)
 }
 
 const numberAt = (schema: JsonObject, name: string): number | null => {
@@ -241,6 +281,10 @@ const compareBounds = (
   for (const name of FILTERS) {
     const [before, after] = [base[name], next[name]]
     if (canonical(before) === canonical(after)) continue
+    if (name === 'format' && before === undefined && statesSize(next)) {
+      changes.push(additive('number-format-stated', where))
+      continue
+    }
     if (before === undefined) add(name, true)
     else if (after === undefined) add(name, false)
     else changes.push(breaking(`${name}-changed`, where))
@@ -258,46 +302,54 @@ const compareProperties = (
   next: JsonObject,
   direction: Direction,
   where: string,
-): Array<Change> => {
-  const changes: Array<Change> = []
-  const [before, after] = [objectAt(base, 'properties'), objectAt(next, 'properties')]
+): ReadonlyArray<Change> => {
+  const after = partsAt(next, 'properties')
   const [needed, needs] = [new Set(listAt(base, 'required')), new Set(listAt(next, 'required'))]
-  for (const [name, schema] of Object.entries(before)) {
-    const at = `${where}.${name}`
-    if (!Object.hasOwn(after, name)) {
-      changes.push(breaking('field-removed', at))
-      continue
-    }
-    if (needed.has(name) && !needs.has(name)) {
-      changes.push((direction === 'request' ? additive : breaking)('field-became-optional', at))
-    }
-    if (!needed.has(name) && needs.has(name)) {
-      changes.push((direction === 'request' ? breaking : additive)('field-became-required', at))
-    }
-    const now = after[name]
-    changes.push(...compareSchemas(context, asSchema(schema), asSchema(now), direction, at))
+  const isRequest = direction === 'request'
+  const requiredness = (name: string, at: string): ReadonlyArray<Change> => {
+    if (needed.has(name) === needs.has(name)) return []
+    return needed.has(name)
+      ? [(isRequest ? additive : breaking)('field-became-optional', at)]
+      : [(isRequest ? breaking : additive)('field-became-required', at)]
   }
-  for (const name of Object.keys(after)) {
-    if (Object.hasOwn(before, name)) continue
-    const required = direction === 'request' && needs.has(name)
-    changes.push(
-      (required ? breaking : additive)(required ? 'required-field-added' : 'field-added', `${where}.${name}`),
-    )
-  }
-  // `required` may contain a name that `properties` does not describe.
-  for (const name of needs) {
-    if (typeof name !== 'string' || needed.has(name) || Object.hasOwn(after, name)) continue
-    if (direction === 'request') changes.push(breaking('required-field-added', `${where}.${name}`))
-  }
-  return changes
+  const placeOf = (name: string) => ({
+    what: 'field' as const,
+    where: `${where}.${name}`,
+    today: context.today,
+  })
+  const added = (name: string): Change =>
+    isRequest && needs.has(name)
+      ? breaking('required-field-added', `${where}.${name}`)
+      : additive('field-added', `${where}.${name}`)
+  return [
+    ...compareParts(partsAt(base, 'properties'), after, {
+      removed: (schema, name) => compareSunsetRemoval(context.base, schema, placeOf(name)),
+      kept: (schema, now, name) => {
+        const at = `${where}.${name}`
+        return [
+          ...requiredness(name, at),
+          ...compareSunset(context, schema, now, placeOf(name)),
+          ...compareSchemas(context, asSchema(schema), asSchema(now), direction, at),
+        ]
+      },
+      added: (_, name) => added(name),
+    }),
+    ...[...after].flatMap(([name, schema]) =>
+      partsAt(base, 'properties').has(name) ? [] : compareSunset(context, undefined, schema, placeOf(name)),
+    ),
+    // `required` may contain a name that `properties` does not describe.
+    ...[...needs].flatMap((name) =>
+      isRequest && typeof name === 'string' && !needed.has(name) && !after.has(name) ? [added(name)] : [],
+    ),
+  ]
 }
 
 /** `true` and an absent schema allow any value. */
-export const asSchema = (value: Json | undefined): JsonObject => (isObject(value) ? value : {})
+export const asSchema = (value: Json | undefined): JsonObject => (isJsonObject(value) ? value : {})
 const allowsAny = (value: Json | undefined): boolean =>
   value === undefined ||
   value === true ||
-  (isObject(value) && Object.keys(value).every((key) => ANNOTATIONS.has(key)))
+  (isJsonObject(value) && Object.keys(value).every((key) => ANNOTATIONS.has(key)))
 
 /** Compares the schemas of members without a name: additional properties and list elements. */
 const compareOpenness = (

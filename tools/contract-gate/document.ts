@@ -1,5 +1,5 @@
 /** The change type of the contract gate, and helpers that read an OpenAPI document. */
-import type { Json, JsonObject } from '@hub/contract'
+import { isJsonObject, type Json, type JsonObject } from '@hub/contract'
 
 export interface Change {
   readonly kind: 'breaking' | 'additive'
@@ -15,19 +15,21 @@ export type Direction = 'request' | 'response'
 export interface Context {
   readonly base: JsonObject
   readonly next: JsonObject
+  /** `2026-11-21`: decides whether a deprecated part may go. */
+  readonly today: string
   /** Pairs of references in comparison, so that recursive schemas end. */
   readonly open: ReadonlySet<string>
   /** References to components that are equal in both documents, with all they refer to. */
   readonly unchanged: ReadonlySet<string>
 }
 
-export const isObject = (value: Json | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
 export const objectAt = (object: JsonObject | undefined, name: string): JsonObject => {
   const value = object !== undefined && Object.hasOwn(object, name) ? object[name] : undefined
-  return isObject(value) ? value : {}
+  return isJsonObject(value) ? value : {}
 }
+
+export const partsAt = (object: JsonObject, name: string): ReadonlyMap<string, Json> =>
+  new Map(Object.entries(objectAt(object, name)))
 
 export const listAt = (object: JsonObject, name: string): ReadonlyArray<Json> => {
   const value = object[name]
@@ -42,7 +44,7 @@ export const textAt = (object: JsonObject, name: string): string => {
 /** JSON text with sorted names, so that equal values give equal texts. */
 export const canonical = (value: Json | undefined): string =>
   JSON.stringify(value, (_, inner: Json) =>
-    isObject(inner)
+    isJsonObject(inner)
       ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
       : inner,
   ) ?? 'undefined'
@@ -50,6 +52,23 @@ export const canonical = (value: Json | undefined): string =>
 export const breaking = (rule: string, where: string): Change => ({ kind: 'breaking', rule, where })
 export const additive = (rule: string, where: string): Change => ({ kind: 'additive', rule, where })
 export const isBreaking = (change: Change): boolean => change.kind === 'breaking'
+
+/** The changes of the named parts of two documents, such as fields, headers or operations. */
+export const compareParts = <Part>(
+  before: ReadonlyMap<string, Part>,
+  after: ReadonlyMap<string, Part>,
+  rules: {
+    readonly removed: (part: Part, name: string) => Change
+    readonly kept: (base: Part, next: Part, name: string) => ReadonlyArray<Change>
+    readonly added: (part: Part, name: string) => Change
+  },
+): ReadonlyArray<Change> => [
+  ...[...before].flatMap(([name, part]) => {
+    const now = after.get(name)
+    return now === undefined ? rules.removed(part, name) : rules.kept(part, now, name)
+  }),
+  ...[...after].flatMap(([name, part]) => (before.has(name) ? [] : rules.added(part, name))),
+]
 
 /** Follows local `$ref`s. Keywords beside them win. Without a target: an empty schema. */
 export const resolve = (document: JsonObject, value: JsonObject): JsonObject => {
@@ -61,10 +80,10 @@ export const resolve = (document: JsonObject, value: JsonObject): JsonObject => 
     let found: Json | undefined = document
     for (const step of target.replace(/^#\//u, '').split('/')) {
       const name = step.replaceAll('~1', '/').replaceAll('~0', '~')
-      found = isObject(found) && Object.hasOwn(found, name) ? found[name] : undefined
+      found = isJsonObject(found) && Object.hasOwn(found, name) ? found[name] : undefined
     }
     const { $ref: _, ...beside } = at
-    const named: JsonObject = isObject(found) ? found : {}
+    const named: JsonObject = isJsonObject(found) ? found : {}
     at = { ...named, ...beside }
   }
   return at

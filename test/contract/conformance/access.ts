@@ -180,6 +180,7 @@ export const access: Section = (fixture) => {
             to: expect.stringMatching(/^\d{4}-\d\d-01T00:00:00\.000Z$/u),
           },
           soft_threshold_percent: 50,
+          soft_threshold_reached_at: null,
         },
       })
       const test = (await account.test.get('/v1/account')).body
@@ -189,7 +190,7 @@ export const access: Section = (fixture) => {
         name: live.name,
         mode: 'test',
         limits: { api_rps: 100, batch_max: 1000 },
-        flood_windows: { pause_seconds: 60, per_hour: 5, per_day: 20 },
+        flood_windows: { pause_seconds: 300, per_hour: 12, per_day: 288 },
       })
       const without = await admin.createAccount()
       expect((await without.live.get('/v1/account')).body.spend_limit).toBeNull()

@@ -160,6 +160,12 @@ export const messages: Section = (fixture) => {
         'variables.order',
       ],
       [
+        'has a number beyond 2^53',
+        { variables: { order: 1e21 } },
+        'template_variable_invalid',
+        'variables.order',
+      ],
+      [
         'renders to eleven parts',
         { template: 'long', variables: LONG },
         'template_text_too_long',
@@ -175,7 +181,7 @@ export const messages: Section = (fixture) => {
       ['a string of 500 characters', 'x'.repeat(500), 'x'.repeat(500)],
       ['an empty string', '', ''],
       ['a number', 12.5, '12.5'],
-      ['a large number', 1e21, '1e+21'],
+      ['the largest number that a double holds exactly', 2 ** 53, '9007199254740992'],
       ['a line feed', 'a\nb', 'a\nb'],
       ['an emoji', '👍', '👍'],
     ])('3: a value may be %s', async (_what, value, shown) => {

@@ -34,7 +34,11 @@ export const reads: Section = (fixture) => {
         ])
       }
       for (const limit of [1, max]) expect((await test.get(`${path}?limit=${limit}`)).status).toBe(200)
-      expect(errorOf(await test.get(`${path}?starting_after=nothing`))).toEqual([404, 'not_found', undefined])
+      expect(errorOf(await test.get(`${path}?starting_after=nothing`))).toEqual([
+        404,
+        'not_found',
+        'starting_after',
+      ])
     })
 
     it('an empty page returns the given cursor', async () => {
@@ -109,7 +113,7 @@ export const reads: Section = (fixture) => {
   })
 
   describe('Stats', () => {
-    it('returns the counts of a period by day, class or template', async () => {
+    it('returns the counts of a period by day, hour, class, template or reason code', async () => {
       const { live, test } = await fixture().admin.createAccount()
       const began = day(0)
       const ids: Array<string> = []
@@ -159,6 +163,12 @@ export const reads: Section = (fixture) => {
       const byDay = (await test.get(`/v1/stats?${range}&group_by=day`)).body
       expect(byDay.data.reduce((sum: number, row: any) => sum + row.accepted, 0)).toBe(5)
       expect(byDay.data[0].day).toBe(began)
+      const byHour = (await test.get(`/v1/stats?${range}&group_by=hour`)).body
+      expect(byHour.totals).toEqual(totals)
+      expect(byHour.data.reduce((sum: number, row: any) => sum + row.accepted, 0)).toBe(5)
+      const byReason = (await test.get(`/v1/stats?${range}&group_by=reason_code`)).body
+      expect(byReason.totals).toEqual(totals)
+      expect(byReason.data[0]).toMatchObject({ reason_code: null, delivered: totals.delivered })
       // The default period is the current month until today. The other mode is not included.
       const usual = (await test.get('/v1/stats')).body
       expect([usual.from, usual.to]).toEqual([`${day(0).slice(0, 7)}-01`, day(0)])
@@ -184,7 +194,7 @@ export const reads: Section = (fixture) => {
       ['from=2026-02-30', 'from'],
       ['from=yesterday', 'from'],
       ['to=2026-1-1', 'to'],
-      ['group_by=hour', 'group_by'],
+      ['group_by=month', 'group_by'],
     ])('%s is refused', async (query, param) => {
       const { test } = await fixture().admin.createAccount()
       expect(errorOf(await test.get(`/v1/stats?${query}`))).toEqual([422, 'invalid_parameter', param])

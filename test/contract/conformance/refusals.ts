@@ -191,6 +191,17 @@ export const errors: Section = (fixture) => {
       expect(errorOf(missing)).toEqual([422, 'invalid_parameter', 'url'])
     })
 
+    it('rotation_in_progress: a fourth secret within the day', async () => {
+      const { test } = await fixture().admin.createAccount()
+      const made = await test.post('/v1/webhook_endpoints', { url: 'https://93.184.216.34/' })
+      const rotate = (body: object) => test.post(`/v1/webhook_endpoints/${made.body.id}/rotate_secret`, body)
+      for (let rotation = 1; rotation <= 2; rotation += 1) expect((await rotate({})).status).toBe(200)
+      const refused = await rotate({})
+      expect(errorOf(refused)).toEqual([409, 'rotation_in_progress', undefined])
+      expect(refused.body.error.retry_after).toBeGreaterThan(0)
+      expect((await rotate({ expire_previous: true })).status).toBe(200)
+    })
+
     it('every code of the catalogue was received in this suite, except those that need an outage', () => {
       const expected = ERROR_CODES.filter((code) => !CAUSED_ELSEWHERE.includes(code))
       expect(expected.filter((code) => !fixture().codes.has(code))).toEqual([])
@@ -223,6 +234,7 @@ export const errors: Section = (fixture) => {
         '/v1/events',
         '/v1/webhook_endpoints',
         '/v1/webhook_endpoints/{id}',
+        '/v1/webhook_endpoints/{id}/deliveries/{delivery}/resend',
       ]) {
         expect(Object.keys(description.body.paths)).toContain(path)
       }

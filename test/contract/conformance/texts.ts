@@ -197,6 +197,25 @@ export const texts: Section = (fixture) => {
       expect((await account.live.post('/v1/messages', one)).status).toBe(202)
     })
 
+    it('a pending one can be deleted, an approved one cannot', async () => {
+      const { live, test } = await fixture().admin.createAccount()
+      const pending = await live.post('/v1/templates', good)
+      const path = `/v1/templates/${pending.body.id}`
+      expect((await live.request('DELETE', path)).body).toEqual({
+        id: pending.body.id,
+        object: 'template',
+        deleted: true,
+      })
+      expect((await live.get(path)).status).toBe(404)
+      const approved = await test.post('/v1/templates', good)
+      expect(approved.body.placeholders).toEqual(['name'])
+      expect(errorOf(await test.request('DELETE', `/v1/templates/${approved.body.id}`))).toEqual([
+        422,
+        'deletion_not_allowed',
+        undefined,
+      ])
+    })
+
     it('a name is unique per account and mode', async () => {
       const { admin } = fixture()
       const { live, test } = await admin.createAccount()

@@ -7,7 +7,15 @@ import { topicCatalogue } from '@hub/kafka'
 import { nodeFlags } from '@hub/local-stack'
 import { isPublicAddress } from '@hub/webhooks'
 import { ConfigProvider, Effect } from 'effect'
-import { type Code, type Doc, interpolatedIn, programOf, type Source, type Workload } from './parse.ts'
+import {
+  type Code,
+  type Doc,
+  interpolatedIn,
+  programOf,
+  type Source,
+  type Workload,
+  workloadsOf,
+} from './parse.ts'
 
 const ofKind = (documents: ReadonlyArray<Doc>, kind: string): ReadonlyArray<Doc> =>
   documents.filter((document) => document['kind'] === kind)
@@ -22,10 +30,10 @@ const sameLabels = (selector: Doc, labels: Doc): boolean =>
 
 /** Sample values for secrets, which the manifests do not contain. */
 const SAMPLES: Readonly<Record<string, string>> = {
-  HUB_DATABASE_URL: 'postgres://hub:password@postgres:5432/hub',
+  HUB_DATABASE_URL: 'postgres://hub:password@postgres:5432/hub?sslmode=verify-full',
   HUB_REDIS_URL: 'rediss://redis:6379',
-  HUB_MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
-  HUB_NUMBER_HASH_SECRET: 'h'.repeat(64),
+  HUB_MASTER_KEY: Buffer.from('a master key that is no secret 1').toString('base64'),
+  HUB_NUMBER_HASH_SECRET: 'hash secret '.repeat(4),
   HUB_OPERATOR_SMPP_PASSWORD: 'password',
 }
 
@@ -58,6 +66,14 @@ const settingFindings = ({ own, reader, shared, where }: Workload): ReadonlyArra
       .filter((name) => readers.get(name)?.includes(reader) === false)
       .map((name) => `${where}: ${name} is given to an app that does not read it`),
     ...[...all].filter(isOpen).map(([name]) => `${where}: ${name} is a secret in plain text`),
+    // Each protocol of an operator has a secret.
+    ...catalogue
+      .filter(
+        ({ kind, name, readBy }) =>
+          kind.secret && name.startsWith('HUB_OPERATOR_') && readBy.includes(reader),
+      )
+      .filter(({ name }) => !all.has(name))
+      .map(({ name }) => `${where}: ${name} cannot be set`),
   ]
 }
 
@@ -86,6 +102,14 @@ const wordFindings = (workloads: ReadonlyArray<Workload>, { exists }: Code): Rea
   ).map(([noun, verb]) => `nothing runs hubctl ${noun} ${verb}`),
 ]
 
+/** Kubernetes connects pods over a network, so no server may be exempt from TLS. */
+const serverFindings = (workloads: ReadonlyArray<Workload>): ReadonlyArray<string> =>
+  workloads.flatMap(({ own, shared, where }) =>
+    own.has('HUB_PLAINTEXT_SERVERS') || shared.has('HUB_PLAINTEXT_SERVERS')
+      ? [`${where}: HUB_PLAINTEXT_SERVERS permits connections without TLS`]
+      : [],
+  )
+
 /** Checks that apply to Kubernetes and Compose. */
 export const workloadFindings = (workloads: ReadonlyArray<Workload>, code: Code): ReadonlyArray<string> => [
   ...workloads.flatMap(settingFindings),
@@ -102,11 +126,9 @@ const PORT_SETTINGS: Readonly<Record<string, string>> = {
 
 const PROBES = { startupProbe: '/healthz', readinessProbe: '/readyz', livenessProbe: '/healthz' } as const
 
-/**
- * An app ends within this many seconds of SIGTERM (docs/operating.md, test/e2e/stack). A node under
- * load needs a margin.
- */
-const ENDS_WITHIN_S = 10
+/** An app ends within this many seconds of SIGTERM (docs/operating.md). */
+const endsWithinS = (app: string): number => (app === 'command-api' ? 30 : 10)
+/** For a machine under load. */
 const MARGIN_S = 5
 
 const deploymentFindings = (deployment: Doc, { contains }: Code): ReadonlyArray<string> => {
@@ -136,7 +158,7 @@ const deploymentFindings = (deployment: Doc, { contains }: Code): ReadonlyArray<
         ? []
         : [`${where}: ${probe} asks ${get?.path ?? 'nothing'} at ${get?.port ?? 'no port'}`]
     }),
-    ...(grace >= preStop + ENDS_WITHIN_S + MARGIN_S
+    ...(grace >= preStop + endsWithinS(name) + MARGIN_S
       ? []
       : [`${where}: a grace period of ${grace} s is too short`]),
     ...(pod.volumes?.some((volume: Doc) => volume['name'] === 'data' && volume['emptyDir'] !== undefined)
@@ -232,7 +254,6 @@ const scalingFindings = (
   const topics = new Set(
     topicCatalogue({ prefix, partitions, replicationFactor: 3 }).map(({ topic }) => topic),
   )
-  const brokers = String(settings.HUB_KAFKA_BROKERS).split(',')
   const namespace = documents.find(({ kind }) => kind === 'Namespace')?.['metadata'].name
   return [
     ...ofKind(documents, 'Deployment')
@@ -249,10 +270,13 @@ const scalingFindings = (
         ...(isConsumer && spec.maxReplicaCount > partitions
           ? [`${where}: ${spec.maxReplicaCount} instances and ${partitions} partitions`]
           : []),
+        ...(spec.fallback?.replicas >= spec.minReplicaCount && spec.fallback.replicas <= spec.maxReplicaCount
+          ? []
+          : [`${where}: no fallback between its least and its most instances`]),
         ...(triggers.some(({ type }) => type === (isConsumer ? 'kafka' : 'prometheus'))
           ? []
           : [`${where}: no trigger`]),
-        ...triggers.flatMap(({ metadata: asked, type }) =>
+        ...triggers.flatMap(({ authenticationRef, metadata: asked, type }) =>
           type === 'kafka'
             ? [
                 ...(topics.has(asked.topic) ? [] : [`${where}: there is no topic ${asked.topic}`]),
@@ -262,9 +286,14 @@ const scalingFindings = (
                 contains(`hub.${metadata.name}`)
                   ? []
                   : [`${where}: there is no consumer group ${asked.consumerGroup}`]),
-                ...(brokers.includes(asked.bootstrapServers)
+                // With one broker, KEDA would be blind while that broker is down.
+                ...(asked.bootstrapServers === settings.HUB_KAFKA_BROKERS
                   ? []
-                  : [`${where}: ${asked.bootstrapServers} is none of HUB_KAFKA_BROKERS`]),
+                  : [`${where}: ${asked.bootstrapServers} is not HUB_KAFKA_BROKERS`]),
+                ...(asked.tls === 'enable' &&
+                byName(documents, 'TriggerAuthentication', authenticationRef?.name) !== undefined
+                  ? []
+                  : [`${where}: its trigger reads Kafka without TLS`]),
               ]
             : [
                 ...metricsOfQuery(asked.query)
@@ -364,6 +393,17 @@ const networkFindings = (documents: ReadonlyArray<Doc>): ReadonlyArray<string> =
   ]
 }
 
+/** The usual ports of Kafka and Redis without TLS. */
+const PLAINTEXT_PORTS: ReadonlyArray<number> = [9092, 6379]
+
+const serverPortFindings = (documents: ReadonlyArray<Doc>): ReadonlyArray<string> =>
+  ofKind(documents, 'NetworkPolicy').flatMap(({ metadata, spec }) =>
+    (spec.egress ?? [])
+      .flatMap(({ ports }: Doc) => ports ?? [])
+      .filter(({ port }: Doc) => PLAINTEXT_PORTS.includes(port))
+      .map(({ port }: Doc) => `Kubernetes, NetworkPolicy ${metadata.name}: port ${port} has no TLS`),
+  )
+
 const imageFindings = (documents: ReadonlyArray<Doc>, { version }: Code): ReadonlyArray<string> =>
   ofKind(documents, 'Job')
     .filter(({ metadata }) => !metadata.name.endsWith(`-${version.replaceAll('.', '-')}`))
@@ -376,6 +416,8 @@ export const kubernetesFindings = (documents: ReadonlyArray<Doc>, code: Code): R
   ...scalingFindings(documents, code),
   ...networkFindings(documents),
   ...imageFindings(documents, code),
+  ...serverFindings(workloadsOf(documents)),
+  ...serverPortFindings(documents),
 ]
 
 // Compose
@@ -426,19 +468,36 @@ export const composeFindings = (
       ({ name }) => `compose: there is no setting ${name}`,
     ),
     ...APPS.flatMap((app) => {
+      const grace = Number.parseInt(
+        (compose['services'] as Record<string, Doc>)[app]?.['stop_grace_period'],
+        10,
+      )
+      return grace >= endsWithinS(app) + MARGIN_S
+        ? []
+        : [`compose, ${app}: a grace period of ${grace} s is too short`]
+    }),
+    ...APPS.flatMap((app) => {
       const port = (compose['services'] as Record<string, Doc>)[app]?.['environment'].HUB_ADMIN_PORT
       return targets.some((target: Doc) => target['names'].includes(app) && target['port'] === port)
         ? []
         : [`compose, prometheus: no scrape of ${app} at ${port}`]
     }),
+    ...(parts.prometheus['global'].external_labels?.hub_runbooks === `\${${RUNBOOKS_URL}}` &&
+    required.has(RUNBOOKS_URL) &&
+    compose['services'].prometheus.environment?.[RUNBOOKS_URL] !== undefined
+      ? []
+      : ['compose, prometheus: the alerts have no address of the runbooks']),
     ...(String(api['ports']?.[0] ?? '').endsWith(`:${api['environment']?.HUB_PORT}`)
       ? []
       : ['compose, command-api: the published port is not the port of the app']),
   ]
 }
 
+/** The address of the runbooks. Prometheus inserts it into its external label. */
+const RUNBOOKS_URL = 'HUB_RUNBOOKS_URL'
+
 /** Variables that only Compose reads. */
-const OF_COMPOSE: ReadonlySet<string> = new Set(['HUB_VERSION', 'HUB_PUBLISHED_PORT'])
+const OF_COMPOSE: ReadonlySet<string> = new Set(['HUB_VERSION', 'HUB_PUBLISHED_PORT', RUNBOOKS_URL])
 
 // Image
 
@@ -461,6 +520,9 @@ export const imageFileFindings = (
     ...(dockerfile.includes(`ARG NODE_IMAGE=node:${node}-`)
       ? []
       : [`Dockerfile: its Node version is not ${node}`]),
+    ...(/^ARG NODE_IMAGE=\S+@sha256:[0-9a-f]{64}$/mu.test(dockerfile)
+      ? []
+      : ['Dockerfile: its base has no digest']),
     ...(dockerfile.includes(`image.version="${version}"`)
       ? []
       : [`Dockerfile: its version is not ${version}`]),

@@ -82,21 +82,21 @@ describe('reference projection', () => {
     ])
     expect(reference.tables.operator_ids.size).toBe(2)
     expect([...reference.tables.charges.keys()]).toEqual([`${uuidOf(message)} charge`])
+    const counts = {
+      accepted: '1',
+      sent: '1',
+      delivered: '1',
+      undelivered: '0',
+      rejected: '0',
+      expired: '0',
+      parts: '2',
+      price: '5.00',
+    }
     expect([...reference.tables.daily_stats]).toEqual([
-      [
-        `2026-11-21 ${uuidOf(account)} live otp otp_code RUB`,
-        {
-          accepted: '1',
-          sent: '1',
-          delivered: '1',
-          undelivered: '0',
-          rejected: '0',
-          expired: '0',
-          parts: '2',
-          price: '5.00',
-        },
-      ],
+      [`2026-11-21 ${uuidOf(account)} live otp otp_code RUB`, counts],
     ])
+    // `AT` is the start of an hour. The reason code is empty.
+    expect([...reference.tables.hourly_stats]).toEqual([[`${AT} ${uuidOf(account)} live  RUB`, counts]])
     expect(row(reference, 'batches', uuidOf(batch))).toMatchObject({
       members: '1',
       delivered: '1',
@@ -113,7 +113,8 @@ describe('reference projection', () => {
       fact('MessageExpired', 30, { epoch: 1, reason: 'ttl_expired_before_submit' }),
     ]
     expect(row(buildReference({ lanes: [acceptance()], log }), 'messages')).toMatchObject({
-      attempts: '1',
+      // The second claim would prove an attempt.
+      attempts: '0',
       status: 'accepted',
     })
   })
@@ -190,6 +191,7 @@ const consistentModels = () => {
     >,
     journal,
     heads: new Map([[`${uuidOf(account)} live`, journal.length]]),
+    subscribedAfter: new Map([[`${uuidOf(account)} live`, 0]]),
     applied: lanes.length + log.length,
   }
   return { topics, reference, live }
@@ -273,6 +275,11 @@ describe('comparison', () => {
       }),
       /\(message\.sent\): parts differs from the topics$/u,
     ],
+    [
+      'a published event of an account without a subscription',
+      () => ({ subscribedAfter: new Map() }),
+      /^read\.events \S+: was published without a subscription$/u,
+    ],
     ['records that were not applied', () => ({ applied: 1 }), /^read\.checkpoints: 1 records are applied/u],
   ]
   it.each(faults)('reports %s', (_what, corrupt, expected) => {
@@ -281,6 +288,15 @@ describe('comparison', () => {
     const found = differences(topics, reference, corrupted)
     expect(found.join('\n')).toMatch(new RegExp(expected.source, 'mu'))
     expect(found.join('\n')).not.toMatch(/a secret of the client|abababab/u)
+  })
+
+  it('reports an event that was not published although its account has a subscription', () => {
+    const { live, reference, topics } = consistentModels()
+    const found = differences({ ...topics, webhooks: topics.webhooks.slice(1) }, reference, live)
+    expect(found).toEqual([`read.events ${live.journal[0]!.id}: was not published`])
+    expect(
+      differences({ ...topics, webhooks: [] }, reference, { ...live, subscribedAfter: new Map() }),
+    ).toEqual([])
   })
 
   it('reports an event that was published with two contents, and a dead letter', () => {

@@ -37,12 +37,12 @@ export const compareTable = (name: string, expected: Table, found: Table): Reado
 }
 
 /**
- * Compares the event journal with `hub.webhooks.v1`: the same events, and equal records for
- * repeated events.
+ * Compares the event journal with `hub.webhooks.v1`: the topic has exactly the events after the
+ * first subscription of their account and mode, and equal records for repeated events.
  */
 const comparePublished = (
   webhooks: ReadonlyArray<TopicRecord>,
-  journal: ReadonlyArray<JournalRow>,
+  { journal, subscribedAfter }: Pick<LiveTables, 'journal' | 'subscribedAfter'>,
 ): ReadonlyArray<string> => {
   const lines: Array<string> = []
   const published = new Map<string, Row>()
@@ -68,10 +68,12 @@ const comparePublished = (
     seen.add(row.id)
     const record = published.get(row.id)
     const label = `read.events ${row.id}`
+    const after = subscribedAfter.get(`${row.account} ${row.mode}`) ?? Number.POSITIVE_INFINITY
     if (record === undefined) {
-      lines.push(`${label}: was not published`)
+      if (row.sequence > after) lines.push(`${label}: was not published`)
       continue
     }
+    if (row.sequence <= after) lines.push(`${label}: was published without a subscription`)
     const expected = {
       account: row.account,
       mode: row.mode,
@@ -250,7 +252,7 @@ export const differences = (
     count === 0 ? [] : [`${topic}: contains ${count} records`],
   ),
   ...TABLES.flatMap((name) => compareTable(name, reference.tables[name], live.tables[name])),
-  ...comparePublished(topics.webhooks, live.journal),
+  ...comparePublished(topics.webhooks, live),
   ...compareSequences(live),
   ...compareContent(reference, live.journal),
 ]

@@ -25,14 +25,30 @@ export interface LiveTables {
   readonly journal: ReadonlyArray<JournalRow>
   /** The sequence of the last event, by `<account> <mode>`. */
   readonly heads: ReadonlyMap<string, number>
+  /**
+   * The sequence after which a journal has a subscription, by `<account> <mode>`. The checker does
+   * not know of deleted subscriptions.
+   */
+  readonly subscribedAfter: ReadonlyMap<string, number>
   /** The number of records that the projector has applied. */
   readonly applied: number
 }
 
 const ms = (column: string): string => `(extract(epoch FROM ${column}) * 1000)::bigint::text AS ${column}`
 
-/** The key expression and the other columns of each table. */
-const SELECTS: Readonly<Record<TableName, { readonly key: string; readonly columns: string }>> = {
+const COUNTS = `accepted::text, sent::text, delivered::text, undelivered::text, rejected::text, expired::text, parts::text,
+      price::text`
+
+interface Select {
+  /** The key expression. */
+  readonly key: string
+  /** The other columns. */
+  readonly columns: string
+  /** The compared rows; all without it. */
+  readonly where?: string
+}
+
+const SELECTS: Readonly<Record<TableName, Select>> = {
   messages: {
     key: 'id',
     columns: `account::text, mode::text, class::text, encode(recipient, 'hex') AS recipient, template, sender, client_ref,
@@ -63,15 +79,20 @@ const SELECTS: Readonly<Record<TableName, { readonly key: string; readonly colum
   },
   daily_stats: {
     key: `day || ' ' || account || ' ' || mode || ' ' || class || ' ' || template || ' ' || currency`,
-    columns: `accepted::text, sent::text, delivered::text, undelivered::text, rejected::text, expired::text, parts::text,
-      price::text`,
+    columns: COUNTS,
+  },
+  hourly_stats: {
+    key: `(extract(epoch FROM hour) * 1000)::bigint || ' ' || account || ' ' || mode || ' ' || reason_code || ' ' || currency`,
+    columns: COUNTS,
+    // A row that counts no message equals a missing row.
+    where: 'WHERE accepted <> 0',
   },
 }
 
 const tableOf = async (sql: Sql, name: TableName): Promise<Table> => {
-  const { columns, key } = SELECTS[name]
+  const { columns, key, where = '' } = SELECTS[name]
   const rows = await sql.unsafe<Array<Row & { readonly checker_key: string }>>(
-    `SELECT (${key})::text AS checker_key, ${columns} FROM read.${name}`,
+    `SELECT (${key})::text AS checker_key, ${columns} FROM read.${name} ${where}`,
   )
   return new Map(rows.map(({ checker_key, ...row }) => [checker_key, row]))
 }
@@ -105,11 +126,15 @@ export const readLiveTables = async (databaseUrl: string): Promise<LiveTables> =
         FROM read.events ORDER BY account, mode, read.events.sequence`
     const heads = await sql<ReadonlyArray<{ key: string; sequence: string }>>`
       SELECT account || ' ' || mode AS key, sequence::text FROM read.event_heads`
+    const subscribed = await sql<ReadonlyArray<{ key: string; after: number }>>`
+      SELECT account || ' ' || mode AS key, min(after_sequence)::float8 AS after
+        FROM webhooks.endpoints GROUP BY account, mode`
     return {
       applied: await countApplied(sql),
       tables: tables as Record<TableName, Table>,
       journal,
       heads: new Map(heads.map(({ key, sequence }) => [key, Number(sequence)])),
+      subscribedAfter: new Map(subscribed.map(({ after, key }) => [key, after])),
     }
   } finally {
     await sql.end()

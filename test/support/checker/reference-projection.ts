@@ -18,7 +18,7 @@ export interface MessageEvent {
   readonly type: string
   /** `data.object` of its body. */
   readonly object: Readonly<Record<string, unknown>>
-  /** The batches of the message in order, usually one. An event names one of them. */
+  /** The batch of the message. Each of its events names it. */
   readonly batches: ReadonlyArray<string | null>
 }
 
@@ -62,6 +62,7 @@ export const TABLES = [
   'batches',
   'charges',
   'daily_stats',
+  'hourly_stats',
 ] as const
 export type TableName = (typeof TABLES)[number]
 
@@ -177,21 +178,44 @@ interface MessageState {
   readonly operatorIds: ReadonlyArray<{ readonly operator: string; readonly id: string; readonly at: number }>
 }
 
+/** Facts that prove that a claimed message was submitted. */
+const SUBMITTED = new Set([
+  'MessageSent',
+  'MessageDelivered',
+  'MessageUndelivered',
+  'MessageRejected',
+  'MessageExpired',
+])
+
 /** Folds the facts of a message. `acceptedAt` is `null` if only the log knows the message. */
 const stateOf = (acceptedAt: number | null, facts: ReadonlyArray<TopicRecord>): MessageState => {
   const changes: Array<Change> = [{ status: 'accepted', reason: null, at: acceptedAt ?? 0 }]
   const operatorIds: Array<MessageState['operatorIds'][number]> = []
   /** The times of the facts that changed the row. */
   const changedAt = [acceptedAt ?? 0]
+  let claims = 0
+  let isClaimOpen = false
   let attempts = 0
   let handedOver = false
   let seen = false
   for (const fact of facts) {
     const { type, value } = fact
-    if (type === 'HandoverStarted' && value['attempt'] > attempts) {
-      attempts = value['attempt']
-      changedAt.push(Number(value['at']))
+    const counted = attempts
+    if (type === 'HandoverStarted' && value['attempt'] > claims) {
+      claims = value['attempt']
+      isClaimOpen = true
+      attempts = claims - 1 - (value['unsubmitted'] ?? 0)
+    } else if (type === 'HandoverRefused' && (value['attempt'] > claims || isClaimOpen)) {
+      if (value['attempt'] >= claims) {
+        claims = value['attempt']
+        isClaimOpen = false
+        attempts = claims - (value['unsubmitted'] ?? 0)
+      }
+    } else if (isClaimOpen && SUBMITTED.has(type) && value['reason'] !== 'ttl_expired_before_submit') {
+      isClaimOpen = false
+      attempts += 1
     }
+    if (attempts !== counted) changedAt.push(Number(value['at']))
     if (type === 'MessageSeen' && !seen) {
       seen = true
       changedAt.push(Number(value['at']))
@@ -236,7 +260,10 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
     Map<string, Row>
   >
   const messageEvents = new Map<string, MessageEvents>()
-  const stats = new Map<string, { readonly line: Row; readonly counts: Record<string, number> }>()
+  const stats = {
+    daily_stats: new Map<string, Record<string, number>>(),
+    hourly_stats: new Map<string, Record<string, number>>(),
+  }
   const batches = new Map<string, BatchSum>()
   const batchOf = (id: string, account: string, mode: string): BatchSum => {
     const known = batches.get(id)
@@ -279,9 +306,8 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
     }
 
     const { account, class: messageClass, mode, template } = acceptance as Record<string, string>
-    const moved = acceptances.slice(1).filter(({ value }) => value['republished'] === true)
-    const ownBatches = [acceptance['batch'], ...moved.map(({ value }) => value['batch'])]
-    const batch: string | null = ownBatches.at(-1) ?? null
+    // A second publication never changes the batch.
+    const batch: string | null = acceptance['batch'] ?? null
     const { currency } = acceptance['price']
     // Test messages cost nothing.
     const charged: string = mode === 'test' ? '0.00' : acceptance['price'].amount
@@ -321,14 +347,19 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
     }
 
     const day = iso(acceptedAt).slice(0, 10)
-    const key = [day, accountUuid, mode, messageClass, template, currency].join(' ')
-    const sum = stats.get(key) ?? { line: {}, counts: {} }
-    stats.set(key, sum)
-    addTo(sum.counts, 'accepted')
-    if (state.handedOver) addTo(sum.counts, 'sent')
-    if (FINAL.has(last.status)) addTo(sum.counts, last.status)
-    addTo(sum.counts, 'parts', acceptance['parts'])
-    addTo(sum.counts, 'units', unitsOf(price))
+    const hour = text(acceptedAt - (acceptedAt % 3_600_000))
+    for (const [table, key] of [
+      [stats.daily_stats, [day, accountUuid, mode, messageClass, template, currency].join(' ')],
+      [stats.hourly_stats, [hour, accountUuid, mode, last.reason ?? '', currency].join(' ')],
+    ] as const) {
+      const counts = table.get(key) ?? {}
+      table.set(key, counts)
+      addTo(counts, 'accepted')
+      if (state.handedOver) addTo(counts, 'sent')
+      if (FINAL.has(last.status)) addTo(counts, last.status)
+      addTo(counts, 'parts', acceptance['parts'])
+      addTo(counts, 'units', unitsOf(price))
+    }
 
     if (batch !== null) {
       const into = batchOf(batch, account!, mode!)
@@ -343,7 +374,7 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
     const eventOf = (type: string, change: Change): MessageEvent => ({
       id: eventUuid(id, type),
       type,
-      batches: ownBatches,
+      batches: [batch],
       object: {
         id,
         object: 'message',
@@ -413,17 +444,18 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
       corrected,
     })
   }
-  for (const [key, { counts }] of stats) {
-    const { units = 0, ...rest } = counts
-    tables.daily_stats.set(key, {
-      ...Object.fromEntries(
-        ['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired', 'parts'].map((name) => [
-          name,
-          text(rest[name] ?? 0),
-        ]),
-      ),
-      price: amountOf(units),
-    })
+  for (const name of ['daily_stats', 'hourly_stats'] as const) {
+    for (const [key, { units = 0, ...counts }] of stats[name]) {
+      tables[name].set(key, {
+        ...Object.fromEntries(
+          ['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired', 'parts'].map((field) => [
+            field,
+            text(counts[field] ?? 0),
+          ]),
+        ),
+        price: amountOf(units),
+      })
+    }
   }
   return { tables, messageEvents, completions }
 }

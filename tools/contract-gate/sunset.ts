@@ -1,0 +1,64 @@
+/**
+ * Deprecated fields and parameters: `deprecated: true` needs the date of their end, `x-sunset`
+ * (`2027-06-30`). Until that day, clients may rely on them. Pure.
+ */
+import { isJsonObject, type Json, type JsonObject } from '@hub/contract'
+import { additive, breaking, type Change, resolve } from './document.ts'
+
+/** Days from the announcement to the end. Specification, Versioning, 5. */
+export const DEPRECATION_DAYS = 90
+
+const SUNSET = 'x-sunset'
+const DAY_MS = 86_400_000
+const DATE = /^\d{4}-\d{2}-\d{2}$/u
+
+/** The date of the end; `null` without a valid one. */
+const sunsetOf = (part: JsonObject): string | null => {
+  const date = part[SUNSET]
+  return typeof date === 'string' && DATE.test(date) && !Number.isNaN(Date.parse(date)) ? date : null
+}
+
+const isDeprecated = (part: JsonObject): boolean => part['deprecated'] === true
+
+/** A keyword beside a reference wins. A schema may also be `true`. */
+const partIn = (document: JsonObject, part: Json | undefined): JsonObject =>
+  isJsonObject(part) ? resolve(document, part) : {}
+
+interface Place {
+  /** The name of the part in rules: `field` or `parameter`. */
+  readonly what: 'field' | 'parameter'
+  readonly where: string
+  readonly today: string
+}
+
+/** A removed part must have been deprecated, and its date must have come. */
+export const compareSunsetRemoval = (
+  document: JsonObject,
+  part: Json | undefined,
+  { today, what, where }: Place,
+): Change => {
+  const was = partIn(document, part)
+  if (!isDeprecated(was)) return breaking(`${what}-removed`, where)
+  const sunset = sunsetOf(was)
+  return sunset === null || today < sunset
+    ? breaking(`${what}-removed-too-early`, where)
+    : additive(`deprecated-${what}-removed`, where)
+}
+
+/** `base` is `undefined` for a part that is new. */
+export const compareSunset = (
+  documents: { readonly base: JsonObject; readonly next: JsonObject },
+  base: Json | undefined,
+  next: Json | undefined,
+  { today, what, where }: Place,
+): ReadonlyArray<Change> => {
+  const [was, is] = [partIn(documents.base, base), partIn(documents.next, next)]
+  if (!isDeprecated(is)) return isDeprecated(was) ? [additive(`${what}-deprecation-withdrawn`, where)] : []
+  const sunset = sunsetOf(is)
+  if (sunset === null) return [breaking(`${what}-deprecation-without-sunset`, where)]
+  const promised = isDeprecated(was) ? sunsetOf(was) : null
+  if (promised !== null) return sunset < promised ? [breaking(`${what}-sunset-brought-forward`, where)] : []
+  return Date.parse(sunset) - Date.parse(today) < DEPRECATION_DAYS * DAY_MS
+    ? [breaking(`${what}-sunset-too-early`, where)]
+    : [additive(`${what}-deprecated`, where)]
+}
