@@ -65,11 +65,11 @@ export const backlog = async (servers: Servers, plan: BacklogPlan): Promise<Back
     const sent = new Map<string, number>()
     const others = new Map<string, number>()
     const sandboxed = new Map<string, number>()
-    environment.follow(environment.topics.messages, (type, at, value) => {
+    environment.follow(environment.topics.messages, ({ occurredAt, type, value }) => {
       if (type !== 'MessageSent') return
       // The message id is the first field of a fact. No decoding of a million records.
       const id = Buffer.from(value.subarray(6, 36)).toString('latin1')
-      if (others.has(id)) sandboxed.set(id, at)
+      if (others.has(id)) sandboxed.set(id, occurredAt)
     })
     const started = performance.now()
     for (let i = 0; i < plan.codes; i++) {

@@ -7,6 +7,7 @@ import {
   ConsumerGroups,
   createTopics,
   EventLog,
+  type IncomingRecord,
   layerConsumerGroups,
   layerEventLog,
   type OutgoingRecord,
@@ -14,7 +15,7 @@ import {
   topicNames,
   type KafkaRequestRejected,
 } from '@hub/kafka'
-import { Effect, Layer, type Scope } from 'effect'
+import { Deferred, Effect, Layer, type Scope } from 'effect'
 import { type Latencies, latenciesOf } from './numbers.ts'
 
 export const HASH_SECRET = 'a benchmark needs no secret at all'
@@ -60,6 +61,25 @@ const withKafka = <A>(
   )
 }
 
+/** Reads a topic from its beginning, as a new consumer group, until the scope closes. */
+export const consume = (topic: string, group: string, onRecord: (record: IncomingRecord) => void) =>
+  Effect.gen(function* () {
+    const groups = yield* ConsumerGroups
+    const assigned = yield* Deferred.make<void>()
+    yield* groups.join(
+      { group, topics: [topic] },
+      {
+        onAssigned: ({ shards }, control) => {
+          for (const partition of shards) control.seek({ topic, partition, offset: 0 })
+          Deferred.doneUnsafe(assigned, Effect.void)
+        },
+        onRevoking: Effect.void,
+        onBatch: (_topic, _partition, records) => Effect.sync(() => records.forEach(onRecord)),
+      },
+    )
+    yield* Deferred.await(assigned)
+  })
+
 /** Records per second in batches of 1,000, appended one after the other to topics with `prefix`. */
 export const bareProduce = (
   brokers: ReadonlyArray<string>,
@@ -95,35 +115,14 @@ export const bareRoundTrip = (
   const topics = topicNames(prefix)
   const roundTrip = Effect.gen(function* () {
     const log = yield* EventLog
-    const groups = yield* ConsumerGroups
     const sent = new Map<string, number>()
     const times: Array<number> = []
-    let assigned: () => void = () => {}
-    const ready = new Promise<void>((resolve) => (assigned = resolve))
-    const starts = new Map<number, number>()
-    yield* groups.join(
-      { group: `${prefix}bench`, topics: [topics.acceptedOtp] },
-      {
-        onAssigned: ({ shards }, control) => {
-          for (const partition of shards) {
-            control.seek({ topic: topics.acceptedOtp, partition, offset: starts.get(partition) ?? 0 })
-          }
-          assigned()
-        },
-        onRevoking: Effect.void,
-        onBatch: (_topic, _partition, records) =>
-          Effect.sync(() => {
-            const now = performance.now()
-            for (const record of records) {
-              const at = sent.get(record.id)
-              if (at === undefined) continue
-              sent.delete(record.id)
-              times.push(now - at)
-            }
-          }),
-      },
-    )
-    yield* Effect.promise(() => ready)
+    yield* consume(topics.acceptedOtp, `${prefix}bench`, ({ id }) => {
+      const at = sent.get(id)
+      if (at === undefined) return
+      sent.delete(id)
+      times.push(performance.now() - at)
+    })
     const count = Math.floor((plan.durationMs / 1000) * plan.rate)
     const started = performance.now()
     for (let index = 0; index < count; index += 1) {

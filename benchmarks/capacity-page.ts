@@ -103,8 +103,9 @@ ${memory.map(([app, largest, when, limit]) => `| ${app} | ${thousands(of(accepti
 ## Disk
 
 \`node scripts/run.mjs benchmarks/disk.ts\` measures what 20,000 messages leave on disk. Half of them are \`otp\`, each has
-three events, and there is no webhook endpoint. Bytes per message are megabytes per million messages.
-Tables include their indexes.
+three events, and no webhook is delivered. Bytes per message are megabytes per million messages.
+Tables include their indexes. \`hub.webhooks.v1\` contains only the events of accounts with a
+subscription; the account here has one.
 
 | topic | bytes per message |
 |---|---|

@@ -1,6 +1,17 @@
 /** Runs parts of a measurement in other processes, beside the event loop of the measured app. */
-import { type ChildProcess, fork } from 'node:child_process'
+import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { eventually } from '@hub/testkit'
+
+const running = new Set<ChildProcess>()
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL')
+})
+
+/** Ends the child with this process. */
+export const tied = <C extends ChildProcess>(child: C): C => {
+  running.add(child)
+  return child.once('exit', () => running.delete(child))
+}
 
 /** Starts a script of this folder, sends it the plan, and returns its first message. */
 export const startScript = <A>(
@@ -8,7 +19,7 @@ export const startScript = <A>(
   plan: object,
 ): Promise<{ readonly child: ChildProcess; readonly first: A }> =>
   new Promise((resolve, reject) => {
-    const child = fork(new URL(file, import.meta.url))
+    const child = tied(fork(new URL(file, import.meta.url)))
     child.once('message', (first) => resolve({ child, first: first as A }))
     child.once('exit', (code) => reject(new Error(`${file} exited early with code ${code}.`)))
     child.send(plan)
@@ -24,14 +35,31 @@ export const answerPlan = <Plan>(run: (plan: Plan) => Promise<unknown>): void =>
   })
 }
 
-/** Waits until a process answers this URL with success. */
-export const waitUntilUp = async (child: ChildProcess, url: string): Promise<void> => {
-  await eventually(
-    async () => {
-      if (child.exitCode !== null) return 'exited'
-      return (await fetch(url)).ok
-    },
-    { withinMs: 60_000 },
+/**
+ * Starts a program of the repository with this environment only, and waits until the URL `upAt`
+ * answers with success.
+ */
+export const startProgram = async (
+  main: string,
+  options: {
+    readonly environment: Readonly<Record<string, string>>
+    readonly upAt: string
+    readonly nodeFlags?: ReadonlyArray<string>
+  },
+): Promise<ChildProcess> => {
+  const { environment, nodeFlags = [], upAt } = options
+  const file = new URL(`../${main}`, import.meta.url).pathname
+  const child = tied(
+    spawn(process.execPath, [...nodeFlags, file], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+      env: { PATH: process.env['PATH'], ...environment },
+    }),
   )
-  if (child.exitCode !== null) throw new Error(`A process exited before it answered ${url}.`)
+  const isUp = async () => child.exitCode !== null || (await fetch(upAt)).ok
+  await eventually(isUp, { withinMs: 60_000 }).catch((error: unknown) => {
+    child.kill('SIGKILL')
+    throw error
+  })
+  if (child.exitCode !== null) throw new Error(`${main} exited before it answered ${upAt}.`)
+  return child
 }

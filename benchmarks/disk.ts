@@ -4,23 +4,28 @@
  *
  *   node scripts/run.mjs benchmarks/disk.ts [messages]
  */
+import './end-on-signal.ts'
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { eventually, openDatabase } from '@hub/testkit'
 import { startHub } from '../test/support/hub.ts'
-import { client } from '../test/support/client.ts'
+import { client, sendBatchUntilAccepted, subscribeToNothing } from '../test/support/client.ts'
 import { writeAlone } from './report.ts'
 
 const MESSAGES = Number(process.argv[2] ?? 20_000)
 const BATCH = 500
-/** Ends the script when messages do not arrive. */
+/** Ends the script when the hub does not accept a batch. */
+const ACCEPTED_WITHIN_MS = 60_000
+/** Ends the script when messages are not delivered. */
 const DRAINED_WITHIN_MS = 600_000
 
 const hub = await startHub({ apiRps: 100_000 })
 try {
   const { base_url, database_url, keys } = hub.describe()
   const sender = client(base_url, keys.test)
-  for (let from = 0; from < MESSAGES;) {
+  // Without a subscription, `hub.webhooks.v1` would contain no event.
+  await subscribeToNothing(sender)
+  for (let from = 0; from < MESSAGES; from += BATCH) {
     const messages = Array.from({ length: Math.min(BATCH, MESSAGES - from) }, (_, i) => ({
       to: `+7916${String(from + i).padStart(7, '0')}`,
       client_ref: `order-${from + i}`,
@@ -28,11 +33,7 @@ try {
         ? { class: 'otp', template: 'otp_code', variables: { code: '4821' } }
         : { class: 'service', template: 'order_ready', variables: { order: `A-${from + i}` } }),
     }))
-    const { body, status } = await sender.post('/v1/messages/batch', { messages })
-    const isAccepted = status === 202 && body.counts.rejected === 0
-    // Otherwise send the same references again: messages that were accepted count as duplicates.
-    if (isAccepted) from += messages.length
-    else await new Promise((resolve) => setTimeout(resolve, 500))
+    await sendBatchUntilAccepted(sender, messages, ACCEPTED_WITHIN_MS)
   }
   const sql = openDatabase(database_url)
   try {

@@ -1,5 +1,5 @@
 /** The environment of the benchmarks: topics, a database, lane records, apps, an operator. */
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -7,7 +7,9 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
+  decodeId,
   encodeId,
+  type LogFact,
   type MessageAccepted,
   type MessageClass,
   type Mode,
@@ -16,23 +18,24 @@ import {
 } from '@hub/domain'
 import {
   acceptedRecord,
-  ConsumerGroups,
   createTopics,
   EventLog,
+  type IncomingRecord,
   layerConsumerGroups,
   layerEventLog,
+  layerTopicReader,
   type OutgoingRecord,
   type Position,
+  PayloadKeyTopics,
   topicCatalogue,
   topicNames,
 } from '@hub/kafka'
 import { nodeFlags } from '@hub/local-stack'
-import { migrate, PayloadEncryption, type PayloadKey, Sql, MasterKeyEncryption } from '@hub/store'
+import { freePort, freshDatabase, openDatabase } from '@hub/testkit'
+import { encodePayload, PayloadEncryption, type PayloadKey, Sql, MasterKeyEncryption } from '@hub/store'
 import { ConfigProvider, Effect, Layer, ManagedRuntime } from 'effect'
-import postgres from 'postgres'
-import { freePort } from '../test/support/free-port.ts'
-import { accepted, HASH_SECRET } from './bare-kafka.ts'
-import { waitUntilUp } from './child-process.ts'
+import { accepted, consume, HASH_SECRET } from './bare-kafka.ts'
+import { startProgram } from './child-process.ts'
 
 export interface Servers {
   readonly brokers: ReadonlyArray<string>
@@ -48,6 +51,17 @@ export interface MessageSpec {
   readonly account?: string
 }
 
+/** The facts of a message from its handover claim to the operator's answer. */
+export const submitFacts = (
+  submit: Omit<Extract<LogFact, { type: 'MessageSent' }>, 'type'>,
+): ReadonlyArray<LogFact> => {
+  const { at, messageId, operator } = submit
+  return [
+    { type: 'HandoverStarted', messageId, at, epoch: 1, attempt: 1, operator },
+    { type: 'MessageSent', ...submit },
+  ]
+}
+
 export interface BenchProcess {
   readonly pid: number
   readonly metrics: () => Promise<string>
@@ -58,11 +72,7 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
   const prefix = `bench.${randomBytes(4).toString('hex')}.`
   const topics = topicNames(prefix)
   const connection = { brokers: servers.brokers, clientId: 'bench' }
-  const name = `bench_${randomBytes(4).toString('hex')}`
-  const admin = postgres(servers.databaseUrl, { max: 1, onnotice: () => {} })
-  await admin.unsafe(`CREATE DATABASE ${name}`)
-  const databaseUrl = Object.assign(new URL(servers.databaseUrl), { pathname: `/${name}` }).toString()
-  await Effect.runPromise(migrate(databaseUrl))
+  const { drop, url: databaseUrl } = await freshDatabase(servers.databaseUrl)
   const directory = mkdtempSync(join(tmpdir(), 'hub-bench-'))
   const environment: Record<string, string> = {
     HUB_DATABASE_URL: databaseUrl,
@@ -79,12 +89,14 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
     PayloadEncryption.layer.pipe(
       Layer.provide(Layer.mergeAll(Sql.layer('bench'), MasterKeyEncryption.layer)),
       Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))),
+      Layer.provide(PayloadKeyTopics.layer(topics)),
+      Layer.provide(layerTopicReader({ connection })),
       Layer.provideMerge(
         Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
       ),
     ),
   )
-  const sql = postgres(databaseUrl, { max: 2, onnotice: () => {} })
+  const sql = openDatabase(databaseUrl)
   const keys = new Map<MessageClass, PayloadKey>()
   for (const messageClass of ['otp', 'service'] as const) {
     keys.set(
@@ -119,7 +131,7 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
       expiresAt: now + (messageClass === 'otp' ? 300_000 : 86_400_000),
       sealingKey: key.id,
       sealed: readable
-        ? key.encrypt(messageId, Buffer.from(JSON.stringify({ to, text, variables: {} })))
+        ? key.encrypt(messageId, encodePayload({ to, text, variables: {} }))
         : randomBytes(120),
     }
   }
@@ -137,11 +149,10 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
     more: Readonly<Record<string, string>> = {},
   ): Promise<BenchProcess> => {
     const port = await freePort()
-    const main = new URL(`../apps/${app}/src/main.ts`, import.meta.url).pathname
-    const child = spawn(process.execPath, [...nodeFlags(app), main], {
-      stdio: ['ignore', 'ignore', 'inherit'],
-      env: {
-        PATH: process.env['PATH'],
+    const child = await startProgram(`apps/${app}/src/main.ts`, {
+      nodeFlags: nodeFlags(app),
+      upAt: `http://127.0.0.1:${port}/readyz`,
+      environment: {
         HUB_LOG_LEVEL: 'Warn',
         ...environment,
         HUB_DATA_DIR: join(directory, app),
@@ -151,7 +162,6 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
     })
     children.push(child)
     const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-    await waitUntilUp(child, `http://127.0.0.1:${port}/readyz`)
     return {
       pid: child.pid!,
       metrics: async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text(),
@@ -162,27 +172,12 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
     }
   }
 
-  /** Reads a topic from its beginning, with a consumer group of its own. */
-  const follow = (topic: string, onRecord: (type: string, at: number, value: Uint8Array) => void) =>
+  /** Reads a topic from its beginning until the environment closes. */
+  const follow = (topic: string, onRecord: (record: IncomingRecord) => void) =>
     runtime.runFork(
-      Effect.scoped(
-        Effect.gen(function* () {
-          const groups = yield* ConsumerGroups
-          yield* groups.join(
-            { group: `${prefix}bench-${randomUUID()}`, topics: [topic] },
-            {
-              onAssigned: ({ shards }, control) => {
-                for (const partition of shards) control.seek({ topic, partition, offset: 0 })
-              },
-              onRevoking: Effect.void,
-              onBatch: (_topic, _partition, records) =>
-                Effect.sync(() => {
-                  for (const { occurredAt, type, value } of records) onRecord(type, occurredAt, value)
-                }),
-            },
-          )
-          return yield* Effect.never
-        }),
+      consume(topic, `${prefix}bench-${randomUUID()}`, onRecord).pipe(
+        Effect.andThen(Effect.never),
+        Effect.scoped,
       ),
     )
 
@@ -198,22 +193,28 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
     accept,
     start,
     follow,
+    /** Creates a subscription of the shared account, so that the projector publishes its events. */
+    subscribe: async (mode: Mode): Promise<void> => {
+      const account = decodeId('acc', ownAccount)
+      await sql`INSERT INTO command.accounts (id, name) VALUES (${account}, 'Bench') ON CONFLICT DO NOTHING`
+      await sql`INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
+        VALUES (${randomUUID()}, ${account}, ${mode}, 'https://receiver.test', '')`
+    },
     /** Moves all checkpoints far ahead, so that no look-up waits for a projector. */
     markAllProjected: async (): Promise<void> => {
-      for (const topic of [topics.acceptedOtp, topics.acceptedService, topics.messages]) {
-        for (let partition = 0; partition < partitions; partition++) {
-          await sql`
-            INSERT INTO read.checkpoints (projection, topic, partition, position, epoch)
-            VALUES ('messages', ${topic}, ${partition}, ${1e12}, 1)`
-        }
-      }
+      // Checkpoints contain topics without the prefix of the deployment.
+      const { acceptedOtp, acceptedService, messages } = topicNames()
+      await sql`
+        INSERT INTO read.checkpoints (projection, topic, partition, position, epoch)
+        SELECT 'messages', topic, partition, ${1e12}, 1
+          FROM unnest(${[acceptedOtp, acceptedService, messages]}::text[]) AS topic,
+               generate_series(0, ${partitions - 1}::integer) AS partition`
     },
     close: async (): Promise<void> => {
       for (const child of children) if (child.exitCode === null) child.kill('SIGKILL')
       await runtime.dispose()
       await sql.end()
-      await admin.unsafe(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
-      await admin.end()
+      await drop()
       rmSync(directory, { recursive: true, force: true })
     },
   }

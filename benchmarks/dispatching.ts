@@ -2,59 +2,21 @@
  * Section `dispatching`: throughput from lane to event journal, recovery of a shard, cost of a
  * message in a shard with many open messages, and a deep backlog. Runs on servers of its own.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { freePort } from '../test/support/free-port.ts'
 import type { TestStack } from '../test/support/hub.ts'
 import { backlog } from './backlog.ts'
 import { bareProduce } from './bare-kafka.ts'
-import { waitUntilUp } from './child-process.ts'
+import { latencyText } from './numbers.ts'
 import { measurePipeline } from './pipeline.ts'
 import { recovery } from './recovery.ts'
-import type { Section } from './results.ts'
+import { type Section, target } from './results.ts'
 import { measureShardCost } from './shard-cost.ts'
+import { startSmsc } from './smsc.ts'
 
 /** The depth that the target names. Filling the lane takes most of the time of this section. */
 const BACKLOG = { messages: 1_000_000, codes: 200, codesPerSecond: 10 }
 const OPEN = 100_000
 const PIPELINE = { messages: 20_000, warmUp: 3000 }
 const BARE_MS = 4000
-
-/** Starts the operator simulator as an SMSC in its own process. */
-const startSmsc = async () => {
-  const directory = mkdtempSync(join(tmpdir(), 'hub-bench-smsc-'))
-  const [control, smpp, callback] = [await freePort(), await freePort(), await freePort()]
-  const child: ChildProcess = spawn(
-    process.execPath,
-    [new URL('../infra/local/operator-simulator/main.ts', import.meta.url).pathname],
-    {
-      stdio: ['ignore', 'ignore', 'inherit'],
-      env: {
-        PATH: process.env['PATH'],
-        HUB_OPERATOR_SIMULATOR_PORT: String(control),
-        HUB_OPERATOR_SIMULATOR_SMPP_PORT: String(smpp),
-        HUB_OPERATOR_SIMULATOR_SMPP_SYSTEM_ID: 'hub',
-        HUB_OPERATOR_SIMULATOR_SMPP_PASSWORD: 'bench',
-        HUB_OPERATOR_HTTP_SECRET: 'bench',
-        HUB_OPERATOR_CALLBACK_URL: `http://127.0.0.1:${callback}/reports`,
-        HUB_OPERATOR_JOURNAL: join(directory, 'journal.jsonl'),
-      },
-    },
-  )
-  await waitUntilUp(child, `http://127.0.0.1:${control}/statistics`)
-  return {
-    environment: {
-      HUB_OPERATOR_SMPP_URL: `smpp://hub@127.0.0.1:${smpp}`,
-      HUB_OPERATOR_SMPP_PASSWORD: 'bench',
-    },
-    close: (): void => {
-      child.kill('SIGKILL')
-      rmSync(directory, { recursive: true, force: true })
-    },
-  }
-}
 
 export const measureDispatching = async (stack: TestStack, log: (line: string) => void): Promise<Section> => {
   const servers = { brokers: stack.brokers, databaseUrl: stack.adminDatabaseUrl }
@@ -79,9 +41,7 @@ export const measureDispatching = async (stack: TestStack, log: (line: string) =
   )
 
   const deep = await backlog(servers, BACKLOG)
-  log(
-    `backlog of ${deep.messages}: ${deep.memory.toFixed(0)} MiB, otp p50 ${deep.codes.p50} ms, p99 ${deep.codes.p99} ms`,
-  )
+  log(`backlog of ${deep.messages}: ${deep.memory.toFixed(0)} MiB, otp ${latencyText(deep.codes)}`)
 
   const pipelineRow = (operator: string, result: typeof sandbox): Section['rows'][number] => [
     `${operator}: from the lane until accepted, sent and delivered are in the event journal`,
@@ -119,34 +79,26 @@ export const measureDispatching = async (stack: TestStack, log: (line: string) =
       ],
       [
         `an otp message while ${deep.messages} service messages wait for a slow operator (${deep.campaignPerSecond.toFixed(0)}/s)`,
-        `append to submit p50 ${deep.codes.p50} ms, p99 ${deep.codes.p99} ms; a service message of a test key p50 ${deep.others.p50} ms, p99 ${deep.others.p99} ms`,
+        `append to submit ${latencyText(deep.codes)}; a service message of a test key ${latencyText(deep.others)}`,
         `dispatcher at most ${deep.memory.toFixed(0)} MiB; ${deep.repeated} submitted again after a late answer`,
       ],
     ],
     targets: [
-      {
-        what: 'bare produce records/s ÷ messages/s from lane to event journal, sandbox',
-        value: bare / sandbox.perSecond,
-        atMost: 1 / 0.02,
-      },
-      {
-        what: 'bare produce records/s ÷ messages/s from lane to event journal, SMPP',
-        value: bare / smpp.perSecond,
-        atMost: 1 / 0.02,
-      },
-      { what: `recovery of a shard with ${OPEN} open messages, s`, value: fresh.ms / 1000, atMost: 3 },
-      { what: 'the same after a day without reports, s', value: aged.ms / 1000, atMost: 3 },
-      {
-        what: `cost of a message, ${cost.many} open ÷ ${cost.few}`,
-        value: cost.atMany / cost.atFew,
-        atMost: 1.3,
-      },
-      {
-        what: `memory of the dispatcher with ${deep.messages} waiting messages, MiB`,
-        value: deep.memory,
-        atMost: 350,
-      },
-      { what: 'submit of an otp message meanwhile, p99, ms', value: deep.codes.p99, atMost: 100 },
+      target(
+        'bare produce records/s ÷ messages/s from lane to event journal, sandbox',
+        bare / sandbox.perSecond,
+        1 / 0.02,
+      ),
+      target(
+        'bare produce records/s ÷ messages/s from lane to event journal, SMPP',
+        bare / smpp.perSecond,
+        1 / 0.02,
+      ),
+      target(`recovery of a shard with ${OPEN} open messages, s`, fresh.ms / 1000, 3),
+      target('the same after a day without reports, s', aged.ms / 1000, 3),
+      target(`cost of a message, ${cost.many} open ÷ ${cost.few}`, cost.atMany / cost.atFew, 1.3),
+      target(`memory of the dispatcher with ${deep.messages} waiting messages, MiB`, deep.memory, 350),
+      target('submit of an otp message meanwhile, p99, ms', deep.codes.p99, 100),
     ],
   }
 }

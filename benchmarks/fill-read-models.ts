@@ -6,9 +6,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import { decodeId, encodeId, newId } from '@hub/domain'
-import { PayloadEncryption } from '@hub/store'
+import { encodePayload, PayloadEncryption } from '@hub/store'
 import { Effect } from 'effect'
 import postgres from 'postgres'
+import { EVENT_JSON } from '../test/support/fanout-fixture.ts'
 import type { ReadModelEnvironment } from './read-model-environment.ts'
 
 export interface FilledTables {
@@ -24,13 +25,6 @@ const RANGES = 20
 const COMPLETE_EVENTS = 2000
 /** All messages were accepted within this time, or since the beginning of the month. */
 const SPAN_MS = 6 * 3_600_000
-
-/** About as long as the event of a message. */
-const BODY = `
-  '{"id":"evt_' || lpad(n::text, 26, '0') || '","object":"event","type":"message.delivered","created_at":"2026-11-21T09:30:01.260Z",'
-  || '"mode":"test","data":{"object":{"id":"msg_' || lpad(n::text, 26, '0') || '","object":"message","status":"delivered","final":true,'
-  || '"class":"service","reason_code":null,"client_ref":"order-' || n || '","batch":null,"template":"order_ready",'
-  || '"created_at":"2026-11-21T09:30:00.100Z","parts":1,"price":{"amount":"1.50","currency":"RUB"}}}}'`
 
 const HASH = `sha256(int8send(n))`
 /** The time of row `n`, seconds since the epoch. Exact numbers would double the cost of a row. */
@@ -64,7 +58,7 @@ const FILLERS: Readonly<Record<string, string>> = {
   events: `
     INSERT INTO read.events_filled (account, mode, sequence, id, type, created_at, body)
     SELECT $1::uuid, 'test', n, gen_random_uuid(), 'message.delivered', to_timestamp(${secondsOf('$2', '$3', '$4')}),
-           CASE WHEN n % ($4::bigint / ${RANGES}) < ${COMPLETE_EVENTS} THEN ${BODY} ELSE '{}' END
+           CASE WHEN n % ($4::bigint / ${RANGES}) < ${COMPLETE_EVENTS} THEN ${EVENT_JSON} ELSE '{}' END
       FROM generate_series(1, $4::bigint) n`,
 }
 /** How many of the parameters each statement uses, counted from the first. */
@@ -89,7 +83,7 @@ const writeComplete = async (
       text: 'Заказ 1234 готов, ждём вас до 20:00',
       variables: { order: '1234' },
     }
-    const box = key!.encrypt(id, Buffer.from(JSON.stringify(content)))
+    const box = key!.encrypt(id, encodePayload(content))
     return {
       id,
       uuid: decodeId('msg', id)!,

@@ -1,8 +1,8 @@
 /**
  * The load generator, in its own process so that it does not share an event loop with the measured
- * app. `accepting.ts` sends the plan over IPC and receives the result. Without `rate` it is a
- * closed loop: each connection sends the next request when the last is answered. With `rate` it
- * sends at an even pace and does not wait for answers.
+ * app. `accepting.ts` sends the plan over IPC and receives the result. In a
+ * closed loop, each connection sends the next request when the last is answered. With `rate`, sends
+ * have an even pace and do not wait for answers.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Pool } from 'undici'
@@ -17,9 +17,8 @@ export interface LoadPlan {
   readonly count?: number
   /** Time after which the run ends, ms. */
   readonly durationMs?: number
-  /** Sends per second. */
+  /** Sends per second. Without it, the run is a closed loop. */
   readonly rate?: number
-  readonly messageClass: 'otp' | 'service'
   /** Messages per request: 1 is a single send, more is `POST /v1/messages/batch`. */
   readonly batch?: number
   /** Makes the client_refs and numbers of this run unique. */
@@ -38,9 +37,7 @@ export interface LoadResult extends Latencies {
 const bodyOf = (plan: LoadPlan, index: number): string => {
   // Each message has a new recipient: one actor per message is the most expensive case.
   const to = `+79${String(100_000_000 + ((Number.parseInt(plan.run, 36) * 7919 + index) % 800_000_000))}`
-  return plan.messageClass === 'otp'
-    ? `{"to":"${to}","class":"otp","template":"otp_code","variables":{"code":"${1000 + (index % 9000)}"},"client_ref":"${plan.run}-${index}"}`
-    : `{"to":"${to}","class":"service","template":"order_ready","variables":{"order":"${index}"},"client_ref":"${plan.run}-${index}"}`
+  return `{"to":"${to}","class":"service","template":"order_ready","variables":{"order":"${index}"},"client_ref":"${plan.run}-${index}"}`
 }
 
 const run = async (plan: LoadPlan): Promise<LoadResult> => {

@@ -1,4 +1,4 @@
-/** Percentiles and the median of measured values. */
+/** Percentiles of measured values. */
 
 /** The value below which `share` (0 to 1) of a sorted list lies. */
 export const percentile = (sorted: ReadonlyArray<number>, share: number): number =>
@@ -21,3 +21,7 @@ export const latenciesOf = (times: ReadonlyArray<number>): Latencies => {
   const sorted = times.toSorted((a, b) => a - b)
   return { samples: sorted.length, p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99) }
 }
+
+/** Latencies in ms as a text, with a number of decimals. */
+export const latencyText = ({ p50, p99 }: Pick<Latencies, 'p50' | 'p99'>, decimals = 0): string =>
+  `p50 ${p50.toFixed(decimals)} ms, p99 ${p99.toFixed(decimals)} ms`

@@ -25,6 +25,8 @@ export interface PipelinePlan {
 export const measurePipeline = async (servers: Servers, plan: PipelinePlan): Promise<PipelineResult> => {
   const environment = await makeDispatchEnvironment(servers, 6)
   try {
+    const mode = plan.live === undefined ? 'test' : 'live'
+    await environment.subscribe(mode)
     const dispatcher = await environment.start('dispatcher', plan.live ?? {})
     const projector = await environment.start('projector')
     let made = 0
@@ -33,7 +35,7 @@ export const measurePipeline = async (servers: Servers, plan: PipelinePlan): Pro
         environment.message({
           to: `+79${String(100_000_000 + made++)}`,
           class: 'service',
-          mode: plan.live === undefined ? 'test' : 'live',
+          mode,
         }),
       )
       const started = performance.now()

@@ -11,7 +11,7 @@ import { decodeId } from '@hub/domain'
 import type { Position } from '@hub/kafka'
 import postgres from 'postgres'
 import { EVENTS_PER_MESSAGE } from './event-journal.ts'
-import { cpuMs } from './process-usage.ts'
+import { cpuWithChildrenMs } from './process-usage.ts'
 import { type ReadModelEnvironment, RECORDS_PER_MESSAGE } from './read-model-environment.ts'
 import { type Latencies, latenciesOf } from './numbers.ts'
 
@@ -67,7 +67,7 @@ export const projectBacklog = async (
   const to = sum(ends.values())
   await environment.sql`CHECKPOINT`
   const projector = await environment.start('projector')
-  const costs = () => ({ projector: cpuMs(projector.pid), postgres: environment.postgresCpu() })
+  const costs = () => ({ projector: cpuWithChildrenMs(projector.pid), postgres: environment.postgresCpu() })
   const started = performance.now()
   let first: { readonly at: number; readonly done: number; readonly cpu: ReturnType<typeof costs> } | null =
     null
@@ -93,12 +93,14 @@ export const projectBacklog = async (
   }
 }
 
+/** Another UUID: version 8, which no id of the hub has, so that it differs from every stored id. */
+const otherUuid = (column: string): string => `overlay(t.${column}::text PLACING '8' FROM 15)`
+const otherId = (column: string): string => `${otherUuid(column)}::uuid`
+const joined = (table: string, id: string): string => `wanted w JOIN read.${table} t ON t.${id} = w.id`
 /**
  * The tables in which a projected message has rows. `from` selects the rows; `changed` gives each
  * row another key, so that COPY can insert it into the same table once more.
  */
-const otherId = (id: string): string => `overlay(t.${id}::text PLACING 'b0b0' FROM 33)::uuid`
-const joined = (table: string, id: string): string => `wanted w JOIN read.${table} t ON t.${id} = w.id`
 const TABLES: ReadonlyArray<{
   readonly name: string
   /** Rows `t`, and the transaction batch (`batch`) of each. */
@@ -116,7 +118,7 @@ const TABLES: ReadonlyArray<{
     from: joined('operator_ids', 'message_id'),
     changed: {
       message_id: otherId('message_id'),
-      operator_id: `overlay(t.operator_id PLACING 'b0b0' FROM 33)`,
+      operator_id: otherUuid('operator_id'),
     },
   },
   {
@@ -189,7 +191,7 @@ const noDelaySocket: object = {
     connect({ host: host[0]!, port: port[0]!, noDelay: true }),
 }
 
-/** Ends a COPY that hangs. */
+/** Ends a COPY that hangs, as after an error: the driver reports none, but PostgreSQL logs it. */
 const COPY_WITHIN_MS = 30_000
 
 /** Inserts the rows of projected messages by COPY, with one transaction per batch. */
@@ -255,12 +257,19 @@ export const lagAt = async (
   plan: { readonly perSecond: number; readonly durationMs: number },
 ): Promise<Lag> => {
   const projector = await environment.start('projector')
-  const costs = () => ({ projector: cpuMs(projector.pid), postgres: environment.postgresCpu() })
+  const costs = () => ({ projector: cpuWithChildrenMs(projector.pid), postgres: environment.postgresCpu() })
   const waiting = new Set<{ readonly written: number; readonly ends: ReadonlyMap<string, number> }>()
   const lags: Array<number> = []
   const warmAt = performance.now() + plan.durationMs * WARM_UP_PART
   let over = false
-  const watching = (async () => {
+  // The first failure of what runs beside the loop below ends the loop.
+  const failed = Promise.withResolvers<never>()
+  failed.promise.catch(() => {})
+  const beside = (work: Promise<unknown>): Promise<unknown> => {
+    work.catch(failed.reject)
+    return work
+  }
+  const watch = async () => {
     while (!over || waiting.size > 0) {
       const now = await environment.checkpoints()
       const at = performance.now()
@@ -274,20 +283,23 @@ export const lagAt = async (
       }
       await delay(READ_EVERY_MS)
     }
-  })()
+  }
+  const watching = beside(watch())
   const started = performance.now()
   const cpu = costs()
   const appends: Array<Promise<unknown>> = []
   for (let step = 0; step * APPEND_EVERY_MS < plan.durationMs; step++) {
     const wait = started + step * APPEND_EVERY_MS - performance.now()
-    if (wait > 0) await delay(wait)
+    await Promise.race([failed.promise, wait > 0 ? delay(wait) : null])
     const count = Math.round((plan.perSecond * APPEND_EVERY_MS) / 1000)
     const records = Array.from({ length: count }, environment.delivered).flatMap((one) => one.records)
     const written = performance.now()
     appends.push(
-      environment
-        .append(records)
-        .then((positions) => waiting.add({ written, ends: endsOf(environment.prefix, positions) })),
+      beside(
+        environment
+          .append(records)
+          .then((positions) => waiting.add({ written, ends: endsOf(environment.prefix, positions) })),
+      ),
     )
   }
   await Promise.all(appends)

@@ -1,10 +1,10 @@
 /** Queries through command-api, and the bare SQL of the same rows. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { API_KEY_RANDOM_BYTES, apiKeyDigest, apiKeyEnding, apiKeyFrom, decodeId, encodeId } from '@hub/domain'
-import { insertAccount, insertApiKey } from '@hub/store'
-import { freePort } from '../test/support/free-port.ts'
+import { CommandAccounts, CommandApiKeys } from '@hub/store'
+import { freePort } from '@hub/testkit'
 import { startScript } from './child-process.ts'
-import { cpuMs } from './process-usage.ts'
+import { cpuWithChildrenMs } from './process-usage.ts'
 import type { ReadModelEnvironment } from './read-model-environment.ts'
 import type { FilledTables } from './fill-read-models.ts'
 import type { ReaderPlan, ReaderResult } from './reader.ts'
@@ -50,8 +50,8 @@ export interface QueryFigures extends ReaderResult {
 export const makeQueries = async (environment: ReadModelEnvironment, redisUrl: string) => {
   const uuid = randomUUID()
   const key = apiKeyFrom('test', randomBytes(API_KEY_RANDOM_BYTES))
-  await insertAccount(environment.sql, { id: uuid, name: 'bench' })
-  await insertApiKey(environment.sql, {
+  await CommandAccounts.insert(environment.sql, { id: uuid, name: 'bench' })
+  await CommandApiKeys.insert(environment.sql, {
     id: randomUUID(),
     account: uuid,
     mode: 'test',
@@ -71,51 +71,50 @@ export const makeQueries = async (environment: ReadModelEnvironment, redisUrl: s
   })
 
   const measure = async (server: number | null, plan: ReaderPlan): Promise<QueryFigures> => {
-    const before = [server === null ? 0 : cpuMs(server), environment.postgresCpu()] as const
+    const before = [server === null ? 0 : cpuWithChildrenMs(server), environment.postgresCpu()] as const
     const { first: result } = await startScript<ReaderResult>('reader.ts', plan)
     if (result.failed > 0) throw new Error(`${result.failed} reads failed or returned no row.`)
     const answers = result.perSecond * (plan.durationMs / 1000)
     return {
       ...result,
-      serverCpu: server === null ? result.cpu : ((cpuMs(server) - before[0]) * 1000) / answers,
+      serverCpu: server === null ? result.cpu : ((cpuWithChildrenMs(server) - before[0]) * 1000) / answers,
       postgresCpu: ((environment.postgresCpu() - before[1]) * 1000) / answers,
     }
   }
-  const http = { kind: 'http', baseUrl, key } as const
-  const bare = (statement: string) =>
-    ({ kind: 'sql', databaseUrl: environment.databaseUrl, statement, connections: CONNECTIONS }) as const
+  const overHttp = (paths: ReadonlyArray<string>, readers: number, durationMs: number) =>
+    measure(api.pid, {
+      wanted: paths.map((path) => [path]),
+      readers,
+      durationMs,
+      from: { kind: 'http', baseUrl, key },
+    })
+  const { databaseUrl } = environment
+  const bare = (statement: string, wanted: ReaderPlan['wanted'], readers: number, durationMs: number) =>
+    measure(null, {
+      wanted,
+      readers,
+      durationMs,
+      from: { kind: 'sql', databaseUrl, statement, connections: CONNECTIONS },
+    })
 
   return {
     account,
-    messages: ({ messages }: FilledTables, durationMs: number): Promise<QueryFigures> =>
-      measure(api.pid, {
-        wanted: messages.map((id) => [`/v1/messages/${id}`]),
-        readers: MESSAGE_READERS,
-        durationMs,
-        from: http,
-      }),
-    bareMessages: ({ messages }: FilledTables, durationMs: number): Promise<QueryFigures> =>
-      measure(null, {
-        wanted: messages.map((id) => [decodeId('msg', id)!]),
-        readers: MESSAGE_READERS,
-        durationMs,
-        from: bare(MESSAGE),
-      }),
-    pages: ({ cursors }: FilledTables, durationMs: number): Promise<QueryFigures> =>
-      measure(api.pid, {
-        wanted: cursors.map(({ event }) => [`/v1/events?limit=${PAGE}&starting_after=${event}`]),
-        readers: PAGE_READERS,
-        durationMs,
-        from: http,
-      }),
-    barePages: ({ cursors }: FilledTables, durationMs: number): Promise<QueryFigures> =>
-      measure(null, {
-        wanted: cursors.map(({ at, sequence }) => [String(sequence), at]),
-        readers: PAGE_READERS,
-        durationMs,
-        from: bare(pageOf(account)),
-      }),
+    messages: ({ messages }: FilledTables, durationMs: number) => {
+      const paths = messages.map((id) => `/v1/messages/${id}`)
+      return overHttp(paths, MESSAGE_READERS, durationMs)
+    },
+    bareMessages: ({ messages }: FilledTables, durationMs: number) => {
+      const ids = messages.map((id) => [decodeId('msg', id)!])
+      return bare(MESSAGE, ids, MESSAGE_READERS, durationMs)
+    },
+    pages: ({ cursors }: FilledTables, durationMs: number) => {
+      const paths = cursors.map(({ event }) => `/v1/events?limit=${PAGE}&starting_after=${event}`)
+      return overHttp(paths, PAGE_READERS, durationMs)
+    },
+    barePages: ({ cursors }: FilledTables, durationMs: number) => {
+      const parameters = cursors.map(({ at, sequence }) => [String(sequence), at])
+      return bare(pageOf(account), parameters, PAGE_READERS, durationMs)
+    },
     end: () => api.kill('SIGTERM'),
   }
 }
-export type Queries = Awaited<ReturnType<typeof makeQueries>>

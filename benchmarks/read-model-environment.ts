@@ -5,8 +5,8 @@
 import { randomUUID } from 'node:crypto'
 import { encodeId, type LogFact } from '@hub/domain'
 import { acceptedRecord, logRecord, type OutgoingRecord } from '@hub/kafka'
-import { cpuMs, parentOf } from './process-usage.ts'
-import { makeDispatchEnvironment, type Servers } from './dispatch-environment.ts'
+import { cpuWithChildrenMs, parentOf } from './process-usage.ts'
+import { makeDispatchEnvironment, type Servers, submitFacts } from './dispatch-environment.ts'
 
 /** Records of a delivered message: accepted, handover claim, sent, delivered. */
 export const RECORDS_PER_MESSAGE = 4
@@ -36,15 +36,13 @@ export const makeReadModelEnvironment = async (servers: Servers) => {
     made += 1
     const { at, messageId } = fact
     const facts: ReadonlyArray<LogFact> = [
-      { type: 'HandoverStarted', messageId, at, epoch: 1, attempt: 1, operator: 'smpp' },
-      {
-        type: 'MessageSent',
+      ...submitFacts({
         messageId,
         at,
         operator: 'smpp',
         operatorIds: [randomUUID()],
         reportDeadline: at + 86_400_000,
-      },
+      }),
       { type: 'MessageDelivered', messageId, at },
     ]
     return {
@@ -66,7 +64,7 @@ export const makeReadModelEnvironment = async (servers: Servers) => {
       return new Map(rows.map((row) => [`${row.topic}/${row.partition}`, Number(row.position)]))
     },
     /** CPU time of PostgreSQL, ms. */
-    postgresCpu: () => cpuMs(postmaster),
+    postgresCpu: () => cpuWithChildrenMs(postmaster),
   }
 }
 export type ReadModelEnvironment = Awaited<ReturnType<typeof makeReadModelEnvironment>>

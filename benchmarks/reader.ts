@@ -7,7 +7,7 @@ import { connect, type Socket } from 'node:net'
 import postgres from 'postgres'
 import { answerPlan } from './child-process.ts'
 import { type Latencies, latenciesOf } from './numbers.ts'
-import { cpuMs } from './process-usage.ts'
+import { cpuWithChildrenMs } from './process-usage.ts'
 
 export interface ReaderPlan {
   /** The queries, chosen at random: a path, or the parameters of the statement. */
@@ -130,10 +130,10 @@ const read = async (plan: ReaderPlan): Promise<ReaderResult> => {
     )
   }
   await readFor(plan.durationMs * WARM_UP_PART, () => {})
-  const [started, cpu] = [performance.now(), cpuMs(process.pid)]
+  const [started, cpu] = [performance.now(), cpuWithChildrenMs(process.pid)]
   await readFor(plan.durationMs * (1 - WARM_UP_PART), (time) => times.push(time))
   const seconds = (performance.now() - started) / 1000
-  const spent = cpuMs(process.pid) - cpu
+  const spent = cpuWithChildrenMs(process.pid) - cpu
   await Promise.all([...new Set(askers)].map(({ end }) => end()))
   return {
     ...latenciesOf(times),

@@ -5,10 +5,10 @@
 import { type LogFact, newId, recipientHash } from '@hub/domain'
 import { RE_APPENDED_IN_ONE, RE_APPEND_BEHIND, RE_APPEND_RATIO } from '@hub/dispatcher'
 import { logRecord, openMessagesCarriedRecord, type OutgoingRecord, shardOpenedRecord } from '@hub/kafka'
+import { eventually } from '@hub/testkit'
 import { randomBytes } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 import { HASH_SECRET } from './bare-kafka.ts'
-import { makeDispatchEnvironment, type Servers } from './dispatch-environment.ts'
+import { makeDispatchEnvironment, type Servers, submitFacts } from './dispatch-environment.ts'
 
 export interface Recovery {
   readonly open: number
@@ -20,9 +20,6 @@ export interface Recovery {
 const SHARD = 0
 const OPERATOR = 'sandbox'
 const CHUNK = 5000
-
-/** The log from the low-water mark on, as a restart finds it. */
-type Log = (open: number) => Iterable<OutgoingRecord>
 
 const metric = (text: string, name: string): number =>
   Number(new RegExp(`^${name}(?:\\{[^}]*\\})? ([0-9.e+]+)$`, 'mu').exec(text)?.[1] ?? Number.NaN)
@@ -42,25 +39,13 @@ export const recovery = async (
     const record = (fact: LogFact) =>
       logRecord(environment.topics, fact, recipients[made++ % recipients.length]!, { partition: SHARD })
     const id = () => newId('msg', now, randomBytes(10))
-    const claimed = (messageId: string, at: number): LogFact => ({
-      type: 'HandoverStarted',
-      messageId,
-      at,
-      epoch: 1,
-      attempt: 1,
-      operator: OPERATOR,
-    })
     // The sandbox schedules no reports for ids of this form.
     const operatorIds = (messageId: string) => [`bench-${messageId}`]
     const reportDeadline = now + 26 * 3_600_000
-    const sent = (messageId: string, at: number): LogFact => ({
-      type: 'MessageSent',
-      messageId,
-      at,
-      operator: OPERATOR,
-      operatorIds: operatorIds(messageId),
-      reportDeadline,
-    })
+    const submitted = (messageId: string, at: number): ReadonlyArray<OutgoingRecord> => {
+      const ids = operatorIds(messageId)
+      return submitFacts({ messageId, at, operator: OPERATOR, operatorIds: ids, reportDeadline }).map(record)
+    }
     const opened = (epoch: number) =>
       shardOpenedRecord(environment.topics, {
         type: 'ShardOpened',
@@ -70,7 +55,8 @@ export const recovery = async (
         at: now,
       })
 
-    const log: Log = plan.afterADay
+    /** The log from the low-water mark on, as a restart finds it. */
+    const log: (open: number) => Iterable<OutgoingRecord> = plan.afterADay
       ? function* (open) {
           // The largest distance to the low-water mark that re-appending allows.
           yield opened(1)
@@ -100,17 +86,14 @@ export const recovery = async (
           for (let i = 0; i < others; i += 3) {
             const messageId = id()
             const at = now - 170_000
-            yield record(claimed(messageId, at))
-            yield record(sent(messageId, at))
+            yield* submitted(messageId, at)
             yield record({ type: 'MessageDelivered', messageId, at })
           }
         }
       : function* (open) {
           yield opened(1)
           for (let i = 0; i < open; i++) {
-            const messageId = id()
-            yield record(claimed(messageId, now - day))
-            yield record(sent(messageId, now - day))
+            yield* submitted(id(), now - day)
           }
         }
 
@@ -127,14 +110,15 @@ export const recovery = async (
 
     const dispatcher = await environment.start('dispatcher')
     // The dispatcher updates gauges once per second.
-    let text = await dispatcher.metrics()
-    for (let look = 0; look < 100 && !(metric(text, 'hub_dispatcher_open_messages') > 0); look++) {
-      await delay(100)
-      text = await dispatcher.metrics()
-    }
-    const found = metric(text, 'hub_dispatcher_open_messages')
-    const seconds = metric(text, 'hub_dispatcher_recovery_seconds_sum')
-    return { open: found, records, ms: 1000 * seconds }
+    return await eventually(
+      async () => {
+        const text = await dispatcher.metrics()
+        const found = metric(text, 'hub_dispatcher_open_messages')
+        const seconds = metric(text, 'hub_dispatcher_recovery_seconds_sum')
+        return found > 0 && { open: found, records, ms: 1000 * seconds }
+      },
+      { withinMs: 10_000, everyMs: 100 },
+    )
   } finally {
     await environment.close()
   }

@@ -1,11 +1,10 @@
 /** Generates `RESULTS.md` from the results of the last run. */
-import type { Results } from './results.ts'
-
-const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
+import { APPS } from '@hub/config'
+import { type Results, SECTIONS } from './results.ts'
 
 export const resultsPage = (results: Results): string => {
   const { sections } = results
-  const all = [sections.accepting, sections.dispatching, sections.webhooks, sections['read-models']]
+  const all = SECTIONS.map((name) => sections[name])
   const memory = (name: string): string =>
     `${(sections.accepting.figures[name] ?? Number.NaN).toFixed(0)} MiB`
   return [

@@ -7,6 +7,8 @@ export interface Target {
   readonly atMost: number
 }
 
+export const target = (what: string, value: number, atMost: number): Target => ({ what, value, atMost })
+
 /** What one section of the benchmark measured. */
 export interface Section {
   /** Raw figures by name. The generated pages read these. */

@@ -7,9 +7,10 @@
  * All other processes run freely. The script sends bursts of messages of many accounts and measures
  * the time until the consumer has processed them, with one process and with three.
  */
+import './end-on-signal.ts'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '@hub/testkit'
-import { type ConsumerApp, type AppProcess, startHub } from '../test/support/hub.ts'
+import { type ConsumerApp, type ProcessHandle, startHub } from '../test/support/hub.ts'
 import { client, send } from '../test/support/client.ts'
 import { cpuMs } from '../test/support/cpu-time.ts'
 import { startWebhookReceiver } from '../test/support/webhook-receiver.ts'
@@ -37,7 +38,7 @@ const CONSUMERS: ReadonlyArray<ConsumerApp> = ['dispatcher', 'projector', 'webho
 
 /** Lets each process run for a tenth of the time while `use` runs. */
 const withTenthOfCore = async <A>(
-  processes: ReadonlyArray<AppProcess>,
+  processes: ReadonlyArray<ProcessHandle>,
   use: () => Promise<A>,
 ): Promise<A> => {
   let isOver = false
@@ -63,18 +64,15 @@ const receiver = await startWebhookReceiver()
 const hub = await startHub({ apiRps: 1_000_000, environment: receiver.environment })
 const admin = makeHubAdmin(hub)
 try {
-  const { base_url, metrics_urls } = hub.describe()
+  const { base_url } = hub.describe()
   const accounts: Array<Account> = []
-  for (let i = 0; i < ACCOUNTS; i++) {
-    accounts.push(await admin.createAccount())
-  }
-  const instances = new Map<ConsumerApp, ReadonlyArray<AppProcess>>()
+  for (let i = 0; i < ACCOUNTS; i++) accounts.push(await admin.createAccount())
+  const instances = new Map<ConsumerApp, ReadonlyArray<ProcessHandle>>()
   for (const consumer of CONSUMERS) {
-    const first: AppProcess = { ...hub.app(consumer), metricsUrl: metrics_urls[consumer] }
     const more = await Promise.all(
       Array.from({ length: PROCESSES - 1 }, (_, i) => hub.addProcess(consumer, `${consumer}-${i + 2}`)),
     )
-    instances.set(consumer, [first, ...more])
+    instances.set(consumer, [hub.app(consumer), ...more])
   }
 
   let endpoints = 0

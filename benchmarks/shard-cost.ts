@@ -16,6 +16,7 @@ import {
   makeMetrics,
   type Message,
   MessageTraces,
+  type PreparedSubmission,
 } from '@hub/dispatcher'
 import { DEFAULT_LIFETIMES, encodeId, type MessageAccepted, newId } from '@hub/domain'
 import {
@@ -62,7 +63,7 @@ class StandaloneShard {
   #lane = 0
   #reports = 0
   #pending: Array<readonly [OutgoingRecord, (offset: number) => void]> = []
-  #submitted: Array<Message> = []
+  #submitted: Array<readonly [Message, PreparedSubmission]> = []
   readonly #fence = new Fence()
 
   constructor() {
@@ -75,6 +76,7 @@ class StandaloneShard {
       },
       {
         topics,
+        lifetimes: DEFAULT_LIFETIMES,
         metrics: makeMetrics(Context.empty()),
         traces: new MessageTraces(Context.get(Context.empty(), Tracing), ''),
         now: () => this.now,
@@ -82,12 +84,13 @@ class StandaloneShard {
         memoryBudget: { used: 0, limit: 10_000_000 },
         operators: { test: OPERATOR, live: OPERATOR },
         apply: (change) => change(),
-        prepare: ({ accepted, id, key }, onPrepared) => {
-          if (accepted !== null) onPrepared({ type: 'prepared', submission: prepared(accepted, id, key) })
+        prepare: ({ id, key, laneRecord }, onPrepared) => {
+          if (laneRecord !== null) onPrepared({ type: 'prepared', submission: prepared(laneRecord, id, key) })
         },
         onLiveMessage: () => {},
         dedupes: () => false,
-        submit: (_, message) => this.#submitted.push(message),
+        onReady: () => {},
+        enqueueClaimed: (_, message, submission) => this.#submitted.push([message, submission]),
         resume: () => {},
         onDeadLetter: () => {},
       },
@@ -109,17 +112,16 @@ class StandaloneShard {
   /** Accepts and submits messages. Returns the messages for which reports may follow. */
   submit(records: ReadonlyArray<OutgoingRecord>): ReadonlyArray<Message> {
     for (const record of records) this.shard.onLane(SERVICE, incoming(record, this.#lane++, this.now))
-    const take = () => this.shard.messages.handovers.take(SERVICE, OPERATOR)
+    const take = () => this.shard.messages.handovers.take(SERVICE, OPERATOR, account)
     for (let message = take(); message !== null; message = take()) this.shard.start(message)
     this.#acknowledge()
     const submitted = this.#submitted
     this.#submitted = []
-    for (const message of submitted) {
-      const deadline = this.now + DEFAULT_LIFETIMES.report.service
-      this.shard.submitAnswered(message, { type: 'accepted', operatorIds: [`op-${message.id}`] }, deadline)
+    for (const [message, submission] of submitted) {
+      this.shard.submitAnswered(message, { type: 'accepted', operatorIds: [`op-${message.id}`] }, submission)
     }
     this.#acknowledge()
-    return submitted
+    return submitted.map(([message]) => message)
   }
 
   report(messages: ReadonlyArray<Message>): void {

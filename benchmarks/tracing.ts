@@ -6,12 +6,14 @@
  *
  *     node scripts/run.mjs benchmarks/tracing.ts
  */
+import './end-on-signal.ts'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { makeTracedAppend, observe } from '@hub/command-api'
 import { EventLog, type OutgoingRecord } from '@hub/kafka'
 import { Tracing, tracingLayer, type TracingShape } from '@hub/telemetry'
 import { ConfigProvider, Context, Effect, Layer } from 'effect'
+import { tied } from './child-process.ts'
 import { median } from './numbers.ts'
 
 const ROUNDS = 12
@@ -72,7 +74,7 @@ const round = Effect.fnUntraced(function* ({ append, microseconds, tracing }: Va
 })
 
 const program = Effect.gen(function* () {
-  const receiver = spawn(process.execPath, ['-e', RECEIVER], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const receiver = tied(spawn(process.execPath, ['-e', RECEIVER], { stdio: ['ignore', 'pipe', 'inherit'] }))
   yield* Effect.addFinalizer(() => Effect.sync(() => receiver.kill()))
   const [port] = yield* Effect.promise(() => once(receiver.stdout, 'data') as Promise<[Buffer]>)
   const HUB_OTLP_URL = `http://127.0.0.1:${String(port).trim()}`
