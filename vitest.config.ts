@@ -14,7 +14,9 @@ const CONCURRENT = [
   'test/operator/**/*.e2e.test.ts',
   'test/e2e/**/*.e2e.test.ts',
   'test/operating/{alerts,doctor,hubctl,manifests,telemetry}.e2e.test.ts',
-  'test/read-models/analytics.e2e.test.ts',
+  'test/operating/restore.e2e.test.ts',
+  'test/privacy/**/*.e2e.test.ts',
+  'test/read-models/**/*.e2e.test.ts',
   'test/chaos/poison-records.e2e.test.ts',
 ]
 const HUB_WORKERS = 2
@@ -27,7 +29,7 @@ export default defineConfig({
           name: 'unit',
           // Several projects run one after the other.
           sequence: { groupOrder: 0 },
-          include: ['{packages,apps,infra,scripts,test,tools,benchmarks}/**/*.unit.test.ts'],
+          include: ['{packages,apps,infra,scripts,test,tools,benchmarks,examples}/**/*.unit.test.ts'],
           exclude: ignored,
           // One module graph for each worker: otherwise half of the time goes into importing the
           // same modules.

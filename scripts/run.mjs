@@ -1,7 +1,7 @@
 /**
  * Runs a TypeScript program of the project on a fresh checkout: installs the packages of package-
  * lock.json if they differ from the installed ones, then starts the pinned Node. It only needs Node
- * 20.
+ * 20. Programs that start servers also need Java and Maven, which it checks first.
  *
  *   node scripts/run.mjs <program.ts> [argument …]
  */
@@ -10,6 +10,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { missingPrerequisite } from './prerequisites.mjs'
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..')
 const NODE = join(ROOT, 'node_modules', 'node', 'bin', 'node')
@@ -94,6 +95,9 @@ const main = () => {
   const [program, ...args] = process.argv.slice(2)
   if (program === undefined) fail('Usage: node scripts/run.mjs <program.ts> [argument …]')
   const difference = findDifference()
+  // Before minutes of installation. Afterwards, the start of the servers checks it.
+  const missing = difference === null ? null : missingPrerequisite(ROOT, program, args, process.env)
+  if (missing !== null) fail(missing)
   if (difference !== null) install(difference)
 
   const child = spawn(
