@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { countsOf, NOTHING, summarise, total } from './test-counts.ts'
+import {
+  countsOf,
+  type Failure,
+  failuresOf,
+  filesToRepeat,
+  listFailures,
+  NOTHING,
+  summarise,
+  total,
+} from './test-counts.ts'
 
 const report = (
   counts: { passed?: number; failed?: number; pending?: number; todo?: number },
@@ -38,6 +47,77 @@ describe('countsOf', () => {
   it('counts a failure for an unexplained exit code and for a missing report', () => {
     expect(countsOf(report({ passed: 3 }), 1).failed).toBe(1)
     expect(countsOf(null, null)).toEqual({ passed: 0, failed: 1, skipped: 0 })
+  })
+})
+
+const failure = (file: string, test: string | null = 'a test'): Failure => ({
+  file,
+  test,
+  message: 'AssertionError: expected 1 to be 2',
+})
+
+describe('failuresOf', () => {
+  it('returns each failed test, and a file that failed without one', () => {
+    const written = JSON.stringify({
+      testResults: [
+        { name: '/repository/a.unit.test.ts', status: 'passed', message: '', assertionResults: [] },
+        {
+          name: '/repository/b.int.test.ts',
+          status: 'failed',
+          message: '',
+          assertionResults: [
+            { fullName: 'b works', status: 'passed', failureMessages: [] },
+            { fullName: 'b fails', status: 'failed', failureMessages: ['first', 'second'] },
+          ],
+        },
+        {
+          name: '/repository/c.e2e.test.ts',
+          status: 'failed',
+          message: 'does not load',
+          assertionResults: [],
+        },
+      ],
+    })
+    expect(failuresOf(written, '/repository')).toEqual([
+      { file: 'b.int.test.ts', test: 'b fails', message: 'first\nsecond' },
+      { file: 'c.e2e.test.ts', test: null, message: 'does not load' },
+    ])
+    expect(failuresOf(null, '/repository')).toEqual([])
+  })
+})
+
+describe('filesToRepeat', () => {
+  const int = 'apps/dispatcher/src/a.int.test.ts'
+  const e2e = 'test/operating/a.e2e.test.ts'
+
+  it('returns each file of failed integration and end-to-end tests once', () => {
+    expect(filesToRepeat([failure(int), failure(int, 'another test'), failure(e2e)])).toEqual([int, e2e])
+    expect(filesToRepeat([])).toEqual([])
+  })
+
+  it('returns none if a unit test or a test of test/chaos failed', () => {
+    expect(filesToRepeat([failure(int), failure('packages/domain/src/a.unit.test.ts')])).toEqual([])
+    expect(filesToRepeat([failure(int), failure('test/chaos/a.e2e.test.ts')])).toEqual([])
+  })
+
+  it('returns none if more than three files failed', () => {
+    const files = ['a', 'b', 'c', 'd'].map((name) => failure(`apps/hubctl/src/${name}.int.test.ts`))
+    expect(filesToRepeat(files.slice(1))).toHaveLength(3)
+    expect(filesToRepeat(files)).toEqual([])
+  })
+})
+
+describe('listFailures', () => {
+  it('prints the file, the name of the test and the beginning of its message', () => {
+    const long = { ...failure('b.int.test.ts', null), message: 'line\n'.repeat(100) }
+    const lines = listFailures('Failed:', [failure('a.int.test.ts'), long]).split('\n')
+    expect(lines.slice(0, 4)).toEqual([
+      'Failed:',
+      '  a.int.test.ts > a test',
+      '    AssertionError: expected 1 to be 2',
+      '  b.int.test.ts',
+    ])
+    expect(lines).toHaveLength(4 + 12)
   })
 })
 

@@ -22,7 +22,17 @@ import {
   startStack,
   tail,
 } from '@hub/local-stack'
-import { type Counts, countsOf, NOTHING, summarise, total } from './test-counts.ts'
+import {
+  type Counts,
+  countsOf,
+  type Failure,
+  failuresOf,
+  filesToRepeat,
+  listFailures,
+  NOTHING,
+  summarise,
+  total,
+} from './test-counts.ts'
 
 const KINDS = ['unit', 'int', 'e2e'] as const
 type Kind = (typeof KINDS)[number]
@@ -44,10 +54,19 @@ interface Runner {
 
 const children = new Set<ReturnType<typeof spawn>>()
 
-/** Runs one kind of test, and passes its output through. */
-const runKind = async (kind: Kind, runner: Runner, filters: ReadonlyArray<string>): Promise<Counts> => {
-  console.log(`\n── ${kind} tests`)
-  const report = join(runner.dir, `${kind}.json`)
+interface Run {
+  readonly counts: Counts
+  readonly failures: ReadonlyArray<Failure>
+}
+
+/** Runs vitest once for one kind of test, and passes its output through. */
+const runOnce = async (
+  kind: Kind,
+  runner: Runner,
+  filters: ReadonlyArray<string>,
+  name: string,
+): Promise<Run> => {
+  const report = join(runner.dir, `${name}.json`)
   const child = spawn(
     process.execPath,
     [
@@ -75,7 +94,31 @@ const runKind = async (kind: Kind, runner: Runner, filters: ReadonlyArray<string
   } catch {
     // vitest ended without a report. That counts as a failure.
   }
-  return countsOf(written, code)
+  return { counts: countsOf(written, code), failures: failuresOf(written, ROOT) }
+}
+
+/**
+ * Runs one kind of test, and then a second time the files that `filesToRepeat` names. If all tests
+ * of the second run pass, they count as passed, and `onlyOnce` lists what failed in the first run.
+ */
+const runKind = async (
+  kind: Kind,
+  runner: Runner,
+  filters: ReadonlyArray<string>,
+): Promise<Run & { readonly onlyOnce: ReadonlyArray<Failure> }> => {
+  console.log(`\n── ${kind} tests`)
+  const first = await runOnce(kind, runner, filters, kind)
+  const files = filesToRepeat(first.failures)
+  if (files.length === 0) return { ...first, onlyOnce: [] }
+  console.log(`\n── a second run of ${files.join(', ')}`)
+  const second = await runOnce(kind, runner, files, `${kind}-second-run`)
+  if (second.counts.failed > 0) return { ...first, failures: second.failures, onlyOnce: [] }
+  const { failed, passed, skipped } = first.counts
+  return {
+    counts: { passed: passed + failed, failed: 0, skipped },
+    failures: [],
+    onlyOnce: first.failures,
+  }
 }
 
 const main = async (): Promise<number> => {
@@ -119,6 +162,8 @@ const main = async (): Promise<number> => {
   }
 
   const counts: Array<Counts> = []
+  const failures: Array<Failure> = []
+  const onlyOnce: Array<Failure> = []
   try {
     await mkdir(dataDir, { recursive: true })
     // The servers start during the unit tests.
@@ -140,7 +185,10 @@ const main = async (): Promise<number> => {
               HUB_TEST_REDIS_URL: stack.redisUrl,
             }),
       }
-      counts.push(await runKind(kind, { dir, environment }, filters))
+      const run = await runKind(kind, { dir, environment }, filters)
+      counts.push(run.counts)
+      failures.push(...run.failures)
+      onlyOnce.push(...run.onlyOnce)
     }
   } catch (error) {
     const log = error instanceof UserError ? error.log : undefined
@@ -162,6 +210,10 @@ const main = async (): Promise<number> => {
   const sum = total(counts)
   if (interrupted) console.log('Interrupted.')
   if (sum.passed + sum.failed === 0) console.log('No test ran.')
+  if (onlyOnce.length > 0) {
+    console.log(`\n${listFailures('Failed in the first run and passed in the second:', onlyOnce)}`)
+  }
+  if (failures.length > 0) console.log(`\n${listFailures('Failed:', failures)}`)
   console.log(`\n${summarise(sum)}`)
   return interrupted || sum.failed > 0 || sum.passed === 0 ? 1 : 0
 }
