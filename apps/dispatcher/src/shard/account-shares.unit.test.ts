@@ -100,6 +100,28 @@ describe('the shares of accounts', () => {
     assert.strictEqual(queue.unitsOf('acc_a'), LIMIT - 400)
   })
 
+  it('leave to accounts that are behind nothing of what an account that has caught up uses', () => {
+    const queue = new Queue()
+    queue.campaign('acc_a', 10_000)
+    queue.handOver('acc_a', LIMIT - 600)
+    queue.shares.caughtUp(queue.shares.of('acc_a'))
+    for (const account of ['acc_b', 'acc_c']) queue.campaign(account, 10_000)
+    for (const account of ['acc_b', 'acc_c']) queue.handOver(account, LIMIT)
+    queue.campaign('acc_b', 10_000)
+    assert.strictEqual(queue.unitsOf('acc_b'), (1.5 * (LIMIT - 600)) / 2)
+  })
+
+  it('give up only messages that still wait', () => {
+    const queue = new Queue()
+    queue.campaign('acc_a', 3)
+    const share = queue.shares.of('acc_a')
+    const newest = share.newest(always)!
+    queue.remove(newest)
+    assert.notStrictEqual(share.newest(always), newest)
+    queue.handOver('acc_a', 2)
+    assert.isNull(share.newest(always))
+  })
+
   it('are limited by units, of which a large message has several', () => {
     const queue = new Queue()
     for (const account of ['acc_a', 'acc_b']) {

@@ -223,9 +223,11 @@ export class MessageShard {
   accepts(lane: number, offset: number, { account, messageId, mode }: AcceptedHead): boolean {
     const known = this.#core.messages.get(messageId)
     const operator = known?.state.operator ?? this.#core.settings.operators[mode]
+    const isNew = this.#core.queues.cursor(lane).isNew(offset)
     const hasRoom = this.#core.queues.accepts(lane, offset, operator, account)
     if (known?.state.accepted ?? this.#core.recovery.remembered.has(messageId)) {
-      if (known?.laneOffset !== offset) this.#core.count('duplicate_dropped')
+      // The shard reads the lane again for other accounts.
+      if (isNew && known?.laneOffset !== offset) this.#core.count('duplicate_dropped')
       return false
     }
     // The shard keeps a message of the log even without room: it may be claimed, and there are few.
