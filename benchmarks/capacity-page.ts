@@ -146,6 +146,23 @@ work finishes, because a recipient or a subscription belongs to one process. web
 endpoints per account here. With one endpoint, its webhook batches close by their window of one second, and
 more processes bring nothing. Scaling with a whole core for each process has not been measured.
 
+## Share of the capacity in use
+
+Each command-api shows as \`hub_admission_capacity_used_ratio\` how much of its capacity is in use, smoothed over
+five seconds. It is the highest of three figures:
+
+- the share of the time in which its event loop works. It rises with the requests, and is the limit while
+  all servers are fast.
+- the time that a new single \`service\` send would wait, divided by the longest wait that is admitted. It rises
+  when PostgreSQL, Kafka or Redis are the limit.
+- while it refuses sends: the sends that clients wanted, divided by those that it did. At 2, it refuses
+  half of them ([decision 47](decisions/0047-admission-control.md)).
+
+Below 1 nothing is refused. The first figure overestimates a little, because sends that share acceptance
+batches cost less at high load. With _n_ processes, the others take over \`1 ÷ (n − 1)\` of the load of one that
+fails. So plan for a peak of at most 0.8 × (_n_ − 1) ÷ _n_: 0.4 with two processes, 0.6 with four.
+\`HubNearCapacity\` fires at 0.8. One command-api alone reached ${thousands(of(accepting, 'sendsPerSecond'))} single sends per second on ${cores} cores.
+
 ## Planning larger hubs
 
 Plan with these rates per process with a core of its own. They are planning values, below what was measured

@@ -134,11 +134,15 @@ export interface Outcome {
 }
 
 /**
- * Refusals of a hub that is short of CPU time: Kafka did not confirm a code in time, or Redis did
- * not check the flood windows in time. `npm test` shares two cores with the hub and the
+ * Refusals of a hub that is short of CPU time: it could not answer in time, Kafka did not confirm a
+ * code in time, or Redis did not check the flood windows in time. `npm test` shares two cores with the hub and the
  * starting processes. A quiet machine has none.
  */
-const OVERLOADED: ReadonlySet<string> = new Set(['503 provider_unavailable', '503 internal_error'])
+const OVERLOADED: ReadonlySet<string> = new Set([
+  '503 overloaded',
+  '503 provider_unavailable',
+  '503 internal_error',
+])
 
 /**
  * Fails if sends were refused for another reason than overload, or by a process that was shutting

@@ -33,6 +33,7 @@ import { gracefulShutdown } from './http/graceful-shutdown.ts'
 import type { TlsFiles } from './http/tls.ts'
 import { Idempotency } from './http/idempotency.ts'
 import { idempotencyKeysLayer } from './idempotency/idempotency-keys.ts'
+import type { AdmissionControl } from './accept/admission-control.ts'
 import { UnprovenCodes } from './accept/unproven-codes.ts'
 import { freshId } from './ids/ids.ts'
 import { maintenanceLayer } from './maintenance/maintenance.ts'
@@ -105,6 +106,7 @@ export const commandApi = (options: AppOptions) => {
   ) satisfies Layer.Layer<
     never,
     unknown,
+    | AdmissionControl
     | Sql
     | MasterKeyEncryption
     | PayloadEncryption

@@ -15,6 +15,7 @@ import { MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, withFailureLog, teardown, tracingLayer } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
 import { Effect, Layer, Redacted } from 'effect'
+import { AdmissionControl } from './accept/admission-control.ts'
 import { commandApi } from './app.ts'
 import { configuration, furtherChecks } from './config.ts'
 
@@ -51,6 +52,7 @@ const app = Layer.unwrap(
         shutdownDelay,
         secretTransition,
       }).pipe(
+        Layer.provide(AdmissionControl.layer()),
         Layer.provide(PayloadEncryption.layer),
         Layer.provide(layerKeysAndErasures(connection, topicNames(catalogue.prefix))),
         Layer.provide(

@@ -4,6 +4,7 @@ import { UNAVAILABLE_REASONS } from '@hub/counters'
 import { MESSAGE_CLASSES } from '@hub/domain'
 import { counter, gauge, labelSets } from '@hub/telemetry'
 import { Metric } from 'effect'
+import { type RefusalReason, type RefusedWork, WORK_KINDS } from './accept/admission.ts'
 import { FRAMING_MESSAGES } from './http/framing.ts'
 
 /** The statuses of successes, of the errors of the API (500 is a defect), and of malformed HTTP. */
@@ -51,6 +52,33 @@ export const acceptanceBatchSeconds = Metric.histogram('hub_accept_flush_seconds
   boundaries: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2],
 })
 export const pendingSends = gauge('hub_accept_waiting_sends', 'Sends that wait for their outcome.')
+const REFUSALS: ReadonlyArray<{ readonly work: RefusedWork; readonly reason: RefusalReason | 'memory' }> = [
+  ...labelSets({ work: [...WORK_KINDS, 'send'], reason: ['wait', 'share'] }),
+  // Nothing is more urgent than a code, and a send whose body is not read may be one.
+  ...labelSets({ work: ['service', 'batch'], reason: ['urgent'] }),
+  { work: 'other', reason: 'memory' },
+]
+export const admissionRefused = counter(
+  'hub_admission_refused_total',
+  'Requests that were refused with `overloaded`, by kind of work and reason.',
+  REFUSALS,
+)
+export const admissionWaitSeconds = gauge(
+  'hub_admission_expected_wait_seconds',
+  'Time that a new send would wait for the sends before it, in seconds, by kind of work.',
+)
+export const admissionInProgress = gauge(
+  'hub_admission_sends_in_progress',
+  'Admitted sends without an outcome.',
+)
+export const admissionRate = gauge(
+  'hub_admission_sends_per_second',
+  'Sends per second that the process can do, as measured at its last full load.',
+)
+export const capacityUsed = gauge(
+  'hub_admission_capacity_used_ratio',
+  'Share of the capacity of the process in use. Above 1, it refuses requests.',
+)
 export const acceptStopped = gauge(
   'hub_accept_stopped',
   '1 while the stop flag of the hub prevents the acceptance of new messages, else 0.',

@@ -63,6 +63,36 @@ const acceptance: Dashboard = {
       ],
     },
     {
+      title: 'Overload: share of the capacity in use',
+      about:
+        'By instance. Above 1, an instance refuses requests. HubNearCapacity fires at 0.8: add instances before that.',
+      unit: 'percentunit',
+      queries: [byLabel('max', 'instance', 'hub_admission_capacity_used_ratio')],
+    },
+    {
+      title: 'Overload: refused requests',
+      about:
+        'Answered with `overloaded`, by kind of work and reason. HubOverloaded fires at 1 % of all requests.',
+      unit: 'reqps',
+      queries: [occurring(rate('hub_admission_refused_total', 'work, reason'))],
+    },
+    {
+      title: 'Overload: expected wait of a send',
+      about:
+        'By kind of work, of the instance with the longest wait. It includes the delay of the event loop.',
+      unit: 's',
+      queries: [byLabel('max', 'work', 'hub_admission_expected_wait_seconds')],
+    },
+    {
+      title: 'Overload: sends in progress, and sends per second at full load',
+      about: 'The expected wait is the first divided by the second. The second is measured while sends wait.',
+      unit: 'short',
+      queries: [
+        query('sum(hub_admission_sends_in_progress)', 'in progress'),
+        query('sum(hub_admission_sends_per_second)', 'per second at full load'),
+      ],
+    },
+    {
       title: 'Acceptance batches',
       about: 'Time to record an acceptance batch, from its lookup to its commit.',
       unit: 's',

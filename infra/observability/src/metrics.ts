@@ -36,6 +36,12 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     counter: '`rate` (requests of a key), `logins` (failed ones), `flood` (windows), `daily` (limit)',
     reason: UNAVAILABLE,
   },
+  hub_admission_expected_wait_seconds: { work: '`otp`, `service` (single sends), `batch`' },
+  hub_admission_refused_total: {
+    work: '`otp`, `service` (single sends), `batch`, `send` (a single send of a class that was not read), `other`',
+    reason:
+      '`wait` (the expected wait is over its limit), `urgent` (more urgent work waits), `share` (the account uses more than its share), `memory` (a bound of memory is reached)',
+  },
   hub_consumer_lag_records: { topic: TOPIC, partition: 'its number' },
   hub_dispatcher_account_fairness: { class: CLASS, operator: '`sandbox`, `smpp`, `http`' },
   hub_dispatcher_buffered_messages: { class: CLASS },

@@ -154,6 +154,7 @@ describe('the description', () => {
       'idempotency_key_reused',
       'payload_too_large',
       'unsupported_media_type',
+      'overloaded',
     ])
     const own = (path: string, method: string): ReadonlyArray<string> => {
       const responses = Object.values(at(document, 'paths', path, method, 'responses') as JsonObject)
@@ -242,6 +243,7 @@ describe('the description', () => {
       expect([code, told]).toEqual([code, isOfSend])
     }
     expect(at(responses, '503', 'description')).toContain('`provider_unavailable`')
+    expect(at(responses, '503', 'description')).toContain('`overloaded`')
     expect(at(responses, '503', 'headers')).toHaveProperty('Retry-After')
   })
 

@@ -239,6 +239,14 @@ const catalogue = {
   },
 
   // Failures of the hub: nothing is stored, so a retry with the same key runs as new.
+  overloaded: {
+    status: 503,
+    message:
+      'The hub has more work than it can do in time, and did nothing for this request. Repeat it after retry_after seconds with the same Idempotency-Key.',
+    // Each error has its own, from 1 to 10 seconds, so that the clients do not repeat all at once.
+    defaultRetryAfter: 1,
+    retry: 'Runs as new after retry_after, with the same Idempotency-Key and client_ref.',
+  },
   provider_unavailable: {
     status: 503,
     message:
@@ -344,8 +352,7 @@ export const apiError = (code: ErrorCode, options: ApiErrorOptions = {}): ApiErr
 
 /**
  * The HTTP status of an error. `internal_error` is 503 with a `retry_after` (PostgreSQL or Kafka is
- * unavailable, or too many pending sends), and 500 without one (a defect). Source: specification,
- * Rules of POST /v1/messages, 10.
+ * unavailable), and 500 without one (a defect). Source: specification, Rules of POST /v1/messages, 10.
  */
 export const httpStatusOf = (error: ApiError): number =>
   error.code === 'internal_error' && error.retryAfter === undefined ? 500 : ERRORS[error.code].status

@@ -40,6 +40,7 @@ const STATUSES = {
   template_text_too_long: 422,
   template_invalid: 422,
   duplicate_rejected: 422,
+  overloaded: 503,
   provider_unavailable: 503,
   internal_error: 503,
 }

@@ -168,8 +168,9 @@ export const order: Section = (fixture) => {
  * Codes that a healthy hub never returns. Other tests cause them.
  *
  * - `internal_error`, `provider_unavailable`: PostgreSQL or Kafka is unavailable (test/chaos).
+ * - `overloaded`: command-api has too much work (its overload.int.test.ts).
  */
-const CAUSED_ELSEWHERE: ReadonlyArray<ErrorCode> = ['internal_error', 'provider_unavailable']
+const CAUSED_ELSEWHERE: ReadonlyArray<ErrorCode> = ['internal_error', 'overloaded', 'provider_unavailable']
 
 export const errors: Section = (fixture) => {
   describe('Errors', () => {

@@ -26,8 +26,6 @@ export interface AcceptorContext extends AcceptorOptions {
   readonly limits: Limits['Service']
   readonly encryption: PayloadEncryption['Service']
   readonly tracing: TracingShape
-  /** Sends that wait for the next acceptance batch. */
-  readonly queue: Array<PendingSend>
   /** Puts sends first into the queue, and starts an acceptance batch if it is worth it. */
   readonly decideAgain: (sends: ReadonlyArray<PendingSend>) => void
   readonly pending: PendingSends

@@ -501,9 +501,9 @@ describe('a batch', () => {
       const { ledger } = yield* Doubles
       const laterCommits = yield* Deferred.make<void>()
       ledger.state.beforeCommit = () => void (ledger.state.barrier = laterCommits)
-      const many = Array.from({ length: 2500 }, (_, i) => service(`m${i}`))
+      const many = Array.from({ length: 1500 }, (_, i) => service(`m${i}`))
       const sending = yield* Effect.forkChild(
-        acceptRequest([otp('a'), ...many], { batch: batchOf(BATCH, 2501) }),
+        acceptRequest([otp('a'), ...many], { batch: batchOf(BATCH, 1501) }),
       )
       yield* settle
       const [id, entry] = [...ledger.rows].find(([, { fact }]) => fact.class === 'otp')!
@@ -634,9 +634,9 @@ describe('a batch', () => {
       yield* outcomesOf(service('known'))
       limits.state.daily = 7200
       limits.state.dailyAsked = 0
-      const many = Array.from({ length: 2500 }, (_, i) => service(`m${i}`))
+      const many = Array.from({ length: 1500 }, (_, i) => service(`m${i}`))
       const { batchCreatedAt, outcomes } = yield* acceptRequest([service('known'), ...many], {
-        batch: batchOf(BATCH, 2501),
+        batch: batchOf(BATCH, 1501),
       })
       assert.isTrue(outcomes.every((one) => resultOf(one) === 'hub_daily_limit_reached'))
       assert.strictEqual(limits.state.dailyAsked, 1)

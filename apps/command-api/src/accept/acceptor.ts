@@ -4,8 +4,8 @@
  *
  * A send is checked and rendered first (`checked-send.ts`). Then it waits, not for a timer, but
  * only until an acceptance batch in progress has been recorded. The next acceptance batch contains
- * all sends that arrived meanwhile. So an idle hub answers at once, and a busy hub shares the cost
- * of a commit.
+ * all sends that arrived meanwhile, in the order of `send-queue.ts`. So an idle hub answers at once,
+ * and a busy hub shares the cost of a commit. Admission control (`admission.ts`) bounds the wait.
  *
  * The steps of an acceptance batch (`acceptance-batch.ts`):
  *   1. `ledger.ts` looks up used `client_ref`s, remembered ids, opt-outs and PostgreSQL's clock.
@@ -51,21 +51,28 @@ import { Ledger } from './ledger.port.ts'
 import { Limits } from './limits.ts'
 import { OutboxMode } from './outbox-mode.ts'
 import { makeOtpInProgress } from './otp-in-progress.ts'
+import { refuseOverloaded } from './overloaded.ts'
 import {
   makePendingSends,
-  OVERLOADED,
   RECORD_UNKNOWN,
   type PendingSend,
   type RequestContext,
   type SendOutcome,
+  STORAGE_DOWN,
 } from './pending-send.ts'
 import { makePublisher } from './publish.ts'
 import { sealPendingBatch } from './seal-batch.ts'
+import { makeSendQueue, type Taken } from './send-queue.ts'
 import type { UnprovenCodes } from './unproven-codes.ts'
 import { makeUnresolvedCommits } from './unresolved-commits.ts'
 
-/** Sends of one acceptance batch. They take about 30 ms to record; more would delay the sends behind them. */
-const ACCEPTANCE_BATCH_SENDS = 2000
+/**
+ * Sends of one acceptance batch, and requests with such a send. Nothing else runs while the process
+ * encodes the sends and answers the requests, which takes some ten milliseconds. More would delay the
+ * sends behind them, and the refusals.
+ */
+const ACCEPTANCE_BATCH_SENDS = 1000
+const ACCEPTANCE_BATCH_REQUESTS = 150
 /** Bytes of one acceptance batch. They bound the outbox row and the produce, whatever the texts. */
 const ACCEPTANCE_BATCH_BYTES = 4 * 1024 * 1024
 /**
@@ -74,6 +81,12 @@ const ACCEPTANCE_BATCH_BYTES = 4 * 1024 * 1024
  * references orders them.
  */
 const ACCEPTANCE_BATCHES_IN_PROGRESS = 2
+/**
+ * If more sends than this wait or are being recorded, codes (`otp`) have acceptance batches of their
+ * own, in addition to the two. So a code never waits until hundreds of other sends are recorded. Fewer
+ * sends share acceptance batches, because each one has a cost of its own.
+ */
+const SHARED_SENDS = 128
 /** How often the acceptor expires waiting sends and deletes appended outbox rows. */
 const HOUSEKEEPING_EVERY = Duration.millis(100)
 /** Time to publish what is recorded when the process ends: two appends and a deletion. */
@@ -106,31 +119,8 @@ export class BatchingAcceptor extends Context.Service<
 >()('@hub/command-api/BatchingAcceptor') {}
 
 /** Estimated bytes of a send in ledger and record: twice its text, and its other fields. */
-const bytesOf = ({ draft }: CheckedSend): number =>
+const bytesOf = ({ checked: { draft } }: PendingSend): number =>
   Result.isSuccess(draft) ? 600 + 4 * draft.success.rendered.text.length : 100
-
-/**
- * Takes the sends of one acceptance batch from the queue. `abandon` gets those that have waited too
- * long after a commit with an unknown result.
- */
-const takeAcceptanceBatch = (
-  queue: Array<PendingSend>,
-  abandon: (send: PendingSend) => void,
-): ReadonlyArray<PendingSend> => {
-  let bytes = 0
-  let count = 0
-  for (const send of queue) {
-    const more = bytesOf(send.checked)
-    if (count > 0 && (count >= ACCEPTANCE_BATCH_SENDS || bytes + more > ACCEPTANCE_BATCH_BYTES)) break
-    bytes += more
-    count++
-  }
-  // A send that got its outcome meanwhile (it waited too long) must not be recorded.
-  return queue.splice(0, count).filter((send) => {
-    if (send.outcome !== null && send.mayBeRecorded) abandon(send)
-    return send.outcome === null
-  })
-}
 
 const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const ledger = yield* Ledger
@@ -139,10 +129,13 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
 
   let batchesInProgress = 0
   let sendsInProgress = 0
+  /** Sends in the acceptance batch that has only codes. */
+  let codesInProgress = 0
+  const isRecordingNothing = (): boolean => batchesInProgress === 0 && codesInProgress === 0
   /** Called when no send waits and no record is unpublished. Used when the process ends. */
   let onIdle = (): void => {}
   const checkIdle = (): void => {
-    if (pending.count() === 0 && batchesInProgress === 0 && publisher.isIdle()) onIdle()
+    if (pending.count() === 0 && isRecordingNothing() && publisher.isIdle()) onIdle()
   }
   const limits = yield* Limits
   const corrections = yield* makeCorrections({
@@ -164,9 +157,14 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     runInBackground,
     onPublished: () => checkIdle(),
   })
-  const queue: Array<PendingSend> = []
+  const queue = makeSendQueue({
+    sends: ACCEPTANCE_BATCH_SENDS,
+    requests: ACCEPTANCE_BATCH_REQUESTS,
+    bytes: ACCEPTANCE_BATCH_BYTES,
+    bytesOf,
+  })
   const decideAgain = (sends: ReadonlyArray<PendingSend>): void => {
-    queue.unshift(...sends)
+    queue.pushFirst(sends)
     wake()
   }
   const unresolved = makeUnresolvedCommits({
@@ -183,7 +181,6 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     limits,
     encryption: yield* PayloadEncryption,
     tracing: yield* Tracing,
-    queue,
     decideAgain,
     pending,
     otpInProgress,
@@ -192,32 +189,49 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     runInBackground,
   }
 
-  const canStart = yield* Latch.make(false)
   /**
    * An acceptance batch costs the same for one send as for fifty. So a second one starts only if at
    * least half as many sends wait as are in progress.
    */
-  const isWorthStarting = () =>
-    queue.length > 0 && (batchesInProgress === 0 || 2 * queue.length >= sendsInProgress)
+  const isWorthStarting = (): boolean => {
+    const waiting = queue.count(takenByAll())
+    return waiting > 0 && (batchesInProgress === 0 || 2 * waiting >= sendsInProgress)
+  }
+  const haveOwnBatches = (): boolean => queue.count('all') + sendsInProgress + codesInProgress > SHARED_SENDS
+  /** Without other sends, all acceptance batches take codes. */
+  const takenByAll = (): Taken => (haveOwnBatches() && queue.count('others') > 0 ? 'others' : 'all')
+  const codesAreWorthStarting = (): boolean => {
+    const waiting = queue.count('codes')
+    return waiting > 0 && haveOwnBatches() && 2 * waiting >= codesInProgress
+  }
+
+  const canStart = yield* Latch.make(false)
+  const codesCanStart = yield* Latch.make(false)
   const wake = (): void => {
     if (isWorthStarting()) canStart.openUnsafe()
     else canStart.closeUnsafe()
+    if (codesAreWorthStarting()) codesCanStart.openUnsafe()
+    else codesCanStart.closeUnsafe()
   }
 
-  const acceptLoop = Effect.gen(function* () {
-    yield* canStart.await
-    // Sends that arrived in the same turn of the event loop join this batch.
-    yield* Effect.yieldNow
-    if (!isWorthStarting()) return wake()
-    const sends = takeAcceptanceBatch(queue, unresolved.abandon)
-    if (sends.length === 0) return wake()
-    batchesInProgress++
-    sendsInProgress += sends.length
-    wake()
+  /** A send that got its outcome meanwhile (it waited too long) must not be recorded. */
+  const isOpen = (send: PendingSend): boolean => {
+    if (send.outcome !== null && send.mayBeRecorded) unresolved.abandon(send)
+    return send.outcome === null
+  }
+
+  /** Runs an acceptance batch. `count` gets the sends that begin or end to be recorded. */
+  const runBatch = Effect.fnUntraced(function* (
+    taken: Taken,
+    count: (batches: number, sends: number) => void,
+  ) {
     const startedAt = yield* Clock.currentTimeMillis
+    const sends = queue.take(taken, startedAt, isOpen)
+    if (sends.length === 0) return wake()
+    count(1, sends.length)
+    wake()
     yield* runAcceptanceBatch(acceptorContext, sends)
-    batchesInProgress--
-    sendsInProgress -= sends.length
+    count(-1, -sends.length)
     checkIdle()
     wake()
     yield* Metric.update(acceptanceBatchSends, sends.length)
@@ -225,11 +239,30 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     yield* Metric.update(pendingSends, pending.count())
   })
 
+  const acceptLoop = Effect.gen(function* () {
+    yield* canStart.await
+    // Sends that arrived in the same turn of the event loop join this batch.
+    yield* Effect.yieldNow
+    if (!isWorthStarting()) return wake()
+    yield* runBatch(takenByAll(), (batches, sends) => {
+      batchesInProgress += batches
+      sendsInProgress += sends
+    })
+  })
+  const acceptCodesLoop = Effect.gen(function* () {
+    yield* codesCanStart.await
+    yield* Effect.yieldNow
+    if (!codesAreWorthStarting()) return wake()
+    yield* runBatch('codes', (_, sends) => {
+      codesInProgress += sends
+    })
+  })
+
   const expire = Effect.map(Clock.currentTimeMillis, (now) => pending.expire(now))
 
   /** Deletes appended outbox rows if no batch does it. Else the relay would append them again. */
   const deleteAppendedRows = Effect.suspend(() => {
-    if (batchesInProgress > 0) return Effect.void
+    if (!isRecordingNothing()) return Effect.void
     const rows = publisher.takeAppendedRows()
     if (rows.length === 0) return Effect.void
     return ledger
@@ -243,8 +276,10 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
       )
   })
 
-  for (let i = 0; i < ACCEPTANCE_BATCHES_IN_PROGRESS; i++)
+  for (let i = 0; i < ACCEPTANCE_BATCHES_IN_PROGRESS; i++) {
     yield* Effect.forkScoped(Effect.forever(acceptLoop))
+    yield* Effect.forkScoped(Effect.forever(acceptCodesLoop))
+  }
   yield* Effect.forkScoped(Effect.forever(publisher.loop))
   yield* Effect.forkScoped(Effect.repeat(expire, Schedule.spaced(HOUSEKEEPING_EVERY)))
   yield* Effect.forkScoped(Effect.repeat(deleteAppendedRows, Schedule.spaced(HOUSEKEEPING_EVERY)))
@@ -266,15 +301,20 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
 
   return BatchingAcceptor.of({
     accept: Effect.fnUntraced(function* (sends, context = {}) {
-      if (!pending.hasRoomFor(sends.length) || unresolved.isFull()) {
+      const error = unresolved.isFull()
+        ? STORAGE_DOWN
+        : pending.hasRoomFor(sends.length)
+          ? null
+          : refuseOverloaded('other', 'memory')
+      if (error !== null) {
         return {
-          outcomes: sends.map(() => Result.fail(OVERLOADED)),
+          outcomes: sends.map(() => Result.fail(error)),
           batchCreatedAt: null,
           responseStored: false,
         }
       }
       const request = pending.open(sends, context, yield* Clock.currentTimeMillis)
-      queue.push(...request.sends)
+      queue.push(request)
       wake()
       const outcomesOf = () => request.sends.map(({ outcome }) => outcome ?? Result.fail(RECORD_UNKNOWN))
       if (context.batch === undefined) yield* Deferred.await(request.done)

@@ -4,6 +4,7 @@ import { decodeFact } from '@hub/kafka'
 import { Deferred, Effect, Fiber, Logger, Result } from 'effect'
 import { TestClock } from 'effect/testing'
 import { Doubles, acceptorOnDoubles, otp, service } from '../testing/doubles.ts'
+import type { Ticket } from './admission-control.ts'
 import type { CheckedSend } from './checked-send.ts'
 import { BatchingAcceptor } from './acceptor.ts'
 import { OutboxMode } from './outbox-mode.ts'
@@ -54,6 +55,49 @@ describe('an acceptance batch', () => {
       yield* Fiber.join(second)
       yield* Fiber.join(others)
       assert.deepStrictEqual(ledger.commits, [1, 1, 10])
+    }),
+  )
+
+  /** The sizes of the commits when these sends arrive while two acceptance batches are in progress. */
+  const commitsOf = Effect.fnUntraced(function* (waiting: ReadonlyArray<CheckedSend>) {
+    const { ledger } = yield* Doubles
+    ledger.state.barrier = yield* Deferred.make<void>()
+    const inProgress = [yield* Effect.forkChild(accept(service()))]
+    yield* settle
+    inProgress.push(yield* Effect.forkChild(accept(service())))
+    yield* settle
+    for (const one of waiting) inProgress.push(yield* Effect.forkChild(accept(one)))
+    yield* settle
+    yield* Deferred.succeed(ledger.state.barrier, undefined)
+    const outcomes = (yield* Effect.forEach(inProgress, Fiber.join)).flat()
+    assert.deepStrictEqual(new Set(outcomes.map(resultOf)), new Set(['accepted']))
+    return ledger.commits.slice(2)
+  })
+  const many = (count: number, make: () => CheckedSend) => Array.from({ length: count }, () => make())
+
+  test(
+    'has only codes while many other sends wait, so that a code does not wait for them',
+    Effect.gen(function* () {
+      const commits = yield* commitsOf([...many(140, service), ...many(5, otp)])
+      assert.deepStrictEqual(
+        commits.toSorted((a, b) => a - b),
+        [5, 140],
+      )
+    }),
+  )
+
+  test(
+    'has sends of both classes while few wait, because each acceptance batch has a cost',
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* commitsOf([...many(20, service), ...many(5, otp)]), [25])
+    }),
+  )
+
+  test(
+    'has a bounded number of requests, because nothing else runs while they are answered',
+    Effect.gen(function* () {
+      const commits = yield* commitsOf(many(400, service))
+      assert.isAtMost(Math.max(...commits), 150)
     }),
   )
 
@@ -395,6 +439,82 @@ describe('a deadline', () => {
   )
 })
 
+describe('the admission of a request', () => {
+  /** A ticket that counts the sends in progress, and how many have had their outcome. */
+  const ticketOf = () => {
+    const counts = { inProgress: 0, finished: 0 }
+    const ticket: Ticket = {
+      handOver: (sends) => void (counts.inProgress += sends),
+      finish: () => {
+        counts.inProgress--
+        counts.finished++
+      },
+    }
+    return { counts, ticket }
+  }
+
+  test(
+    'lasts until each send has its outcome, whatever it is',
+    Effect.gen(function* () {
+      const { kafka, ledger } = yield* Doubles
+      const acceptor = yield* BatchingAcceptor
+      const { counts, ticket } = ticketOf()
+      const acceptAs = (...sends: ReadonlyArray<CheckedSend>) => acceptor.accept(sends, { ticket })
+      yield* acceptAs(service('a'), otp('b'), service('a'), service('bad', { variables: {} }))
+      assert.deepStrictEqual(counts, { inProgress: 0, finished: 4 })
+
+      kafka.state.behavior = 'refusing'
+      yield* acceptAs(otp('c'))
+      ledger.state.behavior = 'unavailable'
+      yield* acceptAs(service('d'), otp('e'))
+      assert.deepStrictEqual(counts, { inProgress: 0, finished: 7 })
+
+      ledger.state.behavior = 'ok'
+      ledger.state.hanging = true
+      const hanging = yield* Effect.forkChild(acceptAs(service('f'), otp('g')))
+      yield* settle
+      assert.deepStrictEqual(counts, { inProgress: 2, finished: 7 })
+      yield* TestClock.adjust('5 seconds')
+      yield* Fiber.join(hanging)
+      assert.deepStrictEqual(counts, { inProgress: 0, finished: 9 })
+    }),
+  )
+
+  test(
+    'goes on when the client disconnects, because its sends are still recorded',
+    Effect.gen(function* () {
+      const { ledger } = yield* Doubles
+      const acceptor = yield* BatchingAcceptor
+      const { counts, ticket } = ticketOf()
+      ledger.state.barrier = yield* Deferred.make<void>()
+      const disconnected = yield* Effect.forkChild(acceptor.accept([service()], { ticket }))
+      yield* settle
+      yield* Fiber.interrupt(disconnected)
+      assert.deepStrictEqual(counts, { inProgress: 1, finished: 0 })
+      yield* Deferred.succeed(ledger.state.barrier, undefined)
+      yield* settle
+      assert.deepStrictEqual(counts, { inProgress: 0, finished: 1 })
+    }),
+  )
+
+  test(
+    'does not begin for sends that the acceptor refuses at once',
+    Effect.gen(function* () {
+      const { ledger } = yield* Doubles
+      const acceptor = yield* BatchingAcceptor
+      const { counts, ticket } = ticketOf()
+      ledger.state.hanging = true
+      const one = service()
+      const waiting = yield* Effect.forkChild(accept(...Array.from({ length: 20_000 }, () => one)))
+      yield* settle
+      yield* acceptor.accept([service()], { ticket })
+      assert.deepStrictEqual(counts, { inProgress: 0, finished: 0 })
+      yield* TestClock.adjust('5 seconds')
+      yield* Fiber.join(waiting)
+    }),
+  )
+})
+
 describe('bounds', () => {
   test(
     'a send that waits too long is refused within 3 s, with the error of its class',
@@ -435,8 +555,8 @@ describe('bounds', () => {
       const waiting = yield* Effect.forkChild(accept(...Array.from({ length: 20_000 }, () => one)))
       yield* settle
       const [refused] = yield* accept(service())
-      assert.strictEqual(resultOf(refused!), 'internal_error')
-      assert.isTrue(Result.isFailure(refused!) && refused.failure.retryAfter === 1)
+      assert.strictEqual(resultOf(refused!), 'overloaded')
+      assert.isTrue(Result.isFailure(refused!) && (refused.failure.retryAfter ?? 0) >= 1)
       // Also past the deadlines of the last lookups, so that nothing is in progress at the end.
       yield* TestClock.adjust('5 seconds')
       assert.isTrue((yield* Fiber.join(waiting)).every((outcome) => resultOf(outcome) === 'internal_error'))

@@ -13,7 +13,9 @@ import { Deferred, Effect, Result } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { IdempotencyLock, StoredResponse } from '../idempotency/idempotency-keys.port.ts'
 import type { MessageView } from '../messages/message.ts'
+import type { Ticket } from './admission-control.ts'
 import type { CheckedSend } from './checked-send.ts'
+import { slices } from './slices.ts'
 
 /** The message that was accepted or repeated, or the error that the client gets. */
 export type SendOutcome = Result.Result<{ readonly view: MessageView; readonly duplicate: boolean }, ApiError>
@@ -35,6 +37,10 @@ export interface RequestContext {
   /** When the request began, milliseconds since the epoch, by the clock of this process. */
   readonly startedAt?: number
   readonly trace?: { readonly span: Span; readonly traceparent: string } | null
+  /** The admission of the request. */
+  readonly ticket?: Ticket | null
+  /** The weight of the account among those whose sends wait. Default 1. */
+  readonly weight?: number
   /** The lock on the idempotency key. The transaction that records the sends checks it. */
   readonly lock?: IdempotencyLock
   /**
@@ -96,7 +102,7 @@ export interface PendingRequest {
   responseStored: boolean
 }
 
-/** About one second of work at full load. A send that waits longer would time out anyway. */
+/** Bounds the memory of requests. Admission control refuses work long before this, by its wait. */
 const MAX_PENDING_SENDS = 20_000
 /** The deadlines of a request, milliseconds after it began. */
 interface Deadlines {
@@ -117,10 +123,6 @@ const RETRY_AFTER_SECONDS = 2
 export const STORAGE_DOWN = apiError('internal_error', {
   retryAfter: RETRY_AFTER_SECONDS,
   reason: 'PostgreSQL did not record the acceptance batch in time',
-})
-export const OVERLOADED = apiError('internal_error', {
-  retryAfter: 1,
-  reason: 'too many sends wait for their outcome',
 })
 export const NOT_QUEUED = apiError('provider_unavailable', {
   reason: 'Kafka did not acknowledge the code in time',
@@ -150,6 +152,9 @@ const refusalAtDeadline = ({ checked, stage }: PendingSend): ApiError => {
   return stage === 'waiting' ? STORAGE_DOWN : RECORD_UNKNOWN
 }
 
+export const isOnlyCodes = ({ sends }: PendingRequest): boolean =>
+  sends.every(({ checked }) => checked.class === 'otp')
+
 interface PendingSendsOptions {
   /** Called when all sends of a request have an outcome. */
   readonly onRequestDone: () => void
@@ -175,11 +180,13 @@ export const makePendingSends = ({ onRequestDone, onUncertainSettled }: PendingS
     send.outcome = outcome
     count--
     const { request } = send
+    request.context.ticket?.finish()
     if (!mayChangeLedger(send)) settle(send)
     if (--request.unanswered > 0) return
     open.delete(request)
     onRequestDone()
-    Deferred.doneUnsafe(request.done, Effect.void)
+    // The fiber of the request writes its answer at once.
+    slices.add(isOnlyCodes(request), () => Deferred.doneUnsafe(request.done, Effect.void))
   }
   const refuse = (send: PendingSend, error: ApiError): void => complete(send, Result.fail(error))
   /** Moves a send to a stage. After the deadline of its request, this can settle the request. */
@@ -228,6 +235,7 @@ export const makePendingSends = ({ onRequestDone, onUncertainSettled }: PendingS
           reserved: false,
         })
       }
+      context.ticket?.handOver(checkedSends.length, context.weight ?? 1)
       if (checkedSends.length === 0) Deferred.doneUnsafe(request.done, Effect.void)
       else {
         count += checkedSends.length

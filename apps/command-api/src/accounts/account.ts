@@ -25,6 +25,10 @@ export interface Caller {
 /** The owner of data. Two accounts, and the two modes of one account, share no data. */
 export type Owner = Pick<Caller, 'account' | 'accountUuid' | 'mode'>
 
+/** An owner as a key of maps. Neither a UUID nor a mode contains a space. */
+export const ownerKey = ({ accountUuid, mode }: Pick<Owner, 'accountUuid' | 'mode'>): string =>
+  `${accountUuid} ${mode}`
+
 /** A template as a send needs it, with the status of its sender. */
 export interface TemplateInUse {
   readonly name: string

@@ -68,7 +68,7 @@ export const failureOf = ({ accepted, duplicate, errors }: Tally): ApiError | nu
   )
   if (forAll !== undefined || accepted + duplicate > 0) return forAll ?? null
   if (errors.some(({ outcome }) => outcome === 'unknown')) return RECORD_UNKNOWN
-  return errors.find(({ code }) => code === 'internal_error') ?? null
+  return errors.find(({ code }) => code === 'internal_error' || code === 'overloaded') ?? null
 }
 
 /** The earlier batch of all duplicates; `null`: they do not share one. */

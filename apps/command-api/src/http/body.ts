@@ -3,11 +3,12 @@
  * reading within memory budgets, which comes after. Source: contract, General (order of checks,
  * hostile input).
  */
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { type ApiError, apiError, MAX_BODY_BYTES } from '@hub/contract'
 import { ByteSize, Effect } from 'effect'
 import { HttpIncomingMessage, type HttpServerRequest } from 'effect/http'
+import { refuseOverloaded } from '../accept/overloaded.ts'
 
 /**
  * Bytes of bodies in memory. One key may hold 8 bodies of the largest size, and one client address
@@ -19,7 +20,7 @@ const BUDGETS = { key: 8 * MAX_BODY_BYTES, address: 16 * MAX_BODY_BYTES, all: 32
  * Bodies up to this size are outside of the budgets, so that large bodies never refuse a single
  * send. The limit of connections bounds them: 10,000 × 16 KiB.
  */
-const SMALL_BODY_BYTES = 16 * 1024
+export const SMALL_BODY_BYTES = 16 * 1024
 
 /** `application/json` and types with the suffix `+json`, in UTF-8. */
 const JSON_TYPE = /^application\/(?:[a-z0-9.+-]+\+)?json$/
@@ -35,7 +36,7 @@ const isJson = (contentType: string): boolean => {
 }
 
 /** What the headers declare about the body. */
-type DeclaredBody =
+export type DeclaredBody =
   | { readonly kind: 'none' }
   | { readonly kind: 'refused'; readonly error: ApiError }
   /** `bytes`: of the `Content-Length`; `null` for a chunked body. */
@@ -71,8 +72,6 @@ const KEY_FULL = 'This key sends too many large bodies at once. Repeat this one 
 const ADDRESS_FULL =
   'This address sends too many large bodies at once. Repeat this one after retry_after seconds.'
 
-const ALL_FULL = 'the budget for all bodies in memory is used up'
-
 /** Counts the bytes of bodies in memory, by key and by address. */
 export const makeBodyBudget = (limits: typeof BUDGETS = BUDGETS) => {
   const byKey = new Map<string, number>()
@@ -98,7 +97,7 @@ export const makeBodyBudget = (limits: typeof BUDGETS = BUDGETS) => {
             ? ADDRESS_FULL
             : null
       if (message !== null) return apiError('rate_limited', { message })
-      if (all + bytes > limits.all) return apiError('internal_error', { retryAfter: 1, reason: ALL_FULL })
+      if (all + bytes > limits.all) return refuseOverloaded('other', 'memory')
       count(owner, bytes)
       return null
     },
@@ -127,6 +126,22 @@ const countingChunks = (
     return Effect.sync(() => incoming.off('data', count))
   })
 
+/** Bodies that were read before their request reached `withBody`. */
+const readBodies = new WeakMap<IncomingMessage, Uint8Array>()
+
+/** Reads a small body. `onRead` is not called if the client disconnects before its end. */
+export const readSmallBody = (incoming: IncomingMessage, onRead: (body: Uint8Array) => void): void => {
+  const chunks: Array<Uint8Array> = []
+  // The client disconnected.
+  incoming.once('error', () => {})
+  incoming.on('data', (chunk: Uint8Array) => chunks.push(chunk))
+  incoming.once('end', () => {
+    const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+    readBodies.set(incoming, body)
+    onRead(body)
+  })
+}
+
 /**
  * Runs `use` with the body of at most 4 MiB, which counts against the budgets of its owner until
  * `use` ends. A body with a `Content-Length` is counted before it is read.
@@ -138,6 +153,8 @@ export const withBody = <A, E, R>(
   use: (body: Uint8Array) => Effect.Effect<A, E, R>,
 ): Effect.Effect<A, E | ApiError, R> => {
   const incoming = NodeHttpServerRequest.toIncomingMessage(request)
+  const earlier = readBodies.get(incoming as IncomingMessage)
+  if (earlier !== undefined) return use(earlier)
   const declared = declaredBody(incoming.headers)
   if (declared.kind === 'none') return use(EMPTY)
   if (declared.kind === 'refused') return Effect.fail(declared.error)

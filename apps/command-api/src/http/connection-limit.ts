@@ -16,18 +16,25 @@ export const limitConnections = (
   { all, perAddress }: ConnectionLimits,
   isProxy: (address: string) => boolean,
 ): void => {
-  server.maxConnections = all
   const counts = new Map<string, number>()
+  let count = 0
   server.on('connection', (socket: Socket) => {
-    const address = socket.remoteAddress
-    // The client has already disconnected.
-    if (address === undefined || isProxy(address)) return
-    const count = counts.get(address) ?? 0
-    if (count >= perAddress) {
+    // `maxConnections` does not count the connections of other listening sockets (`listeners.ts`).
+    if (count >= all) {
       socket.destroy()
       return
     }
-    counts.set(address, count + 1)
+    count++
+    socket.once('close', () => count--)
+    const address = socket.remoteAddress
+    // The client has already disconnected.
+    if (address === undefined || isProxy(address)) return
+    const ofAddress = counts.get(address) ?? 0
+    if (ofAddress >= perAddress) {
+      socket.destroy()
+      return
+    }
+    counts.set(address, ofAddress + 1)
     socket.once('close', () => {
       const left = (counts.get(address) ?? 1) - 1
       if (left === 0) counts.delete(address)

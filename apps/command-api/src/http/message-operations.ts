@@ -60,7 +60,7 @@ export const messageOperations = Effect.fnUntraced(function* ({
     Result.map(outcome, ({ duplicate, view }) => jsonAnswer(202, acceptedBody(view, duplicate)))
 
   const sendMessage: Operation = Effect.fnUntraced(function* (call) {
-    const { body, caller, idempotency, mayRemain, startedAt, trace } = call
+    const { body, caller, idempotency, mayRemain, startedAt, ticket, trace } = call
     const send = yield* Effect.fromResult(
       Result.flatMap(parseBody(body), (json) => decodeSendRequest(json, '', { longestTtl })),
     )
@@ -77,10 +77,12 @@ export const messageOperations = Effect.fnUntraced(function* ({
     const accepted = yield* acceptor.accept(
       [checked],
       idempotency === null
-        ? { startedAt, trace }
+        ? { startedAt, ticket, trace, weight: settings.weight }
         : {
             startedAt,
+            ticket,
             trace,
+            weight: settings.weight,
             lock: idempotency.lock,
             response: ([outcome]) => {
               const answer = outcome === undefined ? null : Result.getOrNull(sendAnswer(outcome))
@@ -123,7 +125,7 @@ export const messageOperations = Effect.fnUntraced(function* ({
   })
 
   const sendBatch: Operation = Effect.fnUntraced(function* (call: Call) {
-    const { body, caller, idempotency, errorObject, mayRemain, startedAt, trace } = call
+    const { body, caller, idempotency, errorObject, mayRemain, startedAt, ticket, trace } = call
     const settings = yield* accounts.settings(caller)
     const elements = yield* Effect.fromResult(
       Result.flatMap(parseBody(body), (json) => decodeBatch(json, settings.batchMax, longestTtl)),
@@ -150,7 +152,9 @@ export const messageOperations = Effect.fnUntraced(function* ({
     const accepted = yield* acceptor.accept(checkedSends, {
       batch,
       startedAt,
+      ticket,
       trace,
+      weight: settings.weight,
       ...(idempotency === null
         ? undefined
         : {

@@ -19,11 +19,13 @@ import type { StorageError } from '@hub/store'
 import { Cause, Clock, Duration, Effect, Result } from 'effect'
 import type { HttpServerRequest, HttpServerResponse } from 'effect/http'
 import type { Access, Credentials } from '../access/access.ts'
-import type { Caller } from '../accounts/account.ts'
+import { type Caller, ownerKey } from '../accounts/account.ts'
 import { freshId } from '../ids/ids.ts'
+import type { AdmissionControl, Ticket } from '../accept/admission-control.ts'
 import { RECORD_UNKNOWN } from '../accept/pending-send.ts'
 import { type Answer, errorAnswer, toResponse } from './answer.ts'
 import { type BodyBudget, declaredBody, withBody } from './body.ts'
+import { batchWork, classOf, type SendKind, singleWork } from './demand.ts'
 import type { HttpEdge } from './edge.ts'
 import type { IdempotencyContext, Idempotency } from './idempotency.ts'
 import { logResponse } from './response-log.ts'
@@ -83,6 +85,8 @@ export interface Call extends Pick<Exchange, 'requestId' | 'errorObject' | 'trac
   readonly startedAt: number
   /** The operation calls this before it does anything that a failure may leave behind. */
   readonly mayRemain: () => void
+  /** The admission of a send or a batch; `null` for other operations. */
+  readonly ticket: Ticket | null
 }
 
 /**
@@ -97,14 +101,14 @@ export type OpenOperation = (request: {
   readonly headers: IncomingHttpHeaders
 }) => Effect.Effect<Answer>
 
-const credentialsOf = (request: HttpServerRequest.HttpServerRequest): Credentials => {
-  const { headers, socket } = NodeHttpServerRequest.toIncomingMessage(request)
-  return {
-    authorization: headers.authorization,
-    forwardedFor: headers['x-forwarded-for'] as string | undefined,
-    socketAddress: socket.remoteAddress,
-  }
-}
+export const credentialsOf = ({
+  headers,
+  socket,
+}: ReturnType<typeof NodeHttpServerRequest.toIncomingMessage>): Credentials => ({
+  authorization: headers.authorization,
+  forwardedFor: headers['x-forwarded-for'] as string | undefined,
+  socketAddress: socket.remoteAddress,
+})
 
 /**
  * The rate headers of the hub, and those of the IETF draft (draft-ietf-httpapi-ratelimit-headers).
@@ -121,7 +125,7 @@ const rateHeaders = (rate: RateVerdict): Readonly<Record<string, string>> => ({
 
 /** Takes a token of the key's rate. Without Redis, requests pass and have no rate headers. */
 const checkRate = Effect.fnUntraced(function* (
-  access: Access['Service'],
+  access: AuthServices['access'],
   caller: Caller,
   { headers }: Exchange,
 ) {
@@ -147,9 +151,10 @@ const withTimeout =
         ),
     })
 
-/** The services that authenticate a request, limit its body and recognize a repeated one. */
+/** The services that authenticate and admit a request, limit its body and recognize a repeated one. */
 export interface AuthServices {
-  readonly access: Access['Service']
+  readonly access: Pick<Access['Service'], 'addressOf' | 'login' | 'take'>
+  readonly admission: Pick<AdmissionControl['Service'], 'isReserved' | 'refusalUnread' | 'run'>
   readonly bodies: BodyBudget
   readonly idempotency: Idempotency['Service']
 }
@@ -160,45 +165,59 @@ export interface AuthServices {
  *  1. route and method: the router, before this function
  *  2. size and encoding of the body, by the headers
  *  3. the failed-login gate, then the key
- *  4. the request rate
- *  5. the body, which is not read before, so that nobody without a key uses memory
- *  6. the idempotency key of a POST
- *  7. the operation: resource, JSON and shape, used `client_ref`, template, sender, opt-out
+ *  4. the admission of a send or a batch. That of a single send depends on its class, so its body is
+ *     read before. A refusal leaves nothing behind.
+ *  5. the request rate
+ *  6. the body, which is not read before the key, so that nobody without a key uses memory
+ *  7. the idempotency key of a POST
+ *  8. the operation: resource, JSON and shape, used `client_ref`, template, sender, opt-out
  *
  * The deadline does not count the time in which the body arrives.
  */
 export const runChecked = (
-  { access, bodies, idempotency }: AuthServices,
+  { access, admission, bodies, idempotency }: AuthServices,
   request: HttpServerRequest.HttpServerRequest,
   {
     name,
     params,
     query,
     patience = 'default',
+    sends = null,
   }: Pick<Call, 'params' | 'query'> & {
     /** The operation in the API description, such as `messages.send`. */
     readonly name: string
     readonly patience?: Patience
+    /** What the operation sends; `null`: nothing. */
+    readonly sends?: SendKind | null
   },
   operation: Operation,
   current: Exchange,
 ): Effect.Effect<Answer, ApiError | StorageError> => {
-  const credentials = credentialsOf(request)
+  const incoming = NodeHttpServerRequest.toIncomingMessage(request)
+  const credentials = credentialsOf(incoming)
   const { errorObject, requestId, trace } = current
   const within = ANSWER_WITHIN[patience]
   let remains = false
   const mayRemain = () => {
     remains = true
   }
-  const identify = Effect.gen(function* () {
-    const caller = yield* access.login(credentials)
-    current.caller = caller
-    yield* checkRate(access, caller, current)
-    return caller
-  })
-  /** `left`: the rest of the deadline, milliseconds. */
-  const answerWith = Effect.fnUntraced(function* (caller: Caller, body: Uint8Array, left: number) {
-    const startedAt = (yield* Clock.currentTimeMillis) + left - Duration.toMillis(within)
+  /** When the checks began, milliseconds since the epoch, moved by the time in which the body arrived. */
+  let startedAt = 0
+  /** Runs `work` within what is left of the deadline. */
+  const bounded = <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | ApiError, R> =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      withTimeout(startedAt + Duration.toMillis(within) - now, () => remains)(work),
+    )
+  const readBody = <A, E, R>(caller: Caller, use: (body: Uint8Array) => Effect.Effect<A, E, R>) =>
+    Effect.flatMap(Clock.currentTimeMillis, (before) =>
+      withBody(bodies, { key: caller.key, address: access.addressOf(credentials) }, request, (body) =>
+        Effect.flatMap(Clock.currentTimeMillis, (now) => {
+          startedAt += now - before
+          return use(body)
+        }),
+      ),
+    )
+  const answerWith = Effect.fnUntraced(function* (caller: Caller, body: Uint8Array, ticket: Ticket | null) {
     if (caller.mode === 'test') {
       const parsed = body.length === 0 ? null : Result.getOrNull(parseBody(body))
       current.warnings = requestWarnings(name, query, parsed)
@@ -214,6 +233,7 @@ export const runChecked = (
       body,
       startedAt,
       mayRemain,
+      ticket,
     }
     const run = (idempotency: IdempotencyContext | null) =>
       Effect.andThen(Effect.fromResult(refuseForeignPaging(query)), () => operation({ ...call, idempotency }))
@@ -222,21 +242,41 @@ export const runChecked = (
     const key = yield* Effect.fromResult(decodeIdempotencyKey(request.headers['idempotency-key']))
     if (key === null) return yield* run(null)
     // A request under a key goes on after its client has disconnected, so it has a deadline of its own.
-    const bounded = (context: IdempotencyContext) => withTimeout(left, () => remains)(run(context))
-    return yield* idempotency.run({ caller, key, method, url, body }, bounded, (error) =>
-      Effect.map(toApiError(error), current.toAnswer),
+    return yield* idempotency.run(
+      { caller, key, method, url, body },
+      (context) => bounded(run(context)),
+      (error) => Effect.map(toApiError(error), current.toAnswer),
     )
   })
+
   return Effect.gen(function* () {
-    const declared = declaredBody(NodeHttpServerRequest.toIncomingMessage(request).headers)
+    const declared = declaredBody(incoming.headers)
     if (declared.kind === 'refused') return yield* declared.error
-    const startedAt = yield* Clock.currentTimeMillis
-    const caller = yield* withTimeout(Duration.toMillis(within), () => false)(identify)
-    const left = Duration.toMillis(within) - ((yield* Clock.currentTimeMillis) - startedAt)
-    const owner = { key: caller.key, address: access.addressOf(credentials) }
-    return yield* withBody(bodies, owner, request, (body) =>
-      withTimeout(left, () => remains)(answerWith(caller, body, left)),
-    )
+    startedAt = yield* Clock.currentTimeMillis
+    const caller = yield* bounded(access.login(credentials))
+    current.caller = caller
+    const rate = checkRate(access, caller, current)
+    const readAndAnswer = (ticket: Ticket | null) =>
+      Effect.andThen(
+        bounded(rate),
+        readBody(caller, (body) => bounded(answerWith(caller, body, ticket))),
+      )
+    switch (sends) {
+      case null:
+        return yield* readAndAnswer(null)
+      case 'batch':
+        return yield* admission.run(incoming, batchWork(caller, declared), readAndAnswer)
+      case 'single': {
+        // If even a code is refused, the class does not matter.
+        const error = admission.isReserved(incoming) ? null : admission.refusalUnread(ownerKey(caller))
+        if (error !== null) return yield* error
+        return yield* readBody(caller, (body) =>
+          admission.run(incoming, singleWork(caller, classOf(body)), (ticket) =>
+            bounded(Effect.andThen(rate, answerWith(caller, body, ticket))),
+          ),
+        )
+      }
+    }
   })
 }
 

@@ -107,6 +107,11 @@ describe('the checks', () => {
         const slow = <A>(value: A) => Effect.delay(Effect.succeed(value), '1 second')
         const auth: AuthServices = {
           access: { login: () => slow(caller), take: () => slow(null), addressOf: () => '192.0.2.1' },
+          admission: {
+            isReserved: () => false,
+            refusalUnread: () => null,
+            run: (_request, _work, use) => use({ handOver: () => {}, finish: () => {} }),
+          },
           bodies: makeBodyBudget(),
           idempotency: {
             run: (_request, work) => {

@@ -5,7 +5,9 @@ import { type ApiError, apiError, prepareKnownParameters, ROUTES } from '@hub/co
 import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServer, HttpServerRequest, type HttpServerResponse } from 'effect/http'
 import { Access } from '../access/access.ts'
+import { AdmissionControl } from '../accept/admission-control.ts'
 import { makeBodyBudget } from './body.ts'
+import { type SendKind, SENDS } from './demand.ts'
 import { discardRest } from './early-answer.ts'
 import { HttpEdge } from './edge.ts'
 import { framingFault } from './framing.ts'
@@ -31,6 +33,7 @@ interface Target {
         readonly name: string
         readonly operation: Operation
         readonly patience: Patience
+        readonly sends: SendKind | null
       }
     | { readonly kind: 'open'; readonly operation: OpenOperation }
 }
@@ -42,7 +45,8 @@ const targetsOf = (operations: Readonly<Record<string, Operation>>): ReadonlyArr
     const at = { method, path: path as HttpRouter.PathInput }
     if (key && keyed !== undefined) {
       const patience = PATIENCE[operation] ?? 'default'
-      return { ...at, run: { kind: 'keyed', name: operation, operation: keyed, patience } }
+      const sends = SENDS[operation] ?? null
+      return { ...at, run: { kind: 'keyed', name: operation, operation: keyed, patience, sends } }
     }
     if (!key && open !== undefined) return { ...at, run: { kind: 'open', operation: open } }
     throw new Error(`the operation ${operation} of the contract has no handler: add it to operations.ts`)
@@ -114,6 +118,7 @@ const respond = (
               params,
               query: query === '' ? EMPTY_QUERY : new URLSearchParams(query),
               patience: run.patience,
+              sends: run.sends,
             },
             run.operation,
             current,
@@ -135,6 +140,7 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   prepareKnownParameters()
   const auth: AuthServices = {
     access: yield* Access,
+    admission: yield* AdmissionControl,
     bodies: makeBodyBudget(),
     idempotency: yield* Idempotency,
   }

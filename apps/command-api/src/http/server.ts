@@ -7,9 +7,13 @@ import { Duration, Effect, Layer } from 'effect'
 import { clientAddress, isWithin, type Networks } from '../access/client-address.ts'
 import { freshId } from '../ids/ids.ts'
 import { type Answer, errorAnswer, headersOf } from './answer.ts'
+import { Access } from '../access/access.ts'
+import { AdmissionControl } from '../accept/admission-control.ts'
 import { limitConnections } from './connection-limit.ts'
 import { HttpEdge } from './edge.ts'
 import { framingError } from './framing.ts'
+import { listenWithMany } from './listeners.ts'
+import { installGate, makeOverloadGate } from './overload-gate.ts'
 import { LONGEST_ANSWER } from './pipeline.ts'
 import { logResponse } from './response-log.ts'
 import { loadKeyPair, reloadKeyPair, type TlsFiles } from './tls.ts'
@@ -29,6 +33,13 @@ const CHECK_INTERVAL_MS = 1000
  * cannot exclude all others. The half is for many clients behind one address.
  */
 const CONNECTIONS = { all: 10_000, perAddress: 5000 }
+
+/**
+ * Connections that wait until the process takes them. In an overload many arrive at once. Beyond the
+ * default of 511, the kernel drops the first packet of a connection, and the client repeats it after a
+ * second. The kernel may have a lower limit (`net.core.somaxconn`).
+ */
+const BACKLOG = 4096
 
 /** Time in which a client reads the answer to a request that could not be parsed. */
 const LINGER_MS = 2000
@@ -171,7 +182,10 @@ export const serverLayer = (
 ) =>
   Layer.unwrap(
     Effect.gen(function* () {
-      const { docBase, loggedShare, onDraining } = yield* HttpEdge
+      const edge = yield* HttpEdge
+      const { docBase, loggedShare, onDraining } = edge
+      const access = yield* Access
+      const admission = yield* AdmissionControl
       const fork = Effect.runForkWith(yield* Effect.context<never>())
       const onAnswered: OnAnswered = (answer, requestId) => {
         const line = logResponse(
@@ -188,11 +202,13 @@ export const serverLayer = (
       limitConnections(server, CONNECTIONS, (address) =>
         isWithin(trustedProxies, clientAddress(address, undefined, [])),
       )
+      installGate(server, makeOverloadGate({ access, admission, edge, fork }))
       const closeUnused = trackUnused(server)
       onDraining(() => setTimeout(closeUnused, Duration.toMillis(shutdownDelay) + UNUSED_FOR_MS).unref())
+      const address = { port, backlog: BACKLOG, ...(host === null ? {} : { host }) }
+      const options = yield* Effect.promise(() => listenWithMany(server, address))
       const listening = NodeHttpServer.layerServer(() => server, {
-        port,
-        ...(host === null ? {} : { host }),
+        ...options,
         gracefulShutdownTimeout: DRAIN_WITHIN,
       })
       // After the drain time: clients with open connections must not keep the process alive.

@@ -48,7 +48,7 @@ const manySends = (count: number) =>
   Array.from({ length: count }, (_, i) => message(i % 2 === 0 ? 'otp' : 'service'))
 
 /** The codes after which the contract tells clients to repeat a request. */
-const TEMPORARY = new Set(['internal_error', 'provider_unavailable'])
+const TEMPORARY = new Set(['internal_error', 'overloaded', 'provider_unavailable'])
 
 interface ShownError {
   readonly code: string

@@ -26,6 +26,7 @@ import { AddressPolicy } from '@hub/webhooks'
 import { ConfigProvider, Effect, Fiber, Layer, Logger, ManagedRuntime, Redacted, Result } from 'effect'
 import { HttpServer } from 'effect/http'
 import { afterAll, beforeAll } from 'vitest'
+import { AdmissionControl, type AdmissionOptions } from '../accept/admission-control.ts'
 import { networkFrom } from '../access/client-address.ts'
 import { commandApi } from '../app.ts'
 import type { TlsFiles } from '../http/tls.ts'
@@ -153,6 +154,7 @@ export const makeDeployment = async () => {
       /** Receives the log, which is discarded without it. */
       readonly logger?: Layer.Layer<never>
       readonly loggedShare?: number
+      readonly admission?: AdmissionOptions
     } = {},
   ) => {
     const log =
@@ -171,6 +173,7 @@ export const makeDeployment = async () => {
         loggedShare: options.loggedShare ?? 1,
         trustedProxies: (options.trustedProxies ?? []).map((text) => Result.getOrThrow(networkFrom(text))),
       }).pipe(
+        Layer.provideMerge(AdmissionControl.layer(options.admission)),
         Layer.provideMerge(counters(options.redisUrl ?? testRedisUrl(), options.redisDeadlineMs)),
         Layer.provideMerge(stores(options.databaseUrl ?? database.url, log)),
         Layer.provideMerge(Readiness.layer),
@@ -191,6 +194,7 @@ export const makeDeployment = async () => {
     return {
       url,
       port: address.port,
+      admission: await runtime.runPromise(AdmissionControl),
       failing: () => runtime.runPromise(Effect.flatMap(Readiness, ({ failing }) => failing)),
       stop: () => runtime.dispose(),
     }

@@ -75,6 +75,7 @@ describe('a typed client of the definition', () => {
         apiError('idempotency_conflict'),
         apiError('recipient_invalid'),
         apiError('rate_limited', { retryAfter: 7 }),
+        apiError('overloaded'),
         apiError('provider_unavailable'),
         apiError('internal_error'),
       ]

@@ -39,6 +39,7 @@ const BODY_CODES: ReadonlyArray<ErrorCode> = [
   'invalid_parameter',
   'payload_too_large',
   'unsupported_media_type',
+  'overloaded',
 ]
 /** Further errors of every POST. */
 const POST_CODES: ReadonlyArray<ErrorCode> = ['idempotency_conflict', 'idempotency_key_reused', ...BODY_CODES]

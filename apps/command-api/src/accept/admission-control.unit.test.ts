@@ -1,0 +1,129 @@
+/** Admission control of a process: the work of requests from their admission to their end. */
+import { assert, describe, it } from '@effect/vitest'
+import type { ApiError } from '@hub/contract'
+import { Deferred, Effect, Fiber, Layer, Logger } from 'effect'
+import { TestClock } from 'effect/testing'
+import { AdmissionControl, type Ticket } from './admission-control.ts'
+import type { Work } from './admission.ts'
+
+const single = (kind: 'otp' | 'service', account = 'a'): Work => ({ kind, account, sends: 1 })
+const layer = Layer.mergeAll(AdmissionControl.layer(), Logger.layer([]))
+
+/** Begins single sends until one is refused. Returns how many began, and the error of the last one. */
+const fill = Effect.fnUntraced(function* (work: Work, use: (ticket: Ticket) => Effect.Effect<void>) {
+  const admission = yield* AdmissionControl
+  const error = yield* Deferred.make<ApiError>()
+  let began = 0
+  for (;;) {
+    const request = admission.run({}, work, (ticket) => {
+      began++
+      return use(ticket)
+    })
+    yield* Effect.forkChild(Effect.catch(request, (one) => Deferred.succeed(error, one)))
+    yield* Effect.yieldNow
+    if (yield* Deferred.isDone(error)) return { began, error: yield* Deferred.await(error) }
+  }
+})
+
+describe('admission control', () => {
+  it.effect('refuses with overloaded, and with a retry_after that is spread over ten seconds', () =>
+    Effect.gen(function* () {
+      const admission = yield* AdmissionControl
+      const { began, error } = yield* fill(single('service'), () => Effect.never)
+      assert.isAbove(began, 100)
+      assert.strictEqual(error.code, 'overloaded')
+      const waits = new Set<number | undefined>()
+      for (let i = 0; i < 1000; i++) waits.add(admission.refusal(single('service'))?.retryAfter)
+      assert.deepStrictEqual(
+        [...waits].toSorted((a, b) => Number(a) - Number(b)),
+        Array.from({ length: 10 }, (_, i) => i + 1),
+      )
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('ends the work of a request with it, whatever ends it', () =>
+    Effect.gen(function* () {
+      const admission = yield* AdmissionControl
+      const end = yield* Deferred.make<void>()
+      const first = yield* fill(single('service'), () => Deferred.await(end))
+      assert.isNotNull(admission.refusal(single('service')))
+      yield* Deferred.succeed(end, undefined)
+      yield* Effect.yieldNow
+      const second = yield* fill(single('service'), () => Effect.never)
+      assert.strictEqual(second.began, first.began)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('ends it also when the client disconnects', () =>
+    Effect.gen(function* () {
+      const admission = yield* AdmissionControl
+      const requests = yield* Effect.forEach(Array.from({ length: 2000 }), () =>
+        Effect.forkChild(Effect.result(admission.run({}, single('service'), () => Effect.never))),
+      )
+      yield* Effect.yieldNow
+      assert.isNotNull(admission.refusal(single('service')))
+      yield* Fiber.interruptAll(requests)
+      assert.isFalse(admission.mayRefuse(1))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('counts sends that were handed over until each has its outcome', () =>
+    Effect.gen(function* () {
+      const admission = yield* AdmissionControl
+      const tickets: Array<Ticket> = []
+      const batch: Work = { kind: 'batch', account: 'a', sends: 1000 }
+      // The estimate was a thousand. The batch has a hundred sends.
+      yield* admission.run({}, batch, (ticket) =>
+        Effect.sync(() => {
+          ticket.handOver(100, 1)
+          tickets.push(ticket)
+        }),
+      )
+      assert.isTrue(admission.mayRefuse(1))
+      for (let i = 0; i < 99; i++) tickets[0]!.finish()
+      assert.isFalse(admission.mayRefuse(1))
+      assert.isTrue(admission.mayRefuse(1000))
+      tickets[0]!.finish()
+      assert.isFalse(admission.mayRefuse(1000))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('counts reserved work until its request runs it, or ends', () =>
+    Effect.gen(function* () {
+      const admission = yield* AdmissionControl
+      const requests = Array.from({ length: 2000 }, () => ({}))
+      for (const request of requests) admission.reserve(request, single('otp'))
+      assert.isNotNull(admission.refusal(single('otp')))
+      // A reservation is admitted, whatever came after it.
+      const running = yield* Effect.forkChild(admission.run(requests[0]!, single('otp'), () => Effect.never))
+      yield* Effect.yieldNow
+      assert.isFalse(admission.isReserved(requests[0]!))
+      for (const request of requests) admission.release(request)
+      assert.isTrue(admission.mayRefuse(64))
+      yield* Fiber.interrupt(running)
+      assert.isFalse(admission.mayRefuse(1000))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('refuses a send whose body is not read only if a code of it would be refused', () =>
+    Effect.gen(function* () {
+      const admission = yield* AdmissionControl
+      yield* fill(single('service'), () => Effect.never)
+      assert.isNull(admission.refusalUnread('a'))
+      yield* fill(single('otp'), () => Effect.never)
+      assert.strictEqual(admission.refusalUnread('a')?.code, 'overloaded')
+      assert.isNull(admission.refusalUnread('another account'))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('measures the rate of the process by itself', () =>
+    Effect.gen(function* () {
+      const admission = yield* AdmissionControl
+      yield* fill(single('service'), () => Effect.never)
+      assert.isNull(admission.refusal(single('service', 'b')))
+      // Nothing gets an outcome, so the process is slower than it was assumed to be.
+      yield* TestClock.adjust('2 seconds')
+      assert.isNotNull(admission.refusal(single('service', 'b')))
+    }).pipe(Effect.provide(layer)),
+  )
+})

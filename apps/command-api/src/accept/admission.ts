@@ -1,0 +1,223 @@
+/**
+ * Admission control: decides whether the process can answer a send in time, before it does any work
+ * for it. Pure: no clock, no I/O. `admission-control.ts` gives it samples, and the HTTP pipeline asks it.
+ *
+ * **Expected wait.** The process counts the sends in progress and measures how many get their outcome
+ * per second. By Little's law, a new send waits for the sends before it, divided by this rate. The
+ * delay of the event loop is added, because a request waits there before it is counted.
+ *
+ * **Order.** Codes (`otp`) come before other single sends, and these before batches. So a send waits
+ * only for work that is at least as urgent, and has only the part of the rate that more urgent work
+ * leaves. Less urgent work is refused first: it is admitted only while the more urgent work uses less
+ * than `URGENT` of its own limit.
+ *
+ * **Shares.** An account may have at most `SHARE` times as much work in progress as there is room left,
+ * times its weight. A single account stops at two thirds of the limit, each of ten accounts at a
+ * tenth. An account that sends less never reaches its share, so it does not notice the others.
+ *
+ * **Liveness.** A process without work admits everything. `ALWAYS` sends are admitted whatever was
+ * measured, and their outcomes correct a measurement that was too low.
+ *
+ * Source: contract, Meaning of failure responses, 6; docs/decisions/0047.
+ */
+
+/** The kinds of work, the most urgent one first. `otp` and `service` are single sends. */
+export const WORK_KINDS = ['otp', 'service', 'batch'] as const
+export type WorkKind = (typeof WORK_KINDS)[number]
+
+/** Work for which a client asks. */
+export interface Work {
+  readonly kind: WorkKind
+  /** Any id of the account and mode. */
+  readonly account: string
+  readonly sends: number
+}
+
+/**
+ * Why work is refused. `wait`: the answer would come too late. `urgent`: more urgent work waits.
+ * `share`: its account uses more than its share.
+ */
+export type RefusalReason = 'wait' | 'urgent' | 'share'
+
+/** `send`: a single send whose class is not read. `other`: a request that a bound of memory refuses. */
+export type RefusedWork = WorkKind | 'send' | 'other'
+
+type Limits = Readonly<Record<WorkKind, number>>
+/**
+ * The longest expected wait of an admitted send, milliseconds: of a burst, and while the process is
+ * busy for longer than that. A burst ends by itself, so it may wait. A standing queue gains nothing and
+ * delays everybody, because acceptance batches are large enough without it. The contract promises a
+ * single send within 3 s and a batch within 10 s. The goals are a p99 of 0.5 s for codes and of 1.5 s
+ * for others.
+ */
+export const BURST_LIMIT_MS: Limits = { otp: 400, service: 750, batch: 3000 }
+export const STANDING_LIMIT_MS: Limits = { otp: 400, service: 300, batch: 1500 }
+/** A process has a standing queue after it was busy for so much longer than it was not. */
+const STANDING_AFTER_MS = 500
+/** Sends in progress below which everything is admitted: the work of some milliseconds. */
+export const ALWAYS = 64
+/** The share of its limit that more urgent work may use. A single account gets two thirds of it. */
+const URGENT = 0.6
+/** How many times the free room an account may use. Higher values leave less room unused. */
+const SHARE = 2
+/** Sends per second before anything was measured: a process that has just started. */
+export const INITIAL_RATE = 2000
+/** A rate below this is not measured: one send per sample. */
+const LOWEST_RATE = 10
+/** The process is busy while the sends in progress are the work of at least this time. */
+const BUSY_MS = 100
+/** In this time, a measured rate follows two thirds of a change. One acceptance batch ends at once. */
+const FOLLOWS_WITHIN_MS = 500
+/** The same for a process that is not busy, where the rate is only a lower bound. */
+const SMOOTHED_OVER_MS = 1000
+/** In this time, the share of the capacity in use follows two thirds of a change: half a scrape. */
+const USE_FOLLOWS_WITHIN_MS = 5000
+/** The highest demand that is shown, in times of the capacity. */
+const HIGHEST_DEMAND = 10
+/** A rate that was measured too low doubles in this time while the process is not busy. */
+const RECOVERS_WITHIN_MS = 500
+
+/** What was measured since the last sample. */
+export interface Sample {
+  /** Length of the sample. */
+  readonly ms: number
+  /** How late the event loop was, milliseconds. */
+  readonly eventLoopDelayMs: number
+  /** The share of the time in which the event loop had work, from 0 to 1. */
+  readonly eventLoopUtilization: number
+}
+
+interface Counts {
+  readonly otp: number
+  readonly service: number
+  readonly batch: number
+}
+const NONE: Counts = { otp: 0, service: 0, batch: 0 }
+
+/** The work that is at least as urgent as `kind`. */
+const upTo = (kind: WorkKind, { batch, otp, service }: Counts): number =>
+  kind === 'otp' ? otp : kind === 'service' ? otp + service : otp + service + batch
+
+/** The share of a change that a measurement follows in a sample. */
+const followed = (ms: number, withinMs: number): number => 1 - Math.exp(-ms / withinMs)
+
+export const makeAdmission = (initialRate = INITIAL_RATE) => {
+  /** Sends per second that get their outcome at full load. */
+  let rate = initialRate
+  /** Sends per second, smoothed: with an outcome, and admitted by kind. */
+  let smoothed = 0
+  let arriving = NONE
+  let eventLoopDelayMs = 0
+  /** How much longer the process was busy than not, up to twice `STANDING_AFTER_MS`. */
+  let busyMs = 0
+  let total = NONE
+  const byAccount = new Map<string, { counts: Counts; weight: number }>()
+  let used = 0
+  /** Since the last sample. */
+  let finished = 0
+  let refused = 0
+  let arrived = NONE
+  let fewest = 0
+
+  const sum = (): number => upTo('batch', total)
+  const limits = (): Limits => (busyMs > STANDING_AFTER_MS ? STANDING_LIMIT_MS : BURST_LIMIT_MS)
+  const isAlwaysAdmitted = (sends: number): boolean => sum() === 0 || sum() + sends <= ALWAYS
+  /** The part of the rate that more urgent work leaves, sends per second. */
+  const rateLeft = (kind: WorkKind): number => Math.max(0, rate - (upTo(kind, arriving) - arriving[kind]))
+  /** The sends that the process can finish within the limit of a kind. */
+  const room = (kind: WorkKind): number =>
+    (rateLeft(kind) * Math.max(0, limits()[kind] - eventLoopDelayMs)) / 1000
+  const waitMs = (kind: WorkKind): number =>
+    (1000 * upTo(kind, total)) / Math.max(LOWEST_RATE, rateLeft(kind)) + eventLoopDelayMs
+
+  const change = (kind: WorkKind, account: string, sends: number): void => {
+    total = { ...total, [kind]: total[kind] + sends }
+    const own = byAccount.get(account) ?? { counts: NONE, weight: 1 }
+    own.counts = { ...own.counts, [kind]: own.counts[kind] + sends }
+    if (upTo('batch', own.counts) === 0) byAccount.delete(account)
+    else byAccount.set(account, own)
+    fewest = Math.min(fewest, sum())
+  }
+
+  return {
+    /** Why the work must be refused; `null`: it is admitted. Changes nothing. */
+    refusal: ({ account, kind, sends }: Work): RefusalReason | null => {
+      if (isAlwaysAdmitted(sends)) return null
+      for (const urgent of WORK_KINDS) {
+        if (urgent === kind) break
+        if (upTo(urgent, total) + 1 > URGENT * room(urgent)) return 'urgent'
+      }
+      const free = room(kind) - upTo(kind, total)
+      if (sends > free) return 'wait'
+      const { counts = NONE, weight = 1 } = byAccount.get(account) ?? {}
+      const own = upTo(kind, counts)
+      return own > 0 && own + sends > SHARE * weight * free ? 'share' : null
+    },
+    /** Sets the weight of an account, while it has work in progress. Default 1. */
+    weigh: (account: string, weight: number): void => {
+      const own = byAccount.get(account)
+      if (own !== undefined) own.weight = weight
+    },
+    /** Work begins. */
+    begin: ({ account, kind, sends }: Work): void => {
+      arrived = { ...arrived, [kind]: arrived[kind] + sends }
+      change(kind, account, sends)
+    },
+    /** Work ends without an outcome, such as a request that a later check refused. */
+    end: ({ account, kind, sends }: Work): void => change(kind, account, -sends),
+    /** Sends get their outcome. */
+    finish: ({ account, kind, sends }: Work): void => {
+      change(kind, account, -sends)
+      finished += sends
+    },
+
+    /** Sends were refused. */
+    refused: (sends: number): void => {
+      refused += sends
+    },
+
+    /** Ends a sample, in which the rate is measured. */
+    sample: ({ eventLoopDelayMs: delay, eventLoopUtilization, ms }: Sample): void => {
+      eventLoopDelayMs = delay
+      const perSecond = (1000 * finished) / ms
+      smoothed += followed(ms, SMOOTHED_OVER_MS) * (perSecond - smoothed)
+      const follow = (kind: WorkKind): number =>
+        arriving[kind] + followed(ms, FOLLOWS_WITHIN_MS) * ((1000 * arrived[kind]) / ms - arriving[kind])
+      arriving = { otp: follow('otp'), service: follow('service'), batch: follow('batch') }
+      // Only a process that always had work shows how much it can do. Otherwise the rate is that of
+      // the clients, which is a lower bound.
+      if (fewest >= Math.max(ALWAYS, (rate * BUSY_MS) / 1000)) {
+        busyMs = Math.min(2 * STANDING_AFTER_MS, busyMs + ms)
+        rate += followed(ms, FOLLOWS_WITHIN_MS) * (perSecond - rate)
+      } else {
+        busyMs = Math.max(0, busyMs - ms)
+        const recovered = Math.min(initialRate, rate * 2 ** (ms / RECOVERS_WITHIN_MS))
+        rate = Math.max(rate, recovered, smoothed)
+      }
+      rate = Math.max(LOWEST_RATE, rate)
+      // Below the limits, the busier of the event loop and the servers behind it counts.
+      const demand =
+        refused === 0 ? 0 : Math.min(HIGHEST_DEMAND, (finished + refused) / Math.max(1, finished))
+      const use = Math.max(eventLoopUtilization, waitMs('service') / limits().service, demand)
+      used += followed(ms, USE_FOLLOWS_WITHIN_MS) * (use - used)
+      finished = 0
+      refused = 0
+      arrived = NONE
+      fewest = sum()
+    },
+
+    /** Sends per second that the process can do, as measured. */
+    rate: (): number => rate,
+    inProgress: (): number => sum(),
+    /** Milliseconds that a new send would wait. */
+    expectedWaitMs: waitMs,
+    /**
+     * The share of the capacity in use. Below 1, the share of the event loop or of the wait for a single
+     * `service` send, whichever is higher. Above 1, the sends of the clients ÷ those that were done.
+     */
+    capacityUsed: (): number => used,
+    /** False if work of so many sends is admitted at present, whatever its kind and account. */
+    mayRefuse: (sends: number): boolean => !isAlwaysAdmitted(sends),
+  }
+}
+export type Admission = ReturnType<typeof makeAdmission>
