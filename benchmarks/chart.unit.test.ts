@@ -1,0 +1,44 @@
+import { describe, expect, it } from 'vitest'
+import { type Chart, toSvg } from './chart.ts'
+
+const chart: Chart = {
+  title: 'Goodput',
+  unit: 'messages per second',
+  series: [
+    {
+      name: 'otp',
+      points: [
+        [0, 10],
+        [1, 20],
+        [2, 15],
+      ],
+    },
+    {
+      name: 'service',
+      points: [
+        [0, 5],
+        [2, 7],
+      ],
+    },
+  ],
+  marks: [[1, 'twice the capacity']],
+}
+
+/** The texts that a reader of the chart sees. */
+const textsOf = (svg: string): ReadonlyArray<string> =>
+  [...svg.matchAll(/<text[^>]*>([^<]*)<\/text>/gu)].map(([, text]) => text!)
+
+describe('toSvg', () => {
+  it('draws title, unit, the name of each series and the marks', () => {
+    const svg = toSvg(chart)
+    expect(svg).toMatch(/^<svg /u)
+    expect(textsOf(svg)).toEqual(
+      expect.arrayContaining(['Goodput', 'messages per second', 'otp', 'service', 'twice the capacity']),
+    )
+  })
+
+  it('draws one line for each series, through all of its points', () => {
+    const lines = [...toSvg(chart).matchAll(/<path d="([^"]*)"[^>]*stroke-width="1\.5"/gu)]
+    expect(lines.map(([, path]) => path!.split('L').length)).toEqual([3, 2])
+  })
+})
