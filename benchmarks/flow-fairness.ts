@@ -1,24 +1,31 @@
 /**
- * Fairness between accounts: 100 messages of one account behind 1,000,000 of another, and 50 accounts
- * that all wait. The SMSC takes a fixed number of parts per second. Alone: `node scripts/run.mjs
- * benchmarks/flow-fairness.ts`.
+ * Fairness between accounts: 100 messages of one account behind a long backlog of another, 50 accounts
+ * that all wait, and webhooks of other accounts beside 40 endpoints that never answer. The operator
+ * simulator is the SMSC, and the dispatcher is configured with a fixed number of parts per second.
+ * Alone: `node scripts/run.mjs benchmarks/flow-fairness.ts [messages of the backlog]`.
  */
+import './end-on-signal.ts'
 import { setTimeout as delay } from 'node:timers/promises'
 import { jainIndex } from '@hub/dispatcher'
 import { encodeId, type MessageAccepted } from '@hub/domain'
 import { randomUUID } from 'node:crypto'
 import { startStack } from '../test/support/hub.ts'
+import type { Chart } from './chart.ts'
 import { type DispatchEnvironment, makeDispatchEnvironment, type Servers } from './dispatch-environment.ts'
-import { residentMiB } from './process-usage.ts'
+import { latencyText, median } from './numbers.ts'
+import { cpuWithChildrenMs, residentMiB } from './process-usage.ts'
 import { type Section, target } from './results.ts'
 import { startSmsc } from './smsc.ts'
+import { besideHungEndpoints } from './webhook-fairness.ts'
 
 export interface FairnessPlan {
   /** Messages of the account with the long backlog. */
   readonly backlog: number
-  /** Messages of the other account, appended at once. */
+  /** Messages of another account, appended at once. */
   readonly others: number
-  /** Parts per second that the SMSC takes. The dispatcher is restarted for each. */
+  /** How often other accounts append them, one after the other. The median counts. */
+  readonly rounds: number
+  /** Parts per second at the operator. The dispatcher is restarted for each. */
   readonly rates: ReadonlyArray<number>
   readonly accounts: number
   readonly seconds: number
@@ -26,32 +33,47 @@ export interface FairnessPlan {
   readonly rate: number
 }
 
+/** The goals of docs/decisions/0050. It takes about four minutes. */
 export const FAIRNESS_PLAN: FairnessPlan = {
   backlog: 1_000_000,
   others: 100,
+  rounds: 3,
   rates: [10, 100, 1000],
   accounts: 50,
   seconds: 60,
   rate: 1000,
 }
 
+/** Shorter, for `npm run bench -- flow`. */
+export const SHORT_FAIRNESS_PLAN: FairnessPlan = {
+  ...FAIRNESS_PLAN,
+  backlog: 400_000,
+  rates: [100],
+  seconds: 20,
+}
+
 /** One account with a long backlog, and another one. */
 interface Behind {
   readonly rate: number
-  /** From the append of the other account's messages until the operator has accepted all, ms. */
-  readonly ms: number
+  /** From the append of the other account's messages until the operator has accepted all, ms, by round. */
+  readonly rounds: ReadonlyArray<number>
   /** The same for messages that were appended before a start of the dispatcher, from its readiness. */
   readonly afterRestartMs: number
-  /** Messages of the backlog that the operator accepted in the first of these times. */
+  /** Messages of the backlog that the operator accepted during the rounds. */
   readonly ofBacklog: number
 }
 
 const number = (i: number): string => `+79${String(100_000_000 + i)}`
 const newAccount = (): string => encodeId('acc', randomUUID())
-/** Messages per append. */
+/** Messages per append, and appends at a time. */
 const CHUNK = 1000
+const APPENDS = 2
 /** Messages with a valid payload: more than the operator accepts during the run. */
-const READABLE = 100_000
+const READABLE = 30_000
+/** What a chart shows before the other accounts append. */
+const LEAD_MS = 5000
+/** Messages that take longer count as this. */
+const SENT_WITHIN_MS = 180_000
 
 /** When the operator accepted each message: the time of its `MessageSent`, ms since the epoch. */
 const followSent = (environment: DispatchEnvironment): ReadonlyMap<string, number> => {
@@ -73,6 +95,33 @@ const settings = (smsc: { readonly environment: Readonly<Record<string, string>>
   HUB_OPERATOR_SMPP_PARTS_PER_SECOND: String(rate),
 })
 
+/** Appends `count` messages, as `make` returns them for the index. */
+const fill = async (
+  environment: DispatchEnvironment,
+  count: number,
+  make: (index: number) => MessageAccepted,
+): Promise<void> => {
+  let next = 0
+  const append = async (): Promise<void> => {
+    while (next < count) {
+      const from = next
+      next = Math.min(count, from + CHUNK)
+      await environment.accept(Array.from({ length: next - from }, (_, n) => make(from + n)))
+    }
+  }
+  await Promise.all(Array.from({ length: APPENDS }, append))
+}
+
+/** How many of these times are in each second from `from` on. */
+const perSecond = (times: Iterable<number>, from: number, to: number): Chart['series'][number]['points'] => {
+  const counts = Array.from({ length: Math.max(0, Math.floor((to - from) / 1000)) }, () => 0)
+  for (const at of times) {
+    const second = Math.floor((at - from) / 1000)
+    if (second in counts) counts[second]!++
+  }
+  return counts.map((count, second) => [second, count] as const)
+}
+
 const behindBacklog = async (servers: Servers, plan: FairnessPlan, log: (line: string) => void) => {
   const environment = await makeDispatchEnvironment(servers, 6)
   const smsc = await startSmsc()
@@ -84,54 +133,104 @@ const behindBacklog = async (servers: Servers, plan: FairnessPlan, log: (line: s
   try {
     await environment.markAllProjected()
     const sent = followSent(environment)
-    const backlogAccount = newAccount()
-    const backlogIds = new Set<string>()
-    for (let i = 0; i < plan.backlog; i += CHUNK) {
-      const messages = Array.from({ length: Math.min(CHUNK, plan.backlog - i) }, (_, n) =>
-        environment.message(
-          { account: backlogAccount, to: number(i + n), class: 'service', mode: 'live' },
-          i + n < READABLE,
-        ),
-      )
-      if (i < READABLE) for (const { messageId } of messages) backlogIds.add(messageId)
-      await environment.accept(messages)
-    }
-    log(`fairness: ${plan.backlog} messages of one account wait`)
-
+    let recipients = 800_000_000
+    const ofOthers = new Set<string>()
     /** Appends messages of a new account. */
     const append = async (): Promise<ReadonlyArray<MessageAccepted>> => {
       const account = newAccount()
-      const messages = Array.from({ length: plan.others }, (_, i) =>
-        environment.message({ account, to: number(900_000_000 + i), class: 'service', mode: 'live' }),
+      const messages = Array.from({ length: plan.others }, () =>
+        environment.message({ account, to: number(recipients++), class: 'service', mode: 'live' }),
       )
+      for (const { messageId } of messages) ofOthers.add(messageId)
       await environment.accept(messages)
       return messages
     }
+    /** When the operator has accepted all of them, ms since the epoch. */
     const allSentAt = async (messages: ReadonlyArray<MessageAccepted>): Promise<number> => {
-      await until(() => messages.every(({ messageId }) => sent.has(messageId)), 180_000)
-      return Math.max(...messages.map(({ messageId }) => sent.get(messageId) ?? Number.POSITIVE_INFINITY))
-    }
-
-    const results: Array<Behind> = []
-    for (const rate of plan.rates) {
-      const before = await append()
-      const dispatcher = await environment.start('dispatcher', settings(smsc, rate))
-      const readyAt = Date.now()
-      pid = dispatcher.pid
-      const afterRestartMs = (await allSentAt(before)) - readyAt
-      // The next messages have a full second of the rate to themselves.
-      await delay(2000)
       const from = Date.now()
-      const to = await allSentAt(await append())
-      const ofBacklog = [...sent].filter(([id, at]) => backlogIds.has(id) && at >= from && at <= to).length
-      results.push({ rate, ms: to - from, afterRestartMs, ofBacklog })
-      log(
-        `fairness: ${plan.others} messages behind the backlog at ${rate} parts/s: ${to - from} ms; after a restart ${afterRestartMs} ms; ${ofBacklog} of the backlog meanwhile`,
-      )
+      await until(() => messages.every(({ messageId }) => sent.has(messageId)), SENT_WITHIN_MS)
+      return Math.max(...messages.map(({ messageId }) => sent.get(messageId) ?? from + SENT_WITHIN_MS))
+    }
+    const start = async (rate: number) => {
+      const dispatcher = await environment.start('dispatcher', settings(smsc, rate))
+      pid = dispatcher.pid
+      return dispatcher
+    }
+    const stop = async (dispatcher: Awaited<ReturnType<typeof start>>) => {
       pid = null
       await dispatcher.kill('SIGTERM')
     }
-    return { results, memory }
+
+    const [firstRate = 100] = plan.rates
+    let dispatcher = await start(firstRate)
+    // The first message opens the bind.
+    await allSentAt(await append())
+    const aloneFrom = Date.now()
+    const aloneMs = (await allSentAt(await append())) - aloneFrom
+    const restMiB = memory
+
+    const backlogAccount = newAccount()
+    const filling = performance.now()
+    await fill(environment, plan.backlog, (i) =>
+      environment.message(
+        { account: backlogAccount, to: number(i), class: 'service', mode: 'live' },
+        i < READABLE,
+      ),
+    )
+    const filledIn = (performance.now() - filling) / 1000
+    log(`fairness: ${plan.backlog} messages of one account appended in ${filledIn.toFixed(1)} s`)
+
+    const results: Array<Behind> = []
+    let chart: Chart | null = null
+    for (const [i, rate] of plan.rates.entries()) {
+      if (i > 0) dispatcher = await start(rate)
+      const rounds: Array<number> = []
+      const begun: Array<number> = []
+      let to = 0
+      for (let round = 0; round < plan.rounds; round++) {
+        // Only the backlog waits.
+        await delay(1000)
+        begun.push(Date.now())
+        to = await allSentAt(await append())
+        rounds.push(to - begun.at(-1)!)
+      }
+      const from = begun[0]!
+      const ofBacklog = [...sent].filter(([id, at]) => !ofOthers.has(id) && at >= from && at <= to).length
+      chart ??= {
+        title: `Fairness: ${plan.others} messages behind ${plan.backlog} of another account`,
+        unit: 'accepted by the operator per second',
+        series: [
+          {
+            name: 'account with the backlog',
+            points: perSecond(
+              [...sent].filter(([id]) => !ofOthers.has(id)).map(([, at]) => at),
+              from - LEAD_MS,
+              to + 1000,
+            ),
+          },
+          {
+            name: 'other accounts, one after the other',
+            points: perSecond(
+              [...sent].filter(([id]) => ofOthers.has(id)).map(([, at]) => at),
+              from - LEAD_MS,
+              to + 1000,
+            ),
+          },
+        ],
+        marks: begun.map((at, round) => [(at - from + LEAD_MS) / 1000, `account ${round + 1}`] as const),
+      }
+      await stop(dispatcher)
+      const before = await append()
+      dispatcher = await start(rate)
+      const readyAt = Date.now()
+      const afterRestartMs = (await allSentAt(before)) - readyAt
+      await stop(dispatcher)
+      results.push({ rate, rounds, afterRestartMs, ofBacklog })
+      log(
+        `fairness: ${plan.others} messages behind the backlog at ${rate} parts/s: ${rounds.join(', ')} ms; after a restart ${afterRestartMs} ms; ${ofBacklog} of the backlog meanwhile`,
+      )
+    }
+    return { results, memory, restMiB, aloneMs, firstRate, chart }
   } finally {
     clearInterval(watch)
     smsc.close()
@@ -139,7 +238,7 @@ const behindBacklog = async (servers: Servers, plan: FairnessPlan, log: (line: s
   }
 }
 
-/** All accounts wait. Their campaigns are in the lane one after the other. */
+/** All accounts wait for the whole time. */
 const amongAccounts = async (servers: Servers, { accounts, rate, seconds }: FairnessPlan) => {
   const environment = await makeDispatchEnvironment(servers, 6)
   const smsc = await startSmsc()
@@ -147,36 +246,57 @@ const amongAccounts = async (servers: Servers, { accounts, rate, seconds }: Fair
     await environment.markAllProjected()
     const sent = followSent(environment)
     const accountOf = new Map<string, number>()
-    // Twice what each account gets.
+    // Twice what each account gets. The campaigns are in the lane one after the other.
     const each = Math.ceil((2 * rate * seconds) / accounts / CHUNK) * CHUNK
     for (let i = 0; i < accounts; i++) {
       const account = newAccount()
-      for (let from = 0; from < each; from += CHUNK) {
-        const messages = Array.from({ length: CHUNK }, (_, n) =>
-          environment.message({
-            account,
-            to: number(i * each + from + n),
-            class: 'service',
-            mode: 'live',
-          }),
-        )
-        for (const { messageId } of messages) accountOf.set(messageId, i)
-        await environment.accept(messages)
-      }
+      await fill(environment, each, (n) => {
+        const message = environment.message({
+          account,
+          to: number(i * each + n),
+          class: 'service',
+          mode: 'live',
+        })
+        accountOf.set(message.messageId, i)
+        return message
+      })
     }
     const dispatcher = await environment.start('dispatcher', settings(smsc, rate))
     await until(() => new Set([...sent.keys()].map((id) => accountOf.get(id))).size === accounts, 60_000)
     const from = Date.now()
+    const cpuBefore = cpuWithChildrenMs(dispatcher.pid)
     await delay(seconds * 1000)
-    const counts = Array.from({ length: accounts }, () => 0)
+    const cpuMs = cpuWithChildrenMs(dispatcher.pid) - cpuBefore
+    const ofSecond = Array.from({ length: seconds }, () => Array.from({ length: accounts }, () => 0))
     for (const [id, at] of sent) {
       const account = accountOf.get(id)
-      if (account !== undefined && at >= from && at < from + seconds * 1000) counts[account]!++
+      const second = ofSecond[Math.floor((at - from) / 1000)]
+      if (account !== undefined && second !== undefined) second[account]!++
+    }
+    const counts = Array.from({ length: accounts }, (_, account) =>
+      ofSecond.reduce((sum, second) => sum + second[account]!, 0),
+    )
+    const line = (name: string, of: (second: ReadonlyArray<number>) => number) => ({
+      name,
+      points: ofSecond.map((second, i) => [i, of(second)] as const),
+    })
+    const chart: Chart = {
+      title: `Fairness: ${accounts} accounts that all wait, ${rate} parts per second`,
+      unit: 'accepted by the operator per second',
+      series: [
+        line('account with the most', (second) => Math.max(...second)),
+        line('average', (second) => second.reduce((sum, count) => sum + count, 0) / accounts),
+        line('account with the least', (second) => Math.min(...second)),
+      ],
     }
     return {
       index: jainIndex(counts),
       perSecond: counts.reduce((sum, count) => sum + count, 0) / seconds,
+      least: Math.min(...counts),
+      most: Math.max(...counts),
+      cores: cpuMs / (seconds * 1000),
       memory: residentMiB(dispatcher.pid),
+      chart,
     }
   } finally {
     smsc.close()
@@ -184,55 +304,109 @@ const amongAccounts = async (servers: Servers, { accounts, rate, seconds }: Fair
   }
 }
 
+const inSeconds = (ms: number): string => (ms / 1000).toFixed(2)
+
+/** The section and its values over time. `servers` must not be used by anything else meanwhile. */
 export const measureFairness = async (
   servers: Servers,
   log: (line: string) => void,
   plan: FairnessPlan = FAIRNESS_PLAN,
-): Promise<Section> => {
+): Promise<{ readonly section: Section; readonly charts: ReadonlyArray<Chart> }> => {
   const behind = await behindBacklog(servers, plan, log)
   const among = await amongAccounts(servers, plan)
   log(
     `fairness: index ${among.index.toFixed(4)} of ${plan.accounts} accounts, ${among.perSecond.toFixed(0)}/s`,
   )
+  const webhooks = await besideHungEndpoints(servers, log)
   const what = `${plan.others} messages behind ${plan.backlog} of another account`
-  return {
+  const memory = Math.max(behind.memory, among.memory)
+  const hung = '40 hung endpoints of another account'
+  const section: Section = {
     figures: {
+      fairnessBacklog: plan.backlog,
       fairnessIndex: among.index,
       fairnessPerSecond: among.perSecond,
-      fairnessMiB: Math.max(behind.memory, among.memory),
-      ...Object.fromEntries(behind.results.map(({ ms, rate }) => [`behindBacklogAt${rate}Ms`, ms])),
+      fairnessCores: among.cores,
+      fairnessMiB: memory,
+      fairnessAtRestMiB: behind.restMiB,
+      [`aloneAt${behind.firstRate}Ms`]: behind.aloneMs,
+      ...Object.fromEntries(
+        behind.results.map(({ rate, rounds }) => [`behindBacklogAt${rate}Ms`, median(rounds)]),
+      ),
+      webhookP50Ms: webhooks.without.deliveries.p50,
+      webhookP99Ms: webhooks.without.deliveries.p99,
+      webhookP50BesideHungMs: webhooks.beside.deliveries.p50,
+      webhookP99BesideHungMs: webhooks.beside.deliveries.p99,
+      testDeliveryP50Ms: webhooks.without.tests.p50,
+      testDeliveryP50BesideHungMs: webhooks.beside.tests.p50,
     },
     rows: [
-      ...behind.results.map(({ afterRestartMs, ms, ofBacklog, rate }): Section['rows'][number] => [
+      [
+        `${plan.others} messages without a backlog, ${behind.firstRate} parts/s`,
+        `${(behind.aloneMs / 1000).toFixed(2)} s`,
+        'for comparison',
+      ],
+      ...behind.results.map(({ afterRestartMs, ofBacklog, rate, rounds }): Section['rows'][number] => [
         `${what}, ${rate} parts/s`,
-        `${(ms / 1000).toFixed(2)} s; ${(afterRestartMs / 1000).toFixed(2)} s after a restart of the dispatcher`,
+        `median ${inSeconds(median(rounds))} s of ${rounds.map(inSeconds).join(', ')}; ${(afterRestartMs / 1000).toFixed(2)} s after a restart of the dispatcher`,
         `${ofBacklog} of the backlog meanwhile`,
       ]),
       [
+        'memory of the dispatcher with the backlog',
+        `at most ${memory.toFixed(0)} MiB`,
+        `${behind.restMiB.toFixed(0)} MiB before`,
+      ],
+      [
         `${plan.accounts} accounts that wait for ${plan.seconds} s`,
-        `Jain's index ${among.index.toFixed(4)}`,
-        `${among.perSecond.toFixed(0)} of ${plan.rate} parts/s`,
+        `Jain's index ${among.index.toFixed(4)}; ${among.least} to ${among.most} messages for each`,
+        `${among.perSecond.toFixed(0)} of ${plan.rate} parts/s, ${among.cores.toFixed(2)} cores of the dispatcher`,
+      ],
+      [
+        'webhook dispatch of 100 accounts, 200 events/s',
+        latencyText(webhooks.without.deliveries, 1),
+        `${latencyText(webhooks.beside.deliveries, 1)} beside ${hung}`,
+      ],
+      [
+        'test deliveries, from the request to the recorded attempt',
+        `p50 ${webhooks.without.tests.p50.toFixed(0)} ms, slowest ${webhooks.without.slowestTest.toFixed(0)} ms`,
+        `p50 ${webhooks.beside.tests.p50.toFixed(0)} ms, slowest ${webhooks.beside.slowestTest.toFixed(0)} ms beside ${hung}`,
       ],
     ],
     targets: [
       // Half of the rate belongs to the other account, and it may take twice the time.
-      ...behind.results.map(({ ms, rate }) =>
-        target(`${what}, ${rate} parts/s, s`, ms / 1000, 2 * (plan.others / (rate / 2))),
+      ...behind.results.map(({ rate, rounds }) =>
+        target(
+          `${what}, ${rate} parts/s, median of ${plan.rounds}, s`,
+          median(rounds) / 1000,
+          2 * (plan.others / (rate / 2)),
+        ),
       ),
       target(`1 − Jain's index of ${plan.accounts} accounts over ${plan.seconds} s`, 1 - among.index, 0.05),
-      target('memory of the dispatcher meanwhile, MiB', Math.max(behind.memory, among.memory), 350),
+      target('memory of the dispatcher meanwhile, MiB', memory, 350),
+      target(
+        `webhook dispatch p99 beside ${hung} ÷ without`,
+        webhooks.beside.deliveries.p99 / webhooks.without.deliveries.p99,
+        2,
+      ),
+      target(`slowest test delivery beside ${hung}, s`, webhooks.beside.slowestTest / 1000, 1),
     ],
   }
+  return { section, charts: [...(behind.chart === null ? [] : [behind.chart]), among.chart] }
 }
 
 if (import.meta.main) {
-  const [backlog = FAIRNESS_PLAN.backlog] = process.argv.slice(2).map(Number)
+  const [backlog] = process.argv.slice(2).map(Number)
+  const plan = backlog === undefined ? FAIRNESS_PLAN : { ...SHORT_FAIRNESS_PLAN, backlog }
   const stack = await startStack()
   try {
+    const started = performance.now()
+    const log = (line: string): void =>
+      console.log(`${((performance.now() - started) / 1000).toFixed(0).padStart(4)} s  ${line}`)
     const servers = { brokers: stack.brokers, databaseUrl: stack.adminDatabaseUrl }
-    const section = await measureFairness(servers, (line) => console.log(line), { ...FAIRNESS_PLAN, backlog })
+    const { section } = await measureFairness(servers, log, plan)
     console.table(section.rows)
     console.table(section.targets)
+    log('done')
   } finally {
     await stack.stop()
   }

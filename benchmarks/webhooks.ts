@@ -1,16 +1,15 @@
 /** Section `webhooks`: the fan-out against bare undici, and beside a hung receiver. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { decodeId, eventId, type Mode, toTimestamp } from '@hub/domain'
-import { EventLog, eventRecordedRecord, layerEventLog, topicNames } from '@hub/kafka'
-import { Effect } from 'effect'
+import { decodeId } from '@hub/domain'
 import { cpuMs } from '../test/support/cpu-time.ts'
-import { FANOUT_PARTITIONS, startFanoutFixture, type Servers } from '../test/support/fanout-fixture.ts'
+import { startFanoutFixture, type Servers } from '../test/support/fanout-fixture.ts'
 import { startScript } from './child-process.ts'
 import { type Latencies, latenciesOf, latencyText, median } from './numbers.ts'
 import type { Posted, PosterPlan } from './poster.ts'
 import { peakMiB } from './process-usage.ts'
 import type { ReceiverPlan, Seen } from './receiver.ts'
 import { type Section, target } from './results.ts'
+import { eventSource } from './webhook-events.ts'
 
 /** The connections of the fan-out to one subscription; bare undici gets as many. */
 const CONNECTIONS = 16
@@ -48,7 +47,7 @@ const costText = ({ fanout, postgres, receiver }: Cost): string =>
 
 export const measureWebhooks = async (servers: Servers, say: (line: string) => void): Promise<Section> => {
   const fanout = await startFanoutFixture(servers)
-  const { authority, prefix, sql } = fanout
+  const { authority, sql } = fanout
   const { child: receiver, first: port } = await startScript<number>(
     'receiver.ts',
     (await authority.issue(['127.0.0.1'])) satisfies ReceiverPlan,
@@ -58,7 +57,7 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
       receiver.once('message', (answer) => resolve(answer as Seen))
       receiver.send('?')
     })
-  let sequence = 0
+  const appendEvents = eventSource({ brokers: servers.brokers, prefix: fanout.prefix })
   const subscribe = (path: string) => fanout.subscribe(`https://127.0.0.1:${port}${path}`)
   const remove = async (endpoint: string): Promise<void> => {
     await sql`DELETE FROM webhooks.endpoints WHERE id = ${decodeId('we', endpoint)}`
@@ -133,53 +132,8 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
 
   /** Appends evenly paced events for the accounts in turn. Returns the dispatch times. */
   const steady = async (accounts: ReadonlyArray<string>, durationMs: number): Promise<Latencies> => {
-    const topics = topicNames(prefix)
-    const mode: Mode = 'test'
-    const count = Math.floor((durationMs / 1000) * STEADY.rate)
     await seen()
-    await Effect.runPromise(
-      Effect.gen(function* () {
-        const log = yield* EventLog
-        const begun = performance.now()
-        for (let index = 0; index < count; index++) {
-          const wait = begun + (index * 1000) / STEADY.rate - performance.now()
-          if (wait > 0) yield* Effect.sleep(wait)
-          const account = accounts[index % accounts.length]!
-          const written = performance.timeOrigin + performance.now()
-          const id = eventId(`${account} ${written}`)
-          const createdAt = Math.floor(written)
-          sequence += 1
-          const record = eventRecordedRecord(topics, {
-            type: 'EventRecorded',
-            event: id,
-            account,
-            mode,
-            sequence,
-            eventType: 'message.sent',
-            createdAt,
-            body: JSON.stringify({
-              id,
-              object: 'event',
-              type: 'message.sent',
-              created_at: toTimestamp(createdAt),
-              mode,
-              data: { object: { object: 'message', written } },
-            }),
-          })
-          yield* Effect.forkScoped(log.append([record]))
-        }
-        // The last batch window and the attempts in flight.
-        yield* Effect.sleep(2500)
-      }).pipe(
-        Effect.scoped,
-        Effect.provide(
-          layerEventLog({
-            connection: { brokers: servers.brokers, clientId: 'bench-events' },
-            partitions: FANOUT_PARTITIONS,
-          }),
-        ),
-      ),
-    )
+    await appendEvents({ accounts, rate: STEADY.rate, durationMs })
     return latenciesOf((await seen()).dispatch)
   }
 
