@@ -40,17 +40,20 @@ export class FairTurns<Source> {
     this.#starts.set(account, this.#startOf(account))
   }
 
+  /** The turn that `next` would return. */
+  peek(): Turn<Source> | null {
+    const account = this.#starts.first()
+    return account === undefined ? null : { account, source: this.#sources.get(account)![0]! }
+  }
+
   /** The next turn, or `null` without any work. Call `served` or `emptied` with its result. */
   next(): Turn<Source> | null {
-    const start = this.#starts.next()
-    if (start === null) return null
-    const account = this.#starts.takeDue(start)!
-    this.#starts.set(account, start)
-    this.#now = start
-    const sources = this.#sources.get(account)!
-    const source = sources.shift()!
-    sources.push(source)
-    return { account, source }
+    const turn = this.peek()
+    if (turn === null) return null
+    this.#now = this.#starts.next()!
+    const sources = this.#sources.get(turn.account)!
+    sources.push(sources.shift()!)
+    return turn
   }
 
   /**

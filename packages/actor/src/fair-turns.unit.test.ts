@@ -35,7 +35,9 @@ class Waiting {
   /** Takes one item; `false` without any. */
   take(): boolean {
     for (;;) {
+      const peeked = this.turns.peek()
       const turn = this.turns.next()
+      assert.deepStrictEqual(peeked, turn)
       if (turn === null) return false
       const { account, source } = turn
       const parts = this.#of(account, source).shift()

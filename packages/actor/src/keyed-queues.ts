@@ -45,6 +45,9 @@ class ReadyQueue<Item> {
   push(actor: Actor<Item>): void {
     this.#actors.push(actor)
   }
+  first(): Actor<Item> | undefined {
+    return this.#actors[this.#head]
+  }
   shift(): Actor<Item> | undefined {
     const actor = this.#actors[this.#head]
     if (actor === undefined) return undefined
@@ -124,30 +127,36 @@ export class KeyedQueues<Item extends QueueItem> {
     this.#refresh(route, item.route, actor)
   }
 
+  /** The item that `take` would return. */
+  peek(lane: number, route: string, account: string): Item | null {
+    const accounts = this.#routes.get(route)?.ready[lane]
+    const ready = accounts?.get(account)
+    if (accounts === undefined || ready === undefined) return null
+    for (let actor = ready.first(); actor !== undefined; actor = ready.first()) {
+      const { holders, items } = actor.queues[lane]!
+      const holder = holders.find((one) => one.account === account)
+      const head = items[0]
+      // It may have lost its items of this account, and got others, while it was in the ready queue.
+      const isReady = holder !== undefined && actor.taken === null
+      if (isReady && head !== undefined && !this.#blocked.has(head)) return head
+      if (holder !== undefined) holder.isReady = false
+      ready.shift()
+    }
+    accounts.delete(account)
+    return null
+  }
+
   /**
    * Takes the next item of an account, or the item of another account in front of it. Returns `null`
    * without any. The item stays at the head until requeued or removed.
    */
   take(lane: number, route: string, account: string): Item | null {
-    const accounts = this.#routes.get(route)?.ready[lane]
-    const ready = accounts?.get(account)
-    if (accounts === undefined || ready === undefined) return null
-    for (;;) {
-      const actor = ready.shift()
-      if (actor === undefined) {
-        accounts.delete(account)
-        return null
-      }
-      const { holders, items } = actor.queues[lane]!
-      const holder = holders.find((one) => one.account === account)
-      // It may have lost its items of this account, and got others, while it was in the ready queue.
-      if (holder === undefined) continue
-      holder.isReady = false
-      const head = items[0]
-      if (actor.taken !== null || head === undefined || this.#blocked.has(head)) continue
-      actor.taken = head
-      return head
-    }
+    const item = this.peek(lane, route, account)
+    if (item === null) return null
+    const actor = this.#routes.get(route)!.ready[lane]!.get(account)!.shift()!
+    actor.queues[lane]!.holders.find((one) => one.account === account)!.isReady = false
+    actor.taken = item
+    return item
   }
 
   /** Makes a taken item available again: at once, or after `unblock`. */

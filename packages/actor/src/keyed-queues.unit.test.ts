@@ -130,7 +130,9 @@ describe('KeyedQueues', () => {
               break
             }
             case 'take': {
+              const peeked = queues.peek(next.lane, 'r', next.account)
               const got = queues.take(next.lane, 'r', next.account)
+              assert.strictEqual(peeked, got)
               if (got === null) told.delete(`${next.lane} ${next.account}`)
               const heads = present.filter(
                 (each) =>

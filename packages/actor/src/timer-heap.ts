@@ -18,6 +18,11 @@ export class TimerHeap<K> {
     return this.#times[0] ?? null
   }
 
+  /** The key of the earliest timer. */
+  first(): K | undefined {
+    return this.#keys[0]
+  }
+
   /** Sets or moves the timer of a key to `at` (ms since the epoch). An infinite time clears it. */
   set(key: K, at: number): void {
     if (!Number.isFinite(at)) {
