@@ -23,3 +23,6 @@ export {
 export { readRedis, type RedisState, RedisUnusable } from './inspect.ts'
 export { countersLayer, makeRedisCounters, type RedisCountersOptions } from './redis.ts'
 export { type CountersState, MemoryCounters, memoryCounters, type MemoryCountersOptions } from './memory.ts'
+export { MemorySharedTexts, memorySharedTexts } from './shared/memory.ts'
+export { SharedTexts, type SharedTextsShape } from './shared/port.ts'
+export { makeRedisSharedTexts, sharedTextsLayer } from './shared/redis.ts'

@@ -12,6 +12,7 @@
  * | `{f<bucket>}:generation`                   | string | `ready:…` or `building:…`                     | unlimited: its absence shows a lost store        |
  * | `daily:<date>`                             | string | messages of the day                           | 3 days: the day, and time to inspect it          |
  * | `rebuild`                                  | string | token of the rebuilding process               | 10 s, renewed: a crashed process loses it        |
+ * | `shared:{<name>}`                          | string | a shared text, such as the rate at an operator | by its owner                                     |
  *
  * The times to live are longer than the windows, because scores measure the windows, not the expiry
  * of keys.
@@ -55,6 +56,7 @@ export const keyNames = (prefix: string) => ({
   generation: (bucket: number) => `${prefix}{f${bucket}}:generation`,
   daily: (day: string) => `${prefix}daily:${day}`,
   rebuild: `${prefix}rebuild`,
+  shared: (name: string) => `${prefix}shared:{${name}}`,
 })
 
 export type KeyNames = ReturnType<typeof keyNames>

@@ -13,7 +13,8 @@ export const replaced = counter(
   labelSets({ reason: REPLACED_REASONS }),
 )
 
-const COUNTERS = ['rate', 'logins', 'flood', 'daily'] as const
+/** `shared`: the shared texts. */
+const COUNTERS = ['rate', 'logins', 'flood', 'daily', 'shared'] as const
 export type CounterName = (typeof COUNTERS)[number]
 
 export const unavailable = counter(

@@ -236,6 +236,31 @@ if redis.call('GET', KEYS[1]) == ARGV[2] then redis.call('DEL', KEYS[1]) end
 return 0
 `
 
+/** KEYS: text. ARGV: now. Returns the time (ms, as text), and the text if there is one. */
+const readText = `${CLOCK}
+local text = redis.call('GET', KEYS[1])
+local now = string.format('%.0f', millis())
+if text then return {now, text} end
+return {now}
+`
+
+/**
+ * KEYS: text. ARGV: now, 1 if a text is expected (else 0), the expected text, the new text, ttl.
+ * Returns nil after the change. Otherwise the text is another one: returns what `readText` returns.
+ */
+const writeText = `${CLOCK}
+local text = redis.call('GET', KEYS[1])
+local isExpected = ARGV[2] == '0' and not text
+if ARGV[2] == '1' and text then isExpected = text == ARGV[3] end
+if isExpected then
+  redis.call('SET', KEYS[1], ARGV[4], 'PX', ARGV[5])
+  return nil
+end
+local now = string.format('%.0f', millis())
+if text then return {now, text} end
+return {now}
+`
+
 /** All scripts. A new connection loads them, so that no call misses its script. */
 export const SCRIPTS = {
   takeToken,
@@ -251,6 +276,8 @@ export const SCRIPTS = {
   finishBuilding,
   holdLock,
   dropLock,
+  readText,
+  writeText,
 } as const
 
 export type ScriptName = keyof typeof SCRIPTS
