@@ -18,9 +18,19 @@ export interface Submission {
   readonly validitySeconds: number
   /** True for an `otp`: the adapter must not let it wait behind other messages. */
   readonly urgent?: boolean
+  /** The least time between two parts, ms, because the operator limits the rate. Default 0. */
+  readonly partGapMs?: number
 }
 
-export type SubmitOutcome =
+export type SubmitOutcome = Outcome & {
+  /**
+   * How many submits of parts the operator throttled, perhaps before it accepted them. Absent: none.
+   * It is the only sign that the rate is too high.
+   */
+  readonly throttledParts?: number
+}
+
+type Outcome =
   /** Accepted, with one id for each part in order, or one id for all parts. Reports follow. */
   | { readonly type: 'accepted'; readonly operatorIds: ReadonlyArray<string> }
   /** Refused for now, by the operator or by the adapter. The operator does not have the message. */
@@ -54,7 +64,11 @@ export interface Capabilities {
   readonly dedupesByReference: boolean
   /** The most messages in flight, over all shards of a process. */
   readonly window: number
-  /** The rate limit of the operator. Absent: none. */
+  /**
+   * True if the operator may throttle. All dispatchers together then learn its rate, and keep to it.
+   */
+  readonly isPaced?: boolean
+  /** The configured rate limit of the whole hub, parts per second. Absent: none is known. */
   readonly maxPartsPerSecond?: number
   /**
    * True if outcomes of one batch can be seconds apart. The dispatcher then submits messages one by
@@ -70,17 +84,25 @@ export interface Operator {
   /**
    * Submits messages and returns an outcome for each, in the given order. It never fails, and ends
    * within the adapter's own deadline. The adapter calls `mayWrite` in the same tick in which it
-   * writes a message. After the first `false` it writes nothing more of the batch.
+   * writes a message. After the first `false` it writes nothing more of the batch. It calls
+   * `onThrottled` for a throttled part of a message whose outcome may still take seconds.
    */
   readonly submit: (
     batch: ReadonlyArray<Submission>,
     mayWrite: () => boolean,
+    onThrottled?: () => void,
   ) => Effect.Effect<ReadonlyArray<SubmitOutcome>>
   /**
    * Called with the open messages after a restart, for adapters whose reports do not survive it.
    */
   readonly resume: (open: ReadonlyArray<OpenSubmission>) => Effect.Effect<void>
 }
+
+/**
+ * The retry time of a throttled message, ms. The caller doubles it with each attempt. It is shorter
+ * than the second in which operators count.
+ */
+export const THROTTLED_RETRY_MS = 250
 
 /** Returns a `mayWrite` for all writes of one batch: after the first `false` it asks no more. */
 export const stopAtFirstRefusal = (mayWrite: () => boolean): (() => boolean) => {

@@ -167,7 +167,7 @@ describe('the HTTP operator on real sockets', () => {
         3,
       )
       assert.deepStrictEqual(outcomes, [
-        { type: 'refused', submitted: true, retryAfterMs: 1000 },
+        { type: 'refused', submitted: true, retryAfterMs: 250, throttledParts: 1 },
         { type: 'rejected', reason: 'spam_filter_content' },
         { type: 'rejected', reason: 'operator_rejected' },
       ])
@@ -232,6 +232,21 @@ describe('the HTTP operator on real sockets', () => {
         ],
       )
     }).pipe(Effect.scoped),
+  )
+
+  it.live('counts each part of a throttled batch, and keeps to the time of the operator', () =>
+    Effect.gen(function* () {
+      const answerWith = (headers: Record<string, string>) =>
+        submit((_batch, response) => {
+          response.writeHead(429, headers)
+          response.end()
+        })
+      const refused = { type: 'refused', submitted: true, throttledParts: 1 } as const
+      assert.deepStrictEqual((yield* answerWith({})).outcomes, [{ ...refused, retryAfterMs: 250 }])
+      assert.deepStrictEqual((yield* answerWith({ 'retry-after': '2' })).outcomes, [
+        { ...refused, retryAfterMs: 2000 },
+      ])
+    }),
   )
 
   it.live('refuses messages for now if the operator is busy, unreachable or refuses the secret', () =>

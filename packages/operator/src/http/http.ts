@@ -13,6 +13,7 @@ import {
   stopAtFirstRefusal,
   type Submission,
   type SubmitOutcome,
+  THROTTLED_RETRY_MS,
 } from '../port.ts'
 
 export const HTTP = 'http'
@@ -114,6 +115,13 @@ const rawAnswersOf = (
     raw: Buffer.from(JSON.stringify({ status, body: element })),
   }))
 
+const throttled = ({ parts }: Submission, retryAfterMs: number): SubmitOutcome => ({
+  type: 'refused',
+  submitted: true,
+  retryAfterMs,
+  throttledParts: parts,
+})
+
 /** Returns the outcomes of an answer, or `null` if it does not fit the batch. */
 const outcomesOf = (batch: ReadonlyArray<Submission>, body: string): ReadonlyArray<SubmitOutcome> | null => {
   const answer = decodeAnswer(body)
@@ -126,7 +134,7 @@ const outcomesOf = (batch: ReadonlyArray<Submission>, body: string): ReadonlyArr
         outcomes.push({ type: 'accepted', operatorIds: operator_ids })
         break
       case 'throttled':
-        outcomes.push({ type: 'refused', submitted: true, retryAfterMs: RETRY_MS })
+        outcomes.push(throttled(batch[i]!, THROTTLED_RETRY_MS))
         break
       case 'rejected':
         outcomes.push({
@@ -262,13 +270,14 @@ export const makeHttpOperator = (
           }
           case 404:
           case 405:
-          case 429:
           case 503:
             return all(batch, {
               type: 'refused',
               submitted: true,
               retryAfterMs: result.retryAfterMs ?? RETRY_MS,
             })
+          case 429:
+            return batch.map((submission) => throttled(submission, result.retryAfterMs ?? THROTTLED_RETRY_MS))
           default:
             return all(batch, { type: 'unknown' })
         }
@@ -276,7 +285,7 @@ export const makeHttpOperator = (
 
     return {
       name: HTTP,
-      capabilities: { dedupesByReference: true, window: options.window },
+      capabilities: { dedupesByReference: true, isPaced: true, window: options.window },
       submit: (batch, mayWrite) => {
         const chunks = [
           batch.filter(({ urgent }) => urgent === true),

@@ -31,9 +31,8 @@ const windowSize = gauge(
 )
 const waiting = gauge(
   'hub_smpp_waiting_messages',
-  'Messages in the adapter that wait for a bind, the end of a pause, or the window.',
+  'Messages in the adapter that wait for a bind, for the window, or for the next part.',
 )
-const pause = gauge('hub_smpp_pause_seconds', 'Length of the last pause after a throttled answer.')
 const deliveries = counter(
   'hub_smpp_deliveries_total',
   'Deliveries of the SMSC, by kind.',
@@ -51,7 +50,6 @@ export const makeSmppMetrics = (context: Context.Context<never>) => {
       readonly windowUsed: number
       readonly window: number
       readonly waiting: number
-      readonly pauseMs: number
     }) => {
       for (const [role, count] of Object.entries(now.binds)) {
         labelled(bindsUp, { role }).updateUnsafe(count, context)
@@ -59,7 +57,6 @@ export const makeSmppMetrics = (context: Context.Context<never>) => {
       windowUsed.updateUnsafe(now.windowUsed, context)
       windowSize.updateUnsafe(now.window, context)
       waiting.updateUnsafe(now.waiting, context)
-      pause.updateUnsafe(now.pauseMs / 1000, context)
     },
     submitted: (result: SubmitResult) => submits.add({ result }),
     delivered: (kind: DeliveryKind, count = 1) => deliveries.add({ kind }, count),

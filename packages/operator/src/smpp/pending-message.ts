@@ -19,8 +19,11 @@ export interface PendingMessage {
   readonly queuedAt: number
   readonly lifetimeEnd: number
   readonly onOutcome: (outcome: SubmitOutcome) => void
+  readonly onThrottled: () => void
   /** The number of written parts without an answer. */
   unanswered: number
+  /** How many submits of its parts were throttled. */
+  throttledParts: number
   /** Set after a temporary refusal. The other parts must be answered before the next write. */
   retryInMs: number | null
   session: Session | null

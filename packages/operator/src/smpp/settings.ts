@@ -2,7 +2,6 @@
 import type { Redacted } from 'effect'
 import { DEFAULT_ERRORS, type SmppErrors } from './errors.ts'
 import type { IdFormat } from './ids.ts'
-import type { ThrottleOptions } from './throttle.ts'
 
 export const SMPP = 'smpp'
 
@@ -20,7 +19,7 @@ export interface SmppSettings {
   readonly bindMode: BindMode
   /** The most parts without an answer on one bind. */
   readonly window: number
-  /** The operator's limit in parts per second, `null` for none. The dispatcher applies it. */
+  /** The operator's limit for the hub, parts per second; `null`: none. The dispatcher applies it. */
   readonly partsPerSecond: number | null
   readonly idFormat: IdFormat
   readonly errors: SmppErrors
@@ -48,7 +47,7 @@ export interface SmppSettings {
   readonly enquireLinkMs: number
   /** The number of consecutive missing answers that ends a bind. */
   readonly maxTimeouts: number
-  /** The longest wait for a bind or the end of a pause, ms. */
+  /** The longest wait for a bind, ms. */
   readonly holdMs: number
   /** The wait after a temporary refusal other than throttling, ms. */
   readonly retryMs: number
@@ -56,7 +55,6 @@ export interface SmppSettings {
   readonly laterPartsMs: number
   /** At shutdown, the longest wait for outstanding answers, ms. */
   readonly closeMs: number
-  readonly throttle: ThrottleOptions
   /** Limits of the backoff between connection attempts, ms. */
   readonly reconnect: { readonly baseMs: number; readonly maxMs: number }
   /** The longest backoff where the network may be the reason, ms. */
@@ -79,8 +77,6 @@ export interface SmppSettings {
  * - `enquire_link` after ten seconds finds a dead bind before the next submit in most cases. SMSCs
  *   close silent connections after a minute or more.
  * - Two seconds of holding cover a reconnect, and delay an `otp` by no more than that.
- * - A pause starts at a tenth of a second, shorter than the refill of a quota per second. The limit
- *   is ten seconds: longer throttling needs a person.
  * - An SMSC that refuses or ends binds gets reconnects that are spread over up to half a minute. One
  *   that cannot be reached costs nothing, and must be in use within five seconds after it can be
  *   reached: an attempt of three seconds and a pause of one and a half.
@@ -108,7 +104,6 @@ export const SMPP_DEFAULTS: Omit<SmppSettings, 'url' | 'password'> = {
   retryMs: 1000,
   laterPartsMs: 600_000,
   closeMs: 3000,
-  throttle: { pauseMs: 100, maxPauseMs: 10_000, recoverMs: 5000 },
   reconnect: { baseMs: 250, maxMs: 30_000 },
   unreachableMaxMs: 1500,
   stableMs: 10_000,

@@ -687,15 +687,13 @@ describe('an operator that refuses', () => {
   const long = submissionOf('msg_long', { text: 'x'.repeat(400), parts: 3 })
 
   for (const status of [0x58, 0x14]) {
-    it.live(`because of the rate (${status}) leads to a pause and a retry of the message`, () =>
+    it.live(`because of the rate (${status}) has the message refused, and says why`, () =>
       Effect.gen(function* () {
         const { smsc, operator } = yield* startOperator({ submit_sm: statuses(status) })
-        const [outcome] = yield* operator.submit([submissionOf('msg_a')], mayWrite)
-        if (outcome?.type !== 'refused') return assert.fail('the refusal is temporary')
-        assert.isTrue(outcome.submitted)
-        assert.isAtLeast(outcome.retryAfterMs, 50)
-        assert.isAtMost(outcome.retryAfterMs, SMPP_DEFAULTS.throttle.pauseMs)
-        // The next messages wait for the end of the pause and are accepted.
+        assert.deepStrictEqual(yield* operator.submit([submissionOf('msg_a')], mayWrite), [
+          { type: 'refused', submitted: true, retryAfterMs: 250, throttledParts: 1 },
+        ])
+        // Only the dispatcher pauses, for all binds and all dispatchers together.
         const outcomes = yield* operator.submit([submissionOf('msg_b'), submissionOf('msg_c')], mayWrite)
         assert.isTrue(outcomes.every(({ type }) => type === 'accepted'))
         assert.lengthOf(smsc.submits(), 3)
@@ -703,32 +701,14 @@ describe('an operator that refuses', () => {
     )
   }
 
-  it.live('for a longer time than the hold has unwritten messages refused', () =>
-    Effect.gen(function* () {
-      const { smsc, operator } = yield* startOperator(
-        { submit_sm: statuses(0x58) },
-        { throttle: { pauseMs: 60_000, maxPauseMs: 60_000, recoverMs: 1000 }, holdMs: 30 },
-      )
-      yield* operator.submit([submissionOf('msg_a')], mayWrite)
-      const [outcome] = yield* operator.submit([submissionOf('msg_b')], mayWrite)
-      if (outcome?.type !== 'refused') return assert.fail('the refusal is temporary')
-      assert.isFalse(outcome.submitted)
-      assert.isAtLeast(outcome.retryAfterMs, 30_000)
-      assert.lengthOf(smsc.submits(), 1)
-    }).pipe(Effect.scoped),
-  )
-
   it.live('for longer than a lifetime has only that message refused', () =>
     Effect.gen(function* () {
-      const { operator } = yield* startOperator(
-        { submit_sm: statuses(0x58) },
-        { throttle: { pauseMs: 60_000, maxPauseMs: 60_000, recoverMs: 1000 } },
-      )
-      yield* operator.submit([submissionOf('msg_a')], mayWrite)
+      const { operator, smsc } = yield* startOperator({ bind_transceiver: () => {} }, { holdMs: 60_000 })
       const [outcome] = yield* operator.submit([submissionOf('msg_b', { validitySeconds: 1 })], mayWrite)
       if (outcome?.type !== 'refused') return assert.fail('the refusal is temporary')
       assert.isTrue(outcome.affectsOnlyThis)
       assert.isFalse(outcome.submitted)
+      assert.lengthOf(smsc.submits(), 0)
     }).pipe(Effect.scoped),
   )
 
@@ -809,9 +789,14 @@ describe('an operator that refuses', () => {
   it.live('a later part for now gets only that part again', () =>
     Effect.gen(function* () {
       const { smsc, operator } = yield* startOperator({ submit_sm: statuses(0, 0x58, 0x08, 0x58) })
-      assert.deepStrictEqual(yield* operator.submit([long], mayWrite), [
-        { type: 'accepted', operatorIds: ['id-1', 'id-5', 'id-6'] },
+      let throttled = 0
+      const outcomes = yield* operator.submit([long], mayWrite, () => {
+        throttled++
+      })
+      assert.deepStrictEqual(outcomes, [
+        { type: 'accepted', operatorIds: ['id-1', 'id-6', 'id-5'], throttledParts: 2 },
       ])
+      assert.strictEqual(throttled, 2, 'it is told before the outcome')
       const parts = smsc.submits().map(({ pdu }) => pdu.octets('short_message')![6])
       assert.deepStrictEqual(parts.slice(0, 3), [1, 2, 3])
       assert.lengthOf(parts, 6)
@@ -840,7 +825,7 @@ describe('an operator that refuses', () => {
     Effect.gen(function* () {
       const { operator } = yield* startOperator({ submit_sm: statuses(0, 0x45, 0x58) })
       assert.deepStrictEqual(yield* operator.submit([long], mayWrite), [
-        { type: 'rejected', reason: 'operator_rejected' },
+        { type: 'rejected', reason: 'operator_rejected', throttledParts: 1 },
       ])
     }).pipe(Effect.scoped),
   )

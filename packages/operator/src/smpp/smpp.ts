@@ -10,7 +10,7 @@ import { type Operator, ReportSink, type SubmitOutcome } from '../port.ts'
 import { makeDeliveries } from './deliveries.ts'
 import { COMMAND_STATUS, statusName } from './errors.ts'
 import { makeSmppMetrics } from './metrics.ts'
-import { reconnectDelayMs } from './throttle.ts'
+import { reconnectDelayMs } from './reconnect.ts'
 import type { Fields } from './pdu.ts'
 import { makeLogLimiter } from './log-limiter.ts'
 import { openSession, type Role, type Session, type SessionEnd } from './session.ts'
@@ -77,13 +77,7 @@ export const makeSmppOperator = (
       metrics,
       onAnswer: ({ recipient, reference }, raw) =>
         sink.keepAnswers([{ operator: SMPP, reference, recipient, raw }]),
-      onThrottled: (pauseMs) =>
-        logLimited(
-          'throttled',
-          Effect.logWarning('SMPP operator throttles: submitting pauses').pipe(
-            Effect.annotateLogs({ pauseMs }),
-          ),
-        ),
+      onThrottled: () => logLimited('throttled', Effect.logWarning('SMPP operator throttles')),
       onRefused: (status) =>
         logLimited(
           `refused ${status}`,
@@ -219,7 +213,6 @@ export const makeSmppOperator = (
         windowUsed: transmitting().reduce((sum, session) => sum + session.inFlight(), 0),
         window: (binds.transceiver + binds.transmitter) * settings.window,
         waiting: submitter.waiting(),
-        pauseMs: submitter.throttle().pauseMs,
       })
     }).pipe(Effect.repeat(Schedule.spaced(SWEEP_MS)), Effect.forkScoped)
 
@@ -243,12 +236,18 @@ export const makeSmppOperator = (
       capabilities: {
         dedupesByReference: false,
         submitsIndividually: true,
+        isPaced: true,
         window: settings.binds * settings.window,
         ...(settings.partsPerSecond === null ? {} : { maxPartsPerSecond: settings.partsPerSecond }),
       },
-      submit: (batch, mayWrite) =>
+      submit: (batch, mayWrite, onThrottled) =>
         Effect.callback<ReadonlyArray<SubmitOutcome>>((resume) => {
-          const withdraw = submitter.submit(batch, mayWrite, (outcomes) => resume(Effect.succeed(outcomes)))
+          const withdraw = submitter.submit(
+            batch,
+            mayWrite,
+            (outcomes) => resume(Effect.succeed(outcomes)),
+            onThrottled,
+          )
           return Effect.sync(withdraw)
         }),
       // The SMSC keeps submitted messages and reports on them itself.

@@ -1,6 +1,6 @@
 /**
  * Submits messages to the SMSC: splits them into parts, distributes the parts over the binds within
- * window and throttle limit, and reports one outcome for each message when all of its parts are
+ * the window, and reports one outcome for each message when all of its parts are
  * answered. Every message leaves the queue by a deadline. The outcome of several parts:
  * - all parts accepted: `accepted` with all ids;
  * - a part rejected permanently: `rejected`. The message can never be complete, and another submit
@@ -11,7 +11,7 @@
  * - the answer to a part lost: `unknown`, once the other parts are answered.
  */
 import { randomInt } from 'node:crypto'
-import { stopAtFirstRefusal, type Submission, type SubmitOutcome } from '../port.ts'
+import { stopAtFirstRefusal, type Submission, type SubmitOutcome, THROTTLED_RETRY_MS } from '../port.ts'
 import { COMMAND_STATUS, meaningOfStatus } from './errors.ts'
 import { canonicalId } from './ids.ts'
 import type { SmppMetrics } from './metrics.ts'
@@ -27,10 +27,12 @@ import type { Session } from './session.ts'
 import type { SmppSettings } from './settings.ts'
 import { submitSmFields } from './submit-sm.ts'
 import { segmentsOf } from './text.ts'
-import { afterAccepted, afterThrottled, remainingPauseMs, UNTHROTTLED } from './throttle.ts'
 
-/** A shorter wait is not worth the record that each retry appends to the log. */
-const MIN_RETRY_MS = 50
+/**
+ * The longest wait before the retry of a throttled part. It doubles with each throttled answer to the
+ * message.
+ */
+const LONGEST_RETRY_MS = 8000
 
 /** The outcome of a message that can never be complete. */
 const INCOMPLETE: SubmitOutcome = { type: 'rejected', reason: 'operator_rejected' }
@@ -39,8 +41,7 @@ interface SubmitterOptions {
   readonly settings: SmppSettings
   readonly sessions: () => ReadonlyArray<Session>
   readonly metrics: SmppMetrics
-  /** The SMSC throttles. Called with the length of the pause, ms. */
-  readonly onThrottled: (pauseMs: number) => void
+  readonly onThrottled: () => void
   /** The SMSC answered a part, in any way. */
   readonly onAnswer: (submission: Submission, frame: Uint8Array) => void
   /** The SMSC refused a part, for now or permanently. */
@@ -50,10 +51,9 @@ interface SubmitterOptions {
 export const makeSubmitter = (options: SubmitterOptions) => {
   const { metrics, settings } = options
   const now = () => performance.now()
-  const window = settings.binds * settings.window
   const queue: Array<PendingMessage> = []
-  const retryTimers = new Map<PendingMessage, NodeJS.Timeout>()
-  let throttle = UNTHROTTLED
+  /** Messages that return to the queue later: for a retry, or for their next part. */
+  const laterTimers = new Map<PendingMessage, NodeJS.Timeout>()
   /** It begins at random, because two processes may send to one recipient. */
   let reference = randomInt(0x1_0000)
   let closed = false
@@ -65,36 +65,39 @@ export const makeSubmitter = (options: SubmitterOptions) => {
   const finish = (message: PendingMessage, outcome: SubmitOutcome) => {
     if (message.isFinished) return
     message.isFinished = true
-    message.onOutcome(outcome)
+    const { throttledParts } = message
+    message.onOutcome(throttledParts > 0 ? { ...outcome, throttledParts } : outcome)
   }
 
-  const refused = (
-    forMs: number,
-    submitted: boolean,
-  ): Extract<SubmitOutcome, { readonly type: 'refused' }> => ({
+  const refused = (retryAfterMs: number, submitted: boolean): SubmitOutcome => ({
     type: 'refused',
     submitted,
-    retryAfterMs: Math.ceil(Math.max(MIN_RETRY_MS, forMs, remainingPauseMs(throttle, now()))),
+    retryAfterMs,
   })
 
   const removeFromQueue = (message: PendingMessage) => {
+    clearTimeout(laterTimers.get(message))
+    laterTimers.delete(message)
     const at = queue.indexOf(message)
     if (at >= 0) queue.splice(at, 1)
   }
 
-  const retryLater = (message: PendingMessage, retryInMs: number) => {
-    const forMs = Math.max(retryInMs, remainingPauseMs(throttle, now()))
-    const until = Math.min(message.lifetimeEnd, message.queuedAt + settings.laterPartsMs)
-    if (closed || now() + forMs >= until) return finish(message, INCOMPLETE)
-    message.retryInMs = null
-    retryTimers.set(
+  const returnLater = (message: PendingMessage, afterMs: number) => {
+    laterTimers.set(
       message,
       setTimeout(() => {
-        retryTimers.delete(message)
+        laterTimers.delete(message)
         queue.unshift(message)
         pump()
-      }, forMs),
+      }, afterMs),
     )
+  }
+
+  const retryLater = (message: PendingMessage, retryInMs: number) => {
+    const until = Math.min(message.lifetimeEnd, message.queuedAt + settings.laterPartsMs)
+    if (closed || now() + retryInMs >= until) return finish(message, INCOMPLETE)
+    message.retryInMs = null
+    returnLater(message, retryInMs)
   }
 
   /** Decides the outcome or the retry of a message, once all of its written parts are answered. */
@@ -119,7 +122,7 @@ export const makeSubmitter = (options: SubmitterOptions) => {
     )
   }
 
-  const handleAnswer = (message: PendingMessage, index: number, writtenAt: number, answer: Pdu | null) => {
+  const handleAnswer = (message: PendingMessage, index: number, answer: Pdu | null) => {
     message.unanswered--
     if (answer !== null) options.onAnswer(message.submission, answer.frame)
     if (answer === null) {
@@ -127,7 +130,6 @@ export const makeSubmitter = (options: SubmitterOptions) => {
       message.parts[index] = { type: 'lost' }
     } else if (answer.command !== 'generic_nack' && answer.status === 0) {
       const id = canonicalId(settings.idFormat, 'answer', answer.text('message_id'))
-      throttle = afterAccepted(throttle, writtenAt, window)
       metrics.submitted(id === null ? 'lost' : 'accepted')
       // Without an id no report can be matched to the part, so its outcome is unknown.
       message.parts[index] = id === null ? { type: 'lost' } : { type: 'accepted', id }
@@ -136,10 +138,14 @@ export const makeSubmitter = (options: SubmitterOptions) => {
       switch (meaning) {
         case 'throttled':
           metrics.submitted('throttled')
-          throttle = afterThrottled(throttle, now(), writtenAt, settings.throttle)
-          options.onThrottled(throttle.pauseMs)
+          options.onThrottled()
           message.parts[index] = { type: 'waiting' }
-          message.retryInMs ??= 0
+          message.throttledParts++
+          if (message.parts.length > 1) message.onThrottled()
+          message.retryInMs ??= Math.min(
+            LONGEST_RETRY_MS,
+            THROTTLED_RETRY_MS * 2 ** (message.throttledParts - 1),
+          )
           break
         case 'retry':
           metrics.submitted('retry')
@@ -156,8 +162,6 @@ export const makeSubmitter = (options: SubmitterOptions) => {
     }
     settle(message)
   }
-
-  const inFlight = () => options.sessions().reduce((sum, session) => sum + session.inFlight(), 0)
 
   /** The session can take submits, perhaps after an answer. */
   const isUsable = (session: Session) => session.isBound() && !session.isStalled()
@@ -189,12 +193,11 @@ export const makeSubmitter = (options: SubmitterOptions) => {
     }
   }
 
-  /** Returns true during a pause and without a usable session. */
-  const isBlocked = () => remainingPauseMs(throttle, now()) > 0 || !options.sessions().some(isUsable)
+  const isBlocked = () => !options.sessions().some(isUsable)
 
   /** Returns the time until which a message may wait in the queue. */
   const queueDeadline = (message: PendingMessage, blocked: boolean): number => {
-    // A full window moves with the answers. During a pause or without a bind nothing moves.
+    // A full window moves with the answers. Without a bind nothing moves.
     const holdMs = blocked ? settings.holdMs : settings.responseDeadlineMs
     return Math.min(
       message.lifetimeEnd,
@@ -235,8 +238,7 @@ export const makeSubmitter = (options: SubmitterOptions) => {
 
   const write = (message: PendingMessage, session: Session) => {
     const index = message.parts.findIndex(({ type }) => type === 'waiting')
-    const writtenAt = now()
-    const validity = Math.max(1, (message.lifetimeEnd - writtenAt) / 1000)
+    const validity = Math.max(1, (message.lifetimeEnd - now()) / 1000)
     message.parts[index] = { type: 'written' }
     message.unanswered++
     message.session ??= session
@@ -246,7 +248,7 @@ export const makeSubmitter = (options: SubmitterOptions) => {
       (answer) => {
         // The SMSC does not know this bind any more and will accept nothing on it.
         if (answer?.status === COMMAND_STATUS.ESME_RINVBNDSTS) session.close(settings.closeMs)
-        handleAnswer(message, index, writtenAt, answer)
+        handleAnswer(message, index, answer)
       },
     )
   }
@@ -254,12 +256,6 @@ export const makeSubmitter = (options: SubmitterOptions) => {
   const writeQueue = () => {
     const used = new Set<Session>()
     for (let message = queue[0]; message !== undefined; message = queue[0]) {
-      const pauseMs = remainingPauseMs(throttle, now())
-      if (pauseMs > 0) {
-        wakeAt(now() + pauseMs)
-        break
-      }
-      if (inFlight() >= throttle.maxInFlight) break
       const session = selectSession(message)
       if (session === null) break
       // `flush` below writes the socket in the same tick, so the lease cannot end in between.
@@ -275,7 +271,12 @@ export const makeSubmitter = (options: SubmitterOptions) => {
       if (message.session !== null && !isUsable(message.session)) message.session = null
       write(message, session)
       used.add(session)
+      const gapMs = message.submission.partGapMs ?? 0
       if (!hasWaitingParts(message)) queue.shift()
+      else if (gapMs > 0) {
+        queue.shift()
+        returnLater(message, gapMs)
+      }
     }
     for (const session of used) session.flush()
   }
@@ -311,6 +312,7 @@ export const makeSubmitter = (options: SubmitterOptions) => {
       batch: ReadonlyArray<Submission>,
       mayWrite: () => boolean,
       onOutcomes: (outcomes: ReadonlyArray<SubmitOutcome>) => void,
+      onThrottled: () => void = () => {},
     ) => {
       const outcomes: Array<SubmitOutcome | null> = batch.map(() => null)
       let open = batch.length
@@ -331,7 +333,9 @@ export const makeSubmitter = (options: SubmitterOptions) => {
             open--
             if (open === 0) onOutcomes(outcomes.map((known) => known ?? { type: 'unknown' }))
           },
+          onThrottled,
           unanswered: 0,
+          throttledParts: 0,
           retryInMs: null,
           session: null,
           isFinished: false,
@@ -364,12 +368,10 @@ export const makeSubmitter = (options: SubmitterOptions) => {
     close: () => {
       closed = true
       if (wakeUp !== null) clearTimeout(wakeUp.timer)
-      for (const [message, timer] of retryTimers) {
-        clearTimeout(timer)
-        finish(message, INCOMPLETE)
-      }
-      retryTimers.clear()
-      for (const message of queue.splice(0)) {
+      for (const timer of laterTimers.values()) clearTimeout(timer)
+      const all = [...laterTimers.keys(), ...queue.splice(0)]
+      laterTimers.clear()
+      for (const message of all) {
         if (!isStarted(message)) {
           finish(message, refused(settings.retryMs, false))
           continue
@@ -378,7 +380,6 @@ export const makeSubmitter = (options: SubmitterOptions) => {
         settle(message)
       }
     },
-    waiting: () => queue.length + retryTimers.size,
-    throttle: () => throttle,
+    waiting: () => queue.length + laterTimers.size,
   }
 }

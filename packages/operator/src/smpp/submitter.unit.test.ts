@@ -1,6 +1,6 @@
 import { Context, Redacted } from 'effect'
 import fc from 'fast-check'
-import { expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { submissionOf } from '../port.contract.ts'
 import type { SubmitOutcome } from '../port.ts'
 import { makeSmppMetrics } from './metrics.ts'
@@ -59,15 +59,23 @@ const anyAnswers = fc.array(
   { maxLength: 12 },
 )
 
+beforeEach(() => {
+  vi.useFakeTimers()
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
 it('derives the outcome of a message from its parts, and never submits a part twice that may be accepted', async () => {
   const metrics = makeSmppMetrics(Context.empty())
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 1, max: 4 }),
       fc.integer({ min: 1, max: 4 }),
+      fc.constantFrom(0, 100),
       anyAnswers,
       fc.array(fc.nat(), { minLength: 1 }),
-      async (parts, window, script, order) => {
+      async (parts, window, partGapMs, script, order) => {
         const sessions = [makeFakeSession(), makeFakeSession()]
         const submitter = makeSubmitter({
           settings: {
@@ -76,7 +84,6 @@ it('derives the outcome of a message from its parts, and never submits a part tw
             password: Redacted.make(''),
             window,
             retryMs: 0,
-            throttle: { pauseMs: 0, maxPauseMs: 0, recoverMs: 1 },
           },
           sessions: () => sessions.map(({ session }) => session),
           metrics,
@@ -87,17 +94,19 @@ it('derives the outcome of a message from its parts, and never submits a part tw
         const text = 'x'.repeat(parts === 1 ? 100 : 150 * parts)
         const reported: Array<ReadonlyArray<SubmitOutcome>> = []
         submitter.submit(
-          [submissionOf('msg_a', { text, parts })],
+          [submissionOf('msg_a', { text, parts, partGapMs })],
           () => true,
           (outcomes) => reported.push(outcomes),
         )
         const history: Array<{ readonly part: number; readonly answer: Answer }> = []
         const accepted = new Set<number>()
         for (let i = 0; reported.length === 0; i++) {
+          // The first write is at the end of the tick.
+          await Promise.resolve()
           const open = sessions.flatMap((session) => session.open.map((sent) => ({ session, sent })))
           if (open.length === 0) {
-            // The message waits for its retry.
-            await new Promise((resolve) => setTimeout(resolve))
+            // The message waits for its next part, or for its retry.
+            vi.advanceTimersToNextTimer()
             continue
           }
           expect(sessions.every((session) => session.open.length <= window)).toBe(true)
@@ -112,7 +121,8 @@ it('derives the outcome of a message from its parts, and never submits a part tw
         }
         expect(reported).toHaveLength(1)
         expect(sessions.flatMap(({ open }) => open)).toEqual([])
-        const [outcome] = reported[0]!
+        const { throttledParts = 0, ...outcome } = reported[0]![0]!
+        expect(throttledParts).toBe(history.filter(({ answer }) => answer === 'throttled').length)
         const had = (answer: Answer) => history.some((one) => one.answer === answer)
         if (had('rejected')) {
           expect(outcome).toEqual({ type: 'rejected', reason: 'operator_rejected' })
@@ -130,4 +140,38 @@ it('derives the outcome of a message from its parts, and never submits a part tw
     ),
     { numRuns: 300 },
   )
+})
+
+it('leaves the given time between two parts of a message, and lets other messages pass', async () => {
+  const { open, session } = makeFakeSession()
+  const written: Array<string> = []
+  const started = performance.now()
+  const submitter = makeSubmitter({
+    settings: { ...SMPP_DEFAULTS, url: new URL('smpp://hub@localhost'), password: Redacted.make('') },
+    sessions: () => [
+      {
+        ...session,
+        request: (...request) => {
+          session.request(...request)
+          written.push(`${open.at(-1)!.part} at ${performance.now() - started}`)
+        },
+      },
+    ],
+    metrics: makeSmppMetrics(Context.empty()),
+    onAnswer: () => {},
+    onThrottled: () => {},
+    onRefused: () => {},
+  })
+  const submit = (reference: string, parts: number, partGapMs: number) =>
+    submitter.submit(
+      [submissionOf(reference, { text: 'x'.repeat(150 * parts), parts, partGapMs })],
+      () => true,
+      () => {},
+    )
+  submit('msg_long', 3, 100)
+  await vi.advanceTimersByTimeAsync(50)
+  submit('msg_code', 1, 100)
+  await vi.advanceTimersByTimeAsync(500)
+  expect(written).toEqual(['1 at 0', '1 at 50', '2 at 100', '3 at 200'])
+  submitter.close()
 })
