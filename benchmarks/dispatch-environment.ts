@@ -41,6 +41,7 @@ export interface Servers {
   readonly brokers: ReadonlyArray<string>
   /** A database whose user may create other databases. */
   readonly databaseUrl: string
+  readonly redisUrl: string
 }
 
 export interface MessageSpec {
@@ -77,6 +78,8 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
   const environment: Record<string, string> = {
     HUB_DATABASE_URL: databaseUrl,
     HUB_KAFKA_BROKERS: servers.brokers.join(','),
+    HUB_REDIS_URL: servers.redisUrl,
+    HUB_REDIS_PREFIX: prefix,
     HUB_TOPIC_PREFIX: prefix,
     HUB_PARTITIONS: String(partitions),
     HUB_MASTER_KEY: randomBytes(32).toString('base64'),

@@ -19,7 +19,7 @@ const PIPELINE = { messages: 20_000, warmUp: 3000 }
 const BARE_MS = 4000
 
 export const measureDispatching = async (stack: TestStack, log: (line: string) => void): Promise<Section> => {
-  const servers = { brokers: stack.brokers, databaseUrl: stack.adminDatabaseUrl }
+  const servers = { brokers: stack.brokers, databaseUrl: stack.adminDatabaseUrl, redisUrl: stack.redisUrl }
   // The limit is measured before and after, so that other work on the machine affects both.
   const limits = [await bareProduce(servers.brokers, 'bench.before.', BARE_MS)]
   const sandbox = await measurePipeline(servers, PIPELINE)

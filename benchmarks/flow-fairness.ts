@@ -402,7 +402,7 @@ if (import.meta.main) {
     const started = performance.now()
     const log = (line: string): void =>
       console.log(`${((performance.now() - started) / 1000).toFixed(0).padStart(4)} s  ${line}`)
-    const servers = { brokers: stack.brokers, databaseUrl: stack.adminDatabaseUrl }
+    const servers = { brokers: stack.brokers, databaseUrl: stack.adminDatabaseUrl, redisUrl: stack.redisUrl }
     const { section } = await measureFairness(servers, log, plan)
     console.table(section.rows)
     console.table(section.targets)

@@ -54,6 +54,7 @@ export const measureReadModels = async (stack: TestStack, log: (line: string) =>
   const environment = await makeReadModelEnvironment({
     brokers: stack.brokers,
     databaseUrl: stack.adminDatabaseUrl,
+    redisUrl: stack.redisUrl,
   })
   try {
     const queries = await makeQueries(environment, stack.redisUrl)

@@ -1,0 +1,237 @@
+/**
+ * Pacing: what an SMSC with a limit accepts and throttles, and how long codes wait behind a backlog of
+ * `service` messages. One hub for each limit, all at the same time. The limit changes by half every 20
+ * seconds, and each hub grows from one to two to four dispatchers. Alone: `node scripts/run.mjs
+ * benchmarks/flow-pacing.ts`.
+ *
+ * The SMSC is the operator simulator. It counts the parts of each second, which begins with a part.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { startStack } from '../test/support/hub.ts'
+import type { Chart, ChartSeries } from './chart.ts'
+import { type BenchProcess, makeDispatchEnvironment, type Servers } from './dispatch-environment.ts'
+import { type Section, target } from './results.ts'
+import { startSmsc } from './smsc.ts'
+
+/** One limit for some time. */
+interface Period {
+  /** The limit, as a share of the highest one. */
+  readonly share: number
+  readonly dispatchers: number
+}
+
+export interface PacingPlan {
+  /** Parts per second that the SMSC allows at most: a hub for each. */
+  readonly limits: ReadonlyArray<number>
+  /** `service` messages that wait at each hub when its first dispatcher starts. */
+  readonly backlog: number
+  readonly periods: ReadonlyArray<Period>
+  readonly periodSeconds: number
+  /** The limit must be known this long after it began. */
+  readonly learnSeconds: number
+  readonly otpPerSecond: number
+}
+
+export const PACING_PLAN: PacingPlan = {
+  limits: [10, 100, 1000],
+  backlog: 100_000,
+  periods: [
+    { share: 1, dispatchers: 1 },
+    { share: 0.5, dispatchers: 1 },
+    { share: 1, dispatchers: 2 },
+    { share: 0.5, dispatchers: 4 },
+    { share: 1, dispatchers: 4 },
+  ],
+  periodSeconds: 20,
+  learnSeconds: 10,
+  otpPerSecond: 2,
+}
+
+/** Shards that four dispatchers cannot share evenly. */
+const PARTITIONS = 6
+/** Messages per append. */
+const CHUNK = 1000
+const number = (i: number): string => `+79${String(100_000_000 + i)}`
+
+/** The answers of the SMSC in one second. */
+interface Second {
+  readonly allowed: number
+  readonly accepted: number
+  readonly throttled: number
+}
+
+interface Code {
+  readonly period: number
+  readonly acceptedAt: number
+}
+
+const measureLimit = async (servers: Servers, limit: number, plan: PacingPlan) => {
+  const environment = await makeDispatchEnvironment(servers, PARTITIONS)
+  const smsc = await startSmsc()
+  const directories: Array<string> = []
+  const dispatchers: Array<BenchProcess> = []
+  const codes = new Map<string, Code>()
+  const waits: Array<{ readonly period: number; readonly ms: number }> = []
+  const seconds: Array<Second> = []
+  let codeTimer: NodeJS.Timeout | undefined
+
+  const startDispatcher = async (): Promise<void> => {
+    const directory = mkdtempSync(join(tmpdir(), 'hub-bench-dispatcher-'))
+    directories.push(directory)
+    dispatchers.push(await environment.start('dispatcher', { ...smsc.environment, HUB_DATA_DIR: directory }))
+  }
+  const sendCode = (i: number, period: number) => {
+    const code = environment.message({ to: number(900_000_000 - i), class: 'otp', mode: 'live' })
+    codes.set(code.messageId, { period, acceptedAt: code.at })
+    void environment.accept([code])
+  }
+
+  try {
+    await environment.markAllProjected()
+    await smsc.behave({ throttle_per_second: limit, silent_percent: 100, submit_delay_ms: 5 })
+    for (let i = 0; i < plan.backlog; i += CHUNK) {
+      await environment.accept(
+        Array.from({ length: CHUNK }, (_, n) =>
+          environment.message({ to: number(i + n), class: 'service', mode: 'live' }),
+        ),
+      )
+    }
+    // A code ends its wait when the operator has accepted it.
+    environment.follow(environment.topics.messages, ({ occurredAt, type, value }) => {
+      if (type !== 'MessageSent') return
+      // The message id is the first field of a fact.
+      const code = codes.get(Buffer.from(value.subarray(6, 36)).toString('latin1'))
+      if (code !== undefined) waits.push({ period: code.period, ms: occurredAt - code.acceptedAt })
+    })
+    await startDispatcher()
+    const started = performance.now()
+    let codeCount = 0
+    let period = 0
+    codeTimer = setInterval(() => sendCode(codeCount++, period), 1000 / plan.otpPerSecond)
+    let before = await smsc.parts()
+    for (const [i, { dispatchers: wanted, share }] of plan.periods.entries()) {
+      period = i
+      await smsc.behave({ throttle_per_second: limit * share })
+      // The limit holds while the dispatchers start.
+      const starting = Promise.all(
+        Array.from({ length: Math.max(0, wanted - dispatchers.length) }, startDispatcher),
+      )
+      while (seconds.length < (i + 1) * plan.periodSeconds) {
+        await delay(Math.max(0, (seconds.length + 1) * 1000 - (performance.now() - started)))
+        const after = await smsc.parts()
+        seconds.push({
+          allowed: limit * share,
+          accepted: after.accepted - before.accepted,
+          throttled: after.throttled - before.throttled,
+        })
+        before = after
+      }
+      await starting
+    }
+    clearInterval(codeTimer)
+    // The last codes arrive, or count as waiting since they were accepted.
+    await delay(2000)
+    const arrived = waits.length
+    return { limit, seconds, waits, missing: codes.size - arrived }
+  } finally {
+    clearInterval(codeTimer)
+    await Promise.all(dispatchers.map(({ kill }) => kill('SIGTERM')))
+    smsc.close()
+    await environment.close()
+    for (const directory of directories) rmSync(directory, { recursive: true, force: true })
+  }
+}
+type Measured = Awaited<ReturnType<typeof measureLimit>>
+
+const p99 = (values: ReadonlyArray<number>): number =>
+  values.toSorted((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1] ?? Number.NaN
+
+const sumOf = (seconds: ReadonlyArray<Second>, of: keyof Second): number =>
+  seconds.reduce((sum, second) => sum + second[of], 0)
+
+/** The figures of one period. */
+const inPeriod = ({ seconds, waits }: Measured, period: number, plan: PacingPlan) => {
+  const from = period * plan.periodSeconds
+  const all = seconds.slice(from, from + plan.periodSeconds)
+  const known = all.slice(plan.learnSeconds)
+  // At the start, nothing is known of the operator. Later, a change is part of the measurement.
+  const answers = period === 0 ? known : all
+  return {
+    used: sumOf(known, 'accepted') / sumOf(known, 'allowed'),
+    accepted: sumOf(answers, 'accepted'),
+    throttled: sumOf(answers, 'throttled'),
+    waits: waits.filter((wait) => wait.period === period).map(({ ms }) => ms),
+  }
+}
+
+const percent = (share: number): string => `${(share * 100).toFixed(1)} %`
+
+export const measurePacing = async (
+  servers: Servers,
+  log: (line: string) => void,
+  plan: PacingPlan = PACING_PLAN,
+): Promise<{ readonly section: Section; readonly charts: ReadonlyArray<Chart> }> => {
+  const all = await Promise.all(plan.limits.map((limit) => measureLimit(servers, limit, plan)))
+  const figures: Record<string, number> = {}
+  const rows: Array<Section['rows'][number]> = []
+  const targets: Array<Section['targets'][number]> = []
+  for (const measured of all) {
+    const { limit, missing, waits } = measured
+    const periods = plan.periods.map((_, i) => inPeriod(measured, i, plan))
+    for (const [i, { accepted, throttled, used, waits: ofPeriod }] of periods.entries()) {
+      const { dispatchers, share } = plan.periods[i]!
+      const what = `SMSC with ${limit * share} parts/s, ${dispatchers} ${dispatchers === 1 ? 'dispatcher' : 'dispatchers'}, period ${i + 1}`
+      const answer = `${percent(used)} used; ${percent(throttled / (accepted + throttled))} throttled`
+      rows.push([what, answer, `p99 of codes ${p99(ofPeriod).toFixed(0)} ms`])
+      log(`pacing: ${rows.at(-1)!.join(': ')}`)
+    }
+    const least = Math.min(...periods.map(({ used }) => used))
+    const throttled = periods.reduce((sum, period) => sum + period.throttled, 0)
+    const accepted = periods.reduce((sum, period) => sum + period.accepted, 0)
+    const share = throttled / (throttled + accepted)
+    const waitMs = p99(waits.map(({ ms }) => ms))
+    figures[`pacingUsedAt${limit}`] = least
+    figures[`pacingThrottledAt${limit}`] = share
+    figures[`pacingCodesP99At${limit}Ms`] = waitMs
+    targets.push(
+      target(`unused share of ${limit} parts/s, in the worst period`, 1 - least, 0.1),
+      target(`throttled share at ${limit} parts/s`, share, 0.03),
+      target(`p99 of codes at ${limit} parts/s behind ${plan.backlog} messages, s`, waitMs / 1000, 1),
+      target(`codes that were not submitted at ${limit} parts/s`, missing, 0),
+    )
+  }
+  const charts = all.map(({ limit, seconds }): Chart => {
+    const line = (name: string, of: keyof Second): ChartSeries => ({
+      name,
+      points: seconds.map((second, i) => [i + 1, second[of]]),
+    })
+    return {
+      title: `Pacing at an SMSC that allows ${limit} and ${limit / 2} parts per second`,
+      unit: 'parts per second',
+      series: [line('allowed', 'allowed'), line('accepted', 'accepted'), line('throttled', 'throttled')],
+      marks: plan.periods.map(({ dispatchers }, i) => [
+        i * plan.periodSeconds,
+        `${dispatchers} ${dispatchers === 1 ? 'dispatcher' : 'dispatchers'}`,
+      ]),
+    }
+  })
+  return { section: { figures, rows, targets }, charts }
+}
+
+if (import.meta.main) {
+  const [backlog = PACING_PLAN.backlog] = process.argv.slice(2).map(Number)
+  const stack = await startStack()
+  try {
+    const servers = { brokers: stack.brokers, databaseUrl: stack.adminDatabaseUrl, redisUrl: stack.redisUrl }
+    const began = performance.now()
+    const { section } = await measurePacing(servers, (line) => console.log(line), { ...PACING_PLAN, backlog })
+    console.log(`${((performance.now() - began) / 1000).toFixed(0)} s`)
+    console.table(section.rows)
+    console.table(section.targets)
+  } finally {
+    await stack.stop()
+  }
+}
