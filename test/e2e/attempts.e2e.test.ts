@@ -21,8 +21,10 @@ afterAll(() => hub?.stop())
 
 /** Only ends a wait that hangs. The hub reconnects within half a minute. */
 const WITHIN = { withinMs: 120_000, everyMs: 300 }
-/** More than the throttled operator accepts in its first second. */
-const MESSAGES = 20
+/** As many as the windows of both binds, so that a hub without a rate would submit them at once. */
+const MESSAGES = 100
+/** Parts per second that the throttled operator accepts. */
+const RATE = 10
 
 const behave = async (behaviour: Readonly<Record<string, number | null>>) => {
   const response = await fetch(`${hub.describe().operator_url}/behaviour`, {
@@ -54,8 +56,8 @@ const refusalsOf = async (id: string): Promise<number> => {
 }
 
 describe('the attempts of messages', () => {
-  it('are the submits that the operator counts, while it throttles and the hub pauses', async () => {
-    await behave({ throttle_per_second: 5 })
+  it('are the submits that the operator counts, while it throttles and the hub learns its rate', async () => {
+    await behave({ throttle_per_second: RATE })
     const ids = await sendBatchUntilAccepted(
       live,
       Array.from({ length: MESSAGES }, (_, i) =>
@@ -65,7 +67,11 @@ describe('the attempts of messages', () => {
     )
     const attempts = await untilDelivered(ids)
     await behave({ throttle_per_second: null })
-    expect(attempts).toBe((await operatorStatistics(hub))['submissions'])
+    const { parts, submissions, throttled } = await operatorStatistics(hub)
+    expect(attempts).toBe(submissions)
+    expect(parts).toBe(MESSAGES)
+    // Three in a hundred, and some until the rate is known.
+    expect(throttled).toBeLessThan(MESSAGES / 3)
   })
 
   it('stay 0 while there is no bind, and become 1 when the message is submitted', async () => {

@@ -8,8 +8,10 @@
  *
  * The settings are in docs/configuration.md, `config.ts` and `operator/live-operator.ts`.
  */
+import { randomUUID } from 'node:crypto'
 import { makeShardHost, makeSupervisor, type ShardHost } from '@hub/actor'
 import { checkSettings, settings } from '@hub/config'
+import { SharedTexts, sharedTextsLayer } from '@hub/counters'
 import { CACHE_TTL_MS, type Lifetimes, type OptOutVocabulary } from '@hub/domain'
 import {
   catalogueConfig,
@@ -52,6 +54,7 @@ import { APP, GROUP, membership } from './membership/identity.ts'
 import { makeMetrics } from './metrics.ts'
 import { authorities, type LiveOperator, liveOperator, smppErrors } from './operator/live-operator.ts'
 import { makeOperators, receiveCallbacks } from './operator/operators.ts'
+import { makeRateSharing } from './pacing/share-rate.ts'
 import type { CallbackPortUnavailable } from './reports/callback-listener.ts'
 import { makeReportSink } from './reports/report-sink.ts'
 import { type DispatcherShard, makeDispatcherShard } from './shard/dispatcher-shard.ts'
@@ -66,6 +69,8 @@ export interface DispatcherOptions {
   /** The prefix of the topics and of the group name. */
   readonly prefix: string
   readonly topics: TopicNames
+  /** The number of partitions of the topics, and so of shards. */
+  readonly partitions: number
   readonly memberFile?: string
   /** The operator of live keys. Without one, live messages wait until they expire. */
   readonly live: LiveOperator | null
@@ -108,6 +113,7 @@ export const makeDispatcher = (
   | OptOuts
   | InboundMessages
   | PayloadEncryption
+  | SharedTexts
   | Scope.Scope
 > =>
   Effect.gen(function* () {
@@ -117,6 +123,7 @@ export const makeDispatcher = (
     const traces = new MessageTraces(yield* Tracing, group)
     const clock = yield* Effect.clockWith(Effect.succeed)
     const now = () => clock.currentTimeMillisUnsafe()
+    const monotonicNow = () => performance.now()
     const fork = yield* FiberSet.makeRuntime<never>()
     const { failure, supervise } = makeSupervisor()
 
@@ -144,6 +151,20 @@ export const makeDispatcher = (
     // Handovers: shard → payload → claim in the log → operator.
     const prepare = yield* makePrepare
     const weights = yield* makeWeights
+    const shared = yield* SharedTexts
+    const member = randomUUID()
+    const sharings = new Map(
+      [...operators.byName.values()].map(({ capabilities, name }) => [
+        name,
+        makeRateSharing({
+          operator: name,
+          configured: capabilities.maxPartsPerSecond ?? null,
+          member,
+          shared,
+          now: monotonicNow,
+        }),
+      ]),
+    )
     const handoverLoop = yield* makeHandoverLoop({
       operators: [...operators.byName.values()],
       shards,
@@ -151,6 +172,9 @@ export const makeDispatcher = (
       weightOf: weights.of,
       apply,
       now,
+      monotonicNow,
+      report: ({ name }, report) =>
+        sharings.get(name)!.report({ ...report, shards: shards().length / options.partitions }),
       metrics,
       traces,
       supervise,
@@ -212,9 +236,12 @@ export const makeDispatcher = (
       Effect.catch((error) => Effect.logDebug('dispatcher: opt-outs were not written; retrying', error)),
       Effect.asVoid,
     )
-    const gauges = Effect.sync(() =>
-      metrics.gauges(shards(), memoryBudget.used, [...operators.byName.keys()]),
-    )
+    const gauges = Effect.sync(() => {
+      metrics.gauges(shards(), memoryBudget.used, [...operators.byName.keys()])
+      metrics.rates(
+        handoverLoop.rates().map((rate) => ({ ...rate, isShared: sharings.get(rate.operator)!.isShared() })),
+      )
+    })
     const lag = running.lag.pipe(
       Effect.map((all) => metrics.lag(all.map((one) => ({ ...one, topic: one.topic.slice(prefix.length) })))),
       Effect.catch((error) => Effect.logDebug('dispatcher: Kafka did not answer; no lag is set', error)),
@@ -248,9 +275,10 @@ const kafka = Layer.unwrap(
 )
 
 const dispatcher = Effect.gen(function* () {
-  const { prefix } = yield* catalogueConfig
+  const { partitions, prefix } = yield* catalogueConfig
   const readiness = yield* Readiness
   const running = yield* makeDispatcher({
+    partitions,
     prefix,
     topics: topicNames(prefix),
     memberFile: (yield* membership).memberFile,
@@ -274,6 +302,7 @@ const dispatcher = Effect.gen(function* () {
       optOutsPostgres,
       inboundMessagesPostgres,
       PayloadEncryption.layer,
+      sharedTextsLayer(APP),
     ).pipe(
       Layer.provide(MasterKeyEncryption.layer),
       Layer.provideMerge(Sql.layer(APP)),

@@ -44,6 +44,22 @@ const messagesInMemory = gauge(
   'Messages in memory over all shards; the memory budget bounds them.',
 )
 const openShards = gauge('hub_dispatcher_open_shards', 'Shards open in this process.')
+const hubRate = gauge(
+  'hub_dispatcher_hub_rate_parts',
+  'Parts per second that the whole hub may submit to an operator at present, learned or configured; 0: no limit.',
+)
+const ownRate = gauge(
+  'hub_dispatcher_own_rate_parts',
+  'The part of `hub_dispatcher_hub_rate_parts` that this dispatcher gets for what waits at it; 0: no limit, or nothing waits.',
+)
+const configuredRate = gauge(
+  'hub_dispatcher_configured_rate_parts',
+  'The configured parts per second of an operator, for the whole hub; 0: none.',
+)
+const sharedRate = gauge(
+  'hub_dispatcher_rate_shared',
+  'Whether this dispatcher shares the rate of an operator with the others; 0: it cannot reach Redis, and keeps to the part of the rate that corresponds to its shards.',
+)
 /** From a millisecond to a day. Longer waits mean that the operator is not available. */
 const LATENCY_BUCKETS = [
   0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600, 86_400,
@@ -64,6 +80,11 @@ const handovers = counter(
     ...labelSets({ ...SUBMITTED, outcome: ['accepted', 'refused', 'unknown', 'notWritten'], reason: [''] }),
     ...labelSets({ ...SUBMITTED, outcome: ['rejected'], reason: REJECTED_REASONS }),
   ],
+)
+const answeredParts = counter(
+  'hub_dispatcher_answered_parts_total',
+  'Parts that an operator answered, by operator and result: `passed`, or `throttled` because of the rate.',
+  labelSets({ operator: SUBMITTED.operator, result: ['passed', 'throttled'] }),
 )
 const ends = counter(
   'hub_dispatcher_final_total',
@@ -113,6 +134,15 @@ const inboundMessages = counter(
 )
 
 export type Metrics = ReturnType<typeof makeMetrics>
+
+/** The rate at an operator. `null`: no limit. */
+export interface GaugedRate {
+  readonly operator: string
+  readonly hub: number | null
+  readonly own: number | null
+  readonly configured: number | null
+  readonly isShared: boolean
+}
 
 /** By lane. */
 const CLASSES: ReadonlyArray<MessageClass> = ['otp', 'service']
@@ -164,6 +194,14 @@ export const makeMetrics = (context: Context.Context<never>) => {
       labelled(fairness, labels).updateUnsafe(index, context)
       labelled(longestWait, labels).updateUnsafe(waitMs / 1000, context)
     },
+    rates: (rates: ReadonlyArray<GaugedRate>) => {
+      for (const { configured, hub, isShared, operator, own } of rates) {
+        labelled(hubRate, { operator }).updateUnsafe(hub ?? 0, context)
+        labelled(ownRate, { operator }).updateUnsafe(own ?? 0, context)
+        labelled(configuredRate, { operator }).updateUnsafe(configured ?? 0, context)
+        labelled(sharedRate, { operator }).updateUnsafe(isShared ? 1 : 0, context)
+      }
+    },
     handedOver: (messageClass: MessageClass, ms: number) =>
       labelled(latency, { class: messageClass }).updateUnsafe(ms / 1000, context),
     submitAnswered: (operator: string, messageClass: MessageClass, outcome: SubmitOutcome) => {
@@ -171,6 +209,11 @@ export const makeMetrics = (context: Context.Context<never>) => {
       if (outcome.type === 'rejected')
         handovers.add({ ...submitted, outcome: outcome.type, reason: outcome.reason })
       else handovers.add({ ...submitted, outcome: outcome.type, reason: '' })
+    },
+    /** The answer to a message of so many parts. A part may be throttled before it passes. */
+    partsAnswered: (operator: string, parts: number, { throttledParts = 0, type }: SubmitOutcome) => {
+      if (throttledParts > 0) answeredParts.add({ operator, result: 'throttled' }, throttledParts)
+      if (type === 'accepted' || type === 'rejected') answeredParts.add({ operator, result: 'passed' }, parts)
     },
     factAppended: (fact: LogFact, state: MessageState) => {
       const status = FINAL_STATUS[fact.type]

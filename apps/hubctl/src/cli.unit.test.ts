@@ -112,6 +112,7 @@ describe('hubctl', () => {
           HUB_DATABASE_URL: 'postgres://hub:hidden-word@db.example.com/hub?sslmode=require',
           HUB_MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
           HUB_NUMBER_HASH_SECRET: 'hash secret '.repeat(4),
+          HUB_REDIS_URL: 'rediss://redis.example.com',
           HUB_KAFKA_BROKERS: '127.0.0.1:9092',
           HUB_ADMIN_PORT: '9090',
         },

@@ -281,10 +281,28 @@ const delivery: Dashboard = {
       ],
     },
     {
-      title: 'SMPP: pause that the SMSC requested',
-      about: 'The last pause, requested by throttling.',
-      unit: 's',
-      queries: [query('max(hub_smpp_pause_seconds)', 'pause')],
+      title: 'Rate: what the hub may submit, and what the operator answers',
+      about:
+        'Parts per second of the whole hub. The rate is learned from throttled answers, and never higher than the configured one. 0: no limit. A rate below the answers means that the operator does not limit.',
+      unit: 'ops',
+      queries: [
+        query('max by (operator) (hub_dispatcher_hub_rate_parts)', '{{operator}} rate'),
+        query('max by (operator) (hub_dispatcher_configured_rate_parts)', '{{operator}} configured'),
+        query(
+          perSecond('hub_dispatcher_answered_parts_total', 'operator, result'),
+          '{{operator}} {{result}}',
+        ),
+      ],
+    },
+    {
+      title: 'Rate: the part of each dispatcher',
+      about:
+        'The dispatchers share the rate in proportion to what waits at them. HubRateNotShared fires after ten minutes at 0 shared.',
+      unit: 'ops',
+      queries: [
+        query('hub_dispatcher_own_rate_parts', '{{operator}} {{instance}}'),
+        query('min by (operator) (hub_dispatcher_rate_shared)', '{{operator}} shared (1) or not (0)'),
+      ],
     },
     {
       title: 'Shards',

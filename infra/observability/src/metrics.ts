@@ -19,6 +19,7 @@ interface MetricDefinition {
   readonly labels: Readonly<Record<string, string>>
 }
 
+const OPERATOR = '`sandbox`, `smpp`, `http`'
 const CLASS = '`otp`, `service`'
 const TOPIC = 'a topic of the hub'
 
@@ -33,7 +34,8 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   hub_accept_sends_total: { class: CLASS, outcome: '`accepted`, `duplicate`, or an error code of the API' },
   hub_accept_unchecked_sends_total: { class: CLASS, reason: UNAVAILABLE },
   hub_counters_unavailable_total: {
-    counter: '`rate` (requests of a key), `logins` (failed ones), `flood` (windows), `daily` (limit)',
+    counter:
+      '`rate` (requests of a key), `logins` (failed ones), `flood` (windows), `daily` (limit), `shared` (rate at the operator)',
     reason: UNAVAILABLE,
   },
   hub_admission_expected_wait_seconds: { work: '`otp`, `service` (single sends), `batch`' },
@@ -43,9 +45,14 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
       '`wait` (the expected wait is over its limit), `urgent` (more urgent work waits), `share` (the account uses more than its share), `memory` (a bound of memory is reached)',
   },
   hub_consumer_lag_records: { topic: TOPIC, partition: 'its number' },
-  hub_dispatcher_account_fairness: { class: CLASS, operator: '`sandbox`, `smpp`, `http`' },
+  hub_dispatcher_account_fairness: { class: CLASS, operator: OPERATOR },
+  hub_dispatcher_answered_parts_total: {
+    operator: OPERATOR,
+    result: '`passed`, or `throttled` (the rate was too high)',
+  },
   hub_dispatcher_buffered_messages: { class: CLASS },
-  hub_dispatcher_claims_in_flight: { operator: '`sandbox`, `smpp`, `http`' },
+  hub_dispatcher_claims_in_flight: { operator: OPERATOR },
+  hub_dispatcher_configured_rate_parts: { operator: OPERATOR },
   hub_dispatcher_final_total: {
     class: CLASS,
     status: '`delivered`, `undelivered`, `rejected`, `expired`',
@@ -53,7 +60,7 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   hub_dispatcher_handover_latency_seconds: { class: CLASS },
   hub_dispatcher_handovers_total: {
-    operator: '`sandbox`, `smpp`, `http`',
+    operator: OPERATOR,
     class: CLASS,
     outcome: '`accepted`, `refused` (for now), `rejected` (permanently), `unknown`, `notWritten`',
     reason: 'the reason code of a rejected message, else empty',
@@ -61,10 +68,13 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   hub_dispatcher_happenings_total: {
     what: '`duplicate_dropped`, `known_dropped`, `void_claim`, `outcome_unknown`, `assumed_sent`, `report_duplicate`, `report_unmatched`, `report_impossible`, `report_matched_by_recipient`, `record_lost`, `carried`',
   },
+  hub_dispatcher_hub_rate_parts: { operator: OPERATOR },
   hub_dispatcher_inbound_messages_total: {
     change: 'its effect on the opt-outs: `recorded`, `lifted`, `unchanged`, `repeated`; or `other`',
   },
-  hub_dispatcher_longest_wait_seconds: { class: CLASS, operator: '`sandbox`, `smpp`, `http`' },
+  hub_dispatcher_longest_wait_seconds: { class: CLASS, operator: OPERATOR },
+  hub_dispatcher_own_rate_parts: { operator: OPERATOR },
+  hub_dispatcher_rate_shared: { operator: OPERATOR },
   hub_dispatcher_report_wait_seconds: { class: CLASS },
   hub_dispatcher_shard_memory_bytes: { shard: 'its number' },
   hub_http_answers_total: { status: 'HTTP status' },

@@ -59,6 +59,15 @@ export const integer = (least: number, most: number): Kind<number> =>
     onlyIf(/^-?\d{1,15}$/u.test(text) && Number(text) >= least && Number(text) <= most, Number(text)),
   )
 
+/** A number with at most three decimals. */
+export const number = (least: number, most: number): Kind<number> =>
+  kind('number', `a number from ${least} to ${most}`, (text) =>
+    onlyIf(
+      /^\d{1,15}(?:\.\d{1,3})?$/u.test(text) && Number(text) >= least && Number(text) <= most,
+      Number(text),
+    ),
+  )
+
 export const share: Kind<number> = kind('number', 'a number from 0 to 1', (text) =>
   onlyIf(/^[01](?:\.\d{1,9})?$/u.test(text) && Number(text) <= 1, Number(text)),
 )

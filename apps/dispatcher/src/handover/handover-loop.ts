@@ -1,13 +1,14 @@
 /**
  * Selects the messages to hand over, for all shards of the process, and submits them to the
  * operators. `otp` goes before `service`. In each class the accounts take turns, in proportion to
- * their weights, and for each account the shards do, within the window and rate of each operator. There is no timer: `dispatch` runs
- * after each change.
+ * their weights, and for each account the shards do, within the window and rate of each operator.
+ * `dispatch` runs after each change, and when the rate allows the next part.
  */
 import { FairTurns } from '@hub/actor'
 import type { Operator, Submission, SubmitOutcome } from '@hub/operator'
 import { Effect, FiberSet, type Scope } from 'effect'
-import type { Metrics } from '../metrics.ts'
+import type { GaugedRate, Metrics } from '../metrics.ts'
+import type { Grant } from '../pacing/hub-rate.ts'
 import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
 import { LANES } from '../shard/limits.ts'
 import type { Message, PreparedSubmission } from '../shard/message.ts'
@@ -15,6 +16,7 @@ import type { MessageTraces } from '../tracing/message-traces.ts'
 import type { Weights } from '../weights/weights.ts'
 import { FairnessWindow } from './fairness-window.ts'
 import { Pace } from './pace.ts'
+import { type Demand, makePacer, type OwnReport, type Pacer } from './pacer.ts'
 
 /** A message with an acknowledged claim. */
 interface Claimed {
@@ -25,6 +27,8 @@ interface Claimed {
 
 interface Submitted extends Claimed {
   readonly request: Submission
+  /** Of the pace, when the message was submitted. */
+  readonly reaction: number
   /** For traced messages only. */
   readonly tracedAt: number | null
 }
@@ -34,6 +38,8 @@ type Answered = Submitted & { readonly outcome: SubmitOutcome }
 interface OperatorState {
   readonly operator: Operator
   readonly pace: Pace
+  /** `null` if the operator never throttles. */
+  pacer: Pacer | null
   /** For each lane. The cost of a message is the number of its parts, divided by the weight. */
   readonly turns: ReadonlyArray<FairTurns<DispatcherShard>>
   /** What the accounts of each lane have had. */
@@ -43,6 +49,8 @@ interface OperatorState {
   readonly answers: Array<Answered>
 }
 
+const partsOf = (message: Message | null): number => message?.laneRecord?.parts ?? 1
+
 export interface HandoverLoop {
   /** Submits the claimed messages, and takes further ones from the shards. */
   readonly dispatch: () => void
@@ -51,6 +59,8 @@ export interface HandoverLoop {
   /** The claim of a message is acknowledged. The next `dispatch` submits it. */
   readonly enqueueClaimed: (shard: DispatcherShard, message: Message, submission: PreparedSubmission) => void
   readonly inFlight: () => number
+  /** The rates at the operators that may throttle. */
+  readonly rates: () => ReadonlyArray<Omit<GaugedRate, 'isShared'>>
   /** Call it every second: sets the metrics about accounts that wait. */
   readonly observeAccounts: () => void
 }
@@ -63,20 +73,25 @@ export const makeHandoverLoop = (options: {
   /** Runs a change, and then `dispatch`. */
   readonly apply: (change: () => void) => void
   readonly now: () => number
+  /** Milliseconds of a clock that never jumps. */
+  readonly monotonicNow: () => number
+  /** Reports to the rate of an operator. Returns `null` if the report did not arrive. */
+  readonly report: (operator: Operator, report: OwnReport) => Effect.Effect<Grant | null>
   readonly metrics: Metrics
   readonly traces: MessageTraces
   readonly supervise: <A>(effect: Effect.Effect<A>) => Effect.Effect<void>
 }): Effect.Effect<HandoverLoop, never, Scope.Scope> =>
   Effect.gen(function* () {
     const fork = yield* FiberSet.makeRuntime<never>()
-    const { apply, metrics, now, supervise, traces } = options
+    const { apply, metrics, monotonicNow, now, supervise, traces } = options
     const states = new Map<string, OperatorState>(
       options.operators.map((operator) => [
         operator.name,
         {
           operator,
           claimed: [],
-          pace: new Pace(operator.capabilities, now()),
+          pace: new Pace(operator.capabilities),
+          pacer: null,
           turns: Array.from({ length: LANES }, () => new FairTurns<DispatcherShard>()),
           windows: Array.from({ length: LANES }, () => new FairnessWindow()),
           answers: [],
@@ -98,6 +113,7 @@ export const makeHandoverLoop = (options: {
         countHandedOver(message)
       }
       metrics.submitAnswered(message.route, messageClass, outcome)
+      metrics.partsAnswered(message.route, submission.request.parts, outcome)
       if (outcome.type === 'notWritten') metrics.leaseStopped(1)
       if (tracedAt !== null) traces.answered(message, mode, outcome.type, tracedAt)
       if (shard.handle.isCurrent()) shard.submitAnswered(message, outcome, submission)
@@ -107,8 +123,13 @@ export const makeHandoverLoop = (options: {
       const batch = answers.splice(0)
       apply(() => {
         pace.answered(
-          batch.map(({ outcome }) => outcome),
-          now(),
+          batch.map(({ message, outcome, reaction, request }) => ({
+            attempts: message.state.attempts,
+            outcome,
+            parts: request.parts,
+            reaction,
+          })),
+          monotonicNow(),
         )
         for (const answer of batch) onAnswer(answer)
       })
@@ -118,10 +139,16 @@ export const makeHandoverLoop = (options: {
       const shards = new Set(batch.map(({ shard }) => shard))
       // The operator checks the lease in the same tick in which it writes to its socket.
       const hasLease = () => [...shards].every((shard) => shard.handle.hasLease())
+      const onThrottled = () =>
+        apply(() => {
+          for (const { message, reaction } of batch)
+            state.pace.throttled({ attempts: message.state.attempts, reaction })
+        })
       const submitting = Effect.flatMap(
         state.operator.submit(
           batch.map(({ request }) => request),
           hasLease,
+          onThrottled,
         ),
         (outcomes) => {
           const isFirst = state.answers.length === 0
@@ -142,14 +169,19 @@ export const makeHandoverLoop = (options: {
 
     const submitClaimed = (state: OperatorState) => {
       const at = now()
-      const { claimed, operator } = state
+      const { claimed, operator, pace } = state
+      // The claims stay valid. The lease is checked when the operator is called.
+      if (pace.isHeld(monotonicNow())) return
+      const { reaction } = pace
       state.claimed = []
       const batch = claimed.flatMap((one): ReadonlyArray<Submitted> => {
         const { message, shard, submission } = one
         if (!shard.handle.isCurrent()) return []
         const validitySeconds = Math.max(1, Math.ceil((submission.expiresAt - at) / 1000))
         const tracedAt = traces.has(message.id) ? traces.now() : null
-        return [{ ...one, tracedAt, request: { ...submission.request, validitySeconds } }]
+        const partGapMs = pace.partGapMs(submission.request.parts)
+        const request = { ...submission.request, validitySeconds, ...(partGapMs > 0 ? { partGapMs } : {}) }
+        return [{ ...one, reaction, request, tracedAt }]
       })
       if (operator.capabilities.submitsIndividually === true)
         for (const one of batch) submitBatch(state, [one])
@@ -172,23 +204,75 @@ export const makeHandoverLoop = (options: {
           fair.emptied(account, shard)
           continue
         }
-        const { mode, parts } = message.laneRecord ?? { mode: 'live', parts: 1 }
-        fair.served(message.account, parts / options.weightOf(message.account, mode))
+        const parts = partsOf(message)
+        fair.served(
+          message.account,
+          parts / options.weightOf(message.account, message.laneRecord?.mode ?? 'live'),
+        )
         return { message, parts, shard }
       }
       return null
     }
 
+    /** The next message of a lane, without taking it. */
+    const peekNext = (
+      { operator, turns }: OperatorState,
+      lane: number,
+      shards: ReadonlyArray<DispatcherShard>,
+    ) => {
+      const fair = turns[lane]!
+      for (let turn = fair.peek(); turn !== null; turn = fair.peek()) {
+        const { account, source: shard } = turn
+        const isOpen = shards.includes(shard)
+        const message = isOpen ? shard.messages.handovers.peek(lane, operator.name, account) : null
+        if (message !== null) return message
+        fair.emptied(account, shard)
+      }
+      return null
+    }
+
+    /** What waits for an operator with a rate. Messages that wait for a retry do not count. */
+    const demandOf = (state: OperatorState): Demand => {
+      const shards = options.shards()
+      const { operator, pace } = state
+      const isLimited = pace.granted?.last?.rate !== null
+      const heads = isLimited ? [0, 1].map((lane) => peekNext(state, lane, shards)) : [null, null]
+      let inProgress = 0
+      for (const shard of shards) inProgress += shard.messages.handovers.countAt(operator.name)
+      const [otp = 0, service = 0] = heads.map((head, lane) => {
+        if (head === null) return 0
+        let count = 0
+        for (const shard of shards) count += shard.messages.queues.count(lane, operator.name)
+        const waiting = Math.max(1, count - inProgress)
+        inProgress = Math.max(0, inProgress - count)
+        return waiting
+      })
+      return { otp, service, nextParts: partsOf(heads[0] ?? heads[1] ?? null) }
+    }
+
+    for (const state of states.values()) {
+      const { operator, pace } = state
+      if (pace.granted === null) continue
+      state.pacer = yield* makePacer({
+        granted: pace.granted,
+        demand: () => demandOf(state),
+        report: (report) => options.report(operator, report),
+        wake: () => apply(() => {}),
+        now: monotonicNow,
+        fork: (effect) => fork(supervise(effect)),
+      })
+    }
+
     /** Takes as many messages as the operator has room for, the more urgent lane first. */
     const take = (state: OperatorState, shards: ReadonlyArray<DispatcherShard>) => {
       const { operator, pace } = state
-      const at = now()
+      const at = monotonicNow()
       const taken: Array<readonly [DispatcherShard, Message]> = []
       let inProgress = 0
       for (const shard of shards) inProgress += shard.messages.handovers.countAt(operator.name)
       for (let lane = 0; lane < LANES; lane++) {
         let free = pace.room(lane, inProgress, at)
-        while (free > 0 && pace.mayTake(lane, at)) {
+        while (free > 0 && pace.mayTake(at)) {
           const next = takeNext(state, lane, shards)
           if (next === null) break
           free--
@@ -211,11 +295,19 @@ export const makeHandoverLoop = (options: {
           // The order of the starts is the order of the claims, so `otp` of all shards comes first.
           for (const [shard, message] of take(state, shards)) shard.start(message)
         }
+        for (const { pacer } of states.values()) pacer?.settled()
       },
       onReady: (shard, lane, operator, account) => states.get(operator)?.turns[lane]?.add(account, shard),
       enqueueClaimed: (shard, message, submission) => {
         states.get(message.route)?.claimed.push({ shard, message, submission })
       },
+      rates: () =>
+        Array.from(states.values()).flatMap(({ operator: { capabilities, name }, pace: { granted } }) => {
+          if (granted === null) return []
+          const { rate = null, share = 0 } = granted.last ?? {}
+          const own = rate === null ? null : rate * share
+          return [{ operator: name, hub: rate, own, configured: capabilities.maxPartsPerSecond ?? null }]
+        }),
       observeAccounts: () => {
         for (const { operator, windows } of states.values()) {
           for (const [lane, window] of windows.entries()) {

@@ -12,10 +12,17 @@ import { MessageTraces } from '../tracing/message-traces.ts'
 const NOW = 100_000
 const ACCOUNT = 'acc_a'
 const messageOf = (id: string, account = ACCOUNT, parts = 1) =>
-  ({ id, account, lane: 0, route: 'op', laneRecord: { parts }, state: { class: 'otp' } }) as Message
+  ({
+    id,
+    account,
+    lane: 0,
+    route: 'op',
+    laneRecord: { parts },
+    state: { class: 'otp', attempts: 1 },
+  }) as Message
 
 const submissionOf = (reference: string) =>
-  ({ request: { reference }, acceptedAt: 0, expiresAt: 60_000, mode: 'live' }) as PreparedSubmission
+  ({ request: { reference, parts: 1 }, acceptedAt: 0, expiresAt: 60_000, mode: 'live' }) as PreparedSubmission
 
 const makeLoop = (
   operator: Operator,
@@ -31,10 +38,13 @@ const makeLoop = (
       weightOf,
       apply: (change) => change(),
       now: () => NOW,
+      monotonicNow: () => NOW,
+      report: () => Effect.succeed(null),
       metrics: {
         accounts: (...values: (typeof observed)[number]) => observed.push(values),
         handedOver: () => {},
         submitAnswered: () => {},
+        partsAnswered: () => {},
         leaseStopped: () => {},
       } as unknown as Metrics,
       traces: new MessageTraces(yield* Tracing, 'group'),

@@ -1,67 +1,115 @@
 /**
  * Flow control for one operator: decides how many messages the handover loop may take for it now.
  * The loop creates one instance per operator. The class has no timer, and reads no clock.
+ *
+ * Two limits apply. The **window** bounds the messages in progress; refusals that have nothing to do
+ * with the rate reduce it. The **rate** bounds the parts per second of all dispatchers together
+ * (`GrantedParts`); throttled answers reduce it. The window grows and falls as that of TCP (V. Jacobson,
+ * "Congestion Avoidance and Control", SIGCOMM 1988).
  */
 import type { Capabilities, SubmitOutcome } from '@hub/operator'
+import { GrantedParts } from '../pacing/granted-parts.ts'
 
-/** After an idle time, the operator may get this many seconds of its rate at once. */
-const BURST_SECONDS = 1
-/** The share of window and burst for `otp` only, so that a code finds room during a campaign. */
+/** The share of the window for `otp` only, so that a code finds room during a campaign. */
 const RESERVED = 0.1
 /**
  * The longest pause before the next message for an operator that refuses everything, and so the
  * longest wait of a code after the operator is back. Each refusal costs two facts in the log.
  */
 const LONGEST_PAUSE_MS = 1000
+/**
+ * The window at the start for an operator that may throttle. It doubles with each round trip. So an
+ * operator of ten parts per second throttles a few parts until its rate is known, and not a window.
+ */
+const FIRST_WINDOW = 4
+/**
+ * A message that is throttled again and again is a problem of its recipient. More of its answers say
+ * nothing on the rate.
+ */
+const TELLING_ATTEMPTS = 2
+/** The longest time over which the parts of a message are spread, ms. The recipient waits for all. */
+const LONGEST_SPREAD_MS = 1000
 
 const OTP = 0
 
+/** The answer to a message. */
+export interface Answer {
+  readonly outcome: SubmitOutcome
+  readonly parts: number
+  /** How often the message was claimed, with this attempt. */
+  readonly attempts: number
+  /** The reaction of `GrantedParts` when the message was submitted. */
+  readonly reaction: number
+}
+
 export class Pace {
+  /** The rate; `null` if the operator never throttles. */
+  readonly granted: GrantedParts | null
   readonly #window: number
-  readonly #rate: number | null
   /** The maximum messages in progress: the window, or less while the operator refuses. */
   #allowance: number
   #notBefore = 0
-  /** The parts that the rate allows now (token bucket). */
-  #tokens: number
-  #refilledAt: number
 
-  constructor({ maxPartsPerSecond, window }: Capabilities, now: number) {
+  constructor({ isPaced = false, window }: Capabilities) {
     this.#window = window
-    this.#allowance = window
-    this.#rate = maxPartsPerSecond ?? null
-    this.#tokens = (this.#rate ?? 0) * BURST_SECONDS
-    this.#refilledAt = now
+    this.#allowance = isPaced ? Math.min(window, FIRST_WINDOW) : window
+    this.granted = isPaced ? new GrantedParts() : null
   }
 
   /** How many messages of a lane may be taken now, with this many in progress. */
   room(lane: number, inProgress: number, now: number): number {
     if (now < this.#notBefore) return 0
     const reserved = lane === OTP || this.#allowance < 2 ? 0 : Math.max(1, this.#allowance * RESERVED)
-    return this.mayTake(lane, now) ? Math.max(0, Math.floor(this.#allowance - reserved) - inProgress) : 0
+    return Math.max(0, Math.floor(this.#allowance - reserved) - inProgress)
   }
 
-  /** Whether the rate allows a message. Its parts may overdraw the rate; the next message waits. */
-  mayTake(lane: number, now: number): boolean {
-    if (this.#rate === null) return true
-    const burst = this.#rate * BURST_SECONDS
-    this.#tokens = Math.min(burst, this.#tokens + ((now - this.#refilledAt) / 1000) * this.#rate)
-    this.#refilledAt = now
-    return this.#tokens > (lane === OTP ? 0 : burst * RESERVED)
+  /** Whether the rate allows a message now. */
+  mayTake(now: number): boolean {
+    return this.granted?.mayTake(now) ?? true
   }
 
   took(parts: number): void {
-    if (this.#rate !== null) this.#tokens -= parts
+    this.granted?.took(parts)
   }
 
-  /** Adapts to answers: a refusal halves the allowance, and an accepted message adds one. */
-  answered(outcomes: ReadonlyArray<SubmitOutcome>, now: number): void {
+  /** Whether messages with a claim must wait too. */
+  isHeld(now: number): boolean {
+    return this.granted?.isHeld(now) ?? false
+  }
+
+  get reaction(): number {
+    return this.granted?.reaction ?? 0
+  }
+
+  /** The time between two parts of a message, ms. */
+  partGapMs(parts: number): number {
+    return parts < 2 ? 0 : Math.min(this.granted?.everyMs ?? 0, LONGEST_SPREAD_MS / parts)
+  }
+
+  /** A part of a message was throttled. The adapter submits it again, which needs a part more. */
+  throttled({ attempts, reaction }: Pick<Answer, 'attempts' | 'reaction'>): void {
+    this.granted?.took(1)
+    if (attempts <= TELLING_ATTEMPTS) this.granted?.answered(reaction, 0, 1)
+  }
+
+  /**
+   * Adapts to answers: a refusal halves the allowance, and an accepted message adds one. A throttled
+   * message changes the rate instead.
+   */
+  answered(answers: ReadonlyArray<Answer>, now: number): void {
     let accepted = 0
     let refused = 0
     let retryAfter = 0
-    for (const outcome of outcomes) {
-      if (outcome.type === 'accepted' || outcome.type === 'rejected') accepted++
-      if (outcome.type !== 'refused' || outcome.affectsOnlyThis === true) continue
+    for (const { attempts, outcome, parts, reaction } of answers) {
+      const { throttledParts = 0, type } = outcome
+      const isAnswered = type === 'accepted' || type === 'rejected'
+      if (isAnswered) accepted++
+      this.granted?.answered(
+        reaction,
+        isAnswered ? parts : 0,
+        attempts > TELLING_ATTEMPTS ? 0 : throttledParts,
+      )
+      if (type !== 'refused' || outcome.affectsOnlyThis === true || throttledParts > 0) continue
       refused++
       retryAfter = Math.max(retryAfter, outcome.retryAfterMs)
     }

@@ -14,6 +14,10 @@ import type { ReportMatching } from './report-matching.ts'
 /** The pause after a lost answer. It doubles with each one, up to the longest pause. */
 const LOST_ANSWER_PAUSE_MS = 1000
 const LONGEST_PAUSE_MS = 30_000
+/** The longest retry time of a throttled message is 32 times the first: eight seconds over SMPP. */
+const MOST_DOUBLINGS = 5
+
+type Refused = Extract<SubmitOutcome, { readonly type: 'refused' }>
 
 const END = { type: 'endHandover', notBefore: 0 } as const
 
@@ -38,6 +42,11 @@ export class HandoverProtocol {
 
   countAt(operator: string): number {
     return this.#counts.get(operator) ?? 0
+  }
+
+  /** The message that `take` would return. */
+  peek(lane: number, operator: string, account: string): Message | null {
+    return this.#queues.peek(lane, operator, account)
   }
 
   /** Takes the next message of an account, or one in front of it. Returns `null` without any. */
@@ -125,7 +134,7 @@ export class HandoverProtocol {
         return
       case 'refused':
       case 'notWritten': {
-        const retryAt = outcome.type === 'refused' ? at + outcome.retryAfterMs : at
+        const retryAt = outcome.type === 'refused' ? at + this.#retryAfterMs(message, outcome) : at
         const submitted = outcome.type === 'refused' && outcome.submitted
         // The earlier claim may have succeeded. A refusal does not disprove that, so it is no fact.
         if (message.earlierClaimOpen) {
@@ -148,6 +157,13 @@ export class HandoverProtocol {
         return this.end(message, at + pause, at)
       }
     }
+  }
+
+  /** A message that is throttled again and again waits longer: its recipient may be the reason. */
+  #retryAfterMs({ state }: Message, { retryAfterMs, throttledParts = 0 }: Refused): number {
+    if (throttledParts === 0) return retryAfterMs
+    const doublings = Math.min(state.attempts - 1, MOST_DOUBLINGS)
+    return retryAfterMs * 2 ** Math.max(0, doublings)
   }
 
   /** Ends the handover. A message that is still open is available again from `notBefore` on. */

@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { memorySharedTexts } from '@hub/counters'
 import {
   decodeId,
   DEFAULT_LIFETIMES,
@@ -36,7 +37,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { encodePayload, MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
-import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
+import { freshDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Redacted, Result } from 'effect'
 import { inboundMessagesPostgres } from '../inbound/inbound-messages.postgres.ts'
 import { optOutsPostgres } from '../inbound/opt-outs.postgres.ts'
@@ -51,6 +52,7 @@ export const HASH_SECRET = 'a secret of the tests, long enough for it'
 export const settingsIn = (hub: TestHub) => ({
   prefix: hub.prefix,
   topics: hub.topics,
+  partitions: PARTITIONS,
   hashSecret: Redacted.make(HASH_SECRET),
   vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
   lifetimes: DEFAULT_LIFETIMES,
@@ -79,6 +81,8 @@ export const makeTestHub = async () => {
   const environment: Record<string, string> = {
     HUB_DATABASE_URL: database.url,
     HUB_KAFKA_BROKERS: connection.brokers.join(','),
+    HUB_REDIS_URL: testRedisUrl(),
+    HUB_REDIS_PREFIX: prefix,
     HUB_TOPIC_PREFIX: prefix,
     HUB_PARTITIONS: String(PARTITIONS),
     HUB_MASTER_KEY: masterKey,
@@ -98,6 +102,7 @@ export const makeTestHub = async () => {
     optOutsPostgres,
     inboundMessagesPostgres,
     PayloadEncryption.layer,
+    memorySharedTexts,
   ).pipe(
     Layer.provideMerge(Layer.mergeAll(Sql.layer('dispatcher-int-test'), MasterKeyEncryption.layer)),
     Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))),

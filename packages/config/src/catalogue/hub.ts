@@ -33,12 +33,12 @@ export const servers = inGroup('servers', {
   }),
   redisUrl: required(kind.secretUrl('redis', 'rediss'), {
     name: 'HUB_REDIS_URL',
-    readBy: ['command-api', 'hubctl', 'npm start'],
-    doc: "The server for counters, with TLS if the URL begins with `rediss://`: request rates, failed logins, flood windows, the hub's daily limit. Lost counters are rebuilt from PostgreSQL.",
+    readBy: ['command-api', 'dispatcher', 'hubctl', 'npm start'],
+    doc: "The server for counters, with TLS if the URL begins with `rediss://`: request rates, failed logins, flood windows, the hub's daily limit, the rate at the operator. Lost counters are rebuilt from PostgreSQL, and a lost rate is learned again.",
   }),
   redisPrefix: withDefault(kind.string(), 'hub:', {
     name: 'HUB_REDIS_PREFIX',
-    readBy: ['command-api', 'hubctl'],
+    readBy: ['command-api', 'dispatcher', 'hubctl'],
     doc: 'The prefix of every key in Redis, so that several hubs can share a server.',
   }),
   kafkaBrokers: required(kind.brokers, {

@@ -17,6 +17,8 @@ const MAX_OFFSET_MINUTES = 14 * 60
 /** SMSCs allow a few binds per account, and windows of some hundreds. */
 const MAX_BINDS = 32
 const MAX_WINDOW = 10_000
+/** A part in ten seconds. Slower operators hardly exist, and a mistake would stop all messages. */
+const LEAST_PARTS_PER_SECOND = 0.1
 const MAX_PARTS_PER_SECOND = 1_000_000
 
 const smppUrl: kind.Kind<URL> = {
@@ -80,12 +82,16 @@ export const smpp = inGroup('smpp', {
     readBy: DISPATCHER,
     doc: 'The most parts without an answer.',
   }),
-  operatorSmppPartsPerSecond: optional(kind.integer(1, MAX_PARTS_PER_SECOND), 'no limit', {
-    name: 'HUB_OPERATOR_SMPP_PARTS_PER_SECOND',
-    unit: 'parts a second and dispatcher',
-    readBy: DISPATCHER,
-    doc: 'The rate limit of the operator.',
-  }),
+  operatorSmppPartsPerSecond: optional(
+    kind.number(LEAST_PARTS_PER_SECOND, MAX_PARTS_PER_SECOND),
+    'no limit',
+    {
+      name: 'HUB_OPERATOR_SMPP_PARTS_PER_SECOND',
+      unit: 'parts a second of the whole hub',
+      readBy: DISPATCHER,
+      doc: 'The rate limit of the operator. All dispatchers together keep to it. They also learn the limit from throttled answers, so they need it only if the operator must never throttle.',
+    },
+  ),
   operatorSmppIdFormat: withDefault(
     kind.choice(['opaque', 'hexadecimal_answer', 'decimal_answer', 'decimal', 'hexadecimal']),
     'opaque',

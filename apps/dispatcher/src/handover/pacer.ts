@@ -1,0 +1,101 @@
+/**
+ * Lets a dispatcher use its part of the rate at one operator: reports what waits and what was
+ * answered, accepts the grants, and wakes the handover loop when the next part is due.
+ */
+import { Effect, type Scope } from 'effect'
+import type { GrantedParts, Waiting } from '../pacing/granted-parts.ts'
+import type { Grant, Report } from '../pacing/hub-rate.ts'
+
+/** The messages that wait for the operator, and the parts of the next one. */
+export interface Demand extends Waiting {
+  readonly nextParts: number
+}
+
+/** Everything that a dispatcher reports about itself is added later. */
+export type OwnReport = Omit<Report, 'member' | 'shards'>
+
+/**
+ * The least time between two wake-ups, ms. Parts that are due together are submitted together, which
+ * costs less. Ten parts of a thousand per second are no burst.
+ */
+const WAKE_MS = 10
+/** The wait after a report that did not arrive, ms. */
+const FAILED_MS = 100
+
+export interface Pacer {
+  /** The handover loop has taken what it may take. */
+  readonly settled: () => void
+}
+
+export const makePacer = (options: {
+  readonly granted: GrantedParts
+  readonly demand: () => Demand
+  /** Returns `null` if the report did not arrive. */
+  readonly report: (report: OwnReport) => Effect.Effect<Grant | null>
+  /** Runs the handover loop, which then calls `settled`. */
+  readonly wake: () => void
+  /** Milliseconds of a clock that never jumps. */
+  readonly now: () => number
+  readonly fork: (effect: Effect.Effect<void>) => void
+}): Effect.Effect<Pacer, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const { granted, now } = options
+    let isReporting = false
+    let isClosed = false
+    let wokenAt = Number.NEGATIVE_INFINITY
+    let failedAt = Number.NEGATIVE_INFINITY
+    let timer: { readonly at: number; readonly timeout: NodeJS.Timeout } | null = null
+
+    const report = (demand: Demand) => {
+      isReporting = true
+      const own = { ...granted.report(demand, now()), nextParts: demand.nextParts }
+      const reporting = Effect.map(options.report(own), (grant) => {
+        isReporting = false
+        if (grant === null) {
+          failedAt = now()
+          granted.notReported(own)
+        } else granted.accept(grant, now())
+        options.wake()
+      })
+      // The handover loop is running, and must not be called before it has returned.
+      options.fork(Effect.andThen(Effect.yieldNow, reporting))
+    }
+
+    const wakeAt = (at: number) => {
+      if (timer !== null && timer.at <= at) return
+      if (timer !== null) clearTimeout(timer.timeout)
+      timer = {
+        at,
+        timeout: setTimeout(
+          () => {
+            timer = null
+            wokenAt = now()
+            options.wake()
+          },
+          Math.max(0, at - now()),
+        ),
+      }
+    }
+
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        isClosed = true
+        if (timer !== null) clearTimeout(timer.timeout)
+      }),
+    )
+
+    return {
+      settled: () => {
+        if (isClosed) return
+        const demand = options.demand()
+        const reportAt = () => Math.max(granted.reportAt(demand), failedAt + FAILED_MS)
+        if (!isReporting && reportAt() <= now()) report(demand)
+        const isWaiting = demand.otp + demand.service > 0 && !granted.mayTake(now())
+        const next = Math.min(
+          isReporting ? Number.POSITIVE_INFINITY : reportAt(),
+          isWaiting || granted.isHeld(now()) ? granted.nextAt(now()) : Number.POSITIVE_INFINITY,
+        )
+        if (Number.isFinite(next)) wakeAt(Math.max(next, wokenAt + WAKE_MS))
+      },
+    }
+  })
