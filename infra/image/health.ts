@@ -7,7 +7,7 @@
 const path = process.argv[2] ?? '/healthz'
 const port = process.env['HUB_ADMIN_PORT'] ?? ''
 
-/** Docker stops a health check after three seconds; the listener answers within one. */
+/** Docker stops a health check after three seconds; the listener answers within 1.8 s. */
 const TIMEOUT_MS = 2000
 
 const isHealthy = await fetch(`http://127.0.0.1:${port}${path}`, {

@@ -73,8 +73,8 @@ const CONFLICT_TRIES = 3
 /** The deadline of a call that sets none. The contract promises clients an answer within 3 s. */
 const DEFAULT_DEADLINE = Duration.millis(2500)
 
-/** Below the time limit of a readiness check. */
-const ANSWER_DEADLINE = { deadline: Duration.millis(800) }
+/** Below the time limit of a readiness check, and above a slow round trip. */
+const ANSWER_DEADLINE = { deadline: Duration.millis(1500) }
 
 const missedDeadline = new StorageUnavailable({ reason: 'timeout', detail: 'deadline' })
 
@@ -114,7 +114,7 @@ export interface SqlShape {
     body: (sql: Queries) => Promise<A>,
     options?: SqlOptions,
   ) => Effect.Effect<A, StorageError>
-  /** Whether PostgreSQL answers now. For readiness: it takes less than a second. */
+  /** Whether PostgreSQL answers now. For readiness: it takes less than two seconds. */
   readonly answers: Effect.Effect<boolean>
 }
 
@@ -128,8 +128,9 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
           Redacted.value(url),
           {
             max,
-            // Shorter than the time within which clients are promised an answer.
-            connect_timeout: 2,
+            // Callers have their own, shorter deadlines. Over a slow network, encryption and login take
+            // up to seven round trips, and a connection that is given up replaces the whole pool.
+            connect_timeout: 4,
             // New connections follow a failover or a changed address.
             max_lifetime: 30 * 60,
             onnotice: () => {},

@@ -16,8 +16,8 @@ class AdminUnavailable extends Data.TaggedError('AdminUnavailable')<{ readonly d
 /** A readiness check. It must be fast. */
 type ReadinessCheck = Effect.Effect<boolean>
 
-/** A hanging check fails before the usual probe timeout of one second. */
-const CHECK_DEADLINE = '900 millis'
+/** A hanging check fails before the probe timeout of the manifests, three seconds. */
+const CHECK_DEADLINE = '1800 millis'
 
 /** The readiness of the process. Components add checks for the lifetime of their scope. */
 export class Readiness extends Context.Service<

@@ -35,7 +35,7 @@ describe('readiness', () => {
       yield* readiness.started
       yield* readiness.add('hanging', Effect.never)
       const asked = yield* Effect.forkChild(readiness.failing)
-      yield* TestClock.adjust('1 second')
+      yield* TestClock.adjust('2 seconds')
       assert.deepStrictEqual(yield* Fiber.join(asked), ['hanging'])
     }).pipe(Effect.scoped, Effect.provide(Readiness.layer)),
   )

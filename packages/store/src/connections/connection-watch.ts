@@ -15,8 +15,11 @@ const SUSPECT_AFTER_MS = 1000
 const CHECK_EVERY_MS = 250
 /** A connection with a slow statement may die meanwhile, so it is checked again after this time. */
 const CHECK_AGAIN_AFTER_MS = 2000
-/** A probe that takes longer has failed. New connections would not help then either. */
-const PROBE_WITHIN_MS = 1000
+/**
+ * A probe that takes longer, with its connection, has failed. New connections would not help then
+ * either.
+ */
+const PROBE_WITHIN_MS = 2000
 /** The pause after a failed probe. PostgreSQL must not get a flood of connections after an outage. */
 const PROBE_AGAIN_AFTER_MS = 500
 /** Between probes the connection for them closes after this time. */
@@ -28,8 +31,8 @@ const PROBE_IDLE_SECONDS = 10
 const ON_ITS_WAY_MS = 250
 /** Sessions that await their end. More are left to the time limits of PostgreSQL. */
 const MAX_ABANDONED = 200
-/** Of connecting, including encryption. Clients are promised an answer within 3 s. */
-const CONNECT_WITHIN_MS = 2000
+/** Of connecting, including encryption: up to three round trips. */
+const CONNECT_WITHIN_MS = 3000
 
 /** Why a connection was replaced. The values are labels of a metric. */
 export const REPLACED_REASONS = ['closed', 'gone', 'lost', 'read_only'] as const
@@ -312,7 +315,7 @@ export class ConnectionWatch {
       max: 1,
       ssl: false,
       fetch_types: false,
-      connect_timeout: 1,
+      connect_timeout: PROBE_WITHIN_MS / 1000,
       idle_timeout: PROBE_IDLE_SECONDS,
       onnotice: () => {},
       connection: { application_name: `${this.#application}-probe` },
