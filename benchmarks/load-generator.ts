@@ -21,6 +21,8 @@ export interface LoadPlan {
   readonly rate?: number
   /** Messages per request: 1 is a single send, more is `POST /v1/messages/batch`. */
   readonly batch?: number
+  /** Every second message is a code. Without it, all are service messages. */
+  readonly codes?: true
   /** Makes the client_refs and numbers of this run unique. */
   readonly run: string
 }
@@ -32,11 +34,18 @@ export interface LoadResult extends Latencies {
   readonly seconds: number
   /** The first answers that were not 202. */
   readonly complaints: ReadonlyArray<string>
+  /** Requests by `accepted` (202), status and code of an error, or `no answer`. */
+  readonly outcomes: Readonly<Record<string, number>>
+  /** Requests by the second since the start in which they were answered. */
+  readonly timeline: ReadonlyArray<{ readonly accepted: number; readonly others: number }>
 }
 
 const bodyOf = (plan: LoadPlan, index: number): string => {
   // Each message has a new recipient: one actor per message is the most expensive case.
   const to = `+79${String(100_000_000 + ((Number.parseInt(plan.run, 36) * 7919 + index) % 800_000_000))}`
+  if (plan.codes === true && index % 2 === 0) {
+    return `{"to":"${to}","class":"otp","template":"otp_code","variables":{"code":"1234"},"client_ref":"${plan.run}-${index}"}`
+  }
   return `{"to":"${to}","class":"service","template":"order_ready","variables":{"order":"${index}"},"client_ref":"${plan.run}-${index}"}`
 }
 
@@ -47,7 +56,15 @@ const run = async (plan: LoadPlan): Promise<LoadResult> => {
   const complaints: Array<string> = []
   let next = 0
   let accepted = 0
+  const outcomes: Record<string, number> = {}
+  const timeline: Array<{ accepted: number; others: number }> = []
   const started = performance.now()
+  const count = (outcome: string): void => {
+    outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
+    const second = Math.floor((performance.now() - started) / 1000)
+    while (timeline.length <= second) timeline.push({ accepted: 0, others: 0 })
+    timeline[second]![outcome === 'accepted' ? 'accepted' : 'others']++
+  }
   const isOver = (): boolean =>
     (plan.count !== undefined && next >= plan.count) ||
     (plan.durationMs !== undefined && performance.now() - started >= plan.durationMs)
@@ -63,9 +80,16 @@ const run = async (plan: LoadPlan): Promise<LoadResult> => {
       const answer = await pool.request({ method: 'POST', path, headers, body })
       const text = await answer.body.text()
       times.push(performance.now() - at)
-      if (answer.statusCode === 202) accepted += size === 1 ? 1 : (JSON.parse(text).counts?.accepted ?? 0)
-      else if (complaints.length < 3) complaints.push(`${answer.statusCode} ${text.slice(0, 200)}`)
+      if (answer.statusCode === 202) {
+        accepted += size === 1 ? 1 : (JSON.parse(text).counts?.accepted ?? 0)
+        count('accepted')
+        return
+      }
+      const code = /"code":"(?<code>\w+)"/u.exec(text)?.groups?.['code']
+      count(code === undefined ? String(answer.statusCode) : `${answer.statusCode} ${code}`)
+      if (complaints.length < 3) complaints.push(`${answer.statusCode} ${text.slice(0, 200)}`)
     } catch (error) {
+      count('no answer')
       if (complaints.length < 3) complaints.push(String(error))
     }
   }
@@ -88,7 +112,8 @@ const run = async (plan: LoadPlan): Promise<LoadResult> => {
   }
   const seconds = (performance.now() - started) / 1000
   await pool.close()
-  return { ...latenciesOf(times), accepted, failed: next * size - accepted, seconds, complaints }
+  const failed = next * size - accepted
+  return { ...latenciesOf(times), accepted, failed, seconds, complaints, outcomes, timeline }
 }
 
 answerPlan(run)
