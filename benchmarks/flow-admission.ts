@@ -17,6 +17,7 @@ import { Result } from 'effect'
 import { type Account, makeHubAdmin } from '../test/support/hub-admin.ts'
 import { startHub, type TestHub } from '../test/support/hub.ts'
 import { readTopic } from '../test/support/read-topic.ts'
+import type { Chart } from './chart.ts'
 import { startScript } from './child-process.ts'
 import { type Latencies, latencyText } from './numbers.ts'
 import { ANSWERS, type OpenLoopPlan, type OpenLoopResult, referenceOf, type Second } from './open-loop.ts'
@@ -40,7 +41,7 @@ export interface AdmissionPlan {
 export const ADMISSION_PLAN: AdmissionPlan = {
   multiples: [1, 1.5, 2, 4],
   seconds: 30,
-  connections: 64,
+  connections: 128,
   capacitySeconds: 10,
   codesOfTen: 1,
   others: 9,
@@ -58,23 +59,10 @@ const NEIGHBOUR = { perSecond: 100, seconds: 10 }
 /** Reading the lanes takes longer with more messages. */
 const READ_WITHIN_MS = 300_000
 
-/** Values over time for a chart. */
-export interface TimeSeries {
-  readonly title: string
-  readonly unit: string
-  readonly series: ReadonlyArray<{
-    readonly name: string
-    /** Seconds since the begin of the first load, and a value. Loads follow each other without a gap. */
-    readonly points: ReadonlyArray<readonly [seconds: number, value: number]>
-  }>
-  /** When each load begins. */
-  readonly marks: ReadonlyArray<readonly [seconds: number, label: string]>
-}
-
 export interface AdmissionResult {
   readonly section: Section
   /** Goodput, latency and refusals over time. */
-  readonly charts: ReadonlyArray<TimeSeries>
+  readonly charts: ReadonlyArray<Chart>
 }
 
 /** A load and the references of its sends. */
@@ -99,10 +87,10 @@ const other5xx = ({ others }: OpenLoopResult): number =>
     .filter(([name]) => name.startsWith('5') || name === 'no answer')
     .reduce((sum, [, count]) => sum + count, 0)
 
-/** The time series of the loads, one after the other. */
+/** Values over time: the loads, one after the other without the time between them. */
 const chartsOf = (
   steps: ReadonlyArray<{ readonly multiple: number; readonly at: OpenLoopResult }>,
-): ReadonlyArray<TimeSeries> => {
+): ReadonlyArray<Chart> => {
   let elapsed = 0
   const marks: Array<readonly [number, string]> = []
   const all: Array<{ readonly second: number; readonly values: OpenLoopResult['bySecond'][number] }> = []

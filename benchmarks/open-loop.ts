@@ -170,12 +170,14 @@ const run = async (plan: OpenLoopPlan): Promise<OpenLoopResult> => {
       const end = headEnd + HEAD_END.length + length
       if (received.length < end) return
       connection.received = ''
+      const status = Number(received.slice(9, 12))
+      // The hub ends a connection that was not used for long with an answer of its own. It did not read
+      // a send that was written meanwhile.
+      if (status === 408) return void socket.destroy()
       const { onAnswer } = connection
       connection.onAnswer = null
       connection.again = null
-      // The hub ends a connection that was not used for long with an answer of its own.
-      if (onAnswer === null) return void socket.destroy()
-      onAnswer(Number(received.slice(9, 12)), received.slice(end - length, end))
+      onAnswer?.(status, received.slice(end - length, end))
       release(connection)
     })
     socket.on('error', () => {})
