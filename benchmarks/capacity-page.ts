@@ -72,6 +72,7 @@ This page says how much processor time, memory and disk a hub needs. Measured fi
 last run of the benchmark ([results](../benchmarks/RESULTS.md)), with all servers, all apps and the
 load generator on one machine: ${results.machine}. Figures marked ᴬ are
 arithmetic from them. Nothing above ${thousands(of(accepting, 'batchedPerSecond'))} messages per second has been measured.
+What a hub does above its capacity is in [behaviour under load](../benchmarks/FLOW.md).
 
 ## Processor time
 

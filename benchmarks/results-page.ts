@@ -39,6 +39,8 @@ export const resultsPage = (results: Results): string => {
     'The scripts `disk.ts`, `scaling.ts`, `shard-cost.ts` and `tracing.ts` run alone:',
     '`node scripts/run.mjs benchmarks/<script>`.',
     'What was tried to reach these figures is in [history](history/README.md).',
+    '`npm run bench -- flow` measures the [behaviour under load](FLOW.md): overload, slow servers, slow',
+    'operators, and fairness between accounts.',
     '',
     '## Figures',
     '',

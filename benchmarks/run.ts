@@ -4,6 +4,7 @@
  *
  *   npm run bench                all sections; writes results.json, RESULTS.md, docs/capacity.md
  *   npm run bench -- <section>   one section; prints its figures
+ *   npm run bench -- flow        the behaviour under load; writes flow.json, FLOW.md, charts/
  *
  * Sections: `accepting`, `dispatching`, `webhooks`, `read-models`. Each starts servers of its own.
  */
@@ -12,6 +13,7 @@ import { availableParallelism, cpus, totalmem } from 'node:os'
 import { startHub, startStack } from '../test/support/hub.ts'
 import { measureAccepting } from './accepting.ts'
 import { measureDispatching } from './dispatching.ts'
+import { runFlow } from './flow.ts'
 import { measureReadModels } from './read-models.ts'
 import { readResults, writeResults } from './report.ts'
 import { type Section, type SectionName, SECTIONS } from './results.ts'
@@ -46,10 +48,17 @@ const started = performance.now()
 const seconds = (): number => (performance.now() - started) / 1000
 const log = (line: string): void => console.log(`${seconds().toFixed(0).padStart(4)} s  ${line}`)
 
+const machine = `${availableParallelism()} cores (${cpus()[0]?.model ?? 'unknown'}), ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.versions.node}`
+const [first, ...parts] = process.argv.slice(2)
+if (first === 'flow') {
+  await (parts.length === 0 ? runFlow(log, machine) : runFlow(log, machine, parts))
+  process.exit()
+}
+
 const wanted = process.argv.slice(2)
 const unknown = wanted.filter((name) => !SECTIONS.some((section) => section === name))
 if (unknown.length > 0) {
-  console.error(`Unknown section ${unknown.join(', ')}. The sections are: ${SECTIONS.join(', ')}.`)
+  console.error(`Unknown section ${unknown.join(', ')}. The sections are: ${SECTIONS.join(', ')}, flow.`)
   process.exit(2)
 }
 
@@ -63,7 +72,7 @@ for (const name of SECTIONS) {
 }
 if (wanted.length === 0) {
   writeResults({
-    machine: `${availableParallelism()} cores (${cpus()[0]?.model ?? 'unknown'}), ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.versions.node}`,
+    machine,
     seconds: seconds(),
     sections: measured as Record<SectionName, Section>,
     alone: readResults().alone,

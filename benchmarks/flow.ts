@@ -1,0 +1,132 @@
+/**
+ * `npm run bench -- flow`: the behaviour under load. Measures the goals of admission control, slow
+ * dependencies, pacing and fairness, and writes `flow.json`, `FLOW.md` and `charts/*.svg`.
+ */
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { loadavg } from 'node:os'
+import { startHub, startStack, type TestStack } from '../test/support/hub.ts'
+import { type Chart, toSvg } from './chart.ts'
+import type { Servers } from './dispatch-environment.ts'
+import { ADMISSION_PLAN, measureAdmission } from './flow-admission.ts'
+import { DEPENDENCIES_PLAN, measureDependencies } from './flow-dependencies.ts'
+import { measureFairness, SHORT_FAIRNESS_PLAN } from './flow-fairness.ts'
+import { measurePacing } from './flow-pacing.ts'
+import { flowPage, type FlowResults } from './flow-page.ts'
+import type { Section } from './results.ts'
+
+type Log = (line: string) => void
+
+interface Measured {
+  readonly section: Section
+  readonly charts: ReadonlyArray<Chart>
+}
+
+/** Runs a section on servers that it alone uses. */
+const runOn =
+  <Servers extends { readonly stop: () => Promise<void> }>(
+    start: (log: Log) => Promise<Servers>,
+    measure: (servers: Servers, log: Log) => Promise<Measured>,
+  ) =>
+  async (log: Log): Promise<Measured> => {
+    const servers = await start(log)
+    try {
+      return await measure(servers, log)
+    } finally {
+      await servers.stop()
+    }
+  }
+
+const serversOf = (stack: TestStack): Servers => ({
+  brokers: stack.brokers,
+  databaseUrl: stack.adminDatabaseUrl,
+  redisUrl: stack.redisUrl,
+})
+
+/**
+ * They run one after the other, because each uses the whole machine. Some measure for a shorter time
+ * than alone: all together must take less than eight minutes.
+ */
+const RUN: Readonly<Record<string, (log: Log) => Promise<Measured>>> = {
+  admission: runOn(
+    // The accounts get no rate limit: the machine is the limit.
+    () => startHub({ apiRps: 1_000_000 }),
+    (hub, log) => measureAdmission(hub, log, { ...ADMISSION_PLAN, seconds: 15 }),
+  ),
+  dependencies: runOn(
+    () => startStack(),
+    (stack, log) => measureDependencies(stack, log, { ...DEPENDENCIES_PLAN, seconds: 3 }),
+  ),
+  pacing: runOn(
+    () => startStack(),
+    (stack, log) => measurePacing(serversOf(stack), log),
+  ),
+  fairness: runOn(
+    () => startStack(),
+    (stack, log) => measureFairness(serversOf(stack), log, SHORT_FAIRNESS_PLAN),
+  ),
+}
+
+const FLOW_JSON = new URL('flow.json', import.meta.url)
+const CHARTS = new URL('charts/', import.meta.url)
+const FLOW_PAGE = new URL('FLOW.md', import.meta.url)
+const fileUrl = (path: string): URL => new URL(path, import.meta.url)
+
+export const readFlow = (): FlowResults => JSON.parse(readFileSync(FLOW_JSON, 'utf8')) as FlowResults
+
+const git = (...args: ReadonlyArray<string>): string =>
+  execFileSync('git', args, { encoding: 'utf8', cwd: fileUrl('.') }).trim()
+
+/** The commit that is measured. */
+const commit = (): string => {
+  const changed = git('status', '--porcelain', '--untracked-files=no') !== ''
+  return `${git('rev-parse', '--short', 'HEAD')}${changed ? ' with uncommitted changes' : ''}`
+}
+
+/** Runs all sections, or those that are named. Only a run of all sections is written. */
+export const runFlow = async (
+  log: Log,
+  machine: string,
+  wanted: ReadonlyArray<string> = Object.keys(RUN),
+): Promise<void> => {
+  const unknown = wanted.filter((name) => RUN[name] === undefined)
+  if (unknown.length > 0) {
+    throw new Error(`Unknown section ${unknown.join(', ')}. They are: ${Object.keys(RUN).join(', ')}.`)
+  }
+  const started = performance.now()
+  const measured: Array<Measured & { readonly name: string; readonly seconds: number }> = []
+  const of = commit()
+  const [loadBefore = Number.NaN] = loadavg()
+  for (const [name, run] of Object.entries(RUN)) {
+    if (!wanted.includes(name)) continue
+    const began = performance.now()
+    const { charts, section } = await run(log)
+    measured.push({ name, charts, section, seconds: (performance.now() - began) / 1000 })
+    console.table(section.rows)
+    console.table(section.targets)
+  }
+  if (measured.length < Object.keys(RUN).length) return
+  rmSync(CHARTS, { recursive: true, force: true })
+  mkdirSync(CHARTS)
+  const results: FlowResults = {
+    machine,
+    commit: of,
+    loadBefore,
+    seconds: (performance.now() - started) / 1000,
+    sections: measured.map(({ charts, name, seconds, section }) => ({
+      name,
+      seconds,
+      ...section,
+      charts: charts.map((chart, i) => {
+        const file = `charts/${name}-${i + 1}.svg`
+        writeFileSync(fileUrl(file), `${toSvg(chart)}\n`)
+        return { title: chart.title, file }
+      }),
+    })),
+  }
+  writeFileSync(FLOW_JSON, `${JSON.stringify(results, null, 2)}\n`)
+  writeFileSync(FLOW_PAGE, flowPage(results))
+  log('wrote benchmarks/flow.json, benchmarks/FLOW.md and benchmarks/charts')
+}
+
+if (import.meta.main) writeFileSync(FLOW_PAGE, flowPage(readFlow()))
