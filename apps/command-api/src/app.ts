@@ -93,7 +93,8 @@ export const commandApi = (options: AppOptions) => {
     Layer.provide(Layer.mergeAll(batchSweeperLayer(topics), reconciling, payloadKeysLayer)),
     Layer.provide(countersFromLedgerLayer(hashSecret)),
     Layer.provide(Layer.mergeAll(Access.layer(trustedProxies), Idempotency.layer)),
-    Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer, HubSettings.layer, idempotencyKeysLayer)),
+    Layer.provide(ApiKeys.layer),
+    Layer.provide(Layer.mergeAll(Accounts.layer, HubSettings.layer, idempotencyKeysLayer)),
     Layer.provide(
       Layer.mergeAll(
         Messages.layer,

@@ -6,10 +6,11 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, encodeId } from '@hub/domain'
 import { layerMemoryPayloadKeys } from '@hub/kafka'
-import { makeSql, MasterKeyEncryption, PayloadEncryption, type Queries, Sql } from '@hub/store'
+import { makeSql, MasterKeyEncryption, PayloadEncryption, type Queries, Sql, type SqlShape } from '@hub/store'
 import { type FreshDatabase, freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Deferred, Effect, Fiber, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
+import type { Owner } from '../accounts/account.ts'
 import { idempotencyKeysLayer, lockKeysInUse } from '../idempotency/idempotency-keys.ts'
 import { IdempotencyKeys, type IdempotencyLock, newToken } from '../idempotency/idempotency-keys.port.ts'
 import { freshId } from '../ids/ids.ts'
@@ -92,6 +93,9 @@ const testLedgerLayer = Layer.effect(
   }),
 )
 
+/** Transactions so far: each needs several round trips. */
+let transactions = 0
+
 const layer = Layer.unwrap(
   Effect.sync(() => {
     const encryption = MasterKeyEncryption.layer.pipe(
@@ -101,7 +105,17 @@ const layer = Layer.unwrap(
         ),
       ),
     )
-    const sql = Layer.effect(Sql, makeSql(Redacted.make(database.url), 6, 'ledger-test'))
+    const sql = Layer.effect(
+      Sql,
+      Effect.map(makeSql(Redacted.make(database.url), 6, 'ledger-test'), (pool) => ({
+        ...pool,
+        transaction: ((body, options) =>
+          Effect.suspend(() => {
+            transactions++
+            return pool.transaction(body, options)
+          })) satisfies SqlShape['transaction'],
+      })),
+    )
     return Layer.mergeAll(
       ledgerLayer.pipe(Layer.provide(Messages.layer)),
       idempotencyKeysLayer,
@@ -171,6 +185,62 @@ describe('a commit', () => {
       const committed = yield* Fiber.join(committing)
       assert.deepStrictEqual([...committed.takenElsewhere], [mine.fact.messageId])
       assert.strictEqual((yield* (yield* TestLedger).acceptances(owner)).size, 0)
+    }))
+})
+
+/** Takes the lock of a new idempotency key. */
+const lockOf = Effect.fnUntraced(function* (owner: Owner) {
+  const keys = yield* IdempotencyKeys
+  const at = yield* ledgerNow
+  const key = randomUUID()
+  const messageId = freshId('msg', at)
+  const wanted = { owner, key, fingerprint: Buffer.from('request'), messageId }
+  const acquired = yield* keys.acquire(wanted, newToken())
+  if (acquired.type !== 'first') return yield* Effect.die(acquired.type)
+  return { lock: acquired.lock, again: keys.acquire(wanted, newToken()) }
+})
+
+describe('a commit of requests under idempotency keys', () => {
+  const response = { status: 202, contentType: 'application/json', headers: {}, body: '{}' }
+
+  test('takes one round trip, and stores the response', () =>
+    Effect.gen(function* () {
+      const ledger = yield* Ledger
+      const owner = newOwner()
+      const { again, lock } = yield* lockOf(owner)
+      const { again: othersAgain, lock: others } = yield* lockOf(owner)
+      const at = yield* ledgerNow
+      const entries = [
+        { ...entryOf(owner, at, { clientRef: 'keyed' }), lock },
+        { ...entryOf(owner, at), lock: others },
+      ]
+      const before = transactions
+      const commit = commitOf(entries)
+      const committed = yield* ledger.commit({
+        ...commit,
+        extraWrites: (unrecorded) => ({
+          ...commit.extraWrites(unrecorded),
+          responses: [{ lock, response }],
+        }),
+      })
+      assert.strictEqual(transactions, before)
+      assert.strictEqual(committed.lockLost.size, 0)
+      assert.strictEqual((yield* (yield* TestLedger).acceptances(owner)).size, 2)
+      assert.strictEqual((yield* again).type, 'replay')
+      // The request of the other one still runs.
+      assert.strictEqual((yield* othersAgain).type, 'running')
+    }))
+
+  test('records the other requests if one has lost its lock', () =>
+    Effect.gen(function* () {
+      const ledger = yield* Ledger
+      const owner = newOwner()
+      const at = yield* ledgerNow
+      const kept = { ...entryOf(owner, at), lock: (yield* lockOf(owner)).lock }
+      const lost = { ...entryOf(owner, at), lock: yield* (yield* TestLedger).lostLock(owner) }
+      const committed = yield* ledger.commit(commitOf([kept, lost]))
+      assert.deepStrictEqual([...committed.lockLost], [lost.fact.messageId])
+      assert.deepStrictEqual(yield* (yield* TestLedger).acceptances(owner), new Set([kept.fact.messageId]))
     }))
 })
 

@@ -11,7 +11,8 @@ import {
 } from '@hub/store'
 import { Duration, Effect, Layer } from 'effect'
 import { STATEMENT_DEADLINE } from '../deadlines.ts'
-import { lockKeysInUse, writeResponses } from '../idempotency/idempotency-keys.ts'
+import { lockKeysInUse, selectKeysInUse, writeResponses } from '../idempotency/idempotency-keys.ts'
+import type { IdempotencyLock } from '../idempotency/idempotency-keys.port.ts'
 import { Messages } from '../messages/messages.ts'
 import { type KnownMessage, refKey } from './decide.ts'
 import {
@@ -45,14 +46,23 @@ import { deleteOutboxRows, insertOutboxRow } from './tables/outbox.ts'
 import { addSpent, lockSpent } from './tables/spend-periods.ts'
 
 /** Deadline of a refund and of a seal: their request has already waited for an acceptance batch. */
-const AFTER_COMMIT = { deadline: Duration.millis(400) }
+const AFTER_COMMIT = { deadline: Duration.millis(1000) }
+/** Of a commit. Its requests have their answers at their own deadlines, whatever becomes of it. */
+const COMMIT_DEADLINE = { deadline: Duration.seconds(2) }
+/** Of what is repeated until it succeeds, such as a withdrawal. No request waits for it. */
+const BACKGROUND_DEADLINE = { deadline: Duration.seconds(8) }
 
 const idOf = ({ fact }: LedgerEntry): string => fact.messageId
 const NONE: ReadonlySet<string> = new Set()
 
-/** The commit needs no read: no idempotency lock, no republished code and no spend limit. */
+/** Nothing that the commit reads decides what it writes: no republished code and no spend limit. */
 const isPlain = ({ accepted, republished }: Commit): boolean =>
-  republished.length === 0 && accepted.every(({ lock, spendLimit }) => lock === null && spendLimit === null)
+  republished.length === 0 && accepted.every(({ spendLimit }) => spendLimit === null)
+
+/** The idempotency locks of the entries, once each. */
+const locksOf = (entries: ReadonlyArray<LedgerEntry>): ReadonlyArray<IdempotencyLock> => [
+  ...new Map(entries.flatMap(({ lock }) => (lock === null ? [] : [[lock.token, lock]]))).values(),
+]
 
 /** Certainly nothing was written. */
 const isConflict = (error: StorageError): boolean =>
@@ -64,31 +74,37 @@ interface PlainCommit {
   readonly entries: ReadonlyArray<LedgerEntry>
   readonly outbox: Uint8Array | null
   readonly batches: ReadonlyArray<BatchRow>
+  readonly responses: ExtraWrites['responses']
   readonly appendedRows: ReadonlyArray<number>
   readonly charges: ReadonlyArray<Charge>
 }
 
 /**
- * Records a plain commit in one statement, which is its own transaction. If a reference is taken,
- * the statement fails as a conflict and writes nothing. The other inserts depend on the condition
- * that counts the references.
+ * Records a plain commit in one statement, which is its own transaction. If a reference is taken or
+ * an idempotency lock is lost, the statement fails as a conflict and writes nothing. PostgreSQL
+ * executes the other writes after the conditions.
  */
 const commitInOneStatement = (
   q: Queries,
-  { appendedRows, batches, charges, entries, id, outbox }: PlainCommit,
+  encryption: MasterKeyEncryption['Service'],
+  { appendedRows, batches, charges, entries, id, outbox, responses }: PlainCommit,
 ) => {
   const nothing: SqlFragment = q`SELECT WHERE false`
+  const locks = locksOf(entries)
   const withReference = entries.filter(({ fact }) => fact.clientRef !== null)
   return q<{ id: string | null }[]>`
     WITH inserted AS (${insertCommit(q, id)}),
+         held AS (${locks.length > 0 ? selectKeysInUse(q, locks) : nothing}),
          taken AS (${withReference.length > 0 ? insertReferences(q, withReference) : nothing}),
          stored AS (${outbox === null ? q`SELECT NULL::bigint AS id` : insertOutboxRow(q, outbox)}),
          accepted AS (${entries.length > 0 ? insertAcceptances(q, entries) : nothing}),
          batched AS (${batches.length > 0 ? writeBatches(q, batches) : nothing}),
          deleted AS (${appendedRows.length > 0 ? deleteOutboxRows(q, appendedRows) : nothing}),
+         answered AS (${responses.length > 0 ? writeResponses(q, encryption, responses) : nothing}),
          charged AS (${charges.length > 0 ? addSpent(q, charges) : nothing})
     SELECT id FROM stored
      WHERE command.require((SELECT count(*) FROM inserted) = 1)
+       AND command.require((SELECT count(*) FROM held) = ${String(locks.length)}::bigint)
        AND command.require((SELECT count(*) FROM taken) = ${String(withReference.length)}::bigint)`
 }
 
@@ -104,11 +120,17 @@ const commitInSteps = async <Writes extends ExtraWrites>(
   { accepted, appendedRows, extraWrites, id: commitId, republished }: Commit<Writes>,
 ): Promise<CommitResult<Writes>> => {
   const all = [...accepted, ...republished]
-  await requireCommit(q, commitId)
+  const locks = locksOf(all)
+  const limitedNew = chargesOf(accepted).filter(({ limit }) => limit !== null)
+  // One round trip: the driver sends statements in the order of their start.
+  const [, held, spentBefore] = await Promise.all([
+    requireCommit(q, commitId).execute(),
+    locks.length === 0 ? NONE : lockKeysInUse(q, locks),
+    // Republished codes are refunded first.
+    republished.length > 0 || limitedNew.length === 0 ? null : lockSpent(q, limitedNew),
+  ])
 
   // A request that has lost its idempotency lock records nothing: its repeat may be running.
-  const locks = new Map(all.flatMap(({ lock }) => (lock === null ? [] : [[lock.token, lock]])))
-  const held = locks.size === 0 ? NONE : await lockKeysInUse(q, [...locks.values()])
   const lockLost = new Set(all.filter(({ lock }) => lock !== null && !held.has(lock.token)).map(idOf))
 
   // Refunds the earlier charge of a republished code. If another process has published the code
@@ -116,19 +138,20 @@ const commitInSteps = async <Writes extends ExtraWrites>(
   const repeats = republished.filter((entry) => !lockLost.has(idOf(entry)))
   let refunded = NONE
   if (repeats.length > 0) {
-    await lockBatchesOf(q, repeats.map(idOf))
-    await refundCodes(
-      q,
-      repeats.map((entry) => ({ messageId: idOf(entry), at: null })),
-      false,
-    )
-    refunded = await selectRefunded(q, repeats.map(idOf))
+    const ids = repeats.map(idOf)
+    const codes = ids.map((messageId) => ({ messageId, at: null }))
+    ;[, , refunded] = await Promise.all([
+      lockBatchesOf(q, ids).execute(),
+      refundCodes(q, codes, false).execute(),
+      selectRefunded(q, ids),
+    ])
   }
   const toRepublish = repeats.filter((entry) => refunded.has(idOf(entry)))
   const limited = chargesOf([...accepted, ...toRepublish]).filter(
     ({ limit, messageId }) => limit !== null && !lockLost.has(messageId),
   )
-  const overspent = limited.length === 0 ? NONE : overspending(limited, await lockSpent(q, limited))
+  const overspent =
+    limited.length === 0 ? NONE : overspending(limited, spentBefore ?? (await lockSpent(q, limited)))
   const isAffordable = (entry: LedgerEntry) => !lockLost.has(idOf(entry)) && !overspent.has(idOf(entry))
 
   const affordable = accepted.filter(isAffordable)
@@ -196,10 +219,11 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
       Effect.suspend(() => {
         const unrecorded = { lockLost: NONE, takenElsewhere: NONE, overspent: NONE }
         const written = extraWrites(unrecorded)
-        const { batches, outbox } = written
-        const plain = { id, entries: accepted, outbox, batches, appendedRows, charges: chargesOf(accepted) }
+        const { batches, outbox, responses } = written
+        const charges = chargesOf(accepted)
+        const plain = { id, entries: accepted, outbox, batches, responses, appendedRows, charges }
         return Effect.map(
-          sql.run((q) => commitInOneStatement(q, plain), STATEMENT_DEADLINE),
+          sql.run((q) => commitInOneStatement(q, encryption, plain), COMMIT_DEADLINE),
           ([row]): CommitResult<Writes> => ({
             ...unrecorded,
             extraWrites: written,
@@ -208,7 +232,7 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
         )
       })
     const commitTransaction = <Writes extends ExtraWrites>(commit: Commit<Writes>) =>
-      sql.transaction((q) => commitInSteps(q, encryption, commit), STATEMENT_DEADLINE)
+      sql.transaction((q) => commitInSteps(q, encryption, commit), COMMIT_DEADLINE)
 
     return {
       lookup: ({ recipients, references, remembered }) =>
@@ -226,19 +250,20 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
 
       commit: (commit) =>
         isPlain(commit)
-          ? // A transaction finds out which references were taken meanwhile.
+          ? // A transaction finds out which references were taken and which locks lost meanwhile.
             Effect.catchIf(commitPlain(commit), isConflict, () => commitTransaction(commit))
           : commitTransaction(commit),
 
-      withdraw: (commit) => sql.transaction((q) => withdrawCommit(q, commit), STATEMENT_DEADLINE),
+      withdraw: (commit) => sql.transaction((q) => withdrawCommit(q, commit), BACKGROUND_DEADLINE),
 
       refund: (codes) => Effect.asVoid(sql.run((q) => refundCodes(q, codes, true), AFTER_COMMIT)),
 
       seal: (batch, otpAccepted, records) =>
         sql.transaction(async (q) => {
           if (otpAccepted > 0) {
-            await lockBatch(q, batch.id)
-            if ((await countCodes(q, batch.id)) < otpAccepted) return null
+            // One round trip: the driver sends statements in the order of their start.
+            const [, codes] = await Promise.all([lockBatch(q, batch.id).execute(), countCodes(q, batch.id)])
+            if (codes < otpAccepted) return null
           }
           return sealBatches(q, [batch], records)
         }, AFTER_COMMIT),
@@ -249,7 +274,7 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
           const outboxRow = settled.length === 0 ? null : await sealBatches(q, settled, encode(settled))
           const stillOpen = await selectOpenBatches(q, batches)
           return { open: stillOpen, outboxRow }
-        }, STATEMENT_DEADLINE),
+        }, BACKGROUND_DEADLINE),
 
       deleteOutboxRows: (rows) => Effect.asVoid(sql.run((q) => deleteOutboxRows(q, rows))),
     }

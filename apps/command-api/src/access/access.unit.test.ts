@@ -24,6 +24,7 @@ const keysOf = (lookUps: Array<string>) =>
   })
 const accounts = Layer.succeed(Accounts)({
   settings: () => Effect.succeed({ ...DEFAULT_SETTINGS, apiRps: 3 }),
+  rememberSettings: () => Effect.void,
   template: () => Effect.succeed(null),
   spending: () => Effect.die('not used by these tests'),
 })

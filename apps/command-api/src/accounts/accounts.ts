@@ -11,16 +11,14 @@ import {
   spendPeriodOf,
   spendThresholdEventId,
 } from '@hub/domain'
-import { ReadEvents, Sql, uuidOf } from '@hub/store'
-import { Cache, Context, Duration, Effect, Exit, Layer, Result } from 'effect'
+import { type Queries, ReadEvents, Sql, uuidOf } from '@hub/store'
+import { Context, Effect, Layer, Result } from 'effect'
+import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import type { Owner, TemplateInUse } from './account.ts'
+import { makeRefreshedCache } from './refreshed-cache.ts'
 
-/** How long settings and usable templates are cached. */
-const CACHED_FOR = Duration.millis(CACHE_TTL_MS.settings)
 /** Entries of each cache. A parsed template has a few kilobytes at most. */
 const CAPACITY = 5000
-
-const DEADLINE = { deadline: Duration.millis(1000) }
 
 interface TemplateRow {
   readonly name: string
@@ -30,6 +28,14 @@ interface TemplateRow {
   readonly sender: string
   readonly sender_status: TemplateInUse['senderStatus']
 }
+
+/** The name and the settings of an account, as they are stored. */
+export type SettingsRow = AccountOverrides & { readonly name: string }
+
+/** The columns of `SettingsRow`. `a`: `command.accounts`, `s`: `command.account_settings`. */
+export const settingsColumns = (q: Queries) => q`
+  a.name, s.api_rps, s.batch_max, s.flood_pause_seconds, s.flood_per_hour, s.flood_per_day,
+  s.spend_limit, s.soft_threshold_percent, s.price_otp, s.price_service, s.weight`
 
 /** A cache key in one string. Neither a UUID nor a mode contains a space. */
 const keyOf = (owner: Owner, name: string): string => `${owner.accountUuid} ${owner.mode} ${name}`
@@ -46,30 +52,29 @@ export class Accounts extends Context.Service<Accounts>()('@hub/command-api/Acco
   make: Effect.gen(function* () {
     const sql = yield* Sql
 
-    const settings = yield* Cache.makeWith(
-      (key: string) => {
+    const settings = yield* makeRefreshedCache({
+      capacity: CAPACITY,
+      lifetimeMs: () => CACHE_TTL_MS.settings,
+      read: (key) => {
         const [account, mode] = partsOf(key)
         return Effect.map(
           sql.run(
-            (q) => q<(AccountOverrides & { readonly name: string })[]>`
-              SELECT a.name, s.api_rps, s.batch_max, s.flood_pause_seconds, s.flood_per_hour, s.flood_per_day,
-                     s.spend_limit, s.soft_threshold_percent, s.price_otp, s.price_service, s.weight
+            (q) => q<SettingsRow[]>`
+              SELECT ${settingsColumns(q)}
                 FROM command.accounts a
                 LEFT JOIN command.account_settings s ON s.account = a.id AND s.mode = ${mode}
                WHERE a.id = ${account}`,
-            DEADLINE,
+            STATEMENT_DEADLINE,
           ),
           ([row]) => (row === undefined ? DEFAULT_SETTINGS : effectiveSettings(row)),
         )
       },
-      {
-        capacity: CAPACITY,
-        timeToLive: (exit) => (Exit.isSuccess(exit) ? CACHED_FOR : Duration.zero),
-      },
-    )
+    })
 
-    const templates = yield* Cache.makeWith(
-      (key: string) => {
+    const templates = yield* makeRefreshedCache({
+      capacity: CAPACITY,
+      lifetimeMs: (template: TemplateInUse | null) => (isUsable(template) ? CACHE_TTL_MS.settings : 0),
+      read: (key) => {
         const [account, mode, name] = partsOf(key)
         return Effect.map(
           sql.run(
@@ -78,7 +83,7 @@ export class Accounts extends Context.Service<Accounts>()('@hub/command-api/Acco
                 FROM command.templates t
                 JOIN command.senders s ON s.account = t.account AND s.mode = t.mode AND s.name = t.sender
                WHERE t.account = ${account} AND t.mode = ${mode} AND t.name = ${name}`,
-            DEADLINE,
+            STATEMENT_DEADLINE,
           ),
           ([row]): TemplateInUse | null => {
             if (row === undefined) return null
@@ -96,16 +101,15 @@ export class Accounts extends Context.Service<Accounts>()('@hub/command-api/Acco
           },
         )
       },
-      {
-        capacity: CAPACITY,
-        timeToLive: (exit) => (Exit.isSuccess(exit) && isUsable(exit.value) ? CACHED_FOR : Duration.zero),
-      },
-    )
+    })
 
     return {
-      settings: (owner: Owner) => Cache.get(settings, keyOf(owner, '')),
+      settings: (owner: Owner) => settings.get(keyOf(owner, '')),
+      /** Caches settings that were read together with an API key. */
+      rememberSettings: (owner: Owner, row: SettingsRow) =>
+        settings.set(keyOf(owner, ''), effectiveSettings(row)),
       /** `null`: the account has no template of this name in its mode. */
-      template: (owner: Owner, name: string) => Cache.get(templates, keyOf(owner, name)),
+      template: (owner: Owner, name: string) => templates.get(keyOf(owner, name)),
       /** What the account has spent in live mode in the current period. */
       spending: (owner: Owner) =>
         sql.run(async (q) => {
@@ -128,7 +132,7 @@ export class Accounts extends Context.Service<Accounts>()('@hub/command-api/Acco
             period,
             softThresholdReachedAt: reachedAt?.getTime() ?? null,
           }
-        }, DEADLINE),
+        }, STATEMENT_DEADLINE),
     }
   }),
 }) {

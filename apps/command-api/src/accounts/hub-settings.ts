@@ -1,8 +1,10 @@
 /** Settings of the whole hub, from PostgreSQL through a short-lived cache. */
 import { CACHE_TTL_MS } from '@hub/domain'
 import { Sql } from '@hub/store'
-import { Clock, Context, Duration, Effect, Layer, Metric } from 'effect'
+import { Clock, Context, Duration, Effect, Layer, Metric, Schedule } from 'effect'
+import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import { acceptStopped } from '../metrics.ts'
+import { makeRefreshedCache } from './refreshed-cache.ts'
 
 export interface HubLimits {
   /** Messages per day (UTC), over all accounts and modes; `null`: no limit. */
@@ -11,8 +13,8 @@ export interface HubLimits {
   readonly stoppedUntil: number | null
 }
 
-const CACHED_FOR = Duration.millis(CACHE_TTL_MS.hubSettings)
-const DEADLINE = { deadline: Duration.millis(500) }
+/** The cached settings are used this often, also while nothing is accepted: so no acceptance batch waits. */
+const USE_EVERY = Duration.millis(CACHE_TTL_MS.hubSettings / 4)
 
 /** Without settings nothing is stopped. Source: specification, Errors, rule 4. */
 const NO_LIMITS: HubLimits = { dailyLimit: null, stoppedUntil: null }
@@ -24,7 +26,7 @@ export class HubSettings extends Context.Service<HubSettings>()('@hub/command-ap
       .run(
         (q) => q<{ daily_limit: number | null; stopped_until: Date | null }[]>`
           SELECT daily_limit, stopped_until FROM command.hub_settings`,
-        DEADLINE,
+        STATEMENT_DEADLINE,
       )
       .pipe(
         Effect.map(([row]): HubLimits => ({
@@ -42,7 +44,14 @@ export class HubSettings extends Context.Service<HubSettings>()('@hub/command-ap
           ).pipe(Effect.annotateLogs({ error: error._tag }), Effect.as(NO_LIMITS)),
         ),
       )
-    return { current: yield* Effect.cachedWithTTL(read, CACHED_FOR) }
+    const cache = yield* makeRefreshedCache({
+      capacity: 1,
+      lifetimeMs: () => CACHE_TTL_MS.hubSettings,
+      read: () => read,
+    })
+    const current = cache.get('')
+    yield* Effect.forkScoped(Effect.repeat(current, Schedule.spaced(USE_EVERY)))
+    return { current }
   }),
 }) {
   static readonly layer = Layer.effect(this, this.make)

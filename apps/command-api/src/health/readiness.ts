@@ -2,6 +2,7 @@
 import { CLOCK_TOLERANCE_MS, databaseClock, Sql, watchErasures } from '@hub/store'
 import { acceptsConnection, Readiness } from '@hub/telemetry'
 import { Clock, Duration, Effect, Layer } from 'effect'
+import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import { HttpEdge } from '../http/edge.ts'
 
 /** A reachable broker accepts a connection within a millisecond. */
@@ -21,13 +22,10 @@ export const readinessLayer = (brokers: ReadonlyArray<string>) =>
       const sql = yield* Sql
       const edge = yield* HttpEdge
 
-      const readDatabaseClock = sql.run(
-        async (q) => {
-          const [row] = await q<{ at: number }[]>`SELECT ${databaseClock(q)} AS at`
-          return row?.at ?? 0
-        },
-        { deadline: Duration.millis(800) },
-      )
+      const readDatabaseClock = sql.run(async (q) => {
+        const [row] = await q<{ at: number }[]>`SELECT ${databaseClock(q)} AS at`
+        return row?.at ?? 0
+      }, STATEMENT_DEADLINE)
       yield* readiness.add('postgresql', sql.answers)
       yield* readiness.add(
         'clock',

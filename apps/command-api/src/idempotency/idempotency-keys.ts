@@ -1,7 +1,8 @@
 /** `command.idempotency_keys`: the adapter of the port, and statements for the ledger. */
 import { decodeId, encodeId } from '@hub/domain'
 import { MasterKeyEncryption, type Queries, Sql, StorageUnavailable } from '@hub/store'
-import { Duration, Effect, Layer } from 'effect'
+import { Effect, Layer } from 'effect'
+import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import {
   IdempotencyKeys,
   type IdempotencyLock,
@@ -12,7 +13,6 @@ import {
 
 /** How long a response is kept, and the message id of a request that may be repeated. */
 const RETENTION_HOURS = 24
-const DEADLINE = { deadline: Duration.millis(1000) }
 /** After this time a request has ended. If its lock is held, its process has crashed. */
 const REQUEST_SECONDS = 20
 
@@ -20,19 +20,24 @@ const REQUEST_SECONDS = 20
 const responseAad = ({ accountUuid, key, mode }: Omit<IdempotencyLock, 'token'>): string =>
   `${accountUuid} ${mode} ${key}`
 
-/** Locks the rows of locks that are still held, in key order, and returns their tokens. */
+/** A query: locks the rows of locks that are still held, in key order. */
+export const selectKeysInUse = (q: Queries, locks: ReadonlyArray<IdempotencyLock>) => q<
+  { lease_token: string }[]
+>`
+  SELECT k.lease_token FROM command.idempotency_keys k
+    JOIN unnest(${locks.map(({ accountUuid }) => accountUuid)}::uuid[], ${locks.map(({ mode }) => mode)}::text[],
+                ${locks.map(({ key }) => key)}::text[], ${locks.map(({ token }) => token)}::uuid[])
+           AS held (account, mode, key, token)
+      ON k.account = held.account AND k.mode = held.mode::command.mode AND k.key = held.key AND k.lease_token = held.token
+   WHERE k.status IS NULL AND k.lease_until > now()
+   ORDER BY k.account, k.mode, k.key FOR UPDATE OF k`
+
+/** Locks the rows of locks that are still held, and returns their tokens. */
 export const lockKeysInUse = async (
   q: Queries,
   locks: ReadonlyArray<IdempotencyLock>,
 ): Promise<ReadonlySet<string>> => {
-  const rows = await q<{ lease_token: string }[]>`
-    SELECT k.lease_token FROM command.idempotency_keys k
-      JOIN unnest(${locks.map(({ accountUuid }) => accountUuid)}::uuid[], ${locks.map(({ mode }) => mode)}::text[],
-                  ${locks.map(({ key }) => key)}::text[], ${locks.map(({ token }) => token)}::uuid[])
-             AS held (account, mode, key, token)
-        ON k.account = held.account AND k.mode = held.mode::command.mode AND k.key = held.key AND k.lease_token = held.token
-     WHERE k.status IS NULL AND k.lease_until > now()
-     ORDER BY k.account, k.mode, k.key FOR UPDATE OF k`
+  const rows = await selectKeysInUse(q, locks).execute()
   return new Set(rows.map((row) => row.lease_token))
 }
 
@@ -129,7 +134,7 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Mas
 
       return {
         acquire: Effect.fnUntraced(function* (wanted, token) {
-          const row = yield* sql.run((q) => acquireRow(q, wanted, token), DEADLINE)
+          const row = yield* sql.run((q) => acquireRow(q, wanted, token), STATEMENT_DEADLINE)
           if (row === undefined) return { type: 'running', retryAfterSeconds: 1 }
           const { accountUuid, mode } = wanted.owner
           const lock: IdempotencyLock = { accountUuid, mode, key: wanted.key, token }
@@ -153,7 +158,9 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Mas
         }),
 
         store: (lock, response) =>
-          Effect.asVoid(sql.run((q) => writeResponses(q, encryption, [{ lock, response }]), DEADLINE)),
+          Effect.asVoid(
+            sql.run((q) => writeResponses(q, encryption, [{ lock, response }]), STATEMENT_DEADLINE),
+          ),
 
         release: ({ accountUuid, key, mode, token }) =>
           sql.run(async (q) => {
@@ -162,7 +169,7 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Mas
                WHERE account = ${accountUuid} AND mode = ${mode} AND key = ${key} AND lease_token = ${token}
                  AND status IS NULL`
             return released.count > 0
-          }, DEADLINE),
+          }, STATEMENT_DEADLINE),
       }
     }),
   )

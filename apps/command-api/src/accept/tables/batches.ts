@@ -2,7 +2,6 @@
 import { encodeId, type Mode } from '@hub/domain'
 import { type Queries, ReadMessages, type SqlFragment, uuidOf } from '@hub/store'
 import type { BatchRow } from '../ledger.port.ts'
-import { insertOutboxRow } from './outbox.ts'
 
 /** Inserts batches, or updates open ones. Returns the ids (UUIDs) of the written rows. */
 export const writeBatches = (q: Queries, batches: ReadonlyArray<BatchRow>) => q<{ id: string }[]>`
@@ -32,8 +31,9 @@ export const sealBatches = async (
   batches: ReadonlyArray<BatchRow>,
   records: Uint8Array,
 ): Promise<number | null> => {
-  if ((await writeBatches(q, batches)).length === 0) return null
-  const [row] = await insertOutboxRow(q, records)
+  const [row] = await q<{ id: string }[]>`
+    WITH written AS (${writeBatches(q, batches)})
+    INSERT INTO command.outbox (records) SELECT ${records}::bytea WHERE EXISTS (SELECT 1 FROM written) RETURNING id`
   return row === undefined ? null : Number(row.id)
 }
 

@@ -9,19 +9,21 @@ export const insertCommit = (q: Queries, id: string) =>
   q<{ id: string }[]>`INSERT INTO command.commits (id) VALUES (${id}) ON CONFLICT DO NOTHING RETURNING id`
 
 /** Fails as a conflict, which undoes the transaction, if the commit was withdrawn. */
-export const requireCommit = async (q: Queries, id: string): Promise<void> => {
-  const inserted = await insertCommit(q, id)
-  await q`SELECT command.require(${inserted.length > 0}::boolean)`
-}
+export const requireCommit = (q: Queries, id: string) => q`
+  WITH inserted AS (${insertCommit(q, id)})
+  SELECT command.require((SELECT count(*) FROM inserted) = 1)`
 
 /**
  * Withdraws a commit, and returns whether it was too late. Waits for a transaction in progress with
  * the same id, for a short time.
  */
 export const withdrawCommit = async (q: Queries, id: string): Promise<'committed' | 'withdrawn'> => {
-  await q`SET LOCAL lock_timeout = '400ms'`
-  await q`INSERT INTO command.commits (id, withdrawn) VALUES (${id}, true) ON CONFLICT DO NOTHING`
-  const [row] = await q<{ withdrawn: boolean }[]>`SELECT withdrawn FROM command.commits WHERE id = ${id}`
+  // One round trip: the driver sends statements in the order of their start.
+  const [, , [row]] = await Promise.all([
+    q`SET LOCAL lock_timeout = '400ms'`.execute(),
+    q`INSERT INTO command.commits (id, withdrawn) VALUES (${id}, true) ON CONFLICT DO NOTHING`.execute(),
+    q<{ withdrawn: boolean }[]>`SELECT withdrawn FROM command.commits WHERE id = ${id}`.execute(),
+  ])
   return row?.withdrawn === true ? 'withdrawn' : 'committed'
 }
 

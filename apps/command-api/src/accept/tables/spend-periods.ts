@@ -14,11 +14,11 @@ export const lockSpent = async (
   const [, rows] = await Promise.all([
     q`INSERT INTO command.spend_periods (account, period)
       SELECT * FROM unnest(${accounts}::uuid[], ${periods}::date[]) AS m (account, period) ORDER BY account, period
-      ON CONFLICT DO NOTHING`,
+      ON CONFLICT DO NOTHING`.execute(),
     q<{ account: string; period: string; spent: string }[]>`
       SELECT account, period::text, spent::text FROM command.spend_periods
        WHERE (account, period) IN (SELECT * FROM unnest(${accounts}::uuid[], ${periods}::date[]))
-       ORDER BY account, period FOR UPDATE`,
+       ORDER BY account, period FOR UPDATE`.execute(),
   ])
   return new Map(
     rows.map(({ account, period, spent }) => [
