@@ -6,7 +6,7 @@ import { execFile } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { readSettings } from '@hub/local-stack'
+import { ensureJars, findJava, type JarSet, readSettings, UserError } from '@hub/local-stack'
 
 const run = promisify(execFile)
 
@@ -109,3 +109,34 @@ export const goFiles = (name: string, files: Readonly<Record<string, ReadonlyArr
     }
     return { code: 0, text: '' }
   })
+
+/**
+ * Returns the Java command and the class path of a library, which Maven fetches once. Returns the
+ * reason if this machine cannot run it.
+ */
+export const javaLibrary = async (
+  jars: JarSet,
+): Promise<{ readonly java: string; readonly classPath: string } | { readonly missing: string }> => {
+  try {
+    const { command } = await findJava(process.env)
+    const { files } = await ensureJars(
+      jars,
+      readSettings(process.env).cacheDir,
+      process.env,
+      (line) => console.log(line),
+      AbortSignal.timeout(INSTALL_WITHIN_MS),
+    )
+    return { java: command, classPath: files.join(':') }
+  } catch (error) {
+    if (error instanceof UserError) return { missing: error.message }
+    throw error
+  }
+}
+
+/** Returns the reason why a Java program cannot be started from its source file, or null. */
+export const javaCompilerMissing = async (java: string): Promise<string | null> => {
+  const { code, text } = await runTool(java, ['--list-modules'], { withinMs: INSTALL_WITHIN_MS })
+  return code === 0 && /^jdk\.compiler@/mu.test(text)
+    ? null
+    : `${java} has no compiler: install a JDK (Debian or Ubuntu: apt install openjdk-17-jdk-headless).`
+}
