@@ -47,7 +47,7 @@ export const FAIRNESS_PLAN: FairnessPlan = {
 /** Shorter, for `npm run bench -- flow`. */
 export const SHORT_FAIRNESS_PLAN: FairnessPlan = {
   ...FAIRNESS_PLAN,
-  backlog: 300_000,
+  backlog: 200_000,
   rates: [100],
   seconds: 20,
 }

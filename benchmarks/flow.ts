@@ -51,11 +51,11 @@ const RUN: Readonly<Record<string, (log: Log) => Promise<Measured>>> = {
   admission: runOn(
     // The accounts get no rate limit: the machine is the limit.
     () => startHub({ apiRps: 1_000_000 }),
-    (hub, log) => measureAdmission(hub, log, { ...ADMISSION_PLAN, seconds: 15 }),
+    (hub, log) => measureAdmission(hub, log, { ...ADMISSION_PLAN, seconds: 10 }),
   ),
   dependencies: runOn(
     () => startStack(),
-    (stack, log) => measureDependencies(stack, log, { ...DEPENDENCIES_PLAN, seconds: 3 }),
+    (stack, log) => measureDependencies(stack, log, { ...DEPENDENCIES_PLAN, seconds: 2 }),
   ),
   pacing: runOn(
     () => startStack(),
