@@ -13,9 +13,11 @@ export interface PacedEvents {
   /** Events per second. */
   readonly rate: number
   readonly durationMs: number
+  /** Until the events should have been delivered. */
+  readonly settleMs?: number
 }
 
-/** Returns a function that appends evenly paced events, and waits until they should have been delivered. */
+/** Returns a function that appends evenly paced events, and waits for their deliveries. */
 export const eventSource = ({
   brokers,
   prefix,
@@ -26,7 +28,7 @@ export const eventSource = ({
   const topics = topicNames(prefix)
   const mode: Mode = 'test'
   let sequence = 0
-  return ({ accounts, durationMs, rate }) =>
+  return ({ accounts, durationMs, rate, settleMs = SETTLE_MS }) =>
     Effect.runPromise(
       Effect.gen(function* () {
         const log = yield* EventLog
@@ -59,7 +61,7 @@ export const eventSource = ({
           })
           yield* Effect.forkScoped(log.append([record]))
         }
-        yield* Effect.sleep(SETTLE_MS)
+        yield* Effect.sleep(settleMs)
       }).pipe(
         Effect.scoped,
         Effect.provide(
