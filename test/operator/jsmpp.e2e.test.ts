@@ -5,10 +5,11 @@
  */
 import { join } from 'node:path'
 import type { Submission } from '@hub/operator'
-import { ensureJars, findJava, freePortBase, UserError, readSettings } from '@hub/local-stack'
+import { freePortBase } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
 import { Effect, type Scope } from 'effect'
 import { describe, expect, it } from 'vitest'
+import { javaLibrary } from '../support/external-tools.ts'
 import { type Program, startProgram } from '../support/program.ts'
 import { bindSmppOperator, makeSubmission } from '../support/smpp-operator.ts'
 
@@ -25,31 +26,6 @@ const BATCH = 200
  * half a minute.
  */
 const WITHIN_MS = 150_000
-
-/** Returns the class path of the simulator, or the reason why it cannot run on this machine. */
-const classPath = async (): Promise<
-  { readonly path: string; readonly java: string } | { readonly missing: string }
-> => {
-  try {
-    const { command } = await findJava(process.env)
-    const { files } = await ensureJars(
-      {
-        pom: join(FOLDER, 'pom.xml'),
-        checksums: join(FOLDER, 'jars.sha256'),
-        what: 'the SMPP simulator of jsmpp',
-        size: '1 MB',
-      },
-      readSettings(process.env).cacheDir,
-      process.env,
-      (line) => console.log(line),
-      AbortSignal.timeout(WITHIN_MS),
-    )
-    return { path: files.join(':'), java: command }
-  } catch (error) {
-    if (error instanceof UserError) return { missing: error.message }
-    throw error
-  }
-}
 
 const startSmsc = (java: string, path: string, port: number): Effect.Effect<Program, never, Scope.Scope> =>
   Effect.acquireRelease(
@@ -115,7 +91,12 @@ describe('the SMSC simulator of jsmpp', () => {
   it(
     `accepts ${MESSAGES} messages, and every report matches its submit`,
     async (context) => {
-      const found = await classPath()
+      const found = await javaLibrary({
+        pom: join(FOLDER, 'pom.xml'),
+        checksums: join(FOLDER, 'jars.sha256'),
+        what: 'the SMPP simulator of jsmpp',
+        size: '1 MB',
+      })
       if ('missing' in found) {
         console.log(`Skipped, because the simulator is not available: ${found.missing}`)
         context.skip(found.missing)
@@ -127,7 +108,7 @@ describe('the SMSC simulator of jsmpp', () => {
       )
       const taken = await Effect.runPromise(
         Effect.all(
-          shares.map((share) => sendThroughSimulator(found.java, found.path, share)),
+          shares.map((share) => sendThroughSimulator(found.java, found.classPath, share)),
           { concurrency: SIMULATORS },
         ),
       )

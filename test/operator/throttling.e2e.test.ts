@@ -14,6 +14,7 @@ import { startHub, type TestHub } from '../support/hub.ts'
 import { type Program, startProgram } from '../support/program.ts'
 
 const ESME_RTHROTTLED = 0x58
+const ESME_RMSGQFUL = 0x14
 /** Only ends a wait that hangs: a hub that uses a tenth of the limit needs three minutes. */
 const WITHIN_MS = 400_000
 /** Each recipient gets this many messages of one part, and then one of two parts. */
@@ -82,7 +83,10 @@ const implementations: ReadonlyArray<{
     name: 'ch-smpp',
     size: '2 MB',
     idFormat: 'opaque',
-    cases: [{ partsPerSecond: 20, status: ESME_RTHROTTLED, recipients: 60, silent: 4 }],
+    cases: [
+      { partsPerSecond: 20, status: ESME_RTHROTTLED, recipients: 60, silent: 4 },
+      { partsPerSecond: 200, status: ESME_RMSGQFUL, recipients: 600, silent: 0 },
+    ],
   },
 ]
 
