@@ -2,6 +2,8 @@
  * A hub at SMSCs that throttle, based on two other SMPP implementations: jsmpp counts the parts of
  * each second, ch-smpp uses a token bucket and may leave submits unanswered. The SMSC's own list of
  * decisions is the comparison.
+ *
+ * Each SMSC has one case. `HUB_SMSC_CASES=all npm run test:e2e -- throttling` runs all of them.
  */
 import { join } from 'node:path'
 import { decodeId } from '@hub/domain'
@@ -56,6 +58,9 @@ const decisionsOf = ({ lines }: Program): ReadonlyArray<Decision> =>
     return [{ at, to, status, part: partOf(esm, Buffer.from(content, 'hex')) }]
   })
 
+/** Otherwise only the first case of each SMSC runs, because each takes half a minute. */
+const ALL_CASES = process.env['HUB_SMSC_CASES'] === 'all'
+
 interface Case {
   readonly partsPerSecond: number
   readonly status: number
@@ -75,8 +80,8 @@ const implementations: ReadonlyArray<{
     size: '1 MB',
     idFormat: 'hexadecimal_answer',
     cases: [
-      { partsPerSecond: 20, status: ESME_RTHROTTLED, recipients: 60, silent: 0 },
       { partsPerSecond: 200, status: ESME_RTHROTTLED, recipients: 600, silent: 0 },
+      { partsPerSecond: 20, status: ESME_RTHROTTLED, recipients: 60, silent: 0 },
     ],
   },
   {
@@ -84,8 +89,8 @@ const implementations: ReadonlyArray<{
     size: '2 MB',
     idFormat: 'opaque',
     cases: [
-      { partsPerSecond: 20, status: ESME_RTHROTTLED, recipients: 60, silent: 4 },
-      { partsPerSecond: 200, status: ESME_RMSGQFUL, recipients: 600, silent: 0 },
+      { partsPerSecond: 20, status: ESME_RMSGQFUL, recipients: 60, silent: 4 },
+      { partsPerSecond: 200, status: ESME_RTHROTTLED, recipients: 600, silent: 0 },
     ],
   },
 ]
@@ -176,7 +181,7 @@ describe.each(implementations)('an SMSC based on $name that throttles', ({ cases
     return Object.fromEntries(rows.map(({ count, status }) => [status, count]))
   }
 
-  it.for(cases)(
+  it.for(ALL_CASES ? cases : cases.slice(0, 1))(
     'at $partsPerSecond parts per second with status $status: each message is accepted and delivered once, in order',
     { timeout: WITHIN_MS + 60_000 },
     async ({ partsPerSecond, recipients, silent, status }, context) => {

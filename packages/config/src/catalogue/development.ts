@@ -128,6 +128,11 @@ export const tests = inGroup('tests', {
     readBy: TESTS,
     doc: 'The seed of that test, to repeat a run.',
   }),
+  smscCases: withDefault(kind.choice(['first', 'all']), 'first', {
+    name: 'HUB_SMSC_CASES',
+    readBy: TESTS,
+    doc: 'Whether the tests of throttling SMSCs run the first or all of their cases.',
+  }),
   modelRuns: optional(kind.integer(1, ANY_NUMBER), 'some hundreds', {
     name: 'HUB_MODEL_RUNS',
     unit: 'runs',
