@@ -289,9 +289,15 @@ export class MemoryStore {
           return yield* owned('storeBatches', owner, () => {
             const row = this.positions.get(owner.partition)!
             row.position = Math.max(row.position, position)
+            const seen = new Set<string>()
             return batches.flatMap(({ events, subscription }) => {
               const keyOf = (id: string) => `${subscription.uuid} ${id} ${redelivery?.id ?? ''}`
-              const fresh = events.filter(({ id }) => !this.batchOf.has(keyOf(id)))
+              // An event may also occur twice in these batches, if it was published twice.
+              const fresh = events.filter(({ id }) => {
+                const isNew = !this.batchOf.has(keyOf(id)) && !seen.has(keyOf(id))
+                seen.add(keyOf(id))
+                return isNew
+              })
               const [first] = fresh
               if (first === undefined) return []
               const id = eventBatchId(subscription.id, first.id, fresh.length, redelivery?.id ?? null)
