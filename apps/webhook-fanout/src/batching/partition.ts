@@ -30,6 +30,7 @@ import {
   type OpenRedelivery,
   type Ownership,
   type PartitionLost,
+  type StoredBatch,
 } from '../store/store.port.ts'
 import { makeJournalReplay } from './journal-replay.ts'
 import { makeSubscriptionRegistry } from './registry.ts'
@@ -208,6 +209,22 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
     return due.length === 0 ? null : Math.min(...due)
   }
 
+  /**
+   * A batch that is not returned was stored before. If that transaction was reported as failed, no
+   * process has offered the batch to its deliverer.
+   */
+  const rescanIncomplete = (
+    given: ReadonlyArray<{ readonly subscription: { readonly uuid: string } }>,
+    stored: ReadonlyArray<StoredBatch>,
+  ) => {
+    if (stored.length === given.length) return
+    const missing = new Map<string, number>()
+    const count = (uuid: string, change: number) => missing.set(uuid, (missing.get(uuid) ?? 0) + change)
+    for (const { subscription } of given) count(subscription.uuid, 1)
+    for (const { endpoint } of stored) count(endpoint, -1)
+    for (const [uuid, batches] of missing) if (batches > 0) subscriptions.rescan(uuid)
+  }
+
   const storeDue = Effect.gen(function* () {
     const at = now()
     const batches = collector.dueBatches(at, settings.storeEvents)
@@ -230,6 +247,7 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
     collector.markStored(batches)
     storedPosition = next
     subscriptions.offer(stored)
+    rescanIncomplete(newBatches, stored)
     applyBackpressure()
     metrics.batchesQueued.add(stored.length)
     if (at - committedAt >= POSITION_EVERY_MS) {

@@ -70,6 +70,11 @@ export const makeSubscriptionRegistry = Effect.fnUntraced(function* (options: Re
         )
       }
     },
+    /** Reads the due batches of a subscription (UUID) again. */
+    rescan: (uuid: string) => {
+      const subscription = byUuid.get(uuid)
+      if (subscription !== undefined) deliverer.changed(subscription)
+    },
     count: () => byUuid.size,
     countDisabled: () => [...byUuid.values()].filter(({ enabled }) => !enabled).length,
     /** Aborts all attempts, synchronously: the partition may have a new owner. */

@@ -96,6 +96,8 @@ export class MemoryStore {
   readonly positions = new Map<number, { epoch: number; position: number }>()
   /** PostgreSQL crashes during the next `record`: before or after its commit. */
   crashNextRecord: 'before commit' | 'after commit' | null = null
+  /** PostgreSQL commits the next `storeBatches`, and its answer is lost. */
+  crashNextStore = false
   /** The journal of each account. */
   readonly journal = new Map<string, Array<JournalEvent & { readonly createdAt: number }>>()
 
@@ -286,7 +288,9 @@ export class MemoryStore {
         { self: this },
         function* (owner, position, batches, redelivery = null) {
           const now = yield* Clock.currentTimeMillis
-          return yield* owned('storeBatches', owner, () => {
+          const isLost = this.crashNextStore
+          this.crashNextStore = false
+          const stored = yield* owned('storeBatches', owner, () => {
             const row = this.positions.get(owner.partition)!
             row.position = Math.max(row.position, position)
             const seen = new Set<string>()
@@ -323,6 +327,7 @@ export class MemoryStore {
               return [{ endpoint: subscription.uuid, batch: this.#pendingOf(batch, true) }]
             })
           })
+          return isLost ? yield* CONNECTION_LOST : stored
         },
       ),
       due: Effect.fnUntraced(
