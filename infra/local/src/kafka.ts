@@ -1,12 +1,13 @@
 /** Starts Apache Kafka: one node that is broker and controller. */
 import { execFile } from 'node:child_process'
 import { randomBytes, createHash } from 'node:crypto'
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Jars } from './jars.ts'
 import type { Java } from './java.ts'
 import { UserError } from './user-error.ts'
+import { keepFirst } from './cached-folder.ts'
 import { launch, type RunningProcess } from './processes.ts'
 
 const LOG4J = join(import.meta.dirname, '../log4j2.properties')
@@ -106,19 +107,16 @@ const javaArguments = (options: KafkaOptions, more: ReadonlyArray<string>): Read
   options.jars.files.join(':'),
 ]
 
-/** Formats the data folder once. Without the mark, the format was interrupted and is repeated. */
-const format = async (options: KafkaOptions, properties: string): Promise<void> => {
-  const mark = join(options.dir, 'formatted')
-  if (existsSync(mark)) return
-  const data = join(options.dir, 'data')
-  rmSync(data, { recursive: true, force: true })
+/** Starts with a letter: the format tool would read an id with a leading `-` as an option. */
+const newKafkaId = (): string => `k${randomBytes(16).toString('base64url').slice(1)}`
+
+/** Formats a data folder with the tool of Kafka. */
+const runFormatTool = async (options: KafkaOptions, properties: string): Promise<void> => {
   const { secured } = options
   const scram =
     secured === undefined
       ? []
       : ['--add-scram', `SCRAM-SHA-512=[name=${secured.username},password=${secured.password}]`]
-  // Starts with a letter: the tool would read an id with a leading `-` as an option.
-  const clusterId = `k${randomBytes(16).toString('base64url').slice(1)}`
   await promisify(execFile)(
     options.java.command,
     [
@@ -126,7 +124,7 @@ const format = async (options: KafkaOptions, properties: string): Promise<void> 
       'kafka.tools.StorageTool',
       'format',
       '-t',
-      clusterId,
+      newKafkaId(),
       '-c',
       properties,
       ...scram,
@@ -135,7 +133,39 @@ const format = async (options: KafkaOptions, properties: string): Promise<void> 
   ).catch((error: unknown) => {
     throw new UserError(`The data folder of Kafka could not be formatted: ${String(error).slice(0, 600)}`)
   })
-  writeFileSync(mark, `${clusterId}\n`)
+}
+
+/** The file of a formatted folder with the ids of the cluster and of the folder. */
+const IDS = 'meta.properties'
+
+/**
+ * Formats the data folder once. Without the mark, the format was interrupted and is repeated. The
+ * tool takes a second, so each machine runs it once, and later formats copy its files and give them
+ * new ids. The listener with authentication has its user in these files, so it is never copied.
+ */
+const format = async (options: KafkaOptions, properties: string): Promise<void> => {
+  const mark = join(options.dir, 'formatted')
+  if (existsSync(mark)) return
+  const data = join(options.dir, 'data')
+  rmSync(data, { recursive: true, force: true })
+  const template = join(options.jars.derivedDir, 'kafka-formatted')
+  const copies = options.secured === undefined
+  if (copies && existsSync(template)) {
+    cpSync(template, data, { recursive: true })
+    const ids = readFileSync(join(data, IDS), 'utf8')
+    writeFileSync(
+      join(data, IDS),
+      ids.replaceAll(/^(cluster|directory)\.id=.*$/gmu, (_line, name) => `${name}.id=${newKafkaId()}`),
+    )
+  } else {
+    await runFormatTool(options, properties)
+    if (copies) {
+      const fresh = `${template}.${process.pid}`
+      cpSync(data, fresh, { recursive: true })
+      keepFirst(fresh, template)
+    }
+  }
+  writeFileSync(mark, '')
 }
 
 /**

@@ -25,6 +25,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { keepFirst } from './cached-folder.ts'
 import { UserError } from './user-error.ts'
 import { launch, type RunningProcess } from './processes.ts'
 
@@ -60,6 +61,9 @@ const nativeFolder = (): string => {
     )
   }
 }
+
+/** The `package.json` of the npm package, which has its version. */
+const packageText = (): string => readFileSync(join(nativeFolder(), '..', 'package.json'), 'utf8')
 
 /** The unprivileged user of /etc/passwd, or the usual ids if the file does not list it. */
 const nobody = (): User => {
@@ -160,27 +164,22 @@ const prepareBinaries = ({ binaries, dataDir, externalDir }: PostgresLocation): 
   prepareExternalDir(externalDir, dataDir)
   if (!binaries.startsWith(externalDir)) return
   // The mark depends on the package version, so that an update of the package copies new binaries.
-  const native = nativeFolder()
-  const version = readFileSync(join(native, '..', 'package.json'), 'utf8')
   const mark = join(externalDir, 'native-version')
-  const wanted = createHash('sha256').update(version).digest('hex')
+  const wanted = createHash('sha256').update(packageText()).digest('hex')
   if (existsSync(mark) && readFileSync(mark, 'utf8') === wanted) return
   rmSync(binaries, { recursive: true, force: true })
-  cloneTree(native, binaries)
+  cloneTree(nativeFolder(), binaries)
   writeFileSync(mark, wanted)
 }
 
-/** Creates a cluster with an empty database. The final rename makes it appear atomically. */
-const initialise = async ({ binaries, dir, user }: PostgresLocation): Promise<void> => {
-  if (existsSync(join(dir, 'PG_VERSION'))) return
-  const temporary = `${dir}.new`
-  rmSync(temporary, { recursive: true, force: true })
-  mkdirSync(temporary, { recursive: true, mode: 0o700 })
-  if (user !== undefined) chownSync(temporary, user.uid, user.gid)
+/** Creates a cluster with an empty database in a new folder. */
+const createCluster = async ({ binaries, user }: PostgresLocation, into: string): Promise<void> => {
+  mkdirSync(into, { recursive: true, mode: 0o700 })
+  if (user !== undefined) chownSync(into, user.uid, user.gid)
   await promisify(execFile)(
     join(binaries, 'bin', 'initdb'),
     [
-      `--pgdata=${temporary}`,
+      `--pgdata=${into}`,
       `--username=${DATABASE_USER}`,
       '--auth=trust',
       '--encoding=UTF8',
@@ -195,13 +194,42 @@ const initialise = async ({ binaries, dir, user }: PostgresLocation): Promise<vo
   })
   const singleUser = promisify(execFile)(
     join(binaries, 'bin', 'postgres'),
-    ['--single', '-D', temporary, 'postgres'],
+    ['--single', '-D', into, 'postgres'],
     { ...user, cwd: '/', timeout: 60_000 },
   )
   singleUser.child.stdin?.end(`CREATE DATABASE ${DATABASE}\n`)
   await singleUser.catch((error: unknown) => {
     throw new UserError(`The database of the hub could not be created: ${String(error).slice(-600)}`)
   })
+}
+
+/** Copies a folder with modes and, as root, with owners. */
+const copyFolder = async (from: string, to: string): Promise<void> => {
+  await promisify(execFile)('cp', ['-Rp', from, to]).catch((error: unknown) => {
+    throw new UserError(`${from} could not be copied to ${to}: ${String(error).slice(0, 600)}`)
+  })
+}
+
+/**
+ * Creates a cluster with an empty database. The final rename makes it appear atomically. Each machine
+ * creates a cluster once per version of the package, and copies it for further data folders.
+ */
+const initialise = async (location: PostgresLocation, cacheDir: string): Promise<void> => {
+  const { dir, user } = location
+  if (existsSync(join(dir, 'PG_VERSION'))) return
+  const temporary = `${dir}.new`
+  rmSync(temporary, { recursive: true, force: true })
+  const key = createHash('sha256')
+    .update(`${packageText()} ${user?.uid ?? process.getuid?.()}`)
+    .digest('hex')
+  const template = join(cacheDir, `postgres-${key.slice(0, 16)}`)
+  if (existsSync(template)) await copyFolder(template, temporary)
+  else {
+    await createCluster(location, temporary)
+    const fresh = `${template}.${process.pid}`
+    await copyFolder(temporary, fresh)
+    keepFirst(fresh, template)
+  }
   renameSync(temporary, dir)
 }
 
@@ -210,6 +238,8 @@ interface PostgresOptions {
   readonly port: number
   readonly log: string
   readonly runDir: string
+  /** The folder for the copied cluster. */
+  readonly cacheDir: string
 }
 
 /** Starts the server. The first start creates its cluster. */
@@ -217,7 +247,7 @@ export const startPostgres = async (options: PostgresOptions): Promise<RunningPr
   const { binaries, dir, user } = options.location
   mkdirSync(dirname(dir), { recursive: true })
   prepareBinaries(options.location)
-  await initialise(options.location)
+  await initialise(options.location, options.cacheDir)
   return launch({
     name: 'postgres',
     command: join(binaries, 'bin', 'postgres'),

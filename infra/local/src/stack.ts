@@ -175,7 +175,13 @@ export const startStack = async (
     const location = locatePostgres(dataDir, isRoot())
     services.push(
       service('postgres', 'PostgreSQL', ports.postgres, isPostgresReady, (log) =>
-        startPostgres({ location, port: ports.postgres, log, runDir: runDir(dataDir) }),
+        startPostgres({
+          location,
+          port: ports.postgres,
+          log,
+          runDir: runDir(dataDir),
+          cacheDir: settings.cacheDir,
+        }),
       ),
     )
   }
