@@ -302,7 +302,9 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
       }
     }
 
-    // Every batch is closed, and has one event.
+    // Every batch is closed, and has one event. Those that a killed process left open are sealed by
+    // the sweeper.
+    const leftOpen = await admin.ageOpenBatches()
     const completed = await eventually(
       async () => {
         const found = (await allEvents(clients[0])).filter(({ type }) => type === 'batch.completed')
@@ -326,7 +328,8 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
       { withinMs: 90_000, everyMs: 500 },
     )
     console.log(
-      `${BATCHES} batches, ${KILLS} kills, ${broken} broken requests, ${completed.length} batches completed, ` +
+      `${BATCHES} batches, ${KILLS} kills, ${broken} broken requests, ${completed.length} batches completed ` +
+        `(${leftOpen} of them left open by a killed process), ` +
         `${claims.repeatedWithoutOutcome} handovers of unknown outcome repeated`,
     )
   })

@@ -187,6 +187,15 @@ export const makeHubAdmin = (hub: TestHub, options: HubAdminOptions = {}) => {
         WHERE account = ${of.uuid} AND mode = ${mode} AND key = ${idempotencyKey} RETURNING 1`
       return rows.length
     },
+    /**
+     * Makes the batches that are open one minute older, as if the minute had passed after which the
+     * sweeper seals them. Only when no request runs any more. Returns their number.
+     */
+    ageOpenBatches: async (): Promise<number> => {
+      const rows = await sql`UPDATE command.batches SET created_at = created_at - interval '1 minute'
+        WHERE sealed_at IS NULL RETURNING 1`
+      return rows.length
+    },
     close: (): Promise<void> => sql.end(),
   }
 }
