@@ -114,8 +114,8 @@ describe('the payload keys of messages', () => {
         ),
       ),
     )
-    const search = (wanted: ReadonlyArray<string>): ReadonlyArray<FoundKey> =>
-      folders.flatMap((searched) => findWrappedKeys(searched, encryption, wanted))
+    const search = (wanted: ReadonlyArray<string>, where = folders): ReadonlyArray<FoundKey> =>
+      where.flatMap((searched) => findWrappedKeys(searched, encryption, wanted))
     const placesOf = (found: ReadonlyArray<FoundKey>) =>
       [
         ...new Set(
@@ -142,12 +142,13 @@ describe('the payload keys of messages', () => {
     expect(readable(existing)).toHaveLength(MESSAGES)
 
     await setRetention(1)
-    await eventually(async () => search(keyIds).length === 0, WITHIN)
+    await eventually(async () => search(keyIds, [join(hub.dataDir, 'kafka')]).length === 0, WITHIN)
     const left = search(keyIds)
     console.log(
       `${existing.length} copies of ${keyIds.length} keys in Kafka before, ${left.length} copies in any file after; ` +
         `${readable(left).length} of ${MESSAGES} payloads readable`,
     )
+    expect(left).toEqual([])
     expect(readable(left)).toEqual([])
 
     await setRetention(3_600_000)

@@ -26,6 +26,8 @@ consumer = Consumer(
         "bootstrap.servers": brokers,
         "group.id": f"analytics-{uuid.uuid4()}",
         "enable.auto.commit": False,
+        # A change of topics waits for the end of a fetch that finds nothing. The default is 500.
+        "fetch.wait.max.ms": 50,
     }
 )
 
