@@ -2,12 +2,12 @@ import { defineConfig } from 'vitest/config'
 
 const ignored = ['**/node_modules/**', '**/.local/**']
 
-/** Two cores and shared servers: more concurrent files would only wait for each other. */
-const INT_WORKERS = 2
+/** Integration tests mostly wait: two files at a time use a third of two cores. */
+const INT_WORKERS = 5
 
 /**
- * Tests that start their own hub and mostly wait for it run two at a time. The others load the
- * machine or check a hub under load, so they run alone.
+ * End-to-end tests that mostly wait for their own hub. The others load the machine or check a hub
+ * under load. Those run one at a time, beside these.
  */
 const CONCURRENT = [
   'test/contract/**/*.e2e.test.ts',
@@ -21,6 +21,8 @@ const CONCURRENT = [
 ]
 const HUB_WORKERS = 2
 
+// With `isolate: false`, each worker imports each module once. Otherwise a worker imports everything
+// again for each file, which takes a second of processor time.
 export default defineConfig({
   test: {
     projects: [
@@ -31,9 +33,9 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
           include: ['{packages,apps,infra,scripts,test,tools,benchmarks,examples}/**/*.unit.test.ts'],
           exclude: ignored,
-          // One module graph for each worker: otherwise half of the time goes into importing the
-          // same modules.
           isolate: false,
+          // Unit tests never wait. By default, vitest leaves one core to others.
+          maxWorkers: '100%',
           // Unit tests take milliseconds, property tests seconds. This only ends a test that hangs.
           testTimeout: 60_000,
         },
@@ -44,6 +46,7 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
           include: ['{packages,apps,infra,test}/**/*.int.test.ts'],
           exclude: ignored,
+          isolate: false,
           maxWorkers: INT_WORKERS,
           // These limits only end tests that hang: the machine may be busy.
           testTimeout: 60_000,
@@ -52,10 +55,11 @@ export default defineConfig({
       },
       {
         test: {
-          name: 'e2e-pairs',
+          name: 'e2e-waiting',
           sequence: { groupOrder: 2 },
           include: CONCURRENT,
           exclude: ignored,
+          isolate: false,
           maxWorkers: HUB_WORKERS,
           testTimeout: 180_000,
           hookTimeout: 180_000,
@@ -63,10 +67,11 @@ export default defineConfig({
       },
       {
         test: {
-          name: 'e2e',
+          name: 'e2e-loading',
           sequence: { groupOrder: 3 },
           include: ['test/**/*.e2e.test.ts'],
           exclude: [...ignored, ...CONCURRENT],
+          isolate: false,
           fileParallelism: false,
           testTimeout: 180_000,
           hookTimeout: 180_000,

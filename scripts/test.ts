@@ -37,11 +37,11 @@ import {
 const KINDS = ['unit', 'int', 'e2e'] as const
 type Kind = (typeof KINDS)[number]
 
-/** The project names in vitest.config.ts. */
+/** The project names in vitest.config.ts. The projects of a kind run at the same time. */
 const PROJECTS = {
   unit: ['unit'],
   int: ['int'],
-  e2e: ['e2e-pairs', 'e2e'],
+  e2e: ['e2e-waiting', 'e2e-loading'],
 } as const satisfies Record<Kind, ReadonlyArray<string>>
 
 /** The time that the servers of killed test hubs get to end. */
@@ -59,12 +59,21 @@ interface Run {
   readonly failures: ReadonlyArray<Failure>
 }
 
-/** Runs vitest once for one kind of test, and passes its output through. */
-const runOnce = async (
-  kind: Kind,
+interface ProjectRun {
+  readonly project: string
+  /** The name of its report. */
+  readonly name: string
+  readonly filters: ReadonlyArray<string>
+  /** Whether its output is shown at once. Otherwise it is shown when the project has ended. */
+  readonly isLive: boolean
+  /** One file at a time. */
+  readonly isSequential: boolean
+}
+
+/** Runs one project of vitest. */
+const runProject = async (
+  { filters, isLive, isSequential, name, project }: ProjectRun,
   runner: Runner,
-  filters: ReadonlyArray<string>,
-  name: string,
 ): Promise<Run> => {
   const report = join(runner.dir, `${name}.json`)
   const child = spawn(
@@ -72,22 +81,34 @@ const runOnce = async (
     [
       join(ROOT, 'node_modules/vitest/vitest.mjs'),
       'run',
-      ...PROJECTS[kind].flatMap((project) => ['--project', project]),
+      '--project',
+      project,
       '--reporter=default',
       '--reporter=json',
       `--outputFile.json=${report}`,
-      // With a filter a kind may have no tests. The end of the run checks that any test ran.
+      // With a filter a project may have no tests. The end of the run checks that any test ran.
       '--passWithNoTests',
+      ...(isSequential ? ['--no-file-parallelism'] : []),
       ...filters,
     ],
-    { cwd: ROOT, stdio: 'inherit', env: runner.environment as NodeJS.ProcessEnv },
+    {
+      cwd: ROOT,
+      stdio: isLive ? 'inherit' : ['ignore', 'pipe', 'pipe'],
+      env: {
+        ...runner.environment,
+        ...(process.stdout.isTTY && !isLive ? { FORCE_COLOR: '1' } : {}),
+      } as NodeJS.ProcessEnv,
+    },
   )
   children.add(child)
+  const output: Array<Buffer> = []
+  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk) => output.push(chunk))
   const code = await new Promise<number | null>((resolve, reject) => {
     child.once('error', reject)
-    child.once('exit', resolve)
+    child.once('close', resolve)
   })
   children.delete(child)
+  if (!isLive) process.stdout.write(Buffer.concat(output))
   let written: string | null = null
   try {
     written = readFileSync(report, 'utf8')
@@ -96,6 +117,11 @@ const runOnce = async (
   }
   return { counts: countsOf(written, code), failures: failuresOf(written, ROOT) }
 }
+
+const combine = (runs: ReadonlyArray<Run>): Run => ({
+  counts: total(runs.map(({ counts }) => counts)),
+  failures: runs.flatMap(({ failures }) => failures),
+})
 
 /**
  * Runs one kind of test, and then a second time the files that `filesToRepeat` names. If all tests
@@ -107,11 +133,22 @@ const runKind = async (
   filters: ReadonlyArray<string>,
 ): Promise<Run & { readonly onlyOnce: ReadonlyArray<Failure> }> => {
   console.log(`\n── ${kind} tests`)
-  const first = await runOnce(kind, runner, filters, kind)
+  const first = combine(
+    await Promise.all(
+      PROJECTS[kind].map((project, index) =>
+        runProject({ project, name: project, filters, isLive: index === 0, isSequential: false }, runner),
+      ),
+    ),
+  )
   const files = filesToRepeat(first.failures)
   if (files.length === 0) return { ...first, onlyOnce: [] }
   console.log(`\n── a second run of ${files.join(', ')}`)
-  const second = await runOnce(kind, runner, files, `${kind}-second-run`)
+  const runs: Array<Run> = []
+  for (const project of PROJECTS[kind]) {
+    const name = `${project}-second-run`
+    runs.push(await runProject({ project, name, filters: files, isLive: true, isSequential: true }, runner))
+  }
+  const second = combine(runs)
   if (second.counts.failed > 0) return { ...first, failures: second.failures, onlyOnce: [] }
   const { failed, passed, skipped } = first.counts
   return {
@@ -173,6 +210,8 @@ const main = async (): Promise<number> => {
       if (interrupted) break
       if (kind !== 'unit') stack = (await servers) ?? null
       const environment = {
+        // As the apps of a local hub: the compiled sources are shared.
+        NODE_COMPILE_CACHE: join(readSettings(process.env).cacheDir, 'compiled'),
         ...process.env,
         // The parent of the data folders of test hubs, so that they can be cleaned up after a
         // failed test.

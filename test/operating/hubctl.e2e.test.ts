@@ -33,7 +33,8 @@ interface Ended {
 
 const run = (...words: ReadonlyArray<string>): Promise<Ended> =>
   new Promise((resolve) => {
-    const environment = { PATH: process.env['PATH'], HUB_DATA_DIR: hub.dataDir, HUBCTL_ACTOR: 'on call' }
+    const { NODE_COMPILE_CACHE, PATH } = process.env
+    const environment = { NODE_COMPILE_CACHE, PATH, HUB_DATA_DIR: hub.dataDir, HUBCTL_ACTOR: 'on call' }
     execFile(process.execPath, [MAIN, ...words], { env: environment }, (error, out, err) =>
       resolve({ code: typeof error?.code === 'number' ? error.code : error === null ? 0 : -1, out, err }),
     )

@@ -23,6 +23,7 @@ export const hubctl = async (
     [
       '-i',
       `PATH=${process.env['PATH'] ?? ''}`,
+      `NODE_COMPILE_CACHE=${process.env['NODE_COMPILE_CACHE'] ?? ''}`,
       `HUB_DATABASE_URL=${servers.databaseUrl}`,
       `HUB_REDIS_URL=${servers.redisUrl}`,
       `HUB_KAFKA_BROKERS=${servers.brokers.join(',')}`,
