@@ -11,7 +11,7 @@ import type { Servers } from './dispatch-environment.ts'
 import { ADMISSION_PLAN, measureAdmission } from './flow-admission.ts'
 import { DEPENDENCIES_PLAN, measureDependencies } from './flow-dependencies.ts'
 import { measureFairness, SHORT_FAIRNESS_PLAN } from './flow-fairness.ts'
-import { measurePacing } from './flow-pacing.ts'
+import { measurePacing, SHORT_PACING_PLAN } from './flow-pacing.ts'
 import { flowPage, type FlowResults } from './flow-page.ts'
 import type { Section } from './results.ts'
 
@@ -59,7 +59,7 @@ const RUN: Readonly<Record<string, (log: Log) => Promise<Measured>>> = {
   ),
   pacing: runOn(
     () => startStack(),
-    (stack, log) => measurePacing(serversOf(stack), log),
+    (stack, log) => measurePacing(serversOf(stack), log, SHORT_PACING_PLAN),
   ),
   fairness: runOn(
     () => startStack(),
