@@ -19,7 +19,7 @@ import { startHub, type TestHub } from '../test/support/hub.ts'
 import { readTopic } from '../test/support/read-topic.ts'
 import type { Chart } from './chart.ts'
 import { startScript } from './child-process.ts'
-import { type Latencies, latencyText } from './numbers.ts'
+import { type Latencies, latencyText, median } from './numbers.ts'
 import { ANSWERS, type OpenLoopPlan, type OpenLoopResult, referenceOf, type Second } from './open-loop.ts'
 import { type Section, target } from './results.ts'
 
@@ -54,8 +54,11 @@ const WARM_UP_SECONDS = 5
 const RECOVERED_WITHIN_MS = 5000
 /** The load before and after: a share of the capacity that needs no admission control. */
 const LIGHT = { share: 0.2, seconds: 3 }
-/** A key beside another one that sends at its `api_rps`. */
-const NEIGHBOUR = { perSecond: 100, seconds: 10 }
+/**
+ * A key beside another one that sends at its `api_rps`, and alone before each time. The median of the
+ * ratios counts, because the p99 of a single measurement is one of its ten slowest answers.
+ */
+const NEIGHBOUR = { perSecond: 100, seconds: 6, times: 3 }
 /** Reading the lanes takes longer with more messages. */
 const READ_WITHIN_MS = 300_000
 
@@ -210,14 +213,19 @@ export const measureAdmission = async (
 
   const neighbourClient = { key: neighbour.keys.test, pace: NEIGHBOUR.perSecond }
   await load('open', 1, [neighbourClient, { key: atItsRate.keys.test, pace: 1 }])
-  const undisturbed = await load('open', NEIGHBOUR.seconds, [neighbourClient])
-  const disturbed = await load('open', NEIGHBOUR.seconds, [
-    neighbourClient,
-    { key: atItsRate.keys.test, pace: DEFAULT_SETTINGS.apiRps },
-  ])
-  const [p99Alone = 0, p99Beside = 0] = [undisturbed, disturbed].map(
-    ({ clients }) => clients[0]!.latencies.p99,
-  )
+  const neighbourP99 = async (...besides: OpenLoopPlan['clients']): Promise<number> => {
+    const { clients } = await load('open', NEIGHBOUR.seconds, [neighbourClient, ...besides])
+    return clients[0]!.latencies.p99
+  }
+  const neighbours: Array<{ readonly alone: number; readonly beside: number }> = []
+  for (let i = 0; i < NEIGHBOUR.times; i++) {
+    neighbours.push({
+      alone: await neighbourP99(),
+      beside: await neighbourP99({ key: atItsRate.keys.test, pace: DEFAULT_SETTINGS.apiRps }),
+    })
+  }
+  const msOf = (which: 'alone' | 'beside'): string =>
+    neighbours.map((one) => one[which].toFixed(0)).join(', ')
 
   const { lanes, ledger } = await recordedReferences(hub)
   const refusedAndSent = loads
@@ -266,8 +274,8 @@ export const measureAdmission = async (
       ],
       [
         `a key with ${NEIGHBOUR.perSecond} sends/s beside one that sends at its api_rps of ${DEFAULT_SETTINGS.apiRps}`,
-        `p99 ${p99Beside.toFixed(0)} ms`,
-        `alone: p99 ${p99Alone.toFixed(0)} ms`,
+        `p99 ${msOf('beside')} ms`,
+        `alone, before each: p99 ${msOf('alone')} ms`,
       ],
     ],
     targets: [
@@ -301,7 +309,11 @@ export const measureAdmission = async (
         0,
       ),
       target('1 − the smallest accepted share of the other accounts', 1 - Math.min(...others), 0.1),
-      target('p99 of a key beside one at its api_rps ÷ p99 alone', p99Beside / p99Alone, 1.25),
+      target(
+        'p99 of a key beside one at its api_rps ÷ p99 alone, median',
+        median(neighbours.map(({ alone, beside }) => beside / alone)),
+        1.25,
+      ),
     ],
   }
   return { section, charts: chartsOf(steps) }
