@@ -481,6 +481,30 @@ describe('the admission of a request', () => {
   )
 
   test(
+    'lasts until the answer of each request can be written, also after a common acceptance batch',
+    Effect.gen(function* () {
+      const { ledger } = yield* Doubles
+      const acceptor = yield* BatchingAcceptor
+      const { counts, ticket } = ticketOf()
+      ledger.state.barrier = yield* Deferred.make<void>()
+      let answered = 0
+      const finishedUnanswered: Array<number> = []
+      const acceptOne = Effect.andThen(acceptor.accept([service()], { ticket }), () =>
+        Effect.sync(() => void finishedUnanswered.push(counts.finished - ++answered)),
+      )
+      const requests = yield* Effect.forEach(Array.from({ length: 50 }), () => Effect.forkChild(acceptOne))
+      yield* settle
+      yield* Deferred.succeed(ledger.state.barrier, undefined)
+      yield* Effect.forEach(requests, Fiber.join)
+      // Each request writes its answer in the turn in which its send finishes.
+      assert.deepStrictEqual(
+        finishedUnanswered,
+        Array.from({ length: 50 }, () => 0),
+      )
+    }),
+  )
+
+  test(
     'goes on when the client disconnects, because its sends are still recorded',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles

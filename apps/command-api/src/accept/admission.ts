@@ -4,7 +4,8 @@
  *
  * **Expected wait.** The process counts the sends in progress and measures how many get their outcome
  * per second. By Little's law, a new send waits for the sends before it, divided by this rate. The
- * delay of the event loop is added, because a request waits there before it is counted.
+ * delay of the event loop is added, because a request waits there before it is counted, but it uses at
+ * most half of a limit. Otherwise a busy process would admit less and less.
  *
  * **Order.** Codes (`otp`) come before other single sends, and these before batches. So a send waits
  * only for work that is at least as urgent, and has only the part of the rate that more urgent work
@@ -13,12 +14,16 @@
  *
  * **Shares.** An account may have at most `SHARE` times as much work in progress as there is room left,
  * times its weight. A single account stops at two thirds of the limit, each of ten accounts at a
- * tenth. An account that sends less never reaches its share, so it does not notice the others.
+ * tenth. If other accounts have work too, an account above its fair share (the room divided by the
+ * weights) stops earlier: a part of the room (`RESERVED`) is not for it, and the most work in progress
+ * of the last two samples counts instead of the present work. Requests arrive, and sends finish, some
+ * hundred at a time. Without this, the account that sends most would take all room that an acceptance
+ * batch leaves at its end.
  *
  * **Liveness.** A process without work admits everything. `ALWAYS` sends are admitted whatever was
  * measured, and their outcomes correct a measurement that was too low.
  *
- * Source: contract, Meaning of failure responses, 6; docs/decisions/0047.
+ * Source: contract, Meaning of failure responses, 6; docs/decisions/0047 and 0055.
  */
 
 /** The kinds of work, the most urgent one first. `otp` and `service` are single sends. */
@@ -60,6 +65,11 @@ export const ALWAYS = 64
 const URGENT = 0.6
 /** How many times the free room an account may use. Higher values leave less room unused. */
 const SHARE = 2
+/**
+ * The part of the room that accounts above their fair shares leave to the others. The rest is more than
+ * the two acceptance batches that are in progress at a time.
+ */
+const RESERVED = 0.25
 /** Sends per second before anything was measured: a process that has just started. */
 export const INITIAL_RATE = 2000
 /** A rate below this is not measured: one send per sample. */
@@ -98,6 +108,13 @@ const NONE: Counts = { otp: 0, service: 0, batch: 0 }
 const upTo = (kind: WorkKind, { batch, otp, service }: Counts): number =>
   kind === 'otp' ? otp : kind === 'service' ? otp + service : otp + service + batch
 
+/** For each kind, the work that is at least as urgent. */
+const cumulated = (counts: Counts): Counts => ({
+  otp: upTo('otp', counts),
+  service: upTo('service', counts),
+  batch: upTo('batch', counts),
+})
+
 /** The share of a change that a measurement follows in a sample. */
 const followed = (ms: number, withinMs: number): number => 1 - Math.exp(-ms / withinMs)
 
@@ -112,31 +129,65 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
   let busyMs = 0
   let total = NONE
   const byAccount = new Map<string, { counts: Counts; weight: number }>()
+  /** The sum of the weights in `byAccount`. */
+  let weights = 0
   let used = 0
   /** Since the last sample. */
   let finished = 0
   let refused = 0
   let arrived = NONE
   let fewest = 0
+  /** The most work in progress in this sample and in the one before, for each kind and more urgent ones. */
+  let most = NONE
+  let mostBefore = NONE
 
   const sum = (): number => upTo('batch', total)
   const limits = (): Limits => (busyMs > STANDING_AFTER_MS ? STANDING_LIMIT_MS : BURST_LIMIT_MS)
   const isAlwaysAdmitted = (sends: number): boolean => sum() === 0 || sum() + sends <= ALWAYS
   /** The part of the rate that more urgent work leaves, sends per second. */
   const rateLeft = (kind: WorkKind): number => Math.max(0, rate - (upTo(kind, arriving) - arriving[kind]))
-  /** The sends that the process can finish within the limit of a kind. */
-  const room = (kind: WorkKind): number =>
-    (rateLeft(kind) * Math.max(0, limits()[kind] - eventLoopDelayMs)) / 1000
+  /** The sends that the process can finish within the limit of a kind, without the delay of the event loop. */
+  const room = (kind: WorkKind): number => {
+    const limitMs = limits()[kind]
+    return (rateLeft(kind) * Math.max(limitMs / 2, limitMs - eventLoopDelayMs)) / 1000
+  }
   const waitMs = (kind: WorkKind): number =>
     (1000 * upTo(kind, total)) / Math.max(LOWEST_RATE, rateLeft(kind)) + eventLoopDelayMs
 
   const change = (kind: WorkKind, account: string, sends: number): void => {
     total = { ...total, [kind]: total[kind] + sends }
-    const own = byAccount.get(account) ?? { counts: NONE, weight: 1 }
+    let own = byAccount.get(account)
+    if (own === undefined) {
+      own = { counts: NONE, weight: 1 }
+      byAccount.set(account, own)
+      weights += own.weight
+    }
     own.counts = { ...own.counts, [kind]: own.counts[kind] + sends }
-    if (upTo('batch', own.counts) === 0) byAccount.delete(account)
-    else byAccount.set(account, own)
+    if (upTo('batch', own.counts) === 0) {
+      byAccount.delete(account)
+      weights -= own.weight
+    }
     fewest = Math.min(fewest, sum())
+    const now = cumulated(total)
+    most = {
+      otp: Math.max(most.otp, now.otp),
+      service: Math.max(most.service, now.service),
+      batch: Math.max(most.batch, now.batch),
+    }
+  }
+  const highest = (kind: WorkKind): number => Math.max(most[kind], mostBefore[kind])
+
+  /** Why the limits of its own kind refuse the work. */
+  const refusalOfKind = ({ account, kind, sends }: Work): 'wait' | 'share' | null => {
+    const all = room(kind)
+    const free = all - upTo(kind, total)
+    if (sends > free) return 'wait'
+    const { counts = NONE, weight = 1 } = byAccount.get(account) ?? {}
+    const own = upTo(kind, counts)
+    if (own === 0) return null
+    const isWithinFairShare = byAccount.size === 1 || own + sends <= (weight * all) / weights
+    const left = isWithinFairShare ? free : (1 - RESERVED) * all - highest(kind)
+    return own + sends > SHARE * weight * left ? 'share' : null
   }
 
   return {
@@ -146,17 +197,16 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
       for (const urgent of WORK_KINDS) {
         if (urgent === kind) break
         if (upTo(urgent, total) + 1 > URGENT * room(urgent)) return 'urgent'
+        if (refusalOfKind({ account, kind: urgent, sends: 1 }) !== null) return 'share'
       }
-      const free = room(kind) - upTo(kind, total)
-      if (sends > free) return 'wait'
-      const { counts = NONE, weight = 1 } = byAccount.get(account) ?? {}
-      const own = upTo(kind, counts)
-      return own > 0 && own + sends > SHARE * weight * free ? 'share' : null
+      return refusalOfKind({ account, kind, sends })
     },
     /** Sets the weight of an account, while it has work in progress. Default 1. */
     weigh: (account: string, weight: number): void => {
       const own = byAccount.get(account)
-      if (own !== undefined) own.weight = weight
+      if (own === undefined) return
+      weights += weight - own.weight
+      own.weight = weight
     },
     /** Work begins. */
     begin: ({ account, kind, sends }: Work): void => {
@@ -204,6 +254,8 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
       refused = 0
       arrived = NONE
       fewest = sum()
+      mostBefore = most
+      most = cumulated(total)
     },
 
     /** Sends per second that the process can do, as measured. */

@@ -180,13 +180,19 @@ export const makePendingSends = ({ onRequestDone, onUncertainSettled }: PendingS
     send.outcome = outcome
     count--
     const { request } = send
-    request.context.ticket?.finish()
     if (!mayChangeLedger(send)) settle(send)
-    if (--request.unanswered > 0) return
+    if (--request.unanswered > 0) {
+      request.context.ticket?.finish()
+      return
+    }
     open.delete(request)
     onRequestDone()
-    // The fiber of the request writes its answer at once.
-    slices.add(isOnlyCodes(request), () => Deferred.doneUnsafe(request.done, Effect.void))
+    slices.add(isOnlyCodes(request), () => {
+      // Until now the send counts as work in progress: an answer that waits for its slice is work too.
+      request.context.ticket?.finish()
+      // The fiber of the request writes its answer at once.
+      Deferred.doneUnsafe(request.done, Effect.void)
+    })
   }
   const refuse = (send: PendingSend, error: ApiError): void => complete(send, Result.fail(error))
   /** Moves a send to a stage. After the deadline of its request, this can settle the request. */

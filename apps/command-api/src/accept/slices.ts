@@ -5,13 +5,17 @@
  * answered. Source: docs/decisions/0047.
  */
 
-/** The length of a slice. The work that runs at its end exceeds it. */
-const SLICE_MS = 4
+/**
+ * The length of a slice. The work that runs at its end exceeds it. A slice may take as
+ * long as the time since the last one, up to a bound. Otherwise refusals would take most of the time of
+ * an overloaded process, and answers to admitted requests would wait for seconds.
+ */
+const SLICE_MS = { shortest: 4, longest: 10 }
 
 type Work = () => void
 
 export interface SlicesOptions {
-  readonly sliceMs?: number
+  readonly sliceMs?: Readonly<typeof SLICE_MS>
   /** A clock, milliseconds. */
   readonly now?: () => number
   /** Runs work in the next turn of the event loop. */
@@ -26,6 +30,8 @@ export const makeSlices = ({
   const urgent: Array<Work> = []
   const others: Array<Work> = []
   let isScheduled = false
+  /** When the last slice ended. */
+  let ended = now()
 
   const schedule = (): void => {
     if (isScheduled || urgent.length + others.length === 0) return
@@ -34,7 +40,8 @@ export const makeSlices = ({
   }
   const run = (): void => {
     isScheduled = false
-    const end = now() + sliceMs
+    const begun = now()
+    const end = begun + Math.min(sliceMs.longest, Math.max(sliceMs.shortest, begun - ended))
     try {
       // Urgent work must not stop the other work completely.
       others.shift()?.()
@@ -44,6 +51,7 @@ export const makeSlices = ({
         work()
       }
     } finally {
+      ended = now()
       schedule()
     }
   }

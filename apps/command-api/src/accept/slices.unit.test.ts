@@ -5,7 +5,11 @@ import { makeSlices } from './slices.ts'
 const setUp = () => {
   let time = 0
   const turns: Array<() => void> = []
-  const slices = makeSlices({ sliceMs: 4, now: () => time, nextTurn: (work) => void turns.push(work) })
+  const slices = makeSlices({
+    sliceMs: { shortest: 4, longest: 6 },
+    now: () => time,
+    nextTurn: (work) => void turns.push(work),
+  })
   const done: Array<string> = []
   return {
     done,
@@ -21,6 +25,8 @@ const setUp = () => {
         throw new Error('failed')
       }),
     turn: () => turns.shift()?.(),
+    /** The process reads from its sockets. */
+    read: (ms: number) => void (time += ms),
   }
 }
 
@@ -46,6 +52,19 @@ describe('slices', () => {
     assert.deepStrictEqual(done, ['other0', 'urgent0', 'urgent1', 'urgent2'])
     turn()
     assert.deepStrictEqual(done.slice(4), ['other1', 'urgent3', 'urgent4', 'urgent5'])
+  })
+
+  it('take as long as the time since the last one, up to a bound', () => {
+    const { add, done, read, turn } = setUp()
+    for (let i = 0; i < 30; i++) add(String(i))
+    turn()
+    assert.strictEqual(done.length, 4)
+    read(5)
+    turn()
+    assert.strictEqual(done.length, 4 + 5)
+    read(100)
+    turn()
+    assert.strictEqual(done.length, 4 + 5 + 6)
   })
 
   it('go on after work that fails', () => {

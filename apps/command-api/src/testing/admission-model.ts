@@ -18,6 +18,11 @@ interface ModelledLoad {
     /** Of ten sends, how many have the class `otp`. */
     readonly codesOfTen: number
   }>
+  /**
+   * Length of a turn of the event loop, ms. Requests are read, and acceptance batches end, once in a
+   * turn.
+   */
+  readonly turnMs?: number
 }
 
 const STEP_MS = 5
@@ -37,7 +42,7 @@ const sendOf = (kind: WorkKind, account: string, arrivedAt: number): PendingSend
 const p99 = (values: ReadonlyArray<number>): number =>
   values.toSorted((a, b) => a - b)[Math.floor(0.99 * values.length)] ?? 0
 
-export const simulate = ({ accounts, capacity, seconds }: ModelledLoad) => {
+export const simulate = ({ accounts, capacity, seconds, turnMs = STEP_MS }: ModelledLoad) => {
   const admission = makeAdmission()
   const queue = makeSendQueue({ sends: 1, requests: 1, bytes: Infinity, bytesOf: () => 1 })
   const clients = accounts.map((account) => ({ ...account, due: 0, sent: 0, accepted: 0, refusedCodes: 0 }))
@@ -47,25 +52,28 @@ export const simulate = ({ accounts, capacity, seconds }: ModelledLoad) => {
   let budget = 0
   let sampledAt = 0
 
-  for (let now = 0; now < seconds * 1000; now += STEP_MS) {
+  for (let now = 0; now < seconds * 1000; now += turnMs) {
     const second = now / 1000
-    for (const client of clients) {
-      client.due += (at(client.sendsPerSecond, second) * STEP_MS) / 1000
-      for (; client.due >= 1; client.due--) {
-        const kind = client.sent++ % 10 < client.codesOfTen ? 'otp' : 'service'
-        const work = { kind, account: client.name, sends: 1 } as const
-        if (admission.refusal(work) === null) {
-          admission.begin(work)
-          queue.push(sendOf(kind, client.name, now).request)
-        } else {
-          admission.refused(1)
-          refusals.push(now)
-          if (kind === 'otp') client.refusedCodes++
+    for (let ms = 0; ms < turnMs; ms += STEP_MS) {
+      for (const client of clients) {
+        client.due += (at(client.sendsPerSecond, second) * STEP_MS) / 1000
+        for (; client.due >= 1; client.due--) {
+          const kind = client.sent++ % 10 < client.codesOfTen ? 'otp' : 'service'
+          const work = { kind, account: client.name, sends: 1 } as const
+          if (admission.refusal(work) === null) {
+            admission.begin(work)
+            queue.push(sendOf(kind, client.name, now).request)
+          } else {
+            admission.refused(1)
+            refusals.push(now)
+            if (kind === 'otp') client.refusedCodes++
+          }
         }
       }
     }
     // The servers save no time that they did not use.
-    budget = Math.min(budget + (at(capacity, second) * STEP_MS) / 1000, 1 + at(capacity, second) / 20)
+    const possible = (at(capacity, second) * turnMs) / 1000
+    budget = Math.min(budget + possible, 1 + Math.max(possible, at(capacity, second) / 20))
     while (budget >= 1 && queue.count('all') > 0) {
       const [send] = queue.take('all', now, () => true)
       if (send === undefined) break
