@@ -10,7 +10,7 @@ import { eventually } from '@hub/testkit'
 import { Effect, type Scope } from 'effect'
 import { describe, expect, it } from 'vitest'
 import { javaLibrary } from '../support/external-tools.ts'
-import { type Program, startProgram } from '../support/program.ts'
+import { type Program, SHORT_JAVA_RUN, startProgram } from '../support/program.ts'
 import { bindSmppOperator, makeSubmission } from '../support/smpp-operator.ts'
 
 const FOLDER = join(import.meta.dirname, 'jsmpp')
@@ -31,6 +31,7 @@ const startSmsc = (java: string, path: string, port: number): Effect.Effect<Prog
   Effect.acquireRelease(
     Effect.sync(() =>
       startProgram(java, [
+        ...SHORT_JAVA_RUN,
         `-Djsmpp.simulator.port=${port}`,
         '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
         '-Xmx128m',

@@ -13,7 +13,7 @@ import { sendBatchUntilAccepted } from '../support/client.ts'
 import { javaCompilerMissing, javaLibrary } from '../support/external-tools.ts'
 import { type Account, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
 import { startHub, type TestHub } from '../support/hub.ts'
-import { type Program, startProgram } from '../support/program.ts'
+import { type Program, SHORT_JAVA_RUN, startProgram } from '../support/program.ts'
 
 const ESME_RTHROTTLED = 0x58
 const ESME_RMSGQFUL = 0x14
@@ -192,6 +192,7 @@ describe.each(implementations)('an SMSC based on $name that throttles', ({ cases
       if (hub === undefined) throw new Error('the hub was not started')
       const before = await submittedParts()
       const started = startProgram(library.java, [
+        ...SHORT_JAVA_RUN,
         '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
         '-Xmx128m',
         '-cp',

@@ -2,6 +2,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 
+/** Flags of Java programs that run for seconds: the fast compiler and collector start fastest. */
+export const SHORT_JAVA_RUN = ['-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
+
 export interface Program {
   /** The lines of standard output and standard error. */
   readonly lines: ReadonlyArray<string>

@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { ensureJars, findJava, freePortBase, UserError, readSettings, ROOT } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
-import { startProgram } from './program.ts'
+import { SHORT_JAVA_RUN, startProgram } from './program.ts'
 import { runTool } from './external-tools.ts'
 
 const FOLDER = join(ROOT, 'test/read-models/schema-registry')
@@ -57,8 +57,7 @@ export const startRegistry = async (): Promise<Registry | { readonly missing: st
     const folder = await unpacked()
     const port = await freePortBase()
     const program = startProgram(command, [
-      '-XX:+UseSerialGC',
-      '-XX:TieredStopAtLevel=1',
+      ...SHORT_JAVA_RUN,
       '-Xmx384m',
       '-Dquarkus.http.host=127.0.0.1',
       `-Dquarkus.http.port=${port}`,
