@@ -53,7 +53,7 @@ import { makeLookUp } from './lookup/look-up.ts'
 import { APP, GROUP, membership } from './membership/identity.ts'
 import { makeMetrics } from './metrics.ts'
 import { authorities, type LiveOperator, liveOperator, smppErrors } from './operator/live-operator.ts'
-import { makeOperators, receiveCallbacks } from './operator/operators.ts'
+import { makeOperators, type ProvidedOperator, receiveCallbacks } from './operator/operators.ts'
 import { makeRateSharing } from './pacing/share-rate.ts'
 import type { CallbackPortUnavailable } from './reports/callback-listener.ts'
 import { makeReportSink } from './reports/report-sink.ts'
@@ -73,7 +73,7 @@ export interface DispatcherOptions {
   readonly partitions: number
   readonly memberFile?: string
   /** The operator of live keys. Without one, live messages wait until they expire. */
-  readonly live: LiveOperator | null
+  readonly live: LiveOperator | ProvidedOperator | null
   readonly hashSecret: Redacted.Redacted<string>
   readonly vocabulary: OptOutVocabulary
   readonly lifetimes: Lifetimes

@@ -20,6 +20,13 @@ import type { LiveOperator } from './live-operator.ts'
 /** The queue of live messages without a configured operator. No fact contains this name. */
 const NO_OPERATOR = 'none'
 
+/** An operator of live keys that a test provides instead of a configured one. */
+export interface ProvidedOperator {
+  /** One of the names that facts and metrics know. */
+  readonly name: typeof SMPP | typeof HTTP
+  readonly adapter: Effect.Effect<Operator, never, ReportSink | Scope.Scope>
+}
+
 interface Operators {
   readonly byName: ReadonlyMap<string, Operator>
   readonly ofMode: Readonly<Record<Mode, string>>
@@ -27,7 +34,10 @@ interface Operators {
   readonly onLiveMessage: () => void
 }
 
-const makeLiveOperator = (live: LiveOperator): Effect.Effect<Operator, never, ReportSink | Scope.Scope> => {
+const makeLiveOperator = (
+  live: LiveOperator | ProvidedOperator,
+): Effect.Effect<Operator, never, ReportSink | Scope.Scope> => {
+  if ('adapter' in live) return live.adapter
   switch (live.name) {
     case SMPP:
       return makeSmppOperator(live.settings)
@@ -38,8 +48,9 @@ const makeLiveOperator = (live: LiveOperator): Effect.Effect<Operator, never, Re
 
 /** Starts the listener for the operator's callbacks. Returns its port, `null` without a listener. */
 export const receiveCallbacks = (
-  live: LiveOperator,
+  live: LiveOperator | ProvidedOperator,
 ): Effect.Effect<number | null, CallbackPortUnavailable, ReportSink | Scope.Scope> => {
+  if ('adapter' in live) return Effect.succeed(null)
   switch (live.name) {
     case SMPP:
       return Effect.succeed(null)
@@ -51,7 +62,7 @@ export const receiveCallbacks = (
 }
 
 export const makeOperators = (options: {
-  readonly live: LiveOperator | null
+  readonly live: LiveOperator | ProvidedOperator | null
   readonly sandbox: SandboxOptions | undefined
 }): Effect.Effect<Operators, never, ReportSink | Scope.Scope> =>
   Effect.gen(function* () {
