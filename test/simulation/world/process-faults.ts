@@ -1,0 +1,107 @@
+/** Faults of processes and servers that begin at times that the seed determines. */
+import type { Faults } from './faults.ts'
+import type { Network } from './network.ts'
+import type { SimulatedProcess } from './process.ts'
+import { SeededRandom } from './random.ts'
+import type { World } from './world.ts'
+
+const RESTART_WITHIN_MS = 12_000
+const MOST_PROCESSES = 3
+
+/** Keeps some processes of an app running, and ends, pauses and restarts them. */
+export class ProcessFaults {
+  readonly #world: World
+  readonly #faults: Faults
+  readonly #network: Network
+  readonly #random: SeededRandom
+  readonly #start: (number: number) => SimulatedProcess
+  readonly #servers: ReadonlyArray<string>
+  readonly #stops = new Map<SimulatedProcess, () => void>()
+  #started = 0
+  #running = 0
+  #wanted: number
+
+  constructor(options: {
+    readonly world: World
+    readonly faults: Faults
+    readonly network: Network
+    readonly servers: ReadonlyArray<string>
+    /** Starts a process, whose number is new. */
+    readonly start: (number: number) => SimulatedProcess
+  }) {
+    this.#world = options.world
+    this.#faults = options.faults
+    this.#network = options.network
+    this.#servers = options.servers
+    this.#start = options.start
+    this.#random = new SeededRandom(options.world.seed, 'schedule')
+    this.#wanted = this.#random.between(1, MOST_PROCESSES)
+    for (let i = 0; i < this.#wanted; i++) this.#startLater(3000)
+    this.#world.after(this.#random.between(500, 8000), () => this.#causeFault())
+  }
+
+  /** How to end a process in an orderly way. */
+  onStop(process: SimulatedProcess, stop: () => void): void {
+    this.#stops.set(process, stop)
+  }
+
+  /** Ends all faults. */
+  end(): void {
+    this.#faults.end()
+    for (const server of this.#servers) this.#network.set(server, 'up')
+    this.#world.note('world', () => 'has no more faults')
+  }
+
+  #startLater(withinMs: number): void {
+    this.#world.after(this.#random.between(0, withinMs), () => {
+      if (this.#running >= this.#wanted) return
+      this.#running++
+      const process = this.#start(++this.#started)
+      process.onEnd(() => {
+        this.#running--
+        this.#stops.delete(process)
+        this.#startLater(RESTART_WITHIN_MS)
+      })
+    })
+  }
+
+  #causeFault(): void {
+    if (this.#faults.isOver) return
+    const random = this.#random
+    const kind = random.pick([
+      'kill',
+      'killSoon',
+      'pause',
+      'pause',
+      'stop',
+      'move',
+      'refusing',
+      'hanging',
+    ] as const)
+    const ms = random.between(1000, random.pick([3000, 8000, 20_000]))
+    const tasks = random.below(300)
+    const server = random.pick(this.#servers)
+    const processes = this.#world.processes
+    const process = processes.length === 0 ? null : processes[random.below(processes.length)]!
+    if (kind === 'refusing' || kind === 'hanging') {
+      if (this.#faults.occurs(kind, () => `${server} for ${ms} ms`)) {
+        this.#network.set(server, kind)
+        this.#world.after(ms, () => this.#network.set(server, 'up'))
+      }
+    } else if (kind === 'move') {
+      if (this.#faults.occurs(kind, () => 'one process more or less')) {
+        this.#wanted = this.#wanted === MOST_PROCESSES ? MOST_PROCESSES - 1 : this.#wanted + 1
+        this.#startLater(1000)
+      }
+    } else if (
+      process !== null &&
+      this.#faults.occurs(kind, () => `${process.name} (${ms} ms, ${tasks} tasks)`)
+    ) {
+      if (kind === 'kill') process.kill()
+      else if (kind === 'killSoon') process.killAfter(tasks)
+      else if (kind === 'pause') process.pause(ms)
+      else this.#stops.get(process)?.()
+    }
+    this.#world.after(random.between(300, 6000), () => this.#causeFault())
+  }
+}
