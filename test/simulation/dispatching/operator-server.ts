@@ -1,0 +1,198 @@
+/**
+ * A simulated SMS operator outside of all processes: it accepts, refuses or rejects messages, and
+ * reports what becomes of them to any connected process, until one of them has stored the report.
+ */
+import type { Operator, OperatorReport, Submission, SubmitOutcome } from '@hub/operator'
+import { ReportSink } from '@hub/operator'
+import { Effect, Exit, type Scope } from 'effect'
+import type { CallFault } from '../world/faults.ts'
+import type { Network } from '../world/network.ts'
+import type { SimulatedProcess } from '../world/process.ts'
+import { SeededRandom } from '../world/random.ts'
+import type { World } from '../world/world.ts'
+
+/** The name in facts and metrics. */
+const NAME = 'smpp'
+const SUBMIT_DEADLINE_MS = 5000
+const REPORT_AGAIN_MS = 1500
+
+/** A message that the operator has accepted. */
+export interface HandedOver {
+  readonly reference: string
+  readonly parts: number
+  readonly operatorIds: ReadonlyArray<string>
+  readonly at: number
+  readonly by: string
+  /** What it will report; `null` for nothing. */
+  readonly outcome: 'delivered' | 'undelivered' | 'expired' | null
+  /** The number of its reports that a process has stored. */
+  stored: number
+}
+
+type Deliver = (report: OperatorReport, onStored: () => void) => void
+
+const LOSSY: ReadonlyArray<CallFault> = ['failBefore', 'failAfter', 'lost', 'slow', 'partial']
+const REPEATING: ReadonlyArray<CallFault> = [...LOSSY, 'late', 'twice']
+
+export class OperatorServer {
+  readonly dedupes: boolean
+  readonly reportsReference: boolean
+  readonly handedOver: Array<HandedOver> = []
+  readonly submitted = new Map<string, number>()
+  readonly #world: World
+  readonly #network: Network
+  readonly #random: SeededRandom
+  readonly #connected = new Map<SimulatedProcess, Deliver>()
+  readonly #onWrite: (submission: Submission, by: SimulatedProcess) => void
+  readonly #onTwice: (first: HandedOver, by: string) => void
+  readonly #refusals: number
+  #ids = 0
+
+  constructor(
+    world: World,
+    network: Network,
+    events: {
+      readonly onWrite: (submission: Submission, by: SimulatedProcess) => void
+      readonly onTwice: (first: HandedOver, by: string) => void
+    },
+  ) {
+    this.#world = world
+    this.#network = network
+    this.#random = new SeededRandom(world.seed, 'operator')
+    this.dedupes = this.#random.chance(0.4)
+    this.reportsReference = this.#random.chance(0.5)
+    this.#refusals = this.#random.pick([0, 0, 0.1, 0.4])
+    this.#onWrite = events.onWrite
+    this.#onTwice = events.onTwice
+  }
+
+  /** The adapter in a process. */
+  adapterOf(process: SimulatedProcess): Effect.Effect<Operator, never, ReportSink | Scope.Scope> {
+    return Effect.gen({ self: this }, function* () {
+      const sink = yield* ReportSink
+      const context = yield* Effect.context<never>()
+      const run = Effect.runForkWith(context)
+      const deliver: Deliver = (report, onStored) => {
+        run(sink.store([report])).addObserver((exit) => {
+          if (Exit.isSuccess(exit)) onStored()
+        })
+      }
+      this.#connected.set(process, deliver)
+      process.onEnd(() => this.#connected.delete(process))
+      yield* Effect.addFinalizer(() => Effect.sync(() => this.#connected.delete(process)))
+      return {
+        name: NAME,
+        capabilities: { dedupesByReference: this.dedupes, window: 1 + this.#random.below(20) },
+        resume: () => Effect.void,
+        submit: (batch, mayWrite) => this.#submit(process, batch, mayWrite),
+      }
+    })
+  }
+
+  #submit(
+    process: SimulatedProcess,
+    batch: ReadonlyArray<Submission>,
+    mayWrite: () => boolean,
+  ): Effect.Effect<ReadonlyArray<SubmitOutcome>> {
+    return Effect.callback((resume) => {
+      const written: Array<Submission> = []
+      for (const submission of batch) {
+        if (!mayWrite()) break
+        this.#onWrite(submission, process)
+        written.push(submission)
+      }
+      const notWritten = batch.slice(written.length).map((): SubmitOutcome => ({ type: 'notWritten' }))
+      if (written.length === 0) return resume(Effect.succeed(notWritten))
+      this.#network.request<ReadonlyArray<SubmitOutcome>>(process, 'operator', {
+        name: 'submit',
+        describe: () => written.map(({ reference }) => reference).join(', '),
+        timeoutMs: SUBMIT_DEADLINE_MS,
+        parts: written.length,
+        faults: this.dedupes ? REPEATING : LOSSY,
+        serve: (answer, isIncluded) =>
+          answer(written.filter((_, i) => isIncluded(i)).map((one) => this.#accept(one, process.name))),
+        onAnswer: (outcomes) => resume(Effect.succeed([...outcomes, ...notWritten])),
+        onFailure: (_, isExecuted) =>
+          resume(
+            Effect.succeed([
+              ...written.map((): SubmitOutcome =>
+                isExecuted ? { type: 'unknown' } : { type: 'refused', retryAfterMs: 500, submitted: false },
+              ),
+              ...notWritten,
+            ]),
+          ),
+      })
+    })
+  }
+
+  #accept({ parts, recipient, reference }: Submission, by: string): SubmitOutcome {
+    const known = this.handedOver.find((one) => one.reference === reference)
+    if (known !== undefined) {
+      if (this.dedupes) return { type: 'accepted', operatorIds: known.operatorIds }
+      this.#onTwice(known, by)
+    }
+    if (known === undefined && this.#random.chance(this.#refusals)) {
+      return this.#random.chance(0.2)
+        ? { type: 'rejected', reason: 'spam_filter_content' }
+        : { type: 'refused', retryAfterMs: this.#random.between(200, 3000), submitted: true }
+    }
+    const operatorIds = Array.from({ length: parts }, () => `op-${this.#ids++}`)
+    const message: HandedOver = {
+      reference,
+      parts,
+      operatorIds,
+      at: this.#world.now(),
+      by,
+      outcome: this.#random.pick(['delivered', 'delivered', 'delivered', 'undelivered', 'expired', null]),
+      stored: 0,
+    }
+    this.handedOver.push(message)
+    this.#world.note(
+      'operator',
+      () => `accepts ${reference} of ${by}; it will be ${message.outcome ?? 'silent'}`,
+    )
+    this.#report(message, recipient)
+    return { type: 'accepted', operatorIds }
+  }
+
+  #report(message: HandedOver, recipient: string): void {
+    const { operatorIds, outcome, reference } = message
+    if (outcome === null) return
+    for (const operatorId of operatorIds) {
+      const delay = this.#random.chance(0.8)
+        ? this.#random.between(0, 2000)
+        : this.#random.between(2000, 20_000)
+      let isStored = false
+      const send = () => {
+        const processes = [...this.#connected.keys()]
+        if (processes.length > 0) {
+          const process = this.#random.pick(processes)
+          const report: OperatorReport = {
+            operator: NAME,
+            operatorId,
+            reference: this.reportsReference ? reference : null,
+            recipient,
+            to: null,
+            outcome,
+            reason: outcome === 'undelivered' ? 'recipient_unreachable' : null,
+            at: this.#world.now(),
+            raw: null,
+          }
+          process.post(() =>
+            this.#connected.get(process)?.(report, () => {
+              if (isStored) return
+              isStored = true
+              message.stored++
+              this.#world.note('operator', () => `has reported ${operatorId} of ${reference} as ${outcome}`)
+            }),
+          )
+        }
+        // A repeated report, because its acknowledgement may be lost.
+        this.#world.after(REPORT_AGAIN_MS, () => {
+          if (!isStored || this.#random.chance(0.1)) send()
+        })
+      }
+      this.#world.after(delay, send)
+    }
+  }
+}

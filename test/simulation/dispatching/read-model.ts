@@ -1,0 +1,102 @@
+/**
+ * Stands in for the projector: it folds lanes and log into the state of each message, some time
+ * after the records were appended.
+ */
+import { Fence } from '@hub/actor'
+import { epochOf, evolve, type MessageAccepted, type MessageState } from '@hub/domain'
+import {
+  carriedFact,
+  decodeFact,
+  decodeOpenMessagesCarried,
+  decodeShardOpened,
+  type IncomingRecord,
+  isFactType,
+  type SimulatedBroker,
+  type TopicNames,
+} from '@hub/kafka'
+import type { MessageFact } from '@hub/domain'
+import { Result } from 'effect'
+
+export interface ProjectedMessage {
+  readonly id: string
+  accepted: MessageAccepted | null
+  state: MessageState | null
+  readonly facts: Array<MessageFact>
+}
+
+/** Folds the records of lanes and log. A claim behind the fence of another owner is void. */
+export class ReadModel {
+  readonly messages = new Map<string, ProjectedMessage>()
+  readonly #broker: SimulatedBroker
+  readonly #topics: ReadonlyArray<string>
+  readonly #log: string
+  readonly #positions = new Map<string, number>()
+  readonly #fences = new Map<number, Fence>()
+  readonly #onFact: (message: ProjectedMessage, fact: MessageFact, before: MessageState | null) => void
+
+  constructor(
+    broker: SimulatedBroker,
+    topics: TopicNames,
+    onFact: (message: ProjectedMessage, fact: MessageFact, before: MessageState | null) => void = () => {},
+  ) {
+    this.#broker = broker
+    this.#log = topics.messages
+    this.#topics = [topics.acceptedOtp, topics.acceptedService, topics.messages]
+    this.#onFact = onFact
+  }
+
+  position(topic: string, partition: number): number {
+    return this.#positions.get(`${topic}/${partition}`) ?? 0
+  }
+
+  /** Applies the next records of all partitions, at most this many of each. */
+  advance(limit: number): void {
+    for (const topic of this.#topics) {
+      for (let partition = 0; partition < this.#broker.partitions; partition++) {
+        const from = this.position(topic, partition)
+        const records = this.#broker.fetch(topic, partition, from, limit)
+        for (const record of records) this.#apply(record)
+        this.#positions.set(`${topic}/${partition}`, from + records.length)
+      }
+    }
+  }
+
+  #apply(record: IncomingRecord): void {
+    if (record.topic === this.#log) {
+      let fence = this.#fences.get(record.partition)
+      if (fence === undefined) this.#fences.set(record.partition, (fence = new Fence()))
+      if (record.type === 'ShardOpened') {
+        const opened = decodeShardOpened(record)
+        if (Result.isSuccess(opened)) fence.observe(record.offset, opened.success)
+        return
+      }
+      if (record.type === 'OpenMessagesCarried') {
+        const carried = decodeOpenMessagesCarried(record)
+        if (Result.isFailure(carried)) return
+        for (const one of carried.success.messages) this.#fold(carriedFact(carried.success, one))
+        return
+      }
+      if (!isFactType(record.type)) return
+      const fact = decodeFact(record)
+      if (Result.isFailure(fact)) return
+      const epoch = epochOf(fact.success)
+      if (epoch !== null && fence.isVoid(epoch)) return
+      return this.#fold(fact.success)
+    }
+    const fact = decodeFact(record)
+    if (Result.isSuccess(fact)) this.#fold(fact.success)
+  }
+
+  #fold(fact: MessageFact): void {
+    let message = this.messages.get(fact.messageId)
+    if (message === undefined) {
+      message = { id: fact.messageId, accepted: null, state: null, facts: [] }
+      this.messages.set(fact.messageId, message)
+    }
+    const before = message.state
+    message.state = evolve(before, fact)
+    message.facts.push(fact)
+    if (fact.type === 'MessageAccepted') message.accepted ??= fact
+    this.#onFact(message, fact, before)
+  }
+}

@@ -1,0 +1,217 @@
+/**
+ * Faults in the code of the hub, made on purpose. Each replaces one text in one file. The simulation
+ * must find every one of them: otherwise its model or its checks are incomplete.
+ */
+
+export interface Mutation {
+  readonly name: string
+  /** From the root of the repository. */
+  readonly file: string
+  /** It occurs exactly once in the file. */
+  readonly find: string
+  readonly replace: string
+}
+
+const ACTOR = 'packages/actor/src'
+const DISPATCHER = 'apps/dispatcher/src'
+const DOMAIN = 'packages/domain/src'
+
+export const MUTATIONS: ReadonlyArray<Mutation> = [
+  // ---- lease, fence and ownership
+  {
+    name: 'the lease never ends',
+    file: 'packages/kafka/src/consumer/lease.ts',
+    find: 'return now() < this.#validUntil',
+    replace: 'return this.#validUntil > 0',
+  },
+  {
+    name: 'the lease lasts longer than the session',
+    file: 'packages/kafka/src/consumer/lease.ts',
+    find: 'const LEASE_MARGIN_MS = 1500',
+    replace: 'const LEASE_MARGIN_MS = -6000',
+  },
+  {
+    name: 'a submit does not check the lease',
+    file: `${DISPATCHER}/handover/handover-loop.ts`,
+    find: 'const hasLease = () => [...shards].every((shard) => shard.handle.hasLease())',
+    replace: 'const hasLease = () => shards.size > 0',
+  },
+  {
+    name: 'claims of an earlier owner stay valid behind the fence',
+    file: `${ACTOR}/fence.ts`,
+    find: 'return epoch < this.epoch',
+    replace: 'return epoch < 0 && epoch < this.epoch',
+  },
+  {
+    name: 'a new owner uses the epoch of the last one again',
+    file: `${ACTOR}/recovery.ts`,
+    find: 'epoch: hosted.fence.epoch + 1',
+    replace: 'epoch: Math.max(1, hosted.fence.epoch)',
+  },
+  {
+    name: 'a shard opens although another member has opened it',
+    file: `${ACTOR}/recovery.ts`,
+    find: 'if (hosted.fence.isOwnedBy(hosted.owner)) return open(hosted)',
+    replace: 'if (hosted.fence.epoch > 0) return open(hosted)',
+  },
+  {
+    name: 'recovery does not wait for its own fence',
+    file: `${ACTOR}/recovery.ts`,
+    find: "if (hosted.phase !== 'closing' || hosted.logPosition <= hosted.fenceOffset) return",
+    replace: "if (hosted.phase !== 'closing') return",
+  },
+  {
+    name: 'recovery begins at the end of the log',
+    file: `${ACTOR}/recovery.ts`,
+    find: 'hosted.positions.set(topic, committed < low ? low : Math.min(committed, high))',
+    replace:
+      'hosted.positions.set(topic, topic === topics.messages ? high : committed < low ? low : Math.min(committed, high))',
+  },
+  {
+    name: 'recovery does not read to the end of the log',
+    file: `${ACTOR}/recovery.ts`,
+    find: 'hosted.logEnd = ends.get(topics.messages) ?? 0',
+    replace: 'hosted.logEnd = 0',
+  },
+  {
+    name: 'a superseded shard stays open',
+    file: `${ACTOR}/recovery.ts`,
+    find: "hosted.phase = 'superseded'",
+    replace: "hosted.phase = 'open'",
+  },
+  {
+    name: 'a shard keeps its state although another member owned it',
+    file: `${ACTOR}/shard-host.ts`,
+    find: 'assignment.retained.has(hosted.number) &&',
+    replace: '(assignment.shards.includes(hosted.number) || assignment.retained.has(hosted.number)) &&',
+  },
+  // ---- low-water marks
+  {
+    name: 'the marks of the lanes pass messages that are not handed over',
+    file: `${ACTOR}/hosted-shard.ts`,
+    find: 'mark(topic, lanes[lane] ?? null)',
+    replace: 'mark(topic, lanes.length < 0 ? lane : null)',
+  },
+  {
+    name: 'the mark of the reports passes reports that are not recorded',
+    file: `${ACTOR}/hosted-shard.ts`,
+    find: 'mark(this.#topics.operatorReports, reports)',
+    replace: 'mark(this.#topics.operatorReports, reports === -1 ? reports : null)',
+  },
+  {
+    name: 'the mark of the log passes open messages',
+    file: `${ACTOR}/hosted-shard.ts`,
+    find: 'const logMark = mark(this.#topics.messages, log)',
+    replace: 'const logMark = mark(this.#topics.messages, log === -1 ? log : null)',
+  },
+  {
+    name: 'the position of a report is not pinned',
+    file: `${DISPATCHER}/shard/shard.ts`,
+    find: 'this.#core.recovery.reports.pin(report.offset)',
+    replace: 'if (report.offset < 0) this.#core.recovery.reports.pin(report.offset)',
+  },
+  // ---- the log
+  {
+    name: 'a failed append is not repeated',
+    file: `${ACTOR}/appender.ts`,
+    find: 'pause = Math.min(2 * pause, LONGEST_PAUSE_MS)',
+    replace: 'return',
+  },
+  {
+    name: 'a failed append counts as acknowledged',
+    file: `${ACTOR}/appender.ts`,
+    find: 'Effect.as(null),',
+    replace: 'Effect.as(batch.map(([{ topic }]): Position => ({ topic, partition: 0, offset: 1_000_000 }))),',
+  },
+  {
+    name: 'a message is submitted before its claim is acknowledged',
+    file: `${DISPATCHER}/shard/handover-protocol.ts`,
+    find: "this.#core.record(message, decision.success, { type: 'submit', submission }, now)",
+    replace:
+      "this.#core.record(message, decision.success, null, now)\n      this.#core.emit({ type: 'submit', message, submission })",
+  },
+  // ---- unknown outcomes and repeats
+  {
+    name: 'an unknown outcome is submitted again',
+    file: `${DOMAIN}/message/decide.ts`,
+    find: "if (state.stage === 'handingOver' && !(command.dedupes === true && command.operator === state.operator)) {",
+    replace: "if (state.stage === 'handingOver' && command.operator !== state.operator) {",
+  },
+  {
+    name: 'a lost answer counts as a refusal',
+    file: `${DISPATCHER}/shard/handover-protocol.ts`,
+    find: 'if (!this.#core.settings.dedupes(message.route)) return this.discard(message, at)',
+    replace:
+      "if (!this.#core.settings.dedupes(message.route)) return this.answered(message, { type: 'notWritten' }, submission, at)",
+  },
+  {
+    name: 'a repeated record of a forgotten message is not looked up',
+    file: `${DISPATCHER}/shard/shard.ts`,
+    find: "if (stage === 'queued' && isOld) {",
+    replace: "if (stage === 'final' && isOld) {",
+  },
+  {
+    name: 'a look-up does not wait for the read model',
+    file: `${DISPATCHER}/shard/shard.ts`,
+    find: 'message.lookupAfter = { lane: message.laneOffset, log: this.#core.logPosition }',
+    replace: 'message.lookupAfter = { lane: -1, log: 0 }',
+  },
+  {
+    name: 'finished messages are forgotten at once',
+    file: `${DISPATCHER}/shard/limits.ts`,
+    find: 'export const REMEMBERED_MS = 13_000',
+    replace: 'export const REMEMBERED_MS = 0',
+  },
+  {
+    name: 'a repeated record of a known message is queued again',
+    file: `${DISPATCHER}/shard/shard.ts`,
+    find: 'if (known?.state.accepted ?? this.#core.recovery.remembered.has(messageId)) {',
+    replace: 'if (known?.state.accepted ?? false) {',
+  },
+  // ---- reports
+  {
+    name: 'the operator gets its acknowledgement before the report is stored',
+    file: `${DISPATCHER}/reports/report-sink.ts`,
+    find: 'if (records.length > 0) yield* log.append(records)',
+    replace: 'if (records.length > 0) yield* Effect.forkDetach(log.append(records))',
+  },
+  {
+    name: 'the report of one part counts for all parts',
+    file: `${DISPATCHER}/shard/report-matching.ts`,
+    find: 'if (message.awaitedParts.size > 0) return this.#recovery.keepPartReport(message, report.offset)',
+    replace:
+      'if (message.awaitedParts.size > 9) return this.#recovery.keepPartReport(message, report.offset)',
+  },
+  {
+    name: 'a report without a message in memory is dropped',
+    file: `${DISPATCHER}/shard/report-matching.ts`,
+    find: 'if (message === undefined || lacksIds(message)) this.#park(report, now)',
+    replace: "if (message === undefined || lacksIds(message)) this.#drop(report, 'report_unmatched')",
+  },
+  {
+    name: 'a late report does not correct an expired message',
+    file: `${DISPATCHER}/shard/report-matching.ts`,
+    find: "known.reason === 'dlr_timeout_local' ||",
+    replace: "known.reason === 'dlr_timeout' ||",
+  },
+  // ---- deadlines
+  {
+    name: 'deadlines of waiting messages do not pass',
+    file: `${DISPATCHER}/shard/shard.ts`,
+    find: "if (state.stage === 'awaitingReport' || (state.stage === 'queued' && state.expiresAt <= now)) {",
+    replace: "if (state.stage === 'awaitingReport') {",
+  },
+  {
+    name: 'a recovered message has no timer',
+    file: `${DISPATCHER}/shard/shard.ts`,
+    find: 'else this.#core.setTimer(message)\n      if (state.stage ===',
+    replace:
+      'else if (state.accepted && state.final) this.#core.setTimer(message)\n      if (state.stage ===',
+  },
+  {
+    name: 'a claim without an answer is forgotten',
+    file: `${DISPATCHER}/shard/handover-protocol.ts`,
+    find: "if (stage === 'handingOver') return this.assumeSent(message, END, now)",
+    replace: "if (stage === 'handingOver') return this.end(message, 0, now)",
+  },
+]

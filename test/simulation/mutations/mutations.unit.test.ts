@@ -1,0 +1,20 @@
+import { assert, describe, it } from '@effect/vitest'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { MUTATIONS } from './mutations.ts'
+
+const ROOT = join(import.meta.dirname, '../../..')
+
+describe('the mutations', () => {
+  it('each change exactly one text of the current code', () => {
+    for (const { file, find, name, replace } of MUTATIONS) {
+      const parts = readFileSync(join(ROOT, file), 'utf8').split(find)
+      assert.lengthOf(parts, 2, name)
+      assert.notStrictEqual(find, replace, name)
+    }
+  })
+
+  it('have different names', () => {
+    assert.strictEqual(new Set(MUTATIONS.map(({ name }) => name)).size, MUTATIONS.length)
+  })
+})
