@@ -1,3 +1,11 @@
-/** Exports for the benchmark that measures what tracing costs. No other app may import them. */
+/** The parts of command-api that benchmarks measure and that the simulation runs. */
+export { acceptorLayer, BatchingAcceptor } from './accept/acceptor.ts'
+export { Ledger } from './accept/ledger.port.ts'
+export { Limits } from './accept/limits.ts'
+export { OutboxMode } from './accept/outbox-mode.ts'
+export type { SendOutcome } from './accept/pending-send.ts'
+export { UnprovenCodes } from './accept/unproven-codes.ts'
+export { otp, service } from './testing/doubles.ts'
+export { makeMemoryLedger } from './testing/memory-ledger.ts'
 export { makeTracedAppend } from './accept/traced-append.ts'
 export { observe } from './http/observe.ts'

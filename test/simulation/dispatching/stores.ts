@@ -4,48 +4,14 @@
  */
 import { AccountWeights, InboundMessages, type KnownMessage, KnownMessages, OptOuts } from '@hub/dispatcher'
 import { type TopicNames, PAYLOAD_KEY_PERIODS } from '@hub/kafka'
-import {
-  DecryptionFailed,
-  PayloadEncryption,
-  type PayloadKey,
-  RECIPIENT_SHARES,
-  StorageUnavailable,
-} from '@hub/store'
+import { DecryptionFailed, PayloadEncryption, type PayloadKey, RECIPIENT_SHARES } from '@hub/store'
 import { Context, Effect } from 'effect'
+import { statement } from '../world/statement.ts'
 import type { Network } from '../world/network.ts'
 import type { SimulatedProcess } from '../world/process.ts'
 import type { ReadModel } from './read-model.ts'
 
-/** The deadline of a statement. */
-const DEADLINE_MS = 5000
 const DAY = 86_400_000
-
-/** A statement of a process in PostgreSQL. */
-export const statement = <A>(
-  network: Network,
-  process: SimulatedProcess,
-  name: string,
-  execute: () => A,
-): Effect.Effect<A, StorageUnavailable> =>
-  Effect.callback((resume) => {
-    network.request<A>(process, 'postgres', {
-      name,
-      describe: () => '',
-      timeoutMs: DEADLINE_MS,
-      faults: ['failBefore', 'failAfter', 'lost', 'late', 'slow'],
-      serve: (answer) => answer(execute()),
-      onAnswer: (value) => resume(Effect.succeed(value)),
-      onFailure: (reason) =>
-        resume(
-          Effect.fail(
-            new StorageUnavailable({
-              reason: reason === 'refused' ? 'unreachable' : 'timeout',
-              detail: name,
-            }),
-          ),
-        ),
-    })
-  })
 
 export const knownMessages = (
   network: Network,
@@ -113,6 +79,10 @@ interface Sealed {
 
 const seal = (key: string, aad: string, plain: Uint8Array): Buffer =>
   Buffer.from(JSON.stringify({ key, aad, plain: Buffer.from(plain).toString('base64') } satisfies Sealed))
+
+/** The plain text of a sealed payload. */
+export const plainOf = (sealed: Uint8Array): Buffer =>
+  Buffer.from((JSON.parse(Buffer.from(sealed).toString()) as Sealed).plain, 'base64')
 
 const keyOf = (id: string, usableUntil: number): PayloadKey => ({
   id,

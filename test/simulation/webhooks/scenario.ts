@@ -12,7 +12,7 @@ import {
   topicNames,
   webhooksKey,
 } from '@hub/kafka'
-import { type StorageError, StorageUnavailable } from '@hub/store'
+import type { StorageError } from '@hub/store'
 import {
   FANOUT_DEFAULTS,
   FanoutSettings,
@@ -23,7 +23,7 @@ import {
   type Settings,
 } from '@hub/webhook-fanout'
 import { AttemptNotMade, type DeliveryResult, WebhookClient } from '@hub/webhooks'
-import { Clock, Context, Effect, type Exit } from 'effect'
+import { Clock, Context, Effect } from 'effect'
 import { Violations } from '../world/checks.ts'
 import { Faults } from '../world/faults.ts'
 import { withSimulatedGlobals } from '../world/globals.ts'
@@ -34,6 +34,7 @@ import type { SimulatedProcess } from '../world/process.ts'
 import { SeededRandom } from '../world/random.ts'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
 import { clockOf } from '../world/clock.ts'
+import { failingStatement } from '../world/statement.ts'
 import { World } from '../world/world.ts'
 
 const PARTITIONS = 2
@@ -43,7 +44,6 @@ const FAULTS_MS = 40 * SECOND
 const WINDOW_MS = 90 * SECOND
 /** All batches end this long after the faults: the retry window, and the time of a recovery. */
 const QUIESCE_MS = WINDOW_MS + 60 * SECOND
-const STATEMENT_DEADLINE_MS = 5000
 const MODE = 'live' as const
 
 /** The rules of production with shorter times, so that retries and windows end within a run. */
@@ -218,25 +218,7 @@ const simulate = (world: World, plan: Plan): RunResult => {
         execute: (...args: Arguments) => Effect.Effect<A, E>,
       ) =>
       (...args: Arguments): Effect.Effect<A, E | StorageError> =>
-        Effect.callback((resume) => {
-          network.request<Exit.Exit<A, E>>(process, 'postgres', {
-            name,
-            describe: () => '',
-            timeoutMs: STATEMENT_DEADLINE_MS,
-            faults: ['failBefore', 'failAfter', 'lost', 'late', 'slow'],
-            serve: (answer) => answer(Effect.runSyncExitWith(serverClock)(execute(...args))),
-            onAnswer: (exit) => resume(exit),
-            onFailure: (reason) =>
-              resume(
-                Effect.fail(
-                  new StorageUnavailable({
-                    reason: reason === 'refused' ? 'unreachable' : 'timeout',
-                    detail: name,
-                  }),
-                ),
-              ),
-          })
-        })
+        failingStatement(network, process, name, () => Effect.runSyncExitWith(serverClock)(execute(...args)))
     const read = <A, E>(name: string, effect: Effect.Effect<A, E>) => remote(name, () => effect)()
     return {
       acquire: remote('acquire', shape.acquire),

@@ -75,6 +75,10 @@ export const withSimulatedGlobals = <A>(world: World, run: () => A): A => {
   }
   replace(net.Socket.prototype, 'connect', forbidden('a connection'))
   replace(crypto, 'randomBytes', bytesOf)
+  replace(crypto, 'randomFillSync', (buffer: Uint8Array) => {
+    streamOf(buffer.length).fill(buffer)
+    return buffer
+  })
   replace(crypto, 'randomUUID', uuid)
   syncBuiltinESMExports()
   try {

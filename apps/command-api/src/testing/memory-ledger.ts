@@ -19,7 +19,7 @@ import type { Owner } from '../accounts/account.ts'
 import type { StoredResponse } from '../idempotency/idempotency-keys.port.ts'
 import { acceptedView } from '../messages/message.ts'
 
-/** The clock of the ledger stands still. */
+/** The clock of the ledger stands still, unless a test provides one. */
 export const NOW = fromTimestamp('2026-11-21T09:30:00.000Z')!
 
 /**
@@ -31,7 +31,8 @@ export type LedgerBehavior = 'ok' | 'unavailable' | 'lost reply'
 const timedOut = new StorageUnavailable({ reason: 'timeout', detail: 'test' })
 const unreachable = new StorageUnavailable({ reason: 'unreachable', detail: 'ECONNREFUSED' })
 
-export const makeMemoryLedger = () => {
+/** `now`: PostgreSQL's clock, milliseconds since the epoch. */
+export const makeMemoryLedger = (now: () => number = () => NOW) => {
   /** Message ids by `refKey`. */
   const references = new Map<string, string>()
   const rows = new Map<string, LedgerEntry>()
@@ -77,7 +78,7 @@ export const makeMemoryLedger = () => {
     if (projected.has(id)) return true
     const batch = batches.get(entry?.fact.batch ?? '')
     return (
-      entry !== undefined && entry.fact.expiresAt > NOW && batch?.sealedAt != null && isCodeOf(batch, entry)
+      entry !== undefined && entry.fact.expiresAt > now() && batch?.sealedAt != null && isCodeOf(batch, entry)
     )
   }
 
@@ -125,7 +126,7 @@ export const makeMemoryLedger = () => {
           }),
         )
         const out = new Set(recipients.filter((recipient) => optedOut.has(recipient)))
-        return Effect.succeed({ at: NOW, known, recorded, optedOut: out })
+        return Effect.succeed({ at: now(), known, recorded, optedOut: out })
       }),
 
     commit: Effect.fnUntraced(function* <Writes extends ExtraWrites>({
@@ -239,7 +240,7 @@ export const makeMemoryLedger = () => {
         else {
           const accepted = members.length
           const rejected = batch.total - accepted - batch.duplicate
-          sealed.push({ ...batch, accepted, rejected, sealedAt: NOW })
+          sealed.push({ ...batch, accepted, rejected, sealedAt: now() })
         }
       }
       for (const batch of sealed) batches.set(batch.id, batch)

@@ -1,0 +1,28 @@
+/** A thread of `npm run simulate`: runs every n-th seed, and reports each one. */
+import { parentPort, workerData } from 'node:worker_threads'
+import { runSeed } from './run-seed.ts'
+import { planOf } from './world/run.ts'
+
+export interface WorkerTask {
+  readonly from: number
+  readonly to: number
+  readonly step: number
+}
+
+export interface SeedReport {
+  readonly seed: number
+  readonly violations: ReadonlyArray<string>
+  readonly tasks: number
+}
+
+const { from, step, to } = workerData as WorkerTask
+for (let seed = from; seed < to; seed += step) {
+  let report: SeedReport
+  try {
+    const { tasks, violations } = runSeed(planOf(seed))
+    report = { seed, violations, tasks }
+  } catch (error) {
+    report = { seed, violations: [`the run fails: ${String(error)}`], tasks: 0 }
+  }
+  parentPort?.postMessage(report)
+}
