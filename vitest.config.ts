@@ -42,8 +42,18 @@ export default defineConfig({
       },
       {
         test: {
-          name: 'int',
+          name: 'simulation',
           sequence: { groupOrder: 1 },
+          include: ['test/simulation/**/*.sim.test.ts'],
+          exclude: ignored,
+          // A world that does not come to rest fails by itself. This only ends a test that hangs.
+          testTimeout: 300_000,
+        },
+      },
+      {
+        test: {
+          name: 'int',
+          sequence: { groupOrder: 2 },
           include: ['{packages,apps,infra,test}/**/*.int.test.ts'],
           exclude: ignored,
           isolate: false,
@@ -56,7 +66,7 @@ export default defineConfig({
       {
         test: {
           name: 'e2e-waiting',
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 3 },
           include: CONCURRENT,
           exclude: ignored,
           isolate: false,
@@ -68,7 +78,7 @@ export default defineConfig({
       {
         test: {
           name: 'e2e-loading',
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
           include: ['test/**/*.e2e.test.ts'],
           exclude: [...ignored, ...CONCURRENT],
           isolate: false,

@@ -2,7 +2,7 @@
  * `npm test`: runs all tests on its own servers, and prints one line with the counts at the end.
  *
  *   npm test [-- <vitest filter> …]        all
- *   npm run test:unit | test:int | test:e2e
+ *   npm run test:unit | test:simulation | test:int | test:e2e
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -34,15 +34,18 @@ import {
   total,
 } from './test-counts.ts'
 
-const KINDS = ['unit', 'int', 'e2e'] as const
+const KINDS = ['unit', 'simulation', 'int', 'e2e'] as const
 type Kind = (typeof KINDS)[number]
 
 /** The project names in vitest.config.ts. The projects of a kind run at the same time. */
 const PROJECTS = {
   unit: ['unit'],
+  simulation: ['simulation'],
   int: ['int'],
   e2e: ['e2e-waiting', 'e2e-loading'],
 } as const satisfies Record<Kind, ReadonlyArray<string>>
+
+const needsServers = (kind: Kind): boolean => kind === 'int' || kind === 'e2e'
 
 /** The time that the servers of killed test hubs get to end. */
 const SWEEP_WITHIN_MS = 10_000
@@ -203,12 +206,12 @@ const main = async (): Promise<number> => {
   const onlyOnce: Array<Failure> = []
   try {
     await mkdir(dataDir, { recursive: true })
-    // The servers start during the unit tests.
-    const servers = kinds.some((kind) => kind !== 'unit') ? startServers() : null
+    // The servers start during the tests without servers.
+    const servers = kinds.some(needsServers) ? startServers() : null
     servers?.catch(() => {})
     for (const kind of kinds) {
       if (interrupted) break
-      if (kind !== 'unit') stack = (await servers) ?? null
+      if (needsServers(kind)) stack = (await servers) ?? null
       const environment = {
         // As the apps of a local hub: the compiled sources are shared.
         NODE_COMPILE_CACHE: join(readSettings(process.env).cacheDir, 'compiled'),
