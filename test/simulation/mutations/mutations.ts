@@ -15,6 +15,8 @@ export interface Mutation {
 const ACTOR = 'packages/actor/src'
 const DISPATCHER = 'apps/dispatcher/src'
 const DOMAIN = 'packages/domain/src'
+const ACCEPT = 'apps/command-api/src/accept'
+const FANOUT = 'apps/webhook-fanout/src'
 
 export const MUTATIONS: ReadonlyArray<Mutation> = [
   // ---- lease, fence and ownership
@@ -213,5 +215,128 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     file: `${DISPATCHER}/shard/handover-protocol.ts`,
     find: "if (stage === 'handingOver') return this.assumeSent(message, END, now)",
     replace: "if (stage === 'handingOver') return this.end(message, 0, now)",
+  },
+  // ---- acceptance
+  {
+    name: 'the commit forgets the outbox row',
+    file: `${ACCEPT}/record.ts`,
+    find: 'outbox: all.length === 0 ? null : encodeOutboxRow(all)',
+    replace: 'outbox: all.length >= 0 ? null : encodeOutboxRow(all)',
+  },
+  {
+    name: 'an unknown commit counts as failed',
+    file: `${ACCEPT}/record.ts`,
+    find: "error._tag === 'StorageUnavailable' && error.reason !== 'conflict' && !NEVER_SENT.has(error.detail)",
+    replace:
+      "error._tag === 'StorageUnavailable' && error.reason === 'conflict' && !NEVER_SENT.has(error.detail)",
+  },
+  {
+    name: 'a reference that another process took is accepted again',
+    file: `${ACCEPT}/decide.ts`,
+    find: 'known === undefined ? decideNew(send, knowledge) : decideRepeat(send, known, knowledge, isOwn)',
+    replace: 'known !== null ? decideNew(send, knowledge) : decideRepeat(send, known, knowledge, isOwn)',
+  },
+  {
+    name: 'a code is a duplicate although Kafka may not contain it',
+    file: `${ACCEPT}/decide.ts`,
+    find: "if (view.class === 'service' || known.published || knowledge.acknowledged(view.id)) {",
+    replace: "if (view.class === 'service' || view.class === 'otp') {",
+  },
+  {
+    name: 'a code is accepted although its append failed',
+    file: `${ACCEPT}/publish.ts`,
+    find: ': Effect.sync(() => leaveUnproven(otpSends)),',
+    replace: ': confirm(otpSends),',
+  },
+  {
+    name: 'an append that may have landed counts as not appended',
+    file: `${ACCEPT}/publish.ts`,
+    find: 'error.notAppended === true\n              ? rollBackUnpublished(otpSends)',
+    replace: 'error.notAppended !== undefined || true\n              ? rollBackUnpublished(otpSends)',
+  },
+  {
+    name: 'outbox rows are deleted before Kafka has acknowledged them',
+    file: `${ACCEPT}/publish.ts`,
+    find: 'rows.push(publication.outboxRow)',
+    replace: 'rows.push(publication.outboxRow)\n        appendedRows.push(publication.outboxRow)',
+  },
+  {
+    name: 'a row whose append failed is not left to the relay, and deleted',
+    file: `${ACCEPT}/publish.ts`,
+    find: 'for (const row of rows) outboxMode.leaveToRelay(row)\n          return',
+    replace: 'appendedRows.push(...rows)\n          return',
+  },
+  {
+    name: 'a code whose client was refused is published',
+    file: `${ACCEPT}/publish.ts`,
+    find: 'if (code.send.outcome !== null) expired.push(code)',
+    replace: "if (code.send.outcome !== null && code.record.id === '') expired.push(code)",
+  },
+  {
+    name: 'a withdrawn commit counts as committed',
+    file: `${ACCEPT}/unresolved-commits.ts`,
+    find: "if (result === 'committed') yield* completeCommitted(commit)",
+    replace: 'if (result.length > 0) yield* completeCommitted(commit)',
+  },
+  // ---- webhooks
+  {
+    name: 'the position passes events that are not in a batch',
+    file: `${FANOUT}/batching/partition.ts`,
+    find: 'const next = collector.lowestOffset(batches) ?? position',
+    replace: 'const next = batches.length < 0 ? 0 : position',
+  },
+  {
+    name: 'the position passes records that were not ingested',
+    file: `${FANOUT}/batching/partition.ts`,
+    find: 'position = record.offset + 1\n      ingestedAt = now()',
+    replace: 'position = record.offset + 2\n      ingestedAt = now()',
+  },
+  {
+    name: 'the events of a batch are not in the order of the journal',
+    file: `${FANOUT}/batching/collector.ts`,
+    find: 'return ordered ? events : events.toSorted((a, b) => a.sequence - b.sequence)',
+    replace: 'return ordered ? events : [...events]',
+  },
+  {
+    name: 'a new owner reads on at the end of the topic',
+    file: `${FANOUT}/batching/assigned-partitions.ts`,
+    find: 'const startAt = position > high ? low : Math.max(position, low)',
+    replace: 'const startAt = position < 0 ? low : high',
+  },
+  {
+    name: 'a batch is attempted after its retry window',
+    file: `${FANOUT}/delivery/deliverer.ts`,
+    find: 'if (retryWindowExpired(batch.queuedAt, now(), settings.retryWindowMs)) {',
+    replace: 'if (retryWindowExpired(batch.queuedAt, now(), Number.POSITIVE_INFINITY)) {',
+  },
+  {
+    name: 'a failed attempt is recorded as delivered',
+    file: `${FANOUT}/delivery/deliverer.ts`,
+    find: '      durationMs,\n      reason,\n      startedAt,',
+    replace: '      durationMs,\n      reason: reason === null ? reason : null,\n      startedAt,',
+  },
+  {
+    name: 'an outcome that was not recorded is dropped',
+    file: `${FANOUT}/recording/outcome-recorder.ts`,
+    find: 'pending.push([subscription, outcome])',
+    replace: 'if (outcome.reason === null) pending.push([subscription, outcome])',
+  },
+  {
+    name: 'a loaded subscription has no due batches',
+    file: `${FANOUT}/delivery/deliverer.ts`,
+    find: 'if (nextDueAt === null) return\n        queues.wakeAt(',
+    replace: 'if (nextDueAt !== null) return\n        queues.wakeAt(',
+  },
+  {
+    name: 'a lost partition is not opened again',
+    file: `${FANOUT}/batching/assigned-partitions.ts`,
+    find: 'yield* Effect.sleep(REOPEN_PAUSE)',
+    replace: 'yield* Effect.never',
+  },
+  {
+    name: 'a retained partition is read from its committed offset, and its records are dropped',
+    file: `${FANOUT}/batching/partition.ts`,
+    find: 'if (record.offset < position) continue',
+    replace: 'if (record.offset <= position && record.offset > 0) continue',
   },
 ]

@@ -22,13 +22,15 @@ export const statement = <A>(
       faults: ['failBefore', 'failAfter', 'lost', 'late', 'slow'],
       serve: (answer) => answer(execute()),
       onAnswer: (value) => resume(Effect.succeed(value)),
-      onFailure: (reason) =>
+      onFailure: (reason, isExecuted) =>
         resume(
           Effect.fail(
-            new StorageUnavailable({
-              reason: reason === 'refused' ? 'unreachable' : 'timeout',
-              detail: name,
-            }),
+            new StorageUnavailable(
+              reason === 'timeout'
+                ? { reason, detail: name }
+                : // The codes of a connection that was never open, and of one that broke.
+                  { reason: 'unreachable', detail: isExecuted ? 'CONNECTION_CLOSED' : 'ECONNREFUSED' },
+            ),
           ),
         ),
     })
