@@ -18,6 +18,7 @@ import { Limits } from './accept/limits.ts'
 import { OutboxMode } from './accept/outbox-mode.ts'
 import { Lanes, reconcilerLayer } from './accept/reconciler.ts'
 import { relayLayer } from './accept/relay.ts'
+import { slices } from './accept/slices.ts'
 import { countersFromLedgerLayer } from './accept/counters-from-ledger.ts'
 import { Access } from './access/access.ts'
 import type { Networks } from './access/client-address.ts'
@@ -82,6 +83,7 @@ export const commandApi = (options: AppOptions) => {
     topics,
     lifetimes,
     makeMessageId: (now) => freshId('msg', now),
+    slices,
   }).pipe(Layer.provide(Layer.mergeAll(ledgerLayer, Limits.layer)))
   const reconciling = reconcilerLayer({ topics }).pipe(Layer.provide(Lanes.layer(kafka, topics)))
   // A layer listed earlier starts later and stops earlier. The listener stops before the readiness

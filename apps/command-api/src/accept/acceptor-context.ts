@@ -13,12 +13,15 @@ import type { Limits, SendReservation } from './limits.ts'
 import type { OtpInProgress } from './otp-in-progress.ts'
 import type { PendingSend, PendingSends } from './pending-send.ts'
 import type { Publisher } from './publish.ts'
+import type { Slices } from './slices.ts'
 import type { UnresolvedCommits } from './unresolved-commits.ts'
 
 export interface AcceptorOptions {
   readonly topics: TopicNames
   readonly lifetimes: Lifetimes
   readonly makeMessageId: MakeId
+  /** Runs the work of this process in its event loop. */
+  readonly slices: Slices
 }
 
 export interface AcceptorContext extends AcceptorOptions {

@@ -144,6 +144,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     topics: options.topics,
   })
   const pending = makePendingSends({
+    slices: options.slices,
     onRequestDone: () => checkIdle(),
     onUncertainSettled: ({ context: { batch } }) => {
       if (batch !== undefined) corrections.seal(batch.id)

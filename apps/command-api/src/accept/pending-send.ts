@@ -15,7 +15,7 @@ import type { IdempotencyLock, StoredResponse } from '../idempotency/idempotency
 import type { MessageView } from '../messages/message.ts'
 import type { Ticket } from './admission-control.ts'
 import type { CheckedSend } from './checked-send.ts'
-import { slices } from './slices.ts'
+import type { Slices } from './slices.ts'
 
 /** The message that was accepted or repeated, or the error that the client gets. */
 export type SendOutcome = Result.Result<{ readonly view: MessageView; readonly duplicate: boolean }, ApiError>
@@ -163,10 +163,11 @@ interface PendingSendsOptions {
    * the ledger.
    */
   readonly onUncertainSettled: (request: PendingRequest) => void
+  readonly slices: Slices
 }
 
 /** Creates the registry. */
-export const makePendingSends = ({ onRequestDone, onUncertainSettled }: PendingSendsOptions) => {
+export const makePendingSends = ({ onRequestDone, onUncertainSettled, slices }: PendingSendsOptions) => {
   const open = new Set<PendingRequest>()
   let count = 0
 

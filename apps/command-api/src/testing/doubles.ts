@@ -12,6 +12,7 @@ import { type CheckedSend, checkSend } from '../accept/checked-send.ts'
 import { Ledger } from '../accept/ledger.port.ts'
 import { Limits, type SendReservation } from '../accept/limits.ts'
 import { OutboxMode } from '../accept/outbox-mode.ts'
+import { makeSlices } from '../accept/slices.ts'
 import { UnprovenCodes } from '../accept/unproven-codes.ts'
 import type { Owner, TemplateInUse } from '../accounts/account.ts'
 import type { IdempotencyLock } from '../idempotency/idempotency-keys.port.ts'
@@ -203,6 +204,7 @@ const acceptorOn = ({ kafka, ledger, limits, makeMessageId }: Doubles['Service']
     topics,
     lifetimes: { beforeHandover: { otp: 1, service: 2 }, report: { otp: 1, service: 2 }, sandbox: 1 },
     makeMessageId,
+    slices: makeSlices(),
   }).pipe(
     Layer.provideMerge(directMode),
     Layer.provideMerge(
