@@ -143,7 +143,8 @@ export class MessageLifecycle implements ShardCore {
     this.timers.clear(message)
     this.reports.removeWithoutIds(message)
     if (this.lookups.delete(message)) message.lookupPending = false
-    this.recovery.unpinPartReports(message)
+    // The report of the last part may correct such a message. A new owner then needs all reports.
+    if (message.state.reason !== 'dlr_timeout_local') this.recovery.unpinPartReports(message)
     message.finishedAt = this.isOpen ? now : message.recoveryFactAt
     this.finished.delete(message)
     this.finished.add(message)

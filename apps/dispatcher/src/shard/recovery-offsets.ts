@@ -2,7 +2,7 @@
  * The offsets that recovery still needs. In the log: the recovery offset of each claimed open
  * message (its newest claim, `HandoverRefused` or re-append), and the final fact of each finished
  * message for `REMEMBERED_MS`. In the reports: each one until its content is in the log or adds
- * nothing.
+ * nothing. If a message expired without the reports of all parts: until the shard forgets it.
  */
 import { PinnedOffsets } from '@hub/actor'
 import type { LogFact } from '@hub/domain'

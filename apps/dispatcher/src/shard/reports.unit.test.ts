@@ -224,6 +224,29 @@ describe('a delivery report', () => {
     assert.isNull(shard.lowestPinned().reports)
   })
 
+  it('of the last part corrects a message after our own deadline, also after a change of ownership', () => {
+    const first = shardOf()
+    first.accepted(first.handOver('msg_a', 'r', 3), 'o1', 'o2', 'o3')
+    const reported = [first.report('o1'), first.report('o2')]
+    first.time.now += 61 * MINUTE
+    first.shard.tick()
+    assert.strictEqual(first.story().at(-1), 'MessageExpired')
+    assert.strictEqual(first.shard.lowestPinned().reports, 0, 'a new owner reads both reports again')
+
+    const second = shardOf(
+      true,
+      first.written.map((fact) => [fact, 'r']),
+    )
+    for (const { operatorId } of reported) second.report(operatorId)
+    second.report('o3')
+    assert.strictEqual(second.story().at(-1), 'MessageDelivered')
+    assert.isNull(second.shard.lowestPinned().reports)
+
+    first.time.now += MINUTE
+    first.shard.committed([0, 0], 100)
+    assert.isNull(first.shard.lowestPinned().reports, 'a forgotten message pins no report')
+  })
+
   it('about a forgotten message is looked up, and corrects it when all parts are reported', () => {
     const { report, shard, story, time } = shardOf()
     const first = report('o1')
