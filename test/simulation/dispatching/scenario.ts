@@ -12,24 +12,18 @@ import {
   optOutVocabulary,
   recipientHash,
 } from '@hub/domain'
-import { acceptedRecord, SimulatedBroker, simulatedKafka, topicNames } from '@hub/kafka'
+import { acceptedRecord, simulatedKafka, topicNames } from '@hub/kafka'
 import { encodePayload } from '@hub/store'
 import { Context, Effect, Redacted } from 'effect'
 import { randomBytes } from 'node:crypto'
-import { Violations } from '../world/checks.ts'
-import { Faults } from '../world/faults.ts'
-import { Network } from '../world/network.ts'
 import { runMain } from '../world/main-fiber.ts'
 import { ProcessFaults } from '../world/process-faults.ts'
-import { SeededRandom } from '../world/random.ts'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
-import { World } from '../world/world.ts'
-import { withSimulatedGlobals } from '../world/globals.ts'
+import { runScenario, type Simulation } from '../world/simulation.ts'
 import { OperatorServer } from './operator-server.ts'
 import { ReadModel } from './read-model.ts'
-import { dispatcherStores, messageKey } from './stores.ts'
+import { dispatcherStores, messageKey, sharedTexts } from './stores.ts'
 
-const PARTITIONS = 2
 const HASH_SECRET = 'a secret of the simulation, long enough for it'
 const SECOND = 1000
 /** Short, so that deadlines pass within a run. */
@@ -47,26 +41,16 @@ const FAULTS_MS = 40 * SECOND
 const QUIESCE_MS = 150 * SECOND
 /** Nothing more may be recorded in this time after all messages are final. */
 const IDLE_MS = 20 * SECOND
-const SERVERS = ['kafka', 'postgres', 'operator']
+const SERVERS = ['kafka', 'postgres', 'redis', 'operator']
 
-export const runDispatching = (plan: Plan, options: RunOptions = {}): RunResult => {
-  const world = new World(plan.seed, { keepTimeline: options.keepTimeline ?? false })
-  return withSimulatedGlobals(world, () => simulate(world, plan))
-}
+export const runDispatching = (plan: Plan, options: RunOptions = {}): RunResult =>
+  runScenario({ servers: SERVERS, run }, plan, options)
 
-const simulate = (world: World, plan: Plan): RunResult => {
-  const { seed } = plan
-  const startedAt = world.now()
-  const random = new SeededRandom(seed, 'workload')
-  const projection = new SeededRandom(seed, 'projection')
-  const faults = new Faults(seed, SERVERS, plan.faults)
-  const network = new Network(world, faults)
-  const broker = new SimulatedBroker(PARTITIONS, {
-    now: () => world.now(),
-    after: (ms, act) => world.after(ms, act),
-  })
+const run = (simulation: Simulation): number => {
+  const { broker, network, plan, violations, world } = simulation
+  const random = simulation.random('workload')
+  const projection = simulation.random('projection')
   const topics = topicNames()
-  const violations = new Violations(world)
   const accepted = new Map<string, MessageAccepted>()
   /** What a reader of lanes and log knows without any delay. */
   const truth = new ReadModel(broker, topics, (message, fact, before) => {
@@ -78,6 +62,7 @@ const simulate = (world: World, plan: Plan): RunResult => {
     }
   })
   const projected = new ReadModel(broker, topics)
+  const texts = sharedTexts()
 
   const operator = new OperatorServer(world, network, {
     onWrite: ({ reference }, by) => {
@@ -148,13 +133,14 @@ const simulate = (world: World, plan: Plan): RunResult => {
     const skew = random.chance(0.2) ? random.between(-3000, 3000) : 0
     const process = world.startProcess(`dispatcher-${number}`, skew)
     const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
-      Context.merge(dispatcherStores(network, process, topics, projected)),
+      Context.merge(dispatcherStores(simulation, process, topics, projected, texts)),
       Context.merge(process.context),
     )
     const main = Effect.gen(function* () {
       const running = yield* makeDispatcher({
         prefix: '',
         topics,
+        partitions: broker.partitions,
         live: { name: 'smpp', adapter: operator.adapterOf(process) },
         hashSecret: Redacted.make(HASH_SECRET),
         vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
@@ -168,7 +154,7 @@ const simulate = (world: World, plan: Plan): RunResult => {
     })
     return process
   }
-  const processes = new ProcessFaults({ world, faults, network, servers: SERVERS, start })
+  const processes = new ProcessFaults(simulation, start)
 
   // ---- the read model follows
 
@@ -220,15 +206,5 @@ const simulate = (world: World, plan: Plan): RunResult => {
       violations.add('a stored report is lost', `${reference} is ${status ?? 'unknown'}, not delivered`)
     }
   }
-  for (const error of world.errors) violations.add('an error is logged', error)
-  return {
-    plan,
-    violations: violations.all,
-    faults: faults.occurred,
-    size: accepted.size,
-    tasks: world.tasks,
-    virtualMs: world.now() - startedAt,
-    digest: world.digest,
-    timeline: world.timeline,
-  }
+  return accepted.size
 }

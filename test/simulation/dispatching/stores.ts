@@ -2,13 +2,15 @@
  * The dispatcher's ports to PostgreSQL and to the payload keys, in memory. Each call is a request to
  * a server, so it can fail, be late, and be executed without an answer.
  */
+import { memorySharedTexts, SharedTexts, type SharedTextsShape } from '@hub/counters'
 import { AccountWeights, InboundMessages, type KnownMessage, KnownMessages, OptOuts } from '@hub/dispatcher'
 import { type TopicNames, PAYLOAD_KEY_PERIODS } from '@hub/kafka'
 import { DecryptionFailed, PayloadEncryption, type PayloadKey, RECIPIENT_SHARES } from '@hub/store'
-import { Context, Effect } from 'effect'
-import { statement } from '../world/statement.ts'
+import { Context, Effect, Layer } from 'effect'
+import { redisCall, statement } from '../world/statement.ts'
 import type { Network } from '../world/network.ts'
 import type { SimulatedProcess } from '../world/process.ts'
+import type { Simulation } from '../world/simulation.ts'
 import type { ReadModel } from './read-model.ts'
 
 const DAY = 86_400_000
@@ -142,19 +144,33 @@ export const payloadEncryption = (
 
 /** All stores of a dispatcher process. */
 export const dispatcherStores = (
-  network: Network,
+  simulation: Simulation,
   process: SimulatedProcess,
   topics: TopicNames,
   model: ReadModel,
-) =>
-  Context.make(KnownMessages, knownMessages(network, process, topics, model)).pipe(
-    Context.add(PayloadEncryption, payloadEncryption(network, process)),
-    Context.add(AccountWeights, { read: statement(network, process, 'read weights', () => []) }),
-    Context.add(OptOuts, {
-      apply: (words) =>
-        statement(network, process, 'apply words', () => words.map(() => 'unchanged' as const)),
-    }),
-    Context.add(InboundMessages, {
-      store: () => statement(network, process, 'store inbound messages', () => undefined),
-    }),
-  )
+  texts: SharedTextsShape,
+) => {
+  const { network } = simulation
+  return Context.make(KnownMessages, knownMessages(network, process, topics, model))
+    .pipe(
+      Context.add(PayloadEncryption, payloadEncryption(network, process)),
+      Context.add(AccountWeights, { read: statement(network, process, 'read weights', () => []) }),
+      Context.add(OptOuts, {
+        apply: (words) =>
+          statement(network, process, 'apply words', () => words.map(() => 'unchanged' as const)),
+      }),
+      Context.add(InboundMessages, {
+        store: () => statement(network, process, 'store inbound messages', () => undefined),
+      }),
+    )
+    .pipe(
+      Context.add(SharedTexts, {
+        change: (name, ttlMs, change) =>
+          redisCall(simulation, process, 'change a text', () => texts.change(name, ttlMs, change)),
+      }),
+    )
+}
+
+/** The shared texts in Redis. */
+export const sharedTexts = (): SharedTextsShape =>
+  Effect.runSync(Effect.provide(SharedTexts, Layer.fresh(memorySharedTexts)))

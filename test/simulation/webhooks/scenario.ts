@@ -7,7 +7,6 @@ import {
   encodeRecord,
   type EventRecorded,
   type OutgoingRecord,
-  SimulatedBroker,
   simulatedKafka,
   topicNames,
   webhooksKey,
@@ -23,21 +22,14 @@ import {
   type Settings,
 } from '@hub/webhook-fanout'
 import { AttemptNotMade, type DeliveryResult, WebhookClient } from '@hub/webhooks'
-import { Clock, Context, Effect } from 'effect'
-import { Violations } from '../world/checks.ts'
-import { Faults } from '../world/faults.ts'
-import { withSimulatedGlobals } from '../world/globals.ts'
+import { Context, Effect } from 'effect'
 import { runMain } from '../world/main-fiber.ts'
-import { Network } from '../world/network.ts'
 import { ProcessFaults } from '../world/process-faults.ts'
 import type { SimulatedProcess } from '../world/process.ts'
-import { SeededRandom } from '../world/random.ts'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
-import { clockOf } from '../world/clock.ts'
-import { failingStatement } from '../world/statement.ts'
-import { World } from '../world/world.ts'
+import { runScenario, type Simulation } from '../world/simulation.ts'
+import { effectInServer } from '../world/statement.ts'
 
-const PARTITIONS = 2
 const SERVERS = ['kafka', 'postgres', 'receiver']
 const SECOND = 1000
 const FAULTS_MS = 40 * SECOND
@@ -65,27 +57,17 @@ interface Received {
   readonly isConfirmed: boolean
 }
 
-export const runWebhooks = (plan: Plan, options: RunOptions = {}): RunResult => {
-  const world = new World(plan.seed, { keepTimeline: options.keepTimeline ?? false })
-  return withSimulatedGlobals(world, () => simulate(world, plan))
-}
+export const runWebhooks = (plan: Plan, options: RunOptions = {}): RunResult =>
+  runScenario({ servers: SERVERS, run }, plan, options)
 
 const uuidOf = (kind: string, number: number) =>
   `0000000${kind}-0000-4000-8000-${String(number).padStart(12, '0')}`
 
-const simulate = (world: World, plan: Plan): RunResult => {
-  const { seed } = plan
-  const startedAt = world.now()
-  const random = new SeededRandom(seed, 'workload')
-  const storeRandom = new SeededRandom(seed, 'store')
-  const faults = new Faults(seed, SERVERS, plan.faults)
-  const network = new Network(world, faults)
-  const broker = new SimulatedBroker(PARTITIONS, {
-    now: () => world.now(),
-    after: (ms, act) => world.after(ms, act),
-  })
+const run = (simulation: Simulation): number => {
+  const { broker, faults, network, plan, violations, world } = simulation
+  const random = simulation.random('workload')
+  const storeRandom = simulation.random('store')
   const { webhooks: topic } = topicNames()
-  const violations = new Violations(world)
   const store = new MemoryStore({ settings: SETTINGS, random: () => storeRandom.next() })
   const accounts = Array.from({ length: random.between(1, 2) }, (_, i) => encodeId('acc', uuidOf('1', i + 1)))
   const endpoints = Array.from({ length: random.between(1, 3) }, (_, i) => ({
@@ -202,14 +184,6 @@ const simulate = (world: World, plan: Plan): RunResult => {
 
   // ---- the processes
 
-  const serverClock = Context.make(
-    Clock.Clock,
-    clockOf(
-      () => world.now(),
-      () => world.now(),
-      (ms, act) => world.after(ms, act),
-    ),
-  )
   const storeOf = (process: SimulatedProcess): FanoutStoreShape => {
     const shape = store.shape()
     const remote =
@@ -218,7 +192,7 @@ const simulate = (world: World, plan: Plan): RunResult => {
         execute: (...args: Arguments) => Effect.Effect<A, E>,
       ) =>
       (...args: Arguments): Effect.Effect<A, E | StorageError> =>
-        failingStatement(network, process, name, () => Effect.runSyncExitWith(serverClock)(execute(...args)))
+        effectInServer(simulation, process, name, () => execute(...args))
     const read = <A, E>(name: string, effect: Effect.Effect<A, E>) => remote(name, () => effect)()
     return {
       acquire: remote('acquire', shape.acquire),
@@ -258,7 +232,7 @@ const simulate = (world: World, plan: Plan): RunResult => {
     })
     return process
   }
-  const processes = new ProcessFaults({ world, faults, network, servers: SERVERS, start })
+  const processes = new ProcessFaults(simulation, start)
 
   // ---- the run
 
@@ -329,15 +303,5 @@ const simulate = (world: World, plan: Plan): RunResult => {
       violations.add('a delivery is recorded that no receiver confirmed', `${id} to ${uuid}`)
     }
   }
-  for (const error of world.errors) violations.add('an error is logged', error)
-  return {
-    plan,
-    violations: violations.all,
-    faults: faults.occurred,
-    size: events.length,
-    tasks: world.tasks,
-    virtualMs: world.now() - startedAt,
-    digest: world.digest,
-    timeline: world.timeline,
-  }
+  return events.length
 }

@@ -2,7 +2,8 @@
 import type { Faults } from './faults.ts'
 import type { Network } from './network.ts'
 import type { SimulatedProcess } from './process.ts'
-import { SeededRandom } from './random.ts'
+import type { SeededRandom } from './random.ts'
+import type { Simulation } from './simulation.ts'
 import type { World } from './world.ts'
 
 const RESTART_WITHIN_MS = 12_000
@@ -21,20 +22,17 @@ export class ProcessFaults {
   #running = 0
   #wanted: number
 
-  constructor(options: {
-    readonly world: World
-    readonly faults: Faults
-    readonly network: Network
-    readonly servers: ReadonlyArray<string>
-    /** Starts a process, whose number is new. */
-    readonly start: (number: number) => SimulatedProcess
-  }) {
-    this.#world = options.world
-    this.#faults = options.faults
-    this.#network = options.network
-    this.#servers = options.servers
-    this.#start = options.start
-    this.#random = new SeededRandom(options.world.seed, 'schedule')
+  /** `start` starts a process, whose number is new. */
+  constructor(
+    { faults, network, random, servers, world }: Simulation,
+    start: (number: number) => SimulatedProcess,
+  ) {
+    this.#world = world
+    this.#faults = faults
+    this.#network = network
+    this.#servers = servers
+    this.#start = start
+    this.#random = random('schedule')
     this.#wanted = this.#random.between(1, MOST_PROCESSES)
     for (let i = 0; i < this.#wanted; i++) this.#startLater(3000)
     this.#world.after(this.#random.between(500, 8000), () => this.#causeFault())
