@@ -1,62 +1,70 @@
 /**
- * Runs the simulation on a mutated hub: `node test/simulation/mutations/mutate.ts [name …]`. The
- * mutation replaces the source while Node loads it, so no file changes.
+ * Runs the simulation on a mutated hub, and writes the number of the first seed that finds each
+ * mutation into `results.json`. The mutation replaces the source while Node loads it, so no file
+ * changes.
+ *
+ *   node_modules/node/bin/node test/simulation/mutations/mutate.ts [name …]
  */
-import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { MUTATIONS } from './mutations.ts'
+import { promisify } from 'node:util'
+import { MUTATIONS, type Mutation, ROOT, SEEDS } from './mutations.ts'
+import { type Found, readResults, RESULTS } from './results.ts'
 
-const ROOT = join(import.meta.dirname, '../../..')
-const SEEDS = 2000
-const TIMEOUT_MS = 600_000
-
-const [first, ...rest] = process.argv.slice(2)
-
-if (first === '--run') {
-  const mutation = MUTATIONS.find(({ name }) => name === rest[0])
-  if (mutation === undefined) throw new Error(`There is no mutation ${rest[0] ?? ''}.`)
+/** Runs the seeds on the mutated hub. Returns the first one with a violation. */
+const runMutated = async (mutation: Mutation): Promise<Found | null> => {
   const mutated = pathToFileURL(join(ROOT, mutation.file)).href
   registerHooks({
     load: (url, context, nextLoad) => {
       const loaded = nextLoad(url, context)
       if (url !== mutated) return loaded
       const source = readFileSync(join(ROOT, mutation.file), 'utf8')
-      const parts = source.split(mutation.find)
-      if (parts.length !== 2) throw new Error(`The text of the mutation occurs ${parts.length - 1} times.`)
-      return { ...loaded, format: 'module-typescript', source: parts.join(mutation.replace) }
+      return {
+        ...loaded,
+        format: 'module-typescript',
+        source: source.split(mutation.find).join(mutation.replace),
+      }
     },
   })
-  const { runSeed } = await import('../run-seed.ts')
+  const { runSeed, runsApp } = await import('../run-seed.ts')
+  const { nameOf } = await import('../world/checks.ts')
   const { planOf } = await import('../world/run.ts')
-  const seeds = Number(rest[1] ?? SEEDS)
-  for (let seed = 1; seed <= seeds; seed++) {
-    let violation: string | undefined
+  const [, app] = /^apps\/([^/]+)/u.exec(mutation.file) ?? []
+  for (let seed = 1; seed <= SEEDS; seed++) {
+    // Other seeds do not run the mutated file.
+    if (app !== undefined && !runsApp(seed, app)) continue
     try {
-      violation = runSeed(planOf(seed)).violations[0]
+      const [violation] = runSeed(planOf(seed)).violations
+      if (violation !== undefined) return { seed, violation: nameOf(violation) }
     } catch (error) {
-      violation = String(error)
+      return { seed, violation: `the run fails with ${error instanceof Error ? error.name : 'an error'}` }
     }
-    if (violation === undefined) continue
-    console.log(`seed ${seed}: ${violation}`)
-    process.exit(0)
   }
-  process.exit(1)
+  return null
+}
+
+const [first, ...rest] = process.argv.slice(2)
+
+if (first === '--run') {
+  const mutation = MUTATIONS.find(({ name }) => name === rest[0])
+  if (mutation === undefined) throw new Error(`There is no mutation ${rest[0] ?? ''}.`)
+  console.log(JSON.stringify(await runMutated(mutation)))
 } else {
-  const seeds = process.env['SEEDS'] ?? String(SEEDS)
   const names = first === undefined ? MUTATIONS.map(({ name }) => name) : [first, ...rest]
   let missed = 0
   for (const name of names) {
-    const { status, stderr, stdout } = spawnSync(
-      process.execPath,
-      [import.meta.filename, '--run', name, seeds],
-      { encoding: 'utf8', timeout: TIMEOUT_MS },
+    const { stdout } = await promisify(execFile)(process.execPath, [import.meta.filename, '--run', name])
+    const found = JSON.parse(stdout) as Found | null
+    if (found === null) missed++
+    console.log(
+      `${name}: ${found === null ? `NOT FOUND in ${SEEDS} seeds` : `seed ${found.seed}, ${found.violation}`}`,
     )
-    if (status !== 0) missed++
-    const result = status === 0 ? stdout.trim() : `NOT FOUND in ${seeds} seeds ${stderr.trim().slice(-600)}`
-    console.log(`${name}: ${result}`)
+    const results = { ...readResults(), [name]: found }
+    const known = MUTATIONS.map((mutation) => [mutation.name, results[mutation.name] ?? null])
+    writeFileSync(RESULTS, `${JSON.stringify(Object.fromEntries(known), null, 2)}\n`)
   }
   process.exitCode = missed === 0 ? 0 : 1
 }

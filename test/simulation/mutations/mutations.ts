@@ -3,6 +3,13 @@
  * must find every one of them: otherwise its model or its checks are incomplete.
  */
 
+import { join } from 'node:path'
+
+export const ROOT = join(import.meta.dirname, '../../..')
+
+/** Each mutation must be found by one of the seeds from 1 to this one. */
+export const SEEDS = 2000
+
 export interface Mutation {
   readonly name: string
   /** From the root of the repository. */

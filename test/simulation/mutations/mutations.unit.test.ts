@@ -1,9 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { MUTATIONS } from './mutations.ts'
-
-const ROOT = join(import.meta.dirname, '../../..')
+import { MUTATIONS, ROOT } from './mutations.ts'
 
 describe('the mutations', () => {
   it('each change exactly one text of the current code', () => {
