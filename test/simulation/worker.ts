@@ -1,12 +1,14 @@
 /** A thread of `npm run simulate`: runs every n-th seed, and reports each one. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { runSeed } from './run-seed.ts'
+import type { FaultKind } from './world/faults.ts'
 import { planOf } from './world/run.ts'
 
 export interface WorkerTask {
   readonly from: number
   readonly to: number
   readonly step: number
+  readonly kinds: ReadonlySet<FaultKind> | null
 }
 
 export interface SeedReport {
@@ -15,11 +17,11 @@ export interface SeedReport {
   readonly tasks: number
 }
 
-const { from, step, to } = workerData as WorkerTask
+const { from, kinds, step, to } = workerData as WorkerTask
 for (let seed = from; seed < to; seed += step) {
   let report: SeedReport
   try {
-    const { tasks, violations } = runSeed(planOf(seed))
+    const { tasks, violations } = runSeed(planOf(seed, kinds))
     report = { seed, violations, tasks }
   } catch (error) {
     report = { seed, violations: [`the run fails: ${String(error)}`], tasks: 0 }

@@ -5,24 +5,24 @@
  */
 import { SeededRandom } from './random.ts'
 
-export const CALL_FAULTS = ['failBefore', 'failAfter', 'lost', 'late', 'twice', 'slow', 'partial'] as const
+const CALL_FAULTS = ['failBefore', 'failAfter', 'lost', 'late', 'twice', 'slow', 'partial'] as const
 export type CallFault = (typeof CALL_FAULTS)[number]
 
-export const PROCESS_FAULTS = ['kill', 'killSoon', 'pause', 'move', 'stop'] as const
-export type ProcessFault = (typeof PROCESS_FAULTS)[number]
+const PROCESS_FAULTS = ['kill', 'killSoon', 'pause', 'move', 'stop'] as const
 
-export const SERVICE_FAULTS = ['refusing', 'hanging'] as const
+const SERVER_FAULTS = ['refusing', 'hanging'] as const
 
-export type FaultKind = CallFault | ProcessFault | (typeof SERVICE_FAULTS)[number]
+export const FAULT_KINDS = [...CALL_FAULTS, ...PROCESS_FAULTS, ...SERVER_FAULTS] as const
+export type FaultKind = (typeof FAULT_KINDS)[number]
 
 /** Leaves faults out of a run. */
 export interface FaultPlan {
   /** Only faults with a lower number occur. */
   readonly limit: number
   readonly without: ReadonlySet<number>
+  /** Only faults of these kinds occur; `null`: the seed selects the kinds. */
+  readonly kinds: ReadonlySet<FaultKind> | null
 }
-
-export const ALL_FAULTS: FaultPlan = { limit: Number.POSITIVE_INFINITY, without: new Set() }
 
 const CALL_RATES = [0, 0.002, 0.01, 0.03, 0.1]
 
@@ -39,8 +39,9 @@ export class Faults {
   constructor(seed: number, services: ReadonlyArray<string>, plan: FaultPlan) {
     this.#random = new SeededRandom(seed, 'faults')
     this.#plan = plan
-    for (const kind of [...CALL_FAULTS, ...PROCESS_FAULTS, ...SERVICE_FAULTS]) {
-      if (this.#random.chance(0.6)) this.#kinds.add(kind)
+    for (const kind of FAULT_KINDS) {
+      const isSelected = this.#random.chance(0.6)
+      if (plan.kinds?.has(kind) ?? isSelected) this.#kinds.add(kind)
     }
     for (const service of services) this.#rates.set(service, this.#random.pick(CALL_RATES))
   }

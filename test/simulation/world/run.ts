@@ -1,5 +1,5 @@
 /** What identifies a run of the simulation, and what comes out of it. */
-import { ALL_FAULTS, type FaultPlan } from './faults.ts'
+import type { FaultKind, FaultPlan } from './faults.ts'
 import type { TimelineEntry } from './world.ts'
 
 /** Which run it is. The same plan always gives the same run. */
@@ -10,10 +10,11 @@ export interface Plan {
   readonly faults: FaultPlan
 }
 
-export const planOf = (seed: number): Plan => ({
+/** The whole run of a seed. `kinds`: see `FaultPlan`. */
+export const planOf = (seed: number, kinds: ReadonlySet<FaultKind> | null = null): Plan => ({
   seed,
   size: Number.POSITIVE_INFINITY,
-  faults: ALL_FAULTS,
+  faults: { limit: Number.POSITIVE_INFINITY, without: new Set(), kinds },
 })
 
 export interface RunResult {

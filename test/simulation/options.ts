@@ -1,0 +1,136 @@
+/** The command line of `npm run simulate`. */
+import { availableParallelism } from 'node:os'
+import { parseArgs } from 'node:util'
+import { FAULT_KINDS, type FaultKind } from './world/faults.ts'
+import { type Plan, planOf } from './world/run.ts'
+
+export const HELP = `Runs the simulation of the hub: a seed determines workload, interleaving and faults.
+
+  npm run simulate -- --seeds 100000             runs seeds and shows the progress
+  npm run simulate -- --seed 17                  replays one seed as a timeline
+
+Many seeds:
+  --seeds <number>       how many (default 1000)
+  --from <seed>          the first one (default 1)
+  --threads <number>     how many run at a time (default: the number of cores)
+  --keep-going           also after a failure; then no failing seed is shrunk
+
+One seed:
+  --seed <seed>          the seed to replay
+  --size <number>        at most this many messages or events
+  --limit <number>       only faults with a lower number
+  --without <numbers>    leaves out these faults, for example 3,7
+
+Both:
+  --faults <kinds>       only faults of these kinds, for example kill,pause
+                         ${FAULT_KINDS.slice(0, 7).join(', ')},
+                         ${FAULT_KINDS.slice(7).join(', ')}
+  --help                 this text
+
+Exit status: 0 if all guarantees hold, 1 if a seed fails, 2 for a wrong command line.
+`
+
+/** The user made a mistake. The message says which one. */
+export class WrongOptions extends Error {}
+
+export type Options =
+  | { readonly command: 'help' }
+  | { readonly command: 'replay'; readonly plan: Plan }
+  | {
+      readonly command: 'run'
+      readonly from: number
+      readonly seeds: number
+      readonly threads: number
+      readonly keepGoing: boolean
+      readonly kinds: ReadonlySet<FaultKind> | null
+    }
+
+const REPLAY_ONLY = ['size', 'limit', 'without'] as const
+const RUN_ONLY = ['seeds', 'from', 'threads', 'keep-going'] as const
+
+const parse = (args: ReadonlyArray<string>) => {
+  try {
+    return parseArgs({
+      args: [...args],
+      options: {
+        help: { type: 'boolean', default: false },
+        seeds: { type: 'string' },
+        from: { type: 'string' },
+        threads: { type: 'string' },
+        'keep-going': { type: 'boolean' },
+        seed: { type: 'string' },
+        size: { type: 'string' },
+        limit: { type: 'string' },
+        without: { type: 'string' },
+        faults: { type: 'string' },
+      },
+    }).values
+  } catch (error) {
+    throw new WrongOptions(error instanceof Error ? error.message : String(error))
+  }
+}
+
+const numberOf = (option: string, text: string, least: number): number => {
+  const number = /^\d+$/u.test(text) ? Number(text) : Number.NaN
+  if (Number.isSafeInteger(number) && number >= least) return number
+  throw new WrongOptions(`--${option} must be a whole number from ${least} on, not "${text}".`)
+}
+
+const kindsOf = (text: string): ReadonlySet<FaultKind> => {
+  const kinds = new Set<FaultKind>()
+  for (const name of text.split(',')) {
+    const kind = FAULT_KINDS.find((one) => one === name)
+    if (kind === undefined) {
+      throw new WrongOptions(`"${name}" is not a fault. The faults are ${FAULT_KINDS.join(', ')}.`)
+    }
+    kinds.add(kind)
+  }
+  return kinds
+}
+
+/** Throws `WrongOptions`. */
+export const readOptions = (args: ReadonlyArray<string>): Options => {
+  const values = parse(args)
+  if (values.help) return { command: 'help' }
+  const kinds = values.faults === undefined ? null : kindsOf(values.faults)
+  const number = (option: (typeof REPLAY_ONLY | typeof RUN_ONLY)[number], other: number, least: number) => {
+    const text = values[option]
+    return typeof text === 'string' ? numberOf(option, text, least) : other
+  }
+  const refuse = (options: ReadonlyArray<keyof typeof values>, reason: string) => {
+    const given = options.find((option) => values[option] !== undefined)
+    if (given !== undefined) throw new WrongOptions(`--${given} ${reason}.`)
+  }
+  if (values.seed === undefined) {
+    refuse(REPLAY_ONLY, 'needs --seed, because it changes the run of one seed')
+    return {
+      command: 'run',
+      from: number('from', 1, 0),
+      seeds: number('seeds', 1000, 1),
+      threads: number('threads', availableParallelism(), 1),
+      keepGoing: values['keep-going'] ?? false,
+      kinds,
+    }
+  }
+  refuse(RUN_ONLY, 'is for many seeds, and cannot be combined with --seed')
+  const plan = planOf(numberOf('seed', values.seed, 0), kinds)
+  const without = values.without?.split(',').map((one) => numberOf('without', one, 0)) ?? []
+  return {
+    command: 'replay',
+    plan: {
+      ...plan,
+      size: number('size', plan.size, 1),
+      faults: { ...plan.faults, limit: number('limit', plan.faults.limit, 0), without: new Set(without) },
+    },
+  }
+}
+
+/** The command that replays a run. */
+export const commandOf = ({ faults, seed, size }: Plan): string =>
+  [
+    `npm run simulate -- --seed ${seed}`,
+    ...(Number.isFinite(size) ? [`--size ${size}`] : []),
+    ...(Number.isFinite(faults.limit) ? [`--limit ${faults.limit}`] : []),
+    ...(faults.without.size > 0 ? [`--without ${[...faults.without].join(',')}`] : []),
+    ...(faults.kinds === null ? [] : [`--faults ${[...faults.kinds].join(',')}`]),
+  ].join(' ')
