@@ -154,7 +154,7 @@ const run = (simulation: Simulation): number => {
     })
     return process
   }
-  const processes = new ProcessFaults(simulation, start)
+  const processes = new ProcessFaults(simulation, 'dispatcher', start)
 
   // ---- the read model follows
 
@@ -172,15 +172,9 @@ const run = (simulation: Simulation): number => {
     if (accepted.size < count) return false
     return [...accepted.keys()].every((id) => truth.messages.get(id)?.state?.final === true)
   }
-  let checkedAt = 0
-  const isDoneSometimes = () => {
-    if (world.now() < checkedAt + 500) return false
-    checkedAt = world.now()
-    return isDone()
-  }
   world.runFor(FAULTS_MS)
   processes.end()
-  if (!world.runUntil(isDoneSometimes, QUIESCE_MS)) {
+  if (!world.runUntilSometimes(isDone, QUIESCE_MS)) {
     for (const id of accepted.keys()) {
       const state = truth.messages.get(id)?.state
       if (state?.final !== true)

@@ -232,7 +232,7 @@ const run = (simulation: Simulation): number => {
     })
     return process
   }
-  const processes = new ProcessFaults(simulation, start)
+  const processes = new ProcessFaults(simulation, 'fan-out', start)
 
   // ---- the run
 
@@ -248,15 +248,9 @@ const run = (simulation: Simulation): number => {
       const status = batchOf(uuid, event)?.state.status
       return status === 'succeeded' || status === 'failed'
     })
-  let checkedAt = 0
   world.runFor(FAULTS_MS)
   processes.end()
-  const isQuiet = world.runUntil(() => {
-    if (world.now() < checkedAt + 500) return false
-    checkedAt = world.now()
-    return isDone()
-  }, QUIESCE_MS)
-  if (!isQuiet) {
+  if (!world.runUntilSometimes(isDone, QUIESCE_MS)) {
     for (const { event, uuid } of wanted()) {
       const status = batchOf(uuid, event)?.state.status
       if (status === 'succeeded' || status === 'failed') continue

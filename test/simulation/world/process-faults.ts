@@ -18,21 +18,26 @@ export class ProcessFaults {
   readonly #start: (number: number) => SimulatedProcess
   readonly #servers: ReadonlyArray<string>
   readonly #stops = new Map<SimulatedProcess, () => void>()
+  readonly #app: string
+  readonly #running = new Set<SimulatedProcess>()
   #started = 0
-  #running = 0
   #wanted: number
+  /** How many processes were ended or paused. */
+  interruptions = 0
 
-  /** `start` starts a process, whose number is new. */
+  /** `start` starts a process of the app, whose number is new. */
   constructor(
     { faults, network, random, servers, world }: Simulation,
+    app: string,
     start: (number: number) => SimulatedProcess,
   ) {
+    this.#app = app
     this.#world = world
     this.#faults = faults
     this.#network = network
     this.#servers = servers
     this.#start = start
-    this.#random = random('schedule')
+    this.#random = random(`schedule of ${app}`)
     this.#wanted = this.#random.between(1, MOST_PROCESSES)
     for (let i = 0; i < this.#wanted; i++) this.#startLater(3000)
     this.#world.after(this.#random.between(500, 8000), () => this.#causeFault())
@@ -52,11 +57,11 @@ export class ProcessFaults {
 
   #startLater(withinMs: number): void {
     this.#world.after(this.#random.between(0, withinMs), () => {
-      if (this.#running >= this.#wanted) return
-      this.#running++
+      if (this.#running.size >= this.#wanted) return
       const process = this.#start(++this.#started)
+      this.#running.add(process)
       process.onEnd(() => {
-        this.#running--
+        this.#running.delete(process)
         this.#stops.delete(process)
         this.#startLater(RESTART_WITHIN_MS)
       })
@@ -79,7 +84,7 @@ export class ProcessFaults {
     const ms = random.between(1000, random.pick([3000, 8000, 20_000]))
     const tasks = random.below(300)
     const server = random.pick(this.#servers)
-    const processes = this.#world.processes
+    const processes = [...this.#running]
     const process = processes.length === 0 ? null : processes[random.below(processes.length)]!
     if (kind === 'refusing' || kind === 'hanging') {
       if (this.#faults.occurs(kind, () => `${server} for ${ms} ms`)) {
@@ -87,7 +92,7 @@ export class ProcessFaults {
         this.#world.after(ms, () => this.#network.set(server, 'up'))
       }
     } else if (kind === 'move') {
-      if (this.#faults.occurs(kind, () => 'one process more or less')) {
+      if (this.#faults.occurs(kind, () => `one ${this.#app} more or less`)) {
         this.#wanted = this.#wanted === MOST_PROCESSES ? MOST_PROCESSES - 1 : this.#wanted + 1
         this.#startLater(1000)
       }
@@ -95,6 +100,7 @@ export class ProcessFaults {
       process !== null &&
       this.#faults.occurs(kind, () => `${process.name} (${ms} ms, ${tasks} tasks)`)
     ) {
+      this.interruptions++
       if (kind === 'kill') process.kill()
       else if (kind === 'killSoon') process.killAfter(tasks)
       else if (kind === 'pause') process.pause(ms)

@@ -19,13 +19,13 @@ export const STARTED_AT = Date.UTC(2026, 10, 2, 8)
 
 /** A world that runs more tasks than this has an endless loop. */
 const MAX_TASKS = 3_000_000
+const CHECK_EVERY_MS = 500
 
 export class World {
   readonly seed: number
   readonly #random: SeededRandom
   readonly #timers = new Timers()
   readonly #timeline: Array<TimelineEntry> | null
-  readonly #processes: Array<SimulatedProcess> = []
   #ready: Array<SimulatedProcess> = []
   #now = STARTED_AT
   #tasks = 0
@@ -77,16 +77,11 @@ export class World {
       clockSkewMs,
       new SeededRandom(this.seed, `process ${name}`),
     )
-    this.#processes.push(process)
     this.note(
       name,
       () => `starts${clockSkewMs === 0 ? '' : ` with a clock that is wrong by ${clockSkewMs} ms`}`,
     )
     return process
-  }
-
-  get processes(): ReadonlyArray<SimulatedProcess> {
-    return this.#processes.filter(({ isAlive }) => isAlive)
   }
 
   onReady(process: SimulatedProcess): void {
@@ -100,6 +95,16 @@ export class World {
       if (isDone()) return true
       if (!this.#step(limit)) return false
     }
+  }
+
+  /** As `runUntil`, for a condition that is expensive to check. */
+  runUntilSometimes(isDone: () => boolean, withinMs: number): boolean {
+    let checkedAt = Number.NEGATIVE_INFINITY
+    return this.runUntil(() => {
+      if (this.#now < checkedAt + CHECK_EVERY_MS) return false
+      checkedAt = this.#now
+      return isDone()
+    }, withinMs)
   }
 
   runFor(ms: number): void {

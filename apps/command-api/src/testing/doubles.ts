@@ -8,7 +8,7 @@ import { EventLog, KafkaUnavailable, layerMemory, MemoryKafka, topicNames } from
 import { PayloadEncryption } from '@hub/store'
 import { Context, Deferred, Duration, Effect, Layer, Result } from 'effect'
 import { acceptorLayer } from '../accept/acceptor.ts'
-import { type CheckedSend, checkSend } from '../accept/checked-send.ts'
+import { type CheckedSend, checkSend, type SendContext } from '../accept/checked-send.ts'
 import { Ledger } from '../accept/ledger.port.ts'
 import { Limits, type SendReservation } from '../accept/limits.ts'
 import { OutboxMode } from '../accept/outbox-mode.ts'
@@ -54,8 +54,19 @@ export const otpSend = (over: Partial<Send> = {}): Send => ({
   ...over,
 })
 
-export const checkedSend = (send: Send, template: TemplateInUse | null, as: Owner = owner): CheckedSend =>
-  checkSend(send, { owner: as, settings: DEFAULT_SETTINGS, template, hashSecret: 'x'.repeat(32) })
+export const checkedSend = (
+  send: Send,
+  template: TemplateInUse | null,
+  as: Owner = owner,
+  over: Partial<SendContext> = {},
+): CheckedSend =>
+  checkSend(send, {
+    owner: as,
+    settings: DEFAULT_SETTINGS,
+    template,
+    hashSecret: 'x'.repeat(32),
+    ...over,
+  })
 
 export const otp = (clientRef: string | null = null, over: Partial<Send> = {}): CheckedSend =>
   checkedSend(otpSend({ clientRef, ...over }), templateOf())

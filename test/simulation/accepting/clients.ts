@@ -1,0 +1,317 @@
+/**
+ * The clients of the API: they send messages and batches, repeat what they got no answer to, and
+ * recipients opt out. Then the checks of what they were told.
+ */
+import { type CheckedSend, checkedSend, otpSend, owner, type SendOutcome, templateOf } from '@hub/command-api'
+import type { FloodWindows } from '@hub/counters'
+import {
+  DEFAULT_SETTINGS,
+  encodeId,
+  minorUnits,
+  type MessageAccepted,
+  type MessageClass,
+  type Money,
+  recipientHash,
+} from '@hub/domain'
+import { decodeFact, topicNames } from '@hub/kafka'
+import { decodePayload } from '@hub/store'
+import { Cause, Effect, Exit, Result } from 'effect'
+import { plainOf } from '../dispatching/stores.ts'
+import type { Simulation } from '../world/simulation.ts'
+import type { CommandApis } from './command-apis.ts'
+
+/** A client waits this long for an answer, and repeats a send with a reference. */
+const ANSWER_WITHIN_MS = { single: 4000, batch: 11_000 }
+/** The windows count from the reservation, which is before the time of acceptance. */
+const RESERVED_BEFORE_MS = 5000
+
+const OTP_TEMPLATE = templateOf()
+const SERVICE_TEMPLATE = templateOf({
+  name: 'order_ready',
+  class: 'service',
+  body: 'Order {{order}} is ready',
+})
+
+/** One send of a client, with all answers to it and its repeats. */
+interface ClientSend {
+  /** It is in the text of the message, by which its records are recognized. */
+  readonly code: string
+  readonly clientRef: string | null
+  readonly class: MessageClass
+  readonly to: string
+  readonly accepted: Set<string>
+  attempts: number
+  /** Attempts that ended without an answer, or with an unknown outcome. */
+  uncertain: number
+  isSettled: boolean
+}
+
+export interface ClientsOptions {
+  /** The number of sends. */
+  readonly count: number
+  readonly numbers: ReadonlyArray<string>
+  readonly hashSecret: string
+  /** The sends begin within this time. */
+  readonly withinMs: number
+}
+
+export const startClients = (
+  simulation: Simulation,
+  { acceptors, ledger, processes }: CommandApis,
+  { count, hashSecret, numbers, withinMs }: ClientsOptions,
+) => {
+  const { broker, faults, violations, world } = simulation
+  const random = simulation.random('clients')
+  const topics = topicNames()
+  const windows: FloodWindows = random.chance(0.5)
+    ? { pauseSeconds: 0, perHour: null, perDay: null }
+    : {
+        pauseSeconds: random.pick([0, 0, 8, 20]),
+        perHour: random.between(1, 6),
+        perDay: random.between(1, 9),
+      }
+  const spendLimit: Money | null = random.chance(0.6)
+    ? null
+    : { amount: `${random.between(4, 40)}.00`, currency: 'RUB' }
+  const settings = {
+    ...DEFAULT_SETTINGS,
+    spendLimit,
+    floodWindows: windows as typeof DEFAULT_SETTINGS.floodWindows,
+  }
+  /** By recipient hash. */
+  const optedOutAt = new Map<string, number>()
+  let batchIds = 0
+
+  const checked = (send: ClientSend, batch: string | null): CheckedSend => {
+    const { clientRef, code, to } = send
+    const context = { settings, hashSecret, ...(batch === null ? {} : { batch }) }
+    return send.class === 'otp'
+      ? checkedSend(otpSend({ clientRef, to, variables: { code } }), OTP_TEMPLATE, owner, context)
+      : checkedSend(
+          otpSend({ clientRef, to, class: 'service', template: 'order_ready', variables: { order: code } }),
+          SERVICE_TEMPLATE,
+          owner,
+          context,
+        )
+  }
+
+  const attemptLater = (sends: ReadonlyArray<ClientSend>) => {
+    if (sends.length > 0) world.after(random.between(50, 3000), () => attempt(sends))
+  }
+  /** Returns whether the client repeats the send. */
+  const onAnswer = (send: ClientSend, outcome: SendOutcome | null): boolean => {
+    if (outcome !== null && Result.isSuccess(outcome)) {
+      const { duplicate, view } = outcome.success
+      world.note('client', () => `${send.code} is accepted as ${view.id}${duplicate ? ', a duplicate' : ''}`)
+      send.accepted.add(view.id)
+      // Some clients lose the answer and repeat.
+      if (send.clientRef !== null && !faults.isOver && random.chance(0.2)) return true
+      send.isSettled = true
+      return false
+    }
+    const code = outcome?.failure.code
+    const isUncertain = outcome === null || outcome.failure.outcome === 'unknown'
+    world.note(
+      'client',
+      () =>
+        `${send.code} ${code === undefined ? 'gets no answer' : `fails: ${code}`}${isUncertain ? ', unknown' : ''}`,
+    )
+    if (isUncertain) send.uncertain++
+    const isFinal =
+      send.clientRef === null ||
+      code === 'recipient_opted_out' ||
+      code === 'spend_limit_reached' ||
+      (code === 'recipient_flood_limited' && (faults.isOver || send.attempts > 6))
+    if (isFinal) send.isSettled = true
+    return !isFinal
+  }
+
+  const attempt = (sends: ReadonlyArray<ClientSend>) => {
+    const [process, acceptor] = random.pick([...acceptors, [null, null] as const])
+    if (process === null || process.isPaused) return attemptLater(sends)
+    const isBatch = sends.length > 1
+    const batch = isBatch
+      ? { id: encodeId('bat', uuidOf(++batchIds)), owner, total: sends.length, malformed: 0 }
+      : null
+    for (const send of sends) send.attempts++
+    const checkedSends = sends.map((send) => checked(send, batch?.id ?? null))
+    let isOver = false
+    const answer = (outcomes: ReadonlyArray<SendOutcome> | null) => {
+      if (isOver) return
+      isOver = true
+      attemptLater(sends.filter((send, i) => onAnswer(send, outcomes?.[i] ?? null)))
+    }
+    world.after(ANSWER_WITHIN_MS[isBatch ? 'batch' : 'single'], () => answer(null))
+    world.after(random.between(1, 20), () =>
+      process.post(() => {
+        world.note(
+          process.name,
+          () =>
+            `gets ${sends.map((send) => `${send.code} (${send.class}, ${send.clientRef ?? 'no reference'})`).join(', ')}`,
+        )
+        const context = batch === null ? {} : { batch }
+        const fiber = Effect.runForkWith(process.context)(acceptor.accept(checkedSends, context))
+        fiber.addObserver((exit) => {
+          if (Exit.isSuccess(exit)) {
+            world.after(random.between(1, 20), () => answer(exit.value.outcomes))
+          } else if (!Cause.hasInterruptsOnly(exit.cause)) {
+            violations.add('a send dies', `${sends[0]?.code ?? ''}: ${Cause.pretty(exit.cause)}`)
+          }
+        })
+      }),
+    )
+  }
+
+  // ---- the workload
+
+  const sends: Array<ClientSend> = []
+  while (sends.length < count) {
+    const size = random.chance(0.2) ? Math.min(random.between(2, 5), count - sends.length) : 1
+    const request = Array.from({ length: size }, (_, i): ClientSend => {
+      const number = sends.length + i
+      return {
+        code: String(10_000 + number),
+        clientRef: random.chance(0.8) ? `ref-${number}` : null,
+        class: random.pick(['otp', 'service']),
+        to: random.pick(numbers),
+        accepted: new Set(),
+        attempts: 0,
+        uncertain: 0,
+        isSettled: false,
+      }
+    })
+    sends.push(...request)
+    world.after(random.between(0, withinMs), () => {
+      attempt(request)
+      // An impatient client sends twice at once.
+      if (request.every(({ clientRef }) => clientRef !== null) && random.chance(0.2)) attempt(request)
+    })
+  }
+  if (random.chance(0.4)) {
+    const recipient = recipientHash(hashSecret, random.pick(numbers))
+    world.after(random.between(0, withinMs), () => {
+      world.note('recipient', () => 'opts out')
+      optedOutAt.set(recipient, world.now())
+      ledger.optedOut.add(recipient)
+    })
+  }
+
+  // ---- the checks
+
+  /** The accepted messages in the lanes, by code. */
+  const published = () => {
+    const byCode = new Map<string, Map<string, MessageAccepted>>()
+    for (const topic of [topics.acceptedOtp, topics.acceptedService]) {
+      for (const record of broker.topic(topic).flat()) {
+        const fact = decodeFact(record)
+        if (Result.isFailure(fact) || fact.success.type !== 'MessageAccepted') continue
+        const { text = '' } = decodePayload(plainOf(fact.success.sealed)) ?? {}
+        const code = /\d{5}/u.exec(text)?.[0] ?? 'none'
+        const known = byCode.get(code) ?? new Map<string, MessageAccepted>()
+        byCode.set(code, known.set(fact.success.messageId, fact.success))
+      }
+    }
+    return byCode
+  }
+
+  const checkSends = (byCode: ReturnType<typeof published>) => {
+    for (const { accepted, clientRef, code, uncertain } of sends) {
+      const ids = new Set(byCode.get(code)?.keys())
+      for (const id of accepted) {
+        if (!ids.has(id)) violations.add('an acknowledged send is lost', `${code}: ${id}`)
+      }
+      if (clientRef !== null && new Set([...accepted, ...ids]).size > 1) {
+        violations.add('a reference identifies two messages', `${clientRef}: ${[...accepted, ...ids].join()}`)
+      }
+      if (accepted.size === 0 && uncertain === 0 && ids.size > 0) {
+        violations.add('a refused send is published', `${code}: ${[...ids].join()}`)
+      }
+    }
+  }
+
+  /** Charges equal what is published, but for codes with an unknown outcome. */
+  const checkCharges = (byCode: ReturnType<typeof published>) => {
+    const ids = new Set([...byCode.values()].flatMap((known) => [...known.keys()]))
+    for (const id of ids) if (!ledger.charged.has(id)) violations.add('a message is not charged', id)
+    const unknown = new Set(sends.filter(({ uncertain }) => uncertain > 0).map(({ code }) => code))
+    const codeOf = (id: string) => {
+      const sealed = ledger.rows.get(id)?.fact.sealed
+      return sealed === undefined
+        ? ''
+        : (/\d{5}/u.exec(decodePayload(plainOf(sealed))?.text ?? '')?.[0] ?? '')
+    }
+    for (const id of ledger.charged) {
+      if (!ids.has(id) && !unknown.has(codeOf(id))) violations.add('a charge has no message', id)
+    }
+    if (spendLimit !== null) {
+      const spent = [...ledger.charged].reduce(
+        (sum, id) => sum + minorUnits(ledger.rows.get(id)!.fact.price),
+        0n,
+      )
+      if (spent > minorUnits(spendLimit))
+        violations.add('the spend limit is exceeded', `${spent} of ${spendLimit.amount}`)
+    }
+  }
+
+  /** A code passes without Redis, and a process that ends forgets its reservations. */
+  const checkFloodWindows = () => {
+    const tolerated = 1 + processes.interruptions
+    const times = new Map<string, Array<number>>()
+    for (const { fact } of ledger.rows.values()) {
+      if (!ledger.charged.has(fact.messageId)) continue
+      if (fact.class !== 'service') continue
+      times.set(fact.recipient, [...(times.get(fact.recipient) ?? []), fact.at])
+    }
+    const check = (all: ReadonlyArray<number>, limit: number | null, ms: number) => {
+      if (limit === null || ms <= 0) return
+      for (const from of all) {
+        const within = all.filter((at) => at >= from && at < from + ms - RESERVED_BEFORE_MS).length
+        if (within > limit + tolerated) violations.add('a flood window is exceeded', `${within} of ${limit}`)
+      }
+    }
+    for (const all of times.values()) {
+      check(all, 1, windows.pauseSeconds * 1000)
+      check(all, windows.perHour, 3_600_000)
+      check(all, windows.perDay, 86_400_000)
+    }
+  }
+
+  const checkOptOuts = () => {
+    for (const { fact } of ledger.rows.values()) {
+      const since = optedOutAt.get(fact.recipient)
+      if (since !== undefined && fact.class === 'service' && fact.at > since) {
+        violations.add('a recipient who opted out gets a message', fact.messageId)
+      }
+    }
+  }
+
+  /** The sweeper, which is not simulated, seals the batches of requests that a process did not finish. */
+  const checkBatches = () => {
+    if (processes.interruptions > 0 || sends.some(({ uncertain }) => uncertain > 0)) return
+    for (const { id, sealedAt } of ledger.batches.values()) {
+      if (sealedAt === null) violations.add('a batch stays open', id)
+    }
+  }
+
+  return {
+    sends,
+    isDone: () => sends.every(({ isSettled }) => isSettled) && ledger.outbox.size === 0,
+    checkProgress: () => {
+      for (const send of sends) {
+        if (!send.isSettled)
+          violations.add('a send is never accepted', `${send.code} after ${send.attempts} attempts`)
+      }
+      if (ledger.outbox.size > 0) violations.add('outbox rows stay', [...ledger.outbox.keys()].join())
+    },
+    check: () => {
+      const byCode = published()
+      checkSends(byCode)
+      checkCharges(byCode)
+      checkFloodWindows()
+      checkOptOuts()
+      checkBatches()
+    },
+  }
+}
+
+const uuidOf = (number: number) => `01890000-0000-7000-9000-${number.toString(16).padStart(12, '0')}`

@@ -1,0 +1,182 @@
+/**
+ * The command-api processes: acceptors with the ledger, the flood windows and the outbox. The relay of
+ * the outbox stands in for the one of production, which sends SQL of its own.
+ */
+import {
+  acceptorLayer,
+  BatchingAcceptor,
+  HubSettings,
+  Ledger,
+  Limits,
+  makeMemoryLedger,
+  makeSlices,
+  type MemoryLedger,
+  OutboxMode,
+  UnprovenCodes,
+} from '@hub/command-api'
+import { Counters, type CountersShape, type CountersUnavailable, memoryCounters } from '@hub/counters'
+import { encodeId, type Lifetimes } from '@hub/domain'
+import { decodeOutboxRow, EventLog, simulatedKafka, topicNames } from '@hub/kafka'
+import { PayloadEncryption } from '@hub/store'
+import { Context, Effect, Layer } from 'effect'
+import { payloadEncryption } from '../dispatching/stores.ts'
+import { runMain } from '../world/main-fiber.ts'
+import { ProcessFaults } from '../world/process-faults.ts'
+import type { SimulatedProcess } from '../world/process.ts'
+import type { Simulation } from '../world/simulation.ts'
+import { effectInServer, redisCall, statement } from '../world/statement.ts'
+
+/** As in the relay of production. */
+const RELAYED_AFTER_MS = 3500
+const RELAY_EVERY_MS = 200
+/** A confirmation that Redis did not answer is sent again after this time. */
+const CONFIRM_AGAIN_MS = 500
+
+export interface CommandApis {
+  readonly ledger: MemoryLedger
+  /** The processes that take requests. */
+  readonly acceptors: ReadonlyMap<SimulatedProcess, BatchingAcceptor['Service']>
+  readonly processes: ProcessFaults
+}
+
+/** The flood windows in Redis, as a process reaches them. */
+const countersOf = (
+  simulation: Simulation,
+  process: SimulatedProcess,
+  counters: CountersShape,
+): CountersShape => {
+  const remote = <A>(name: string, effect: Effect.Effect<A, CountersUnavailable>) =>
+    redisCall(simulation, process, name, () => effect)
+  return {
+    ...counters,
+    reserveFlood: (requests) => remote('reserve', counters.reserveFlood(requests)),
+    releaseFlood: (reservations) => remote('release', counters.releaseFlood(reservations)),
+    confirmFlood: (acceptances) =>
+      remote('confirm', counters.confirmFlood(acceptances)).pipe(
+        Effect.tapError(() => Effect.sleep(CONFIRM_AGAIN_MS)),
+        Effect.eventually,
+      ),
+    daily: {
+      ...counters.daily,
+      count: (day, messages) => remote('count', counters.daily.count(day, messages)),
+    },
+    ping: remote('ping', counters.ping),
+  }
+}
+
+export const startCommandApis = (simulation: Simulation, lifetimes: Lifetimes): CommandApis => {
+  const { broker, network, violations, world } = simulation
+  const topics = topicNames()
+  const ledger = makeMemoryLedger(() => world.now())
+  const counters = Effect.runSync(
+    Effect.provide(Counters, Layer.fresh(memoryCounters({ now: () => world.now() }))),
+  )
+  const acceptors = new Map<SimulatedProcess, BatchingAcceptor['Service']>()
+  let messageIds = 0
+  let relaying: SimulatedProcess | null = null
+
+  /** When the world first saw each outbox row. */
+  const rowsSince = new Map<number, number>()
+  const watchOutbox = () => {
+    for (const row of ledger.outbox.keys()) if (!rowsSince.has(row)) rowsSince.set(row, world.now())
+    world.after(RELAY_EVERY_MS, watchOutbox)
+  }
+  watchOutbox()
+
+  const ledgerOf = (process: SimulatedProcess): Ledger['Service'] => {
+    const { ledger: memory } = ledger
+    const remote = <A, E>(name: string, effect: () => Effect.Effect<A, E>) =>
+      effectInServer(simulation, process, name, effect)
+    return {
+      lookup: (query) => remote('look up', () => memory.lookup(query)),
+      commit: (commit) => remote('commit', () => memory.commit(commit)),
+      withdraw: (id) => remote('withdraw', () => memory.withdraw(id)),
+      refund: (codes) => remote('refund', () => memory.refund(codes)),
+      seal: (batch, codes, records) => remote('seal', () => memory.seal(batch, codes, records)),
+      sealFromLedger: (batches, encode) => remote('seal', () => memory.sealFromLedger(batches, encode)),
+      deleteOutboxRows: (rows) => remote('delete outbox rows', () => memory.deleteOutboxRows(rows)),
+    }
+  }
+
+  /** Appends old rows in order and deletes them. One process at a time relays. */
+  const relay = (process: SimulatedProcess) =>
+    Effect.gen(function* () {
+      const mode = yield* OutboxMode
+      const log = yield* EventLog
+      const turn = Effect.gen(function* () {
+        if (mode.relayBacklog().highest === null) {
+          mode.relayExistingRows(
+            yield* statement(network, process, 'read the highest row', () =>
+              Math.max(0, ...ledger.outbox.keys()),
+            ),
+          )
+        }
+        const { count, highest } = mode.relayBacklog()
+        const rows = yield* statement(network, process, 'read outbox rows', () => {
+          if (relaying !== null && relaying !== process && relaying.isAlive) return []
+          relaying = process
+          return [...ledger.outbox]
+            .filter(([row]) => world.now() - (rowsSince.get(row) ?? world.now()) > RELAYED_AFTER_MS)
+            .toSorted(([a], [b]) => a - b)
+        })
+        for (const [, bytes] of rows) yield* log.append(yield* Effect.fromResult(decodeOutboxRow(bytes)))
+        const left = yield* statement(network, process, 'delete outbox rows', () => {
+          for (const [row] of rows) ledger.outbox.delete(row)
+          return [...ledger.outbox.keys()].some((row) => row <= (highest ?? 0))
+        })
+        if (!left) mode.switchToDirect(count)
+      }).pipe(
+        Effect.ignore,
+        Effect.ensuring(
+          Effect.sync(() => {
+            if (relaying === process) relaying = null
+          }),
+        ),
+      )
+      yield* Effect.forkScoped(Effect.forever(Effect.andThen(turn, Effect.sleep(RELAY_EVERY_MS))))
+    })
+
+  const start = (number: number) => {
+    const process = world.startProcess(`command-api-${number}`, 0)
+    const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
+      Context.add(Ledger, ledgerOf(process)),
+      Context.add(Counters, countersOf(simulation, process, counters)),
+      Context.add(HubSettings, { current: Effect.succeed({ dailyLimit: null, stoppedUntil: null }) }),
+      Context.add(PayloadEncryption, payloadEncryption(network, process)),
+      Context.merge(process.context),
+    )
+    const layer = acceptorLayer({
+      topics,
+      lifetimes,
+      slices: makeSlices(),
+      makeMessageId: () =>
+        encodeId('msg', `01890000-0000-7000-8000-${(++messageIds).toString(16).padStart(12, '0')}`),
+    }).pipe(
+      Layer.provideMerge(
+        Layer.mergeAll(
+          Layer.fresh(OutboxMode.layer),
+          Layer.fresh(UnprovenCodes.layer),
+          Layer.fresh(Limits.layer),
+        ),
+      ),
+    )
+    const main = Effect.gen(function* () {
+      yield* relay(process)
+      acceptors.set(process, yield* BatchingAcceptor)
+      return yield* Effect.never
+    }).pipe(Effect.provide(layer), Effect.scoped, Effect.provideContext(services))
+    process.onEnd(() => acceptors.delete(process))
+    runMain(process, main, {
+      onStarted: (stop) =>
+        processes.onStop(process, () => {
+          // The listener closes first.
+          acceptors.delete(process)
+          stop()
+        }),
+      onFailed: (cause) => violations.add('a process fails', `${process.name}: ${cause}`),
+    })
+    return process
+  }
+  const processes = new ProcessFaults(simulation, 'command-api', start)
+  return { ledger, acceptors, processes }
+}
