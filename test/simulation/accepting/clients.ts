@@ -295,6 +295,8 @@ export const startClients = (
 
   return {
     sends,
+    /** The ids of all messages in the lanes. */
+    publishedIds: () => [...published().values()].flatMap((known) => [...known.keys()]),
     isDone: () => sends.every(({ isSettled }) => isSettled) && ledger.outbox.size === 0,
     checkProgress: () => {
       for (const send of sends) {

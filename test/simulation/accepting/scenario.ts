@@ -3,7 +3,8 @@
  * that fail. The read model is a stand-in.
  */
 import { topicNames } from '@hub/kafka'
-import { ReadModel } from '../dispatching/read-model.ts'
+import { HASH_SECRET } from '../dispatching/dispatchers.ts'
+import { follow, ReadModel } from '../dispatching/read-model.ts'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
 import { runScenario, type Simulation } from '../world/simulation.ts'
 import { startClients } from './clients.ts'
@@ -18,7 +19,6 @@ const LIFETIMES = {
   report: { otp: 300 * SECOND, service: 3600 * SECOND },
   sandbox: 10 * SECOND,
 }
-const HASH_SECRET = 'a secret of the simulation, long enough for it'
 
 /** PostgreSQL was unavailable: the hub logs an error then. */
 export const UNRECORDED = /an acceptance batch was not recorded/u
@@ -30,13 +30,7 @@ const run = (simulation: Simulation): number => {
   const { broker, plan, violations, world } = simulation
   const topics = topicNames()
   const commandApis = startCommandApis(simulation, LIFETIMES)
-  const projection = simulation.random('projection')
-  const projected = new ReadModel(broker, topics, ({ id }) => commandApis.ledger.projected.add(id))
-  const project = () => {
-    projected.advance(projection.between(1, 40))
-    world.after(projection.between(100, 700), project)
-  }
-  project()
+  follow(simulation, new ReadModel(broker, topics, ({ id }) => commandApis.ledger.projected.add(id)))
   const random = simulation.random('workload')
   const clients = startClients(simulation, commandApis, {
     count: Math.min(random.between(4, 30), plan.size),
@@ -46,7 +40,7 @@ const run = (simulation: Simulation): number => {
   })
 
   world.runFor(FAULTS_MS)
-  commandApis.processes.end()
+  simulation.endFaults()
   if (!world.runUntilSometimes(clients.isDone, QUIESCE_MS)) clients.checkProgress()
   world.runFor(15 * SECOND)
   const lanes = () =>

@@ -2,7 +2,6 @@
  * Stands in for the projector: it folds lanes and log into the state of each message, some time
  * after the records were appended.
  */
-import { Fence } from '@hub/actor'
 import { epochOf, evolve, type MessageAccepted, type MessageState } from '@hub/domain'
 import {
   carriedFact,
@@ -16,6 +15,7 @@ import {
 } from '@hub/kafka'
 import type { MessageFact } from '@hub/domain'
 import { Result } from 'effect'
+import type { Simulation } from '../world/simulation.ts'
 
 export interface ProjectedMessage {
   readonly id: string
@@ -31,7 +31,8 @@ export class ReadModel {
   readonly #topics: ReadonlyArray<string>
   readonly #log: string
   readonly #positions = new Map<string, number>()
-  readonly #fences = new Map<number, Fence>()
+  /** The highest epoch of each shard. */
+  readonly #epochs = new Map<number, number>()
   readonly #onFact: (message: ProjectedMessage, fact: MessageFact, before: MessageState | null) => void
 
   constructor(
@@ -63,11 +64,11 @@ export class ReadModel {
 
   #apply(record: IncomingRecord): void {
     if (record.topic === this.#log) {
-      let fence = this.#fences.get(record.partition)
-      if (fence === undefined) this.#fences.set(record.partition, (fence = new Fence()))
+      const fence = this.#epochs.get(record.partition) ?? 0
       if (record.type === 'ShardOpened') {
         const opened = decodeShardOpened(record)
-        if (Result.isSuccess(opened)) fence.observe(record.offset, opened.success)
+        if (Result.isSuccess(opened))
+          this.#epochs.set(record.partition, Math.max(fence, opened.success.epoch))
         return
       }
       if (record.type === 'OpenMessagesCarried') {
@@ -80,7 +81,7 @@ export class ReadModel {
       const fact = decodeFact(record)
       if (Result.isFailure(fact)) return
       const epoch = epochOf(fact.success)
-      if (epoch !== null && fence.isVoid(epoch)) return
+      if (epoch !== null && epoch < fence) return
       return this.#fold(fact.success)
     }
     const fact = decodeFact(record)
@@ -99,4 +100,14 @@ export class ReadModel {
     if (fact.type === 'MessageAccepted') message.accepted ??= fact
     this.#onFact(message, fact, before)
   }
+}
+
+/** Lets a read model follow lanes and log with a delay, as a projector does. */
+export const follow = (simulation: Simulation, model: ReadModel): void => {
+  const random = simulation.random('projection')
+  const project = () => {
+    model.advance(random.between(1, 40))
+    simulation.world.after(random.between(20, 700), project)
+  }
+  project()
 }

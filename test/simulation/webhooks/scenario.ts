@@ -3,299 +3,38 @@
  * several fan-out processes that fail, and the checks of what the receivers got.
  */
 import { encodeId, eventId } from '@hub/domain'
-import {
-  encodeRecord,
-  type EventRecorded,
-  type OutgoingRecord,
-  simulatedKafka,
-  topicNames,
-  webhooksKey,
-} from '@hub/kafka'
-import type { StorageError } from '@hub/store'
-import {
-  FANOUT_DEFAULTS,
-  FanoutSettings,
-  FanoutStore,
-  type FanoutStoreShape,
-  makeFanout,
-  MemoryStore,
-  type Settings,
-} from '@hub/webhook-fanout'
-import { AttemptNotMade, type DeliveryResult, WebhookClient } from '@hub/webhooks'
-import { Context, Effect } from 'effect'
-import { runMain } from '../world/main-fiber.ts'
-import { ProcessFaults } from '../world/process-faults.ts'
-import type { SimulatedProcess } from '../world/process.ts'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
 import { runScenario, type Simulation } from '../world/simulation.ts'
-import { effectInServer } from '../world/statement.ts'
+import { DELIVERED_WITHIN_MS, startFanouts } from './fanouts.ts'
 
 const SERVERS = ['kafka', 'postgres', 'receiver']
-const SECOND = 1000
-const FAULTS_MS = 40 * SECOND
-const WINDOW_MS = 90 * SECOND
-/** All batches end this long after the faults: the retry window, and the time of a recovery. */
-const QUIESCE_MS = WINDOW_MS + 60 * SECOND
-const MODE = 'live' as const
-
-/** The rules of production with shorter times, so that retries and windows end within a run. */
-const SETTINGS: Settings = {
-  ...FANOUT_DEFAULTS,
-  retryWindowMs: WINDOW_MS,
-  batchEvents: 5,
-  nextAttemptAt: ({ attempt, failedAt, queuedAt, random }) => {
-    const next = failedAt + Math.min(20, 2 ** attempt) * SECOND * (0.9 + 0.2 * random)
-    return next >= queuedAt + WINDOW_MS ? null : next
-  },
-}
-
-interface Received {
-  readonly endpoint: string
-  readonly batch: string
-  readonly body: string
-  readonly at: number
-  readonly isConfirmed: boolean
-}
+const FAULTS_MS = 40_000
 
 export const runWebhooks = (plan: Plan, options: RunOptions = {}): RunResult =>
   runScenario({ servers: SERVERS, run }, plan, options)
 
-const uuidOf = (kind: string, number: number) =>
-  `0000000${kind}-0000-4000-8000-${String(number).padStart(12, '0')}`
-
 const run = (simulation: Simulation): number => {
-  const { broker, faults, network, plan, violations, world } = simulation
+  const { plan, world } = simulation
   const random = simulation.random('workload')
-  const storeRandom = simulation.random('store')
-  const { webhooks: topic } = topicNames()
-  const store = new MemoryStore({ settings: SETTINGS, random: () => storeRandom.next() })
-  const accounts = Array.from({ length: random.between(1, 2) }, (_, i) => encodeId('acc', uuidOf('1', i + 1)))
-  const endpoints = Array.from({ length: random.between(1, 3) }, (_, i) => ({
-    uuid: uuidOf('2', i + 1),
-    account: random.pick(accounts),
-  }))
-  for (const { account, uuid } of endpoints) store.subscribe(uuid, account)
-
-  // ---- the workload: events of the journal, published at least once
-
-  const events: Array<EventRecorded> = []
-  const publish = (record: EventRecorded) => {
-    const outgoing: OutgoingRecord = {
-      topic,
-      key: webhooksKey(record.account, record.mode),
-      type: record.type,
-      id: record.event,
-      occurredAt: record.createdAt,
-      value: encodeRecord(record),
-    }
-    world.note('projector', () => `publishes event ${record.sequence} of ${record.account}`)
-    broker.append([outgoing])
-  }
-  const emit = () => {
-    const account = random.pick(accounts)
-    const journal = store.journal.get(account) ?? []
-    store.journal.set(account, journal)
-    const sequence = journal.length + 1
-    const id = eventId(`${account} ${sequence}`)
-    const record: EventRecorded = {
-      type: 'EventRecorded',
-      event: id,
-      account,
-      mode: MODE,
-      sequence,
-      eventType: 'message.sent',
-      createdAt: world.now(),
-      body: JSON.stringify({ id, sequence }),
-    }
-    journal.push({ id, sequence, eventType: record.eventType, body: record.body, createdAt: world.now() })
-    events.push(record)
-    publish(record)
-    // The projector publishes again after an append that was not acknowledged.
-    if (random.chance(0.15)) world.after(random.between(0, 4000), () => publish(record))
-  }
+  const accounts = Array.from({ length: random.between(1, 2) }, (_, i) =>
+    encodeId('acc', `00000001-0000-4000-8000-${String(i + 1).padStart(12, '0')}`),
+  )
+  const fanouts = startFanouts(simulation, accounts)
   const count = Math.min(random.between(3, 40), plan.size)
-  for (let i = 0; i < count; i++) world.after(random.between(0, FAULTS_MS), emit)
-
-  // ---- the receivers
-
-  const received: Array<Received> = []
-  const refusing = new Map<string, number>()
-  const changeReceivers = () => {
-    if (faults.isOver) return refusing.clear()
-    for (const { uuid } of endpoints) refusing.set(uuid, random.pick([0, 0, 0, 0.3, 1]))
-    world.after(random.between(2000, 15_000), changeReceivers)
-  }
-  changeReceivers()
-  const clientOf = (process: SimulatedProcess): WebhookClient['Service'] => {
-    const begin: WebhookClient['Service']['begin'] = (delivery, deadlineMs, done) => {
-      let isAborted = false
-      const began = world.now()
-      const endpoint = delivery.url.slice(delivery.url.lastIndexOf('/') + 1)
-      const end = (result: DeliveryResult | AttemptNotMade) => {
-        if (!isAborted) done(result)
-      }
-      const durationMs = () => world.now() - began
-      network.request<number>(process, 'receiver', {
-        name: 'deliver',
-        describe: () => `${delivery.eventBatch} to ${endpoint}`,
-        timeoutMs: deadlineMs,
-        faults: ['failBefore', 'failAfter', 'lost', 'slow'],
-        serve: (answer) => {
-          const isConfirmed = !random.chance(refusing.get(endpoint) ?? 0)
-          received.push({
-            endpoint,
-            batch: delivery.eventBatch,
-            body: Buffer.from(delivery.body).toString('utf8'),
-            at: world.now(),
-            isConfirmed,
-          })
-          answer(isConfirmed ? 200 : 500)
-        },
-        onAnswer: (responseCode) =>
-          end(
-            responseCode === 200
-              ? { succeeded: true, responseCode, durationMs: durationMs(), reason: null }
-              : { succeeded: false, responseCode, durationMs: durationMs(), reason: 'http_status' },
-          ),
-        onFailure: (reason) =>
-          end({
-            succeeded: false,
-            responseCode: null,
-            durationMs: durationMs(),
-            reason: reason === 'timeout' ? 'timeout' : 'connection_reset',
-          }),
-      })
-      return () => {
-        isAborted = true
-      }
-    }
-    return {
-      begin,
-      deliver: (delivery, { deadlineMs = 10_000 } = {}) =>
-        Effect.callback((resume) => {
-          const abort = begin(delivery, deadlineMs, (result) =>
-            resume(result instanceof AttemptNotMade ? Effect.fail(result) : Effect.succeed(result)),
-          )
-          return Effect.sync(abort)
-        }),
-      openSockets: () => 0,
-    }
-  }
-
-  // ---- the processes
-
-  const storeOf = (process: SimulatedProcess): FanoutStoreShape => {
-    const shape = store.shape()
-    const remote =
-      <Arguments extends ReadonlyArray<unknown>, A, E>(
-        name: string,
-        execute: (...args: Arguments) => Effect.Effect<A, E>,
-      ) =>
-      (...args: Arguments): Effect.Effect<A, E | StorageError> =>
-        effectInServer(simulation, process, name, () => execute(...args))
-    const read = <A, E>(name: string, effect: Effect.Effect<A, E>) => remote(name, () => effect)()
-    return {
-      acquire: remote('acquire', shape.acquire),
-      sources: read('sources', shape.sources),
-      subscriptionsOf: remote('subscriptionsOf', shape.subscriptionsOf),
-      subscription: remote('subscription', shape.subscription),
-      journal: remote('journal', shape.journal),
-      storeBatches: remote('storeBatches', shape.storeBatches),
-      due: remote('due', shape.due),
-      expired: remote('expired', shape.expired),
-      body: remote('body', shape.body),
-      record: remote('record', shape.record),
-      redeliveries: read('redeliveries', shape.redeliveries),
-      takeOnDemand: remote('takeOnDemand', shape.takeOnDemand),
-      recordOnDemand: remote('recordOnDemand', shape.recordOnDemand),
-      releaseOnDemand: remote('releaseOnDemand', shape.releaseOnDemand),
-      purgeDeleted: read('purgeDeleted', shape.purgeDeleted),
-      waiting: read('waiting', shape.waiting),
-      answers: Effect.succeed(true),
-    }
-  }
-  const start = (number: number) => {
-    const process = world.startProcess(`fan-out-${number}`, 0)
-    const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
-      Context.add(FanoutStore, storeOf(process)),
-      Context.add(FanoutSettings, SETTINGS),
-      Context.add(WebhookClient, clientOf(process)),
-      Context.merge(process.context),
-    )
-    const main = Effect.gen(function* () {
-      const running = yield* makeFanout({ prefix: '' })
-      return yield* running.failure
-    }).pipe(Effect.scoped, Effect.provideContext(services))
-    runMain(process, main, {
-      onStarted: (stop) => processes.onStop(process, stop),
-      onFailed: (cause) => violations.add('a process fails', `${process.name}: ${cause}`),
+  for (let i = 0; i < count; i++) {
+    world.after(random.between(0, FAULTS_MS), () => {
+      const id = eventId(`event ${i}`)
+      const body = (sequence: number) => JSON.stringify({ id, sequence })
+      fanouts.emit({ account: random.pick(accounts), id, eventType: 'message.sent', body })
     })
-    return process
   }
-  const processes = new ProcessFaults(simulation, 'fan-out', start)
 
-  // ---- the run
-
-  const wanted = () =>
-    events.flatMap((event) =>
-      endpoints.filter(({ account }) => account === event.account).map(({ uuid }) => ({ event, uuid })),
-    )
-  const batchOf = (uuid: string, event: EventRecorded) =>
-    store.batches.get(store.batchOf.get(`${uuid} ${event.event} `) ?? '')
-  const isDone = () =>
-    events.length === count &&
-    wanted().every(({ event, uuid }) => {
-      const status = batchOf(uuid, event)?.state.status
-      return status === 'succeeded' || status === 'failed'
-    })
   world.runFor(FAULTS_MS)
-  processes.end()
-  if (!world.runUntilSometimes(isDone, QUIESCE_MS)) {
-    for (const { event, uuid } of wanted()) {
-      const status = batchOf(uuid, event)?.state.status
-      if (status === 'succeeded' || status === 'failed') continue
-      violations.add(
-        'an event is not delivered',
-        `event ${event.sequence} to ${uuid}: ${status ?? 'not in a batch'}`,
-      )
-    }
-  }
-  world.runFor(10 * SECOND)
-  const attempts = received.length
-  world.runFor(15 * SECOND)
-  if (received.length > attempts)
-    violations.add('the fan-out is not idle', `${received.length - attempts} attempts`)
-
-  // ---- the checks
-
-  const bodies = new Map<string, string>()
-  const batchesOf = new Map<string, string>()
-  for (const { at, batch, body, endpoint } of received) {
-    if ((bodies.get(batch) ?? body) !== body) violations.add('a batch changes between attempts', batch)
-    bodies.set(batch, body)
-    const sequences: Array<number> = []
-    for (const { id, sequence } of JSON.parse(body) as ReadonlyArray<{ id: string; sequence: number }>) {
-      sequences.push(sequence)
-      const key = `${endpoint} ${id}`
-      if ((batchesOf.get(key) ?? batch) !== batch) violations.add('an event is in two batches', key)
-      batchesOf.set(key, batch)
-    }
-    if (sequences.some((sequence, i) => i > 0 && sequence <= sequences[i - 1]!)) {
-      violations.add('a batch is not in the order of the journal', `${batch}: ${sequences.join()}`)
-    }
-    const queuedAt = [...store.batches.values()].find(({ uuid }) => encodeId('evb', uuid) === batch)?.state
-      .queuedAt
-    if (queuedAt !== undefined && at >= queuedAt + WINDOW_MS + 5 * SECOND) {
-      violations.add('a batch is attempted after its retry window', batch)
-    }
-  }
-  for (const { event, uuid } of wanted()) {
-    const batch = batchOf(uuid, event)
-    if (batch?.state.status !== 'succeeded') continue
-    const id = encodeId('evb', batch.uuid)
-    if (!received.some((one) => one.batch === id && one.endpoint === uuid && one.isConfirmed)) {
-      violations.add('a delivery is recorded that no receiver confirmed', `${id} to ${uuid}`)
-    }
-  }
-  return events.length
+  simulation.endFaults()
+  if (
+    !world.runUntilSometimes(() => fanouts.events.length === count && fanouts.isDone(), DELIVERED_WITHIN_MS)
+  )
+    fanouts.checkProgress()
+  fanouts.check()
+  return count
 }

@@ -48,13 +48,6 @@ export class ProcessFaults {
     this.#stops.set(process, stop)
   }
 
-  /** Ends all faults. */
-  end(): void {
-    this.#faults.end()
-    for (const server of this.#servers) this.#network.set(server, 'up')
-    this.#world.note('world', () => 'has no more faults')
-  }
-
   #startLater(withinMs: number): void {
     this.#world.after(this.#random.between(0, withinMs), () => {
       if (this.#running.size >= this.#wanted) return

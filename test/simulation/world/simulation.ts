@@ -22,6 +22,8 @@ export interface Simulation {
   readonly servers: ReadonlyArray<string>
   /** The clock of a server: without skew. */
   readonly serverClock: Context.Context<never>
+  /** Ends all faults: no call, process or server fails any more. */
+  readonly endFaults: () => void
   /** The random numbers of one purpose. */
   readonly random: (purpose: string) => SeededRandom
 }
@@ -57,6 +59,11 @@ export const runScenario = (
       violations,
       servers,
       serverClock: Context.make(Clock.Clock, clockOf(now, now, after)) as Context.Context<never>,
+      endFaults: () => {
+        faults.end()
+        for (const server of servers) network.set(server, 'up')
+        world.note('world', () => 'has no more faults')
+      },
       random: (purpose) => new SeededRandom(plan.seed, purpose),
     })
     for (const error of world.errors) {

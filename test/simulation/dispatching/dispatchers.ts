@@ -1,0 +1,150 @@
+/**
+ * The dispatcher processes with their operator, and the checks of what they did: at each write to the
+ * operator, at each fact, and after all messages are final.
+ */
+import { makeDispatcher } from '@hub/dispatcher'
+import { DEFAULT_START_WORDS, DEFAULT_STOP_WORDS, type Lifetimes, optOutVocabulary } from '@hub/domain'
+import { simulatedKafka, topicNames } from '@hub/kafka'
+import { Context, Effect, Redacted } from 'effect'
+import { runMain } from '../world/main-fiber.ts'
+import { ProcessFaults } from '../world/process-faults.ts'
+import type { Simulation } from '../world/simulation.ts'
+import { OperatorServer } from './operator-server.ts'
+import { ReadModel } from './read-model.ts'
+import { dispatcherStores, sharedTexts } from './stores.ts'
+
+const SECOND = 1000
+export const HASH_SECRET = 'a secret of the simulation, long enough for it'
+/** Short, so that deadlines pass within a run. */
+export const LIFETIMES: Lifetimes = {
+  beforeHandover: { otp: 20 * SECOND, service: 45 * SECOND },
+  report: { otp: 15 * SECOND, service: 30 * SECOND },
+  sandbox: 10 * SECOND,
+}
+/**
+ * All messages must be final this long after the faults: sessions, recovery, the longest lifetime,
+ * the longest report deadline, and the time for a lookup.
+ */
+export const FINAL_WITHIN_MS = 150 * SECOND
+/** Repeated lane records and late reports may come this long after all messages are final. */
+const LATE_MS = 45 * SECOND
+/** Nothing more may be recorded in this time. */
+const IDLE_MS = 20 * SECOND
+
+export const startDispatchers = (simulation: Simulation, projected: ReadModel) => {
+  const { broker, network, violations, world } = simulation
+  const random = simulation.random('dispatchers')
+  const topics = topicNames()
+  const texts = sharedTexts()
+  /** What a reader of lanes and log knows without any delay. */
+  const truth = new ReadModel(broker, topics, (message, fact, before) => {
+    world.note('log', () => `${message.id}: ${fact.type}, now ${message.state?.status ?? ''}`)
+    if (before?.final === true && message.state !== null && message.state.status !== before.status) {
+      if (before.reason !== 'dlr_timeout_local') {
+        violations.add('a final status changes', `${message.id}: ${before.status} to ${message.state.status}`)
+      }
+    }
+  })
+  const readAll = () => truth.advance(Number.POSITIVE_INFINITY)
+
+  const operator = new OperatorServer(world, network, {
+    onWrite: ({ reference }, by) => {
+      readAll()
+      const state = truth.messages.get(reference)?.state
+      if (state?.final === true) {
+        violations.add('a final message is submitted', `${reference} (${state.status}) by ${by.name}`)
+      } else if (state?.stage !== 'handingOver') {
+        violations.add('a submit has no claim', `${reference} (${state?.stage ?? 'unknown'}) by ${by.name}`)
+      }
+    },
+    onTwice: ({ by: first, reference }, second) =>
+      violations.add('a message is handed over twice', `${reference} by ${first} and by ${second}`),
+  })
+
+  const start = (number: number) => {
+    const skew = random.chance(0.2) ? random.between(-3000, 3000) : 0
+    const process = world.startProcess(`dispatcher-${number}`, skew)
+    const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
+      Context.merge(dispatcherStores(simulation, process, topics, projected, texts)),
+      Context.merge(process.context),
+    )
+    const main = Effect.gen(function* () {
+      const running = yield* makeDispatcher({
+        prefix: '',
+        topics,
+        partitions: broker.partitions,
+        live: { name: 'smpp', adapter: operator.adapterOf(process) },
+        hashSecret: Redacted.make(HASH_SECRET),
+        vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
+        lifetimes: LIFETIMES,
+      })
+      return yield* running.failure
+    }).pipe(Effect.scoped, Effect.provideContext(services))
+    runMain(process, main, {
+      onStarted: (stop) => processes.onStop(process, stop),
+      onFailed: (cause) => violations.add('a process fails', `${process.name}: ${cause}`),
+    })
+    return process
+  }
+  const processes = new ProcessFaults(simulation, 'dispatcher', start)
+
+  const messages = () => {
+    readAll()
+    return [...truth.messages.values()]
+  }
+
+  const checkOutcomes = () => {
+    for (const { operatorIds, outcome, reference, stored } of operator.handedOver) {
+      const state = truth.messages.get(reference)?.state
+      const status = state?.status ?? 'unknown'
+      if (state?.reason === 'ttl_expired_before_submit') {
+        violations.add('a message counts as never submitted that the operator accepted', reference)
+      }
+      if (status === 'delivered' && outcome !== 'delivered') {
+        violations.add('a message is delivered without a report', `${reference}: ${outcome ?? 'no report'}`)
+      }
+      if (
+        outcome === 'delivered' &&
+        stored === operatorIds.length &&
+        operator.reportsReference &&
+        status !== 'delivered'
+      ) {
+        violations.add('a stored report is lost', `${reference} is ${status}, not delivered`)
+      }
+    }
+    const accepted = new Set(operator.handedOver.map(({ reference }) => reference))
+    for (const { id, state } of truth.messages.values()) {
+      if (state?.status === 'delivered' && !accepted.has(id)) {
+        violations.add('a message is delivered that the operator never accepted', id)
+      }
+    }
+  }
+
+  return {
+    operator,
+    processes,
+    isFinal: (ids: Iterable<string>) => {
+      readAll()
+      return [...ids].every((id) => truth.messages.get(id)?.state?.final === true)
+    },
+    /** Call it when not all messages became final in time. */
+    checkProgress: (ids: Iterable<string>) => {
+      readAll()
+      for (const id of ids) {
+        const state = truth.messages.get(id)?.state
+        if (state?.final !== true)
+          violations.add('a message has no final status', `${id}: ${state?.stage ?? 'not in the lane'}`)
+      }
+    },
+    /** Runs the world until nothing may happen any more. */
+    check: () => {
+      const facts = () => messages().reduce((sum, { facts: all }) => sum + all.length, 0)
+      world.runFor(LATE_MS)
+      const before = facts()
+      world.runFor(IDLE_MS)
+      const more = facts() - before
+      if (more > 0) violations.add('the hub is not idle', `${more} facts after all messages were final`)
+      checkOutcomes()
+    },
+  }
+}
