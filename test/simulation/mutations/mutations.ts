@@ -285,6 +285,56 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     find: "if (result === 'committed') yield* completeCommitted(commit)",
     replace: 'if (result.length > 0) yield* completeCommitted(commit)',
   },
+  // ---- limits, opt-outs and batches
+  {
+    name: 'the spend limit is exceeded by one message',
+    file: `${ACCEPT}/spend.ts`,
+    find: 'if (charge.limit !== null && after > minorUnits(charge.limit)) {',
+    replace: 'if (charge.limit !== null && before > minorUnits(charge.limit)) {',
+  },
+  {
+    name: 'the flood windows do not refuse',
+    file: `${ACCEPT}/limits.ts`,
+    find: 'if (verdict === null || verdict === undefined || verdict.reserved) return null',
+    replace:
+      'if (verdict === null || verdict === undefined || verdict.reserved || !verdict.reserved) return null',
+  },
+  {
+    name: 'an accepted message releases its reservation',
+    file: `${ACCEPT}/record.ts`,
+    find: 'if (accepted.length > 0) yield* runInBackground(limits.confirm(accepted, batch.at))',
+    replace: 'if (accepted.length > 0) yield* runInBackground(limits.release(accepted))',
+  },
+  {
+    name: 'a service message passes without Redis',
+    file: `${ACCEPT}/limits.ts`,
+    find: "if (one.class === 'otp') return null",
+    replace: "if (one.class === 'otp' || one.class === 'service') return null",
+  },
+  {
+    name: 'opt-outs are not looked up',
+    file: `${ACCEPT}/decide-and-limit.ts`,
+    find: "if (checked.class === 'service' && owner.mode === 'live') recipients.add(checked.recipient)",
+    replace: "if (checked.class === 'service' && owner.mode === 'test') recipients.add(checked.recipient)",
+  },
+  {
+    name: 'an opt-out does not apply',
+    file: `${ACCEPT}/decide.ts`,
+    find: "draft.class === 'service' &&\n  (send.owner",
+    replace: "draft.class === 'otp' &&\n  (send.owner",
+  },
+  {
+    name: 'a batch without codes is not sealed',
+    file: `${ACCEPT}/record.ts`,
+    find: 'if (isComplete && outcome.exists && outcome.otpAccepted === 0) {',
+    replace: 'if (isComplete && outcome.exists && outcome.otpAccepted < 0) {',
+  },
+  {
+    name: 'a code that was certainly not appended stays charged',
+    file: `${ACCEPT}/publish.ts`,
+    find: '        ledger.refund(codes).pipe(',
+    replace: '        ledger.refund(codes.slice(0, 0)).pipe(',
+  },
   // ---- webhooks
   {
     name: 'the position passes events that are not in a batch',
