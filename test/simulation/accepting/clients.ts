@@ -78,8 +78,20 @@ export const startClients = (
     spendLimit,
     floodWindows: windows as typeof DEFAULT_SETTINGS.floodWindows,
   }
-  /** By recipient hash. */
-  const optedOutAt = new Map<string, number>()
+  /** When recipients were opted out, by recipient hash. */
+  const optOuts = new Map<string, Array<{ readonly from: number; until: number }>>()
+  const setOptOut = (recipient: string, isOptedOut: boolean) => {
+    const periods = optOuts.get(recipient) ?? []
+    optOuts.set(recipient, periods)
+    if (isOptedOut) {
+      periods.push({ from: world.now(), until: Number.POSITIVE_INFINITY })
+      ledger.optedOut.add(recipient)
+    } else {
+      const last = periods.at(-1)
+      if (last !== undefined) last.until = world.now()
+      ledger.optedOut.delete(recipient)
+    }
+  }
   let batchIds = 0
 
   const checked = (send: ClientSend, batch: string | null): CheckedSend => {
@@ -190,9 +202,8 @@ export const startClients = (
   if (random.chance(0.4)) {
     const recipient = recipientHash(hashSecret, random.pick(numbers))
     world.after(random.between(0, withinMs), () => {
-      world.note('recipient', () => 'opts out')
-      optedOutAt.set(recipient, world.now())
-      ledger.optedOut.add(recipient)
+      world.note('hub staff', () => 'opt a recipient out')
+      setOptOut(recipient, true)
     })
   }
 
@@ -278,8 +289,9 @@ export const startClients = (
 
   const checkOptOuts = () => {
     for (const { fact } of ledger.rows.values()) {
-      const since = optedOutAt.get(fact.recipient)
-      if (since !== undefined && fact.class === 'service' && fact.at > since) {
+      if (fact.class !== 'service') continue
+      const periods = optOuts.get(fact.recipient) ?? []
+      if (periods.some(({ from, until }) => fact.at > from && fact.at < until)) {
         violations.add('a recipient who opted out gets a message', fact.messageId)
       }
     }
@@ -295,6 +307,7 @@ export const startClients = (
 
   return {
     sends,
+    setOptOut,
     /** The ids of all messages in the lanes. */
     publishedIds: () => [...published().values()].flatMap((known) => [...known.keys()]),
     isDone: () => sends.every(({ isSettled }) => isSettled) && ledger.outbox.size === 0,

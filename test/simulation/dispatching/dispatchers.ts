@@ -9,6 +9,7 @@ import { Context, Effect, Redacted } from 'effect'
 import { runMain } from '../world/main-fiber.ts'
 import { ProcessFaults } from '../world/process-faults.ts'
 import type { Simulation } from '../world/simulation.ts'
+import { checkWords, InboundTables } from './inbound.ts'
 import { OperatorServer } from './operator-server.ts'
 import { ReadModel } from './read-model.ts'
 import { dispatcherStores, sharedTexts } from './stores.ts'
@@ -31,11 +32,15 @@ const LATE_MS = 45 * SECOND
 /** Nothing more may be recorded in this time. */
 const IDLE_MS = 20 * SECOND
 
-export const startDispatchers = (simulation: Simulation, projected: ReadModel) => {
+export const startDispatchers = (
+  simulation: Simulation,
+  projected: ReadModel,
+  inbound: InboundTables = new InboundTables(),
+) => {
   const { broker, network, violations, world } = simulation
   const random = simulation.random('dispatchers')
   const topics = topicNames()
-  const texts = sharedTexts()
+  const tables = { inbound, texts: sharedTexts() }
   /** What a reader of lanes and log knows without any delay. */
   const truth = new ReadModel(broker, topics, (message, fact, before) => {
     world.note('log', () => `${message.id}: ${fact.type}, now ${message.state?.status ?? ''}`)
@@ -65,7 +70,7 @@ export const startDispatchers = (simulation: Simulation, projected: ReadModel) =
     const skew = random.chance(0.2) ? random.between(-3000, 3000) : 0
     const process = world.startProcess(`dispatcher-${number}`, skew)
     const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
-      Context.merge(dispatcherStores(simulation, process, topics, projected, texts)),
+      Context.merge(dispatcherStores(simulation, process, topics, projected, tables)),
       Context.merge(process.context),
     )
     const main = Effect.gen(function* () {
@@ -145,6 +150,7 @@ export const startDispatchers = (simulation: Simulation, projected: ReadModel) =
       const more = facts() - before
       if (more > 0) violations.add('the hub is not idle', `${more} facts after all messages were final`)
       checkOutcomes()
+      checkWords(simulation, operator, inbound, HASH_SECRET)
     },
   }
 }

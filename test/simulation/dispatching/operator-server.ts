@@ -2,7 +2,7 @@
  * A simulated SMS operator outside of all processes: it accepts, refuses or rejects messages, and
  * reports what becomes of them to any connected process, until one of them has stored the report.
  */
-import type { Operator, OperatorReport, Submission, SubmitOutcome } from '@hub/operator'
+import type { InboundMessage, Operator, OperatorReport, Submission, SubmitOutcome } from '@hub/operator'
 import { ReportSink } from '@hub/operator'
 import { Effect, Exit, type Scope } from 'effect'
 import type { CallFault } from '../world/faults.ts'
@@ -14,7 +14,7 @@ import type { World } from '../world/world.ts'
 /** The name in facts and metrics. */
 const NAME = 'smpp'
 const SUBMIT_DEADLINE_MS = 5000
-const REPORT_AGAIN_MS = 1500
+const SEND_AGAIN_MS = 1500
 
 /** A message that the operator has accepted. */
 export interface HandedOver {
@@ -29,7 +29,18 @@ export interface HandedOver {
   stored: number
 }
 
-type Deliver = (report: OperatorReport, onStored: () => void) => void
+/** An inbound message, which the operator sends until a process has acknowledged it. */
+interface Inbound {
+  readonly from: string
+  readonly text: string
+  isAcknowledged: boolean
+}
+
+/** What a connected process takes. */
+interface Connection {
+  readonly report: (report: OperatorReport, onStored: () => void) => void
+  readonly inbound: (message: InboundMessage, onStored: () => void) => void
+}
 
 const LOSSY: ReadonlyArray<CallFault> = ['failBefore', 'failAfter', 'lost', 'slow', 'partial']
 const REPEATING: ReadonlyArray<CallFault> = [...LOSSY, 'late', 'twice']
@@ -38,11 +49,12 @@ export class OperatorServer {
   readonly dedupes: boolean
   readonly reportsReference: boolean
   readonly handedOver: Array<HandedOver> = []
-  readonly submitted = new Map<string, number>()
+  /** By the operator's id. */
+  readonly inbound = new Map<string, Inbound>()
   readonly #world: World
   readonly #network: Network
   readonly #random: SeededRandom
-  readonly #connected = new Map<SimulatedProcess, Deliver>()
+  readonly #connected = new Map<SimulatedProcess, Connection>()
   readonly #onWrite: (submission: Submission, by: SimulatedProcess) => void
   readonly #onTwice: (first: HandedOver, by: string) => void
   readonly #refusals: number
@@ -72,12 +84,14 @@ export class OperatorServer {
       const sink = yield* ReportSink
       const context = yield* Effect.context<never>()
       const run = Effect.runForkWith(context)
-      const deliver: Deliver = (report, onStored) => {
-        run(sink.store([report])).addObserver((exit) => {
+      const store = (effect: Effect.Effect<void, unknown>, onStored: () => void) =>
+        run(effect).addObserver((exit) => {
           if (Exit.isSuccess(exit)) onStored()
         })
-      }
-      this.#connected.set(process, deliver)
+      this.#connected.set(process, {
+        report: (report, onStored) => store(sink.store([report]), onStored),
+        inbound: (message, onStored) => store(sink.storeInbound([message]), onStored),
+      })
       process.onEnd(() => this.#connected.delete(process))
       yield* Effect.addFinalizer(() => Effect.sync(() => this.#connected.delete(process)))
       return {
@@ -162,37 +176,70 @@ export class OperatorServer {
       const delay = this.#random.chance(0.8)
         ? this.#random.between(0, 2000)
         : this.#random.between(2000, 20_000)
-      let isStored = false
-      const send = () => {
-        const processes = [...this.#connected.keys()]
-        if (processes.length > 0) {
-          const process = this.#random.pick(processes)
-          const report: OperatorReport = {
-            operator: NAME,
-            operatorId,
-            reference: this.reportsReference ? reference : null,
-            recipient,
-            to: null,
-            outcome,
-            reason: outcome === 'undelivered' ? 'recipient_unreachable' : null,
-            at: this.#world.now(),
-            raw: null,
-          }
-          process.post(() =>
-            this.#connected.get(process)?.(report, () => {
-              if (isStored) return
-              isStored = true
-              message.stored++
-              this.#world.note('operator', () => `has reported ${operatorId} of ${reference} as ${outcome}`)
-            }),
-          )
-        }
-        // A repeated report, because its acknowledgement may be lost.
-        this.#world.after(REPORT_AGAIN_MS, () => {
-          if (!isStored || this.#random.chance(0.1)) send()
+      const report = (): OperatorReport => ({
+        operator: NAME,
+        operatorId,
+        reference: this.reportsReference ? reference : null,
+        recipient,
+        to: null,
+        outcome,
+        reason: outcome === 'undelivered' ? 'recipient_unreachable' : null,
+        at: this.#world.now(),
+        raw: null,
+      })
+      const onStored = () => {
+        message.stored++
+        this.#world.note('operator', () => `has reported ${operatorId} of ${reference} as ${outcome}`)
+      }
+      this.#world.after(delay, () =>
+        this.#sendUntilStored((connection, stored) => connection.report(report(), stored), onStored),
+      )
+    }
+  }
+
+  /** Sends an inbound message of a number. */
+  sendInbound(from: string, text: string): void {
+    const operatorId = `in-${this.#ids++}`
+    const message: Inbound = { from, text, isAcknowledged: false }
+    this.inbound.set(operatorId, message)
+    const at = this.#world.now()
+    this.#world.note('operator', () => `receives ${text} as ${operatorId}`)
+    this.#sendUntilStored(
+      (connection, stored) =>
+        connection.inbound(
+          { operator: NAME, operatorId, from, serviceAddress: 'HUB', text, at, raw: null },
+          stored,
+        ),
+      () => {
+        message.isAcknowledged = true
+      },
+    )
+  }
+
+  /** Sends something to any connected process, again until it is stored and sometimes afterwards. */
+  #sendUntilStored(
+    send: (connection: Connection, onStored: () => void) => void,
+    onFirstStored: () => void,
+  ): void {
+    let isStored = false
+    const attempt = () => {
+      const processes = [...this.#connected.keys()]
+      if (processes.length > 0) {
+        const process = this.#random.pick(processes)
+        process.post(() => {
+          const connection = this.#connected.get(process)
+          if (connection === undefined) return
+          send(connection, () => {
+            if (!isStored) onFirstStored()
+            isStored = true
+          })
         })
       }
-      this.#world.after(delay, send)
+      // The acknowledgement may be lost.
+      this.#world.after(SEND_AGAIN_MS, () => {
+        if (!isStored || this.#random.chance(0.1)) attempt()
+      })
     }
+    attempt()
   }
 }

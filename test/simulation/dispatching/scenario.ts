@@ -9,6 +9,7 @@ import { randomBytes } from 'node:crypto'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
 import { runScenario, type Simulation } from '../world/simulation.ts'
 import { FINAL_WITHIN_MS, HASH_SECRET, LIFETIMES, startDispatchers } from './dispatchers.ts'
+import { sendWords } from './inbound.ts'
 import { follow, ReadModel } from './read-model.ts'
 import { messageKey } from './stores.ts'
 
@@ -73,6 +74,8 @@ const run = (simulation: Simulation): number => {
     if (random.chance(0.1)) world.after(random.between(5000, 40_000), () => append(true))
   }
   for (let i = 0; i < count; i++) world.after(random.between(0, FAULTS_MS), accept)
+
+  sendWords(simulation, dispatchers.operator, { numbers, withinMs: FAULTS_MS })
 
   // ---- the run
 

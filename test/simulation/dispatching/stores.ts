@@ -11,6 +11,7 @@ import { redisCall, statement } from '../world/statement.ts'
 import type { Network } from '../world/network.ts'
 import type { SimulatedProcess } from '../world/process.ts'
 import type { Simulation } from '../world/simulation.ts'
+import { inboundStores, type InboundTables } from './inbound.ts'
 import type { ReadModel } from './read-model.ts'
 
 const DAY = 86_400_000
@@ -148,27 +149,20 @@ export const dispatcherStores = (
   process: SimulatedProcess,
   topics: TopicNames,
   model: ReadModel,
-  texts: SharedTextsShape,
+  { inbound, texts }: { readonly inbound: InboundTables; readonly texts: SharedTextsShape },
 ) => {
   const { network } = simulation
-  return Context.make(KnownMessages, knownMessages(network, process, topics, model))
-    .pipe(
-      Context.add(PayloadEncryption, payloadEncryption(network, process)),
-      Context.add(AccountWeights, { read: statement(network, process, 'read weights', () => []) }),
-      Context.add(OptOuts, {
-        apply: (words) =>
-          statement(network, process, 'apply words', () => words.map(() => 'unchanged' as const)),
-      }),
-      Context.add(InboundMessages, {
-        store: () => statement(network, process, 'store inbound messages', () => undefined),
-      }),
-    )
-    .pipe(
-      Context.add(SharedTexts, {
-        change: (name, ttlMs, change) =>
-          redisCall(simulation, process, 'change a text', () => texts.change(name, ttlMs, change)),
-      }),
-    )
+  const { inboundMessages, optOuts } = inboundStores(simulation, process, inbound)
+  return Context.make(KnownMessages, knownMessages(network, process, topics, model)).pipe(
+    Context.add(PayloadEncryption, payloadEncryption(network, process)),
+    Context.add(AccountWeights, { read: statement(network, process, 'read weights', () => []) }),
+    Context.add(OptOuts, optOuts),
+    Context.add(InboundMessages, inboundMessages),
+    Context.add(SharedTexts, {
+      change: (name, ttlMs, change) =>
+        redisCall(simulation, process, 'change a text', () => texts.change(name, ttlMs, change)),
+    }),
+  )
 }
 
 /** The shared texts in Redis. */

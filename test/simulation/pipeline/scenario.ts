@@ -9,6 +9,7 @@ import { startClients } from '../accepting/clients.ts'
 import { startCommandApis } from '../accepting/command-apis.ts'
 import { UNRECORDED } from '../accepting/scenario.ts'
 import { FINAL_WITHIN_MS, HASH_SECRET, LIFETIMES, startDispatchers } from '../dispatching/dispatchers.ts'
+import { InboundTables, sendWords } from '../dispatching/inbound.ts'
 import { follow, type ProjectedMessage, ReadModel } from '../dispatching/read-model.ts'
 import { DELIVERED_WITHIN_MS, startFanouts } from '../webhooks/fanouts.ts'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
@@ -61,13 +62,15 @@ const run = (simulation: Simulation): number => {
 
   // ---- the run
 
-  const dispatchers = startDispatchers(simulation, projected)
+  const numbers = Array.from({ length: 3 }, (_, i) => `+7900123456${i}`)
   const clients = startClients(simulation, commandApis, {
     count: Math.min(random.between(3, 12), plan.size),
-    numbers: Array.from({ length: 3 }, (_, i) => `+7900123456${i}`),
+    numbers,
     hashSecret: HASH_SECRET,
     withinMs: FAULTS_MS,
   })
+  const dispatchers = startDispatchers(simulation, projected, new InboundTables(clients.setOptOut))
+  sendWords(simulation, dispatchers.operator, { numbers, withinMs: FAULTS_MS })
   world.runFor(FAULTS_MS)
   simulation.endFaults()
   if (!world.runUntilSometimes(clients.isDone, ACCEPTED_WITHIN_MS)) clients.checkProgress()
