@@ -17,11 +17,9 @@ const SUBMIT_DEADLINE_MS = 5000
 const SEND_AGAIN_MS = 1500
 
 /** A message that the operator has accepted. */
-export interface HandedOver {
+interface HandedOver {
   readonly reference: string
-  readonly parts: number
   readonly operatorIds: ReadonlyArray<string>
-  readonly at: number
   readonly by: string
   /** What it will report; `null` for nothing. */
   readonly outcome: 'delivered' | 'undelivered' | 'expired' | null
@@ -153,9 +151,7 @@ export class OperatorServer {
     const operatorIds = Array.from({ length: parts }, () => `op-${this.#ids++}`)
     const message: HandedOver = {
       reference,
-      parts,
       operatorIds,
-      at: this.#world.now(),
       by,
       outcome: this.#random.pick(['delivered', 'delivered', 'delivered', 'undelivered', 'expired', null]),
       stored: 0,

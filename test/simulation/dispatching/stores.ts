@@ -16,7 +16,7 @@ import type { ReadModel } from './read-model.ts'
 
 const DAY = 86_400_000
 
-export const knownMessages = (
+const knownMessages = (
   network: Network,
   process: SimulatedProcess,
   topics: TopicNames,

@@ -63,8 +63,10 @@ if (first === '--run') {
       `${name}: ${found === null ? `NOT FOUND in ${SEEDS} seeds` : `seed ${found.seed}, ${found.violation}`}`,
     )
     const results = { ...readResults(), [name]: found }
-    const known = MUTATIONS.map((mutation) => [mutation.name, results[mutation.name] ?? null])
-    writeFileSync(RESULTS, `${JSON.stringify(Object.fromEntries(known), null, 2)}\n`)
+    const ordered = MUTATIONS.flatMap((mutation) =>
+      mutation.name in results ? [[mutation.name, results[mutation.name]]] : [],
+    )
+    writeFileSync(RESULTS, `${JSON.stringify(Object.fromEntries(ordered), null, 2)}\n`)
   }
   process.exitCode = missed === 0 ? 0 : 1
 }

@@ -2,6 +2,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { MUTATIONS, ROOT } from './mutations.ts'
+import { rowsOf, rowsOnPage } from './page.ts'
 
 describe('the mutations', () => {
   it('each change exactly one text of the current code', () => {
@@ -10,6 +11,11 @@ describe('the mutations', () => {
       assert.lengthOf(parts, 2, name)
       assert.notStrictEqual(find, replace, name)
     }
+  })
+
+  it('have their results in docs/verification.md', () => {
+    const compact = (row: string) => row.replaceAll(/\s+/gu, ' ').trim()
+    assert.deepStrictEqual(rowsOnPage().map(compact), rowsOf().map(compact), 'run npm run generate')
   })
 
   it('have different names', () => {

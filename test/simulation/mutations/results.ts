@@ -9,7 +9,7 @@ export interface Found {
 }
 
 /** By the name of the mutation. `null`: no seed found it. */
-export type Results = Readonly<Record<string, Found | null>>
+type Results = Readonly<Record<string, Found | null>>
 
 export const RESULTS = join(import.meta.dirname, 'results.json')
 

@@ -56,7 +56,7 @@ interface Received {
 const uuidOf = (number: number) => `00000002-0000-4000-8000-${String(number).padStart(12, '0')}`
 
 /** An event of the journal. `id`: `evt_…`. */
-export interface JournalEntry {
+interface JournalEntry {
   readonly account: string
   readonly id: string
   readonly eventType: string

@@ -39,10 +39,6 @@ export class Network {
     this.#states.set(server, state)
   }
 
-  stateOf(server: string): ServerState {
-    return this.#states.get(server) ?? 'up'
-  }
-
   #latency(): number {
     return this.#random.chance(0.95) ? this.#random.between(1, 4) : this.#random.between(5, 400)
   }
@@ -62,7 +58,7 @@ export class Network {
     const { describe, name, onAnswer, onFailure, order, parts = 1, serve, timeoutMs } = request
     const note = (what: string) =>
       world.note(process.name, () => `${server} ${name}: ${what} — ${describe()}`)
-    const state = this.stateOf(server)
+    const state = this.#states.get(server) ?? 'up'
     const fault =
       state === 'up'
         ? this.#faults.ofCall(

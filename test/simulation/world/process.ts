@@ -9,7 +9,7 @@ import type { SeededRandom } from './random.ts'
 const MAX_OPERATIONS = 2048
 
 /** What a process needs of its world. */
-export interface ProcessWorld {
+interface ProcessWorld {
   readonly now: () => number
   readonly after: (ms: number, act: () => void) => () => void
   readonly note: (who: string, what: () => string) => void

@@ -11,7 +11,7 @@ import type { SimulatedClock } from './host.ts'
 
 export type GroupError = 'UNKNOWN_MEMBER_ID' | 'ILLEGAL_GENERATION' | 'REBALANCE_IN_PROGRESS'
 
-export interface JoinRequest {
+interface JoinRequest {
   readonly reported: Omit<AssignmentUserData, 'memberId'>
   readonly sessionTimeoutMs: number
   readonly rebalanceTimeoutMs: number
@@ -178,11 +178,6 @@ export class SimulatedBroker {
       group.committed.set(partitionKey(topic, partition), offset)
     }
     return 'ok'
-  }
-
-  /** The members that the coordinator knows, and their shards. For checks. */
-  owners(groupId: string): ReadonlyMap<string, Assigned> {
-    return this.#groupOf(groupId).assigned
   }
 
   #errorOf(group: Group, memberId: string, generation: number): GroupError | null {

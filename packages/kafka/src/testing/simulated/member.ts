@@ -48,13 +48,8 @@ interface PartitionState {
   failures: number
 }
 
-interface RunningBatch {
-  readonly fiber: Fiber.Fiber<void, unknown>
-  ended: boolean
-}
-
 /** Runs an effect of the handler in the process of the member. */
-export type RunHandler = (effect: Effect.Effect<void, unknown>) => Fiber.Fiber<void, unknown>
+type RunHandler = (effect: Effect.Effect<void, unknown>) => Fiber.Fiber<void, unknown>
 
 const unavailable = (reason: 'refused' | 'timeout', detail: string) =>
   new KafkaUnavailable({ reason, detail })
@@ -67,7 +62,7 @@ export class SimulatedMember {
   readonly #run: RunHandler
   readonly #lease: Lease
   readonly #partitions = new Map<string, PartitionState>()
-  readonly #batches = new Map<string, RunningBatch>()
+  readonly #batches = new Map<string, Fiber.Fiber<void, unknown>>()
   #assignment: CurrentAssignment = NO_ASSIGNMENT
   #isNewMember: boolean
   #memberId: string | null = null
@@ -406,7 +401,7 @@ export class SimulatedMember {
     this.#isRevoked = true
     this.#revocations++
     const revoking = this.#run(this.#handler.onRevoking)
-    const work = [revoking, ...[...this.#batches.values()].map(({ fiber }) => fiber)]
+    const work = [revoking, ...this.#batches.values()]
     let left = work.length
     const finish = () => {
       if (onRevoked === noop) return
@@ -479,7 +474,7 @@ export class SimulatedMember {
     const key = partitionKey(topic, partition)
     const revocations = this.#revocations
     const fiber = this.#run(this.#handler.onBatch(topic, partition, records))
-    this.#batches.set(key, { fiber, ended: false })
+    this.#batches.set(key, fiber)
     fiber.addObserver((exit) => {
       this.#batches.delete(key)
       if (revocations === this.#revocations && this.#stateOf(topic, partition) === state) {
