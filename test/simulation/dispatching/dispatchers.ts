@@ -44,6 +44,9 @@ export const startDispatchers = (
   /** What a reader of lanes and log knows without any delay. */
   const truth = new ReadModel(broker, topics, (message, fact, before) => {
     world.note('log', () => `${message.id}: ${fact.type}, now ${message.state?.status ?? ''}`)
+    if (fact.type === 'MessageSent' && (before?.attempts ?? 0) === 0) {
+      violations.add('a message counts as sent without a valid claim', message.id)
+    }
     if (before?.final === true && message.state !== null && message.state.status !== before.status) {
       if (before.reason !== 'dlr_timeout_local') {
         violations.add('a final status changes', `${message.id}: ${before.status} to ${message.state.status}`)

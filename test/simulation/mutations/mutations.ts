@@ -203,6 +203,26 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     find: "known.reason === 'dlr_timeout_local' ||",
     replace: "known.reason === 'dlr_timeout' ||",
   },
+  // ---- inbound messages
+  {
+    name: 'the position of an inbound message is not pinned',
+    file: `${DISPATCHER}/shard/dispatcher-shard.ts`,
+    find: 'if (inbound.lowest === null) return lowest',
+    replace: 'if (inbound.lowest !== -1) return lowest',
+  },
+  {
+    name: 'an inbound message is acknowledged and not stored',
+    file: `${DISPATCHER}/reports/report-sink.ts`,
+    find: 'if (messages.length === 0) return',
+    replace: 'if (messages.length >= 0) return',
+  },
+  {
+    name: 'inbound messages are done before PostgreSQL has applied them',
+    file: `${DISPATCHER}/inbound/apply.ts`,
+    find: 'yield* inboundMessages.store(contents',
+    replace:
+      'for (const { record } of waiting) shard.inbound.done(record.offset)\n      yield* inboundMessages.store(contents',
+  },
   // ---- deadlines
   {
     name: 'deadlines of waiting messages do not pass',
