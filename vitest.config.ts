@@ -5,6 +5,8 @@ const ignored = ['**/node_modules/**', '**/.local/**']
 /** Integration tests mostly wait: two files at a time use a third of two cores. */
 const INT_WORKERS = 6
 
+const SIMULATION_WORKERS = 2
+
 /**
  * End-to-end tests that mostly wait for their own hub. The others load the machine or check a hub
  * under load. Those run one at a time, beside these.
@@ -46,6 +48,8 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
           include: ['test/simulation/**/*.sim.test.ts'],
           exclude: ignored,
+          // Both files at once, also on one core: each ends its seeds after a time.
+          maxWorkers: SIMULATION_WORKERS,
           // A world that does not come to rest fails by itself. This only ends a test that hangs.
           testTimeout: 300_000,
         },
