@@ -245,17 +245,20 @@ export const startClients = (
 
   /**
    * Charges equal what is published, but for codes with an unknown outcome, and codes of a process that
-   * ended before it refunded them. The reconciler, which is not simulated, refunds these.
+   * ended before it refunded them. The reconciler, which is not simulated, refunds or charges these.
    */
   const checkCharges = (byCode: ReturnType<typeof published>) => {
-    const ids = new Set([...byCode.values()].flatMap((known) => [...known.keys()]))
-    for (const id of ids) if (!ledger.charged.has(id)) violations.add('a message is not charged', id)
+    const messages = new Map([...byCode.values()].flatMap((known) => [...known]))
     const unknown = new Set(sends.filter(({ uncertain }) => uncertain > 0).map(({ code }) => code))
+    const isLeftToReconciler = (fact: MessageAccepted) =>
+      fact.class === 'otp' && (processes.interruptions > 0 || unknown.has(codeOf(fact)))
+    for (const [id, fact] of messages) {
+      if (!ledger.charged.has(id) && !isLeftToReconciler(fact)) violations.add('a message is not charged', id)
+    }
     for (const id of ledger.charged) {
       const fact = ledger.rows.get(id)?.fact
-      if (fact === undefined || ids.has(id)) continue
-      const isTolerated = fact.class === 'otp' && (processes.interruptions > 0 || unknown.has(codeOf(fact)))
-      if (!isTolerated) violations.add('a charge has no message', `${codeOf(fact)}: ${id}`)
+      if (fact === undefined || messages.has(id) || isLeftToReconciler(fact)) continue
+      violations.add('a charge has no message', `${codeOf(fact)}: ${id}`)
     }
     if (spendLimit !== null) {
       const spent = [...ledger.charged].reduce(

@@ -399,6 +399,12 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     replace: 'if (outcome.reason === null) pending.push([subscription, outcome])',
   },
   {
+    name: 'a new subscription misses the events before its record',
+    file: `${FANOUT}/batching/partition.ts`,
+    find: "if (record.change === 'created' && subscription !== null) {",
+    replace: "if (record.change === 'deleted' && subscription !== null) {",
+  },
+  {
     name: 'a loaded subscription has no due batches',
     file: `${FANOUT}/delivery/deliverer.ts`,
     find: 'if (nextDueAt === null) return\n        queues.wakeAt(',

@@ -3,12 +3,12 @@
  */
 import { encodeId } from '@hub/domain'
 import {
-  encodeRecord,
   type EventRecorded,
+  eventRecordedRecord,
   type OutgoingRecord,
   simulatedKafka,
+  subscriptionChangedRecord,
   topicNames,
-  webhooksKey,
 } from '@hub/kafka'
 import type { StorageError } from '@hub/store'
 import {
@@ -33,6 +33,8 @@ const WINDOW_MS = 90 * SECOND
 /** All batches end this long after the faults: the retry window, and the time of a recovery. */
 export const DELIVERED_WITHIN_MS = WINDOW_MS + 60 * SECOND
 const MODE = 'live' as const
+/** Subscriptions are created within this time. */
+const CREATED_WITHIN_MS = 30 * SECOND
 
 /** The rules of production with shorter times, so that retries and windows end within a run. */
 const SETTINGS: Settings = {
@@ -67,28 +69,19 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
   const { broker, faults, network, violations, world } = simulation
   const random = simulation.random('receivers')
   const storeRandom = simulation.random('store')
-  const { webhooks: topic } = topicNames()
+  const topics = topicNames()
   const store = new MemoryStore({ settings: SETTINGS, random: () => storeRandom.next() })
-  const endpoints = Array.from({ length: random.between(1, 3) }, (_, i) => ({
-    uuid: uuidOf(i + 1),
-    account: random.pick(accounts),
-  }))
-  for (const { account, uuid } of endpoints) store.subscribe(uuid, account)
-
   // ---- the event journal
 
   const events: Array<EventRecorded> = []
-  const publish = (record: EventRecorded) => {
-    const outgoing: OutgoingRecord = {
-      topic,
-      key: webhooksKey(record.account, record.mode),
-      type: record.type,
-      id: record.event,
-      occurredAt: record.createdAt,
-      value: encodeRecord(record),
+  /** At least once: the publisher repeats an append that was not acknowledged. */
+  const publish = (record: OutgoingRecord, what: string) => {
+    const append = () => {
+      world.note('outbox', () => `publishes ${what}`)
+      broker.append([record])
     }
-    world.note('projector', () => `publishes event ${record.sequence} of ${record.account}`)
-    broker.append([outgoing])
+    append()
+    if (random.chance(0.15)) world.after(random.between(0, 4000), append)
   }
   /** Adds an event to the journal, and publishes it at least once, as the projector does. */
   const emit = ({ account, body, eventType, id }: JournalEntry) => {
@@ -107,9 +100,44 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
     }
     journal.push({ id, sequence, eventType, body: record.body, createdAt: world.now() })
     events.push(record)
-    publish(record)
-    // The projector publishes again after an append that was not acknowledged.
-    if (random.chance(0.15)) world.after(random.between(0, 4000), () => publish(record))
+    publish(eventRecordedRecord(topics, record), `event ${sequence} of ${account}`)
+  }
+
+  // ---- subscriptions
+
+  interface Endpoint {
+    readonly uuid: string
+    readonly account: string
+    /** The subscription gets the events behind this one. */
+    readonly afterSequence: number
+  }
+  const endpoints: Array<Endpoint> = []
+  const subscribe = (uuid: string): Endpoint => {
+    const account = random.pick(accounts)
+    const afterSequence = store.journal.get(account)?.length ?? 0
+    store.subscribe(uuid, account, afterSequence)
+    const endpoint = { uuid, account, afterSequence }
+    endpoints.push(endpoint)
+    return endpoint
+  }
+  /** Its record follows the commit that creates it, so events may be published in between. */
+  const create = (uuid: string) => {
+    const { account } = subscribe(uuid)
+    const subscription = encodeId('we', uuid)
+    const record = subscriptionChangedRecord(topics, {
+      type: 'SubscriptionChanged',
+      account,
+      mode: MODE,
+      subscription,
+      change: 'created',
+      at: world.now(),
+    })
+    world.note('command-api', () => `creates ${subscription}`)
+    world.after(random.pick([0, 5, 50, 2000]), () => publish(record, `the creation of ${subscription}`))
+  }
+  for (let i = 0; i < random.between(1, 2); i++) subscribe(uuidOf(i + 1))
+  for (let i = 0; i < random.pick([0, 0, 1, 2]); i++) {
+    world.after(random.between(0, CREATED_WITHIN_MS), () => create(uuidOf(10 + i)))
   }
 
   // ---- the receivers
@@ -234,7 +262,9 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
 
   const wanted = () =>
     events.flatMap((event) =>
-      endpoints.filter(({ account }) => account === event.account).map(({ uuid }) => ({ event, uuid })),
+      endpoints
+        .filter(({ account, afterSequence }) => account === event.account && event.sequence > afterSequence)
+        .map(({ uuid }) => ({ event, uuid })),
     )
   const batchOf = (uuid: string, event: EventRecorded) =>
     store.batches.get(store.batchOf.get(`${uuid} ${event.event} `) ?? '')
