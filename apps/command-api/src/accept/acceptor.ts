@@ -82,6 +82,13 @@ const ACCEPTANCE_BATCH_BYTES = 4 * 1024 * 1024
  */
 const ACCEPTANCE_BATCHES_IN_PROGRESS = 2
 /**
+ * While PostgreSQL is slow, sends would wait for two such acceptance batches, and then miss their
+ * deadline. So another one starts when the last one has begun this long ago, up to a number that leaves
+ * connections for other statements.
+ */
+const SLOW_AFTER_MS = 200
+const SLOW_BATCHES_IN_PROGRESS = 8
+/**
  * If more sends than this wait or are being recorded, codes (`otp`) have acceptance batches of their
  * own, in addition to the two. So a code never waits until hundreds of other sends are recorded. Fewer
  * sends share acceptance batches, because each one has a cost of its own.
@@ -129,6 +136,10 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
 
   let batchesInProgress = 0
   let sendsInProgress = 0
+  /** When the last acceptance batch began, milliseconds. */
+  let lastBeganAt = 0
+  /** When it was last checked whether acceptance batches take long, milliseconds. */
+  let checkedAt = 0
   /** Sends in the acceptance batch that has only codes. */
   let codesInProgress = 0
   const isRecordingNothing = (): boolean => batchesInProgress === 0 && codesInProgress === 0
@@ -196,7 +207,9 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
    */
   const isWorthStarting = (): boolean => {
     const waiting = queue.count(takenByAll())
-    return waiting > 0 && (batchesInProgress === 0 || 2 * waiting >= sendsInProgress)
+    if (waiting === 0 || batchesInProgress === 0) return waiting > 0
+    if (batchesInProgress < ACCEPTANCE_BATCHES_IN_PROGRESS && 2 * waiting >= sendsInProgress) return true
+    return checkedAt - lastBeganAt >= SLOW_AFTER_MS
   }
   const haveOwnBatches = (): boolean => queue.count('all') + sendsInProgress + codesInProgress > SHARED_SENDS
   /** Without other sends, all acceptance batches take codes. */
@@ -229,6 +242,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     const startedAt = yield* Clock.currentTimeMillis
     const sends = queue.take(taken, startedAt, isOpen)
     if (sends.length === 0) return wake()
+    lastBeganAt = startedAt
     count(1, sends.length)
     wake()
     yield* runAcceptanceBatch(acceptorContext, sends)
@@ -259,7 +273,11 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     })
   })
 
-  const expire = Effect.map(Clock.currentTimeMillis, (now) => pending.expire(now))
+  const expire = Effect.map(Clock.currentTimeMillis, (now) => {
+    pending.expire(now)
+    checkedAt = now
+    wake()
+  })
 
   /** Deletes appended outbox rows if no batch does it. Else the relay would append them again. */
   const deleteAppendedRows = Effect.suspend(() => {
@@ -277,8 +295,8 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
       )
   })
 
+  for (let i = 0; i < SLOW_BATCHES_IN_PROGRESS; i++) yield* Effect.forkScoped(Effect.forever(acceptLoop))
   for (let i = 0; i < ACCEPTANCE_BATCHES_IN_PROGRESS; i++) {
-    yield* Effect.forkScoped(Effect.forever(acceptLoop))
     yield* Effect.forkScoped(Effect.forever(acceptCodesLoop))
   }
   yield* Effect.forkScoped(Effect.forever(publisher.loop))

@@ -58,6 +58,30 @@ describe('an acceptance batch', () => {
     }),
   )
 
+  test(
+    'does not wait for two slow ones',
+    Effect.gen(function* () {
+      const { ledger } = yield* Doubles
+      const barrier = yield* Deferred.make<void>()
+      ledger.state.barrier = barrier
+      const slow = [yield* Effect.forkChild(accept(service()))]
+      yield* settle
+      slow.push(yield* Effect.forkChild(accept(service())))
+      yield* settle
+      // Later calls of the ledger are fast.
+      ledger.state.barrier = null
+      const next = yield* Effect.forkChild(accept(service()))
+      yield* settle
+      assert.deepStrictEqual(ledger.commits, [])
+      yield* TestClock.adjust('200 millis')
+      assert.deepStrictEqual((yield* Fiber.join(next)).map(resultOf), ['accepted'])
+      assert.deepStrictEqual(ledger.commits, [1])
+      yield* Deferred.succeed(barrier, undefined)
+      yield* Effect.forEach(slow, Fiber.join)
+      assert.deepStrictEqual(ledger.commits, [1, 1, 1])
+    }),
+  )
+
   /** The sizes of the commits when these sends arrive while two acceptance batches are in progress. */
   const commitsOf = Effect.fnUntraced(function* (waiting: ReadonlyArray<CheckedSend>) {
     const { ledger } = yield* Doubles
@@ -400,11 +424,13 @@ describe('a deadline', () => {
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       ledger.state.barrier = yield* Deferred.make<void>()
-      // Both acceptance batches are busy, so the others wait in the queue.
-      const busy = yield* Effect.forkChild(accept(service('a')))
-      yield* settle
-      const busy2 = yield* Effect.forkChild(accept(service('b')))
-      yield* settle
+      // All acceptance batches hang, so the others wait in the queue. After the second, each starts later.
+      const hanging = []
+      for (let i = 0; i < 8; i++) {
+        hanging.push(yield* Effect.forkChild(accept(service(`hanging ${i}`))))
+        yield* settle
+        if (i > 0) yield* TestClock.adjust('200 millis')
+      }
       const queued = yield* Effect.forkChild(accept(service('c'), otp('d')))
       yield* settle
       // The others begin to be recorded too late.
@@ -414,9 +440,8 @@ describe('a deadline', () => {
       const refused = yield* Fiber.join(queued)
       assert.deepStrictEqual(refused.map(resultOf), ['internal_error', 'provider_unavailable'])
       assert.isTrue(refused.every((one) => Result.isFailure(one) && one.failure.outcome === undefined))
-      assert.deepStrictEqual((yield* Fiber.join(busy)).map(resultOf), ['accepted'])
-      assert.deepStrictEqual((yield* Fiber.join(busy2)).map(resultOf), ['accepted'])
-      assert.deepStrictEqual([ledger.rows.size, kafka.records.length], [2, 2])
+      yield* Effect.forEach(hanging, Fiber.join)
+      assert.deepStrictEqual([ledger.rows.size, kafka.records.length], [8, 8])
     }),
   )
 
