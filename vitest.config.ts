@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config'
 const ignored = ['**/node_modules/**', '**/.local/**']
 
 /** Integration tests mostly wait: two files at a time use a third of two cores. */
-const INT_WORKERS = 6
+const INT_WORKERS = 5
 
 const SIMULATION_WORKERS = 2
 
