@@ -141,7 +141,8 @@ export class MessageLifecycle implements ShardCore {
   finish(message: Message, now: number): void {
     this.queues.remove(message)
     this.timers.clear(message)
-    this.reports.removeWithoutIds(message)
+    // A report may still be about a message that expired without one.
+    if (message.state.reason !== 'dlr_timeout_local') this.reports.removeWithoutIds(message)
     if (this.lookups.delete(message)) message.lookupPending = false
     // The report of the last part may correct such a message. A new owner then needs all reports.
     if (message.state.reason !== 'dlr_timeout_local') this.recovery.unpinPartReports(message)

@@ -13,6 +13,8 @@ export interface ParkedReport {
   lookedUpAt: number
   /** The read model knows no message for the report. */
   unknown: boolean
+  /** Two messages of the recipient can have caused it, so it is never matched by recipient. */
+  isAmbiguous: boolean
 }
 
 /** The time before the first lookup, in which the submit answer may arrive. */
@@ -52,7 +54,14 @@ export class ParkedReports {
     const oldest = this.#all.size >= MAX_PARKED ? this.#oldest() : undefined
     const evicted = oldest?.unknown === true ? oldest : null
     if (evicted !== null) this.remove(evicted)
-    const parked: ParkedReport = { report, since: now, logOffset, lookedUpAt: 0, unknown: false }
+    const parked: ParkedReport = {
+      report,
+      since: now,
+      logOffset,
+      lookedUpAt: 0,
+      unknown: false,
+      isAmbiguous: false,
+    }
     this.#all.set(report.offset, parked)
     const key = keyOf(report)
     const same = this.#byKey.get(key)

@@ -21,7 +21,10 @@ export class ReportMatching {
   readonly #queues: OperatorQueues
   readonly #recovery: RecoveryOffsets
   readonly #byOperatorId = new Map<string, Message>()
-  /** Messages that were sent, or may have been sent, without a known operator id, by recipient. */
+  /**
+   * Messages that were sent, or may have been sent, without a known operator id, by recipient. Also
+   * those that expired without a report, until the shard forgets them.
+   */
   readonly #withoutIds = new Map<string, Set<Message>>()
   readonly parked = new ParkedReports()
 
@@ -180,10 +183,11 @@ export class ReportMatching {
       ({ state }) => state.operator === operator,
     )
     const [only] = candidates
-    // With two candidates, the report cannot be assigned. Both wait for their deadline.
-    if (only === undefined || candidates.length > 1 || only.inHandover || only.pendingAppends > 0) {
-      return false
-    }
+    // With two candidates, the report cannot be assigned. Both wait for their deadline, and the second
+    // one must not get the report of the first one when that has expired.
+    parked.isAmbiguous ||= candidates.length > 1
+    if (only === undefined || parked.isAmbiguous || only.state.final) return false
+    if (only.inHandover || only.pendingAppends > 0) return false
     this.parked.remove(parked)
     this.#core.count('report_matched_by_recipient')
     this.#apply(only, parked.report, now)

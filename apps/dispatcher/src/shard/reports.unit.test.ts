@@ -300,6 +300,34 @@ describe('a delivery report', () => {
     assert.notInclude(two.story(), 'MessageDelivered')
   })
 
+  it('that could be about two messages is not matched to the second one when the first one expires', () => {
+    const handOverTwo = () => {
+      const shard = shardOf(false)
+      shard.shard.answered(shard.handOver('msg_a'), { type: 'unknown' })
+      shard.time.now += 60 * MINUTE - 10_000
+      shard.shard.answered(shard.handOver('msg_b'), { type: 'unknown' })
+      return shard
+    }
+    const before = handOverTwo()
+    const report = before.report('o1')
+    before.time.now += 6000
+    before.shard.reportLookedUp({ report }, null)
+    before.time.now += 5000
+    before.shard.tick()
+    assert.strictEqual(before.story().at(-1), 'MessageExpired')
+    before.shard.reportLookedUp({ report }, null)
+    assert.notInclude(before.story(), 'MessageDelivered')
+
+    // A new owner reads the report again, after the first message has expired.
+    const after = handOverTwo()
+    after.time.now += 11_000
+    after.shard.tick()
+    const again = after.report('o1')
+    after.time.now += 6000
+    after.shard.reportLookedUp({ report: again }, null)
+    assert.notInclude(after.story(), 'MessageDelivered')
+  })
+
   it('under a reused id matches the message of its recipient', () => {
     const { accepted, handOver, report, shard, written } = shardOf()
     accepted(handOver('msg_a', 'r'), 'o1')
