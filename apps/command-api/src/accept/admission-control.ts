@@ -138,12 +138,14 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
           use: (ticket: Ticket) => Effect.Effect<A, E, R>,
         ): Effect.Effect<A, E | ApiError, R> =>
           Effect.suspend((): Effect.Effect<A, E | ApiError, R> => {
-            if (!release(request)) {
+            let held: Work | null = reserved.get(request) ?? null
+            reserved.delete(request)
+            if (held === null) {
               const reason = admission.refusal(work)
               if (reason !== null) return Effect.fail(refuse(work, reason))
+              admission.begin(work)
+              held = work
             }
-            admission.begin(work)
-            let held: Work | null = work
             const end = (): void => {
               if (held !== null) admission.end(held)
               held = null
@@ -151,8 +153,8 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
             const one = { ...work, sends: 1 }
             const ticket: Ticket = {
               handOver: (sends, weight) => {
-                end()
-                admission.begin({ ...work, sends })
+                if (held !== null) admission.resize(held, sends)
+                held = null
                 admission.weigh(work.account, weight)
               },
               finish: () => admission.finish(one),

@@ -105,6 +105,28 @@ describe('admission control', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  it.effect('counts a code once, so that half of the rate remains for service', () =>
+    Effect.gen(function* () {
+      const admission = yield* AdmissionControl
+      // Three seconds with 1,000 codes per second, half of the rate that a new process assumes.
+      for (let sample = 0; sample < 30; sample++) {
+        for (let i = 0; i < 100; i++) {
+          const request = {}
+          admission.reserve(request, single('otp'))
+          yield* admission.run(request, single('otp'), (ticket) =>
+            Effect.sync(() => {
+              ticket.handOver(1, 1)
+              ticket.finish()
+            }),
+          )
+        }
+        yield* TestClock.adjust('100 millis')
+      }
+      const { began } = yield* fill(single('service'), () => Effect.never)
+      assert.isAbove(began, 400)
+    }).pipe(Effect.provide(layer)),
+  )
+
   it.effect('refuses a send whose body is not read only if a code of it would be refused', () =>
     Effect.gen(function* () {
       const admission = yield* AdmissionControl

@@ -208,11 +208,13 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
       weights += weight - own.weight
       own.weight = weight
     },
-    /** Work begins. */
+    /** Admitted work begins. It counts as an arrival, so each work begins once. */
     begin: ({ account, kind, sends }: Work): void => {
       arrived = { ...arrived, [kind]: arrived[kind] + sends }
       change(kind, account, sends)
     },
+    /** The number of sends of work in progress was an estimate, and is known now. */
+    resize: ({ account, kind, sends }: Work, known: number): void => change(kind, account, known - sends),
     /** Work ends without an outcome, such as a request that a later check refused. */
     end: ({ account, kind, sends }: Work): void => change(kind, account, -sends),
     /** Sends get their outcome. */
