@@ -280,7 +280,11 @@ export const measureAdmission = async (
     ],
     targets: [
       ...steps.map(({ at, multiple }) =>
-        target(`best goodput ÷ goodput at ${multiple} × the capacity`, best / goodputOf(at), 1 / 0.9),
+        target(
+          `best goodput (at most the load) ÷ goodput at ${multiple} × the capacity`,
+          Math.min(best, multiple * capacity) / goodputOf(at),
+          1 / 0.9,
+        ),
       ),
       target(
         'accepted single service sends in overload, p99, ms',

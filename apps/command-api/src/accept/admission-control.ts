@@ -93,11 +93,11 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
         return true
       }
       const refuse = (
-        { kind, sends }: Work,
+        work: Work,
         reason: RefusalReason,
-        counted: Parameters<typeof refuseOverloaded>[0] = kind,
+        counted: Parameters<typeof refuseOverloaded>[0] = work.kind,
       ): ApiError => {
-        admission.refused(sends)
+        admission.refused(work)
         refused.requests++
         return refuseOverloaded(counted, reason)
       }

@@ -14,17 +14,17 @@
  *
  * **Shares.** An account may have at most `SHARE` times as much work in progress as there is room left,
  * times its weight. A single account stops at two thirds of the limit, each of ten accounts at a
- * tenth. If other accounts have work too, an account above its fair share (the room divided by the
- * weights) stops earlier: a part of the room (`RESERVED`) is not for it, and the most work in progress
- * of the last two samples counts instead of the present work. Requests arrive, and sends finish, some
- * hundred at a time. Without this, the account that sends most would take all room that an acceptance
- * batch leaves at its end.
+ * tenth. An account that wants more than its fair rate (`fair-rate.ts`) stops earlier: a part of the
+ * room (`RESERVED`) is not for it, and the most work in progress of the last two samples counts instead
+ * of the present work. Requests arrive, and sends finish, some hundred at a time. Without this, the
+ * account that sends most would take all room that an acceptance batch leaves at its end.
  *
  * **Liveness.** A process without work admits everything. `ALWAYS` sends are admitted whatever was
  * measured, and their outcomes correct a measurement that was too low.
  *
- * Source: contract, Meaning of failure responses, 6; docs/decisions/0047 and 0055.
+ * Source: contract, Meaning of failure responses, 6; docs/decisions/0047, 0055 and 0061.
  */
+import { type Demand, fairRate } from './fair-rate.ts'
 
 /** The kinds of work, the most urgent one first. `otp` and `service` are single sends. */
 export const WORK_KINDS = ['otp', 'service', 'batch'] as const
@@ -66,7 +66,7 @@ const URGENT = 0.6
 /** How many times the free room an account may use. Higher values leave less room unused. */
 const SHARE = 2
 /**
- * The part of the room that accounts above their fair shares leave to the others. The rest is more than
+ * The part of the room that accounts above their fair rates leave to the others. The rest is more than
  * the two acceptance batches that are in progress at a time.
  */
 const RESERVED = 0.25
@@ -80,6 +80,15 @@ const BUSY_MS = 100
 const FOLLOWS_WITHIN_MS = 500
 /** The same for a process that is not busy, where the rate is only a lower bound. */
 const SMOOTHED_OVER_MS = 1000
+/** In this time, the demand of an account follows two thirds of a change. Its sends arrive in bursts. */
+const DEMAND_FOLLOWS_WITHIN_MS = 500
+/**
+ * At most this part of all demand counts as capacity. So the accounts that want most are above their
+ * fair rate also while the rate is measured too high, as in a burst after the start of a process.
+ */
+const SHARED_DEMAND = 0.95
+/** An account that wants fewer sends per second is forgotten. */
+const LOWEST_DEMAND = 0.1
 /** In this time, the share of the capacity in use follows two thirds of a change: half a scrape. */
 const USE_FOLLOWS_WITHIN_MS = 5000
 /** The highest demand that is shown, in times of the capacity. */
@@ -103,6 +112,7 @@ interface Counts {
   readonly batch: number
 }
 const NONE: Counts = { otp: 0, service: 0, batch: 0 }
+const UNLIMITED: Counts = { otp: Infinity, service: Infinity, batch: Infinity }
 
 /** The work that is at least as urgent as `kind`. */
 const upTo = (kind: WorkKind, { batch, otp, service }: Counts): number =>
@@ -115,8 +125,30 @@ const cumulated = (counts: Counts): Counts => ({
   batch: upTo('batch', counts),
 })
 
+interface AccountWork {
+  /** In progress. */
+  counts: Counts
+  weight: number
+  /** Admitted and refused in this sample. */
+  wanted: Counts
+  /** The same as sends per second, smoothed. */
+  demand: Counts
+}
+
+const add = (counts: Counts, kind: WorkKind, sends: number): Counts => ({
+  ...counts,
+  [kind]: counts[kind] + sends,
+})
+
 /** The share of a change that a measurement follows in a sample. */
 const followed = (ms: number, withinMs: number): number => 1 - Math.exp(-ms / withinMs)
+
+/** Smoothed sends per second of each kind, after a sample with `counts` sends. */
+const follow = (smoothed: Counts, counts: Counts, ms: number, withinMs: number): Counts => {
+  const of = (kind: WorkKind): number =>
+    smoothed[kind] + followed(ms, withinMs) * ((1000 * counts[kind]) / ms - smoothed[kind])
+  return { otp: of('otp'), service: of('service'), batch: of('batch') }
+}
 
 export const makeAdmission = (initialRate = INITIAL_RATE) => {
   /** Sends per second that get their outcome at full load. */
@@ -128,9 +160,10 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
   /** How much longer the process was busy than not, up to twice `STANDING_AFTER_MS`. */
   let busyMs = 0
   let total = NONE
-  const byAccount = new Map<string, { counts: Counts; weight: number }>()
-  /** The sum of the weights in `byAccount`. */
-  let weights = 0
+  /** The accounts with work in progress, or with a demand. */
+  const byAccount = new Map<string, AccountWork>()
+  /** The sends per second, of a kind and more urgent ones, from which on an account of weight 1 wants too much. */
+  let fair: Counts = UNLIMITED
   let used = 0
   /** Since the last sample. */
   let finished = 0
@@ -154,19 +187,21 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
   const waitMs = (kind: WorkKind): number =>
     (1000 * upTo(kind, total)) / Math.max(LOWEST_RATE, rateLeft(kind)) + eventLoopDelayMs
 
+  const workOf = (account: string): AccountWork => {
+    const known = byAccount.get(account)
+    if (known !== undefined) return known
+    const own = { counts: NONE, weight: 1, wanted: NONE, demand: NONE }
+    byAccount.set(account, own)
+    return own
+  }
+  const want = ({ account, kind, sends }: Work): void => {
+    const own = workOf(account)
+    own.wanted = add(own.wanted, kind, sends)
+  }
   const change = (kind: WorkKind, account: string, sends: number): void => {
-    total = { ...total, [kind]: total[kind] + sends }
-    let own = byAccount.get(account)
-    if (own === undefined) {
-      own = { counts: NONE, weight: 1 }
-      byAccount.set(account, own)
-      weights += own.weight
-    }
-    own.counts = { ...own.counts, [kind]: own.counts[kind] + sends }
-    if (upTo('batch', own.counts) === 0) {
-      byAccount.delete(account)
-      weights -= own.weight
-    }
+    total = add(total, kind, sends)
+    const own = workOf(account)
+    own.counts = add(own.counts, kind, sends)
     fewest = Math.min(fewest, sum())
     const now = cumulated(total)
     most = {
@@ -177,16 +212,33 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
   }
   const highest = (kind: WorkKind): number => Math.max(most[kind], mostBefore[kind])
 
+  /** Ends the sample of each account. */
+  const measureDemands = (ms: number): void => {
+    for (const [account, own] of byAccount) {
+      own.demand = follow(own.demand, own.wanted, ms, DEMAND_FOLLOWS_WITHIN_MS)
+      own.wanted = NONE
+      const isIdle = upTo('batch', own.counts) === 0 && upTo('batch', own.demand) < LOWEST_DEMAND
+      if (isIdle) byAccount.delete(account)
+    }
+    const accounts = [...byAccount.values()]
+    const fairOf = (kind: WorkKind): number => {
+      const demands = accounts.map(({ demand, weight }): Demand => ({ rate: upTo(kind, demand), weight }))
+      const all = demands.reduce((sum, demand) => sum + demand.rate, 0)
+      return fairRate(demands, Math.min(rate, SHARED_DEMAND * all))
+    }
+    fair = { otp: fairOf('otp'), service: fairOf('service'), batch: fairOf('batch') }
+  }
+
   /** Why the limits of its own kind refuse the work. */
   const refusalOfKind = ({ account, kind, sends }: Work): 'wait' | 'share' | null => {
     const all = room(kind)
     const free = all - upTo(kind, total)
     if (sends > free) return 'wait'
-    const { counts = NONE, weight = 1 } = byAccount.get(account) ?? {}
+    const { counts = NONE, demand = NONE, weight = 1 } = byAccount.get(account) ?? {}
     const own = upTo(kind, counts)
     if (own === 0) return null
-    const isWithinFairShare = byAccount.size === 1 || own + sends <= (weight * all) / weights
-    const left = isWithinFairShare ? free : (1 - RESERVED) * all - highest(kind)
+    const isAboveFairRate = byAccount.size > 1 && upTo(kind, demand) > weight * fair[kind]
+    const left = isAboveFairRate ? (1 - RESERVED) * all - highest(kind) : free
     return own + sends > SHARE * weight * left ? 'share' : null
   }
 
@@ -201,16 +253,16 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
       }
       return refusalOfKind({ account, kind, sends })
     },
-    /** Sets the weight of an account, while it has work in progress. Default 1. */
+    /** Sets the weight of an account that has work in progress or a demand. Default 1. */
     weigh: (account: string, weight: number): void => {
       const own = byAccount.get(account)
-      if (own === undefined) return
-      weights += weight - own.weight
-      own.weight = weight
+      if (own !== undefined) own.weight = weight
     },
     /** Admitted work begins. It counts as an arrival, so each work begins once. */
-    begin: ({ account, kind, sends }: Work): void => {
-      arrived = { ...arrived, [kind]: arrived[kind] + sends }
+    begin: (work: Work): void => {
+      const { account, kind, sends } = work
+      arrived = add(arrived, kind, sends)
+      want(work)
       change(kind, account, sends)
     },
     /** The number of sends of work in progress was an estimate, and is known now. */
@@ -223,9 +275,10 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
       finished += sends
     },
 
-    /** Sends were refused. */
-    refused: (sends: number): void => {
-      refused += sends
+    /** Work was refused. */
+    refused: (work: Work): void => {
+      refused += work.sends
+      want(work)
     },
 
     /** Ends a sample, in which the rate is measured. */
@@ -233,9 +286,7 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
       eventLoopDelayMs = delay
       const perSecond = (1000 * finished) / ms
       smoothed += followed(ms, SMOOTHED_OVER_MS) * (perSecond - smoothed)
-      const follow = (kind: WorkKind): number =>
-        arriving[kind] + followed(ms, FOLLOWS_WITHIN_MS) * ((1000 * arrived[kind]) / ms - arriving[kind])
-      arriving = { otp: follow('otp'), service: follow('service'), batch: follow('batch') }
+      arriving = follow(arriving, arrived, ms, FOLLOWS_WITHIN_MS)
       // Only a process that always had work shows how much it can do. Otherwise the rate is that of
       // the clients, which is a lower bound.
       if (fewest >= Math.max(ALWAYS, (rate * BUSY_MS) / 1000)) {
@@ -247,6 +298,7 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
         rate = Math.max(rate, recovered, smoothed)
       }
       rate = Math.max(LOWEST_RATE, rate)
+      measureDemands(ms)
       // Below the limits, the busier of the event loop and the servers behind it counts.
       const demand =
         refused === 0 ? 0 : Math.min(HIGHEST_DEMAND, (finished + refused) / Math.max(1, finished))

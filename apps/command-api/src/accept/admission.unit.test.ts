@@ -56,7 +56,7 @@ const run = (steps: ReadonlyArray<Step>) => {
   for (const one of steps) {
     if (one.type === 'sample') admission.sample(one)
     else if (one.type === 'ask') {
-      if (admission.refusal(one.work) !== null) admission.refused(one.work.sends)
+      if (admission.refusal(one.work) !== null) admission.refused(one.work)
       else {
         admission.begin(one.work)
         inProgress.push(one.work)
@@ -282,7 +282,7 @@ describe('admission', () => {
       for (let i = 0; i < 200; i++) {
         overloaded.begin(one)
         overloaded.finish(one)
-        overloaded.refused(1)
+        overloaded.refused(one)
       }
     }
     assert.closeTo(settle(overloaded, twice), 2, 0.01)

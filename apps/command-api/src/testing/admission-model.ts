@@ -64,7 +64,7 @@ export const simulate = ({ accounts, capacity, seconds, turnMs = STEP_MS }: Mode
             admission.begin(work)
             queue.push(sendOf(kind, client.name, now).request)
           } else {
-            admission.refused(1)
+            admission.refused(work)
             refusals.push(now)
             if (kind === 'otp') client.refusedCodes++
           }
