@@ -53,17 +53,18 @@ export const besideHungEndpoints = async (
     adminDatabaseUrl: servers.databaseUrl,
   })
   const { authority, prefix, sql } = fanout
-  const { child: receiver, first: port } = await startScript<number>(
-    'receiver.ts',
-    (await authority.issue(['127.0.0.1'])) satisfies ReceiverPlan,
-  )
+  const startReceiver = async () =>
+    startScript<number>('receiver.ts', (await authority.issue(['127.0.0.1'])) satisfies ReceiverPlan)
+  const { child: receiver, first: port } = await startReceiver()
+  // The receiver that is measured must not have the connections of the hung attempts to open and close.
+  const { child: hungReceiver, first: hungPort } = await startReceiver()
   const seen = (): Promise<Seen> =>
     new Promise((resolve) => {
       receiver.once('message', (answer) => resolve(answer as Seen))
       receiver.send('?')
     })
-  const subscribe = (path: string, account?: string) =>
-    fanout.subscribe(`https://127.0.0.1:${port}${path}`, account)
+  const subscribe = (path: '/timed' | '/count' | '/hung', account?: string) =>
+    fanout.subscribe(`https://127.0.0.1:${path === '/hung' ? hungPort : port}${path}`, account)
   const appendEvents = eventSource({ brokers: servers.brokers, prefix })
 
   /** Requests a test delivery as command-api does. Returns the time until its attempt is recorded, ms. */
@@ -107,6 +108,7 @@ export const besideHungEndpoints = async (
     return { without, beside }
   } finally {
     receiver.disconnect()
+    hungReceiver.disconnect()
     await fanout.stop()
   }
 }
