@@ -40,7 +40,7 @@ export interface AdmissionPlan {
 
 export const ADMISSION_PLAN: AdmissionPlan = {
   multiples: [1, 1.5, 2, 4],
-  seconds: 30,
+  seconds: 60,
   connections: 128,
   capacitySeconds: 10,
   codesOfTen: 1,
