@@ -3,7 +3,7 @@
  * matched by the operator's id, then by our reference. Without a match it is parked and looked up
  * in the read model, and at last matched by its recipient.
  */
-import { decide } from '@hub/domain'
+import { decide, evolve } from '@hub/domain'
 import { Result } from 'effect'
 import type { ShardCore, ShardEvent } from './effects.ts'
 import { type KnownMessage, type Message, EMPTY, operatorKey, type Report } from './message.ts'
@@ -106,9 +106,9 @@ export class ReportMatching {
     )
   }
 
-  #apply(message: Message, report: Report, now: number): void {
+  #apply(message: Message, report: Report, now: number, state = message.state): void {
     const { outcome } = report
-    const { operatorIds } = message.state
+    const { operatorIds } = state
     // The part was reported before the message was re-appended without it.
     if (
       outcome.status === 'delivered' &&
@@ -122,7 +122,7 @@ export class ReportMatching {
       if (message.awaitedParts.size > 0) return this.#recovery.keepPartReport(message, report.offset)
     }
     const decision = decide(
-      message.state,
+      state,
       outcome.status === 'seen'
         ? { type: 'RecordReadReceipt', at: now }
         : { type: 'RecordReport', outcome, at: now },
@@ -190,8 +190,31 @@ export class ReportMatching {
     if (only.inHandover || only.pendingAppends > 0) return false
     this.parked.remove(parked)
     this.#core.count('report_matched_by_recipient')
-    this.#apply(only, parked.report, now)
+    this.#applyWithId(only, parked.report, now)
     return true
+  }
+
+  /**
+   * Also records the operator's id. When the operator repeats the report, the hub may have forgotten the
+   * message, and must not match the report to another message of the recipient.
+   */
+  #applyWithId(message: Message, report: Report, now: number): void {
+    const operatorIds = [report.operatorId]
+    const { operator } = report
+    const decision = decide(message.state, {
+      type: 'RecordSubmitted',
+      operator,
+      operatorIds,
+      // The outcome follows at once.
+      reportDeadline: now,
+      at: now,
+    })
+    const facts = Result.isSuccess(decision) ? decision.success : []
+    if (facts.length > 0) this.#core.record(message, facts, null, now)
+    this.#apply(message, report, now, facts.reduce(evolve, message.state))
+    // Takes its repetitions that are parked.
+    this.registerOperatorIds(message, operator, operatorIds)
+    this.#core.afterChange(message, now)
   }
 }
 

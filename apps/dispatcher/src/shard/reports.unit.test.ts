@@ -289,7 +289,12 @@ describe('a delivery report', () => {
     const report = one.report('o1')
     one.time.now += 6000
     one.shard.reportLookedUp({ report }, null)
-    assert.deepStrictEqual(one.story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
+    assert.deepStrictEqual(one.story(), [
+      'HandoverStarted',
+      'MessageSent',
+      'OpenMessageCarried',
+      'MessageDelivered',
+    ])
 
     const two = shardOf(false)
     two.shard.answered(two.handOver('msg_a'), { type: 'unknown' })
@@ -298,6 +303,33 @@ describe('a delivery report', () => {
     two.time.now += 6000
     two.shard.reportLookedUp({ report: ambiguous }, null)
     assert.notInclude(two.story(), 'MessageDelivered')
+  })
+
+  it('that was matched by recipient is not given to another message when the operator repeats it', () => {
+    const first = shardOf(false)
+    first.shard.answered(first.handOver('msg_a'), { type: 'unknown' })
+    const report = first.report('o1')
+    const repeated = first.report('o1')
+    first.time.now += 6000
+    first.shard.reportLookedUp({ report }, null)
+    assert.deepInclude(first.written.at(-2), { type: 'OpenMessageCarried', operatorIds: ['o1'] })
+    assert.deepInclude(first.written.at(-1), { type: 'MessageDelivered', messageId: 'msg_a' })
+    assert.isNull(first.shard.lowestPinned().reports)
+    first.shard.answered(first.handOver('msg_b'), { type: 'unknown' })
+    first.time.now += 6000
+    first.shard.reportLookedUp({ report: repeated }, null)
+    assert.notDeepInclude(first.written, { type: 'MessageDelivered', messageId: 'msg_b', at: first.time.now })
+
+    // A new owner has read the claim only.
+    const second = shardOf(
+      false,
+      first.written.slice(0, 1).map((fact) => [fact, 'r']),
+    )
+    const late = second.report('o1')
+    second.time.now += 6000
+    second.shard.reportLookedUp({ report: late }, null)
+    assert.deepStrictEqual(second.story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
+    assert.deepInclude(second.written[1], { operatorIds: ['o1'] })
   })
 
   it('that could be about two messages is not matched to the second one when the first one expires', () => {
