@@ -17,6 +17,7 @@ import { decodeFact, topicNames } from '@hub/kafka'
 import { decodePayload } from '@hub/store'
 import { Cause, Effect, Exit, Result } from 'effect'
 import { plainOf } from '../dispatching/stores.ts'
+import type { SimulatedProcess } from '../world/process.ts'
 import type { Simulation } from '../world/simulation.ts'
 import type { CommandApis } from './command-apis.ts'
 
@@ -93,6 +94,8 @@ export const startClients = (
     }
   }
   let batchIds = 0
+  /** The process that got each batch. */
+  const processOfBatch = new Map<string, SimulatedProcess>()
 
   const checked = (send: ClientSend, batch: string | null): CheckedSend => {
     const { clientRef, code, to } = send
@@ -145,6 +148,7 @@ export const startClients = (
     const batch = isBatch
       ? { id: encodeId('bat', uuidOf(++batchIds)), owner, total: sends.length, malformed: 0 }
       : null
+    if (batch !== null) processOfBatch.set(batch.id, process)
     for (const send of sends) send.attempts++
     const checkedSends = sends.map((send) => checked(send, batch?.id ?? null))
     let isOver = false
@@ -303,13 +307,27 @@ export const startClients = (
     }
   }
 
-  /** The sweeper, which is not simulated, seals a batch whose process ended or whose seal failed. */
-  const checkBatches = () => {
-    const isDatabaseFaulty = [...faults.occurred.values()].some((fault) => fault.includes('postgres'))
-    if (isDatabaseFaulty || processes.interruptions > 0 || sends.some(({ uncertain }) => uncertain > 0))
-      return
-    for (const { id, sealedAt } of ledger.batches.values()) {
-      if (sealedAt === null) violations.add('a batch stays open', id)
+  /**
+   * The sweeper, which is not simulated, seals a batch whose process ended or could not seal it, and one
+   * whose codes were all refused.
+   */
+  const checkBatches = (byCode: ReturnType<typeof published>) => {
+    const isLeftToSweeper = (id: string) => {
+      const process = processOfBatch.get(id)
+      return (
+        process === undefined ||
+        !processes.isUnharmed(process) ||
+        (world.warnings.get(process.name) ?? []).some((text) => text.includes('the sweeper seals it'))
+      )
+    }
+    const messages = [...byCode.values()].flatMap((known) => [...known.values()])
+    for (const { accepted, id, sealedAt } of ledger.batches.values()) {
+      const members = messages.filter(({ batch }) => batch === id)
+      if (sealedAt === null) {
+        if (members.length > 0 && !isLeftToSweeper(id)) violations.add('a batch stays open', id)
+      } else if (accepted !== members.length && members.every((one) => one.class === 'service')) {
+        violations.add('a batch is sealed with a wrong number', `${id}: ${accepted}, not ${members.length}`)
+      }
     }
   }
 
@@ -332,7 +350,7 @@ export const startClients = (
       checkCharges(byCode)
       checkFloodWindows()
       checkOptOuts()
-      checkBatches()
+      checkBatches(byCode)
     },
   }
 }

@@ -10,7 +10,7 @@ import { runMain } from '../world/main-fiber.ts'
 import { ProcessFaults } from '../world/process-faults.ts'
 import type { Simulation } from '../world/simulation.ts'
 import { checkWords, InboundTables } from './inbound.ts'
-import { OperatorServer } from './operator-server.ts'
+import { LATEST_REPORT_MS, OperatorServer } from './operator-server.ts'
 import { ReadModel } from './read-model.ts'
 import { dispatcherStores, sharedTexts } from './stores.ts'
 
@@ -27,8 +27,8 @@ export const LIFETIMES: Lifetimes = {
  * the longest report deadline, and the time for a lookup.
  */
 export const FINAL_WITHIN_MS = 150 * SECOND
-/** Repeated lane records and late reports may come this long after all messages are final. */
-const LATE_MS = 45 * SECOND
+/** Late reports, and their repetitions, may come this long after all messages are final. */
+const LATE_MS = LATEST_REPORT_MS + 10 * SECOND
 /** Nothing more may be recorded in this time. */
 const IDLE_MS = 20 * SECOND
 
@@ -46,6 +46,11 @@ export const startDispatchers = (
     world.note('log', () => `${message.id}: ${fact.type}, now ${message.state?.status ?? ''}`)
     if (fact.type === 'MessageSent' && (before?.attempts ?? 0) === 0) {
       violations.add('a message counts as sent without a valid claim', message.id)
+    }
+    if (fact.type === 'MessageDelivered' && (message.state?.operatorIds.length ?? 0) > 1) {
+      const handedOver = operator.handedOver.filter(({ reference }) => reference === message.id)
+      if (!handedOver.some(({ operatorIds, reported }) => reported.size === operatorIds.length))
+        violations.add('a message is delivered before the reports of all its parts', message.id)
     }
     if (before?.final === true && message.state !== null && message.state.status !== before.status) {
       if (before.reason !== 'dlr_timeout_local') {
@@ -101,20 +106,37 @@ export const startDispatchers = (
     return [...truth.messages.values()]
   }
 
+  /**
+   * Whether a report of another message may be matched to this one. Without our reference and the
+   * operator's id, the hub matches a report by its recipient. It cannot know that a report is late, or
+   * that it is about one more part.
+   */
+  const mayBeMistaken = ({ recipient, reference }: OperatorServer['handedOver'][number]) =>
+    !operator.reportsReference &&
+    operator.handedOver.some((other) => {
+      if (other.recipient !== recipient || other.reference === reference) return false
+      const known = truth.messages.get(other.reference)?.state?.operatorIds ?? []
+      return known.length < other.operatorIds.length && (other.isLate || other.operatorIds.length > 1)
+    })
+
   const checkOutcomes = () => {
-    for (const { operatorIds, outcome, reference, stored } of operator.handedOver) {
+    for (const handedOver of operator.handedOver) {
+      const { isLate, operatorIds, outcome, reference, stored } = handedOver
       const state = truth.messages.get(reference)?.state
       const status = state?.status ?? 'unknown'
       if (state?.reason === 'ttl_expired_before_submit') {
         violations.add('a message counts as never submitted that the operator accepted', reference)
       }
-      if (status === 'delivered' && outcome !== 'delivered') {
+      if (status === 'delivered' && outcome !== 'delivered' && !mayBeMistaken(handedOver)) {
         violations.add('a message is delivered without a report', `${reference}: ${outcome ?? 'no report'}`)
       }
       if (
         outcome === 'delivered' &&
         stored === operatorIds.length &&
-        operator.reportsReference &&
+        // The hub may forget late reports of parts before the last one comes.
+        !(isLate && operatorIds.length > 1) &&
+        // Without our reference, a report can be matched only by an id that the hub knows.
+        (operator.reportsReference || (state?.operatorIds.length ?? 0) > 0) &&
         status !== 'delivered'
       ) {
         violations.add('a stored report is lost', `${reference} is ${status}, not delivered`)

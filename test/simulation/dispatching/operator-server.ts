@@ -15,14 +15,21 @@ import type { World } from '../world/world.ts'
 const NAME = 'smpp'
 const SUBMIT_DEADLINE_MS = 5000
 const SEND_AGAIN_MS = 1500
+/** Some reports come after the report deadline, and after the hub has forgotten the message. */
+export const LATEST_REPORT_MS = 60_000
 
 /** A message that the operator has accepted. */
 interface HandedOver {
   readonly reference: string
+  readonly recipient: string
   readonly operatorIds: ReadonlyArray<string>
   readonly by: string
   /** What it will report; `null` for nothing. */
   readonly outcome: 'delivered' | 'undelivered' | 'expired' | null
+  /** Its reports come after the report deadline. */
+  readonly isLate: boolean
+  /** The parts of which it has sent a report. */
+  readonly reported: Set<string>
   /** The number of its reports that a process has stored. */
   stored: number
 }
@@ -56,6 +63,8 @@ export class OperatorServer {
   readonly #onWrite: (submission: Submission, by: SimulatedProcess) => void
   readonly #onTwice: (first: HandedOver, by: string) => void
   readonly #refusals: number
+  /** The references that it has rejected: it rejects their repetitions too. */
+  readonly #rejected = new Set<string>()
   #ids = 0
 
   constructor(
@@ -143,17 +152,24 @@ export class OperatorServer {
       if (this.dedupes) return { type: 'accepted', operatorIds: known.operatorIds }
       this.#onTwice(known, by)
     }
+    const rejected: SubmitOutcome = { type: 'rejected', reason: 'spam_filter_content' }
+    if (this.#rejected.has(reference)) return rejected
     if (known === undefined && this.#random.chance(this.#refusals)) {
-      return this.#random.chance(0.2)
-        ? { type: 'rejected', reason: 'spam_filter_content' }
-        : { type: 'refused', retryAfterMs: this.#random.between(200, 3000), submitted: true }
+      if (!this.#random.chance(0.2)) {
+        return { type: 'refused', retryAfterMs: this.#random.between(200, 3000), submitted: true }
+      }
+      if (this.dedupes) this.#rejected.add(reference)
+      return rejected
     }
     const operatorIds = Array.from({ length: parts }, () => `op-${this.#ids++}`)
     const message: HandedOver = {
       reference,
+      recipient,
       operatorIds,
       by,
       outcome: this.#random.pick(['delivered', 'delivered', 'delivered', 'undelivered', 'expired', null]),
+      isLate: this.#random.chance(0.1),
+      reported: new Set(),
       stored: 0,
     }
     this.handedOver.push(message)
@@ -169,9 +185,11 @@ export class OperatorServer {
     const { operatorIds, outcome, reference } = message
     if (outcome === null) return
     for (const operatorId of operatorIds) {
-      const delay = this.#random.chance(0.8)
-        ? this.#random.between(0, 2000)
-        : this.#random.between(2000, 20_000)
+      const delay = message.isLate
+        ? this.#random.between(30_000, LATEST_REPORT_MS)
+        : this.#random.chance(0.8)
+          ? this.#random.between(0, 2000)
+          : this.#random.between(2000, 20_000)
       const report = (): OperatorReport => ({
         operator: NAME,
         operatorId,
@@ -187,9 +205,10 @@ export class OperatorServer {
         message.stored++
         this.#world.note('operator', () => `has reported ${operatorId} of ${reference} as ${outcome}`)
       }
-      this.#world.after(delay, () =>
-        this.#sendUntilStored((connection, stored) => connection.report(report(), stored), onStored),
-      )
+      this.#world.after(delay, () => {
+        message.reported.add(operatorId)
+        this.#sendUntilStored((connection, stored) => connection.report(report(), stored), onStored)
+      })
     }
   }
 

@@ -102,12 +102,18 @@ export class ReadModel {
   }
 }
 
+/** Longer than the dispatcher remembers a final message. */
+const LONGEST_STALL_MS = 40_000
+
 /** Lets a read model follow lanes and log with a delay, as a projector does. */
 export const follow = (simulation: Simulation, model: ReadModel): void => {
   const random = simulation.random('projection')
+  const { faults, world } = simulation
+  const stallRate = random.pick([0, 0, 0.01, 0.03])
   const project = () => {
     model.advance(random.between(1, 40))
-    simulation.world.after(random.between(20, 700), project)
+    const isStalled = !faults.isOver && random.chance(stallRate)
+    world.after(isStalled ? random.between(5000, LONGEST_STALL_MS) : random.between(20, 700), project)
   }
   project()
 }

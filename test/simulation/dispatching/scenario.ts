@@ -15,6 +15,8 @@ import { messageKey } from './stores.ts'
 
 /** Faults end after this time at the latest. */
 const FAULTS_MS = 40_000
+/** An append whose answer was lost may take effect so much later. */
+const REPEATED_WITHIN_MS = 12_000
 const SERVERS = ['kafka', 'postgres', 'redis', 'operator']
 
 export const runDispatching = (plan: Plan, options: RunOptions = {}): RunResult =>
@@ -70,7 +72,7 @@ const run = (simulation: Simulation): number => {
     }
     append(false)
     // The relay repeats an append that was not acknowledged; the reconciler publishes again.
-    if (random.chance(0.15)) world.after(random.between(0, 3000), () => append(false))
+    if (random.chance(0.2)) world.after(random.between(0, REPEATED_WITHIN_MS), () => append(false))
     if (random.chance(0.1)) world.after(random.between(5000, 40_000), () => append(true))
   }
   for (let i = 0; i < count; i++) world.after(random.between(0, FAULTS_MS), accept)

@@ -25,6 +25,7 @@ import { Context, Effect } from 'effect'
 import { runMain } from '../world/main-fiber.ts'
 import { ProcessFaults } from '../world/process-faults.ts'
 import type { SimulatedProcess } from '../world/process.ts'
+import type { SeededRandom } from '../world/random.ts'
 import type { Simulation } from '../world/simulation.ts'
 import { effectInServer } from '../world/statement.ts'
 
@@ -36,16 +37,21 @@ const MODE = 'live' as const
 /** Subscriptions are created within this time. */
 const CREATED_WITHIN_MS = 30 * SECOND
 
-/** The rules of production with shorter times, so that retries and windows end within a run. */
-const SETTINGS: Settings = {
+/**
+ * The rules of production with shorter times, so that retries and windows end within a run. With few
+ * attempts at a time, batches wait in the queue of a receiver that hangs.
+ */
+const settingsOf = (random: SeededRandom): Settings => ({
   ...FANOUT_DEFAULTS,
   retryWindowMs: WINDOW_MS,
-  batchEvents: 5,
+  batchEvents: random.pick([1, 5]),
+  inFlightEach: random.pick([1, FANOUT_DEFAULTS.inFlightEach]),
+  inFlightEachFailing: random.pick([1, FANOUT_DEFAULTS.inFlightEachFailing]),
   nextAttemptAt: ({ attempt, failedAt, queuedAt, random }) => {
     const next = failedAt + Math.min(20, 2 ** attempt) * SECOND * (0.9 + 0.2 * random)
     return next >= queuedAt + WINDOW_MS ? null : next
   },
-}
+})
 
 interface Received {
   readonly endpoint: string
@@ -70,18 +76,23 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
   const random = simulation.random('receivers')
   const storeRandom = simulation.random('store')
   const topics = topicNames()
-  const store = new MemoryStore({ settings: SETTINGS, random: () => storeRandom.next() })
+  const settings = settingsOf(simulation.random('fan-out settings'))
+  const store = new MemoryStore({ settings, random: () => storeRandom.next() })
   // ---- the event journal
 
   const events: Array<EventRecorded> = []
+  /** Several projectors publish the events of an account, each in its own time. */
+  const isOutOfOrder = random.chance(0.5)
   /** At least once: the publisher repeats an append that was not acknowledged. */
   const publish = (record: OutgoingRecord, what: string) => {
     const append = () => {
       world.note('outbox', () => `publishes ${what}`)
       broker.append([record])
     }
-    append()
-    if (random.chance(0.15)) world.after(random.between(0, 4000), append)
+    const delay = isOutOfOrder ? random.pick([0, 0, 30, 300, 2000]) : 0
+    if (delay === 0) append()
+    else world.after(delay, append)
+    if (random.chance(0.15)) world.after(delay + random.between(0, 4000), append)
   }
   /** Adds an event to the journal, and publishes it at least once, as the projector does. */
   const emit = ({ account, body, eventType, id }: JournalEntry) => {
@@ -242,7 +253,7 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
     const process = world.startProcess(`fan-out-${number}`, 0)
     const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
       Context.add(FanoutStore, storeOf(process)),
-      Context.add(FanoutSettings, SETTINGS),
+      Context.add(FanoutSettings, settings),
       Context.add(WebhookClient, clientOf(process)),
       Context.merge(process.context),
     )

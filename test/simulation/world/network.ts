@@ -20,6 +20,8 @@ const ALL: ReadonlyArray<CallFault> = ['failBefore', 'failAfter', 'lost', 'late'
 /** A repeated request of the coordinator is another one. */
 const OF_GROUPS: ReadonlyArray<CallFault> = ['failBefore', 'failAfter', 'lost', 'slow']
 const GROUP_REQUESTS = new Set(['join', 'sync', 'heartbeat', 'leave', 'fetch'])
+/** One broker of a cluster is the coordinator of a group. The others have the partitions. */
+const COORDINATOR_REQUESTS = new Set(['join', 'sync', 'heartbeat', 'leave', 'commit'])
 
 export class Network {
   readonly #world: World
@@ -27,6 +29,8 @@ export class Network {
   readonly #random: SeededRandom
   readonly #states = new Map<string, ServerState>()
   readonly #arrivals = new Map<string, number>()
+  /** When processes reach their coordinator again. */
+  readonly #isolatedUntil = new Map<SimulatedProcess, number>()
 
   constructor(world: World, faults: Faults) {
     this.#world = world
@@ -37,6 +41,20 @@ export class Network {
   set(server: string, state: ServerState): void {
     this.#world.note(server, () => `is ${state}`)
     this.#states.set(server, state)
+  }
+
+  /** For this time the process gets no answer from the coordinator of its group. */
+  isolate(process: SimulatedProcess, ms: number): void {
+    this.#world.note(process.name, () => `does not reach its coordinator for ${ms} ms`)
+    this.#isolatedUntil.set(process, this.#world.now() + ms)
+  }
+
+  #isIsolated(process: SimulatedProcess, server: string, request: string): boolean {
+    return (
+      server === 'kafka' &&
+      COORDINATOR_REQUESTS.has(request) &&
+      (this.#isolatedUntil.get(process) ?? 0) > this.#world.now()
+    )
   }
 
   #latency(): number {
@@ -58,7 +76,7 @@ export class Network {
     const { describe, name, onAnswer, onFailure, order, parts = 1, serve, timeoutMs } = request
     const note = (what: string) =>
       world.note(process.name, () => `${server} ${name}: ${what} — ${describe()}`)
-    const state = this.#states.get(server) ?? 'up'
+    const state = this.#isIsolated(process, server, name) ? 'hanging' : (this.#states.get(server) ?? 'up')
     const fault =
       state === 'up'
         ? this.#faults.ofCall(

@@ -22,8 +22,9 @@ export class ProcessFaults {
   readonly #running = new Set<SimulatedProcess>()
   #started = 0
   #wanted: number
-  /** How many processes were ended or paused. */
+  /** How often a process was ended or paused. */
   interruptions = 0
+  readonly #interrupted = new Set<SimulatedProcess>()
 
   /** `start` starts a process of the app, whose number is new. */
   constructor(
@@ -48,6 +49,11 @@ export class ProcessFaults {
     this.#stops.set(process, stop)
   }
 
+  /** Whether the process was never ended or paused. */
+  isUnharmed(process: SimulatedProcess): boolean {
+    return !this.#interrupted.has(process)
+  }
+
   #startLater(withinMs: number): void {
     this.#world.after(this.#random.between(0, withinMs), () => {
       if (this.#running.size >= this.#wanted) return
@@ -69,6 +75,7 @@ export class ProcessFaults {
       'killSoon',
       'pause',
       'pause',
+      'isolate',
       'stop',
       'move',
       'refusing',
@@ -94,9 +101,11 @@ export class ProcessFaults {
       this.#faults.occurs(kind, () => `${process.name} (${ms} ms, ${tasks} tasks)`)
     ) {
       this.interruptions++
+      this.#interrupted.add(process)
       if (kind === 'kill') process.kill()
       else if (kind === 'killSoon') process.killAfter(tasks)
       else if (kind === 'pause') process.pause(ms)
+      else if (kind === 'isolate') this.#network.isolate(process, ms)
       else this.#stops.get(process)?.()
     }
     this.#world.after(random.between(300, 6000), () => this.#causeFault())

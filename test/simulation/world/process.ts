@@ -16,6 +16,7 @@ interface ProcessWorld {
   /** The process may have a task to run. */
   readonly onReady: (process: SimulatedProcess) => void
   readonly onErrorLogged: (who: string, text: string) => void
+  readonly onWarningLogged: (who: string, text: string) => void
 }
 
 export class SimulatedProcess {
@@ -49,9 +50,10 @@ export class SimulatedProcess {
     }
     const logger = Logger.make(({ logLevel, message }) => {
       if (logLevel === 'Debug' || logLevel === 'Trace') return
-      world.note(this.name, () => `logs ${logLevel}: ${[message].flat().map(textOf).join(' ')}`)
-      if (logLevel === 'Error' || logLevel === 'Fatal')
-        world.onErrorLogged(this.name, [message].flat().map(textOf).join(' '))
+      const text = [message].flat().map(textOf).join(' ')
+      world.note(this.name, () => `logs ${logLevel}: ${text}`)
+      if (logLevel === 'Error' || logLevel === 'Fatal') world.onErrorLogged(this.name, text)
+      else if (logLevel === 'Warn') world.onWarningLogged(this.name, text)
     })
     this.context = Context.empty().pipe(
       Context.add(Clock.Clock, clock),

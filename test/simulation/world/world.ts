@@ -31,6 +31,8 @@ export class World {
   #tasks = 0
   #digest = 0x811c9dc5
   readonly errors: Array<string> = []
+  /** What processes have logged as a warning, by process. */
+  readonly warnings = new Map<string, Array<string>>()
   /** The process whose task runs now. */
   current: SimulatedProcess | null = null
 
@@ -64,6 +66,12 @@ export class World {
 
   onErrorLogged(who: string, text: string): void {
     this.errors.push(`${who}: ${text}`)
+  }
+
+  onWarningLogged(who: string, text: string): void {
+    const own = this.warnings.get(who)
+    if (own === undefined) this.warnings.set(who, [text])
+    else own.push(text)
   }
 
   after(ms: number, act: () => void): () => void {
