@@ -1,6 +1,7 @@
-/** `npm run simulate`: runs seeds on all cores, or replays one. `--help` lists the options. */
+/** `npm run simulate`: runs seeds or mutations, or replays a seed. `--help` lists the options. */
 import { Worker } from 'node:worker_threads'
 import { commandOf, HELP, type Options, readOptions, WrongOptions } from './options.ts'
+import { runMutations } from './mutations/run-mutations.ts'
 import { runSeed } from './run-seed.ts'
 import type { SeedReport, WorkerTask } from './worker.ts'
 import { nameOf } from './world/checks.ts'
@@ -90,7 +91,9 @@ const run = async (options: RunOptions): Promise<number> => {
 try {
   const options = readOptions(process.argv.slice(2))
   if (options.command === 'help') console.log(HELP)
-  else process.exitCode = options.command === 'replay' ? replay(options.plan) : await run(options)
+  else if (options.command === 'replay') process.exitCode = replay(options.plan)
+  else if (options.command === 'run') process.exitCode = await run(options)
+  else process.exitCode = (await runMutations(options.names, options.threads)).length === 0 ? 0 : 1
 } catch (error) {
   if (!(error instanceof WrongOptions)) throw error
   console.error(`${error.message} See npm run simulate -- --help.`)

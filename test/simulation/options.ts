@@ -1,6 +1,7 @@
 /** The command line of `npm run simulate`. */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
+import { MUTATIONS } from './mutations/mutations.ts'
 import { FAULT_KINDS, type FaultKind } from './world/faults.ts'
 import { type Plan, planOf } from './world/run.ts'
 
@@ -8,6 +9,7 @@ export const HELP = `Runs the simulation of the hub: a seed determines workload,
 
   npm run simulate -- --seeds 100000             runs seeds and shows the progress
   npm run simulate -- --seed 17                  replays one seed as a timeline
+  npm run simulate -- --mutations                checks that each mutation is found
 
 Many seeds:
   --seeds <number>       how many (default 1000)
@@ -21,13 +23,19 @@ One seed:
   --limit <number>       only faults with a lower number
   --without <numbers>    leaves out these faults, for example 3,7
 
-Both:
+Mutations:
+  --mutations            runs all of them, and writes mutations/results.json
+  --mutation <text>      only those with this text in their names
+  --threads <number>     how many run at a time (default: the number of cores)
+
+Seeds:
   --faults <kinds>       only faults of these kinds, for example kill,pause
                          ${FAULT_KINDS.slice(0, 7).join(', ')},
                          ${FAULT_KINDS.slice(7).join(', ')}
   --help                 this text
 
-Exit status: 0 if all guarantees hold, 1 if a seed fails, 2 for a wrong command line.
+Exit status: 0 if all guarantees hold and all mutations are found, 1 if a seed fails or a mutation is
+not found, 2 for a wrong command line.
 `
 
 /** The user made a mistake. The message says which one. */
@@ -36,6 +44,8 @@ export class WrongOptions extends Error {}
 export type Options =
   | { readonly command: 'help' }
   | { readonly command: 'replay'; readonly plan: Plan }
+  /** `names` is not empty. */
+  | { readonly command: 'mutate'; readonly names: ReadonlyArray<string>; readonly threads: number }
   | {
       readonly command: 'run'
       readonly from: number
@@ -47,6 +57,7 @@ export type Options =
 
 const REPLAY_ONLY = ['size', 'limit', 'without'] as const
 const RUN_ONLY = ['seeds', 'from', 'threads', 'keep-going'] as const
+const NOT_OF_MUTATIONS = ['seed', ...REPLAY_ONLY, 'seeds', 'from', 'keep-going', 'faults'] as const
 
 const parse = (args: ReadonlyArray<string>) => {
   try {
@@ -63,10 +74,13 @@ const parse = (args: ReadonlyArray<string>) => {
         limit: { type: 'string' },
         without: { type: 'string' },
         faults: { type: 'string' },
+        mutations: { type: 'boolean' },
+        mutation: { type: 'string' },
       },
     }).values
   } catch (error) {
-    throw new WrongOptions(error instanceof Error ? error.message : String(error))
+    const [sentence = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
+    throw new WrongOptions(sentence.endsWith('.') ? sentence : `${sentence}.`)
   }
 }
 
@@ -92,6 +106,8 @@ const kindsOf = (text: string): ReadonlySet<FaultKind> => {
 export const readOptions = (args: ReadonlyArray<string>): Options => {
   const values = parse(args)
   if (values.help) return { command: 'help' }
+  const threads = (text: string | undefined) =>
+    text === undefined ? availableParallelism() : numberOf('threads', text, 1)
   const kinds = values.faults === undefined ? null : kindsOf(values.faults)
   const number = (option: (typeof REPLAY_ONLY | typeof RUN_ONLY)[number], other: number, least: number) => {
     const text = values[option]
@@ -101,13 +117,20 @@ export const readOptions = (args: ReadonlyArray<string>): Options => {
     const given = options.find((option) => values[option] !== undefined)
     if (given !== undefined) throw new WrongOptions(`--${given} ${reason}.`)
   }
+  if (values.mutations === true || values.mutation !== undefined) {
+    refuse(NOT_OF_MUTATIONS, 'cannot be combined with mutations')
+    const { mutation = '' } = values
+    const names = MUTATIONS.map(({ name }) => name).filter((name) => name.includes(mutation))
+    if (names.length === 0) throw new WrongOptions(`No mutation has "${mutation}" in its name.`)
+    return { command: 'mutate', names, threads: threads(values.threads) }
+  }
   if (values.seed === undefined) {
     refuse(REPLAY_ONLY, 'needs --seed, because it changes the run of one seed')
     return {
       command: 'run',
       from: number('from', 1, 0),
       seeds: number('seeds', 1000, 1),
-      threads: number('threads', availableParallelism(), 1),
+      threads: threads(values.threads),
       keepGoing: values['keep-going'] ?? false,
       kinds,
     }

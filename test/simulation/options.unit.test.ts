@@ -1,4 +1,5 @@
 import { assert, describe, it } from '@effect/vitest'
+import { MUTATIONS } from './mutations/mutations.ts'
 import { commandOf, HELP, readOptions, WrongOptions } from './options.ts'
 import { FAULT_KINDS, type FaultKind } from './world/faults.ts'
 
@@ -34,6 +35,18 @@ describe('npm run simulate', () => {
     }
   })
 
+  it('runs all mutations, or those with a text in their names', () => {
+    const all = read('--mutations --threads 3')
+    assert(all.command === 'mutate')
+    assert.deepStrictEqual([all.names.length, all.threads], [MUTATIONS.length, 3])
+    assert.deepInclude(read('--mutation lease --threads 1'), {
+      command: 'mutate',
+      names: MUTATIONS.map(({ name }) => name).filter((name) => name.includes('lease')),
+    })
+    assert.match(errorOf('--mutation nonsense'), /^No mutation has "nonsense"/u)
+    assert.match(errorOf('--mutations --seed 3'), /^--seed cannot be combined/u)
+  })
+
   it('refuses a wrong command line, and says why', () => {
     assert.strictEqual(errorOf('--seed abc'), '--seed must be a whole number from 0 on, not "abc".')
     assert.strictEqual(errorOf('--seeds 0'), '--seeds must be a whole number from 1 on, not "0".')
@@ -43,7 +56,7 @@ describe('npm run simulate', () => {
       '--without must be a whole number from 0 on, not "x".',
     )
     assert.match(errorOf('--faults kill,fire'), /^"fire" is not a fault\. The faults are .*kill/u)
-    assert.match(errorOf('--colour red'), /Unknown option '--colour'/u)
+    assert.strictEqual(errorOf('--colour red'), "Unknown option '--colour'.")
     assert.match(errorOf('--limit 3'), /^--limit needs --seed/u)
     assert.match(errorOf('--seed 1 --seeds 3'), /^--seeds is for many seeds/u)
   })

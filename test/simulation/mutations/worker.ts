@@ -1,0 +1,51 @@
+/**
+ * A thread of `npm run simulate -- --mutations`: runs the seeds on a mutated hub until one fails. The
+ * mutation replaces the source while Node loads it, so no file changes.
+ */
+import { readFileSync } from 'node:fs'
+import { registerHooks } from 'node:module'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { parentPort, workerData } from 'node:worker_threads'
+import { MUTATIONS, ROOT, SEEDS } from './mutations.ts'
+import type { Found } from './results.ts'
+
+const { name } = workerData as { readonly name: string }
+const mutation = MUTATIONS.find((one) => one.name === name)
+if (mutation === undefined) throw new Error(`There is no mutation "${name}".`)
+
+const mutated = pathToFileURL(join(ROOT, mutation.file)).href
+registerHooks({
+  load: (url, context, nextLoad) => {
+    const loaded = nextLoad(url, context)
+    if (url !== mutated) return loaded
+    const source = readFileSync(join(ROOT, mutation.file), 'utf8')
+    return {
+      ...loaded,
+      format: 'module-typescript',
+      source: source.split(mutation.find).join(mutation.replace),
+    }
+  },
+})
+// Loaded with the hook.
+const { runSeed, runsApp } = await import('../run-seed.ts')
+const { nameOf } = await import('../world/checks.ts')
+const { planOf } = await import('../world/run.ts')
+
+const [, app] = /^apps\/([^/]+)/u.exec(mutation.file) ?? []
+
+const find = (): Found | null => {
+  for (let seed = 1; seed <= SEEDS; seed++) {
+    // Other seeds do not run the mutated file.
+    if (app !== undefined && !runsApp(seed, app)) continue
+    try {
+      const [violation] = runSeed(planOf(seed)).violations
+      if (violation !== undefined) return { seed, violation: nameOf(violation) }
+    } catch (error) {
+      return { seed, violation: `the run fails with ${error instanceof Error ? error.name : 'an error'}` }
+    }
+  }
+  return null
+}
+
+parentPort?.postMessage(find())
