@@ -1,8 +1,8 @@
 /** One run of the simulation. The seed selects the part of the hub that runs. */
 import { runAccepting } from './accepting/scenario.ts'
-import { runDispatching } from './dispatching/scenario.ts'
+import { runDispatching, runDispatchingForDays } from './dispatching/scenario.ts'
 import { runPipeline } from './pipeline/scenario.ts'
-import { runWebhooks } from './webhooks/scenario.ts'
+import { runWebhooks, runWebhooksForHours } from './webhooks/scenario.ts'
 import type { Plan, RunOptions, RunResult } from './world/run.ts'
 
 interface Part {
@@ -13,15 +13,19 @@ interface Part {
 
 const ACCEPTING: Part = { apps: ['command-api'], run: runAccepting }
 const DISPATCHING: Part = { apps: ['dispatcher'], run: runDispatching }
+const DISPATCH_DAYS: Part = { apps: ['dispatcher'], run: runDispatchingForDays }
 const WEBHOOKS: Part = { apps: ['webhook-fanout'], run: runWebhooks }
+const WEBHOOK_HOURS: Part = { apps: ['webhook-fanout'], run: runWebhooksForHours }
 
 const PIPELINE: Part = { apps: ['command-api', 'dispatcher', 'webhook-fanout'], run: runPipeline }
 
 /**
  * Most runs are about one part of the hub: they cost less and have more faults where it matters. One
- * in eight joins them.
+ * in eight joins them. One in sixteen takes hours or days of virtual time, and costs much more.
  */
-const PARTS = [DISPATCHING, ACCEPTING, DISPATCHING, WEBHOOKS, PIPELINE, ACCEPTING, DISPATCHING, WEBHOOKS]
+const SEVEN = [DISPATCHING, ACCEPTING, DISPATCHING, WEBHOOKS, PIPELINE, ACCEPTING, DISPATCHING] as const
+const EIGHT = [...SEVEN, WEBHOOKS] as const
+const PARTS = [...EIGHT, ...SEVEN, DISPATCH_DAYS, ...EIGHT, ...SEVEN, WEBHOOK_HOURS]
 
 const partOf = (seed: number): Part => PARTS[seed % PARTS.length]!
 

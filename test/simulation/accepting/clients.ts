@@ -309,7 +309,7 @@ export const startClients = (
 
   /**
    * The sweeper, which is not simulated, seals a batch whose process ended or could not seal it, and one
-   * whose codes were all refused.
+   * whose codes were all refused. A batch stays open while a code of it is neither proven nor refunded.
    */
   const checkBatches = (byCode: ReturnType<typeof published>) => {
     const isLeftToSweeper = (id: string) => {
@@ -321,10 +321,16 @@ export const startClients = (
       )
     }
     const messages = [...byCode.values()].flatMap((known) => [...known.values()])
+    const hasUnproven = (id: string) =>
+      [...ledger.rows.values()].some(
+        ({ fact }) =>
+          fact.batch === id && ledger.charged.has(fact.messageId) && !ledger.projected.has(fact.messageId),
+      )
     for (const { accepted, id, sealedAt } of ledger.batches.values()) {
       const members = messages.filter(({ batch }) => batch === id)
       if (sealedAt === null) {
-        if (members.length > 0 && !isLeftToSweeper(id)) violations.add('a batch stays open', id)
+        if (members.length > 0 && !isLeftToSweeper(id) && !hasUnproven(id))
+          violations.add('a batch stays open', id)
       } else if (accepted !== members.length && members.every((one) => one.class === 'service')) {
         violations.add('a batch is sealed with a wrong number', `${id}: ${accepted}, not ${members.length}`)
       }

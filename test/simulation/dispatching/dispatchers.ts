@@ -10,7 +10,7 @@ import { runMain } from '../world/main-fiber.ts'
 import { ProcessFaults } from '../world/process-faults.ts'
 import type { Simulation } from '../world/simulation.ts'
 import { checkWords, InboundTables } from './inbound.ts'
-import { LATEST_REPORT_MS, OperatorServer } from './operator-server.ts'
+import { OperatorServer } from './operator-server.ts'
 import { ReadModel } from './read-model.ts'
 import { dispatcherStores, sharedTexts } from './stores.ts'
 
@@ -27,15 +27,25 @@ export const LIFETIMES: Lifetimes = {
  * the longest report deadline, and the time for a lookup.
  */
 export const FINAL_WITHIN_MS = 150 * SECOND
-/** Late reports, and their repetitions, may come this long after all messages are final. */
-const LATE_MS = LATEST_REPORT_MS + 10 * SECOND
+/** How late some reports come. The hub forgets a message 13 s after its end. */
+const LATE_REPORTS_MS = [30 * SECOND, 60 * SECOND] as const
+/** Repeated reports may come this long after the last one. */
+const REPEATED_MS = 10 * SECOND
 /** Nothing more may be recorded in this time. */
 const IDLE_MS = 20 * SECOND
 
 export const startDispatchers = (
   simulation: Simulation,
   projected: ReadModel,
-  inbound: InboundTables = new InboundTables(),
+  {
+    inbound = new InboundTables(),
+    lateReportsMs = LATE_REPORTS_MS,
+    lifetimes = LIFETIMES,
+  }: {
+    readonly inbound?: InboundTables
+    readonly lateReportsMs?: readonly [number, number]
+    readonly lifetimes?: Lifetimes
+  } = {},
 ) => {
   const { broker, network, violations, world } = simulation
   const random = simulation.random('dispatchers')
@@ -60,19 +70,24 @@ export const startDispatchers = (
   })
   const readAll = () => truth.advance(Number.POSITIVE_INFINITY)
 
-  const operator = new OperatorServer(world, network, {
-    onWrite: ({ reference }, by) => {
-      readAll()
-      const state = truth.messages.get(reference)?.state
-      if (state?.final === true) {
-        violations.add('a final message is submitted', `${reference} (${state.status}) by ${by.name}`)
-      } else if (state?.stage !== 'handingOver') {
-        violations.add('a submit has no claim', `${reference} (${state?.stage ?? 'unknown'}) by ${by.name}`)
-      }
+  const operator = new OperatorServer(
+    world,
+    network,
+    {
+      onWrite: ({ reference }, by) => {
+        readAll()
+        const state = truth.messages.get(reference)?.state
+        if (state?.final === true) {
+          violations.add('a final message is submitted', `${reference} (${state.status}) by ${by.name}`)
+        } else if (state?.stage !== 'handingOver') {
+          violations.add('a submit has no claim', `${reference} (${state?.stage ?? 'unknown'}) by ${by.name}`)
+        }
+      },
+      onTwice: ({ by: first, reference }, second) =>
+        violations.add('a message is handed over twice', `${reference} by ${first} and by ${second}`),
     },
-    onTwice: ({ by: first, reference }, second) =>
-      violations.add('a message is handed over twice', `${reference} by ${first} and by ${second}`),
-  })
+    lateReportsMs,
+  )
 
   const start = (number: number) => {
     const skew = random.chance(0.2) ? random.between(-3000, 3000) : 0
@@ -89,7 +104,7 @@ export const startDispatchers = (
         live: { name: 'smpp', adapter: operator.adapterOf(process) },
         hashSecret: Redacted.make(HASH_SECRET),
         vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
-        lifetimes: LIFETIMES,
+        lifetimes,
       })
       return yield* running.failure
     }).pipe(Effect.scoped, Effect.provideContext(services))
@@ -166,10 +181,10 @@ export const startDispatchers = (
           violations.add('a message has no final status', `${id}: ${state?.stage ?? 'not in the lane'}`)
       }
     },
-    /** Runs the world until nothing may happen any more. */
-    check: () => {
+    /** Runs the world until nothing may happen any more. `lateMs`: the last reports come within it. */
+    check: (lateMs = lateReportsMs[1]) => {
       const facts = () => messages().reduce((sum, { facts: all }) => sum + all.length, 0)
-      world.runFor(LATE_MS)
+      world.runFor(lateMs + REPEATED_MS)
       const before = facts()
       world.runFor(IDLE_MS)
       const more = facts() - before

@@ -15,8 +15,6 @@ import type { World } from '../world/world.ts'
 const NAME = 'smpp'
 const SUBMIT_DEADLINE_MS = 5000
 const SEND_AGAIN_MS = 1500
-/** Some reports come after the report deadline, and after the hub has forgotten the message. */
-export const LATEST_REPORT_MS = 60_000
 
 /** A message that the operator has accepted. */
 interface HandedOver {
@@ -62,6 +60,7 @@ export class OperatorServer {
   readonly #connected = new Map<SimulatedProcess, Connection>()
   readonly #onWrite: (submission: Submission, by: SimulatedProcess) => void
   readonly #onTwice: (first: HandedOver, by: string) => void
+  readonly #lateReportsMs: readonly [number, number]
   readonly #refusals: number
   /** The references that it has rejected: it rejects their repetitions too. */
   readonly #rejected = new Set<string>()
@@ -74,7 +73,13 @@ export class OperatorServer {
       readonly onWrite: (submission: Submission, by: SimulatedProcess) => void
       readonly onTwice: (first: HandedOver, by: string) => void
     },
+    /**
+     * How late some reports come: after the report deadline, and after the hub has forgotten the
+     * message.
+     */
+    lateReportsMs: readonly [number, number],
   ) {
+    this.#lateReportsMs = lateReportsMs
     this.#world = world
     this.#network = network
     this.#random = new SeededRandom(world.seed, 'operator')
@@ -186,7 +191,7 @@ export class OperatorServer {
     if (outcome === null) return
     for (const operatorId of operatorIds) {
       const delay = message.isLate
-        ? this.#random.between(30_000, LATEST_REPORT_MS)
+        ? this.#random.between(...this.#lateReportsMs)
         : this.#random.chance(0.8)
           ? this.#random.between(0, 2000)
           : this.#random.between(2000, 20_000)
@@ -251,7 +256,7 @@ export class OperatorServer {
         })
       }
       // The acknowledgement may be lost.
-      this.#world.after(SEND_AGAIN_MS, () => {
+      this.#world.afterQuiet(SEND_AGAIN_MS, () => {
         if (!isStored || this.#random.chance(0.1)) attempt()
       })
     }

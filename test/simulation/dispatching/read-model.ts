@@ -113,7 +113,7 @@ export const follow = (simulation: Simulation, model: ReadModel): void => {
   const project = () => {
     model.advance(random.between(1, 40))
     const isStalled = !faults.isOver && random.chance(stallRate)
-    world.after(isStalled ? random.between(5000, LONGEST_STALL_MS) : random.between(20, 700), project)
+    world.afterQuiet(isStalled ? random.between(5000, LONGEST_STALL_MS) : random.between(20, 700), project)
   }
   project()
 }

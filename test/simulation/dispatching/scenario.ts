@@ -2,7 +2,7 @@
  * A run of the dispatching pipeline: lanes → shards → operator → log and reports, with several
  * dispatcher processes that fail, and the checks of what they did.
  */
-import { type MessageAccepted, newId, recipientHash } from '@hub/domain'
+import { DEFAULT_LIFETIMES, type Lifetimes, type MessageAccepted, newId, recipientHash } from '@hub/domain'
 import { acceptedRecord, topicNames } from '@hub/kafka'
 import { encodePayload } from '@hub/store'
 import { randomBytes } from 'node:crypto'
@@ -19,27 +19,93 @@ const FAULTS_MS = 40_000
 const REPEATED_WITHIN_MS = 12_000
 const SERVERS = ['kafka', 'postgres', 'redis', 'operator']
 
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+
 export const runDispatching = (plan: Plan, options: RunOptions = {}): RunResult =>
   runScenario({ servers: SERVERS, run }, plan, options)
 
+/** With the lifetimes of production, and without dispatchers for minutes, hours or days. */
+export const runDispatchingForDays = (plan: Plan, options: RunOptions = {}): RunResult =>
+  runScenario({ servers: SERVERS, run: runForDays }, plan, options)
+
 const run = (simulation: Simulation): number => {
-  const { broker, plan, world } = simulation
+  const { accept, dispatchers, numbers, random, world } = startDispatching(simulation, LIFETIMES)
+  const { plan } = simulation
+  const count = Math.min(random.between(3, 24), plan.size)
+  const accepted = new Set<string>()
+  for (let i = 0; i < count; i++) world.after(random.between(0, FAULTS_MS), () => accepted.add(accept()))
+  sendWords(simulation, dispatchers.operator, { numbers, withinMs: FAULTS_MS })
+
+  world.runFor(FAULTS_MS)
+  simulation.endFaults()
+  const isDone = () => accepted.size === count && dispatchers.isFinal(accepted)
+  if (!world.runUntilSometimes(isDone, FINAL_WITHIN_MS)) dispatchers.checkProgress(accepted)
+  dispatchers.check()
+  return accepted.size
+}
+
+const runForDays = (simulation: Simulation): number => {
+  const { accept, dispatchers, numbers, random, world } = startDispatching(simulation, DEFAULT_LIFETIMES, [
+    // A third of the late reports come after the longest report deadline.
+    24 * HOUR,
+    30 * HOUR,
+  ])
+  const { plan } = simulation
+  const accepted = new Set<string>()
+  const acceptSome = (withinMs: number) => {
+    const count = Math.min(random.between(2, 12), plan.size)
+    for (let i = 0; i < count; i++) world.after(random.between(0, withinMs), () => accepted.add(accept()))
+  }
+  acceptSome(FAULTS_MS)
+  sendWords(simulation, dispatchers.operator, { numbers, withinMs: FAULTS_MS })
+  world.runFor(FAULTS_MS)
+
+  // An outage. Messages are accepted meanwhile, and their payload keys may be destroyed.
+  const outageMs = random.pick([5 * MINUTE, 50 * MINUTE, 5 * HOUR, 25 * HOUR, 60 * HOUR])
+  dispatchers.processes.stopFor(outageMs)
+  acceptSome(outageMs)
+  world.runFor(outageMs)
+  acceptSome(FAULTS_MS)
+  world.runFor(FAULTS_MS)
+  simulation.endFaults()
+  // What is open now waits for its report, or for its deadline.
+  world.runFor(FINAL_WITHIN_MS)
+
+  dispatchers.processes.stopFor(DEFAULT_LIFETIMES.report.service)
+  world.runFor(DEFAULT_LIFETIMES.report.service)
+  if (!world.runUntilSometimes(() => dispatchers.isFinal(accepted), FINAL_WITHIN_MS))
+    dispatchers.checkProgress(accepted)
+  dispatchers.processes.stopFor(6 * HOUR)
+  world.runFor(6 * HOUR)
+  dispatchers.check(MINUTE)
+  return accepted.size
+}
+
+const startDispatching = (
+  simulation: Simulation,
+  lifetimes: Lifetimes,
+  lateReportsMs?: readonly [number, number],
+) => {
+  const { broker, world } = simulation
   const random = simulation.random('workload')
   const topics = topicNames()
   const projected = new ReadModel(broker, topics)
   follow(simulation, projected)
-  const dispatchers = startDispatchers(simulation, projected)
+  const dispatchers = startDispatchers(simulation, projected, {
+    lifetimes,
+    ...(lateReportsMs === undefined ? {} : { lateReportsMs }),
+  })
 
   // ---- the workload: acknowledged sends
 
   const accounts = Array.from({ length: random.between(1, 3) }, () =>
     newId('acc', world.now(), randomBytes(10)),
   )
-  const accepted = new Map<string, MessageAccepted>()
   const numbers = Array.from({ length: random.between(1, 6) }, (_, i) => `+7900123456${i}`)
-  const count = Math.min(random.between(3, 24), plan.size)
   const mode = 'live'
-  const accept = () => {
+  /** Returns the id of the message. */
+  const accept = (): string => {
     const now = world.now()
     const messageClass = random.pick(['otp', 'service'] as const)
     const to = random.pick(numbers)
@@ -60,12 +126,11 @@ const run = (simulation: Simulation): number => {
       parts: random.pick([1, 1, 1, 2, 3]),
       price: { amount: '1.00', currency: 'RUB' },
       variables: [],
-      expiresAt: now + LIFETIMES.beforeHandover[messageClass],
+      expiresAt: now + lifetimes.beforeHandover[messageClass],
       sealingKey: key.id,
       sealed: key.encrypt(messageId, encodePayload({ to, text: 'Code 1234', variables: {} })),
       republished: false,
     }
-    accepted.set(messageId, fact)
     const append = (republished: boolean) => {
       world.note('command-api', () => `appends ${messageId} (${messageClass})${republished ? ' again' : ''}`)
       broker.append([acceptedRecord(topics, { ...fact, republished })])
@@ -74,17 +139,7 @@ const run = (simulation: Simulation): number => {
     // The relay repeats an append that was not acknowledged; the reconciler publishes again.
     if (random.chance(0.2)) world.after(random.between(0, REPEATED_WITHIN_MS), () => append(false))
     if (random.chance(0.1)) world.after(random.between(5000, 40_000), () => append(true))
+    return messageId
   }
-  for (let i = 0; i < count; i++) world.after(random.between(0, FAULTS_MS), accept)
-
-  sendWords(simulation, dispatchers.operator, { numbers, withinMs: FAULTS_MS })
-
-  // ---- the run
-
-  world.runFor(FAULTS_MS)
-  simulation.endFaults()
-  const isDone = () => accepted.size === count && dispatchers.isFinal(accepted.keys())
-  if (!world.runUntilSometimes(isDone, FINAL_WITHIN_MS)) dispatchers.checkProgress(accepted.keys())
-  dispatchers.check()
-  return accepted.size
+  return { accept, dispatchers, numbers, random, world }
 }

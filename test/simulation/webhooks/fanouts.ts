@@ -1,12 +1,13 @@
 /**
  * The fan-out processes with their store and the receivers, and the checks of what the receivers got.
  */
-import { encodeId } from '@hub/domain'
+import { encodeId, nextAttemptAt } from '@hub/domain'
 import {
   type EventRecorded,
   eventRecordedRecord,
   type OutgoingRecord,
   simulatedKafka,
+  type SubscriptionChange,
   subscriptionChangedRecord,
   topicNames,
 } from '@hub/kafka'
@@ -30,28 +31,73 @@ import type { Simulation } from '../world/simulation.ts'
 import { effectInServer } from '../world/statement.ts'
 
 const SECOND = 1000
-const WINDOW_MS = 90 * SECOND
-/** All batches end this long after the faults: the retry window, and the time of a recovery. */
-export const DELIVERED_WITHIN_MS = WINDOW_MS + 60 * SECOND
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
 const MODE = 'live' as const
-/** Subscriptions are created within this time. */
-const CREATED_WITHIN_MS = 30 * SECOND
 
-/**
- * The rules of production with shorter times, so that retries and windows end within a run. With few
- * attempts at a time, batches wait in the queue of a receiver that hangs.
- */
-const settingsOf = (random: SeededRandom): Settings => ({
+/** How fast time passes in a run. */
+export interface Pace {
+  readonly windowMs: number
+  /** The rule of retries in a window. */
+  readonly nextAttemptAt: Settings['nextAttemptAt']
+  /** Subscriptions are created within this time. */
+  readonly createdWithinMs: number
+  /** How long a receiver answers in the same way. */
+  readonly receiversChangeMs: readonly [number, number]
+  /** The probabilities that a receiver refuses. */
+  readonly refusals: ReadonlyArray<number>
+  readonly faultsEveryMs?: readonly [number, number]
+  readonly groupTimes?: { readonly heartbeatMs: number; readonly sessionTimeoutMs: number }
+  /** Whether the fan-out polls for commands. None are simulated, and polls are most of its work. */
+  readonly hasPolls: boolean
+}
+
+/** The rules of production with shorter times, so that retries and windows end within minutes. */
+export const MINUTES: Pace = {
+  windowMs: 90 * SECOND,
+  nextAttemptAt: ({ attempt, failedAt, queuedAt, random }) => {
+    const next = failedAt + Math.min(20, 2 ** attempt) * SECOND * (0.9 + 0.2 * random)
+    return next >= queuedAt + 90 * SECOND ? null : next
+  },
+  createdWithinMs: 30 * SECOND,
+  receiversChangeMs: [2 * SECOND, 15 * SECOND],
+  refusals: [0, 0, 0, 0.3, 1],
+  hasPolls: true,
+}
+
+/** The schedule of production. Only the window ends sooner. */
+export const HOURS: Pace = {
+  windowMs: 4 * HOUR,
+  nextAttemptAt: (failure) => {
+    const next = nextAttemptAt(failure)
+    return next === null || next >= failure.queuedAt + 4 * HOUR ? null : next
+  },
+  createdWithinMs: HOUR,
+  receiversChangeMs: [10 * MINUTE, 3 * HOUR],
+  refusals: [0, 0.3, 1, 1],
+  faultsEveryMs: [MINUTE, 40 * MINUTE],
+  groupTimes: { heartbeatMs: 10 * SECOND, sessionTimeoutMs: 60 * SECOND },
+  hasPolls: false,
+}
+
+/** All batches end this long after the faults: the retry window, and the time of a recovery. */
+export const deliveredWithinMs = ({ groupTimes, windowMs }: Pace): number =>
+  windowMs + 60 * SECOND + 2 * (groupTimes?.sessionTimeoutMs ?? 0)
+
+/** With few attempts at a time, batches wait in the queue of a receiver that hangs. */
+const settingsOf = (random: SeededRandom, { nextAttemptAt: next, windowMs }: Pace): Settings => ({
   ...FANOUT_DEFAULTS,
-  retryWindowMs: WINDOW_MS,
+  retryWindowMs: windowMs,
   batchEvents: random.pick([1, 5]),
   inFlightEach: random.pick([1, FANOUT_DEFAULTS.inFlightEach]),
   inFlightEachFailing: random.pick([1, FANOUT_DEFAULTS.inFlightEachFailing]),
-  nextAttemptAt: ({ attempt, failedAt, queuedAt, random }) => {
-    const next = failedAt + Math.min(20, 2 ** attempt) * SECOND * (0.9 + 0.2 * random)
-    return next >= queuedAt + WINDOW_MS ? null : next
-  },
+  nextAttemptAt: next,
 })
+
+/** How often the state of subscriptions is compared with the rule. */
+const WATCH_EVERY_MS = SECOND
+/** An attempt of a process that stood still, or has no connection to PostgreSQL, ends so late. */
+const ATTEMPT_ENDS_WITHIN_MS = 45 * SECOND
 
 interface Received {
   readonly endpoint: string
@@ -71,12 +117,16 @@ interface JournalEntry {
   readonly body: (sequence: number) => string
 }
 
-export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<string>) => {
+export const startFanouts = (
+  simulation: Simulation,
+  accounts: ReadonlyArray<string>,
+  pace: Pace = MINUTES,
+) => {
   const { broker, faults, network, violations, world } = simulation
   const random = simulation.random('receivers')
   const storeRandom = simulation.random('store')
   const topics = topicNames()
-  const settings = settingsOf(simulation.random('fan-out settings'))
+  const settings = settingsOf(simulation.random('fan-out settings'), pace)
   const store = new MemoryStore({ settings, random: () => storeRandom.next() })
   // ---- the event journal
 
@@ -132,23 +182,23 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
     return endpoint
   }
   /** Its record follows the commit that creates it, so events may be published in between. */
-  const create = (uuid: string) => {
-    const { account } = subscribe(uuid)
+  const create = (uuid: string) => announce(subscribe(uuid), 'created')
+  const announce = ({ account, uuid }: Endpoint, change: SubscriptionChange) => {
     const subscription = encodeId('we', uuid)
     const record = subscriptionChangedRecord(topics, {
       type: 'SubscriptionChanged',
       account,
       mode: MODE,
       subscription,
-      change: 'created',
+      change,
       at: world.now(),
     })
-    world.note('command-api', () => `creates ${subscription}`)
-    world.after(random.pick([0, 5, 50, 2000]), () => publish(record, `the creation of ${subscription}`))
+    world.note('command-api', () => `${subscription}: ${change}`)
+    world.after(random.pick([0, 5, 50, 2000]), () => publish(record, `${change} of ${subscription}`))
   }
   for (let i = 0; i < random.between(1, 2); i++) subscribe(uuidOf(i + 1))
   for (let i = 0; i < random.pick([0, 0, 1, 2]); i++) {
-    world.after(random.between(0, CREATED_WITHIN_MS), () => create(uuidOf(10 + i)))
+    world.after(random.between(0, pace.createdWithinMs), () => create(uuidOf(10 + i)))
   }
 
   // ---- the receivers
@@ -157,8 +207,8 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
   const refusing = new Map<string, number>()
   const changeReceivers = () => {
     if (faults.isOver) return refusing.clear()
-    for (const { uuid } of endpoints) refusing.set(uuid, random.pick([0, 0, 0, 0.3, 1]))
-    world.after(random.between(2000, 15_000), changeReceivers)
+    for (const { uuid } of endpoints) refusing.set(uuid, random.pick(pace.refusals))
+    world.after(random.between(...pace.receiversChangeMs), changeReceivers)
   }
   changeReceivers()
   const clientOf = (process: SimulatedProcess): WebhookClient['Service'] => {
@@ -177,6 +227,8 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
         faults: ['failBefore', 'failAfter', 'lost', 'slow'],
         serve: (answer) => {
           const isConfirmed = !random.chance(refusing.get(endpoint) ?? 0)
+          if (world.now() - (disabledSince.get(endpoint) ?? world.now()) > ATTEMPT_ENDS_WITHIN_MS)
+            violations.add('a disabled subscription gets a batch', endpoint)
           received.push({
             endpoint,
             batch: delivery.eventBatch,
@@ -229,6 +281,8 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
       (...args: Arguments): Effect.Effect<A, E | StorageError> =>
         effectInServer(simulation, process, name, () => execute(...args))
     const read = <A, E>(name: string, effect: Effect.Effect<A, E>) => remote(name, () => effect)()
+    const poll = <A, E>(name: string, effect: Effect.Effect<A, E>) =>
+      pace.hasPolls ? read(name, effect) : Effect.never
     return {
       acquire: remote('acquire', shape.acquire),
       sources: read('sources', shape.sources),
@@ -240,18 +294,18 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
       expired: remote('expired', shape.expired),
       body: remote('body', shape.body),
       record: remote('record', shape.record),
-      redeliveries: read('redeliveries', shape.redeliveries),
-      takeOnDemand: remote('takeOnDemand', shape.takeOnDemand),
+      redeliveries: poll('redeliveries', shape.redeliveries),
+      takeOnDemand: pace.hasPolls ? remote('takeOnDemand', shape.takeOnDemand) : () => Effect.never,
       recordOnDemand: remote('recordOnDemand', shape.recordOnDemand),
       releaseOnDemand: remote('releaseOnDemand', shape.releaseOnDemand),
-      purgeDeleted: read('purgeDeleted', shape.purgeDeleted),
-      waiting: read('waiting', shape.waiting),
+      purgeDeleted: poll('purgeDeleted', shape.purgeDeleted),
+      waiting: poll('waiting', shape.waiting),
       answers: Effect.succeed(true),
     }
   }
   const start = (number: number) => {
     const process = world.startProcess(`fan-out-${number}`, 0)
-    const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
+    const services = simulatedKafka(broker, network.kafkaHost(process), pace.groupTimes).pipe(
       Context.add(FanoutStore, storeOf(process)),
       Context.add(FanoutSettings, settings),
       Context.add(WebhookClient, clientOf(process)),
@@ -267,7 +321,58 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
     })
     return process
   }
-  const processes = new ProcessFaults(simulation, 'fan-out', start)
+  const processes = new ProcessFaults(simulation, 'fan-out', start, pace.faultsEveryMs)
+
+  // ---- subscriptions that fail
+
+  /** The backlog of each enabled subscription, in the order of its events. */
+  const releases: Array<{ uuid: string; at: number; probe: string | null; backlog: ReadonlyArray<string> }> =
+    []
+  const disabledSince = new Map<string, number>()
+  /** The failed attempts of a subscription since the last success, in the order of their records. */
+  const failuresOf = (uuid: string) => {
+    const attempts = store.log.filter(({ endpoint, kind }) => endpoint === uuid && kind === 'attempt')
+    const enabledAt = releases.findLast((one) => one.uuid === uuid)?.at ?? 0
+    const lastSuccess = attempts.findLastIndex(({ reason }) => reason === null)
+    return attempts.slice(lastSuccess + 1).filter(({ endedAt }) => endedAt >= enabledAt)
+  }
+  /** Enables a subscription, as its account does. */
+  const enable = (endpoint: Endpoint) => {
+    const { uuid } = endpoint
+    releases.push({
+      uuid,
+      at: world.now(),
+      probe: store.subscriptions.get(uuid)?.disabledByBatch ?? null,
+      backlog: store.pending(uuid).map((batch) => encodeId('evb', batch.uuid)),
+    })
+    disabledSince.delete(uuid)
+    store.enable(uuid, world.now())
+    announce(endpoint, 'enabled')
+  }
+  const watchSubscriptions = () => {
+    for (const endpoint of endpoints) {
+      const { uuid } = endpoint
+      if (disabledSince.has(uuid)) continue
+      const failures = failuresOf(uuid)
+      const span = (failures.at(-1)?.endedAt ?? 0) - (failures[0]?.endedAt ?? 0)
+      const isDue = failures.length >= 20 && span >= HOUR
+      const isDisabled = store.subscriptions.get(uuid)?.health.status === 'disabled_by_failures'
+      if (isDisabled !== isDue) {
+        const state = isDisabled ? 'disabled' : 'enabled'
+        violations.add(
+          'a subscription is disabled by another rule',
+          `${uuid}: ${state} after ${failures.length}`,
+        )
+      }
+      if (!isDisabled) continue
+      world.note('fan-out', () => `has disabled ${uuid}`)
+      disabledSince.set(uuid, world.now())
+      // Some accounts enable it after their windows have ended.
+      world.after(random.between(MINUTE, 2 * pace.windowMs), () => enable(endpoint))
+    }
+    world.after(WATCH_EVERY_MS, watchSubscriptions)
+  }
+  watchSubscriptions()
 
   // ---- the checks
 
@@ -314,7 +419,7 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
       }
       const queuedAt = [...store.batches.values()].find(({ uuid }) => encodeId('evb', uuid) === batch)?.state
         .queuedAt
-      if (queuedAt !== undefined && at >= queuedAt + WINDOW_MS + 5 * SECOND) {
+      if (queuedAt !== undefined && at >= queuedAt + pace.windowMs + 5 * SECOND) {
         violations.add('a batch is attempted after its retry window', batch)
       }
     }
@@ -324,6 +429,33 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
       const id = encodeId('evb', batch.uuid)
       if (!received.some((one) => one.batch === id && one.endpoint === uuid && one.isConfirmed)) {
         violations.add('a delivery is recorded that no receiver confirmed', `${id} to ${uuid}`)
+      }
+    }
+  }
+
+  /** With one attempt at a time, the backlog arrives in the order of its events, until an attempt fails. */
+  const checkReleases = () => {
+    if (settings.inFlightEach > 1) return
+    for (const { at, backlog, probe, uuid } of releases) {
+      const order: Array<number> = []
+      for (const { batch, isConfirmed } of received.filter((one) => one.endpoint === uuid && one.at > at)) {
+        const position = backlog.indexOf(batch)
+        if (!isConfirmed || position < 0) break
+        if (probe === null || batch !== encodeId('evb', probe)) order.push(position)
+      }
+      // A lost answer repeats an attempt.
+      if (order.some((position, i) => i > 0 && position < order[i - 1]!)) {
+        violations.add('a backlog is not delivered in order', `${uuid}: ${order.join()}`)
+      }
+    }
+  }
+
+  /** A batch fails only when its window has ended. */
+  const checkFailures = () => {
+    for (const { batch, endedAt, kind } of store.log) {
+      const queuedAt = store.batches.get(batch)?.state.queuedAt ?? 0
+      if (kind === 'expiry' && endedAt < queuedAt + pace.windowMs) {
+        violations.add('a batch fails before its retry window ends', batch)
       }
     }
   }
@@ -342,6 +474,8 @@ export const startFanouts = (simulation: Simulation, accounts: ReadonlyArray<str
       if (received.length > attempts)
         violations.add('the fan-out is not idle', `${received.length - attempts} attempts`)
       checkDeliveries()
+      checkReleases()
+      checkFailures()
     },
   }
 }

@@ -1,40 +1,47 @@
 /**
  * A run of the webhook pipeline: event journal → `hub.webhooks.v1` → fan-out → receivers, with
- * several fan-out processes that fail, and the checks of what the receivers got.
+ * several fan-out processes that fail, and the checks of what the receivers got. It takes minutes, or
+ * hours, in which subscriptions are disabled and enabled.
  */
 import { encodeId, eventId } from '@hub/domain'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
 import { runScenario, type Simulation } from '../world/simulation.ts'
-import { DELIVERED_WITHIN_MS, startFanouts } from './fanouts.ts'
+import { deliveredWithinMs, HOURS, MINUTES, type Pace, startFanouts } from './fanouts.ts'
 
 const SERVERS = ['kafka', 'postgres', 'receiver']
 const FAULTS_MS = 40_000
+const FAULTS_OF_HOURS_MS = 5 * 3_600_000
 
 export const runWebhooks = (plan: Plan, options: RunOptions = {}): RunResult =>
-  runScenario({ servers: SERVERS, run }, plan, options)
+  runScenario({ servers: SERVERS, run: (simulation) => run(simulation, MINUTES, FAULTS_MS) }, plan, options)
 
-const run = (simulation: Simulation): number => {
+export const runWebhooksForHours = (plan: Plan, options: RunOptions = {}): RunResult =>
+  runScenario(
+    { servers: SERVERS, run: (simulation) => run(simulation, HOURS, FAULTS_OF_HOURS_MS) },
+    plan,
+    options,
+  )
+
+const run = (simulation: Simulation, pace: Pace, faultsMs: number): number => {
   const { plan, world } = simulation
   const random = simulation.random('workload')
   const accounts = Array.from({ length: random.between(1, 2) }, (_, i) =>
     encodeId('acc', `00000001-0000-4000-8000-${String(i + 1).padStart(12, '0')}`),
   )
-  const fanouts = startFanouts(simulation, accounts)
+  const fanouts = startFanouts(simulation, accounts, pace)
   const count = Math.min(random.between(3, 40), plan.size)
   for (let i = 0; i < count; i++) {
-    world.after(random.between(0, FAULTS_MS), () => {
+    world.after(random.between(0, faultsMs), () => {
       const id = eventId(`event ${i}`)
       const body = (sequence: number) => JSON.stringify({ id, sequence })
       fanouts.emit({ account: random.pick(accounts), id, eventType: 'message.sent', body })
     })
   }
 
-  world.runFor(FAULTS_MS)
+  world.runFor(faultsMs)
   simulation.endFaults()
-  if (
-    !world.runUntilSometimes(() => fanouts.events.length === count && fanouts.isDone(), DELIVERED_WITHIN_MS)
-  )
-    fanouts.checkProgress()
+  const isDone = () => fanouts.events.length === count && fanouts.isDone()
+  if (!world.runUntilSometimes(isDone, deliveredWithinMs(pace))) fanouts.checkProgress()
   fanouts.check()
   return count
 }

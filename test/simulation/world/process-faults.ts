@@ -8,6 +8,8 @@ import type { World } from './world.ts'
 
 const RESTART_WITHIN_MS = 12_000
 const MOST_PROCESSES = 3
+/** The time between two faults, at least and at most. */
+const FAULTS_EVERY_MS = [300, 6000] as const
 
 /** Keeps some processes of an app running, and ends, pauses and restarts them. */
 export class ProcessFaults {
@@ -20,6 +22,7 @@ export class ProcessFaults {
   readonly #stops = new Map<SimulatedProcess, () => void>()
   readonly #app: string
   readonly #running = new Set<SimulatedProcess>()
+  readonly #everyMs: readonly [number, number]
   #started = 0
   #wanted: number
   /** How often a process was ended or paused. */
@@ -31,8 +34,10 @@ export class ProcessFaults {
     { faults, network, random, servers, world }: Simulation,
     app: string,
     start: (number: number) => SimulatedProcess,
+    everyMs: readonly [number, number] = FAULTS_EVERY_MS,
   ) {
     this.#app = app
+    this.#everyMs = everyMs
     this.#world = world
     this.#faults = faults
     this.#network = network
@@ -41,12 +46,19 @@ export class ProcessFaults {
     this.#random = random(`schedule of ${app}`)
     this.#wanted = this.#random.between(1, MOST_PROCESSES)
     for (let i = 0; i < this.#wanted; i++) this.#startLater(3000)
-    this.#world.after(this.#random.between(500, 8000), () => this.#causeFault())
+    this.#world.after(500 + this.#random.between(...everyMs), () => this.#causeFault())
   }
 
   /** How to end a process in an orderly way. */
   onStop(process: SimulatedProcess, stop: () => void): void {
     this.#stops.set(process, stop)
+  }
+
+  /** Ends all processes, and starts others after this time. */
+  stopFor(ms: number): void {
+    this.#world.note('world', () => `has no ${this.#app} for ${Math.round(ms / 1000)} s`)
+    this.#world.quietUntil = this.#world.now() + ms
+    for (const process of this.#running) process.kill()
   }
 
   /** Whether the process was never ended or paused. */
@@ -55,7 +67,9 @@ export class ProcessFaults {
   }
 
   #startLater(withinMs: number): void {
-    this.#world.after(this.#random.between(0, withinMs), () => {
+    this.#world.afterQuiet(this.#random.between(0, withinMs), () => {
+      // Faults of the quiet time are over.
+      if (this.#world.now() < this.#world.quietUntil) return this.#startLater(withinMs)
       if (this.#running.size >= this.#wanted) return
       const process = this.#start(++this.#started)
       this.#running.add(process)
@@ -108,6 +122,6 @@ export class ProcessFaults {
       else if (kind === 'isolate') this.#network.isolate(process, ms)
       else this.#stops.get(process)?.()
     }
-    this.#world.after(random.between(300, 6000), () => this.#causeFault())
+    this.#world.afterQuiet(random.between(...this.#everyMs), () => this.#causeFault())
   }
 }

@@ -33,6 +33,8 @@ export class World {
   readonly errors: Array<string> = []
   /** What processes have logged as a warning, by process. */
   readonly warnings = new Map<string, Array<string>>()
+  /** Until then nothing happens: all processes are stopped, and nobody waits for them. */
+  quietUntil = 0
   /** The process whose task runs now. */
   current: SimulatedProcess | null = null
 
@@ -76,6 +78,11 @@ export class World {
 
   after(ms: number, act: () => void): () => void {
     return this.#timers.add(this.#now + Math.max(0, ms), act)
+  }
+
+  /** As `after`, but not while all processes are stopped. */
+  afterQuiet(ms: number, act: () => void): () => void {
+    return this.after(Math.max(ms, this.quietUntil - this.#now), act)
   }
 
   startProcess(name: string, clockSkewMs: number): SimulatedProcess {

@@ -3,6 +3,7 @@ import { Context, Effect, Exit, type Scope } from 'effect'
 import {
   ConsumerGroups,
   EventLog,
+  type GroupOptions,
   KafkaUnavailable,
   type OutgoingRecord,
   type Position,
@@ -19,6 +20,8 @@ const READ_DEADLINE_MS = 3000
 export const simulatedKafka = (
   broker: SimulatedBroker,
   host: SimulatedHost,
+  /** Other times of consumer groups, for runs over hours of virtual time. */
+  times: Pick<GroupOptions, 'heartbeatMs' | 'sessionTimeoutMs'> = {},
 ): Context.Context<EventLog | ConsumerGroups | TopicReader> => {
   const append: EventLog['Service']['append'] = (records, options) => {
     if (records.length === 0) return Effect.succeed([])
@@ -67,7 +70,7 @@ export const simulatedKafka = (
 
   const join: ConsumerGroups['Service']['join'] = Effect.fnUntraced(function* (options, handler) {
     const context = yield* Effect.context<Scope.Scope>()
-    const member = new SimulatedMember(broker, host, options, handler, (effect) =>
+    const member = new SimulatedMember(broker, host, { ...options, ...times }, handler, (effect) =>
       Effect.runForkWith(context)(effect),
     )
     yield* Effect.acquireRelease(
