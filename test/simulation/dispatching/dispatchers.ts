@@ -126,23 +126,28 @@ export const startDispatchers = (
    * operator's id, the hub matches a report by its recipient. It cannot know that a report is late, or
    * that it is about one more part.
    */
-  const mayBeMistaken = ({ recipient, reference }: OperatorServer['handedOver'][number]) =>
-    !operator.reportsReference &&
-    operator.handedOver.some((other) => {
-      if (other.recipient !== recipient || other.reference === reference) return false
+  const isMistaken = (id: string): boolean => {
+    const recipientOf = (message: string) => truth.messages.get(message)?.accepted?.recipient
+    return operator.handedOver.some((other) => {
       const known = truth.messages.get(other.reference)?.state?.operatorIds ?? []
-      return known.length < other.operatorIds.length && (other.isLate || other.operatorIds.length > 1)
+      return (
+        !operator.reportsReference &&
+        other.reference !== id &&
+        recipientOf(other.reference) === recipientOf(id) &&
+        known.length < other.operatorIds.length &&
+        (other.isLate || other.operatorIds.length > 1)
+      )
     })
+  }
 
   const checkOutcomes = () => {
-    for (const handedOver of operator.handedOver) {
-      const { isLate, operatorIds, outcome, reference, stored } = handedOver
+    for (const { isLate, operatorIds, outcome, reference, stored } of operator.handedOver) {
       const state = truth.messages.get(reference)?.state
       const status = state?.status ?? 'unknown'
       if (state?.reason === 'ttl_expired_before_submit') {
         violations.add('a message counts as never submitted that the operator accepted', reference)
       }
-      if (status === 'delivered' && outcome !== 'delivered' && !mayBeMistaken(handedOver)) {
+      if (status === 'delivered' && outcome !== 'delivered' && !isMistaken(reference)) {
         violations.add('a message is delivered without a report', `${reference}: ${outcome ?? 'no report'}`)
       }
       if (
@@ -159,7 +164,7 @@ export const startDispatchers = (
     }
     const accepted = new Set(operator.handedOver.map(({ reference }) => reference))
     for (const { id, state } of truth.messages.values()) {
-      if (state?.status === 'delivered' && !accepted.has(id)) {
+      if (state?.status === 'delivered' && !accepted.has(id) && !isMistaken(id)) {
         violations.add('a message is delivered that the operator never accepted', id)
       }
     }

@@ -19,7 +19,6 @@ const SEND_AGAIN_MS = 1500
 /** A message that the operator has accepted. */
 interface HandedOver {
   readonly reference: string
-  readonly recipient: string
   readonly operatorIds: ReadonlyArray<string>
   readonly by: string
   /** What it will report; `null` for nothing. */
@@ -169,7 +168,6 @@ export class OperatorServer {
     const operatorIds = Array.from({ length: parts }, () => `op-${this.#ids++}`)
     const message: HandedOver = {
       reference,
-      recipient,
       operatorIds,
       by,
       outcome: this.#random.pick(['delivered', 'delivered', 'delivered', 'undelivered', 'expired', null]),

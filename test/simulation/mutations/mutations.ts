@@ -225,10 +225,11 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   },
   // ---- deadlines
   {
-    name: 'deadlines of waiting messages do not pass',
+    name: 'report deadlines do not pass',
     file: `${DISPATCHER}/shard/shard.ts`,
-    find: "if (state.stage === 'awaitingReport' || (state.stage === 'queued' && state.expiresAt <= now)) {",
-    replace: "if (state.stage === 'awaitingReport') {",
+    find: "this.#core.decideAndRecord(message, { type: 'PassDeadline', at: now }, null, now)",
+    replace:
+      "if (state.stage === 'queued') this.#core.decideAndRecord(message, { type: 'PassDeadline', at: now }, null, now)",
   },
   {
     name: 'a recovered message has no timer',

@@ -6,11 +6,28 @@ import { writeFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import { MUTATIONS, SEEDS } from './mutations.ts'
 import { type Found, readResults, RESULTS } from './results.ts'
+import type { Progress } from './worker.ts'
+
+/** A seed takes less than a second. A mutated hub may run in circles. */
+const SEED_ENDS_WITHIN_MS = 90_000
 
 const find = (name: string): Promise<Found | null> =>
   new Promise((resolve, reject) => {
     const worker = new Worker(new URL('worker.ts', import.meta.url), { workerData: { name } })
-    worker.once('message', resolve)
+    let watchdog: NodeJS.Timeout | undefined
+    const end = (found: Found | null) => {
+      clearTimeout(watchdog)
+      void worker.terminate()
+      resolve(found)
+    }
+    worker.on('message', (progress: Progress) => {
+      if ('found' in progress) return end(progress.found)
+      clearTimeout(watchdog)
+      watchdog = setTimeout(
+        () => end({ seed: progress.seed, violation: 'the run does not end' }),
+        SEED_ENDS_WITHIN_MS,
+      )
+    })
     worker.once('error', reject)
   })
 

@@ -10,6 +10,10 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { MUTATIONS, ROOT, SEEDS } from './mutations.ts'
 import type { Found } from './results.ts'
 
+/** A seed begins, or the first violation is found. */
+export type Progress = { readonly seed: number } | { readonly found: Found | null }
+const report = (progress: Progress): void => parentPort?.postMessage(progress)
+
 const { name } = workerData as { readonly name: string }
 const mutation = MUTATIONS.find((one) => one.name === name)
 if (mutation === undefined) throw new Error(`There is no mutation "${name}".`)
@@ -38,6 +42,7 @@ const find = (): Found | null => {
   for (let seed = 1; seed <= SEEDS; seed++) {
     // Other seeds do not run the mutated file.
     if (app !== undefined && !runsApp(seed, app)) continue
+    report({ seed })
     try {
       const [violation] = runSeed(planOf(seed)).violations
       if (violation !== undefined) return { seed, violation: nameOf(violation) }
@@ -48,4 +53,4 @@ const find = (): Found | null => {
   return null
 }
 
-parentPort?.postMessage(find())
+report({ found: find() })
