@@ -3,7 +3,14 @@
  * operator, at each fact, and after all messages are final.
  */
 import { makeDispatcher } from '@hub/dispatcher'
-import { DEFAULT_START_WORDS, DEFAULT_STOP_WORDS, type Lifetimes, optOutVocabulary } from '@hub/domain'
+import {
+  billedPrice,
+  DEFAULT_START_WORDS,
+  DEFAULT_STOP_WORDS,
+  type Lifetimes,
+  minorUnits,
+  optOutVocabulary,
+} from '@hub/domain'
 import { simulatedKafka, topicNames } from '@hub/kafka'
 import { Context, Effect, Redacted } from 'effect'
 import { runMain } from '../world/main-fiber.ts'
@@ -170,6 +177,27 @@ export const startDispatchers = (
     }
   }
 
+  /**
+   * The hub charges the messages that the operator has accepted, and those with an unknown outcome: the
+   * answer of the operator was lost. It charges no others. Source: specification, Message statuses.
+   */
+  const checkCharges = () => {
+    const accepted = new Set(operator.handedOver.map(({ reference }) => reference))
+    for (const { accepted: acceptance, id, state } of truth.messages.values()) {
+      if (acceptance === null || state?.final !== true) continue
+      const isCharged = minorUnits(billedPrice(acceptance.price, state.status, state.reason)) > 0n
+      if (accepted.has(id) && !isCharged) {
+        violations.add('a message is not charged that the operator accepted', `${id}: ${state.reason ?? ''}`)
+      }
+      if (!accepted.has(id) && isCharged && state.operatorIds.length > 0 && !isMistaken(id)) {
+        violations.add('a message is charged that the operator never accepted', id)
+      }
+      if (!accepted.has(id) && isCharged && !operator.hasUnknown(id)) {
+        violations.add('a message is charged although its outcome is known', id)
+      }
+    }
+  }
+
   return {
     operator,
     processes,
@@ -195,6 +223,7 @@ export const startDispatchers = (
       const more = facts() - before
       if (more > 0) violations.add('the hub is not idle', `${more} facts after all messages were final`)
       checkOutcomes()
+      checkCharges()
       checkWords(simulation, operator, inbound, HASH_SECRET)
     },
   }

@@ -63,6 +63,10 @@ export class OperatorServer {
   readonly #refusals: number
   /** The references that it has rejected: it rejects their repetitions too. */
   readonly #rejected = new Set<string>()
+  /** The references of submits whose answer was lost, or never arrived. */
+  readonly #unknown = new Set<string>()
+  /** Those whose answer did not arrive yet. */
+  readonly #unanswered = new Set<string>()
   #ids = 0
 
   constructor(
@@ -87,6 +91,11 @@ export class OperatorServer {
     this.#refusals = this.#random.pick([0, 0, 0.1, 0.4])
     this.#onWrite = events.onWrite
     this.#onTwice = events.onTwice
+  }
+
+  /** Whether the hub cannot know if the operator has a message: an answer was lost, or its process ended. */
+  hasUnknown(reference: string): boolean {
+    return this.#unknown.has(reference) || this.#unanswered.has(reference)
   }
 
   /** The adapter in a process. */
@@ -125,6 +134,7 @@ export class OperatorServer {
         if (!mayWrite()) break
         this.#onWrite(submission, process)
         written.push(submission)
+        this.#unanswered.add(submission.reference)
       }
       const notWritten = batch.slice(written.length).map((): SubmitOutcome => ({ type: 'notWritten' }))
       if (written.length === 0) return resume(Effect.succeed(notWritten))
@@ -136,8 +146,12 @@ export class OperatorServer {
         faults: this.dedupes ? REPEATING : LOSSY,
         serve: (answer, isIncluded) =>
           answer(written.filter((_, i) => isIncluded(i)).map((one) => this.#accept(one, process.name))),
-        onAnswer: (outcomes) => resume(Effect.succeed([...outcomes, ...notWritten])),
-        onFailure: (_, isExecuted) =>
+        onAnswer: (outcomes) => {
+          for (const { reference } of written) this.#unanswered.delete(reference)
+          resume(Effect.succeed([...outcomes, ...notWritten]))
+        },
+        onFailure: (_, isExecuted) => {
+          if (isExecuted) for (const { reference } of written) this.#unknown.add(reference)
           resume(
             Effect.succeed([
               ...written.map((): SubmitOutcome =>
@@ -145,7 +159,8 @@ export class OperatorServer {
               ),
               ...notWritten,
             ]),
-          ),
+          )
+        },
       })
     })
   }
