@@ -301,10 +301,11 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     replace: "if (code.send.outcome !== null && code.record.id === '') expired.push(code)",
   },
   {
-    name: 'a withdrawn commit counts as committed',
+    name: 'an unknown commit is not withdrawn',
     file: `${ACCEPT}/unresolved-commits.ts`,
-    find: "if (result === 'committed') yield* completeCommitted(commit)",
-    replace: 'if (result.length > 0) yield* completeCommitted(commit)',
+    find: 'const result = yield* ledger\n      .withdraw(commit.id)\n      .pipe(',
+    replace:
+      "const result = yield* (commit.id === '' ? ledger.withdraw(commit.id) : Effect.succeed('withdrawn' as const)).pipe(",
   },
   // ---- limits, opt-outs and batches
   {
@@ -345,10 +346,10 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     replace: "draft.class === 'otp' &&\n  (send.owner",
   },
   {
-    name: 'a batch without codes is not sealed',
-    file: `${ACCEPT}/record.ts`,
-    find: 'if (isComplete && outcome.exists && outcome.otpAccepted === 0) {',
-    replace: 'if (isComplete && outcome.exists && outcome.otpAccepted < 0) {',
+    name: 'a batch with codes is not sealed when Kafka has acknowledged them',
+    file: `${ACCEPT}/seal-batch.ts`,
+    find: 'if (batch === undefined || request.sealed || request.outcomeUncertain) return',
+    replace: 'if (batch === undefined || !request.sealed || request.outcomeUncertain) return',
   },
   {
     name: 'a code that was certainly not appended stays charged',
@@ -422,5 +423,56 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     file: `${FANOUT}/batching/partition.ts`,
     find: 'if (record.offset < position) continue',
     replace: 'if (record.offset <= position && record.offset > 0) continue',
+  },
+  // ---- subscriptions that fail
+  {
+    name: 'a subscription is disabled after ten failures',
+    file: `${DOMAIN}/subscription/health.ts`,
+    find: 'DISABLE_AFTER_FAILURES = 20',
+    replace: 'DISABLE_AFTER_FAILURES = 10',
+  },
+  {
+    name: 'a subscription is disabled after ten minutes',
+    file: `${DOMAIN}/subscription/health.ts`,
+    find: 'DISABLE_AFTER_MS = 3_600_000',
+    replace: 'DISABLE_AFTER_MS = 600_000',
+  },
+  {
+    name: 'a disabled subscription gets new batches',
+    file: `${FANOUT}/delivery/deliverer.ts`,
+    find: 'if (!subscription.enabled) {',
+    replace: 'if (subscription.closed) {',
+  },
+  {
+    name: 'a batch fails when no attempt is left in its retry window',
+    file: `${DOMAIN}/subscription/delivery.ts`,
+    find: 'dueAt: next ?? batch.queuedAt + rules.retryWindowMs',
+    replace: 'dueAt: next ?? endedAt',
+  },
+  // ---- record schemas
+  {
+    name: 'a record of a newer version is dead-lettered',
+    file: 'packages/kafka/src/records/newer-schema.ts',
+    find: 'return id > NEWEST_SCHEMA && id <= NEWEST_SCHEMA + MAX_NEW_SCHEMAS ? id : null',
+    replace: 'return id > NEWEST_SCHEMA + MAX_NEW_SCHEMAS ? id : null',
+  },
+  {
+    name: 'records behind one of a newer version are read before it',
+    file: 'packages/kafka/src/records/newer-schema.ts',
+    find: 'records.slice(0, first)',
+    replace: 'records.filter(({ value }) => newerSchemaOf(value) === null)',
+  },
+  // ---- charges
+  {
+    name: 'a message that expired before its submit is charged',
+    file: `${DOMAIN}/message/state.ts`,
+    find: "status !== 'rejected' && reason !== 'ttl_expired_before_submit'",
+    replace: "status !== 'rejected'",
+  },
+  {
+    name: 'a rejected message is charged',
+    file: `${DOMAIN}/message/state.ts`,
+    find: "status !== 'rejected' && reason !== 'ttl_expired_before_submit'",
+    replace: "reason !== 'ttl_expired_before_submit'",
   },
 ]

@@ -11,7 +11,7 @@ export type CallFault = (typeof CALL_FAULTS)[number]
 /** `isolate`: the process does not reach the coordinator of its group, but the rest of Kafka. */
 const PROCESS_FAULTS = ['kill', 'killSoon', 'pause', 'isolate', 'move', 'stop'] as const
 
-const SERVER_FAULTS = ['refusing', 'hanging'] as const
+const SERVER_FAULTS = ['refusing', 'hanging', 'sluggish'] as const
 
 export const FAULT_KINDS = [...CALL_FAULTS, ...PROCESS_FAULTS, ...SERVER_FAULTS] as const
 export type FaultKind = (typeof FAULT_KINDS)[number]

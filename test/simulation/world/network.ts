@@ -14,7 +14,10 @@ export type Request<A> = Omit<SimulatedRequest<A>, 'name'> & {
   readonly faults?: ReadonlyArray<CallFault>
 }
 
-type ServerState = 'up' | 'refusing' | 'hanging'
+/** `sluggish`: it needs up to a second and a half for each request. */
+type ServerState = 'up' | 'refusing' | 'hanging' | 'sluggish'
+
+const SLUGGISH_MS = [300, 1500] as const
 
 const ALL: ReadonlyArray<CallFault> = ['failBefore', 'failAfter', 'lost', 'late', 'twice', 'slow', 'partial']
 /** A repeated request of the coordinator is another one. */
@@ -57,13 +60,15 @@ export class Network {
     )
   }
 
-  #latency(): number {
+  #latency(state: ServerState = 'up'): number {
+    if (state === 'sluggish') return this.#random.between(...SLUGGISH_MS)
     return this.#random.chance(0.95) ? this.#random.between(1, 4) : this.#random.between(5, 400)
   }
 
   /** The requests of a process to Kafka. */
   kafkaHost(process: SimulatedProcess): SimulatedHost {
     return {
+      schemaVersion: process.schemaVersion,
       after: (ms, act) => process.after(ms, act),
       wake: (act) => void this.#world.after(this.#random.between(0, 3), () => process.post(act)),
       choose: (below) => this.#random.below(below),
@@ -78,7 +83,7 @@ export class Network {
       world.note(process.name, () => `${server} ${name}: ${what} — ${describe()}`)
     const state = this.#isIsolated(process, server, name) ? 'hanging' : (this.#states.get(server) ?? 'up')
     const fault =
-      state === 'up'
+      state === 'up' || state === 'sluggish'
         ? this.#faults.ofCall(
             server,
             () => `${name} of ${process.name} (${describe()})`,
@@ -114,7 +119,8 @@ export class Network {
     if (fault === 'late') {
       return void world.after(timeoutMs + this.#random.between(1, 8000), () => execute(false))
     }
-    const delay = fault === 'slow' ? this.#random.between(100, Math.max(200, timeoutMs)) : this.#latency()
+    const delay =
+      fault === 'slow' ? this.#random.between(100, Math.max(200, timeoutMs)) : this.#latency(state)
     const key = order === undefined ? null : `${process.name} ${order}`
     const arrivesAt = Math.max(world.now() + delay, key === null ? 0 : (this.#arrivals.get(key) ?? 0))
     if (key !== null && fault !== 'slow') this.#arrivals.set(key, arrivesAt)

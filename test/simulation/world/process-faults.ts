@@ -31,7 +31,7 @@ export class ProcessFaults {
 
   /** `start` starts a process of the app, whose number is new. */
   constructor(
-    { faults, network, random, servers, world }: Simulation,
+    { faults, network, onUpgraded, random, servers, world }: Simulation,
     app: string,
     start: (number: number) => SimulatedProcess,
     everyMs: readonly [number, number] = FAULTS_EVERY_MS,
@@ -45,6 +45,11 @@ export class ProcessFaults {
     this.#start = start
     this.#random = random(`schedule of ${app}`)
     this.#wanted = this.#random.between(1, MOST_PROCESSES)
+    onUpgraded(() => {
+      for (const process of this.#running) {
+        if (process.schemaVersion === 'current') this.#restart(process)
+      }
+    })
     for (let i = 0; i < this.#wanted; i++) this.#startLater(3000)
     this.#world.after(500 + this.#random.between(...everyMs), () => this.#causeFault())
   }
@@ -81,6 +86,14 @@ export class ProcessFaults {
     })
   }
 
+  #restart(process: SimulatedProcess): void {
+    this.interruptions++
+    this.#interrupted.add(process)
+    const stop = this.#stops.get(process)
+    if (stop === undefined) process.kill()
+    else stop()
+  }
+
   #causeFault(): void {
     if (this.#faults.isOver) return
     const random = this.#random
@@ -94,13 +107,14 @@ export class ProcessFaults {
       'move',
       'refusing',
       'hanging',
+      'sluggish',
     ] as const)
     const ms = random.between(1000, random.pick([3000, 8000, 20_000]))
     const tasks = random.below(300)
     const server = random.pick(this.#servers)
     const processes = [...this.#running]
     const process = processes.length === 0 ? null : processes[random.below(processes.length)]!
-    if (kind === 'refusing' || kind === 'hanging') {
+    if (kind === 'refusing' || kind === 'hanging' || kind === 'sluggish') {
       if (this.#faults.occurs(kind, () => `${server} for ${ms} ms`)) {
         this.#network.set(server, kind)
         this.#world.after(ms, () => this.#network.set(server, 'up'))

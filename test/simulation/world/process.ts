@@ -2,6 +2,7 @@
  * A simulated operating-system process. It runs its tasks one after the other, in their order, like
  * the event loop of Node. It can die between any two tasks, stand still, and have a wrong clock.
  */
+import type { SchemaVersion } from '@hub/kafka'
 import { Clock, Context, Effect, Logger, Random, References, type Scheduler } from 'effect'
 import { clockOf } from './clock.ts'
 import type { SeededRandom } from './random.ts'
@@ -24,6 +25,7 @@ export class SimulatedProcess {
   readonly name: string
   /** Milliseconds that its wall clock is ahead. */
   readonly clockSkewMs: number
+  readonly schemaVersion: SchemaVersion
   readonly #onEnd: Array<() => void> = []
   #tasks: Array<() => void> = []
   #nextTask = 0
@@ -34,10 +36,17 @@ export class SimulatedProcess {
   /** Services for the fibers of the process: its clock, its scheduler and its random numbers. */
   readonly context: Context.Context<never>
 
-  constructor(world: ProcessWorld, name: string, clockSkewMs: number, random: SeededRandom) {
+  constructor(
+    world: ProcessWorld,
+    name: string,
+    clockSkewMs: number,
+    schemaVersion: SchemaVersion,
+    random: SeededRandom,
+  ) {
     this.world = world
     this.name = name
     this.clockSkewMs = clockSkewMs
+    this.schemaVersion = schemaVersion
     const clock = clockOf(
       () => this.wallClock(),
       () => world.now(),

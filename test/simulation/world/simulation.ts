@@ -7,6 +7,7 @@ import { Faults } from './faults.ts'
 import { withSimulatedGlobals } from './globals.ts'
 import { Network } from './network.ts'
 import { SeededRandom } from './random.ts'
+import { Upgrade } from './upgrade.ts'
 import type { Plan, RunOptions, RunResult } from './run.ts'
 import { World } from './world.ts'
 
@@ -24,6 +25,8 @@ export interface Simulation {
   readonly serverClock: Context.Context<never>
   /** Ends all faults: no call, process or server fails any more. */
   readonly endFaults: () => void
+  /** Called when the upgrade of all processes ends, if there is one: those with old schemas restart. */
+  readonly onUpgraded: (restart: () => void) => void
   /** The random numbers of one purpose. */
   readonly random: (purpose: string) => SeededRandom
 }
@@ -50,6 +53,8 @@ export const runScenario = (
     const now = () => world.now()
     const after = (ms: number, act: () => void) => world.after(ms, act)
     const violations = new Violations(world)
+    const upgrade = new Upgrade(new SeededRandom(plan.seed, 'upgrade'), world)
+    world.schemaVersion = () => upgrade.versionNow()
     const size = run({
       plan,
       world,
@@ -61,9 +66,11 @@ export const runScenario = (
       serverClock: Context.make(Clock.Clock, clockOf(now, now, after)) as Context.Context<never>,
       endFaults: () => {
         faults.end()
+        upgrade.end()
         for (const server of servers) network.set(server, 'up')
         world.note('world', () => 'has no more faults')
       },
+      onUpgraded: (restart) => upgrade.onEnd(restart),
       random: (purpose) => new SeededRandom(plan.seed, purpose),
     })
     for (const error of world.errors) {

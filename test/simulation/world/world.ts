@@ -3,6 +3,7 @@
  * synchronous, so that nothing outside of the world can take part in it. The seed determines which
  * process runs next.
  */
+import type { SchemaVersion } from '@hub/kafka'
 import { SimulatedProcess } from './process.ts'
 import { SeededRandom } from './random.ts'
 import { Timers } from './timers.ts'
@@ -33,6 +34,8 @@ export class World {
   readonly errors: Array<string> = []
   /** What processes have logged as a warning, by process. */
   readonly warnings = new Map<string, Array<string>>()
+  /** The version of the record schemas in a process that starts now. */
+  schemaVersion: () => SchemaVersion = () => 'current'
   /** Until then nothing happens: all processes are stopped, and nobody waits for them. */
   quietUntil = 0
   /** The process whose task runs now. */
@@ -90,11 +93,13 @@ export class World {
       this,
       name,
       clockSkewMs,
+      this.schemaVersion(),
       new SeededRandom(this.seed, `process ${name}`),
     )
     this.note(
       name,
-      () => `starts${clockSkewMs === 0 ? '' : ` with a clock that is wrong by ${clockSkewMs} ms`}`,
+      () =>
+        `starts with ${process.schemaVersion} schemas${clockSkewMs === 0 ? '' : ` with a clock that is wrong by ${clockSkewMs} ms`}`,
     )
     return process
   }

@@ -7,6 +7,7 @@ import { type AssignmentUserData, assignWithStandby } from '../../consumer/assig
 import { partitionFor } from '../../log/partitioner.ts'
 import { partitionKey } from '../../partition-key.ts'
 import type { IncomingRecord, OutgoingRecord, Position } from '../../port.ts'
+import { NEWEST_SCHEMA } from '../../records/newer-schema.ts'
 import type { SimulatedClock } from './host.ts'
 
 export type GroupError = 'UNKNOWN_MEMBER_ID' | 'ILLEGAL_GENERATION' | 'REBALANCE_IN_PROGRESS'
@@ -35,6 +36,9 @@ interface Member {
   cancelSession: () => void
 }
 
+/** The version of the record schemas in a process. */
+export type SchemaVersion = 'current' | 'next'
+
 interface Group {
   readonly members: Map<string, Member>
   readonly committed: Map<string, number>
@@ -53,6 +57,8 @@ export class SimulatedBroker {
   readonly #groups = new Map<string, Group>()
   readonly #watchers = new Set<(topic: string, partition: number) => void>()
   #members = 0
+  /** Values of records that a process with the next version of the schemas wrote. */
+  readonly #ofNextVersion = new WeakSet<Uint8Array>()
 
   constructor(partitions: number, clock: SimulatedClock) {
     this.partitions = partitions
@@ -70,12 +76,17 @@ export class SimulatedBroker {
     return partition ?? partitionFor(key, this.partitions)
   }
 
-  append(records: ReadonlyArray<OutgoingRecord>): ReadonlyArray<Position> {
+  append(
+    records: ReadonlyArray<OutgoingRecord>,
+    version: SchemaVersion = 'current',
+  ): ReadonlyArray<Position> {
     const appendedAt = this.#clock.now()
     const positions = records.map((record) => {
       const partition = this.partitionOf(record)
       const log = this.#topicOf(record.topic)[partition]!
-      const { headers, id, key, occurredAt, topic, traceparent, type, value } = record
+      const { headers, id, key, occurredAt, topic, traceparent, type } = record
+      const value = version === 'next' ? Uint8Array.from(record.value) : record.value
+      if (version === 'next') this.#ofNextVersion.add(value)
       const offset = log.length
       log.push({
         topic,
@@ -103,8 +114,19 @@ export class SimulatedBroker {
     return this.#topicOf(topic)[partition]?.length ?? 0
   }
 
-  fetch(topic: string, partition: number, from: number, limit: number): ReadonlyArray<IncomingRecord> {
-    return this.#topicOf(topic)[partition]!.slice(from, from + limit)
+  /** A reader with the current version sees the schema ids of the next version, which it does not know. */
+  fetch(
+    topic: string,
+    partition: number,
+    from: number,
+    limit: number,
+    version: SchemaVersion = 'next',
+  ): ReadonlyArray<IncomingRecord> {
+    const records = this.#topicOf(topic)[partition]!.slice(from, from + limit)
+    if (version === 'next') return records
+    return records.map((record) =>
+      this.#ofNextVersion.has(record.value) ? { ...record, value: withNewerSchema(record.value) } : record,
+    )
   }
 
   /** Calls `watcher` for each partition that gets records. Returns a function that ends it. */
@@ -260,4 +282,11 @@ export class SimulatedBroker {
     }
     return group
   }
+}
+
+/** The record as a version with one more schema writes it. */
+const withNewerSchema = (value: Uint8Array): Uint8Array => {
+  const bytes = Uint8Array.from(value)
+  new DataView(bytes.buffer).setInt32(1, NEWEST_SCHEMA + 1)
+  return bytes
 }

@@ -1,4 +1,5 @@
 /** What a simulated Kafka client needs of the process in which it runs. */
+import type { SchemaVersion } from './broker.ts'
 
 /** A request of a client to the broker. */
 export interface SimulatedRequest<A> {
@@ -19,6 +20,8 @@ export interface SimulatedRequest<A> {
 
 /** All callbacks run in the process, one after the other, and none after its end. */
 export interface SimulatedHost {
+  /** Default: `current`. */
+  readonly schemaVersion?: SchemaVersion
   readonly request: <A>(request: SimulatedRequest<A>) => void
   /** Returns a function that cancels the timer. */
   readonly after: (ms: number, act: () => void) => () => void

@@ -449,7 +449,7 @@ export class SimulatedMember {
       name: 'fetch',
       describe: () => `${topic}/${partition} from ${from}`,
       serve: (answer: (value: ReadonlyArray<IncomingRecord>) => void) =>
-        answer(this.#broker.fetch(topic, partition, from, limit)),
+        answer(this.#broker.fetch(topic, partition, from, limit, this.#host.schemaVersion ?? 'current')),
       onAnswer: (records) => {
         state.isFetching = false
         if (revocations !== this.#revocations || this.#stateOf(topic, partition) !== state) return

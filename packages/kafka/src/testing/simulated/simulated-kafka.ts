@@ -40,7 +40,12 @@ export const simulatedKafka = (
         order: 'produce',
         parts: parts.length,
         serve: (answer, isIncluded) =>
-          answer(broker.append(records.filter((record, i) => isIncluded(partOf(record, i))))),
+          answer(
+            broker.append(
+              records.filter((record, i) => isIncluded(partOf(record, i))),
+              host.schemaVersion,
+            ),
+          ),
         onAnswer: (positions) => resume(Effect.succeed(positions)),
         onFailure: (reason, isExecuted) =>
           resume(
