@@ -13,7 +13,7 @@ describe('the mutations', () => {
     }
   })
 
-  it('have their results in docs/verification.md', () => {
+  it('have their results in docs/mutations.md', () => {
     const compact = (row: string) => row.replaceAll(/\s+/gu, ' ').trim()
     assert.deepStrictEqual(rowsOnPage().map(compact), rowsOf().map(compact), 'run npm run generate')
   })

@@ -1,15 +1,20 @@
-/**
- * Writes the table of mutations into docs/verification.md: `npm run generate`, after a run of
- * `mutate.ts`.
- */
+/** Writes docs/mutations.md: `npm run generate`, after `npm run simulate -- --mutations`. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { MUTATIONS, ROOT } from './mutations.ts'
+import { MUTATIONS, ROOT, SEEDS } from './mutations.ts'
 import { readResults } from './results.ts'
 
-const PAGE = join(ROOT, 'docs/verification.md')
-const BEGIN = '<!-- mutations: written by test/simulation/mutations/page.ts -->'
-const END = '<!-- end of mutations -->'
+const PAGE = join(ROOT, 'docs/mutations.md')
+
+const INTRODUCTION = `# Mutations
+
+A mutation is a fault in the code of the hub, made on purpose. It replaces one text in one file while
+Node loads it. The [simulation](verification.md) must find it: one of the seeds from 1 to
+${SEEDS.toLocaleString('en')} must violate a guarantee. Otherwise the model or its checks are incomplete.
+
+\`npm run simulate -- --mutations\` runs all mutations, \`--mutation <text>\` those with this text in their
+names. Then \`npm run generate\` writes this page.
+`
 
 const resultOf = (name: string): string => {
   const found = readResults()[name]
@@ -22,10 +27,8 @@ export const rowsOf = (): ReadonlyArray<string> =>
   MUTATIONS.map(({ name }) => `| ${name} | ${resultOf(name)} |`)
 
 /** The rows that the page contains, without padding. */
-export const rowsOnPage = (): ReadonlyArray<string> => {
-  const page = readFileSync(PAGE, 'utf8')
-  const table = page.slice(page.indexOf(BEGIN), page.indexOf(END))
-  return table
+export const rowsOnPage = (): ReadonlyArray<string> =>
+  readFileSync(PAGE, 'utf8')
     .split('\n')
     .filter((line) => line.startsWith('|'))
     .slice(2)
@@ -36,11 +39,18 @@ export const rowsOnPage = (): ReadonlyArray<string> => {
         .join(' | ')
         .trim(),
     )
+
+const summary = (): string => {
+  const results = MUTATIONS.map(({ name }) => readResults()[name])
+  const missed = results.filter((found) => found === null).length
+  const notRun = results.filter((found) => found === undefined).length
+  const found = MUTATIONS.length - missed - notRun
+  return `Of ${MUTATIONS.length} mutations, ${found} were found, ${missed} were not found, and ${notRun} were not run.`
 }
 
 if (import.meta.main) {
-  const page = readFileSync(PAGE, 'utf8')
-  const head = ['', '| mutation | first seed | violated guarantee |', '| --- | --- | --- |']
-  const table = [BEGIN, ...head, ...rowsOf(), '', END].join('\n')
-  writeFileSync(PAGE, page.slice(0, page.indexOf(BEGIN)) + table + page.slice(page.indexOf(END) + END.length))
+  const table = ['| mutation | first seed | violated guarantee |', '| --- | --- | --- |', ...rowsOf()].join(
+    '\n',
+  )
+  writeFileSync(PAGE, `${INTRODUCTION}\n${summary()}\n\n${table}\n`)
 }
