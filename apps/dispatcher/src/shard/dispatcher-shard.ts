@@ -204,8 +204,10 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       if (Result.isFailure(report)) return deadLetterReport(record, report.failure.reason)
       const { operator, operatorId, recipient, reference } = report.success
       const outcome = reportOutcome(report.success)
-      const { offset } = record
-      run(() => messages.onReport({ offset, operator, operatorId, reference, recipient, outcome }, now()))
+      const { appendedAt: receivedAt, offset } = record
+      run(() =>
+        messages.onReport({ offset, operator, operatorId, reference, recipient, receivedAt, outcome }, now()),
+      )
     },
     onOpened: (opened) => run(() => messages.opened(opened)),
     onClosed: () => messages.closed(),

@@ -40,7 +40,7 @@ export const COMPLETE_MS = 10_000
  * The maximum clock difference between PostgreSQL, command-api and the dispatcher. From one second
  * on, command-api is not ready, and `hubctl doctor` warns.
  */
-const CLOCK_SKEW_MS = 3000
+export const CLOCK_SKEW_MS = 3000
 
 /**
  * A lane record is old if it reaches the lane, or is read, later than this after its acceptance. It

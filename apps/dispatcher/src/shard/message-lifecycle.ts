@@ -62,6 +62,8 @@ export class MessageLifecycle implements ShardCore {
     const after = evolve(before, fact)
     message.state = after
     this.recovery.advance(message, fact, offset)
+    if (fact.type === 'HandoverStarted') message.claimedAt ??= fact.at
+    else if (fact.type === 'HandoverRefused') message.claimedAt = null
     if (fact.type === 'MessageSent' || fact.type === 'OpenMessageCarried') {
       this.reports.registerOperatorIds(message, fact.operator, fact.operatorIds)
       // A re-append leaves out the parts with a report.

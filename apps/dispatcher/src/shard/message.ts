@@ -18,6 +18,8 @@ export interface Report {
   readonly operatorId: string
   readonly reference: string | null
   readonly recipient: string
+  /** When Kafka stored it, ms since the epoch. */
+  readonly receivedAt: number
   readonly outcome: ReportOutcome | { readonly status: 'seen' }
 }
 
@@ -91,6 +93,11 @@ export class Message implements QueueItem {
   /** The log offset of the fact from which recovery can restore the message; -1 for none. */
   recoveryOffset = -1
   recoveryFactAt = 0
+  /**
+   * The time of the first claim that the operator may have got, in ms since the epoch. `null`: there is
+   * none, or only a re-append was read.
+   */
+  claimedAt: number | null = null
   /** A handover is in progress: the message is taken from its queue. */
   inHandover = false
   /** An earlier claim has no answer, so a refusal of the current one proves nothing. */

@@ -6,6 +6,7 @@
 import { decide, evolve } from '@hub/domain'
 import { Result } from 'effect'
 import type { ShardCore, ShardEvent } from './effects.ts'
+import { CLOCK_SKEW_MS } from './limits.ts'
 import { type KnownMessage, type Message, EMPTY, operatorKey, type Report } from './message.ts'
 import type { OperatorQueues } from './operator-queues.ts'
 import { type ParkedReport, ParkedReports } from './parked-reports.ts'
@@ -177,10 +178,13 @@ export class ReportMatching {
   }
 
   #matchByRecipient(parked: ParkedReport, now: number): boolean {
-    const { operator, recipient } = parked.report
+    const { operator, receivedAt, recipient } = parked.report
     if (now - parked.since < MATCH_BY_RECIPIENT_MS || this.#queues.isTaken(recipient)) return false
     const candidates = [...(this.#withoutIds.get(recipient) ?? [])].filter(
-      ({ state }) => state.operator === operator,
+      ({ claimedAt, state }) =>
+        state.operator === operator &&
+        // No report is about a message that was claimed only afterwards.
+        (claimedAt === null || claimedAt <= receivedAt + CLOCK_SKEW_MS),
     )
     const [only] = candidates
     // With two candidates, the report cannot be assigned. Both wait for their deadline, and the second

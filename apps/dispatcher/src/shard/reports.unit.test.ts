@@ -118,6 +118,7 @@ const shardOf = (
         operatorId,
         reference: null,
         recipient: 'r',
+        receivedAt: time.now,
         outcome: { status: 'delivered' },
         ...more,
       }
@@ -330,6 +331,16 @@ describe('a delivery report', () => {
     second.shard.reportLookedUp({ report: late }, null)
     assert.deepStrictEqual(second.story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
     assert.deepInclude(second.written[1], { operatorIds: ['o1'] })
+  })
+
+  it('that was stored before a message was claimed is not matched to it by recipient', () => {
+    const { handOver, report, shard, story, time } = shardOf(false)
+    const early = report('o1')
+    time.now += 4000
+    shard.answered(handOver('msg_b'), { type: 'unknown' })
+    time.now += 6000
+    shard.reportLookedUp({ report: early }, null)
+    assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent'])
   })
 
   it('that could be about two messages is not matched to the second one when the first one expires', () => {

@@ -468,6 +468,7 @@ export class ShardModel {
         // An operator that deduplicates by our reference also returns it.
         reference: this.#dedupes && recipient === taken.recipient ? id : null,
         recipient,
+        receivedAt: this.now,
         outcome,
       })
     const open = taken.ids.filter((part) => !taken.delivered.has(part))
