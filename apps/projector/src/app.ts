@@ -16,6 +16,7 @@ import { Effect, Layer } from 'effect'
 import { APP, configuration } from './config.ts'
 import { makeProjector } from './projection/projector.ts'
 import { runRebuilds } from './rebuild/runner.ts'
+import { layerPostgresStore } from './store/postgres-store.ts'
 
 const projector = Layer.effectDiscard(
   Effect.gen(function* () {
@@ -45,7 +46,7 @@ const kafka = Layer.unwrap(
     ).pipe(Layer.provideMerge(layerEventLog({ connection, partitions }))),
   ),
 )
-const store = PayloadEncryption.layer.pipe(
+const store = Layer.merge(PayloadEncryption.layer, layerPostgresStore).pipe(
   Layer.provideMerge(Layer.mergeAll(Sql.layer(`hub-${APP}`), MasterKeyEncryption.layer, kafka)),
 )
 

@@ -7,13 +7,13 @@ import type { BatchSealed } from '@hub/kafka'
 import type { CommandSpendPeriods } from '@hub/store'
 import type { BatchDelta } from '../messages/aggregate-deltas.ts'
 import type { Charge, JournalEntry } from '../messages/fold.ts'
-import type { ClosedBatch } from '../tables/batches.ts'
+import type { ChargedPeriod, ClosedBatch, ClosingCandidate } from '../store/projection-store.port.ts'
 
 /** Batches that may close now: they were sealed, or more of their messages are final. */
 export const closingCandidates = (
   changes: ReadonlyArray<BatchDelta>,
   seals: ReadonlyArray<BatchSealed>,
-): ReadonlyArray<Pick<BatchDelta, 'batch' | 'account' | 'mode'>> => [
+): ReadonlyArray<ClosingCandidate> => [
   ...new Map(
     [...changes.filter(({ final, members }) => final > 0 || members < 0), ...seals].map(
       ({ account, batch, mode }) => [batch, { account, batch, mode }],
@@ -22,7 +22,7 @@ export const closingCandidates = (
 ]
 
 /** Each charged account and period, without duplicates. */
-export const chargedPeriods = (charges: ReadonlyArray<Charge>) => [
+export const chargedPeriods = (charges: ReadonlyArray<Charge>): ReadonlyArray<ChargedPeriod> => [
   ...new Map(
     charges
       .filter(({ kind }) => kind === 'charge')

@@ -5,9 +5,8 @@
  */
 import { encodeId, type EventType, type Mode } from '@hub/domain'
 import type { Queries } from '@hub/store'
-import { Duration } from 'effect'
 import type { JournalEntry } from '../messages/fold.ts'
-import type { EventSource } from './event-sources.ts'
+import type { TakenEntries } from '../store/projection-store.port.ts'
 
 /** Events of one transaction, which locks their journal heads. */
 const EVENTS_PER_TRANSACTION = 200
@@ -36,12 +35,7 @@ const takeEvents = async (q: Queries): Promise<ReadonlyArray<JournalEntry>> => {
     }))
 }
 
-/** Such events are rare and nobody waits for them, so the empty inbox is polled slowly. */
-export const eventInbox: EventSource = {
-  name: 'event inbox',
-  interval: Duration.millis(500),
-  take: async (q) => {
-    const entries = await takeEvents(q)
-    return { entries, isFull: entries.length === EVENTS_PER_TRANSACTION }
-  },
+export const takeFromInbox = async (q: Queries): Promise<TakenEntries> => {
+  const entries = await takeEvents(q)
+  return { entries, isFull: entries.length === EVENTS_PER_TRANSACTION }
 }

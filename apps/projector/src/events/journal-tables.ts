@@ -1,20 +1,7 @@
 /** `read.events` and `read.event_heads`: the recorded events, and the last number of each journal. */
 import { encodeId, type Mode } from '@hub/domain'
 import { type Queries, sqlArray, uuidOf, WebhooksEndpoints } from '@hub/store'
-
-export interface JournalKey {
-  readonly account: string
-  readonly mode: Mode
-}
-
-export interface JournalHead extends JournalKey {
-  /** The sequence number of the last event; 0 for an empty journal. */
-  readonly sequence: number
-  /** The time of recording for the next events: never earlier than that of the last event. */
-  readonly recordedAt: number
-  /** Whether the account has a subscription in this mode, which gets the next events. */
-  readonly subscribed: boolean
-}
+import type { JournalHead, JournalKey } from '../store/projection-store.port.ts'
 
 const nameOf = ({ account, mode }: JournalKey) => `${account} ${mode}`
 

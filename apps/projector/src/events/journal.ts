@@ -1,34 +1,18 @@
 /**
- * Records events: gives each new event the next sequence number of its journal, and writes the
- * journal. The events of journals with a subscription are also written to an outbox row, from which
- * the publisher sends them. Source: contract amendments, Retention; docs/decisions/0046.
+ * Records events: gives each new event the next sequence number of its journal. The events of
+ * journals with a subscription are also written to an outbox row, from which the publisher sends
+ * them. Pure. Source: contract amendments, Retention; docs/decisions/0046.
  */
 import { envelopeOf } from '@hub/domain'
-import { eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
-import { type Queries, ReadEvents, timeOfUuid, uuidOf } from '@hub/store'
+import { eventRecordedRecord, type TopicNames } from '@hub/kafka'
+import { type ReadEvents, timeOfUuid } from '@hub/store'
 import type { JournalEntry } from '../messages/fold.ts'
-import {
-  findRecordedEvents,
-  type JournalHead,
-  type JournalKey,
-  lockJournalHeads,
-  updateJournalHeads,
-} from './journal-tables.ts'
-import { insertOutboxRow } from './outbox.ts'
-
-/** The events of a transaction for webhooks. Its outbox row contains them until they are published. */
-export interface Publication {
-  readonly outboxId: string
-  readonly records: ReadonlyArray<OutgoingRecord>
-}
-
-/** What a transaction recorded. */
-export interface Recorded {
-  /** The number of new events in the journals. */
-  readonly events: number
-  /** `null`: none of their journals has a subscription. */
-  readonly publication: Publication | null
-}
+import type {
+  EventRecording,
+  JournalHead,
+  JournalKey,
+  JournalWrites,
+} from '../store/projection-store.port.ts'
 
 const keyOf = ({ account, mode }: JournalKey) => `${account}:${mode}`
 
@@ -39,16 +23,13 @@ export const journalsOf = (entries: ReadonlyArray<JournalKey>): ReadonlyArray<Jo
 
 /**
  * Gives new events their sequence numbers, and leaves out recorded ones. The returned events have
- * public ids. Pure.
+ * public ids.
  */
 export const assignSequences = (
   entries: ReadonlyArray<JournalEntry>,
   heads: ReadonlyArray<JournalHead>,
   recorded: ReadonlySet<string>,
-): {
-  readonly events: ReadonlyArray<ReadEvents.JournalEvent>
-  readonly heads: ReadonlyArray<JournalHead>
-} => {
+): Pick<JournalWrites, 'events' | 'heads'> => {
   const headsByKey = new Map(heads.map((head) => [keyOf(head), { ...head }]))
   const events: Array<ReadEvents.JournalEvent> = []
   const seen = new Set(recorded)
@@ -70,17 +51,12 @@ export const assignSequences = (
   return { events, heads: [...headsByKey.values()] }
 }
 
-/**
- * Writes events, their journal heads and, for journals with a subscription, the outbox row.
- * `traceparents`: by event id.
- */
-export const writeJournal = async (
-  q: Queries,
+/** Adds the records of events whose journals have a subscription. `traceparents`: by event id. */
+export const withRecords = (
   topics: TopicNames,
   { events, heads }: ReturnType<typeof assignSequences>,
   traceparents: ReadonlyMap<string, string>,
-): Promise<Recorded> => {
-  if (events.length === 0) return { events: 0, publication: null }
+): JournalWrites => {
   const subscribed = new Set(heads.filter((head) => head.subscribed).map(keyOf))
   const published = events.filter((event) => subscribed.has(keyOf(event)))
   const records = published.map((event) => {
@@ -100,19 +76,7 @@ export const writeJournal = async (
       traceparent === undefined ? {} : { traceparent },
     )
   })
-  const [outboxId] = await Promise.all([
-    records.length === 0 ? null : insertOutboxRow(q, records),
-    ReadEvents.insert(
-      q,
-      events.map((event) => ({
-        ...event,
-        account: uuidOf('acc', event.account),
-        id: uuidOf('evt', event.id),
-      })),
-    ),
-    updateJournalHeads(q, heads),
-  ])
-  return { events: events.length, publication: outboxId === null ? null : { outboxId, records } }
+  return { events, heads, records }
 }
 
 /** Clocks agree within a second. A day is a large margin, and small beside a monthly partition. */
@@ -120,7 +84,7 @@ const CLOCK_SKEW_MS = 24 * 3_600_000
 
 /**
  * The time (ms since the epoch) before which no event of these objects (UUIDs) can be recorded. A
- * UUIDv7 contains the time at which the id was made; any other id gives no lower bound. Pure.
+ * UUIDv7 contains the time at which the id was made; any other id gives no lower bound.
  */
 export const notRecordedBefore = (uuids: ReadonlyArray<string>, now: number): number => {
   let oldest = now
@@ -133,18 +97,12 @@ export const notRecordedBefore = (uuids: ReadonlyArray<string>, now: number): nu
 
 const NO_TRACEPARENTS: ReadonlyMap<string, string> = new Map()
 
-/** Records events of the inbox. Call it last in a transaction: it locks the journal heads. */
-export const recordEvents = async (
-  q: Queries,
-  topics: TopicNames,
-  entries: ReadonlyArray<JournalEntry>,
-): Promise<Recorded> => {
-  const heads = await lockJournalHeads(q, journalsOf(entries))
+/** Records events that do not come from a message fact. */
+export const recordingOf = (topics: TopicNames, entries: ReadonlyArray<JournalEntry>): EventRecording => ({
+  journals: journalsOf(entries),
+  eventIds: entries.map(({ event }) => event.id),
   // These events are few, and their ids give no time, so all months are read.
-  const recorded = await findRecordedEvents(
-    q,
-    entries.map(({ event }) => event.id),
-    0,
-  )
-  return writeJournal(q, topics, assignSequences(entries, heads, recorded), NO_TRACEPARENTS)
-}
+  since: 0,
+  write: ({ heads, recorded }) =>
+    withRecords(topics, assignSequences(entries, heads, recorded), NO_TRACEPARENTS),
+})

@@ -4,9 +4,8 @@
  */
 import { encodeId, type Mode, optOutChanged } from '@hub/domain'
 import type { Queries } from '@hub/store'
-import { Duration } from 'effect'
 import type { JournalEntry } from '../messages/fold.ts'
-import type { EventSource } from './event-sources.ts'
+import type { TakenEntries } from '../store/projection-store.port.ts'
 
 /** Changes of one transaction. Each is a look-up of the messages of one recipient. */
 const CHANGES_PER_TRANSACTION = 100
@@ -58,29 +57,25 @@ const findWriters = (q: Queries, ids: ReadonlyArray<string>) => q<WriterRow[]>`
    WHERE h.id = ANY (${[...ids]}::bigint[])
    ORDER BY h.id, m.account, m.mode, m.created_at DESC, m.id DESC`
 
-export const optOutEvents: EventSource = {
-  name: 'opt-out events',
-  interval: Duration.millis(500),
-  take: async (q) => {
-    const changes = await lockChanges(q)
-    if (changes.length === 0) return { entries: [], isFull: false }
-    const ids = changes.map(({ id }) => id)
-    const writers = await findWriters(q, ids)
-    await q`UPDATE command.opt_out_history SET announced_at = now() WHERE id = ANY (${ids}::bigint[])`
-    const byId = new Map(changes.map((change) => [change.id, change]))
-    const entries = writers.flatMap(({ id, message, mode, ...writer }): ReadonlyArray<JournalEntry> => {
-      const found = byId.get(id)
-      if (found === undefined) return []
-      const account = encodeId('acc', writer.account)
-      const { change, change_id: changeId, recipient } = found
-      const event = optOutChanged(account, mode, {
-        changeId,
-        change,
-        recipient,
-        message: encodeId('msg', message),
-      })
-      return [{ account, mode, event }]
+export const takeOptOutEvents = async (q: Queries): Promise<TakenEntries> => {
+  const changes = await lockChanges(q)
+  if (changes.length === 0) return { entries: [], isFull: false }
+  const ids = changes.map(({ id }) => id)
+  const writers = await findWriters(q, ids)
+  await q`UPDATE command.opt_out_history SET announced_at = now() WHERE id = ANY (${ids}::bigint[])`
+  const byId = new Map(changes.map((change) => [change.id, change]))
+  const entries = writers.flatMap(({ id, message, mode, ...writer }): ReadonlyArray<JournalEntry> => {
+    const found = byId.get(id)
+    if (found === undefined) return []
+    const account = encodeId('acc', writer.account)
+    const { change, change_id: changeId, recipient } = found
+    const event = optOutChanged(account, mode, {
+      changeId,
+      change,
+      recipient,
+      message: encodeId('msg', message),
     })
-    return { entries, isFull: changes.length === CHANGES_PER_TRANSACTION }
-  },
+    return [{ account, mode, event }]
+  })
+  return { entries, isFull: changes.length === CHANGES_PER_TRANSACTION }
 }

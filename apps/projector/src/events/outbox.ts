@@ -7,6 +7,7 @@
 import { decodeOutboxRow, encodeOutboxRow, type OutgoingRecord } from '@hub/kafka'
 import type { Queries } from '@hub/store'
 import { Result } from 'effect'
+import type { OutboxStatus } from '../store/projection-store.port.ts'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 
 /** The fastest level. Higher levels gain little on such text. */
@@ -34,8 +35,8 @@ export const deleteOutboxRows = (q: Queries, ids: ReadonlyArray<string>) =>
   q`DELETE FROM read.event_outbox WHERE id = ANY (${[...ids]}::bigint[])`
 
 /** The rows in all, those at least `olderThanMs` old, and the age of the oldest (0 without rows). */
-export const readOutboxStatus = async (q: Queries, olderThanMs: number) => {
-  const [row] = await q<{ rows: number; olderRows: number; ageSeconds: number }[]>`
+export const readOutboxStatus = async (q: Queries, olderThanMs: number): Promise<OutboxStatus> => {
+  const [row] = await q<OutboxStatus[]>`
     SELECT count(*)::integer AS rows,
            coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS "ageSeconds",
            (count(*) FILTER (WHERE created_at <= now() - make_interval(secs => ${olderThanMs / 1000})))::integer

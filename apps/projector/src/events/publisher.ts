@@ -6,12 +6,10 @@
  * oldest first, before any newer events. So events of an account are published approximately in
  * order. Readers that need the exact order use the sequence numbers.
  */
-import { EventLog, type KafkaUnavailable, type OutgoingRecord } from '@hub/kafka'
-import { relayOutbox, Sql } from '@hub/store'
+import { EventLog, type OutgoingRecord } from '@hub/kafka'
 import { Clock, Effect, Fiber, Option, Queue } from 'effect'
 import { countFailure, observeOutbox } from '../metrics.ts'
-import type { Publication } from './journal.ts'
-import { deleteOutboxRows, readOutboxStatus, unpackRow } from './outbox.ts'
+import { type Publication, ProjectionStore } from '../store/projection-store.port.ts'
 
 /** Committed transactions that may wait in memory. More would only use memory. */
 const QUEUE_CAPACITY = 8
@@ -36,7 +34,7 @@ const RELAY_DEADLINE_MS = APPEND_DEADLINE_MS
 
 /** Runs until the scope closes, then publishes committed events for `SHUTDOWN_GRACE_MS` at most. */
 export const makePublisher = Effect.gen(function* () {
-  const sql = yield* Sql
+  const store = yield* ProjectionStore
   const log = yield* EventLog
   const queue = yield* Queue.bounded<Publication>(QUEUE_CAPACITY)
   /**
@@ -50,14 +48,11 @@ export const makePublisher = Effect.gen(function* () {
   const append = (records: ReadonlyArray<OutgoingRecord>, deadlineMs: number) =>
     Effect.asVoid(log.append(records, { deadlineMs })).pipe(Effect.tapError(() => countFailure('bus')))
 
-  const appendRows = (rows: ReadonlyArray<Uint8Array>): Effect.Effect<void, KafkaUnavailable> =>
-    Effect.suspend(() => append(rows.flatMap(unpackRow), RELAY_DEADLINE_MS))
-
   /** Relays some rows older than `before`. Returns how many such rows remain. */
   const relay = Effect.fnUntraced(function* (before: number) {
     const olderThanMs = Math.max(0, (yield* Clock.currentTimeMillis) - before)
-    yield* relayOutbox('read.event_outbox', appendRows, { olderThanMs })
-    const { ageSeconds, olderRows, rows } = yield* sql.run((q) => readOutboxStatus(q, olderThanMs))
+    yield* store.relayOutbox((records) => append(records, RELAY_DEADLINE_MS), olderThanMs)
+    const { ageSeconds, olderRows, rows } = yield* store.outboxStatus(olderThanMs)
     yield* observeOutbox(rows, ageSeconds)
     return olderRows
   })
@@ -75,7 +70,7 @@ export const makePublisher = Effect.gen(function* () {
       APPEND_DEADLINE_MS,
     )
     const ids = publications.map(({ outboxId }) => outboxId)
-    yield* sql.run((q) => deleteOutboxRows(q, ids))
+    yield* store.deleteOutboxRows(ids)
   })
 
   /** After a failure: clears the queue, and relays its events from the outbox. */

@@ -26,7 +26,8 @@ import {
   until,
   useTestEnvironment,
 } from '../testing/harness.ts'
-import { recordEvents } from './journal.ts'
+import { recordingOf } from './journal.ts'
+import { recordEvents } from './write-journal.ts'
 
 const environment = await useTestEnvironment('subscribed')
 
@@ -174,13 +175,15 @@ describe('a subscription that is created while an event is recorded', () => {
         return { account: owner, mode: 'live', event } as const
       }
       const recordFirst = yield* openTransaction((q) =>
-        recordEvents(q, environment.topics, [entryOf('first')]),
+        recordEvents(q, recordingOf(environment.topics, [entryOf('first')])),
       )
       const creating = yield* Effect.forkScoped(subscribe(owner))
       yield* waitsOrEnded(creating)
       assert.deepStrictEqual(yield* recordFirst, { events: 1, publication: null })
       assert.strictEqual((yield* Fiber.join(creating)).afterSequence, 1)
-      const next = yield* sql.transaction((q) => recordEvents(q, environment.topics, [entryOf('second')]))
+      const next = yield* sql.transaction((q) =>
+        recordEvents(q, recordingOf(environment.topics, [entryOf('second')])),
+      )
       assert.lengthOf(next.publication?.records ?? [], 1)
     }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )

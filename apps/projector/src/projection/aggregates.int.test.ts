@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import { randomBytes } from 'node:crypto'
 import { applyBatch, type DecodedBatch } from './transaction.ts'
 import type { OwnedPartition } from './record-buffer.ts'
+import { ProjectionStore } from '../store/projection-store.port.ts'
 import { acquireCheckpoints } from '../tables/checkpoints.ts'
 import {
   acceptanceOf,
@@ -334,6 +335,7 @@ describe('a batch', () => {
       const sql = yield* Sql
       const owner = account(4)
       const batch = newBatch()
+      const store = yield* ProjectionStore
       const [one, two] = [yield* makeWriter('race', 0), yield* makeWriter('race', 1)]
       const [first, second] = yield* Effect.forEach([1, 2], () => acceptanceOf({ account: owner, batch }))
       assert.isDefined(first)
@@ -345,7 +347,7 @@ describe('a batch', () => {
         async (q) => {
           await q`SELECT 1 FROM read.batches WHERE id = ${decodeId('bat', batch)} FOR UPDATE`
           const fibers = [one({ facts: deliveryOf(first) }), two({ facts: deliveryOf(second) })].map(
-            (effect) => Effect.runFork(Effect.provideService(effect, Sql, sql)),
+            (effect) => Effect.runFork(Effect.provideService(effect, ProjectionStore, store)),
           )
           for (let waiting = 0; waiting < 2;) {
             // A transaction caches its statistics, so the test clears them to see the waiting

@@ -4,7 +4,7 @@
  * partition continues after them.
  */
 import { deadLetterRecord, EventLog, type IncomingRecord, type TopicNames } from '@hub/kafka'
-import type { Sql, StorageError, StorageRejected } from '@hub/store'
+import type { StorageError, StorageRejected } from '@hub/store'
 import { Tracing } from '@hub/telemetry'
 import { Clock, Effect } from 'effect'
 import type { Publisher } from '../events/publisher.ts'
@@ -17,12 +17,13 @@ import {
   observeWait,
   recordsApplied,
 } from '../metrics.ts'
+import type { ProjectionStore, TransactionOutcome } from '../store/projection-store.port.ts'
 import { decodeBatch, type DecodedRecords } from './decode.ts'
 import { type PartitionRecords, recordCount, type TransactionBatch } from './record-buffer.ts'
 import { backoff, isolateRejected, type RejectedRecords } from './recovery.ts'
 import { sourceTopics } from './source-topics.ts'
 import { type BatchTraces, traceBatch } from './traces.ts'
-import { applyBatch, movePositions, type TransactionOutcome } from './transaction.ts'
+import { applyBatch, movePositions } from './transaction.ts'
 
 interface ApplyOptions {
   /** The consumer group, as an attribute of traces. */
@@ -142,7 +143,7 @@ export const makeApply = Effect.fnUntraced(function* ({
     batch: TransactionBatch,
     rejected: RejectedRecords,
     deadLettered: Set<IncomingRecord>,
-  ): Effect.fn.Return<ApplyResult, StorageRejected, Sql> {
+  ): Effect.fn.Return<ApplyResult, StorageRejected, ProjectionStore> {
     const decoded = decodeBatch(batch, rejected)
     if (!(yield* deadLetter(decoded.invalid, deadLettered))) return 'abandoned'
     const startedAt = yield* Clock.currentTimeMillis
@@ -153,7 +154,7 @@ export const makeApply = Effect.fnUntraced(function* ({
     return yield* complete(batch, decoded, outcome, startedAt)
   })
 
-  return (batch: TransactionBatch): Effect.Effect<ApplyResult, never, Sql> => {
+  return (batch: TransactionBatch): Effect.Effect<ApplyResult, never, ProjectionStore> => {
     /** The dead letters so far: the records of a halved batch are decoded again. */
     const deadLettered = new Set<IncomingRecord>()
     return isolateRejected(

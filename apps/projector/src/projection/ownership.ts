@@ -3,9 +3,9 @@
  * Then a transaction of the previous owner changes nothing.
  */
 import { type Assignment, type GroupControl, KafkaUnavailable } from '@hub/kafka'
-import type { Sql, StorageError } from '@hub/store'
+import type { StorageError } from '@hub/store'
 import { Effect } from 'effect'
-import { acquireCheckpoints, type Checkpoint } from '../tables/checkpoints.ts'
+import type { Checkpoint, ProjectionStoreShape } from '../store/projection-store.port.ts'
 
 /** What the group has assigned to this member, and the means to control its consumption. */
 export interface Membership {
@@ -24,14 +24,14 @@ interface AcquiredPartition {
 
 /** `sources`: topics by their name in Kafka, see `sourceTopics`. */
 export const acquirePartitions = Effect.fnUntraced(function* (
-  sql: Sql['Service'],
+  store: ProjectionStoreShape,
   sources: ReadonlyMap<string, string>,
   { assignment, control }: Membership,
 ): Effect.fn.Return<ReadonlyArray<AcquiredPartition>, StorageError | KafkaUnavailable> {
   const partitions = [...sources.values()].flatMap((topic) =>
     assignment.shards.map((partition) => ({ topic, partition })),
   )
-  const checkpoints = yield* sql.run((q) => acquireCheckpoints(q, partitions))
+  const checkpoints = yield* store.acquire(partitions)
   const acquired: Array<AcquiredPartition> = []
   for (const [source, topic] of sources) {
     const ranges = new Map((yield* control.offsetRanges(source)).map((range) => [range.partition, range]))

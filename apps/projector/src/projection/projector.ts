@@ -3,15 +3,12 @@
  * the shards to its workers. A worker applies buffered records in batches.
  */
 import { type GroupHandler, joinWithRetry, topicNames } from '@hub/kafka'
-import { Sql } from '@hub/store'
 import { Effect, Fiber, FiberHandle } from 'effect'
-import { eventInbox } from '../events/event-inbox.ts'
-import { runEventSource } from '../events/event-sources.ts'
-import { optOutEvents } from '../events/opt-out-events.ts'
-import { spendThresholds } from '../events/spend-thresholds.ts'
+import { runEventSources } from '../events/event-sources.ts'
 import { makePublisher } from '../events/publisher.ts'
 import { makePersonalData } from '../messages/personal-data.ts'
 import { countFailure } from '../metrics.ts'
+import { ProjectionStore } from '../store/projection-store.port.ts'
 import { makeApply } from './apply.ts'
 import { runLagReport } from './lag-report.ts'
 import { acquirePartitions, GapDetector, type Membership, pauseAll } from './ownership.ts'
@@ -50,14 +47,12 @@ const REACQUIRE_AFTER_MS = 500
 
 /** Runs a projector until the scope closes. Then it finishes transactions in progress. */
 export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOptions) {
-  const sql = yield* Sql
+  const store = yield* ProjectionStore
   const topics = topicNames(options.prefix)
   const group = `${options.prefix}${GROUP}`
   const sources = sourceTopics(topics)
   const publisher = yield* makePublisher
-  for (const source of [eventInbox, optOutEvents, spendThresholds]) {
-    yield* runEventSource(topics, publisher, source)
-  }
+  yield* runEventSources(topics, publisher)
   const personalData = yield* makePersonalData
 
   const workers = Array.from(
@@ -85,7 +80,7 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
   // Ownership of partitions
 
   const acquire = Effect.fnUntraced(function* (assigned: Membership) {
-    const acquired = yield* acquirePartitions(sql, sources, assigned).pipe(
+    const acquired = yield* acquirePartitions(store, sources, assigned).pipe(
       Effect.tapError((error) =>
         Effect.logWarning('projector: partitions were not acquired, retrying').pipe(
           Effect.annotateLogs({ cause: error._tag }),

@@ -4,7 +4,7 @@
  * concurrency: each call is synchronous.
  */
 import type { IncomingRecord } from '@hub/kafka'
-import type { Checkpoint } from '../tables/checkpoints.ts'
+import type { Checkpoint } from '../store/projection-store.port.ts'
 
 /** A partition that this member owns. A later ownership is another object. */
 export interface OwnedPartition {

@@ -8,7 +8,13 @@ import { Effect } from 'effect'
 import { closingCandidates } from '../events/aggregate-events.ts'
 import { type Changes, fold } from '../messages/fold.ts'
 import type { EncryptedPersonalData } from '../messages/personal-data.ts'
-import { type DecodedBatch, lockAndRead, writeMessages, writeSums } from '../projection/transaction.ts'
+import {
+  checkpointsAfter,
+  compareCheckpoints,
+  type DecodedBatch,
+  readsOf,
+} from '../projection/transaction.ts'
+import { lockAndRead, writeMessages, writeSums } from '../store/batch-statements.ts'
 import { closeBatches } from '../tables/batches.ts'
 import { appendCharges } from '../tables/charges.ts'
 import { personalDataRows, writePersonalData } from '../tables/personal-data.ts'
@@ -48,13 +54,14 @@ export const foldBatch = (
         const facts = batch.facts.filter(({ messageId }) => isFrom(bounds.rows, 'msg', messageId))
         const seals = batch.seals.filter((seal) => isFrom(bounds.batches, 'bat', seal.batch))
         if (!(await renewLease(q, lease, { records }))) return 'lost'
-        const { comparison, rows } = await lockAndRead(q, advances, facts, 'rebuild')
+        const { checkpoints, rows } = await lockAndRead(q, readsOf(advances, facts), 'rebuild')
+        const comparison = compareCheckpoints(advances, checkpoints)
         if (comparison === 'applied_before') return 'folded'
         if (comparison === 'superseded') return 'moved'
         const changes = withinBounds(fold(rows, facts), bounds)
         const candidates = closingCandidates(changes.batches, seals)
         await Promise.all([
-          ...writeMessages(q, advances, changes, 'rebuild'),
+          ...writeMessages(q, checkpointsAfter(advances), changes, 'rebuild'),
           ...writeSums(q, changes, seals, 'rebuild'),
           ...(changes.charges.length > 0 ? [appendCharges(q, changes.charges, 'rebuild')] : []),
         ])

@@ -10,12 +10,8 @@ import { Effect, Latch } from 'effect'
 import { GapDetector, type Membership, pauseAll } from '../projection/ownership.ts'
 import { type OwnedPartition, RecordBuffer, type TransactionBatch } from '../projection/record-buffer.ts'
 import { sourceTopics } from '../projection/source-topics.ts'
-import {
-  acquireCheckpoints,
-  type Checkpoint,
-  partitionKey,
-  updateCheckpoints,
-} from '../tables/checkpoints.ts'
+import { type Checkpoint, partitionKey } from '../store/projection-store.port.ts'
+import { acquireCheckpoints, updateCheckpoints } from '../tables/checkpoints.ts'
 import { type RebuildLease, renewLease } from './lease.ts'
 
 export interface RebuildReaderOptions {

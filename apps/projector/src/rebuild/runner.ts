@@ -11,7 +11,8 @@ import { KafkaUnavailable } from '@hub/kafka'
 import { Sql, type StorageError } from '@hub/store'
 import { Cause, Clock, Data, Duration, Effect } from 'effect'
 import { makePersonalData } from '../messages/personal-data.ts'
-import { lastAppliedAt, partitionKey } from '../tables/checkpoints.ts'
+import { partitionKey } from '../store/projection-store.port.ts'
+import { lastAppliedAt } from '../tables/checkpoints.ts'
 import {
   acquireRebuild,
   dropEndedRebuild,

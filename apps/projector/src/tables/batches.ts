@@ -6,10 +6,11 @@
  * (batches, daily statistics, hourly statistics, spend periods, journal heads). So projectors wait
  * for each other but cannot deadlock.
  */
-import { type BatchTally, encodeId, type Mode, toTimestamp } from '@hub/domain'
+import { encodeId, type Mode, toTimestamp } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'
 import { type Queries, ReadBatches } from '@hub/store'
 import type { BatchDelta } from '../messages/aggregate-deltas.ts'
+import type { ClosedBatch } from '../store/projection-store.port.ts'
 import { accountUuid, batchUuid, type ReadSchema, tableIn } from './read-schema.ts'
 
 /**
@@ -61,13 +62,6 @@ export const writeBatches = (
 
 interface Row extends ReadBatches.CountColumns {
   readonly id: string
-  readonly account: string
-  readonly mode: Mode
-}
-
-/** A batch that a transaction has closed. */
-export interface ClosedBatch extends BatchTally {
-  /** `acc_…` */
   readonly account: string
   readonly mode: Mode
 }

@@ -1,24 +1,7 @@
 /** `read.checkpoints`: the position and the owner of each partition of the projection. */
 import { type Queries, ReadCheckpoints, type SqlFragment } from '@hub/store'
+import { type Checkpoint, partitionKey, type TopicPartition } from '../store/projection-store.port.ts'
 import { type ReadSchema, tableIn } from './read-schema.ts'
-
-/** A partition. The topic has no deployment prefix, which may change. */
-interface TopicPartition {
-  readonly topic: string
-  readonly partition: number
-}
-
-/** The key of a partition in a map: `topic/partition`. */
-export const partitionKey = ({ partition, topic }: TopicPartition): string => `${topic}/${partition}`
-
-export interface Checkpoint extends TopicPartition {
-  /** The next offset to apply. */
-  readonly position: number
-  /** Rises with each new owner, so that transactions of earlier owners change nothing. */
-  readonly epoch: number
-  /** The highest epoch of a fence (`ShardOpened`) before `position`; 0 without one. */
-  readonly fence: number
-}
 
 interface Row {
   readonly topic: string

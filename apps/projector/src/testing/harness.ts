@@ -41,6 +41,7 @@ import { afterAll } from 'vitest'
 import { makeProjector } from '../projection/projector.ts'
 import { MAX_BATCH_RECORDS } from '../projection/worker.ts'
 import { runRebuilds } from '../rebuild/runner.ts'
+import { layerPostgresStore } from '../store/postgres-store.ts'
 
 const MASTER_KEY = randomBytes(32).toString('base64')
 const PARTITIONS = 3
@@ -108,7 +109,8 @@ export const startRebuilds = ({ prefix }: TestEnvironment, maxBatchRecords = MAX
   runRebuilds({ prefix, partitions: PARTITIONS, maxBatchRecords })
 
 const layerOf = (url: string, connection: KafkaConnection, prefix: string) =>
-  PayloadEncryption.layer.pipe(
+  // Fresh: a layer with another address of the database has another store.
+  Layer.merge(PayloadEncryption.layer, Layer.fresh(layerPostgresStore)).pipe(
     Layer.provideMerge(
       Layer.mergeAll(
         Layer.effect(Sql, makeSql(Redacted.make(url), 6, 'projector-test')),

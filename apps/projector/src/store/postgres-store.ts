@@ -1,0 +1,89 @@
+/** The projection's store on PostgreSQL: composes the statements of the tables. */
+import { CommandSpendPeriods, type Queries, relayOutbox, Sql } from '@hub/store'
+import { Effect, Layer } from 'effect'
+import { takeFromInbox } from '../events/event-inbox.ts'
+import { findRecordedEvents, lockJournalHeads } from '../events/journal-tables.ts'
+import { takeOptOutEvents } from '../events/opt-out-events.ts'
+import { deleteOutboxRows, readOutboxStatus, unpackRow } from '../events/outbox.ts'
+import { takeSpendThresholds } from '../events/spend-thresholds.ts'
+import { recordEvents, writeJournal } from '../events/write-journal.ts'
+import { closeBatches } from '../tables/batches.ts'
+import { acquireCheckpoints } from '../tables/checkpoints.ts'
+import { lockAndRead, writeCharges, writeMessages, writePersonal, writeSums } from './batch-statements.ts'
+import {
+  type EventSourceName,
+  ProjectionStore,
+  type ProjectionStoreShape,
+  type TakenEntries,
+  type TransactionOutcome,
+} from './projection-store.port.ts'
+
+/**
+ * The deadline of a transaction: tens of milliseconds, more under stress, and less than the ten
+ * seconds in which a process must end.
+ */
+const DEADLINE = { deadline: '5 seconds' } as const
+
+const SOURCES: Readonly<Record<EventSourceName, (q: Queries) => Promise<TakenEntries>>> = {
+  'event inbox': takeFromInbox,
+  'opt-out events': takeOptOutEvents,
+  'spend thresholds': takeSpendThresholds,
+}
+
+const makePostgresStore = Effect.gen(function* () {
+  const sql = yield* Sql
+
+  return {
+    acquire: (partitions) => sql.run((q) => acquireCheckpoints(q, partitions)),
+
+    // Three round trips: lock and read; write rows and lock the journal heads; write events.
+    apply: (transaction) =>
+      sql.transaction<TransactionOutcome>(async (q) => {
+        const decided = transaction.decide(await lockAndRead(q, transaction))
+        if (typeof decided === 'string') return { kind: decided }
+        const { candidates, changes, checkpoints, periods, personalData, recording, seals } = decided
+        // A connection executes statements in the order of their start. Shared rows, the journal
+        // heads most of all, must be locked for as short a time as possible.
+        const writes = [
+          ...writeMessages(q, checkpoints, changes),
+          ...writePersonal(q, changes, personalData),
+          ...writeSums(q, changes, seals),
+          ...writeCharges(q, changes),
+        ].map((statement) => statement.execute())
+        if (recording === null) {
+          await Promise.all(writes)
+          return { kind: 'applied', events: 0, publication: null }
+        }
+        const [closed, crossed, heads, recorded] = await Promise.all([
+          candidates.length === 0 ? [] : closeBatches(q, candidates),
+          periods.length === 0 ? [] : CommandSpendPeriods.markCrossedThresholds(q, periods),
+          lockJournalHeads(q, recording.journals),
+          findRecordedEvents(q, recording.eventIds, recording.since),
+          Promise.all(writes),
+        ])
+        const recordedNow = await writeJournal(q, recording.write({ heads, recorded, closed, crossed }))
+        return { kind: 'applied', ...recordedNow }
+      }, DEADLINE),
+
+    takeEvents: (source, recordingOf) =>
+      sql.transaction(async (q) => {
+        const { entries, isFull } = await SOURCES[source](q)
+        if (entries.length === 0) return { isFull, events: 0, publication: null }
+        return { isFull, ...(await recordEvents(q, recordingOf(entries))) }
+      }, DEADLINE),
+
+    relayOutbox: (publish, olderThanMs) =>
+      relayOutbox('read.event_outbox', (rows) => Effect.suspend(() => publish(rows.flatMap(unpackRow))), {
+        olderThanMs,
+      }).pipe(Effect.provideService(Sql, sql), Effect.asVoid),
+
+    outboxStatus: (olderThanMs) => sql.run((q) => readOutboxStatus(q, olderThanMs)),
+
+    deleteOutboxRows: (ids) => Effect.asVoid(sql.run((q) => deleteOutboxRows(q, ids))),
+  } satisfies ProjectionStoreShape
+})
+
+export const layerPostgresStore: Layer.Layer<ProjectionStore, never, Sql> = Layer.effect(
+  ProjectionStore,
+  makePostgresStore,
+)
