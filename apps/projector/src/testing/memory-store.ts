@@ -1,0 +1,623 @@
+/**
+ * The projection's store in memory: the adapter of `store/projection-store.port.ts` for simulated
+ * time. It passes `projection-store.contract.ts`, like the store in PostgreSQL.
+ *
+ * A transaction has the steps of the PostgreSQL adapter. It locks the same rows in each step, and
+ * its writes become visible with its commit. So other transactions can run between its steps.
+ */
+import {
+  addMoney,
+  type MessageAccepted,
+  minorUnits,
+  type Mode,
+  type Money,
+  moneyOf,
+  zeroMoney,
+} from '@hub/domain'
+import type { BatchSealed, OutgoingRecord } from '@hub/kafka'
+import type { CommandSpendPeriods, ReadEvents } from '@hub/store'
+import { Effect } from 'effect'
+import type { BatchDelta, DailyDelta, HourlyDelta, StatsCounts } from '../messages/aggregate-deltas.ts'
+import type { Charge, HistoryLine, JournalEntry, OperatorId } from '../messages/fold.ts'
+import type { EncryptedPersonalData } from '../messages/personal-data.ts'
+import type { MessageRow } from '../messages/row.ts'
+import {
+  type BatchTransaction,
+  type BatchWrites,
+  type Checkpoint,
+  type ClosedBatch,
+  type EventRecording,
+  type EventSourceName,
+  type JournalHead,
+  type JournalKey,
+  type JournalWrites,
+  type LockedJournals,
+  type OutboxStatus,
+  partitionKey,
+  type ProjectionStoreShape,
+  type Recorded,
+  type StoredState,
+  type TakenEntries,
+  type TopicPartition,
+} from '../store/projection-store.port.ts'
+
+/** A row of `read.batches`. */
+interface BatchRow extends Omit<BatchDelta, 'members' | 'final'> {
+  readonly members: number
+  readonly final: number
+  readonly seal: BatchSealed | null
+  readonly closed: boolean
+}
+
+/** Counts of a row of statistics; the price in minor units. */
+type Counts = Omit<StatsCounts, 'price'> & { readonly units: bigint }
+
+interface Journal {
+  readonly lastAt: number
+  readonly events: ReadonlyArray<ReadEvents.JournalEvent>
+}
+
+interface SpendPeriod {
+  readonly spent: Money
+  readonly told: boolean
+}
+
+interface SpendLimit {
+  readonly limit: Money
+  readonly softThresholdPercent: number
+}
+
+interface OutboxRow {
+  readonly records: ReadonlyArray<OutgoingRecord>
+  readonly createdAt: number
+}
+
+/** The tables. Each has one map, by its key. */
+const emptyTables = () => ({
+  checkpoints: new Map<string, Checkpoint>(),
+  messages: new Map<string, MessageRow>(),
+  facts: new Map<string, MessageAccepted>(),
+  history: new Map<string, HistoryLine>(),
+  operatorIds: new Map<string, OperatorId>(),
+  personalData: new Map<string, EncryptedPersonalData>(),
+  batches: new Map<string, BatchRow>(),
+  dailyStats: new Map<string, Counts>(),
+  hourlyStats: new Map<string, Counts>(),
+  charges: new Map<string, Charge>(),
+  spendPeriods: new Map<string, SpendPeriod>(),
+  journals: new Map<string, Journal>(),
+  outbox: new Map<string, OutboxRow>(),
+})
+export type MemoryTables = ReturnType<typeof emptyTables>
+type TableName = keyof MemoryTables
+
+export const journalName = ({ account, mode }: JournalKey): string => `${account}:${mode}`
+const periodName = ({ account, period }: { readonly account: string; readonly period: string }): string =>
+  `${account} ${period}`
+const chargeName = ({ kind, messageId }: Charge): string => `${messageId} ${kind}`
+const dailyName = ({ account, class: messageClass, currency, day, mode, template }: DailyDelta): string =>
+  [day, account, mode, messageClass, template, currency].join(' ')
+const hourlyName = ({ account, currency, hour, mode, reason }: HourlyDelta): string =>
+  [hour, account, mode, reason ?? '', currency].join(' ')
+
+/** Locks of rows. A transaction gets all locks of a step at once, or waits. */
+class Locks {
+  readonly #owners = new Map<string, object>()
+  #waiting: Array<{
+    readonly owner: object
+    readonly keys: ReadonlyArray<string>
+    readonly act: () => void
+  }> = []
+
+  acquire(owner: object, keys: ReadonlyArray<string>, act: () => void): void {
+    if (keys.some((key) => (this.#owners.get(key) ?? owner) !== owner)) {
+      this.#waiting.push({ owner, keys, act })
+      return
+    }
+    for (const key of keys) this.#owners.set(key, owner)
+    act()
+  }
+
+  isHeld(key: string): boolean {
+    return this.#owners.has(key)
+  }
+
+  release(owner: object): void {
+    for (const [key, by] of this.#owners) if (by === owner) this.#owners.delete(key)
+    const waiting = this.#waiting.filter((one) => one.owner !== owner)
+    this.#waiting = []
+    for (const { act, keys, owner: by } of waiting) this.acquire(by, keys, act)
+  }
+}
+
+const add = (counts: Counts | undefined, by: StatsCounts, currency: string): Counts => ({
+  accepted: (counts?.accepted ?? 0) + by.accepted,
+  sent: (counts?.sent ?? 0) + by.sent,
+  delivered: (counts?.delivered ?? 0) + by.delivered,
+  undelivered: (counts?.undelivered ?? 0) + by.undelivered,
+  rejected: (counts?.rejected ?? 0) + by.rejected,
+  expired: (counts?.expired ?? 0) + by.expired,
+  parts: (counts?.parts ?? 0) + by.parts,
+  units: (counts?.units ?? 0n) + minorUnits({ amount: by.price, currency }),
+})
+
+/**
+ * A transaction. Call one step after the other; each answers when it has its locks. A transaction
+ * that was rolled back answers no more.
+ */
+export class MemoryTransaction {
+  readonly #store: MemoryStore
+  readonly #written = emptyTables()
+  readonly #deleted: Array<readonly [TableName, string]> = []
+  readonly #onCommit: Array<() => void> = []
+  #decided: BatchWrites | null = null
+  #isOver = false
+
+  constructor(store: MemoryStore) {
+    this.#store = store
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  #lock(keys: ReadonlyArray<string>, act: () => void): void {
+    if (this.#isOver) return
+    this.#store.locks.acquire(this, keys, act)
+  }
+
+  #get<Name extends TableName>(table: Name, key: string): ReturnType<MemoryTables[Name]['get']> {
+    const written = this.#written[table].get(key) ?? this.#store.tables[table].get(key)
+    return written as ReturnType<MemoryTables[Name]['get']>
+  }
+
+  // ---- a transaction batch
+
+  /** Locks the checkpoints, reads the rows of the messages, and decides. */
+  lockAndRead(
+    { decide, messageIds, partitions }: BatchTransaction,
+    answer: (decided: ReturnType<BatchTransaction['decide']>) => void,
+  ): void {
+    const names = partitions.map(partitionKey)
+    this.#lock(
+      names.map((name) => `checkpoint ${name}`),
+      () => {
+        const decided = decide(this.#store.stored(names, messageIds))
+        if (typeof decided !== 'string') this.#decided = decided
+        answer(decided)
+      },
+    )
+  }
+
+  /** Writes the rows, and locks the journal heads. */
+  write(answer: (locked: LockedJournals | null) => void): void {
+    const writes = this.#decided
+    if (writes === null) return
+    const { candidates, changes, periods, recording, seals } = writes
+    const reversals = changes.charges.filter(({ kind }) => kind === 'reversal')
+    const keys = [
+      ...[...changes.accepted.map(({ row }) => row), ...changes.updated, ...changes.unaccepted].map(
+        ({ messageId }) => `message ${messageId}`,
+      ),
+      ...[...changes.batches, ...seals, ...candidates].map(({ batch }) => `batch ${batch}`),
+      ...changes.dailyStats.map((one) => `day ${dailyName(one)}`),
+      ...changes.hourlyStats.map((one) => `hour ${hourlyName(one)}`),
+      ...[...reversals, ...periods].map((one) => `period ${periodName(one)}`),
+      ...(recording?.journals ?? []).map((one) => `journal ${journalName(one)}`),
+    ]
+    this.#lock(keys, () => {
+      this.#writeRows(writes)
+      if (recording === null) return answer(null)
+      const closed = candidates.flatMap(({ batch }) => this.#close(batch))
+      const crossed = periods.flatMap((period) => this.#cross(period))
+      answer({ ...this.#lockedJournals(recording), closed, crossed })
+    })
+  }
+
+  /** Writes the events. */
+  record({ events, heads, records }: JournalWrites): Recorded {
+    if (events.length === 0) return { events: 0, publication: null }
+    for (const head of heads) {
+      const name = journalName(head)
+      const own = events.filter((event) => journalName(event) === name)
+      const before = this.#store.tables.journals.get(name)?.events ?? []
+      this.#written.journals.set(name, { lastAt: head.recordedAt, events: [...before, ...own] })
+    }
+    this.#onCommit.push(() => this.#store.listener.onRecorded(events))
+    if (records.length === 0) return { events: events.length, publication: null }
+    const outboxId = this.#store.nextOutboxId()
+    this.#written.outbox.set(outboxId, { records, createdAt: this.#store.now() })
+    return { events: events.length, publication: { outboxId, records } }
+  }
+
+  #writeRows({ changes, checkpoints, personalData, seals }: BatchWrites): void {
+    const { accepted, charges, history, operatorIds, unaccepted, updated } = changes
+    const { tables } = this.#store
+    const written = this.#written
+    for (const checkpoint of checkpoints) {
+      const name = partitionKey(checkpoint)
+      const epoch = tables.checkpoints.get(name)?.epoch ?? 0
+      written.checkpoints.set(name, { ...checkpoint, epoch })
+    }
+    for (const row of [...accepted.map((one) => one.row), ...updated, ...unaccepted]) {
+      const before = tables.messages.get(row.messageId)
+      written.messages.set(row.messageId, row)
+      this.#onCommit.push(() => this.#store.listener.onMessage(row, before))
+    }
+    /** Returns false if the row exists. */
+    const insert = <Row>(name: TableName, into: Map<string, Row>, key: string, row: Row): boolean => {
+      if (this.#get(name, key) !== undefined) return false
+      into.set(key, row)
+      return true
+    }
+    for (const { fact } of accepted) {
+      written.facts.set(fact.messageId, fact)
+      const data = personalData.get(fact.messageId)
+      if (data !== undefined) insert('personalData', written.personalData, fact.messageId, data)
+    }
+    for (const line of history) {
+      insert('history', written.history, `${line.messageId} ${line.factId}`, line)
+    }
+    for (const one of operatorIds) {
+      const key = `${one.operator} ${one.operatorId} ${one.messageId}`
+      insert('operatorIds', written.operatorIds, key, one)
+    }
+    for (const delta of changes.batches) this.#addToBatch(delta)
+    for (const seal of seals) this.#sealBatch(seal)
+    for (const delta of changes.dailyStats) {
+      const name = dailyName(delta)
+      written.dailyStats.set(name, add(this.#get('dailyStats', name), delta, delta.currency))
+    }
+    for (const delta of changes.hourlyStats) {
+      const name = hourlyName(delta)
+      written.hourlyStats.set(name, add(this.#get('hourlyStats', name), delta, delta.currency))
+    }
+    for (const charge of charges) {
+      const isNew = insert('charges', written.charges, chargeName(charge), charge)
+      if (isNew && charge.kind === 'reversal') this.#refund(charge)
+    }
+  }
+
+  #batchOf(batch: string, account: string, mode: Mode): BatchRow {
+    return (
+      this.#get('batches', batch) ?? {
+        batch,
+        account,
+        mode,
+        members: 0,
+        final: 0,
+        delivered: 0,
+        undelivered: 0,
+        rejected: 0,
+        expired: 0,
+        seal: null,
+        closed: false,
+      }
+    )
+  }
+
+  #addToBatch(delta: BatchDelta): void {
+    const row = this.#batchOf(delta.batch, delta.account, delta.mode)
+    this.#written.batches.set(delta.batch, {
+      ...row,
+      members: row.members + delta.members,
+      final: row.final + delta.final,
+      delivered: row.delivered + delta.delivered,
+      undelivered: row.undelivered + delta.undelivered,
+      rejected: row.rejected + delta.rejected,
+      expired: row.expired + delta.expired,
+    })
+  }
+
+  #sealBatch(seal: BatchSealed): void {
+    const row = this.#batchOf(seal.batch, seal.account, seal.mode)
+    this.#written.batches.set(seal.batch, { ...row, seal: row.seal ?? seal })
+  }
+
+  #close(batch: string): ReadonlyArray<ClosedBatch> {
+    const row = this.#get('batches', batch)
+    if (row === undefined || row.closed || row.seal === null) return []
+    const { delivered, expired, final, members, rejected, seal, undelivered } = row
+    if (final < seal.accepted || final !== members) return []
+    this.#written.batches.set(batch, { ...row, closed: true })
+    const { account, mode } = row
+    return [
+      {
+        batch,
+        account,
+        mode,
+        createdAt: seal.createdAt,
+        closed: true,
+        total: seal.total,
+        accepted: seal.accepted,
+        duplicate: seal.duplicate,
+        rejectedAtAcceptance: seal.rejected,
+        delivered,
+        undelivered,
+        rejectedByOperator: rejected,
+        expired,
+      },
+    ]
+  }
+
+  #refund({ account, amount, period }: Charge): void {
+    const name = periodName({ account, period })
+    const row = this.#get('spendPeriods', name)
+    if (row === undefined) return
+    const spent = moneyOf(minorUnits(row.spent) - minorUnits(amount), amount.currency)
+    this.#written.spendPeriods.set(name, { ...row, spent })
+  }
+
+  #cross({ account, period }: { readonly account: string; readonly period: string }) {
+    const name = periodName({ account, period })
+    const row = this.#get('spendPeriods', name)
+    const settings = this.#store.spendLimits.get(account)
+    if (row === undefined || settings === undefined || row.told) return []
+    const { limit, softThresholdPercent } = settings
+    if (minorUnits(row.spent) * 100n < minorUnits(limit) * BigInt(softThresholdPercent)) return []
+    this.#written.spendPeriods.set(name, { ...row, told: true })
+    const crossed: CommandSpendPeriods.CrossedThreshold = {
+      account,
+      period,
+      limit,
+      spent: row.spent,
+      softThresholdPercent,
+    }
+    return [crossed]
+  }
+
+  #lockedJournals({ eventIds, journals }: EventRecording): Pick<LockedJournals, 'heads' | 'recorded'> {
+    const heads = journals.map((journal): JournalHead => {
+      const stored = this.#store.tables.journals.get(journalName(journal))
+      return {
+        ...journal,
+        sequence: stored?.events.at(-1)?.sequence ?? 0,
+        recordedAt: Math.max(stored?.lastAt ?? 0, this.#store.now()),
+        subscribed: this.#store.isSubscribed(journal),
+      }
+    })
+    const wanted = new Set(eventIds)
+    const recorded = new Set<string>()
+    for (const { events } of this.#store.tables.journals.values()) {
+      for (const { id } of events) if (wanted.has(id)) recorded.add(id)
+    }
+    return { heads, recorded }
+  }
+
+  // ---- other transactions
+
+  /** Raises epochs. */
+  acquire(
+    partitions: ReadonlyArray<TopicPartition>,
+    answer: (checkpoints: ReadonlyArray<Checkpoint>) => void,
+  ): void {
+    this.#lock(
+      partitions.map((one) => `checkpoint ${partitionKey(one)}`),
+      () => {
+        const checkpoints = partitions.map(({ partition, topic }): Checkpoint => {
+          const name = partitionKey({ topic, partition })
+          const { epoch, fence, position } = this.#get('checkpoints', name) ?? {
+            epoch: 0,
+            fence: 0,
+            position: 0,
+          }
+          const checkpoint = { topic, partition, position, fence, epoch: epoch + 1 }
+          this.#written.checkpoints.set(name, checkpoint)
+          return checkpoint
+        })
+        answer(checkpoints)
+      },
+    )
+  }
+
+  /** Takes entries of a source, and locks their journal heads. */
+  take(
+    source: EventSourceName,
+    recordingOf: (entries: ReadonlyArray<JournalEntry>) => EventRecording,
+    answer: (writes: JournalWrites | null, isFull: boolean) => void,
+  ): void {
+    const { entries, isFull } = this.#store.takeEntries(source, this)
+    if (entries.length === 0) return answer(null, isFull)
+    const taken = new Set(entries)
+    this.#onCommit.push(() => this.#store.dropEntries(source, taken))
+    const recording = recordingOf(entries)
+    this.#lock(
+      recording.journals.map((one) => `journal ${journalName(one)}`),
+      () => answer(recording.write({ ...this.#lockedJournals(recording), closed: [], crossed: [] }), isFull),
+    )
+  }
+
+  /** The oldest outbox rows of at least this age; none while another transaction relays. */
+  lockOutbox(olderThanMs: number): ReadonlyArray<readonly [string, OutboxRow]> {
+    if (this.#isOver || this.#store.locks.isHeld('outbox')) return []
+    this.#store.locks.acquire(this, ['outbox'], () => {})
+    const rows = this.#store.outboxRows(olderThanMs).slice(0, OUTBOX_ROWS_PER_RELAY)
+    for (const [id] of rows) this.#deleted.push(['outbox', id])
+    return rows
+  }
+
+  /** Locks a journal head, as the creation of a subscription does. */
+  lockHead(journal: JournalKey, answer: (sequence: number) => void): void {
+    const name = journalName(journal)
+    this.#lock([`journal ${name}`], () =>
+      answer(this.#store.tables.journals.get(name)?.events.at(-1)?.sequence ?? 0),
+    )
+  }
+
+  commit(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    for (const name of Object.keys(this.#written) as ReadonlyArray<TableName>) {
+      const table = this.#store.tables[name] as Map<string, unknown>
+      for (const [key, row] of this.#written[name]) table.set(key, row)
+    }
+    for (const [name, key] of this.#deleted) this.#store.tables[name].delete(key)
+    for (const act of this.#onCommit) act()
+    this.#store.locks.release(this)
+  }
+
+  rollBack(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#store.locks.release(this)
+  }
+}
+
+/** As in the relay of production. */
+const OUTBOX_ROWS_PER_RELAY = 50
+/** As in the transactions of production. */
+const ENTRIES_PER_TRANSACTION = 100
+
+interface MemoryStoreOptions {
+  /** The clock of PostgreSQL, milliseconds since the epoch. */
+  readonly now: () => number
+  readonly isSubscribed: (journal: JournalKey) => boolean
+  /** Notices commits. */
+  readonly onMessage?: (row: MessageRow, before: MessageRow | undefined) => void
+  readonly onRecorded?: (events: ReadonlyArray<ReadEvents.JournalEvent>) => void
+}
+
+export class MemoryStore {
+  readonly tables = emptyTables()
+  readonly locks = new Locks()
+  /** By account. */
+  readonly spendLimits = new Map<string, SpendLimit>()
+  readonly now: () => number
+  readonly isSubscribed: (journal: JournalKey) => boolean
+  readonly listener: Required<Pick<MemoryStoreOptions, 'onMessage' | 'onRecorded'>>
+  readonly #sources = new Map<EventSourceName, Array<JournalEntry>>()
+  /** Entries that a transaction has taken and not committed yet. */
+  readonly #taken = new Map<JournalEntry, MemoryTransaction>()
+  #outboxIds = 0
+
+  constructor({ isSubscribed, now, onMessage, onRecorded }: MemoryStoreOptions) {
+    this.now = now
+    this.isSubscribed = isSubscribed
+    this.listener = { onMessage: onMessage ?? (() => {}), onRecorded: onRecorded ?? (() => {}) }
+  }
+
+  begin(): MemoryTransaction {
+    return new MemoryTransaction(this)
+  }
+
+  /** Adds events that do not come from a message fact. */
+  addEntries(source: EventSourceName, entries: ReadonlyArray<JournalEntry>): void {
+    this.#sources.set(source, [...(this.#sources.get(source) ?? []), ...entries])
+  }
+
+  charge({ account, amount, period }: Pick<Charge, 'account' | 'amount' | 'period'>): void {
+    const name = periodName({ account, period })
+    const { spent, told } = this.tables.spendPeriods.get(name) ?? {
+      spent: zeroMoney(amount.currency),
+      told: false,
+    }
+    this.tables.spendPeriods.set(name, { spent: addMoney(spent, amount), told })
+  }
+
+  events(journal: JournalKey): ReadonlyArray<ReadEvents.JournalEvent> {
+    return this.tables.journals.get(journalName(journal))?.events ?? []
+  }
+
+  nextOutboxId(): string {
+    return String(++this.#outboxIds)
+  }
+
+  stored(partitions: ReadonlyArray<string>, messageIds: ReadonlyArray<string>): StoredState {
+    const { checkpoints, history, messages } = this.tables
+    const rows = messageIds.flatMap((id): ReadonlyArray<readonly [string, MessageRow]> => {
+      const row = messages.get(id)
+      if (row === undefined) return []
+      const waiting =
+        row.subject === null ? [...history.values()].filter(({ messageId }) => messageId === id) : []
+      return [[id, { ...row, waiting }]]
+    })
+    return {
+      checkpoints: partitions.flatMap((name) => checkpoints.get(name) ?? []),
+      rows: new Map(rows),
+    }
+  }
+
+  takeEntries(source: EventSourceName, by: MemoryTransaction): TakenEntries {
+    for (const [entry, owner] of this.#taken) if (owner.isOver) this.#taken.delete(entry)
+    const free = (this.#sources.get(source) ?? []).filter((entry) => !this.#taken.has(entry))
+    const entries = free.slice(0, ENTRIES_PER_TRANSACTION)
+    for (const entry of entries) this.#taken.set(entry, by)
+    return { entries, isFull: entries.length === ENTRIES_PER_TRANSACTION }
+  }
+
+  dropEntries(source: EventSourceName, taken: ReadonlySet<JournalEntry>): void {
+    this.#sources.set(
+      source,
+      (this.#sources.get(source) ?? []).filter((entry) => !taken.has(entry)),
+    )
+  }
+
+  outboxRows(olderThanMs: number): ReadonlyArray<readonly [string, OutboxRow]> {
+    const until = this.now() - olderThanMs
+    return [...this.tables.outbox]
+      .filter(([, { createdAt }]) => createdAt <= until)
+      .toSorted(([a], [b]) => Number(a) - Number(b))
+  }
+
+  outboxStatus(olderThanMs: number): OutboxStatus {
+    const rows = this.outboxRows(0)
+    const oldest = Math.min(this.now(), ...rows.map(([, { createdAt }]) => createdAt))
+    return {
+      rows: rows.length,
+      olderRows: this.outboxRows(olderThanMs).length,
+      ageSeconds: (this.now() - oldest) / 1000,
+    }
+  }
+
+  /** The port: each transaction runs as fast as the locks of others let it. */
+  shape(): ProjectionStoreShape {
+    return {
+      acquire: (partitions) => this.#run((transaction, done) => transaction.acquire(partitions, done)),
+      apply: (batch) =>
+        this.#run((transaction, done) =>
+          transaction.lockAndRead(batch, (decided) => {
+            if (typeof decided === 'string') return done({ kind: decided })
+            transaction.write((locked) =>
+              done({
+                kind: 'applied',
+                ...(locked === null || decided.recording === null
+                  ? { events: 0, publication: null }
+                  : transaction.record(decided.recording.write(locked))),
+              }),
+            )
+          }),
+        ),
+      takeEvents: (source, recordingOf) =>
+        this.#run((transaction, done) =>
+          transaction.take(source, recordingOf, (writes, isFull) =>
+            done({
+              isFull,
+              ...(writes === null ? { events: 0, publication: null } : transaction.record(writes)),
+            }),
+          ),
+        ),
+      relayOutbox: (publish, olderThanMs) =>
+        Effect.suspend(() => {
+          const transaction = this.begin()
+          const rows = transaction.lockOutbox(olderThanMs)
+          return (rows.length === 0 ? Effect.void : publish(rows.flatMap(([, { records }]) => records))).pipe(
+            Effect.tap(() => Effect.sync(() => transaction.commit())),
+            Effect.ensuring(Effect.sync(() => transaction.rollBack())),
+          )
+        }),
+      outboxStatus: (olderThanMs) => Effect.sync(() => this.outboxStatus(olderThanMs)),
+      deleteOutboxRows: (ids) => Effect.sync(() => ids.forEach((id) => this.tables.outbox.delete(id))),
+    }
+  }
+
+  #run<A>(body: (transaction: MemoryTransaction, done: (value: A) => void) => void): Effect.Effect<A> {
+    return Effect.callback((resume) => {
+      const transaction = this.begin()
+      body(transaction, (value) => {
+        transaction.commit()
+        resume(Effect.succeed(value))
+      })
+      return Effect.sync(() => transaction.rollBack())
+    })
+  }
+}
