@@ -10,7 +10,20 @@ import type { Simulation } from './simulation.ts'
 /** The deadline of a statement. */
 const DEADLINE_MS = 5000
 const REDIS_DEADLINE_MS = 500
-const FAULTS: ReadonlyArray<CallFault> = ['failBefore', 'failAfter', 'lost', 'late', 'slow']
+/** The faults of a statement. */
+export const FAULTS: ReadonlyArray<CallFault> = ['failBefore', 'failAfter', 'lost', 'late', 'slow']
+
+export const unavailable = (
+  name: string,
+  reason: 'refused' | 'timeout',
+  isExecuted: boolean,
+): StorageUnavailable =>
+  new StorageUnavailable(
+    reason === 'timeout'
+      ? { reason, detail: name }
+      : // The codes of a connection that was never open, and of one that broke.
+        { reason: 'unreachable', detail: isExecuted ? 'CONNECTION_CLOSED' : 'ECONNREFUSED' },
+  )
 
 /** `execute` runs in the server, as a whole. */
 export const statement = <A>(
@@ -27,17 +40,7 @@ export const statement = <A>(
       faults: FAULTS,
       serve: (answer) => answer(execute()),
       onAnswer: (value) => resume(Effect.succeed(value)),
-      onFailure: (reason, isExecuted) =>
-        resume(
-          Effect.fail(
-            new StorageUnavailable(
-              reason === 'timeout'
-                ? { reason, detail: name }
-                : // The codes of a connection that was never open, and of one that broke.
-                  { reason: 'unreachable', detail: isExecuted ? 'CONNECTION_CLOSED' : 'ECONNREFUSED' },
-            ),
-          ),
-        ),
+      onFailure: (reason, isExecuted) => resume(Effect.fail(unavailable(name, reason, isExecuted))),
     })
   })
 

@@ -3,7 +3,8 @@ import { differences } from './compare.ts'
 import { eventUuid, uuidOf } from './ids.ts'
 import type { JournalRow, LiveTables } from './live-tables.ts'
 import { buildReference, type ReferenceModels, type TableName } from './reference-projection.ts'
-import type { TopicRecord, Topics } from './read-topics.ts'
+import type { TopicRecord } from './decode-value.ts'
+import type { Topics } from './read-topics.ts'
 
 const id = (prefix: string, last: string) => `${prefix}_${last.padStart(26, '0')}`
 const [message, batch, account] = [id('msg', '1'), id('bat', '2'), id('acc', '3')]

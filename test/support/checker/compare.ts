@@ -6,7 +6,8 @@ import type { JournalRow, LiveTables } from './live-tables.ts'
 import type { MessageEvent, ReferenceModels, Row, Table } from './reference-projection.ts'
 import { TABLES } from './reference-projection.ts'
 import { uuidOf } from './ids.ts'
-import type { TopicRecord, Topics } from './read-topics.ts'
+import type { TopicRecord } from './decode-value.ts'
+import type { Topics } from './read-topics.ts'
 
 /** Columns whose values are not shown. */
 const HIDDEN_COLUMNS = new Set(['recipient', 'client_ref', 'variables'])

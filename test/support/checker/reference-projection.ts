@@ -4,7 +4,8 @@
  * projector or the domain, so that only an error made twice stays undetected. Pure.
  */
 import { eventUuid, factUuid, uuidOf } from './ids.ts'
-import type { TopicRecord, Topics } from './read-topics.ts'
+import type { TopicRecord } from './decode-value.ts'
+import type { Topics } from './read-topics.ts'
 
 /** A row: its columns as text, or `null` for NULL. */
 export type Row = Readonly<Record<string, string | null>>

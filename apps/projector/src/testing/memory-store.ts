@@ -372,7 +372,7 @@ export class MemoryTransaction {
       return {
         ...journal,
         sequence: stored?.events.at(-1)?.sequence ?? 0,
-        recordedAt: Math.max(stored?.lastAt ?? 0, this.#store.now()),
+        recordedAt: Math.max(stored?.lastAt ?? 0, Math.trunc(this.#store.now())),
         subscribed: this.#store.isSubscribed(journal),
       }
     })
@@ -444,6 +444,22 @@ export class MemoryTransaction {
     )
   }
 
+  /** Adds to the spend of a period. */
+  charge(
+    { account, amount, period }: Pick<Charge, 'account' | 'amount' | 'period'>,
+    answer: () => void,
+  ): void {
+    const name = periodName({ account, period })
+    this.#lock([`period ${name}`], () => {
+      const { spent, told } = this.#get('spendPeriods', name) ?? {
+        spent: zeroMoney(amount.currency),
+        told: false,
+      }
+      this.#written.spendPeriods.set(name, { spent: addMoney(spent, amount), told })
+      answer()
+    })
+  }
+
   commit(): void {
     if (this.#isOver) return
     this.#isOver = true
@@ -505,13 +521,10 @@ export class MemoryStore {
     this.#sources.set(source, [...(this.#sources.get(source) ?? []), ...entries])
   }
 
-  charge({ account, amount, period }: Pick<Charge, 'account' | 'amount' | 'period'>): void {
-    const name = periodName({ account, period })
-    const { spent, told } = this.tables.spendPeriods.get(name) ?? {
-      spent: zeroMoney(amount.currency),
-      told: false,
-    }
-    this.tables.spendPeriods.set(name, { spent: addMoney(spent, amount), told })
+  /** Charges an account, as command-api does: in a transaction that waits for refunds. */
+  charge(charge: Pick<Charge, 'account' | 'amount' | 'period'>): void {
+    const transaction = this.begin()
+    transaction.charge(charge, () => transaction.commit())
   }
 
   events(journal: JournalKey): ReadonlyArray<ReadEvents.JournalEvent> {
@@ -527,8 +540,11 @@ export class MemoryStore {
     const rows = messageIds.flatMap((id): ReadonlyArray<readonly [string, MessageRow]> => {
       const row = messages.get(id)
       if (row === undefined) return []
+      // PostgreSQL returns them in any order.
       const waiting =
-        row.subject === null ? [...history.values()].filter(({ messageId }) => messageId === id) : []
+        row.subject === null
+          ? [...history.values()].filter(({ messageId }) => messageId === id).reverse()
+          : []
       return [[id, { ...row, waiting }]]
     })
     return {

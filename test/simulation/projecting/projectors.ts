@@ -1,0 +1,288 @@
+/**
+ * The projector processes with their store, the readers of the journals, and the checks of what they
+ * recorded: at each commit, at each published event, and after all records are applied.
+ */
+import {
+  applyBatch,
+  decodeBatch,
+  journalName,
+  type JournalKey,
+  makeProjector,
+  MemoryStore,
+  type MessageRow,
+  movePositions,
+  ProjectionStore,
+  RecordBuffer,
+  recordCount,
+} from '@hub/projector'
+import { isFinal, rank } from '@hub/domain'
+import { decodeEventRecorded, type IncomingRecord, simulatedKafka, topicNames } from '@hub/kafka'
+import { PayloadEncryption, type ReadEvents } from '@hub/store'
+import { Context, Effect, Result } from 'effect'
+import { compareTable, differences } from '../../support/checker/compare.ts'
+import { decodeValue, type TopicRecord } from '../../support/checker/decode-value.ts'
+import { uuidOf } from '../../support/checker/ids.ts'
+import { buildReference, TABLES } from '../../support/checker/reference-projection.ts'
+import { payloadEncryption } from '../dispatching/stores.ts'
+import { runMain } from '../world/main-fiber.ts'
+import { ProcessFaults } from '../world/process-faults.ts'
+import type { Simulation } from '../world/simulation.ts'
+import { liveTablesOf } from './live-tables.ts'
+import { projectionStore } from './store-server.ts'
+
+const SECOND = 1000
+/**
+ * All records must be applied this long after the faults: sessions, idle transactions, and the
+ * longest pause between two attempts.
+ */
+export const APPLIED_WITHIN_MS = 60 * SECOND
+/** Requests of the time with faults may come this late. */
+const LATE_MS = 15 * SECOND
+/** Nothing more may be recorded or published in this time. */
+const IDLE_MS = 10 * SECOND
+/** Events of a page: small, so that a reader stops within transactions. */
+const PAGE = 3
+/** Records of one transaction in a rebuild. */
+const REBUILD_BATCH = 7
+/** Records of one transaction: also few, so that a message and its facts are in several ones. */
+const BATCH_RECORDS = [5, 20, 2000]
+
+/** The guarantee that a difference between topics and tables violates. */
+const guaranteeOf = (difference: string): string => {
+  const [, table] = /^(?:read|hub)\.(\w+)/u.exec(difference) ?? []
+  switch (table) {
+    case 'charges':
+      return 'charges differ from the messages'
+    case 'batches':
+    case 'daily_stats':
+    case 'hourly_stats':
+      return 'a sum differs from its messages'
+    case 'events':
+    case 'event_heads':
+      return 'the journal differs from the topics'
+    case 'webhooks':
+      return 'a published event changes'
+    case 'checkpoints':
+      return 'records are not applied'
+    default:
+      return 'a row differs from the topics'
+  }
+}
+
+interface ProjectorOptions {
+  /** The journals that have readers. */
+  readonly journals: ReadonlyArray<JournalKey>
+  readonly isSubscribed?: (journal: JournalKey) => boolean
+  readonly onMessage?: (row: MessageRow) => void
+  readonly onRecorded?: (events: ReadonlyArray<ReadEvents.JournalEvent>) => void
+}
+
+export const startProjectors = (
+  simulation: Simulation,
+  { isSubscribed, journals, onMessage, onRecorded }: ProjectorOptions,
+) => {
+  const { broker, network, violations, world } = simulation
+  const random = simulation.random('projectors')
+  const topics = topicNames()
+  const sources = [topics.acceptedOtp, topics.acceptedService, topics.messages]
+  /** The sequence after which a journal has a subscription. */
+  const subscribedAfter = new Map<string, number>()
+
+  const store: MemoryStore = new MemoryStore({
+    now: () => world.now(),
+    isSubscribed: isSubscribed ?? ((journal) => subscribedAfter.has(journalName(journal))),
+    onMessage: (row, before) => {
+      world.note('read model', () => `${row.messageId} is ${row.status}`)
+      if (before !== undefined) {
+        if (rank(row.status, row.reason) < rank(before.status, before.reason)) {
+          violations.add('a status goes back', `${row.messageId}: ${before.status} to ${row.status}`)
+        }
+        if (isFinal(before.status) && before.reason !== 'dlr_timeout_local' && row.status !== before.status) {
+          violations.add('a final status changes', `${row.messageId}: ${before.status} to ${row.status}`)
+        }
+      }
+      onMessage?.(row)
+    },
+    onRecorded: (events) => {
+      for (const event of events) {
+        world.note('journal', () => `${event.sequence} of ${event.account}: ${event.type}`)
+        const reader = readers.get(journalName(event))
+        if (reader !== undefined && event.sequence <= reader.length) {
+          violations.add('an event appears behind a reader', `${event.sequence}: ${event.type}`)
+        }
+      }
+      onRecorded?.(events)
+    },
+  })
+
+  // ---- the readers of the journals
+
+  /** The ids that the reader of each journal has read. */
+  const readers = new Map<string, Array<string>>(journals.map((journal) => [journalName(journal), []]))
+  const readPage = (journal: JournalKey): number => {
+    const read = readers.get(journalName(journal))!
+    const page = store.events(journal).filter(({ sequence }) => sequence > read.length)
+    for (const { id, sequence } of page.slice(0, PAGE)) {
+      if (sequence !== read.length + 1) {
+        violations.add('the sequence of a journal has a gap', `${sequence} after ${read.length}`)
+      }
+      if (read.includes(id)) violations.add('an event is in the journal twice', `${sequence}: ${id}`)
+      read.push(id)
+    }
+    return page.length
+  }
+  const follow = (journal: JournalKey) => {
+    readPage(journal)
+    world.after(random.between(5, 1500), () => follow(journal))
+  }
+  for (const journal of journals) follow(journal)
+
+  // ---- what is published
+
+  const recorded = (record: IncomingRecord): boolean => {
+    const decoded = decodeEventRecorded(record)
+    if (Result.isFailure(decoded)) return true
+    const { account, event, mode } = decoded.success
+    return store.events({ account, mode }).some(({ id }) => id === event)
+  }
+  const checked = new Map<number, number>()
+  broker.watch((topic, partition) => {
+    if (topic !== topics.webhooks) return
+    const from = checked.get(partition) ?? 0
+    const records = broker.fetch(topic, partition, from, Number.POSITIVE_INFINITY)
+    checked.set(partition, from + records.length)
+    for (const record of records) {
+      if (record.type === 'EventRecorded' && !recorded(record)) {
+        violations.add('an event is published that is not recorded', record.id)
+      }
+    }
+  })
+
+  // ---- the processes
+
+  const maxBatchRecords = random.pick(BATCH_RECORDS)
+  const start = (number: number) => {
+    const process = world.startProcess(`projector-${number}`, 0)
+    const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
+      Context.add(ProjectionStore, projectionStore(simulation, store, process)),
+      Context.add(PayloadEncryption, payloadEncryption(network, process)),
+      Context.merge(process.context),
+    )
+    const main = Effect.andThen(
+      makeProjector({ prefix: '', partitions: broker.partitions, maxBatchRecords }),
+      Effect.never,
+    ).pipe(Effect.scoped, Effect.provideContext(services))
+    runMain(process, main, {
+      onStarted: (stop) => processes.onStop(process, stop),
+      onFailed: (cause) => violations.add('a process fails', `${process.name}: ${cause}`),
+    })
+    return process
+  }
+  const processes = new ProcessFaults(simulation, 'projector', start)
+
+  // ---- the checks
+
+  const recordsOf = (topic: string) => broker.topic(topic).flat()
+  const valuesOf = (...names: ReadonlyArray<string>): ReadonlyArray<TopicRecord> =>
+    names
+      .flatMap(recordsOf)
+      // It repeats facts that are in the log.
+      .filter(({ type }) => type !== 'OpenMessagesCarried')
+      .map(({ offset, partition, value }) => ({ partition, offset, ...decodeValue(value) }))
+  const behind = () =>
+    sources.flatMap((topic) =>
+      Array.from({ length: broker.partitions }, (_, partition) => {
+        const position = store.tables.checkpoints.get(`${topic}/${partition}`)?.position ?? 0
+        return broker.end(topic, partition) - position
+      }),
+    )
+  const isDone = () => behind().every((records) => records === 0) && store.tables.outbox.size === 0
+
+  const checkTopics = () => {
+    const lanes = valuesOf(topics.acceptedOtp, topics.acceptedService)
+    const log = valuesOf(topics.messages)
+    const carried = recordsOf(topics.messages).length - log.length
+    const live = liveTablesOf(
+      store,
+      new Map(
+        [...subscribedAfter].map(([name, after]) => {
+          const [account, mode] = name.split(':')
+          return [`${uuidOf(account ?? '')} ${mode}`, after]
+        }),
+      ),
+    )
+    const all = {
+      lanes,
+      log,
+      webhooks: valuesOf(topics.webhooks),
+      deadLetters: new Map(
+        sources.map((topic) => [`${topic}.dead-letter`, recordsOf(`${topic}.dead-letter`).length]),
+      ),
+    }
+    const found = differences(all, buildReference(all), { ...live, applied: live.applied - carried })
+    for (const difference of found) violations.add(guaranteeOf(difference), difference)
+  }
+
+  /** Applies all records again to empty tables, the log before the lanes. */
+  const rebuild = (): MemoryStore => {
+    const rebuilt = new MemoryStore({ now: () => world.now(), isSubscribed: () => false })
+    const buffer = new RecordBuffer()
+    for (const topic of sources.toReversed()) {
+      for (let partition = 0; partition < broker.partitions; partition++) {
+        buffer.addPartition(topic, { topic, partition, position: 0, epoch: 1, fence: 0 }, 0)
+        buffer.ingest(topic, partition, broker.fetch(topic, partition, 0, Number.POSITIVE_INFINITY))
+      }
+    }
+    const shape = rebuilt.shape()
+    Effect.runSync(shape.acquire(buffer.partitions))
+    for (;;) {
+      const batch = buffer.takeBatch(REBUILD_BATCH)
+      if (recordCount(batch) === 0) return rebuilt
+      const decoded = decodeBatch(batch, new Map())
+      Effect.runSync(
+        applyBatch(topics, { ...decoded, personalData: new Map() }).pipe(
+          Effect.provideService(ProjectionStore, shape),
+        ),
+      )
+      movePositions(decoded.advances)
+    }
+  }
+
+  const checkRebuild = () => {
+    const none = new Map<string, number>()
+    const live = liveTablesOf(store, none)
+    const rebuilt = liveTablesOf(rebuild(), none)
+    for (const name of TABLES) {
+      if (name === 'personal_data') continue
+      for (const difference of compareTable(name, rebuilt.tables[name], live.tables[name])) {
+        violations.add('a rebuild differs from the live tables', difference)
+      }
+    }
+  }
+
+  return {
+    store,
+    subscribedAfter,
+    isDone,
+    /** Call it when not all records were applied and published in time. */
+    checkProgress: () => {
+      const records = behind().reduce((sum, one) => sum + one, 0)
+      if (records > 0) violations.add('records are not applied', `${records} records`)
+      const rows = store.tables.outbox.size
+      if (rows > 0) violations.add('an event is not published', `${rows} outbox rows`)
+    },
+    /** Runs the world until nothing may happen any more. */
+    check: () => {
+      const size = () =>
+        [...store.tables.journals.values()].reduce((sum, { events }) => sum + events.length, 0) +
+        recordsOf(topics.webhooks).length
+      world.runFor(LATE_MS)
+      const before = size()
+      world.runFor(IDLE_MS)
+      if (size() > before) violations.add('the projector is not idle', `${size() - before} events`)
+      for (const journal of journals) while (readPage(journal) > 0);
+      checkTopics()
+      checkRebuild()
+    },
+  }
+}
