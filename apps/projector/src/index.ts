@@ -8,6 +8,7 @@ export type { MessageRow } from './messages/row.ts'
 export {
   type Checkpoint,
   type JournalKey,
+  partitionKey,
   ProjectionStore,
   type ProjectionStoreShape,
   type TopicPartition,

@@ -4,6 +4,7 @@
  */
 
 import { join } from 'node:path'
+import { PROJECTOR_MUTATIONS } from './projector-mutations.ts'
 
 export const ROOT = join(import.meta.dirname, '../../..')
 
@@ -475,4 +476,6 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     find: "status !== 'rejected' && reason !== 'ttl_expired_before_submit'",
     replace: "reason !== 'ttl_expired_before_submit'",
   },
+  // ---- projection
+  ...PROJECTOR_MUTATIONS,
 ]

@@ -28,7 +28,7 @@ import { runMain } from '../world/main-fiber.ts'
 import { ProcessFaults } from '../world/process-faults.ts'
 import type { Simulation } from '../world/simulation.ts'
 import { liveTablesOf } from './live-tables.ts'
-import { projectionStore } from './store-server.ts'
+import { type Owners, projectionStore } from './store-server.ts'
 
 const SECOND = 1000
 /**
@@ -161,10 +161,11 @@ export const startProjectors = (
   // ---- the processes
 
   const maxBatchRecords = random.pick(BATCH_RECORDS)
+  const owners: Owners = new Map()
   const start = (number: number) => {
     const process = world.startProcess(`projector-${number}`, 0)
     const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
-      Context.add(ProjectionStore, projectionStore(simulation, store, process)),
+      Context.add(ProjectionStore, projectionStore(simulation, store, owners, process)),
       Context.add(PayloadEncryption, payloadEncryption(network, process)),
       Context.merge(process.context),
     )

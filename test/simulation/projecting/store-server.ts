@@ -2,7 +2,13 @@
  * The PostgreSQL server of the projectors. Each step of a transaction is a request of its own, so
  * that other transactions run in between, and a process can die or stand still in the middle.
  */
-import type { Checkpoint, MemoryStore, MemoryTransaction, ProjectionStoreShape } from '@hub/projector'
+import {
+  type Checkpoint,
+  type MemoryStore,
+  type MemoryTransaction,
+  partitionKey,
+  type ProjectionStoreShape,
+} from '@hub/projector'
 import { StorageUnavailable } from '@hub/store'
 import { Effect } from 'effect'
 import type { SimulatedProcess } from '../world/process.ts'
@@ -22,10 +28,14 @@ type Step = <A>(
   serve: (answer: (value: A) => void) => void,
 ) => Effect.Effect<A, StorageUnavailable>
 
+/** The process that acquired each partition last. */
+export type Owners = Map<string, SimulatedProcess>
+
 /** The port of a projector process. */
 export const projectionStore = (
-  { network, world }: Simulation,
+  { network, violations, world }: Simulation,
   store: MemoryStore,
+  owners: Owners,
   process: SimulatedProcess,
 ): ProjectionStoreShape => {
   const open = new Set<MemoryTransaction>()
@@ -100,6 +110,7 @@ export const projectionStore = (
             const one = store.begin()
             world.after(IDLE_MS, () => one.rollBack())
             one.acquire(partitions, (checkpoints) => {
+              for (const partition of partitions) owners.set(partitionKey(partition), process)
               one.commit()
               answer(checkpoints)
             })
@@ -112,7 +123,14 @@ export const projectionStore = (
       transaction(TRANSACTION_MS, (one, step) =>
         Effect.gen(function* () {
           const decided = yield* step<ReturnType<typeof batch.decide>>('lock and read', (answer) =>
-            one.lockAndRead(batch, answer),
+            one.lockAndRead(batch, (result) => {
+              // The locks of the checkpoints keep the owners as they are until the commit.
+              const foreign = batch.partitions.find((one) => owners.get(partitionKey(one)) !== process)
+              if (typeof result !== 'string' && foreign !== undefined) {
+                violations.add('a projector changes a partition that it lost', partitionKey(foreign))
+              }
+              answer(result)
+            }),
           )
           if (typeof decided === 'string') return { kind: decided }
           const locked = yield* step<Parameters<Parameters<typeof one.write>[0]>[0]>('write rows', (answer) =>

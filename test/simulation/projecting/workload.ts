@@ -82,6 +82,11 @@ const historyOf = (random: SeededRandom, messageId: string, parts: number): Read
     ],
     [{ type: 'MessageUndelivered', messageId, at, reason: random.pick(UNDELIVERED_REASONS) }],
     [{ type: 'MessageExpired', messageId, at, reason: 'dlr_timeout' }],
+    // The operator corrects a report: the first one stays.
+    [
+      { type: 'MessageUndelivered', messageId, at, reason: 'recipient_unreachable' },
+      { type: 'MessageDelivered', messageId, at },
+    ],
     [{ type: 'MessageExpired', messageId, at, reason: 'dlr_timeout_local' }],
     [
       { type: 'MessageExpired', messageId, at, reason: 'dlr_timeout_local' },
