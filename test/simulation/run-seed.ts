@@ -19,7 +19,10 @@ const PROJECTING: Part = { apps: ['projector'], run: runProjecting }
 const WEBHOOKS: Part = { apps: ['webhook-fanout'], run: runWebhooks }
 const WEBHOOK_HOURS: Part = { apps: ['webhook-fanout'], run: runWebhooksForHours }
 
-const PIPELINE: Part = { apps: ['command-api', 'dispatcher', 'webhook-fanout'], run: runPipeline }
+const PIPELINE: Part = {
+  apps: ['command-api', 'dispatcher', 'projector', 'webhook-fanout'],
+  run: runPipeline,
+}
 
 /**
  * Most runs are about one part of the hub: they cost less and have more faults where it matters. One

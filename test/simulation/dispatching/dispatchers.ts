@@ -18,7 +18,7 @@ import { ProcessFaults } from '../world/process-faults.ts'
 import type { Simulation } from '../world/simulation.ts'
 import { checkWords, InboundTables } from './inbound.ts'
 import { OperatorServer } from './operator-server.ts'
-import { ReadModel } from './read-model.ts'
+import { type LookedUpModel, ReadModel } from './read-model.ts'
 import { dispatcherStores, sharedTexts } from './stores.ts'
 
 const SECOND = 1000
@@ -43,7 +43,7 @@ const IDLE_MS = 20 * SECOND
 
 export const startDispatchers = (
   simulation: Simulation,
-  projected: ReadModel,
+  projected: LookedUpModel,
   {
     inbound = new InboundTables(),
     lateReportsMs = LATE_REPORTS_MS,

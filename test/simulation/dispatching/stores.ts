@@ -12,7 +12,7 @@ import type { Network } from '../world/network.ts'
 import type { SimulatedProcess } from '../world/process.ts'
 import type { Simulation } from '../world/simulation.ts'
 import { inboundStores, type InboundTables } from './inbound.ts'
-import type { ReadModel } from './read-model.ts'
+import type { LookedUpModel } from './read-model.ts'
 
 const DAY = 86_400_000
 
@@ -20,7 +20,7 @@ const knownMessages = (
   network: Network,
   process: SimulatedProcess,
   topics: TopicNames,
-  model: ReadModel,
+  model: LookedUpModel,
 ): KnownMessages['Service'] => {
   const lanes = [topics.acceptedOtp, topics.acceptedService]
   const find = (reference: string | null, operatorId: string, recipient: string | null) => {
@@ -148,7 +148,7 @@ export const dispatcherStores = (
   simulation: Simulation,
   process: SimulatedProcess,
   topics: TopicNames,
-  model: ReadModel,
+  model: LookedUpModel,
   { inbound, texts }: { readonly inbound: InboundTables; readonly texts: SharedTextsShape },
 ) => {
   const { network } = simulation

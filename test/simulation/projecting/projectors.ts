@@ -28,6 +28,7 @@ import { runMain } from '../world/main-fiber.ts'
 import { ProcessFaults } from '../world/process-faults.ts'
 import type { Simulation } from '../world/simulation.ts'
 import { liveTablesOf } from './live-tables.ts'
+import { lookedUpModel } from './looked-up-model.ts'
 import { type Owners, projectionStore } from './store-server.ts'
 
 const SECOND = 1000
@@ -72,25 +73,26 @@ const guaranteeOf = (difference: string): string => {
 interface ProjectorOptions {
   /** The journals that have readers. */
   readonly journals: ReadonlyArray<JournalKey>
-  readonly isSubscribed?: (journal: JournalKey) => boolean
+  /** Those that have a subscription from the beginning. */
+  readonly subscribed?: ReadonlyArray<JournalKey>
   readonly onMessage?: (row: MessageRow) => void
   readonly onRecorded?: (events: ReadonlyArray<ReadEvents.JournalEvent>) => void
 }
 
 export const startProjectors = (
   simulation: Simulation,
-  { isSubscribed, journals, onMessage, onRecorded }: ProjectorOptions,
+  { journals, onMessage, onRecorded, subscribed = [] }: ProjectorOptions,
 ) => {
   const { broker, network, violations, world } = simulation
   const random = simulation.random('projectors')
   const topics = topicNames()
   const sources = [topics.acceptedOtp, topics.acceptedService, topics.messages]
   /** The sequence after which a journal has a subscription. */
-  const subscribedAfter = new Map<string, number>()
+  const subscribedAfter = new Map(subscribed.map((journal) => [journalName(journal), 0]))
 
   const store: MemoryStore = new MemoryStore({
     now: () => world.now(),
-    isSubscribed: isSubscribed ?? ((journal) => subscribedAfter.has(journalName(journal))),
+    isSubscribed: (journal) => subscribedAfter.has(journalName(journal)),
     onMessage: (row, before) => {
       world.note('read model', () => `${row.messageId} is ${row.status}`)
       if (before !== undefined) {
@@ -264,6 +266,7 @@ export const startProjectors = (
   return {
     store,
     subscribedAfter,
+    lookedUp: lookedUpModel(store),
     isDone,
     /** Call it when not all records were applied and published in time. */
     checkProgress: () => {

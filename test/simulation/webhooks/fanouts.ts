@@ -109,14 +109,6 @@ interface Received {
 
 const uuidOf = (number: number) => `00000002-0000-4000-8000-${String(number).padStart(12, '0')}`
 
-/** An event of the journal. `id`: `evt_…`. */
-interface JournalEntry {
-  readonly account: string
-  readonly id: string
-  readonly eventType: string
-  readonly body: (sequence: number) => string
-}
-
 export const startFanouts = (
   simulation: Simulation,
   accounts: ReadonlyArray<string>,
@@ -144,24 +136,29 @@ export const startFanouts = (
     else world.after(delay, append)
     if (random.chance(0.15)) world.after(delay + random.between(0, 4000), append)
   }
-  /** Adds an event to the journal, and publishes it at least once, as the projector does. */
-  const emit = ({ account, body, eventType, id }: JournalEntry) => {
+  /** Adds an event to the journal. */
+  const record = (event: EventRecorded) => {
+    const { account, body, createdAt, event: id, eventType, sequence } = event
     const journal = store.journal.get(account) ?? []
     store.journal.set(account, journal)
-    const sequence = journal.length + 1
-    const record: EventRecorded = {
+    journal.push({ id, sequence, eventType, body, createdAt })
+    events.push(event)
+  }
+  /** Adds an event to the journal, and publishes it at least once, as the projector does. */
+  const emit = (account: string, id: string) => {
+    const sequence = (store.journal.get(account)?.length ?? 0) + 1
+    const event: EventRecorded = {
       type: 'EventRecorded',
       event: id,
       account,
       mode: MODE,
       sequence,
-      eventType,
+      eventType: 'message.sent',
       createdAt: world.now(),
-      body: body(sequence),
+      body: JSON.stringify({ id }),
     }
-    journal.push({ id, sequence, eventType, body: record.body, createdAt: world.now() })
-    events.push(record)
-    publish(eventRecordedRecord(topics, record), `event ${sequence} of ${account}`)
+    record(event)
+    publish(eventRecordedRecord(topics, event), `event ${sequence} of ${account}`)
   }
 
   // ---- subscriptions
@@ -404,12 +401,13 @@ export const startFanouts = (
   const checkDeliveries = () => {
     const bodies = new Map<string, string>()
     const batchesOf = new Map<string, string>()
+    const sequenceOf = new Map(events.map(({ event, sequence }) => [event, sequence]))
     for (const { at, batch, body, endpoint } of received) {
       if ((bodies.get(batch) ?? body) !== body) violations.add('a batch changes between attempts', batch)
       bodies.set(batch, body)
       const sequences: Array<number> = []
-      for (const { id, sequence } of JSON.parse(body) as ReadonlyArray<{ id: string; sequence: number }>) {
-        sequences.push(sequence)
+      for (const { id } of JSON.parse(body) as ReadonlyArray<{ id: string }>) {
+        sequences.push(sequenceOf.get(id) ?? 0)
         const key = `${endpoint} ${id}`
         if ((batchesOf.get(key) ?? batch) !== batch) violations.add('an event is in two batches', key)
         batchesOf.set(key, batch)
@@ -462,6 +460,7 @@ export const startFanouts = (
 
   return {
     events,
+    record,
     emit,
     isDone,
     /** Call it when not all events were delivered in time. */

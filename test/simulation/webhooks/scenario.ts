@@ -32,9 +32,7 @@ const run = (simulation: Simulation, pace: Pace, faultsMs: number): number => {
   const count = Math.min(random.between(3, 40), plan.size)
   for (let i = 0; i < count; i++) {
     world.after(random.between(0, faultsMs), () => {
-      const id = eventId(`event ${i}`)
-      const body = (sequence: number) => JSON.stringify({ id, sequence })
-      fanouts.emit({ account: random.pick(accounts), id, eventType: 'message.sent', body })
+      fanouts.emit(random.pick(accounts), eventId(`event ${i}`))
     })
   }
 
