@@ -6,6 +6,7 @@ export { applyBatch, movePositions } from './projection/transaction.ts'
 export { derivedColumns, type JournalEntry } from './messages/fold.ts'
 export type { MessageRow } from './messages/row.ts'
 export {
+  type BatchTransaction,
   type Checkpoint,
   type JournalKey,
   partitionKey,

@@ -22,6 +22,19 @@ export const PROJECTOR_MUTATIONS = [
     find: 'const from = position < low || position > high ? low : position',
     replace: 'const from = position < low || position > high ? low : high',
   },
+  // ---- records that cannot be applied
+  {
+    name: 'the checkpoint passes a record whose dead letter was not appended',
+    file: `${PROJECTOR}/projection/apply.ts`,
+    find: 'Effect.retry({ while: isWanted, schedule: backoff }),\n        Effect.as(true),',
+    replace: 'Effect.ignore,\n        Effect.as(true),',
+  },
+  {
+    name: 'a rejected batch is applied without the record after its middle',
+    file: `${PROJECTOR}/projection/record-buffer.ts`,
+    find: 'second.push({ owned: part.owned, records: rest, to: part.to })',
+    replace: 'second.push({ owned: part.owned, records: rest.slice(count), to: part.to })',
+  },
   // ---- fences
   {
     name: 'a fact of an earlier owner applies behind the fence',
@@ -83,6 +96,12 @@ export const PROJECTOR_MUTATIONS = [
     file: `${PROJECTOR}/messages/fold.ts`,
     find: 'draft.waiting.toSorted((a, b) => rankOf(a) - rankOf(b))',
     replace: 'draft.waiting.toSorted((a, b) => rankOf(a) - rankOf(a) + 0 * rankOf(b))',
+  },
+  {
+    name: 'a crossed spend threshold causes no event',
+    file: `${PROJECTOR}/projection/transaction.ts`,
+    find: 'const entries = [...events, ...closed.map(batchCompletedEntry), ...crossed.map(spendThresholdEntry)]',
+    replace: 'const entries = [...events, ...closed.map(batchCompletedEntry)]',
   },
   // ---- the outbox
   {

@@ -16,7 +16,14 @@ import {
   recordCount,
 } from '@hub/projector'
 import { isFinal, rank } from '@hub/domain'
-import { decodeEventRecorded, type IncomingRecord, simulatedKafka, topicNames } from '@hub/kafka'
+import {
+  DEAD_LETTER_HEADERS,
+  deadLetterTopic,
+  decodeEventRecorded,
+  type IncomingRecord,
+  simulatedKafka,
+  topicNames,
+} from '@hub/kafka'
 import { PayloadEncryption, type ReadEvents } from '@hub/store'
 import { Context, Effect, Result } from 'effect'
 import { compareTable, differences } from '../../support/checker/compare.ts'
@@ -29,6 +36,7 @@ import { ProcessFaults } from '../world/process-faults.ts'
 import type { Simulation } from '../world/simulation.ts'
 import { liveTablesOf } from './live-tables.ts'
 import { lookedUpModel } from './looked-up-model.ts'
+import { isPoison } from './poison.ts'
 import { type Owners, projectionStore } from './store-server.ts'
 
 const SECOND = 1000
@@ -165,7 +173,8 @@ export const startProjectors = (
   const maxBatchRecords = random.pick(BATCH_RECORDS)
   const owners: Owners = new Map()
   const start = (number: number) => {
-    const process = world.startProcess(`projector-${number}`, 0)
+    const skew = random.chance(0.2) ? random.between(-3000, 3000) : 0
+    const process = world.startProcess(`projector-${number}`, skew)
     const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
       Context.add(ProjectionStore, projectionStore(simulation, store, owners, process)),
       Context.add(PayloadEncryption, payloadEncryption(network, process)),
@@ -189,8 +198,8 @@ export const startProjectors = (
   const valuesOf = (...names: ReadonlyArray<string>): ReadonlyArray<TopicRecord> =>
     names
       .flatMap(recordsOf)
-      // It repeats facts that are in the log.
-      .filter(({ type }) => type !== 'OpenMessagesCarried')
+      // The first repeats facts that are in the log.
+      .filter((record) => record.type !== 'OpenMessagesCarried' && !isPoison(record))
       .map(({ offset, partition, value }) => ({ partition, offset, ...decodeValue(value) }))
   const behind = () =>
     sources.flatMap((topic) =>
@@ -204,7 +213,7 @@ export const startProjectors = (
   const checkTopics = () => {
     const lanes = valuesOf(topics.acceptedOtp, topics.acceptedService)
     const log = valuesOf(topics.messages)
-    const carried = recordsOf(topics.messages).length - log.length
+    const without = sources.flatMap(recordsOf).length - lanes.length - log.length
     const live = liveTablesOf(
       store,
       new Map(
@@ -218,12 +227,37 @@ export const startProjectors = (
       lanes,
       log,
       webhooks: valuesOf(topics.webhooks),
-      deadLetters: new Map(
-        sources.map((topic) => [`${topic}.dead-letter`, recordsOf(`${topic}.dead-letter`).length]),
-      ),
+      deadLetters: new Map(),
     }
-    const found = differences(all, buildReference(all), { ...live, applied: live.applied - carried })
+    const found = differences(all, buildReference(all), { ...live, applied: live.applied - without })
     for (const difference of found) violations.add(guaranteeOf(difference), difference)
+  }
+
+  /** The records that cannot be applied are dead letters, and no others are. */
+  const checkDeadLetters = () => {
+    const nameOf = (topic: string, partition: number | string, offset: number | string) =>
+      `${topic}/${partition}/${offset}`
+    const expected = new Set(
+      sources
+        .flatMap(recordsOf)
+        .filter(isPoison)
+        .map(({ offset, partition, topic }) => nameOf(topic, partition, offset)),
+    )
+    const found = new Set(
+      sources
+        .flatMap((topic) => recordsOf(deadLetterTopic(topic)))
+        .map(({ headers = {} }) =>
+          nameOf(
+            headers[DEAD_LETTER_HEADERS.topic] ?? '',
+            headers[DEAD_LETTER_HEADERS.partition] ?? '',
+            headers[DEAD_LETTER_HEADERS.offset] ?? '',
+          ),
+        ),
+    )
+    for (const one of expected) {
+      if (!found.has(one)) violations.add('a record that cannot be applied is no dead letter', one)
+    }
+    for (const one of found) if (!expected.has(one)) violations.add('a dead letter can be applied', one)
   }
 
   /** Applies all records again to empty tables, the log before the lanes. */
@@ -237,11 +271,17 @@ export const startProjectors = (
       }
     }
     const shape = rebuilt.shape()
+    const rejected = new Map(
+      sources
+        .flatMap(recordsOf)
+        .filter(isPoison)
+        .map((record) => [record, 'rejected']),
+    )
     Effect.runSync(shape.acquire(buffer.partitions))
     for (;;) {
       const batch = buffer.takeBatch(REBUILD_BATCH)
       if (recordCount(batch) === 0) return rebuilt
-      const decoded = decodeBatch(batch, new Map())
+      const decoded = decodeBatch(batch, rejected)
       Effect.runSync(
         applyBatch(topics, { ...decoded, personalData: new Map() }).pipe(
           Effect.provideService(ProjectionStore, shape),
@@ -286,6 +326,7 @@ export const startProjectors = (
       if (size() > before) violations.add('the projector is not idle', `${size() - before} events`)
       for (const journal of journals) while (readPage(journal) > 0);
       checkTopics()
+      checkDeadLetters()
       checkRebuild()
     },
   }

@@ -11,10 +11,12 @@ import { startWorkload } from './workload.ts'
 
 const SERVERS = ['kafka', 'postgres']
 const FAULTS_MS = 30_000
+/** The hub logs an error for a record that cannot be applied. */
+const DEAD_LETTERED = /dead-lettered a record/u
 const THRESHOLD_PERCENT = 80
 
 export const runProjecting = (plan: Plan, options: RunOptions = {}): RunResult =>
-  runScenario({ servers: SERVERS, run }, plan, options)
+  runScenario({ servers: SERVERS, expectedErrors: DEAD_LETTERED, run }, plan, options)
 
 const run = (simulation: Simulation): number => {
   const { plan, violations, world } = simulation

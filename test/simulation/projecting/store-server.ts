@@ -9,11 +9,12 @@ import {
   partitionKey,
   type ProjectionStoreShape,
 } from '@hub/projector'
-import { StorageUnavailable } from '@hub/store'
+import { StorageRejected, StorageUnavailable } from '@hub/store'
 import { Effect } from 'effect'
 import type { SimulatedProcess } from '../world/process.ts'
 import type { Simulation } from '../world/simulation.ts'
 import { FAULTS, statement, unavailable } from '../world/statement.ts'
+import { isRejected } from './poison.ts'
 
 /** The deadlines of production. */
 const TRANSACTION_MS = 5000
@@ -22,6 +23,9 @@ const RELAY_MS = 9000
 const IDLE_MS = 10_000
 /** The server notices after this time that a connection was closed. */
 const CLOSED_WITHIN_MS = 500
+
+/** PostgreSQL rejects the data: invalid characters. */
+const REJECTED = new StorageRejected({ code: '22021', constraint: null })
 
 type Step = <A>(
   name: string,
@@ -133,6 +137,7 @@ export const projectionStore = (
             }),
           )
           if (typeof decided === 'string') return { kind: decided }
+          if (isRejected(decided)) return yield* REJECTED
           const locked = yield* step<Parameters<Parameters<typeof one.write>[0]>[0]>('write rows', (answer) =>
             one.write(answer),
           )

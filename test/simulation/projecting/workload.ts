@@ -24,11 +24,12 @@ import {
 } from '@hub/kafka'
 import type { JournalEntry, JournalKey } from '@hub/projector'
 import { encodePayload } from '@hub/store'
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { HASH_SECRET } from '../dispatching/dispatchers.ts'
 import { messageKey } from '../dispatching/stores.ts'
 import type { SeededRandom } from '../world/random.ts'
 import type { Simulation } from '../world/simulation.ts'
+import { REJECTED_TEMPLATE, unreadable } from './poison.ts'
 
 const OPERATOR = 'smpp'
 const DEADLINE_MS = 60_000
@@ -129,9 +130,11 @@ export const startWorkload = (
       act()
     })
   }
+  const hasPoison = random.chance(0.25)
   /** An append that was not acknowledged is repeated. */
   const append = (record: OutgoingRecord) => {
     world.note('writer', () => `appends ${record.type} ${record.id}`)
+    if (hasPoison && random.chance(0.03)) broker.append([unreadable(record, randomUUID())])
     broker.append([record])
     if (random.chance(0.1)) later(random.between(0, 3000), () => broker.append([record]))
   }
@@ -191,6 +194,7 @@ export const startWorkload = (
     const to = random.pick(numbers)
     const messageId = newId('msg', at, randomBytes(10))
     const key = messageKey(messageClass, at)
+    const isRejected = hasPoison && random.chance(0.1)
     const fact: MessageAccepted = {
       type: 'MessageAccepted',
       messageId,
@@ -199,7 +203,7 @@ export const startWorkload = (
       mode,
       class: messageClass,
       recipient: recipientHash(HASH_SECRET, to),
-      template: random.pick(['code', 'order']),
+      template: isRejected ? REJECTED_TEMPLATE : random.pick(['code', 'order']),
       sender: 'HUB',
       clientRef: null,
       batch,
@@ -211,7 +215,7 @@ export const startWorkload = (
       sealed: key.encrypt(messageId, encodePayload({ to, text: 'Code 1234', variables: {} })),
       republished: false,
     }
-    onAccepted(fact)
+    if (!isRejected) onAccepted(fact)
     append(acceptedRecord(topics, fact))
     if (random.chance(0.1)) {
       const again = random.between(1000, 8000)
