@@ -66,6 +66,6 @@ export {
   topicEndOffsets,
 } from './topics/inspect.ts'
 export { layerMemory, layerMemoryErasures, layerMemoryPayloadKeys, MemoryKafka } from './testing/memory.ts'
-export { type SchemaVersion, SimulatedBroker } from './testing/simulated/broker.ts'
-export type { SimulatedHost, SimulatedRequest } from './testing/simulated/host.ts'
+export { SimulatedBroker } from './testing/simulated/broker.ts'
+export type { SchemaVersion, SimulatedHost, SimulatedRequest } from './testing/simulated/host.ts'
 export { simulatedKafka } from './testing/simulated/simulated-kafka.ts'

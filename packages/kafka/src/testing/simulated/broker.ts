@@ -8,7 +8,7 @@ import { partitionFor } from '../../log/partitioner.ts'
 import { partitionKey } from '../../partition-key.ts'
 import type { IncomingRecord, OutgoingRecord, Position } from '../../port.ts'
 import { NEWEST_SCHEMA } from '../../records/newer-schema.ts'
-import type { SimulatedClock } from './host.ts'
+import type { SchemaVersion, SimulatedClock } from './host.ts'
 
 export type GroupError = 'UNKNOWN_MEMBER_ID' | 'ILLEGAL_GENERATION' | 'REBALANCE_IN_PROGRESS'
 
@@ -35,9 +35,6 @@ interface Member {
   join: ((answer: Joined | GroupError) => void) | null
   cancelSession: () => void
 }
-
-/** The version of the record schemas in a process. */
-export type SchemaVersion = 'current' | 'next'
 
 interface Group {
   readonly members: Map<string, Member>

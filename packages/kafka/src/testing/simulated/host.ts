@@ -1,5 +1,7 @@
 /** What a simulated Kafka client needs of the process in which it runs. */
-import type { SchemaVersion } from './broker.ts'
+
+/** The version of the record schemas in a process. */
+export type SchemaVersion = 'current' | 'next'
 
 /** A request of a client to the broker. */
 export interface SimulatedRequest<A> {
