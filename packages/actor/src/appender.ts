@@ -2,7 +2,7 @@
  * The produce queue to Kafka, shared by all shards of a process. Records that arrive during a
  * produce go into the next one together. Without a linger timer, a single record leaves at once.
  */
-import { EventLog, type OutgoingRecord, type Position } from '@hub/kafka'
+import { EventLog, kafkaCrashPoints, type OutgoingRecord, type Position } from '@hub/kafka'
 import { Effect, Latch } from 'effect'
 
 /** In a larger produce the first record would wait for the last one. */
@@ -11,6 +11,14 @@ const MAX_BATCH = 1000
 /** Pauses after a failed produce: they protect a starting broker, and no client notices them. */
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 1000
+
+const atAppended = kafkaCrashPoints({
+  HandoverStarted: 'dispatcher.claim-acknowledged',
+  HandoverRefused: 'dispatcher.refusal-acknowledged',
+  MessageSent: 'dispatcher.sent-acknowledged',
+  MessageDelivered: 'dispatcher.outcome-acknowledged',
+  ShardOpened: 'dispatcher.fence-appended',
+})
 
 /** What the appender asks and tells the owner of a record, synchronously. */
 interface AppendCallbacks {
@@ -38,17 +46,16 @@ export const makeAppender = (onSettled: () => void) =>
       for (;;) {
         const batch = taken.filter(([, callbacks]) => callbacks.isWanted())
         if (batch.length === 0) return
-        const positions = yield* log
-          .append(batch.map(([record]) => record))
-          .pipe(
-            Effect.catch((error) =>
-              Effect.logWarning('appender: Kafka did not acknowledge a produce; retrying it', error).pipe(
-                Effect.annotateLogs({ records: batch.length }),
-                Effect.andThen(Effect.sleep(pause)),
-                Effect.as(null),
-              ),
+        const records = batch.map(([record]) => record)
+        const positions = yield* atAppended(log.append(records), records).pipe(
+          Effect.catch((error) =>
+            Effect.logWarning('appender: Kafka did not acknowledge a produce; retrying it', error).pipe(
+              Effect.annotateLogs({ records: batch.length }),
+              Effect.andThen(Effect.sleep(pause)),
+              Effect.as(null),
             ),
-          )
+          ),
+        )
         if (positions !== null) {
           for (const [i, [, callbacks]] of batch.entries()) {
             const at = positions[i]

@@ -12,12 +12,20 @@
  * shard over, keeps what it has read, and fetches the committed offsets again
  * (docs/decisions/0025).
  */
-import { decodeShardOpened, type GroupControl, type IncomingRecord, type TopicNames } from '@hub/kafka'
+import {
+  decodeShardOpened,
+  type GroupControl,
+  type IncomingRecord,
+  kafkaCrashPoint,
+  type TopicNames,
+} from '@hub/kafka'
 import { Effect, Result } from 'effect'
 import { type HostedShard, lanesOf } from './hosted-shard.ts'
 import type { Shard } from './shard.ts'
 
 const LOCATE_PAUSE_MS = 200
+
+const atOffsetsLocated = kafkaCrashPoint('dispatcher.offsets-located')
 
 interface RecoveryOptions<S extends Shard> {
   readonly topics: TopicNames
@@ -95,20 +103,19 @@ export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>) => {
       for (;;) {
         const wanted = fresh.filter((hosted) => hosted.current)
         if (wanted.length === 0) return
-        const offsets = yield* by
-          .offsets(wanted.map((hosted) => hosted.number))
-          .pipe(
-            Effect.catch((error) =>
-              Effect.logWarning(
-                'shard runtime: the committed offsets of new shards are unknown; asking again',
-                error,
-              ).pipe(
-                Effect.annotateLogs({ shards: wanted.map((hosted) => hosted.number) }),
-                Effect.andThen(Effect.sleep(LOCATE_PAUSE_MS)),
-                Effect.as(null),
-              ),
+        const offsets = yield* by.offsets(wanted.map((hosted) => hosted.number)).pipe(
+          atOffsetsLocated,
+          Effect.catch((error) =>
+            Effect.logWarning(
+              'shard runtime: the committed offsets of new shards are unknown; asking again',
+              error,
+            ).pipe(
+              Effect.annotateLogs({ shards: wanted.map((hosted) => hosted.number) }),
+              Effect.andThen(Effect.sleep(LOCATE_PAUSE_MS)),
+              Effect.as(null),
             ),
-          )
+          ),
+        )
         if (offsets === null) continue
         for (const hosted of wanted) {
           // A rebalance may have happened meanwhile.

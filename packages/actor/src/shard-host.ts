@@ -10,6 +10,7 @@ import {
   type GroupControl,
   type GroupHandler,
   joinWithRetry,
+  kafkaCrashPoint,
   type KafkaUnavailable,
   type TopicNames,
 } from '@hub/kafka'
@@ -75,6 +76,8 @@ const FENCE_REPEAT_RECORDS = 500
 const HEARTBEAT_MS = 200
 /** The log of a shard is a few megabytes. Larger fetches would delay the lanes of other shards. */
 const MAX_BYTES_PER_PARTITION = 1024 * 1024
+
+const atMarksCommitted = kafkaCrashPoint('dispatcher.marks-committed')
 
 /** Joins the group and runs its shards until the scope closes. Then it drains them. */
 export const makeShardHost = <S extends Shard>(
@@ -166,7 +169,7 @@ export const makeShardHost = <S extends Shard>(
         return { hosted, marks: marks.filter(({ topic, offset }) => hosted.committed.get(topic) !== offset) }
       })
       const changed = committing.flatMap(({ marks }) => marks)
-      if (changed.length > 0) yield* by.commit(changed)
+      if (changed.length > 0) yield* atMarksCommitted(by.commit(changed))
       for (const { hosted, marks } of committing) {
         if (!hosted.current) continue
         for (const { topic, offset } of marks) hosted.committed.set(topic, offset)

@@ -306,6 +306,7 @@ describe('a dangerous setting', () => {
       { HUB_KAFKA_TLS: '', HUB_KAFKA_BROKERS: '127.0.0.1:9092', HUB_KAFKA_MECHANISM: 'plain' },
       'HUB_KAFKA_MECHANISM',
     ],
+    ['a folder for crash points', { HUB_CRASH_POINTS: '/tmp/crash-points' }, 'HUB_CRASH_POINTS'],
     ['a public address without TLS', { HUB_BASE_URL: 'http://hub.example.com' }, 'HUB_BASE_URL'],
   ]
 

@@ -101,6 +101,12 @@ const withoutTls = (
  * has another one.
  */
 export const dangers: ReadonlyArray<Rule> = [
+  danger(
+    settings.crashPoints,
+    [],
+    `\`${settings.crashPoints.name}\`: whoever can write to the folder can end the process.`,
+    () => ({ problem: 'makes the process crash on request', expected: 'no value' }),
+  ),
   repeated(settings.masterKey, 'byte'),
   repeated(settings.numberHashSecret, 'character'),
   withoutTls(

@@ -12,6 +12,7 @@ export { layerKeysAndErasures } from './keys-and-erasures.ts'
 export { layerTopicReader } from './log/topic-reader.ts'
 export { PAYLOAD_KEY_PERIODS, payloadKeyGoneAt } from './payload-keys/periods.ts'
 export { PayloadKeyTopics, type WrappedPayloadKey } from './payload-keys/payload-key-topics.ts'
+export { kafkaCrashPoint, kafkaCrashPoints } from './crash-points.ts'
 export { layerConsumerGroups } from './consumer/consumer-groups.ts'
 export { joinWithRetry } from './consumer/join-with-retry.ts'
 export {

@@ -13,6 +13,7 @@ export { CLOCK_TOLERANCE_MS, databaseClock } from './clock.ts'
 export { DecryptionFailed, type EncryptionPurpose, MasterKeyEncryption } from './master-key-encryption.ts'
 export { decodePayload, encodePayload, type MessagePayload } from './message-payload.ts'
 export { migrate, MigrationMismatch, type MigrationStatus, migrationStatus } from './migrate.ts'
+export { storageCrashPoint, transactionCrashPoint } from './crash-points.ts'
 export { readWaitingRows, relayOutbox } from './outbox.ts'
 export {
   PayloadEncryption,

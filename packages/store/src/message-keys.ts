@@ -5,7 +5,7 @@
  */
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import { MESSAGE_CLASSES, type MessageClass } from '@hub/domain'
-import { type KafkaUnavailable, PAYLOAD_KEY_PERIODS, PayloadKeyTopics } from '@hub/kafka'
+import { kafkaCrashPoint, type KafkaUnavailable, PAYLOAD_KEY_PERIODS, PayloadKeyTopics } from '@hub/kafka'
 import { Clock, Effect, Metric, Semaphore } from 'effect'
 import { keyAge } from './key-age.ts'
 import { MasterKeyEncryption } from './master-key-encryption.ts'
@@ -29,6 +29,8 @@ const FORGET_MISS_MS = 10 * MINUTE
 
 /** Lost keys that a process logs: more than two days have. */
 const MAX_LOST_KEYS = 1000
+
+const atKeyStored = kafkaCrashPoint('command-api.payload-key-stored')
 
 interface CreatedKey {
   readonly id: string
@@ -94,7 +96,7 @@ export const makeMessageKeys = Effect.gen(function* () {
     const wrapped = masterKey.encrypt('payload-key', id, secret)
     const key = createSecretKey(secret)
     secret.fill(0)
-    yield* Effect.tapError(topics.append(messageClass, { id, wrapped, at }), (failure) =>
+    yield* Effect.tapError(atKeyStored(topics.append(messageClass, { id, wrapped, at })), (failure) =>
       Effect.sync(() => {
         state.createAgainAt = at + CREATE_AGAIN_MS
         state.failure = failure

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Data, Effect } from 'effect'
+import { storageCrashPoint } from './crash-points.ts'
 import { epochMs, firstRow, type Queries, Sql, type StorageError } from './sql.ts'
 
 /**
@@ -61,6 +62,8 @@ export interface Rebuild {
   readonly endedAt: number | null
 }
 
+const atRequested = storageCrashPoint('hubctl.rebuild-requested')
+
 /** Another rebuild is in progress. Nothing was requested. */
 export class RebuildInProgress extends Data.TaggedError('RebuildInProgress')<{ readonly id: string }> {}
 
@@ -76,12 +79,14 @@ export const requestRebuild = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Rebuild, StorageError | RebuildInProgress, Sql> {
   const sql = yield* Sql
   const id = randomUUID()
-  const [created, open] = yield* sql.transaction(async (q) => {
-    const rows = await q<Rebuild[]>`
+  const [created, open] = yield* sql
+    .transaction(async (q) => {
+      const rows = await q<Rebuild[]>`
       INSERT INTO command.rebuilds (id, policy) VALUES (${id}, ${policy}) ON CONFLICT DO NOTHING RETURNING ${columns(q)}`
-    const others = await q<Rebuild[]>`SELECT ${columns(q)} FROM command.rebuilds WHERE ended_at IS NULL`
-    return [rows[0], others[0]] as const
-  })
+      const others = await q<Rebuild[]>`SELECT ${columns(q)} FROM command.rebuilds WHERE ended_at IS NULL`
+      return [rows[0], others[0]] as const
+    })
+    .pipe(atRequested)
   return created === undefined ? yield* new RebuildInProgress({ id: open?.id ?? '' }) : created
 })
 

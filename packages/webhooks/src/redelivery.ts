@@ -9,7 +9,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { decodeId } from '@hub/domain'
-import { Sql, type StorageError } from '@hub/store'
+import { Sql, storageCrashPoint, type StorageError } from '@hub/store'
 import { Data, Effect } from 'effect'
 
 interface RedeliveryRequest {
@@ -36,6 +36,8 @@ interface Redelivery {
   readonly finishedAt: number | null
 }
 
+const atRequested = storageCrashPoint('hubctl.redelivery-requested')
+
 /** The request is invalid, and nothing was stored. A retry is refused again. */
 export class RedeliveryRefused extends Data.TaggedError('RedeliveryRefused')<{
   readonly reason: 'subscription_unknown' | 'period_empty'
@@ -57,16 +59,17 @@ export const requestRedelivery = Effect.fn('requestRedelivery')(function* ({
   if (endpoint === null) return yield* new RedeliveryRefused({ reason: 'subscription_unknown' })
   if (!(from < until)) return yield* new RedeliveryRefused({ reason: 'period_empty' })
   const id = randomUUID()
-  const outcome = yield* sql.transaction(async (q): Promise<'requested' | RedeliveryRefused['reason']> => {
-    const [found] = await q<{ account: string; mode: string; now: Date }[]>`
+  const outcome = yield* sql
+    .transaction(async (q): Promise<'requested' | RedeliveryRefused['reason']> => {
+      const [found] = await q<{ account: string; mode: string; now: Date }[]>`
       SELECT account, mode, clock_timestamp() AS now FROM webhooks.endpoints
       WHERE id = ${endpoint} AND deleted_at IS NULL FOR KEY SHARE`
-    if (found === undefined) return 'subscription_unknown'
-    const createdFrom = new Date(from)
-    const createdBefore = new Date(Math.min(until, found.now.getTime()))
-    if (createdFrom >= createdBefore) return 'period_empty'
-    // Times never decrease along a journal, so a period is a range of sequence numbers.
-    await q`
+      if (found === undefined) return 'subscription_unknown'
+      const createdFrom = new Date(from)
+      const createdBefore = new Date(Math.min(until, found.now.getTime()))
+      if (createdFrom >= createdBefore) return 'period_empty'
+      // Times never decrease along a journal, so a period is a range of sequence numbers.
+      await q`
       INSERT INTO webhooks.redeliveries (id, endpoint_id, created_from, created_before, after_sequence)
       VALUES (${id}, ${endpoint}, ${createdFrom}, ${createdBefore}, coalesce(
         (SELECT sequence - 1 FROM read.events
@@ -74,8 +77,9 @@ export const requestRedelivery = Effect.fn('requestRedelivery')(function* ({
           ORDER BY created_at, sequence LIMIT 1),
         (SELECT sequence FROM read.event_heads WHERE account = ${found.account} AND mode = ${found.mode}),
         0))`
-    return 'requested'
-  })
+      return 'requested'
+    })
+    .pipe(atRequested)
   return outcome === 'requested' ? id : yield* new RedeliveryRefused({ reason: outcome })
 })
 

@@ -182,7 +182,7 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'the operator gets its acknowledgement before the report is stored',
     file: `${DISPATCHER}/reports/report-sink.ts`,
-    find: 'if (records.length > 0) yield* log.append(records)',
+    find: 'if (records.length > 0) yield* atReportStored(log.append(records))',
     replace: 'if (records.length > 0) yield* Effect.forkDetach(log.append(records))',
   },
   {
@@ -220,9 +220,9 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'inbound messages are done before PostgreSQL has applied them',
     file: `${DISPATCHER}/inbound/apply.ts`,
-    find: 'yield* inboundMessages.store(contents',
+    find: 'yield* inboundMessages\n        .store(contents',
     replace:
-      'for (const { record } of waiting) shard.inbound.done(record.offset)\n      yield* inboundMessages.store(contents',
+      'for (const { record } of waiting) shard.inbound.done(record.offset)\n      yield* inboundMessages\n        .store(contents',
   },
   // ---- deadlines
   {

@@ -19,6 +19,7 @@ import {
   secondsToNextDay,
   utcDay,
 } from '@hub/counters'
+import { crashPoint } from '@hub/crash-points'
 import { type MessageClass, toTimestamp } from '@hub/domain'
 import { Array as Arr, Context, Duration, Effect, Layer } from 'effect'
 import { HubSettings } from '../accounts/hub-settings.ts'
@@ -78,6 +79,10 @@ const uncheckedError = ({ reason }: CountersUnavailable, param: string): ApiErro
     ? REDIS_SLOW
     : apiError('recipient_flood_limited', { param, message: UNCHECKED })
 
+const redisTimedOut = () => new CountersUnavailable({ reason: 'timeout', detail: 'crash point' })
+const atFloodReserved = crashPoint('command-api.flood-reserved', redisTimedOut)
+const atDayCounted = crashPoint('command-api.day-counted', redisTimedOut)
+
 /** How long a refused code waits for the release of its reservation. */
 const RELEASE_WITHIN = Duration.millis(300)
 
@@ -127,9 +132,10 @@ export class Limits extends Context.Service<Limits>()('@hub/command-api/Limits',
         Effect.forEach(
           Arr.chunksOf(asked, RESERVATIONS_PER_CALL),
           (portion) =>
-            counters
-              .reserveFlood(portion)
-              .pipe(Effect.catch((cause) => Effect.succeed(portion.map((): CountersUnavailable => cause)))),
+            counters.reserveFlood(portion).pipe(
+              atFloodReserved,
+              Effect.catch((cause) => Effect.succeed(portion.map((): CountersUnavailable => cause))),
+            ),
           { concurrency: 'unbounded' },
         ),
         (portions) => {
@@ -173,7 +179,7 @@ export class Limits extends Context.Service<Limits>()('@hub/command-api/Limits',
         [
           floods.length === 0 ? Effect.void : counters.confirmFlood(floods.map((one) => ({ ...one, at }))),
           // A lost count is corrected from the ledger (`counters-from-ledger.ts`).
-          Effect.ignore(counters.daily.count(utcDay(at), reservations.length)),
+          Effect.ignore(atDayCounted(counters.daily.count(utcDay(at), reservations.length))),
         ],
         { concurrency: 'unbounded', discard: true },
       )

@@ -7,7 +7,7 @@
  * contain are rolled back: their charge is refunded and their reservation released. All others have
  * an unknown outcome (docs/decisions/0040).
  */
-import type { OutgoingRecord } from '@hub/kafka'
+import { kafkaCrashPoint, type OutgoingRecord } from '@hub/kafka'
 import { Cause, Effect, Latch } from 'effect'
 import type { Corrections } from './corrections.ts'
 import { Ledger } from './ledger.port.ts'
@@ -28,6 +28,8 @@ const MAX_UNPUBLISHED = 10_000
  * in any case. Source: architecture, Accepting, step 5.
  */
 const APPEND_DEADLINE_MS = 1500
+
+const atAppended = kafkaCrashPoint('command-api.appended')
 
 /** What a recorded acceptance batch still has to publish. */
 export interface Publication {
@@ -136,6 +138,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     yield* rollBackUnpublished(expired)
     if (records.length === 0) return
     yield* append(records, { deadlineMs: APPEND_DEADLINE_MS }).pipe(
+      atAppended,
       Effect.matchEffect({
         onSuccess: () =>
           Effect.suspend(() => {

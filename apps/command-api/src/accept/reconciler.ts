@@ -25,6 +25,7 @@ import {
   encodeOutboxRow,
   EventLog,
   type KafkaConnection,
+  kafkaCrashPoint,
   type KafkaRequestRejected,
   type KafkaUnavailable,
   topicEndOffsets,
@@ -63,6 +64,8 @@ const REPUBLISHED_PER_TURN = 500
 /** A republished message has this time to reach the read model before it is republished again. */
 const AGAIN_AFTER_MINUTES = 60
 const DEADLINE = { deadline: Duration.seconds(5) }
+
+const atLaneEndsRead = kafkaCrashPoint('command-api.lane-ends-read')
 
 /** The end offsets of the lanes, by class and partition. */
 export type LaneEnds = Readonly<Record<MessageClass, ReadonlyArray<number>>>
@@ -196,7 +199,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
     if (outsideOutbox.size === 0) laneEnds = null
     else {
       // Read after the outbox rows are gone: their records are below these offsets.
-      laneEnds = yield* lanes.ends
+      laneEnds = yield* atLaneEndsRead(lanes.ends)
       candidates = outsideOutbox
     }
     unprovenCodes.remove(unproven.filter(({ messageId }) => !suspects.has(uuidOf('msg', messageId))))

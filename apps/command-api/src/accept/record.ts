@@ -8,7 +8,7 @@
  */
 import { apiError } from '@hub/contract'
 import { encodeOutboxRow, type OutgoingRecord } from '@hub/kafka'
-import type { StorageError, StorageUnavailable } from '@hub/store'
+import { storageCrashPoint, type StorageError, type StorageUnavailable } from '@hub/store'
 import type { TracingShape } from '@hub/telemetry'
 import { commitId } from '../ids/ids.ts'
 import { Clock, Effect, Result } from 'effect'
@@ -23,6 +23,8 @@ import { batchOutcome } from './seal-batch.ts'
 
 const SPEND_LIMIT_REACHED = apiError('spend_limit_reached')
 const LOCK_LOST = apiError('idempotency_conflict')
+
+const atRecorded = storageCrashPoint('command-api.recorded')
 
 /** The content of one acceptance batch. */
 export interface PreparedAcceptanceBatch {
@@ -159,6 +161,7 @@ export const recordAcceptanceBatch = Effect.fnUntraced(function* (
       appendedRows,
     })
     .pipe(
+      atRecorded,
       Effect.onError(() => Effect.sync(() => publisher.returnAppendedRows(appendedRows))),
       Effect.catchIf(isUnknown, (error) => Effect.as(leaveUnresolved(acceptor, id, batch, error), null)),
     )

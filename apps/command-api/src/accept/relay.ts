@@ -2,8 +2,8 @@
  * The relay of `command.outbox`: appends to Kafka, in order, the rows that acceptance batches or a
  * crashed process did not append. One process at a time relays.
  */
-import { decodeOutboxRow, EventLog } from '@hub/kafka'
-import { relayOutbox, Sql } from '@hub/store'
+import { decodeOutboxRow, EventLog, kafkaCrashPoint } from '@hub/kafka'
+import { relayOutbox, Sql, storageCrashPoint } from '@hub/store'
 import { Cause, Duration, Effect, Latch, Layer, Metric } from 'effect'
 import { outboxOldestRowSeconds, outboxRows } from '../metrics.ts'
 import { OutboxMode } from './outbox-mode.ts'
@@ -24,6 +24,9 @@ const AFTER_FAILURE = Duration.millis(500)
 /** Records of one append: the event log sends as many in one produce. */
 const APPEND_RECORDS = 2000
 
+const atRelayed = kafkaCrashPoint('command-api.relayed')
+const atRelayCommitted = storageCrashPoint('command-api.relay-committed', (rows: number) => rows > 0)
+
 /** Appends the records of rows in order. Fails if Kafka did not acknowledge all of them. */
 const appendRows = Effect.fnUntraced(function* (
   append: EventLog['Service']['append'],
@@ -34,7 +37,7 @@ const appendRows = Effect.fnUntraced(function* (
   for (let from = 0; from < records.length; from += APPEND_RECORDS) {
     yield* append(records.slice(from, from + APPEND_RECORDS))
   }
-})
+}, atRelayed)
 
 export const relayLayer: Layer.Layer<never, never, OutboxMode | EventLog | Sql> = Layer.effectDiscard(
   Effect.gen(function* () {
@@ -52,7 +55,7 @@ export const relayLayer: Layer.Layer<never, never, OutboxMode | EventLog | Sql> 
       const { count, highest } = outboxMode.relayBacklog()
       const appended = yield* relayOutbox('command.outbox', (rows) => appendRows(append, rows), {
         olderThanMs: OLDER_THAN_MS,
-      })
+      }).pipe(atRelayCommitted)
       if (appended > 0) {
         yield* Effect.logInfo('relay: appended rows of command.outbox to Kafka').pipe(
           Effect.annotateLogs({ rows: appended }),

@@ -8,11 +8,14 @@
  * Source: specification, Rules of POST /v1/messages/batch; contract, Batch; docs/decisions/0028.
  */
 import { encodeOutboxRow } from '@hub/kafka'
+import { storageCrashPoint } from '@hub/store'
 import { Clock, Effect, Result } from 'effect'
 import type { AcceptorContext } from './acceptor-context.ts'
 import { batchSealedRecords } from './batch-sealed.ts'
 import type { BatchRow } from './ledger.port.ts'
 import type { NewBatch, PendingRequest, SendOutcome } from './pending-send.ts'
+
+const atSealed = storageCrashPoint('command-api.sealed', (row: number | null) => row !== null)
 
 export interface BatchOutcome extends Omit<BatchRow, 'createdAt' | 'sealedAt'> {
   /** How many of the accepted messages are codes. */
@@ -76,7 +79,9 @@ export const sealPendingBatch = Effect.fnUntraced(function* (
     const elapsed = Math.max(0, (yield* Clock.currentTimeMillis) - request.arrivedAt)
     const row = { ...outcome, createdAt: request.createdAt, sealedAt: request.createdAt + elapsed }
     const outboxRecords = batchSealedRecords(topics, [row])
-    const outboxRow = yield* ledger.seal(row, outcome.otpAccepted, encodeOutboxRow(outboxRecords))
+    const outboxRow = yield* ledger
+      .seal(row, outcome.otpAccepted, encodeOutboxRow(outboxRecords))
+      .pipe(atSealed)
     request.sealed = true
     if (outboxRow !== null) publisher.push({ outboxRow, outboxRecords, otpSends: [] })
   })

@@ -9,6 +9,7 @@
  *
  * Source: contract, Meaning of failure responses; docs/decisions/0040.
  */
+import { storageCrashPoint } from '@hub/store'
 import { Duration, Effect, Schedule } from 'effect'
 import type { Corrections } from './corrections.ts'
 import type { Ledger } from './ledger.port.ts'
@@ -27,6 +28,8 @@ export interface UnresolvedCommit {
   /** Sends that follow a prepared one. */
   readonly followers: ReadonlyArray<PendingSend>
 }
+
+const atWithdrawn = storageCrashPoint('command-api.withdrawn')
 
 interface UnresolvedCommitsOptions {
   readonly corrections: Corrections
@@ -68,7 +71,7 @@ export const makeUnresolvedCommits = ({
   const resolve = Effect.fnUntraced(function* (commit: UnresolvedCommit) {
     const result = yield* ledger
       .withdraw(commit.id)
-      .pipe(Effect.retry(Schedule.spaced(AGAIN_AFTER)), Effect.orDie)
+      .pipe(atWithdrawn, Effect.retry(Schedule.spaced(AGAIN_AFTER)), Effect.orDie)
     const open = commit.prepared.filter(({ send }) => send.outcome === null).map(({ send }) => send)
     if (result === 'committed') yield* completeCommitted(commit)
     else {

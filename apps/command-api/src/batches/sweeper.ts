@@ -4,7 +4,7 @@
  * Source: architecture, Accepting.
  */
 import { encodeOutboxRow, type TopicNames } from '@hub/kafka'
-import { Sql } from '@hub/store'
+import { Sql, storageCrashPoint } from '@hub/store'
 import { Duration, Effect, Layer, Schedule } from 'effect'
 import { OutboxMode } from '../accept/outbox-mode.ts'
 import { batchSealedRecords } from '../accept/batch-sealed.ts'
@@ -16,6 +16,8 @@ const SWEEP_EVERY = Duration.seconds(10)
 /** Batches of one sweep. The next sweep takes the others. */
 const BATCHES_PER_SWEEP = 20
 const DEADLINE = { deadline: Duration.seconds(5) }
+
+const atSwept = storageCrashPoint('command-api.swept', (done: object | null) => done !== null)
 
 /** Seals batches that have been open for `openForSeconds`. `null`: there are none. */
 export const sealOpenBatches = (sql: Sql['Service'], topics: TopicNames, openForSeconds = OPEN_FOR_SECONDS) =>
@@ -33,6 +35,7 @@ export const batchSweeperLayer = (topics: TopicNames): Layer.Layer<never, never,
       const sql = yield* Sql
       const outboxMode = yield* OutboxMode
       const sweep = sealOpenBatches(sql, topics).pipe(
+        atSwept,
         Effect.flatMap((done) => {
           if (done === null) return Effect.void
           outboxMode.leaveToRelay(done.outboxRow)

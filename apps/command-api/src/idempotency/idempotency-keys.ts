@@ -1,6 +1,6 @@
 /** `command.idempotency_keys`: the adapter of the port, and statements for the ledger. */
 import { decodeId, encodeId } from '@hub/domain'
-import { MasterKeyEncryption, type Queries, Sql, StorageUnavailable } from '@hub/store'
+import { MasterKeyEncryption, type Queries, Sql, storageCrashPoint, StorageUnavailable } from '@hub/store'
 import { Effect, Layer } from 'effect'
 import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import {
@@ -15,6 +15,11 @@ import {
 const RETENTION_HOURS = 24
 /** After this time a request has ended. If its lock is held, its process has crashed. */
 const REQUEST_SECONDS = 20
+
+const atKeyAcquired = storageCrashPoint(
+  'command-api.key-acquired',
+  (row: KeyRow | undefined) => row?.acquired === true,
+)
 
 /** Additional authenticated data: a response cannot be decrypted under another key. */
 const responseAad = ({ accountUuid, key, mode }: Omit<IdempotencyLock, 'token'>): string =>
@@ -134,7 +139,9 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Mas
 
       return {
         acquire: Effect.fnUntraced(function* (wanted, token) {
-          const row = yield* sql.run((q) => acquireRow(q, wanted, token), STATEMENT_DEADLINE)
+          const row = yield* sql
+            .run((q) => acquireRow(q, wanted, token), STATEMENT_DEADLINE)
+            .pipe(atKeyAcquired)
           if (row === undefined) return { type: 'running', retryAfterSeconds: 1 }
           const { accountUuid, mode } = wanted.owner
           const lock: IdempotencyLock = { accountUuid, mode, key: wanted.key, token }

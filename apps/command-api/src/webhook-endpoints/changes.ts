@@ -11,13 +11,21 @@
 import {
   encodeOutboxRow,
   EventLog,
+  kafkaCrashPoint,
   type OutgoingRecord,
   type Position,
   type SubscriptionChange,
   subscriptionChangedRecord,
   type TopicNames,
 } from '@hub/kafka'
-import { CommandOutbox, type Queries, Sql, type StorageError, WebhooksPositions } from '@hub/store'
+import {
+  CommandOutbox,
+  type Queries,
+  Sql,
+  storageCrashPoint,
+  type StorageError,
+  WebhooksPositions,
+} from '@hub/store'
 import { Clock, Duration, Effect, Schedule } from 'effect'
 import { deleteOutboxRows } from '../accept/tables/outbox.ts'
 import type { Owner } from '../accounts/account.ts'
@@ -31,6 +39,9 @@ const APPEND_WITHIN_MS = 1000
 const APPLIED_WITHIN_MS = 2200
 const POLL_INTERVAL = Duration.millis(50)
 const DEADLINE = { deadline: Duration.millis(500) }
+
+const atAnnounced = kafkaCrashPoint('command-api.subscription-announced')
+const atAnnouncementDeleted = storageCrashPoint('command-api.announcement-deleted')
 
 /** A fact that waits in `command.outbox`. */
 export interface OutboxEntry {
@@ -65,7 +76,7 @@ export const makeAwaitApplied = Effect.gen(function* () {
 
   const onAppended = Effect.fnUntraced(
     function* (entry: OutboxEntry, position: Position | undefined, startedAt: number) {
-      yield* sql.run((q) => deleteOutboxRows(q, [Number(entry.id)]), DEADLINE)
+      yield* sql.run((q) => deleteOutboxRows(q, [Number(entry.id)]), DEADLINE).pipe(atAnnouncementDeleted)
       if (position === undefined) return
       const left = startedAt + APPLIED_WITHIN_MS - (yield* Clock.currentTimeMillis)
       yield* Effect.repeat(isApplied(position), {
@@ -84,6 +95,7 @@ export const makeAwaitApplied = Effect.gen(function* () {
 
   return (entry: OutboxEntry, startedAt: number): Effect.Effect<boolean> =>
     log.append([entry.record], { deadlineMs: APPEND_WITHIN_MS }).pipe(
+      atAnnounced,
       Effect.matchEffect({
         onFailure: ({ detail, reason }) =>
           Effect.logWarning(

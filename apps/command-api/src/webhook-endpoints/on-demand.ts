@@ -4,13 +4,15 @@
  * contract, Webhook subscription; docs/decisions/0011, 0041.
  */
 import { apiError, type WebhookDelivery } from '@hub/contract'
-import { Sql, uuidOf } from '@hub/store'
+import { Sql, storageCrashPoint, uuidOf } from '@hub/store'
 import { awaitOnDemand, type NotDelivered, resendDelivery, type ResendRefused } from '@hub/webhooks'
 import { Clock, Effect } from 'effect'
 import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import { freshId } from '../ids/ids.ts'
 import { deliveryBody } from './deliveries.ts'
 import * as TestDeliveries from './trials.ts'
+
+const atTestRequested = storageCrashPoint('command-api.test-delivery-requested', (done: boolean) => done)
 
 const UNAVAILABLE = {
   retryAfter: 5,
@@ -50,10 +52,9 @@ export const makeDeliveriesOnDemand = Effect.gen(function* () {
     test: Effect.fnUntraced(function* (account: string, endpoint: string) {
       const now = yield* Clock.currentTimeMillis
       const id = uuidOf('whd', freshId('whd', now))
-      const requested = yield* sql.transaction(
-        (q) => TestDeliveries.request(q, { account, endpoint, id }),
-        STATEMENT_DEADLINE,
-      )
+      const requested = yield* sql
+        .transaction((q) => TestDeliveries.request(q, { account, endpoint, id }), STATEMENT_DEADLINE)
+        .pipe(atTestRequested)
       if (!requested) return yield* apiError('rate_limited', { message: BUSY, retryAfter: 1 })
       const attempt = yield* awaitOnDemand({
         endpoint,

@@ -16,7 +16,15 @@ import {
 } from '@hub/contract'
 import { decodeId, encodeId, rotateSecrets, subscriptionObject } from '@hub/domain'
 import type { SubscriptionChange, TopicNames } from '@hub/kafka'
-import { MasterKeyEncryption, type Queries, Sql, WebhooksEndpoints, WebhooksResends } from '@hub/store'
+import {
+  MasterKeyEncryption,
+  type Queries,
+  Sql,
+  storageCrashPoint,
+  transactionCrashPoint,
+  WebhooksEndpoints,
+  WebhooksResends,
+} from '@hub/store'
 import { AddressPolicy, enableEndpoint } from '@hub/webhooks'
 import { Clock, Duration, Effect, Result, Schedule } from 'effect'
 import { deleteOutboxRows } from '../accept/tables/outbox.ts'
@@ -29,6 +37,15 @@ import { readDeliveries } from './deliveries.ts'
 import * as Endpoints from './endpoints.ts'
 import { makeDeliveriesOnDemand } from './on-demand.ts'
 import * as TestDeliveries from './trials.ts'
+
+const atChanged = {
+  created: storageCrashPoint('command-api.subscription-created'),
+  updated: storageCrashPoint('command-api.subscription-updated'),
+  secret_rotated: storageCrashPoint('command-api.secret-rotated'),
+  enabled: storageCrashPoint('command-api.subscription-enabled'),
+  deleted: storageCrashPoint('command-api.subscription-deleted'),
+} as const satisfies Record<SubscriptionChange, unknown>
+const atSecretWritten = transactionCrashPoint('command-api.secret-written')
 
 /** 32 random bytes: as long as the HMAC-SHA-256 digest that they key. */
 const SECRET_BYTES = 32
@@ -79,7 +96,7 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
   ) {
     const uuid = decodeId('we', id)
     if (uuid === null) return null
-    const done = yield* sql.transaction(async (q) => {
+    const changing = sql.transaction(async (q) => {
       const row = await write(q, uuid)
       if (row === null || row instanceof ApiError) return row
       const at = kind === 'created' ? row.created_at.getTime() : startedAt
@@ -88,6 +105,7 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
         entry: await enqueueChange(q, topics, owner, { subscription: id, change: kind, at }),
       }
     }, STATEMENT_DEADLINE)
+    const done = yield* atChanged[kind](changing)
     if (done === null) return null
     if (done instanceof ApiError) return yield* done
     if (!(yield* awaitApplied(done.entry, startedAt))) yield* whenUnpublished(done.entry, uuid)
@@ -219,9 +237,12 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
           transitionMs: Duration.toMillis(secretTransition),
           expirePrevious,
         })
-        return Result.isSuccess(rotated)
-          ? Endpoints.writeSecrets(q, uuid, rotated.success)
-          : apiError('rotation_in_progress', { retryAfter: (rotated.failure.possibleAt - now) / 1000 })
+        if (Result.isFailure(rotated)) {
+          return apiError('rotation_in_progress', { retryAfter: (rotated.failure.possibleAt - now) / 1000 })
+        }
+        const row = await Endpoints.writeSecrets(q, uuid, rotated.success)
+        atSecretWritten()
+        return row
       })
       return row === null ? null : { ...endpointBody(row, yield* Clock.currentTimeMillis), secret }
     }),

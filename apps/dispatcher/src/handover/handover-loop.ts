@@ -5,6 +5,7 @@
  * `dispatch` runs after each change, and when the rate allows the next part.
  */
 import { FairTurns } from '@hub/actor'
+import { crashPointOfValue } from '@hub/crash-points'
 import type { Operator, Submission, SubmitOutcome } from '@hub/operator'
 import { Effect, FiberSet, type Scope } from 'effect'
 import type { GaugedRate, Metrics } from '../metrics.ts'
@@ -17,6 +18,9 @@ import type { Weights } from '../weights/weights.ts'
 import { FairnessWindow } from './fairness-window.ts'
 import { Pace } from './pace.ts'
 import { type Demand, makePacer, type OwnReport, type Pacer } from './pacer.ts'
+
+/** Reported failure: no outcome is known. */
+const atSubmitted = crashPointOfValue('dispatcher.submitted', (): ReadonlyArray<SubmitOutcome> => [])
 
 /** A message with an acknowledged claim. */
 interface Claimed {
@@ -150,7 +154,8 @@ export const makeHandoverLoop = (options: {
           hasLease,
           onThrottled,
         ),
-        (outcomes) => {
+        (answered) => {
+          const outcomes = atSubmitted(answered)
           const isFirst = state.answers.length === 0
           for (const [i, submitted] of batch.entries()) {
             state.answers.push({ ...submitted, outcome: outcomes[i] ?? { type: 'unknown' } })

@@ -8,6 +8,7 @@ import {
   encodePayload,
   inboundContext,
   PayloadEncryption,
+  storageCrashPoint,
   storedInboundContext,
   type StorageError,
 } from '@hub/store'
@@ -21,6 +22,12 @@ import type { WaitingInbound } from '../shard/inbound-queue.ts'
 
 /** Messages of one shard in one round: one transaction, and a few milliseconds of decryption. */
 const ROUND_SIZE = 100
+
+const atInboundRecorded = storageCrashPoint('dispatcher.inbound-recorded')
+const atOptOutsApplied = storageCrashPoint(
+  'dispatcher.opt-outs-applied',
+  (changes: ReadonlyArray<unknown>) => changes.length > 0,
+)
 
 /** Unreadable messages go to the dead-letter topic. The others have a record, with content if any. */
 type Content = (
@@ -92,10 +99,12 @@ export const makeApplyInbound = (
       if (waiting.length === 0) return 0
       const contents = yield* Effect.forEach(waiting, read)
       if (!shard.handle.isCurrent()) return 0
-      yield* inboundMessages.store(contents.flatMap(({ stored }) => (stored === null ? [] : [stored])))
+      yield* inboundMessages
+        .store(contents.flatMap(({ stored }) => (stored === null ? [] : [stored])))
+        .pipe(atInboundRecorded)
       if (!shard.handle.isCurrent()) return 0
       const words = contents.flatMap((content) => (content.type === 'word' ? [content.word] : []))
-      for (const change of yield* optOuts.apply(words)) metrics.inbound(change)
+      for (const change of yield* atOptOutsApplied(optOuts.apply(words))) metrics.inbound(change)
       if (!shard.handle.isCurrent()) return 0
       for (const [i, { record }] of waiting.entries()) {
         const content = contents[i]

@@ -2,13 +2,18 @@
  * Asks the read model about what the shards have forgotten: whether an old message was handed over
  * before, and to which message a parked report belongs.
  */
-import type { StorageError } from '@hub/store'
+import { storageCrashPoint, type StorageError } from '@hub/store'
 import { Effect } from 'effect'
 import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
 import { KnownMessages } from './known-messages.port.ts'
 
 /** Questions of one shard at once: a full buffer after a backlog, in one query by primary key. */
 const LOOKUPS = 2000
+
+const atMessagesLookedUp = storageCrashPoint(
+  'dispatcher.messages-looked-up',
+  (answers: ReadonlyArray<boolean | null>) => answers.some((answer) => answer !== null),
+)
 
 /** Returns one round of lookups over all shards. A failed round is repeated later. */
 export const makeLookUp = (options: {
@@ -43,7 +48,7 @@ export const makeLookUp = (options: {
         const after = lookupAfter ?? { lane: 0, log: 0 }
         return { id, shard, lane, laneOffset: after.lane, logOffset: after.log }
       },
-      known.handedOver,
+      (questions) => atMessagesLookedUp(known.handedOver(questions)),
       (shard, message, handedOver) => shard.lookedUp(message, handedOver),
     )
     const reports = ask(

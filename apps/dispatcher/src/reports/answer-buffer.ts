@@ -3,7 +3,7 @@
  * (docs/decisions/0043). No message waits for them: while Kafka is unavailable, the buffer fills,
  * and further answers are dropped and counted.
  */
-import { type EventLog, operatorAnswerRecord, type TopicNames } from '@hub/kafka'
+import { type EventLog, kafkaCrashPoint, operatorAnswerRecord, type TopicNames } from '@hub/kafka'
 import type { OperatorAnswer } from '@hub/operator'
 import { answerContext, type PayloadKey } from '@hub/store'
 import { Clock, Effect, type Scope } from 'effect'
@@ -19,6 +19,8 @@ const APPEND_EVERY_MS = 100
 const APPENDED_AT_ONCE = 1000
 /** At the end of the process, for the last answers. */
 const LAST_APPEND = '2 seconds'
+
+const atAnswersStored = kafkaCrashPoint('dispatcher.answers-stored')
 
 interface Waiting extends OperatorAnswer {
   readonly receivedAt: number
@@ -64,7 +66,7 @@ export const makeAnswerBuffer = <E>(
             number,
           )
         })
-        yield* log.append(records)
+        yield* atAnswersStored(log.append(records))
         waiting = waiting.slice(next.length)
         for (const answer of next) bytes -= sizeOf(answer)
       }

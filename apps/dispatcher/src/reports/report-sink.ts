@@ -5,7 +5,13 @@
  * Source: architecture, Personal data; specification, Retention.
  */
 import { recipientHash } from '@hub/domain'
-import { deliveryReportRecord, EventLog, inboundMessageRecord, type TopicNames } from '@hub/kafka'
+import {
+  deliveryReportRecord,
+  EventLog,
+  inboundMessageRecord,
+  kafkaCrashPoint,
+  type TopicNames,
+} from '@hub/kafka'
 import { type OperatorReport, ReportsNotStored, type ReportSink } from '@hub/operator'
 import { inboundContext, type PayloadEncryption, reportContext } from '@hub/store'
 import { Clock, Effect, Redacted, type Scope } from 'effect'
@@ -22,6 +28,9 @@ interface ReportSinkOptions {
   readonly recipientOf: (messageId: string) => string | null
   readonly metrics: Metrics
 }
+
+const atReportStored = kafkaCrashPoint('dispatcher.report-stored')
+const atInboundStored = kafkaCrashPoint('dispatcher.inbound-stored')
 
 const notTaken = (error: { readonly _tag: string }) => new ReportsNotStored({ detail: error._tag })
 
@@ -84,29 +93,28 @@ export const makeReportSink = (
         // The hub has never had such messages. A refused operator would only send them again.
         const unknown = reports.length - records.length
         if (unknown > 0) options.metrics.unknownReports(unknown)
-        if (records.length > 0) yield* log.append(records)
+        if (records.length > 0) yield* atReportStored(log.append(records))
       }, Effect.mapError(notTaken)),
 
       storeInbound: Effect.fnUntraced(function* (messages) {
         if (messages.length === 0) return
         const receivedAt = yield* Clock.currentTimeMillis
         const keyOf = yield* key
-        yield* log.append(
-          messages.map((message) => {
-            const recipient = hashOf(message.from)
-            const sealingKey = keyOf(recipient)
-            return inboundMessageRecord(options.topics, {
-              type: 'InboundMessageReceived',
-              operator: message.operator,
-              operatorId: message.operatorId,
-              recipient,
-              serviceAddress: message.serviceAddress,
-              receivedAt,
-              sealingKey: sealingKey.id,
-              sealed: sealingKey.encrypt(inboundContext(message), encodeInbound(message)),
-            })
-          }),
-        )
+        const records = messages.map((message) => {
+          const recipient = hashOf(message.from)
+          const sealingKey = keyOf(recipient)
+          return inboundMessageRecord(options.topics, {
+            type: 'InboundMessageReceived',
+            operator: message.operator,
+            operatorId: message.operatorId,
+            recipient,
+            serviceAddress: message.serviceAddress,
+            receivedAt,
+            sealingKey: sealingKey.id,
+            sealed: sealingKey.encrypt(inboundContext(message), encodeInbound(message)),
+          })
+        })
+        yield* atInboundStored(log.append(records))
       }, Effect.mapError(notTaken)),
     }
   })

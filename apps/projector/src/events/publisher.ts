@@ -6,7 +6,7 @@
  * oldest first, before any newer events. So events of an account are published approximately in
  * order. Readers that need the exact order use the sequence numbers.
  */
-import { EventLog, type OutgoingRecord } from '@hub/kafka'
+import { EventLog, kafkaCrashPoint, type OutgoingRecord } from '@hub/kafka'
 import { Clock, Effect, Fiber, Option, Queue } from 'effect'
 import { countFailure, observeOutbox } from '../metrics.ts'
 import { type Publication, ProjectionStore } from '../store/projection-store.port.ts'
@@ -32,6 +32,9 @@ const SHUTDOWN_GRACE_MS = 1500
 /** The relay appends inside its transaction, which has a deadline of 9 s. */
 const RELAY_DEADLINE_MS = APPEND_DEADLINE_MS
 
+const atEventsAppended = kafkaCrashPoint('projector.events-appended')
+const atEventsRelayed = kafkaCrashPoint('projector.events-relayed')
+
 /** Runs until the scope closes, then publishes committed events for `SHUTDOWN_GRACE_MS` at most. */
 export const makePublisher = Effect.gen(function* () {
   const store = yield* ProjectionStore
@@ -51,7 +54,7 @@ export const makePublisher = Effect.gen(function* () {
   /** Relays some rows older than `before`. Returns how many such rows remain. */
   const relay = Effect.fnUntraced(function* (before: number) {
     const olderThanMs = Math.max(0, (yield* Clock.currentTimeMillis) - before)
-    yield* store.relayOutbox((records) => append(records, RELAY_DEADLINE_MS), olderThanMs)
+    yield* store.relayOutbox((records) => atEventsRelayed(append(records, RELAY_DEADLINE_MS)), olderThanMs)
     const { ageSeconds, olderRows, rows } = yield* store.outboxStatus(olderThanMs)
     yield* observeOutbox(rows, ageSeconds)
     return olderRows
@@ -68,7 +71,7 @@ export const makePublisher = Effect.gen(function* () {
     yield* append(
       publications.flatMap(({ records }) => records),
       APPEND_DEADLINE_MS,
-    )
+    ).pipe(atEventsAppended)
     const ids = publications.map(({ outboxId }) => outboxId)
     yield* store.deleteOutboxRows(ids)
   })

@@ -10,8 +10,10 @@ import {
   type Queries,
   type RebuildComparison,
   Sql,
+  storageCrashPoint,
   type StorageError,
   StorageUnavailable,
+  transactionCrashPoint,
 } from '@hub/store'
 import { Clock, Data, Deferred, Duration, Effect } from 'effect'
 import type { makePersonalData } from '../messages/personal-data.ts'
@@ -73,6 +75,11 @@ const PAYLOAD_LIFETIME_MS = 3 * 24 * 3_600_000
 const COMPARISON_TRANSACTION = { deadline: Duration.hours(12) }
 const PREPARATION_TRANSACTION = { deadline: Duration.hours(1) }
 
+const atFolded = storageCrashPoint('projector.rebuild-folded')
+const atCompared = storageCrashPoint('projector.rebuild-compared')
+const atSwapping = transactionCrashPoint('projector.rebuild-swapping')
+const atSwapped = storageCrashPoint('projector.rebuild-swapped')
+
 /** Another projector has the lease, or the rebuild has ended. */
 export class RebuildLost extends Data.TaggedError('RebuildLost')<{}> {}
 
@@ -130,7 +137,7 @@ export const makeRebuild = Effect.fnUntraced(function* (dependencies: RebuildDep
     const decoded = decodeBatch(batch, rejected)
     yield* restore(decoded.accepted)
     const records = recordCount(batch)
-    const result = yield* foldBatch(lease, foldBounds, decoded, records)
+    const result = yield* atFolded(foldBatch(lease, foldBounds, decoded, records))
     if (result === 'lost') return yield* new RebuildLost()
     if (result === 'moved') {
       return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'the checkpoints were moved' })
@@ -277,12 +284,14 @@ export const makeRebuild = Effect.fnUntraced(function* (dependencies: RebuildDep
     const differences = countDifferences(compared)
     const swaps = lease.policy === 'swap' || (lease.policy === 'swap_if_equal' && differences === 0)
     yield* withLease(
-      sql.transaction(async (q) => {
-        if (!(await saveComparison(q, lease, compared))) return false
-        return swaps
-          ? setState(q, lease, 'swapping')
-          : endRebuild(q, lease, lease.policy === 'compare_only' ? 'compared' : 'refused')
-      }),
+      sql
+        .transaction(async (q) => {
+          if (!(await saveComparison(q, lease, compared))) return false
+          return swaps
+            ? setState(q, lease, 'swapping')
+            : endRebuild(q, lease, lease.policy === 'compare_only' ? 'compared' : 'refused')
+        })
+        .pipe(atCompared),
     )
     yield* Effect.logInfo('rebuild: compared the rebuilt tables with the live ones').pipe(
       Effect.annotateLogs({ rebuild: lease.id, differences, swap: swaps }),
@@ -304,8 +313,9 @@ export const makeRebuild = Effect.fnUntraced(function* (dependencies: RebuildDep
     yield* atSamePositions(lockOutMaintenance, async (q) => {
       if (!(await endRebuild(q, lease, 'swapped'))) return false
       await swapTables(q, horizon, bounds.operatorIdsFrom)
+      atSwapping()
       return true
-    })
+    }).pipe(atSwapped)
     yield* Effect.logInfo('rebuild: the rebuilt tables are live').pipe(
       Effect.annotateLogs({ rebuild: lease.id }),
     )

@@ -8,7 +8,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { KafkaUnavailable } from '@hub/kafka'
-import { Sql, type StorageError } from '@hub/store'
+import { Sql, storageCrashPoint, type StorageError } from '@hub/store'
 import { Cause, Clock, Data, Duration, Effect } from 'effect'
 import { makePersonalData } from '../messages/personal-data.ts'
 import { partitionKey } from '../store/projection-store.port.ts'
@@ -42,6 +42,8 @@ const READ_PAUSE = Duration.millis(20)
 
 /** The deadline for creating or dropping the tables. */
 const DDL_TRANSACTION = { deadline: Duration.seconds(60) }
+
+const atOpened = storageCrashPoint('projector.rebuild-opened')
 
 /** The topics contain too little of the past. */
 class LogTooShort extends Data.TaggedError('LogTooShort')<{}> {}
@@ -100,12 +102,14 @@ export const runRebuilds = Effect.fnUntraced(function* (options: RebuildOptions)
   const execute = Effect.fnUntraced(function* (lease: RebuildLease) {
     if (lease.state === 'requested') {
       yield* withLease(
-        sql.transaction(async (q) => {
-          if (!(await renewLease(q, lease))) return false
-          await q`SELECT set_config('statement_timeout', '60s', true)`
-          await q`SELECT command.open_rebuild()`
-          return true
-        }, DDL_TRANSACTION),
+        sql
+          .transaction(async (q) => {
+            if (!(await renewLease(q, lease))) return false
+            await q`SELECT set_config('statement_timeout', '60s', true)`
+            await q`SELECT command.open_rebuild()`
+            return true
+          }, DDL_TRANSACTION)
+          .pipe(atOpened),
       )
     }
     const reader = yield* makeRebuildReader(lease, options)

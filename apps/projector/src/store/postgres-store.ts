@@ -1,5 +1,12 @@
 /** The projection's store on PostgreSQL: composes the statements of the tables. */
-import { CommandSpendPeriods, type Queries, relayOutbox, Sql } from '@hub/store'
+import {
+  CommandSpendPeriods,
+  type Queries,
+  relayOutbox,
+  Sql,
+  storageCrashPoint,
+  transactionCrashPoint,
+} from '@hub/store'
 import { Effect, Layer } from 'effect'
 import { takeFromInbox } from '../events/event-inbox.ts'
 import { findRecordedEvents, lockJournalHeads } from '../events/journal-tables.ts'
@@ -15,6 +22,7 @@ import {
   ProjectionStore,
   type ProjectionStoreShape,
   type TakenEntries,
+  type TakenEvents,
   type TransactionOutcome,
 } from './projection-store.port.ts'
 
@@ -23,6 +31,18 @@ import {
  * seconds in which a process must end.
  */
 const DEADLINE = { deadline: '5 seconds' } as const
+
+const atPartitionsAcquired = storageCrashPoint('projector.partitions-acquired')
+const atRowsWritten = transactionCrashPoint('projector.rows-written')
+const atCommitted = storageCrashPoint(
+  'projector.committed',
+  ({ kind }: TransactionOutcome) => kind === 'applied',
+)
+const atEventSourceCommitted = storageCrashPoint(
+  'projector.event-source-committed',
+  ({ publication }: TakenEvents) => publication !== null,
+)
+const atEventRowsDeleted = storageCrashPoint('projector.event-rows-deleted')
 
 const SOURCES: Readonly<Record<EventSourceName, (q: Queries) => Promise<TakenEntries>>> = {
   'event inbox': takeFromInbox,
@@ -34,43 +54,48 @@ const makePostgresStore = Effect.gen(function* () {
   const sql = yield* Sql
 
   return {
-    acquire: (partitions) => sql.run((q) => acquireCheckpoints(q, partitions)),
+    acquire: (partitions) => atPartitionsAcquired(sql.run((q) => acquireCheckpoints(q, partitions))),
 
     // Three round trips: lock and read; write rows and lock the journal heads; write events.
     apply: (transaction) =>
-      sql.transaction<TransactionOutcome>(async (q) => {
-        const decided = transaction.decide(await lockAndRead(q, transaction))
-        if (typeof decided === 'string') return { kind: decided }
-        const { candidates, changes, checkpoints, periods, personalData, recording, seals } = decided
-        // A connection executes statements in the order of their start. Shared rows, the journal
-        // heads most of all, must be locked for as short a time as possible.
-        const writes = [
-          ...writeMessages(q, checkpoints, changes),
-          ...writePersonal(q, changes, personalData),
-          ...writeSums(q, changes, seals),
-          ...writeCharges(q, changes),
-        ].map((statement) => statement.execute())
-        if (recording === null) {
-          await Promise.all(writes)
-          return { kind: 'applied', events: 0, publication: null }
-        }
-        const [closed, crossed, heads, recorded] = await Promise.all([
-          candidates.length === 0 ? [] : closeBatches(q, candidates),
-          periods.length === 0 ? [] : CommandSpendPeriods.markCrossedThresholds(q, periods),
-          lockJournalHeads(q, recording.journals),
-          findRecordedEvents(q, recording.eventIds, recording.since),
-          Promise.all(writes),
-        ])
-        const recordedNow = await writeJournal(q, recording.write({ heads, recorded, closed, crossed }))
-        return { kind: 'applied', ...recordedNow }
-      }, DEADLINE),
+      atCommitted(
+        sql.transaction<TransactionOutcome>(async (q) => {
+          const decided = transaction.decide(await lockAndRead(q, transaction))
+          if (typeof decided === 'string') return { kind: decided }
+          const { candidates, changes, checkpoints, periods, personalData, recording, seals } = decided
+          // A connection executes statements in the order of their start. Shared rows, the journal
+          // heads most of all, must be locked for as short a time as possible.
+          const writes = [
+            ...writeMessages(q, checkpoints, changes),
+            ...writePersonal(q, changes, personalData),
+            ...writeSums(q, changes, seals),
+            ...writeCharges(q, changes),
+          ].map((statement) => statement.execute())
+          if (recording === null) {
+            await Promise.all(writes)
+            return { kind: 'applied', events: 0, publication: null }
+          }
+          const [closed, crossed, heads, recorded] = await Promise.all([
+            candidates.length === 0 ? [] : closeBatches(q, candidates),
+            periods.length === 0 ? [] : CommandSpendPeriods.markCrossedThresholds(q, periods),
+            lockJournalHeads(q, recording.journals),
+            findRecordedEvents(q, recording.eventIds, recording.since),
+            Promise.all(writes),
+          ])
+          const recordedNow = await writeJournal(q, recording.write({ heads, recorded, closed, crossed }))
+          atRowsWritten()
+          return { kind: 'applied', ...recordedNow }
+        }, DEADLINE),
+      ),
 
     takeEvents: (source, recordingOf) =>
-      sql.transaction(async (q) => {
-        const { entries, isFull } = await SOURCES[source](q)
-        if (entries.length === 0) return { isFull, events: 0, publication: null }
-        return { isFull, ...(await recordEvents(q, recordingOf(entries))) }
-      }, DEADLINE),
+      atEventSourceCommitted(
+        sql.transaction(async (q) => {
+          const { entries, isFull } = await SOURCES[source](q)
+          if (entries.length === 0) return { isFull, events: 0, publication: null }
+          return { isFull, ...(await recordEvents(q, recordingOf(entries))) }
+        }, DEADLINE),
+      ),
 
     relayOutbox: (publish, olderThanMs) =>
       relayOutbox('read.event_outbox', (rows) => Effect.suspend(() => publish(rows.flatMap(unpackRow))), {
@@ -79,7 +104,7 @@ const makePostgresStore = Effect.gen(function* () {
 
     outboxStatus: (olderThanMs) => sql.run((q) => readOutboxStatus(q, olderThanMs)),
 
-    deleteOutboxRows: (ids) => Effect.asVoid(sql.run((q) => deleteOutboxRows(q, ids))),
+    deleteOutboxRows: (ids) => Effect.asVoid(atEventRowsDeleted(sql.run((q) => deleteOutboxRows(q, ids)))),
   } satisfies ProjectionStoreShape
 })
 

@@ -1,6 +1,14 @@
 /** Opens the partitions that the consumer group assigns to this process, and closes them. */
 import type { Supervisor } from '@hub/actor'
-import { type Assignment, EventLog, type GroupControl, type IncomingRecord, webhooksKey } from '@hub/kafka'
+import {
+  type Assignment,
+  EventLog,
+  type GroupControl,
+  type IncomingRecord,
+  kafkaCrashPoint,
+  webhooksKey,
+} from '@hub/kafka'
+import { storageCrashPoint } from '@hub/store'
 import { Effect, FiberSet, Schedule } from 'effect'
 import type { Deliverer } from '../delivery/deliverer.ts'
 import { metrics } from '../metrics.ts'
@@ -17,6 +25,9 @@ const OPEN_PAUSE = Schedule.jittered(
  * shorter time would take it back from a process that the group has assigned it to.
  */
 const REOPEN_PAUSE = '5 seconds'
+
+const atAcquired = storageCrashPoint('webhook-fanout.partition-acquired')
+const atOffsetCommitted = kafkaCrashPoint('webhook-fanout.offset-committed')
 
 interface AssignedPartition {
   /** `null` while it is being opened. */
@@ -40,7 +51,7 @@ export const makeAssignedPartitions = Effect.fnUntraced(function* (options: Assi
 
   /** Acquires a partition and loads its subscriptions. */
   const open = Effect.fnUntraced(function* (number: number, control: GroupControl) {
-    const { epoch, position } = yield* store.acquire(number)
+    const { epoch, position } = yield* atAcquired(store.acquire(number))
     const bounds = (yield* control.offsetRanges(topic)).find(({ partition }) => partition === number)
     const low = bounds?.low ?? 0
     const high = bounds?.high ?? 0
@@ -62,7 +73,8 @@ export const makeAssignedPartitions = Effect.fnUntraced(function* (options: Assi
       consumer: {
         pause: () => control.pause(topic, number),
         resume: () => control.resume(topic, number),
-        commit: (offset) => Effect.ignore(control.commit([{ topic, partition: number, offset }])),
+        commit: (offset) =>
+          Effect.ignore(atOffsetCommitted(control.commit([{ topic, partition: number, offset }]))),
       },
     })
   })

@@ -1,4 +1,5 @@
 /** Stores events from the journal in batches: for new subscriptions and redeliveries. */
+import { storageCrashPoint } from '@hub/store'
 import { Effect } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import {
@@ -19,6 +20,9 @@ const REDELIVERY_BATCHES = 200
 
 /** Clocks of processes differ by less: an event created later was appended later. */
 const CLOCK_SKEW_MS = 60_000
+
+const atCaughtUp = storageCrashPoint('webhook-fanout.journal-caught-up')
+const atRedeliveryStored = storageCrashPoint('webhook-fanout.redelivery-stored')
 
 interface ReplayOptions {
   readonly ownership: Ownership
@@ -65,7 +69,9 @@ export const makeJournalReplay = Effect.fnUntraced(function* (options: ReplayOpt
           subscription,
           events.filter((event) => subscription.wants(event)),
         )
-        if (batches.length > 0) subscriptions.offer(yield* store.storeBatches(ownership, position(), batches))
+        if (batches.length > 0) {
+          subscriptions.offer(yield* atCaughtUp(store.storeBatches(ownership, position(), batches)))
+        }
       }
     }),
 
@@ -88,7 +94,8 @@ export const makeJournalReplay = Effect.fnUntraced(function* (options: ReplayOpt
           events.filter((event) => subscription.wantsType(event)),
         )
         const progress = { id: redelivery.id, afterSequence: after, finished }
-        subscriptions.offer(yield* store.storeBatches(ownership, position(), batches, progress))
+        const storing = store.storeBatches(ownership, position(), batches, progress)
+        subscriptions.offer(yield* atRedeliveryStored(storing))
         if (finished) {
           yield* Effect.logInfo('journal replay: all events of a redelivery are stored in batches').pipe(
             Effect.annotateLogs({

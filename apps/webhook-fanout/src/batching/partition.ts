@@ -15,7 +15,7 @@ import {
   type KafkaUnavailable,
   type SubscriptionChanged,
 } from '@hub/kafka'
-import type { StorageError } from '@hub/store'
+import { storageCrashPoint, type StorageError } from '@hub/store'
 import { Clock, Effect, Result } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import type { Deliverer } from '../delivery/deliverer.ts'
@@ -78,6 +78,11 @@ export interface Partition {
 
 /** A position without batches, and the offset committed to Kafka, may lag by so long, ms. */
 const POSITION_EVERY_MS = 1000
+
+const atBatchesStored = storageCrashPoint(
+  'webhook-fanout.batches-stored',
+  (stored: ReadonlyArray<StoredBatch>) => stored.length > 0,
+)
 
 export const openPartition = Effect.fnUntraced(function* (options: PartitionOptions) {
   const { consumer, deliverer, ownership, sources, startAt } = options
@@ -236,6 +241,7 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
       events: inJournalOrder(events),
     }))
     const stored = yield* store.storeBatches(ownership, next, newBatches).pipe(
+      atBatchesStored,
       Effect.catchTag('StorageRejected', (error) => {
         if (!isDeletedSubscription(error)) return Effect.fail(error)
         // A subscription was deleted before its record arrived. The next turn stores the rest.

@@ -8,6 +8,7 @@
  * of the last ones are recorded.
  */
 import type { Supervisor } from '@hub/actor'
+import { crashPointOfValue } from '@hub/crash-points'
 import { expiryReason, retryWindowExpired } from '@hub/domain'
 import { Tracing } from '@hub/telemetry'
 import { AttemptNotMade, type DeliveryResult, WebhookClient } from '@hub/webhooks'
@@ -21,7 +22,11 @@ import { BatchTraces } from './batch-traces.ts'
 import type { Outcome } from '../subscriptions/outcome.ts'
 import type { PendingBatch, RunningAttempt } from '../subscriptions/pending-batch.ts'
 import { makeReadyQueues, TROUBLE_PAUSE_MS } from './ready-queues.ts'
+import { noAnswer } from './no-answer.ts'
 import { makeWakeSignal } from './wake-signal.ts'
+
+/** Reported failure: the answer of the receiver did not arrive in time. */
+const atAttempted = crashPointOfValue('webhook-fanout.attempted', noAnswer)
 
 /** What the deliverer needs from the process and the partitions. */
 interface DeliveryHost {
@@ -160,12 +165,13 @@ export const makeDeliverer: (
       running.abort = client.begin(
         trace === null ? delivery : { ...delivery, traceparent: trace.traceparent },
         settings.deadlineMs,
-        (result) => {
-          if (result instanceof AttemptNotMade) {
+        (made) => {
+          if (made instanceof AttemptNotMade) {
             postpone(subscription, batch)
-            fork(reportNotMade(subscription, result))
+            fork(reportNotMade(subscription, made))
             return
           }
+          const result = atAttempted(made)
           trace?.ended(result)
           metrics.attemptSeconds.updateUnsafe(result.durationMs / 1000, context)
           end(subscription, batch, outcomeOf(subscription, batch, startedAt, result))

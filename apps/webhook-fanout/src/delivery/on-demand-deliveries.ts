@@ -6,10 +6,13 @@
  * docs/decisions/0011, 0041.
  */
 import { AttemptNotMade, WebhookClient } from '@hub/webhooks'
+import { crashPointOfValue } from '@hub/crash-points'
+import { storageCrashPoint } from '@hub/store'
 import { Effect, FiberSet } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import { metrics } from '../metrics.ts'
 import { type DeliveryOnDemand, FanoutStore } from '../store/store.port.ts'
+import { noAnswer } from './no-answer.ts'
 
 /** A query takes PostgreSQL some microseconds, because the index is usually empty. */
 const POLL_EVERY = '200 millis'
@@ -24,6 +27,13 @@ const MAX_IN_FLIGHT = 32
 /** The pause after PostgreSQL failed. */
 const TROUBLE_PAUSE = '1 second'
 
+const atTaken = storageCrashPoint(
+  'webhook-fanout.on-demand-taken',
+  (taken: ReadonlyArray<DeliveryOnDemand>) => taken.length > 0,
+)
+const atAttempted = crashPointOfValue('webhook-fanout.on-demand-attempted', noAnswer)
+const atRecorded = storageCrashPoint('webhook-fanout.on-demand-recorded')
+
 /** Takes and makes deliveries on demand, without end. */
 export const runDeliveriesOnDemand = Effect.gen(function* () {
   const store = yield* FanoutStore
@@ -37,7 +47,10 @@ export const runDeliveriesOnDemand = Effect.gen(function* () {
       const { body, eventBatch, secrets, url } = taken
       const result = yield* client
         .deliver({ url, eventBatch, body, secrets }, { deadlineMs: settings.deadlineMs })
-        .pipe(Effect.catchTag('AttemptNotMade', (error) => Effect.succeed(error)))
+        .pipe(
+          Effect.map(atAttempted),
+          Effect.catchTag('AttemptNotMade', (error) => Effect.succeed(error)),
+        )
       if (result instanceof AttemptNotMade) {
         metrics.notMade.add()
         yield* Effect.logWarning(
@@ -47,7 +60,7 @@ export const runDeliveriesOnDemand = Effect.gen(function* () {
         yield* store.releaseOnDemand(taken)
         return
       }
-      yield* store.recordOnDemand(taken, result)
+      yield* atRecorded(store.recordOnDemand(taken, result))
       metrics.trials.add()
     },
     // The client of the API gets no result, and may request another one.
@@ -58,7 +71,7 @@ export const runDeliveriesOnDemand = Effect.gen(function* () {
 
   const poll = Effect.gen(function* () {
     const free = MAX_IN_FLIGHT - (yield* FiberSet.size(inFlight))
-    if (free > 0) for (const taken of yield* store.takeOnDemand(free)) fork(make(taken))
+    if (free > 0) for (const taken of yield* atTaken(store.takeOnDemand(free))) fork(make(taken))
     yield* Effect.sleep(POLL_EVERY)
   }).pipe(
     Effect.catch((error) =>

@@ -7,7 +7,7 @@
  * crash of this process loses those in memory: the next owner of the partition delivers their
  * batches again. See docs/decisions/0034.
  */
-import type { StorageError } from '@hub/store'
+import { storageCrashPoint, type StorageError } from '@hub/store'
 import { Clock, Effect } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import type { Deliverer } from '../delivery/deliverer.ts'
@@ -17,6 +17,8 @@ import { metrics } from '../metrics.ts'
 import { retryStorage } from '../store/storage-errors.ts'
 import { FanoutStore, type Ownership } from '../store/store.port.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
+
+const atRecorded = storageCrashPoint('webhook-fanout.outcomes-recorded')
 
 interface RecorderOptions {
   readonly ownership: Ownership
@@ -55,7 +57,10 @@ export const makeOutcomeRecorder = Effect.fnUntraced(function* (options: Recorde
     const outcomes = group.map(([, outcome]) => outcome)
     const { health, nextDue } = yield* store
       .record(ownership, outcomes)
-      .pipe(retryStorage('outcome recorder: could not record outcomes; trying again', ownership.partition))
+      .pipe(
+        atRecorded,
+        retryStorage('outcome recorder: could not record outcomes; trying again', ownership.partition),
+      )
     for (const [result, those] of Map.groupBy(outcomes, ({ reason }) => reason ?? 'succeeded')) {
       metrics.attempts.add({ result }, those.length)
     }

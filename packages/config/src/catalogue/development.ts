@@ -1,6 +1,6 @@
-/** Settings for development, which no app reads. The catalogue contains every name. */
+/** Settings for development. The catalogue contains every name. */
 import * as kind from '../kinds.ts'
-import { optional, type Reader, withDefault, inGroup } from '../setting.ts'
+import { APPS, optional, type Reader, withDefault, inGroup } from '../setting.ts'
 
 const START: ReadonlyArray<Reader> = ['npm start']
 const SIMULATOR: ReadonlyArray<Reader> = ['operator simulator']
@@ -88,6 +88,16 @@ export const tests = inGroup('tests', {
     name: 'HUB_TEST_DIR',
     readBy: TESTS,
     doc: 'The folder for the data of hubs that tests start.',
+  }),
+  crashPoints: optional(kind.path('a folder'), 'no crash points', {
+    name: 'HUB_CRASH_POINTS',
+    readBy: [...APPS, 'hubctl', 'tests'],
+    doc: 'The folder through which tests make a process crash at a named point of its code. Production refuses it.',
+  }),
+  crashTenth: optional(kind.integer(0, 9), 'by the date', {
+    name: 'HUB_CRASH_TENTH',
+    readBy: TESTS,
+    doc: 'The tenth of the crash matrix that `npm test` runs, to repeat a run.',
   }),
   chaosSeconds: optional(kind.integer(1, ANY_NUMBER), 'short', {
     name: 'HUB_CHAOS_SECONDS',

@@ -15,6 +15,7 @@ import { payloadKeyGoneAt } from '@hub/kafka'
 import { Clock, Effect } from 'effect'
 import { runEnded, type Job, ROWS_PER_STEP } from '../retention/job.ts'
 import { recipientShareOf } from '../payload-encryption.ts'
+import { storageCrashPoint, transactionCrashPoint } from '../crash-points.ts'
 import { epochMs, type Queries, Sql, type StorageError } from '../sql.ts'
 import { isProjected } from '../tables/read/messages.ts'
 import { NIL_UUID } from '../uuid.ts'
@@ -185,6 +186,10 @@ const step = async (q: Queries, row: Row, now: number): Promise<Progress> => {
 
 const DEADLINE = { deadline: '8 seconds' } as const
 
+const atRecorded = storageCrashPoint('hubctl.erasure-recorded')
+const atStepWritten = transactionCrashPoint('hubctl.erasure-step-written')
+const atStepCommitted = storageCrashPoint('hubctl.erasure-step-committed')
+
 /** Runs the steps of the open erasure of a person, until only keys remain. */
 export const continueErasure = Effect.fnUntraced(function* (
   recipient: string,
@@ -192,12 +197,17 @@ export const continueErasure = Effect.fnUntraced(function* (
   const sql = yield* Sql
   const now = yield* Clock.currentTimeMillis
   for (;;) {
-    const progress = yield* sql.transaction(async (q): Promise<Progress> => {
-      const [row] = await q<Row[]>`
+    const progress = yield* sql
+      .transaction(async (q): Promise<Progress> => {
+        const [row] = await q<Row[]>`
         SELECT * FROM command.erasures
          WHERE recipient = ${Buffer.from(recipient, 'hex')} AND finished_at IS NULL FOR UPDATE`
-      return row === undefined ? 'finished' : step(q, row, now)
-    }, DEADLINE)
+        if (row === undefined) return 'finished'
+        const progress = await step(q, row, now)
+        atStepWritten()
+        return progress
+      }, DEADLINE)
+      .pipe(atStepCommitted)
     if (progress !== 'more') return
   }
 })
@@ -215,14 +225,16 @@ export const eraseRecipient = Effect.fn('eraseRecipient')(function* (
   const now = yield* Clock.currentTimeMillis
   const hash = Buffer.from(recipient, 'hex')
   // Inserted before the removal: from here on the projector does not store the number again.
-  yield* sql.run(
-    (q) => q`
+  yield* sql
+    .run(
+      (q) => q`
       INSERT INTO command.erasures (id, recipient, requested_at, before)
       VALUES (${randomUUID()}, ${hash}, ${new Date(now)}, ${new Date(now)})
       ON CONFLICT (recipient) WHERE finished_at IS NULL
       DO UPDATE SET before = excluded.before, position = NULL, cleared_at = NULL, sealed_until = NULL,
                     published_at = NULL`,
-  )
+    )
+    .pipe(atRecorded)
   yield* continueErasure(recipient)
   const [row] = yield* readErasures(recipient)
   return row === undefined

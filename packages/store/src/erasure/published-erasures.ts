@@ -2,7 +2,7 @@
  * Erasures and the restore of backups: publishes each erasure to Kafka, finds those that a restored
  * database does not contain, and applies them again (docs/decisions/0038).
  */
-import { ErasureTopic, type KafkaUnavailable, type PublishedErasure } from '@hub/kafka'
+import { ErasureTopic, kafkaCrashPoint, type KafkaUnavailable, type PublishedErasure } from '@hub/kafka'
 import { Clock, Effect, type Scope } from 'effect'
 import { epochMs, type Queries, Sql, type StorageError } from '../sql.ts'
 import { continueErasure } from './erasure.ts'
@@ -13,6 +13,8 @@ const ROWS_PER_STEP = 500
 const PUBLISH_EVERY_MS = 10_000
 /** How often a process compares the topic with the database, ms. */
 const WATCH_EVERY_MS = 10_000
+
+const atErasurePublished = kafkaCrashPoint('projector.erasure-published')
 
 /** The published form of the rows that the topic does not have yet, oldest first. */
 const unpublished = (q: Queries) => q<PublishedErasure[]>`
@@ -27,7 +29,7 @@ export const publishErasures: Effect.Effect<number, StorageError | KafkaUnavaila
     const topic = yield* ErasureTopic
     const rows = yield* sql.run(unpublished)
     if (rows.length === 0) return 0
-    yield* topic.append(rows)
+    yield* atErasurePublished(topic.append(rows))
     const now = yield* Clock.currentTimeMillis
     // A repeated request may have changed a row meanwhile: then it is published again.
     yield* sql.run(
