@@ -154,8 +154,8 @@ const openTransaction = Effect.fnUntraced(function* (work: (q: Queries) => Promi
   return { end: Effect.andThen(Deferred.succeed(end, undefined), Fiber.join(transaction)) }
 })
 
-/** Waits until a transaction of this database is blocked by another one. */
-const untilBlocked = Effect.gen(function* () {
+/** Waits until so many transactions of this database are blocked by others. */
+const untilSomeBlocked = Effect.fnUntraced(function* (count: number) {
   const sql = yield* Sql
   yield* sql
     .run(
@@ -164,8 +164,9 @@ const untilBlocked = Effect.gen(function* () {
           SELECT count(*)::integer AS blocked FROM pg_stat_activity
            WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`,
     )
-    .pipe(Effect.repeat({ until: ([row]) => row.blocked > 0 }), Effect.timeout('5 seconds'))
+    .pipe(Effect.repeat({ until: ([row]) => row.blocked >= count }), Effect.timeout('5 seconds'))
 })
+const untilBlocked = untilSomeBlocked(1)
 
 describe('a commit', () => {
   test('waits for a transaction that inserts the same reference, and then loses it', () =>
@@ -185,6 +186,37 @@ describe('a commit', () => {
       const committed = yield* Fiber.join(committing)
       assert.deepStrictEqual([...committed.takenElsewhere], [mine.fact.messageId])
       assert.strictEqual((yield* (yield* TestLedger).acceptances(owner)).size, 0)
+    }))
+})
+
+describe('a refunded code', () => {
+  test('that two processes publish again at the same time is charged once', () =>
+    Effect.gen(function* () {
+      const ledger = yield* Ledger
+      const owner = newOwner()
+      const at = yield* ledgerNow
+      const code = entryOf(owner, at, { class: 'otp', template: 'otp_code' })
+      const { messageId } = code.fact
+      yield* ledger.commit(commitOf([code]))
+      yield* ledger.refund([{ messageId, at }])
+      const testLedger = yield* TestLedger
+      assert.strictEqual(yield* testLedger.spent(owner), '0.00')
+
+      const again = { ...code, fact: { ...code.fact, at: at + 1, republished: true } }
+      const locking = yield* openTransaction(
+        (q) => q`
+          SELECT 1 FROM command.acceptances WHERE message_id = ${decodeId('msg', messageId)} FOR UPDATE`,
+      )
+      const committing = yield* Effect.forEach([1, 2], () =>
+        Effect.forkChild(ledger.commit(commitOf([], [again]))),
+      )
+      yield* untilSomeBlocked(2)
+      yield* locking.end
+      const taken = (yield* Effect.forEach(committing, (one) => Fiber.join(one))).flatMap(
+        ({ takenElsewhere }) => [...takenElsewhere],
+      )
+      assert.strictEqual(yield* testLedger.spent(owner), '2.00')
+      assert.deepStrictEqual(taken, [messageId])
     }))
 })
 

@@ -29,7 +29,7 @@ import {
   countCodes,
   insertAcceptances,
   refundCodes,
-  selectRefunded,
+  lockRefunded,
   updateAcceptances,
 } from './tables/acceptances.ts'
 import {
@@ -143,7 +143,7 @@ const commitInSteps = async <Writes extends ExtraWrites>(
     ;[, , refunded] = await Promise.all([
       lockBatchesOf(q, ids).execute(),
       refundCodes(q, codes, false).execute(),
-      selectRefunded(q, ids),
+      lockRefunded(q, ids),
     ])
   }
   const toRepublish = repeats.filter((entry) => refunded.has(idOf(entry)))

@@ -94,13 +94,17 @@ export const refundCodes = (q: Queries, codes: ReadonlyArray<UnprovenCode>, unpu
     RETURNING a.account, a.mode, a.created_at, a.price)
   ${subtractCharges(q, 'refunded')}`
 
-/** The refunded ones of the messages. */
-export const selectRefunded = async (
+/**
+ * Locks the refunded ones of the messages, and returns them. Of two processes that publish a code
+ * again, the second one then finds it charged.
+ */
+export const lockRefunded = async (
   q: Queries,
   messageIds: ReadonlyArray<string>,
 ): Promise<ReadonlySet<string>> => {
   const rows = await q<{ message_id: string }[]>`
     SELECT message_id FROM command.acceptances
-     WHERE message_id = ANY (${messageIds.map((id) => uuidOf('msg', id))}::uuid[]) AND given_back`
+     WHERE message_id = ANY (${messageIds.map((id) => uuidOf('msg', id))}::uuid[]) AND given_back
+     ORDER BY message_id FOR UPDATE`
   return new Set(rows.map((row) => encodeId('msg', row.message_id)))
 }
