@@ -1,0 +1,57 @@
+/** The selection of cells: by command line, by day, and their division into waves. */
+import { describe, expect, it } from 'vitest'
+import { CELLS, cellsOfTenth, POINTS, readOptions, tenthOf, TENTHS, wavesOf, WrongOptions } from './cells.ts'
+
+describe('the command line', () => {
+  it('selects all cells, those of a point, of a fault, and one cell', () => {
+    expect(readOptions([])).toEqual({ command: 'run', cells: CELLS })
+    expect(readOptions(['--point', 'dispatcher.submitted'])).toMatchObject({ cells: { length: 3 } })
+    expect(readOptions(['--fault', 'kill'])).toMatchObject({ cells: { length: POINTS.length } })
+    const cell = { point: 'dispatcher.submitted', fault: 'stop' }
+    expect(readOptions(['--point', cell.point, '--fault', cell.fault])).toEqual({
+      command: 'run',
+      cells: [cell],
+    })
+  })
+
+  it.each([
+    [['--point', 'nowhere'], /"nowhere" is not a point\. The points are command-api\.key-acquired, /u],
+    [['--fault', 'fire'], /"fire" is not a fault\. The faults are kill, stop, reported-failure\./u],
+    [['--tenth', '10'], /--tenth must be a whole number from 0 to 9, not "10"\./u],
+    [['--tenth', ''], /--tenth must be a whole number/u],
+    [['--speed', '1'], /speed/u],
+  ])('refuses %j with a sentence', (args, message) => {
+    expect(() => readOptions(args)).toThrow(WrongOptions)
+    expect(() => readOptions(args)).toThrow(message)
+  })
+})
+
+describe('the tenths', () => {
+  it('contain each cell once', () => {
+    const all = Array.from({ length: TENTHS }, (_, tenth) => cellsOfTenth(tenth)).flat()
+    expect(new Set(all)).toEqual(new Set(CELLS))
+    expect(all).toHaveLength(CELLS.length)
+  })
+
+  it('rotate with the days, unless the setting names one', () => {
+    const day = 86_400_000
+    expect([0, 1, 9, 10].map((days) => tenthOf(undefined, days * day))).toEqual([0, 1, 9, 0])
+    expect(tenthOf('3', 0)).toBe(3)
+    expect(() => tenthOf('x', 0)).toThrow('HUB_CRASH_TENTH')
+  })
+})
+
+describe('the waves', () => {
+  it('contain each cell once, no point twice, and at most one stop of a command-api', () => {
+    const waves = wavesOf(CELLS, 8, ({ point }) => point === 'dispatcher.submitted')
+    expect(waves.flat()).toHaveLength(CELLS.length)
+    expect(new Set(waves.flat())).toEqual(new Set(CELLS))
+    for (const wave of waves) {
+      expect(new Set(wave.map(({ point }) => point)).size).toBe(wave.length)
+      const stops = wave.filter(({ fault, point }) => fault === 'stop' && point.startsWith('command-api.'))
+      expect(stops.length).toBeLessThanOrEqual(1)
+      expect(wave.length).toBeLessThanOrEqual(8)
+      if (wave.some(({ point }) => point === 'dispatcher.submitted')) expect(wave).toHaveLength(1)
+    }
+  })
+})
