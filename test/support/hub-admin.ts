@@ -75,7 +75,7 @@ interface HubAdminOptions {
 }
 
 /** Opens the tables of a hub. The caller must call `close`. */
-export const makeHubAdmin = (hub: TestHub, options: HubAdminOptions = {}) => {
+export const makeHubAdmin = (hub: Pick<TestHub, 'describe' | 'dataDir'>, options: HubAdminOptions = {}) => {
   const { base_url, database_url } = hub.describe()
   const connect = options.connect ?? ((key: string) => client(base_url, key))
   const sql = openDatabase(database_url)

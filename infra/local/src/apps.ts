@@ -205,6 +205,8 @@ export interface InstanceSettings {
   readonly adminPort: number
   /** The public port of a further command-api. */
   readonly port?: number
+  /** Overrides the environment of the first instance, for example the addresses of servers. */
+  readonly environment?: Environment
 }
 
 /**
@@ -214,13 +216,14 @@ export interface InstanceSettings {
  */
 export const instanceEnvironment = (
   app: AppName,
-  { adminPort, name, port }: InstanceSettings,
+  { adminPort, environment, name, port }: InstanceSettings,
   context: AppContext,
 ): Environment => ({
   ...appEnvironment(app, context),
   ...(port === undefined ? {} : { HUB_PORT: String(port) }),
   HUB_ADMIN_PORT: String(adminPort),
   HUB_DATA_DIR: appData(context.dataDir, name),
+  ...environment,
 })
 
 export const simulatorEnvironment = (context: AppContext): Environment => ({

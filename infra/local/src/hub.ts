@@ -83,8 +83,8 @@ export interface Hub {
   /** All processes, in the order of the start. */
   readonly services: ReadonlyArray<Service>
   readonly stack: Stack
-  /** Adds a further instance of a consumer. The caller starts it, and the hub stops it. */
-  readonly addInstance: (app: Exclude<AppName, 'command-api'>, settings: InstanceSettings) => Service
+  /** Adds a further instance of an app. The caller starts it, and the hub stops it. */
+  readonly addInstance: (app: AppName, settings: InstanceSettings) => Service
   /** Stops all processes and waits until they have ended. Safe to repeat. */
   readonly stop: () => Promise<void>
 }
@@ -270,6 +270,7 @@ const startPreparation = (
           {
             prefix: environment['HUB_TOPIC_PREFIX'] ?? '',
             partitions: Number(environment['HUB_PARTITIONS'] ?? DEFAULT_PARTITIONS),
+            replicationFactor: Number(environment['HUB_REPLICATION_FACTOR'] ?? 1),
           },
           signal,
         ),

@@ -4,11 +4,20 @@ export { freePortBase, PORT_PLAN, PortInUseError, type Ports, portsAt } from './
 export { processStartTime } from './pidfile.ts'
 export { ensureJars, type Jars, type JarSet, STACK_JARS } from './jars.ts'
 export { findJava } from './java.ts'
-export { type SecuredListener, startKafka } from './kafka.ts'
-export { isKafkaReady } from './probe.ts'
+export { type ClusterNode, newKafkaId, type SecuredListener, startKafka } from './kafka.ts'
+export {
+  copyAsStandby,
+  DATABASE,
+  DATABASE_USER,
+  locatePostgres,
+  type PostgresLocation,
+  startPostgres,
+} from './postgres.ts'
+export { isKafkaReady, isPostgresReady, isRedisReady } from './probe.ts'
+export { findRedis, startRedis } from './redis.ts'
 export { UserError } from './user-error.ts'
 export { type Exit, tail } from './processes.ts'
-export type { Service } from './service.ts'
+export { makeService, type Service } from './service.ts'
 export { type SimulatorProtocol, readSettings, ROOT, type Settings } from './settings.ts'
 export { databaseFolder, removeData, type ReportProgress, type Stack, startStack } from './stack.ts'
 export { APP_NAMES, type AppName, type InstanceSettings, nodeFlags } from './apps.ts'

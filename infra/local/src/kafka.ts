@@ -1,4 +1,4 @@
-/** Starts Apache Kafka: one node that is broker and controller. */
+/** Starts Apache Kafka: one node that is broker and controller, or a node of a cluster of such nodes. */
 import { execFile } from 'node:child_process'
 import { randomBytes, createHash } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -23,6 +23,22 @@ export interface SecuredListener {
   readonly password: string
 }
 
+/** A node of a cluster of several nodes, for tests. A local hub has a single node. */
+export interface ClusterNode {
+  /** From 1. */
+  readonly id: number
+  /** The controllers of all nodes: `1@127.0.0.1:7321,…`. */
+  readonly voters: string
+  /** The same for all nodes; `newKafkaId` makes one. */
+  readonly clusterId: string
+  /** Further listeners. Clients are told the advertised port, which may be that of a proxy. */
+  readonly listeners: ReadonlyArray<{
+    readonly name: string
+    readonly port: number
+    readonly advertisedPort: number
+  }>
+}
+
 interface KafkaOptions {
   readonly java: Java
   readonly jars: Jars
@@ -33,6 +49,7 @@ interface KafkaOptions {
   readonly log: string
   readonly runDir: string
   readonly secured?: SecuredListener
+  readonly cluster?: ClusterNode
 }
 
 /** A PEM text as one line, as a properties file requires. */
@@ -48,19 +65,40 @@ const securedProperties = ({ cert, key, password, username }: SecuredListener) =
   'listener.name.secured.plain.sasl.jaas.config': `org.apache.kafka.common.security.plain.PlainLoginModule required user_${username}="${password}";`,
 })
 
+/**
+ * Where a node of a cluster differs from a single node. An acknowledged record is on two nodes, and
+ * a broker counts as lost after 4 s: a machine with several brokers may be busy for a second.
+ */
+const clusterProperties = ({ id, listeners, voters }: ClusterNode) => ({
+  'node.id': id,
+  'controller.quorum.voters': voters,
+  'listener.security.protocol.map': ['PLAINTEXT', 'CONTROLLER', ...listeners.map(({ name }) => name)]
+    .map((name) => `${name}:PLAINTEXT`)
+    .join(','),
+  'min.insync.replicas': 2,
+  'offsets.topic.replication.factor': 3,
+  'controller.quorum.election.timeout.ms': 1000,
+  'broker.session.timeout.ms': 4000,
+})
+
 /** The configuration of the broker, where it differs from the defaults of Kafka. */
 const kafkaProperties = (
-  options: Pick<KafkaOptions, 'dir' | 'port' | 'controllerPort' | 'secured'>,
+  options: Pick<KafkaOptions, 'dir' | 'port' | 'controllerPort' | 'secured' | 'cluster'>,
 ): string => {
-  const { secured } = options
+  const { cluster, secured } = options
   const listeners = [`PLAINTEXT://127.0.0.1:${options.port}`]
   if (secured !== undefined) listeners.push(`SECURED://127.0.0.1:${secured.port}`)
+  const advertised = [...listeners]
+  for (const { advertisedPort, name, port } of cluster?.listeners ?? []) {
+    listeners.push(`${name}://127.0.0.1:${port}`)
+    advertised.push(`${name}://127.0.0.1:${advertisedPort}`)
+  }
   return Object.entries({
     'process.roles': 'broker,controller',
     'node.id': 1,
     'controller.quorum.voters': `1@127.0.0.1:${options.controllerPort}`,
     listeners: [...listeners, `CONTROLLER://127.0.0.1:${options.controllerPort}`].join(','),
-    'advertised.listeners': listeners.join(','),
+    'advertised.listeners': advertised.join(','),
     'controller.listener.names': 'CONTROLLER',
     'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL,CONTROLLER:PLAINTEXT',
     'log.dirs': join(options.dir, 'data'),
@@ -88,6 +126,7 @@ const kafkaProperties = (
     // Kafka deletes payload keys only when it checks the retention. The default is 5 minutes.
     'log.retention.check.interval.ms': 5000,
     ...(secured === undefined ? {} : securedProperties(secured)),
+    ...(cluster === undefined ? {} : clusterProperties(cluster)),
   })
     .map(([name, value]) => `${name}=${value}\n`)
     .join('')
@@ -108,7 +147,7 @@ const javaArguments = (options: KafkaOptions, more: ReadonlyArray<string>): Read
 ]
 
 /** Starts with a letter: the format tool would read an id with a leading `-` as an option. */
-const newKafkaId = (): string => `k${randomBytes(16).toString('base64url').slice(1)}`
+export const newKafkaId = (): string => `k${randomBytes(16).toString('base64url').slice(1)}`
 
 /** Formats a data folder with the tool of Kafka. */
 const runFormatTool = async (options: KafkaOptions, properties: string): Promise<void> => {
@@ -124,7 +163,7 @@ const runFormatTool = async (options: KafkaOptions, properties: string): Promise
       'kafka.tools.StorageTool',
       'format',
       '-t',
-      newKafkaId(),
+      options.cluster?.clusterId ?? newKafkaId(),
       '-c',
       properties,
       ...scram,
@@ -152,10 +191,14 @@ const format = async (options: KafkaOptions, properties: string): Promise<void> 
   const copies = options.secured === undefined
   if (copies && existsSync(template)) {
     cpSync(template, data, { recursive: true })
+    const { cluster } = options
     const ids = readFileSync(join(data, IDS), 'utf8')
     writeFileSync(
       join(data, IDS),
-      ids.replaceAll(/^(cluster|directory)\.id=.*$/gmu, (_line, name) => `${name}.id=${newKafkaId()}`),
+      ids
+        .replace(/^cluster\.id=.*$/mu, `cluster.id=${cluster?.clusterId ?? newKafkaId()}`)
+        .replace(/^directory\.id=.*$/mu, `directory.id=${newKafkaId()}`)
+        .replace(/^node\.id=.*$/mu, `node.id=${cluster?.id ?? 1}`),
     )
   } else {
     await runFormatTool(options, properties)
@@ -183,7 +226,7 @@ export const startKafka = async (options: KafkaOptions): Promise<RunningProcess>
   const fresh = `${archive}.${process.pid}`
   const recording = !existsSync(archive)
   const running = await launch({
-    name: 'kafka',
+    name: options.cluster === undefined ? 'kafka' : `kafka-${options.cluster.id}`,
     command: options.java.command,
     args: [
       ...javaArguments(options, [

@@ -40,7 +40,7 @@ interface User {
 }
 
 /** The folders and the user of PostgreSQL for a data folder. */
-interface PostgresLocation {
+export interface PostgresLocation {
   readonly dataDir: string
   readonly binaries: string
   readonly dir: string
@@ -240,6 +240,21 @@ interface PostgresOptions {
   readonly runDir: string
   /** The folder for the copied cluster. */
   readonly cacheDir: string
+  /** Default: `postgres`. */
+  readonly name?: string
+  /** Further settings of the server. */
+  readonly settings?: Readonly<Record<string, string>>
+}
+
+/** Copies a stopped server, so that the copy follows it as a standby. */
+export const copyAsStandby = async (from: PostgresLocation, cacheDir: string, to: string): Promise<void> => {
+  mkdirSync(dirname(from.dir), { recursive: true })
+  prepareBinaries(from)
+  await initialise(from, cacheDir)
+  await copyFolder(from.dir, to)
+  const signal = join(to, 'standby.signal')
+  writeFileSync(signal, '')
+  if (from.user !== undefined) chownSync(signal, from.user.uid, from.user.gid)
 }
 
 /** Starts the server. The first start creates its cluster. */
@@ -249,7 +264,7 @@ export const startPostgres = async (options: PostgresOptions): Promise<RunningPr
   prepareBinaries(options.location)
   await initialise(options.location, options.cacheDir)
   return launch({
-    name: 'postgres',
+    name: options.name ?? 'postgres',
     command: join(binaries, 'bin', 'postgres'),
     args: [
       '-D',
@@ -260,6 +275,7 @@ export const startPostgres = async (options: PostgresOptions): Promise<RunningPr
       '--unix_socket_directories=',
       // Enough for four apps with pools of ten, and for tests.
       '--max_connections=200',
+      ...Object.entries(options.settings ?? {}).map(([name, value]) => `--${name}=${value}`),
     ],
     cwd: '/',
     log: options.log,

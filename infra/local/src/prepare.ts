@@ -94,14 +94,14 @@ export const prepareDatabase = async (
   await run('The accounts could not be seeded', seed(databaseUrl, secrets.accounts), signal)
 }
 
-/** Creates the missing topics of the catalogue, for one broker. Fails with a `UserError`. */
+/** Creates the missing topics of the catalogue. Fails with a `UserError`. */
 export const prepareTopics = (
   brokers: ReadonlyArray<string>,
-  topics: { readonly prefix: string; readonly partitions: number },
+  topics: { readonly prefix: string; readonly partitions: number; readonly replicationFactor: number },
   signal: AbortSignal,
 ): Promise<void> =>
   run(
     'The topics could not be created',
-    createTopics({ brokers, clientId: 'hub-local' }, topicCatalogue({ ...topics, replicationFactor: 1 })),
+    createTopics({ brokers, clientId: 'hub-local' }, topicCatalogue(topics)),
     signal,
   )

@@ -1,0 +1,269 @@
+/** One run: starts the hub, sends under faults, waits until all is done, and judges the history. */
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { eventually } from '@hub/testkit'
+import { makeHubAdmin } from '../support/hub-admin.ts'
+import { ACCOUNTS, amountOf, type RunAccount } from './accounts.ts'
+import { type Api, openApi } from './api.ts'
+import { checkHistory } from './checker/check.ts'
+import { readHistory } from './checker/read-history.ts'
+import { type Cluster, removeCluster, startCluster } from './cluster.ts'
+import { runFaults } from './faults.ts'
+import { type Load, startLoad } from './load.ts'
+import { PASSWORD, startOperator, SYSTEM_ID, type TestOperator } from './operator.ts'
+import type { RunOptions } from './options.ts'
+import { type RunResult, writePage } from './page.ts'
+import { type Followers, followEvents, readEverything } from './readers.ts'
+import { type Receivers, startReceivers } from './receivers.ts'
+import { openRecorder, type Recorder } from './recorder.ts'
+import { planFaults } from './schedule.ts'
+
+/**
+ * Short, so that a run can wait for each final status: the longest is a message that is submitted at
+ * the end of its lifetime, and gets no report.
+ */
+const LIFETIMES = {
+  HUB_LIFETIME_OTP_SECONDS: '60',
+  HUB_REPORT_DEADLINE_OTP_SECONDS: '60',
+  HUB_LIFETIME_SERVICE_SECONDS: '90',
+  HUB_REPORT_DEADLINE_SERVICE_SECONDS: '90',
+}
+
+/** All messages are final, at the latest: twice the deadlines, because a busy machine has a backlog. */
+const SETTLE_WITHIN_MS = 360_000
+/** All webhooks are delivered: a receiver that hung gets its batches again after one or two minutes. */
+const WEBHOOKS_WITHIN_MS = 240_000
+const CHECK_EVERY_MS = 1000
+const OPT_OUT_WITHIN_MS = 60_000
+const OPT_OUT_SENDS_EVERY_MS = 6000
+
+const createAccounts = async (
+  cluster: Cluster,
+  api: Api,
+  receivers: Receivers,
+): Promise<ReadonlyArray<RunAccount>> => {
+  const admin = makeHubAdmin({ describe: cluster.hub.describe, dataDir: cluster.dataDir })
+  try {
+    const accounts: Array<RunAccount> = []
+    for (const limits of ACCOUNTS) {
+      const { keys } = await admin.createAccount({
+        live: {
+          spend_limit: amountOf(limits.spendLimit),
+          price_otp: amountOf(limits.prices.otp),
+          price_service: amountOf(limits.prices.service),
+          flood_pause_seconds: limits.pauseSeconds,
+          flood_per_hour: limits.perHour,
+        },
+      })
+      for (const subscription of limits.subscriptions) {
+        const { body, status } = await api.post(
+          keys.live,
+          '/v1/webhook_endpoints',
+          { url: receivers.url(subscription) },
+          { withinMs: 10_000 },
+        )
+        if (status !== 201) throw new Error(`POST /v1/webhook_endpoints returned status ${status}`)
+        receivers.expectFrom(limits.name, subscription, body.secret)
+      }
+      accounts.push({ ...limits, key: keys.live })
+    }
+    return accounts
+  } finally {
+    await admin.close()
+  }
+}
+
+interface Parts {
+  readonly account: RunAccount
+  readonly load: Load
+  readonly operator: TestOperator
+  readonly followers: Followers
+  readonly recorder: Recorder
+  readonly signal: AbortSignal
+}
+
+/** A recipient answers STOP, and the account continues to send. */
+const optOut = async ({ account, followers, load, operator, recorder, signal }: Parts): Promise<void> => {
+  const number = '+79330000001'
+  if ((await load.sendOne({ account, class: 'service', number })) === null) return
+  operator.receive(number, 'STOP')
+  const isApplied = await eventually(() => followers.optOuts() > 0, {
+    withinMs: OPT_OUT_WITHIN_MS,
+    everyMs: 200,
+  }).catch(() => false)
+  if (!isApplied) return
+  recorder.record({ kind: 'opt-out', number, appliedBy: Date.now() })
+  while (!signal.aborted) {
+    await load.sendOne({ account, class: 'service', number })
+    await delay(OPT_OUT_SENDS_EVERY_MS, undefined, { signal }).catch(() => {})
+  }
+}
+
+const settle = async (
+  what: string,
+  withinMs: number,
+  left: () => number,
+  unsettled: Array<string>,
+  signal: AbortSignal,
+): Promise<void> => {
+  const deadline = performance.now() + withinMs
+  while (left() > 0) {
+    if (performance.now() > deadline) {
+      unsettled.push(`${left()} ${what} after ${withinMs / 1000} s`)
+      return
+    }
+    await delay(CHECK_EVERY_MS, undefined, { signal })
+  }
+}
+
+export interface Run {
+  readonly result: RunResult
+  readonly page: string
+}
+
+/** Makes a run and writes its page. Removes all of its processes and files, also if it fails. */
+export const makeRun = async (
+  options: RunOptions,
+  report: (line: string) => void,
+  signal: AbortSignal,
+): Promise<Run> => {
+  const { out, rate, seconds, seed } = options
+  mkdirSync(out, { recursive: true })
+  const parent = process.env['HUB_TEST_DIR'] ?? tmpdir()
+  mkdirSync(parent, { recursive: true })
+  const dir = mkdtempSync(join(parent, 'histories-'))
+  // If this runs as root, PostgreSQL runs as another user.
+  chmodSync(dir, 0o755)
+  const cleanUp = (): void => {
+    removeCluster(dir)
+    rmSync(dir, { recursive: true, force: true })
+  }
+  process.once('exit', cleanUp)
+  const path = join(dir, 'history.jsonl')
+  const recorder = openRecorder(path)
+  const closing: Array<() => Promise<unknown>> = []
+  let isViolated = true
+  try {
+    const operator = await startOperator(recorder, dir)
+    closing.push(operator.stop)
+    const receivers = await startReceivers(recorder)
+    closing.push(receivers.close)
+    const cluster = await startCluster({
+      dir,
+      operatorPort: operator.port,
+      operator: { systemId: SYSTEM_ID, password: PASSWORD },
+      environment: { ...LIFETIMES, ...receivers.environment },
+      report,
+      signal,
+    })
+    closing.push(cluster.stop)
+    const api = openApi(cluster.addresses)
+    closing.push(api.close)
+    const accounts = await createAccounts(cluster, api, receivers)
+
+    const began = Date.now()
+    recorder.record({
+      kind: 'run',
+      at: began,
+      seed,
+      rate,
+      seconds,
+      accounts: ACCOUNTS,
+    })
+    const followers = followEvents({ api, recorder, accounts })
+    const load = startLoad({ api, recorder, accounts, seed, rate })
+    const loading = new AbortController()
+    const both = AbortSignal.any([loading.signal, signal])
+    const optingOut = optOut({ account: accounts.at(-1)!, load, operator, followers, recorder, signal: both })
+    const faults = runFaults(
+      planFaults(seed, seconds, options.faults),
+      { cluster, operator, receivers, recorder, rate, report },
+      began,
+      signal,
+    )
+    faults.catch(() => {})
+    while (Date.now() - began < 1000 * seconds && recorder.bytes() < options.maxBytes) {
+      await delay(CHECK_EVERY_MS, undefined, { signal })
+    }
+    if (recorder.bytes() >= options.maxBytes)
+      report(`the recorded history has its largest size: the load ends early`)
+    const loadSeconds = (Date.now() - began) / 1000
+    const skipped = await faults
+    loading.abort()
+    await optingOut
+    await load.stop()
+    report(
+      `${Math.round((Date.now() - began) / 1000)} s: the load has ended with ${load.accepted.size} accepted messages`,
+    )
+
+    const unsettled: Array<string> = []
+    const open = (): number => {
+      let count = 0
+      for (const id of load.accepted.keys()) if (!followers.final.has(id)) count += 1
+      return count
+    }
+    await settle('messages without a final event', SETTLE_WITHIN_MS, open, unsettled, signal)
+    await followers.stop()
+    const journals = await readEverything({ api, recorder, accounts })
+    const missing = (): number => {
+      let count = 0
+      for (const { name, subscriptions } of accounts) {
+        for (const subscription of subscriptions) {
+          const confirmed = receivers.confirmed(subscription)
+          for (const id of journals.get(name) ?? []) if (!confirmed.has(id)) count += 1
+        }
+      }
+      return count
+    }
+    await settle('events not delivered to a subscription', WEBHOOKS_WITHIN_MS, missing, unsettled, signal)
+    report(
+      `${Math.round((Date.now() - began) / 1000)} s: judging the history of ${Math.round(recorder.bytes() / 1024 / 1024)} MB`,
+    )
+    closing.splice(closing.indexOf(operator.stop), 1)
+    await operator.stop()
+    recorder.record({ kind: 'end', at: Date.now(), unsettled })
+    await recorder.close()
+    // The processes are not needed any more, and the check needs memory.
+    while (closing.length > 0) await closing.pop()!()
+
+    const history = await readHistory(path)
+    const verdict = checkHistory(history)
+    isViolated = verdict.findings.length > 0
+    const { due, leftOut } = load.statistics()
+    const result: RunResult = {
+      seed,
+      rate,
+      seconds,
+      verdict,
+      skipped,
+      due,
+      leftOut,
+      acceptedPerSecond: verdict.counts.accepted / loadSeconds,
+      unsettled,
+      command: `npm run histories -- --seed ${seed} --rate ${rate} --seconds ${seconds}`,
+    }
+    return { result, page: writePage(out, result, history) }
+  } finally {
+    while (closing.length > 0) await closing.pop()!().catch((error: unknown) => report(String(error)))
+    await recorder.close().catch(() => {})
+    if ((isViolated || options.keep) && !signal.aborted) {
+      renameOrCopy(path, join(out, `run-${seed}.jsonl`))
+      for (const part of ['servers', 'hub']) {
+        cpSync(join(dir, part, 'logs'), join(out, `run-${seed}-logs`, part), { recursive: true, force: true })
+      }
+    }
+    process.removeListener('exit', cleanUp)
+    cleanUp()
+  }
+}
+
+/** Another file system needs a copy. */
+const renameOrCopy = (from: string, to: string): void => {
+  try {
+    renameSync(from, to)
+  } catch {
+    cpSync(from, to)
+  }
+}
