@@ -5,7 +5,7 @@ import type { Entry } from './checker/history.ts'
 export interface Recorder {
   readonly record: (entry: Entry) => void
   readonly bytes: () => number
-  /** Waits until the file is complete. */
+  /** Waits until the file is complete. Further calls do nothing. */
   readonly close: () => Promise<void>
 }
 
@@ -13,6 +13,14 @@ export const openRecorder = (path: string): Recorder => {
   const stream = createWriteStream(path, { mode: 0o600, highWaterMark: 1024 * 1024 })
   let failure: unknown = null
   let bytes = 0
+  let closed: Promise<void> | null = null
+  const close = async (): Promise<void> => {
+    await new Promise<void>((resolve) => {
+      stream.once('close', resolve)
+      stream.end()
+    })
+    if (failure !== null) throw failure
+  }
   stream.on('error', (error) => {
     failure = error
   })
@@ -23,12 +31,6 @@ export const openRecorder = (path: string): Recorder => {
       stream.write(line)
     },
     bytes: () => bytes,
-    close: async () => {
-      await new Promise<void>((resolve) => {
-        stream.once('close', resolve)
-        stream.end()
-      })
-      if (failure !== null) throw failure
-    },
+    close: () => (closed ??= close()),
   }
 }
