@@ -230,6 +230,7 @@ export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions):
             (one?.result ?? null) as BatchResult | null,
             id,
             one?.error?.code ?? null,
+            one?.error?.outcome === 'unknown',
           ]
         }),
       })

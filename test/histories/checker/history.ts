@@ -80,6 +80,8 @@ export interface BatchEntry extends RequestTimes {
       result: BatchResult | null,
       id: string | null,
       code: string | null,
+      /** The error of the element said `"outcome": "unknown"`. */
+      isUnknown: boolean,
     ]
   >
 }

@@ -88,17 +88,16 @@ const attemptsOf = (
       ],
     ]
   }
-  const isKnown = entry.status !== null && !entry.unknown
-  return entry.items.map(([ref, messageClass, number, result, id, code]) => {
-    const answered = result === 'rejected' || result === null ? 'refused' : result
-    const outcome: Outcome = isKnown
-      ? entry.replayed && answered === 'accepted'
-        ? 'duplicate'
-        : answered
-      : 'unknown'
+  const isAnswered = entry.status !== null && !entry.unknown
+  return entry.items.map(([ref, messageClass, number, result, id, code, isUnknown]) => {
+    const outcomeOfItem = (): Outcome => {
+      if (!isAnswered || isUnknown) return 'unknown'
+      if (result === 'rejected' || result === null) return 'refused'
+      return entry.replayed ? 'duplicate' : result
+    }
     return [
       { ref, account, class: messageClass, number, hasClientRef: true },
-      { began, ended, outcome, id, code: code ?? entry.code, window: null, isSingle: false },
+      { began, ended, outcome: outcomeOfItem(), id, code: code ?? entry.code, window: null, isSingle: false },
     ]
   })
 }
