@@ -53,6 +53,9 @@ describe('the import rule', () => {
     ['apps/projector/src/a.ts', '../../dispatcher/src/index.ts'],
     ['apps/projector/src/a.ts', '@hub/kafka/src/port.ts'],
     ['test/e2e/a.ts', '../../packages/kafka/src/port.ts'],
+    ['test/histories/checker/a.ts', '@hub/domain'],
+    ['test/histories/checker/a.ts', '../load.ts'],
+    ['test/histories/checker/a.unit.test.ts', '@hub/testkit'],
   ])('in %s refuses %s', (file, specifier) => {
     expect(isRefused(file, specifier)).toBe(true)
   })
@@ -68,6 +71,8 @@ describe('the import rule', () => {
     ['apps/projector/test/a.ts', '../src/index.ts'],
     ['test/e2e/a.ts', '@hub/testkit'],
     ['test/e2e/a.ts', '@hub/local-stack'],
+    ['test/histories/checker/a.ts', './history.ts'],
+    ['test/histories/checker/a.ts', 'node:crypto'],
   ])('in %s allows %s', (file, specifier) => {
     expect(isRefused(file, specifier)).toBe(false)
   })
