@@ -121,6 +121,22 @@ const readPage = async (api: Api, key: string, path: string) => {
   }
 }
 
+const OPEN = ['accepted', 'sent'] as const
+
+/** Whether the list of messages contains one without a final status, also one that no client knows. */
+export const hasOpenMessages = async ({
+  accounts,
+  api,
+}: Pick<ReaderOptions, 'accounts' | 'api'>): Promise<boolean> => {
+  for (const { key } of accounts) {
+    for (const status of OPEN) {
+      const { body } = await readPage(api, key, `/v1/messages?limit=1&status=${status}`)
+      if (body.data.length > 0) return true
+    }
+  }
+  return false
+}
+
 /** Reads all messages and all events of all accounts, and what they have spent. */
 export const readEverything = async ({
   accounts,

@@ -15,7 +15,7 @@ import { type Load, startLoad } from './load.ts'
 import { PASSWORD, startOperator, SYSTEM_ID, type TestOperator } from './operator.ts'
 import type { RunOptions } from './options.ts'
 import { type RunResult, writePage } from './page.ts'
-import { type Followers, followEvents, readEverything } from './readers.ts'
+import { type Followers, followEvents, hasOpenMessages, readEverything } from './readers.ts'
 import { type Receivers, startReceivers } from './receivers.ts'
 import { openRecorder, type Recorder } from './recorder.ts'
 import { planFaults } from './schedule.ts'
@@ -101,17 +101,20 @@ const optOut = async ({ account, followers, load, operator, recorder, signal }: 
   }
 }
 
+/** Waits until nothing is left. At its bound it notes what is left. */
 const settle = async (
   what: string,
   withinMs: number,
-  left: () => number,
+  left: () => number | Promise<number>,
   unsettled: Array<string>,
   signal: AbortSignal,
 ): Promise<void> => {
   const deadline = performance.now() + withinMs
-  while (left() > 0) {
+  for (;;) {
+    const count = await left()
+    if (count === 0) return
     if (performance.now() > deadline) {
-      unsettled.push(`${left()} ${what} after ${withinMs / 1000} s`)
+      unsettled.push(`${count} ${what} after ${withinMs / 1000} s`)
       return
     }
     await delay(CHECK_EVERY_MS, undefined, { signal })
@@ -205,8 +208,11 @@ export const makeRun = async (
       return count
     }
     await settle('messages without a final event', SETTLE_WITHIN_MS, open, unsettled, signal)
+    const reading = { api, recorder, accounts }
+    const openLists = async (): Promise<number> => ((await hasOpenMessages(reading)) ? 1 : 0)
+    await settle('list has messages without a final status', SETTLE_WITHIN_MS, openLists, unsettled, signal)
     await followers.stop()
-    const journals = await readEverything({ api, recorder, accounts })
+    const journals = await readEverything(reading)
     const missing = (): number => {
       let count = 0
       for (const { name, subscriptions } of accounts) {
