@@ -13,9 +13,12 @@ const BATCH_WITHIN_MS = 15_000
 /** Sends in flight: those of this time. Above it, due sends are left out. */
 const MAX_IN_FLIGHT_SECONDS = 6
 const TICK_MS = 20
+/** The rate rises during this time, because new processes still compile their code. */
+const RAMP_MS = 10_000
+const FIRST_SHARE = 0.1
 /** A refused send is repeated at most so often. */
-const MAX_ATTEMPTS = 8
-const MAX_RETRY_AFTER_MS = 4000
+const MAX_ATTEMPTS = 6
+const MAX_RETRY_AFTER_MS = 10_000
 /** One in this many clients never repeats, so that a refusal is the last word. */
 const GIVES_UP = 6
 
@@ -301,9 +304,12 @@ export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions):
   ]
 
   const running = streams.map(async ({ messages, perSecond, work }) => {
-    let next = performance.now()
+    const began = performance.now()
+    const intervalMs = (): number =>
+      1000 / perSecond / Math.min(1, Math.max(FIRST_SHARE, (performance.now() - began) / RAMP_MS))
+    let next = began
     while (!stopping) {
-      for (; next <= performance.now() && !stopping; next += 1000 / perSecond) begin(work, messages)
+      for (; next <= performance.now() && !stopping; next += intervalMs()) begin(work, messages)
       await delay(TICK_MS)
     }
   })

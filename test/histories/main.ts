@@ -6,12 +6,21 @@ import { HELP, type Options, readOptions, WrongOptions } from './options.ts'
 import { countsByGuarantee, type RunResult, summaryOf } from './page.ts'
 import { makeRun } from './run.ts'
 
+/** Signals within this time are one interrupt. */
+const SAME_INTERRUPT_MS = 1000
+/** As a shell reports a program that ended by SIGINT. */
+const INTERRUPTED = 130
+
 const print = (line: string): void => console.log(line)
 
 const runAll = async ({ run, runs }: Extract<Options, { command: 'run' }>): Promise<number> => {
   const ending = new AbortController()
+  let interruptedAt = 0
   const interrupt = (): void => {
-    if (ending.signal.aborted) process.exit(130)
+    // npm and the terminal may both send the signal.
+    if (Date.now() - interruptedAt < SAME_INTERRUPT_MS) return
+    interruptedAt = Date.now()
+    if (ending.signal.aborted) process.exit(INTERRUPTED)
     print('Interrupted: the run ends and removes its files.')
     ending.abort()
   }
@@ -30,7 +39,7 @@ const runAll = async ({ run, runs }: Extract<Options, { command: 'run' }>): Prom
       print(`The page of the run is ${page}`)
       for (const { detail, guarantee } of findings.slice(0, 5)) print(`  ${guarantee}: ${detail}`)
     } catch (error) {
-      if (ending.signal.aborted) return 130
+      if (ending.signal.aborted) return INTERRUPTED
       throw error
     }
   }

@@ -104,3 +104,10 @@ export const readOptions = (args: ReadonlyArray<string>): Options => {
     },
   }
 }
+
+/** The command that repeats a run. */
+export const commandOf = ({ faults, rate, seconds, seed }: RunOptions): string =>
+  [
+    `npm run histories -- --seed ${seed} --rate ${rate} --seconds ${seconds}`,
+    ...(faults === FAULT_NAMES ? [] : [`--faults ${faults.join(',') || 'none'}`]),
+  ].join(' ')

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { readOptions } from './options.ts'
+import { commandOf, readOptions } from './options.ts'
 import { FAULT_NAMES } from './schedule.ts'
 
 describe('the command line of histories', () => {
@@ -39,6 +39,16 @@ describe('the command line of histories', () => {
     })
     expect(readOptions(['--faults', 'none'])).toMatchObject({ run: { faults: [] } })
     expect(readOptions(['--help'])).toEqual({ command: 'help' })
+  })
+
+  it.each([
+    [['--seed', '3', '--rate', '500', '--seconds', '300']],
+    [['--seed', '4', '--rate', '9', '--seconds', '8', '--faults', 'kill,stop']],
+    [['--seed', '4', '--rate', '9', '--seconds', '8', '--faults', 'none']],
+  ])('%j is the command that repeats a run', (args) => {
+    const options = readOptions(args)
+    if (options.command !== 'run') throw new Error('no run')
+    expect(commandOf(options.run)).toBe(`npm run histories -- ${args.join(' ')}`)
   })
 
   it.each([

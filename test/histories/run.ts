@@ -13,7 +13,7 @@ import { type Cluster, removeCluster, startCluster } from './cluster.ts'
 import { runFaults } from './faults.ts'
 import { type Load, startLoad } from './load.ts'
 import { PASSWORD, startOperator, SYSTEM_ID, type TestOperator } from './operator.ts'
-import type { RunOptions } from './options.ts'
+import { commandOf, type RunOptions } from './options.ts'
 import { type RunResult, writePage } from './page.ts'
 import { type Followers, followEvents, hasOpenMessages, readEverything } from './readers.ts'
 import { type Receivers, startReceivers } from './receivers.ts'
@@ -248,7 +248,7 @@ export const makeRun = async (
       leftOut,
       acceptedPerSecond: verdict.counts.accepted / loadSeconds,
       unsettled,
-      command: `npm run histories -- --seed ${seed} --rate ${rate} --seconds ${seconds}`,
+      command: commandOf(options),
     }
     return { result, page: writePage(out, result, history) }
   } finally {
