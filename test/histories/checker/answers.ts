@@ -1,6 +1,7 @@
 /** Judges the answers to requests: idempotency, and whether the contract explains them. */
 import type { Finding } from './finding.ts'
 import type { RequestTimes } from './history.ts'
+import { recipientCounts } from './messages.ts'
 import type { Attempt, History } from './read-history.ts'
 
 /** The answers that a hub gives to correct sends. */
@@ -14,6 +15,16 @@ const EXPLAINED: ReadonlySet<string> = new Set([
   '503 internal_error',
   '503 overloaded',
   '503 provider_unavailable',
+])
+
+/** The codes with which a correct element of a batch is rejected. */
+const EXPLAINED_REJECTIONS: ReadonlySet<string> = new Set([
+  'internal_error',
+  'overloaded',
+  'provider_unavailable',
+  'recipient_flood_limited',
+  'recipient_opted_out',
+  'spend_limit_reached',
 ])
 
 /** The codes of a batch element that the hub did not decide for good. */
@@ -104,9 +115,16 @@ export const judgeAnswers = (history: History): ReadonlyArray<Finding> => {
         detail: `the answer ${name} at ${answer.ended} has no retry_after`,
       })
     }
+    if (answer.kind === 'send') continue
+    for (const [ref, , , , , code] of answer.items) {
+      if (code !== null && !EXPLAINED_REJECTIONS.has(code))
+        findings.push({
+          guarantee: 'unexplained',
+          detail: `${ref} was rejected with ${code} at ${answer.ended}`,
+        })
+    }
   }
-  const numbers = new Map<string, number>()
-  for (const { number } of history.wanted.values()) numbers.set(number, (numbers.get(number) ?? 0) + 1)
+  const numbers = recipientCounts(history)
   for (const { attempts, number, ref } of history.wanted.values()) {
     attempts.forEach((attempt, i) => {
       if (

@@ -22,6 +22,8 @@ export interface FaultAvailability {
   readonly longest: Readonly<Record<MessageClass, number>>
   /** From the end of the fault to the first `otp` that was sent after it and accepted, in ms. */
   readonly otpAfter: number | null
+  /** From the end of the fault to the last `otp` that was sent after it and failed, in ms. */
+  readonly otpFailedFor: number
 }
 
 const isAccepted = ({ outcome }: Attempt): boolean => outcome === 'accepted' || outcome === 'duplicate'
@@ -38,7 +40,7 @@ const singleSends = (history: History, messageClass: MessageClass): ReadonlyArra
     .flatMap(({ attempts }) => attempts.filter(({ isSingle }) => isSingle))
     .toSorted((a, b) => a.began - b.began)
 
-/** From the begin of a send that failed to the answer to the next one that was accepted. */
+/** From the begin of a send that failed to the answer to the next one that was accepted, or to the last one. */
 const periodsOf = (attempts: ReadonlyArray<Attempt>): ReadonlyArray<Period> => {
   const periods: Array<Period> = []
   let from: number | null = null
@@ -49,6 +51,7 @@ const periodsOf = (attempts: ReadonlyArray<Attempt>): ReadonlyArray<Period> => {
       from = null
     }
   }
+  if (from !== null) periods.push({ from, to: attempts.at(-1)!.ended })
   return periods
 }
 
@@ -61,6 +64,7 @@ export const measureAvailability = (history: History): ReadonlyArray<FaultAvaila
         .filter(({ from, to }) => to >= began && from <= ended + EFFECT_MS)
         .reduce((most, { from, to }) => Math.max(most, to - from), 0)
     const after = attempts.otp.find((attempt) => attempt.began >= ended && isAccepted(attempt))
+    const failed = attempts.otp.findLast((attempt) => attempt.began >= ended && isUnavailable(attempt))
     return {
       name,
       target,
@@ -68,18 +72,21 @@ export const measureAvailability = (history: History): ReadonlyArray<FaultAvaila
       ended,
       longest: { otp: longest('otp'), service: longest('service') },
       otpAfter: after === undefined ? null : after.ended - ended,
+      otpFailedFor: failed === undefined ? 0 : failed.ended - ended,
     }
   })
 }
 
 export const judgeAvailability = (faults: ReadonlyArray<FaultAvailability>): ReadonlyArray<Finding> =>
-  faults.flatMap(({ ended, name, otpAfter, target }): ReadonlyArray<Finding> =>
-    otpAfter === null || otpAfter <= AVAILABLE_WITHIN_MS
+  faults.flatMap(({ ended, name, otpAfter, otpFailedFor, target }): ReadonlyArray<Finding> => {
+    // Without an accepted code, the clients may have stopped before.
+    const after = otpAfter ?? otpFailedFor
+    return after <= AVAILABLE_WITHIN_MS
       ? []
       : [
           {
             guarantee: 'unavailable',
-            detail: `${otpAfter} ms after the end of ${name} of ${target} at ${ended}`,
+            detail: `${otpAfter === null ? 'still ' : ''}${after} ms after the end of ${name} of ${target} at ${ended}`,
           },
-        ],
-  )
+        ]
+  })

@@ -170,6 +170,17 @@ const violated = (entries: ReadonlyArray<Entry>): ReadonlyArray<Guarantee> => [
   ...new Set(checkHistory(historyOf(entries)).findings.map(({ guarantee }) => guarantee)),
 ]
 
+/** A read of the message during the run. */
+const read = (state: string): Entry => ({
+  kind: 'read',
+  began: T + 300,
+  ended: T + 310,
+  account: 'main',
+  id: 'msg_1',
+  status: 200,
+  state,
+})
+
 /** A message that expires without a submit. */
 const EXPIRED = {
   submits: [],
@@ -309,6 +320,18 @@ describe('a correct history', () => {
     ['of two messages to a recipient after the pause', two(T + 61_000)],
     ['of two messages within the pause, with a fault', two(T + 1000, { more: [fault(T, T + 500)] })],
     [
+      'of a code within the pause, while the counters were unavailable',
+      two(T + 1000, {
+        sends: [
+          send(),
+          send({ ...second, class: 'otp', began: T + 1000, ended: T + 1050 }),
+          refused(422, 'recipient_flood_limited', { ref: 'r3', began: T + 900, ended: T + 910 }),
+        ],
+        finals: [final(), final({ id: 'msg_2', clientRef: 'r2', class: 'otp', price: 100 })],
+        spent: 250,
+      }),
+    ],
+    [
       'of an opt-out',
       history({
         sends: [send(), refused(422, 'recipient_opted_out', { ref: 'r2', began: T + 900, ended: T + 910 })],
@@ -425,6 +448,36 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
     }),
   ],
   [
+    'a message that has gone back since it was read',
+    'status-went-back',
+    history({ reads: [read('undelivered')] }),
+  ],
+  [
+    'a message that expired before its submit and was delivered',
+    'status-went-back',
+    history({
+      finals: [
+        final({
+          history: [
+            ['accepted', null],
+            ['expired', 'ttl_expired_before_submit'],
+            ['delivered', null],
+          ],
+        }),
+      ],
+    }),
+  ],
+  [
+    'two messages with a client_ref, of which the client knows one',
+    'client-ref',
+    history({ finals: [final(), final({ id: 'msg_2' })] }),
+  ],
+  [
+    'a message with another client_ref than its send',
+    'client-ref',
+    two(T + 61_000, { finals: [final({ clientRef: 'r2' }), final({ id: 'msg_2', clientRef: 'r1' })] }),
+  ],
+  [
     'two messages for a client_ref',
     'client-ref',
     history({ sends: [send(), send({ began: T + 160, ended: T + 170, id: 'msg_2' })] }),
@@ -457,6 +510,16 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
     'an event behind the cursor of a reader',
     'event-missed',
     history({ pages: [page([EVENTS[0]!, EVENTS[2]!], 'follower'), page(EVENTS)] }),
+  ],
+  [
+    'an event that has changed since a reader got it',
+    'event-content',
+    history({
+      pages: [
+        page([[...EVENTS[0]!.slice(0, 5), 'other'] as unknown as EventEntry, ...EVENTS.slice(1)], 'follower'),
+        page(EVENTS),
+      ],
+    }),
   ],
   [
     'a message without an event',
@@ -523,6 +586,21 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
   ],
   ['two messages within the pause', 'flood-window', two(T + 1000)],
   [
+    'a code within the pause',
+    'flood-window',
+    two(T + 1000, { sends: [send(), send({ ...second, class: 'otp', began: T + 1000, ended: T + 1050 })] }),
+  ],
+  [
+    'two messages within the pause, long before a fault',
+    'flood-window',
+    two(T + 1000, {
+      sends: [0, 1000, 100_000].map((ms, i) =>
+        send({ ref: `r${i}`, id: `msg_${i}`, began: T + ms, ended: T + ms + 50 }),
+      ),
+      more: [fault(T + 90_000, T + 95_000)],
+    }),
+  ],
+  [
     'too many messages in an hour',
     'flood-window',
     history({
@@ -535,6 +613,41 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
     'a service message after an opt-out',
     'opt-out',
     history({ more: [{ kind: 'opt-out', number: NUMBER, appliedBy: T }] }),
+  ],
+  [
+    'a service message after another one was refused because of the opt-out',
+    'opt-out',
+    two(T + 61_000, {
+      sends: [refused(422, 'recipient_opted_out', { ref: 'r3', began: T + 50, ended: T + 60 }), send()],
+      more: [{ kind: 'opt-out', number: NUMBER, appliedBy: T + 50_000 }],
+    }),
+  ],
+  [
+    'a batch element with a code that is not in the contract',
+    'unexplained',
+    history({
+      ...NOTHING,
+      sends: [batch({ items: [['r1', 'service', NUMBER, 'rejected', null, 'template_not_found', false]] })],
+    }),
+  ],
+  [
+    'a message that expired although the hub acknowledged its report',
+    'unexplained',
+    history({
+      finals: [
+        final({
+          state: 'expired',
+          reason: 'dlr_timeout_local',
+          history: [
+            ['accepted', null],
+            ['sent', null],
+            ['expired', 'dlr_timeout_local'],
+          ],
+        }),
+      ],
+      pages: [page([...EVENTS.slice(0, 2), event('expired', 3)])],
+      webhooks: [webhook([...EVENTS.slice(0, 2), event('expired', 3)])],
+    }),
   ],
   ['an answer that is not in the contract', 'unexplained', history({ sends: [send(), refused(500, 'x')] })],
   [
@@ -578,6 +691,9 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
   ],
 ]
 
+const refusedCode = (ms: number): SendEntry =>
+  refused(503, 'provider_unavailable', { ref: 'r2', class: 'otp', began: T + ms, ended: T + ms + 10 })
+
 describe('the checker finds', () => {
   it.each(CASES)('%s (%s)', (_, guarantee, entries) => {
     expect(violated(entries)).toContain(guarantee)
@@ -589,6 +705,16 @@ describe('the checker finds', () => {
 })
 
 describe('the availability', () => {
+  it('ends with the last send if none is accepted any more', () => {
+    const entries = history({
+      sends: [send(), refusedCode(1000), refusedCode(12_100)],
+      more: [fault(T + 500, T + 2000)],
+    })
+    const { availability } = checkHistory(historyOf(entries))
+    expect(availability).toMatchObject([{ longest: { otp: 11_110 }, otpAfter: null, otpFailedFor: 10_110 }])
+    expect(violated(entries)).toEqual(['unavailable'])
+  })
+
   it('is measured from a send that failed to the next one that was accepted', () => {
     const { availability } = checkHistory(
       historyOf(

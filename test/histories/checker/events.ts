@@ -36,7 +36,12 @@ const judgeFollower = (
     .filter((page) => page.account === account && page.reader === 'follower')
     .flatMap(({ events }) => events)
   const different = followed.findIndex(([id], i) => journal[i]?.[0] !== id)
-  if (different < 0) return []
+  if (different < 0) {
+    const changed = followed.find(([, , , , , digest], i) => journal[i]![5] !== digest)
+    return changed === undefined
+      ? []
+      : [{ guarantee: 'event-content', detail: `${changed[0]} of ${account} has changed since it was read` }]
+  }
   const ids = new Set(followed.map(([id]) => id))
   const missed = journal.slice(0, followed.length).filter(([id]) => !ids.has(id))
   return [

@@ -57,26 +57,47 @@ const AFTER_FAULT_MS = 60_000
 const faultsBetween = (history: History, from: number, to: number): number =>
   history.faults.filter(({ began, ended }) => began <= to && ended + AFTER_FAULT_MS >= from).length
 
-/** The first acceptance of each message to a recipient. Codes may pass while Redis is unavailable. */
+/** Codes pass without a count so long before and after a refusal that shows the loss of the counters. */
+const COUNTERS_LOST_MS = 10_000
+
+/**
+ * The times of refusals because the counters were unavailable: they name no window. Batches record no
+ * windows, and no two of their messages are for the same recipient.
+ */
+const lossesOfCounters = ({ wanted }: History): ReadonlyArray<number> =>
+  [...wanted.values()].flatMap(({ attempts }) =>
+    attempts.flatMap(({ code, ended, window }) =>
+      code === 'recipient_flood_limited' && window === null ? [ended] : [],
+    ),
+  )
+
+/** The first acceptance of each message to a recipient, without codes that may have passed uncounted. */
 const acceptancesOf = (
   wanted: ReadonlyArray<Wanted>,
+  losses: ReadonlyArray<number>,
 ): ReadonlyArray<{ readonly began: number; readonly ended: number }> =>
   wanted
-    .filter((one) => one.class === 'service')
-    .flatMap(({ attempts }) => {
+    .flatMap(({ attempts, class: messageClass }) => {
       const accepted = attempts.find(({ outcome }) => outcome === 'accepted')
-      return accepted === undefined ? [] : [accepted]
+      if (accepted === undefined) return []
+      const { began, ended } = accepted
+      const isUncounted =
+        messageClass === 'otp' &&
+        losses.some((at) => at >= began - COUNTERS_LOST_MS && at <= ended + COUNTERS_LOST_MS)
+      return isUncounted ? [] : [accepted]
     })
     .toSorted((a, b) => a.ended - b.ended)
 
 export const judgeFloodWindows = (history: History): ReadonlyArray<Finding> => {
   const byName = new Map(history.run.accounts.map((account) => [account.name, account]))
+  const losses = lossesOfCounters(history)
   const groups = Map.groupBy(history.wanted.values(), ({ account, number }) => `${account} ${number}`)
   return [...groups.values()].flatMap((wanted): ReadonlyArray<Finding> => {
     const { account, number } = wanted[0]!
     const limits = byName.get(account)
-    const accepted = acceptancesOf(wanted)
-    if (limits === undefined || accepted.length < 2) return []
+    if (limits === undefined || wanted.length < 2) return []
+    const accepted = acceptancesOf(wanted, losses)
+    if (accepted.length < 2) return []
     const findings: Array<Finding> = []
     const span = faultsBetween(history, accepted[0]!.began, accepted.at(-1)!.ended)
     // A run is shorter than an hour.
@@ -86,14 +107,17 @@ export const judgeFloodWindows = (history: History): ReadonlyArray<Finding> => {
         detail: `${number} got ${accepted.length} messages of ${account} in an hour, ${limits.perHour} are allowed, with ${span} faults`,
       })
     }
-    const early = accepted.filter((second, i) => {
+    const early = accepted.flatMap((second, i) => {
       const first = accepted[i - 1]
       return first !== undefined && second.ended - first.began < limits.pauseSeconds * 1000
+        ? [{ from: first.began, to: second.ended }]
+        : []
     })
-    if (early.length > span) {
+    const wrong = early.find(({ from, to }) => faultsBetween(history, from, to) === 0) ?? early[0]
+    if (wrong !== undefined && (early.length > span || faultsBetween(history, wrong.from, wrong.to) === 0)) {
       findings.push({
         guarantee: 'flood-window',
-        detail: `${number} got ${early.length} messages of ${account} within the pause, with ${span} faults; one at ${early[0]!.ended}`,
+        detail: `${number} got ${early.length} messages of ${account} within the pause, with ${span} faults; one at ${wrong.to}`,
       })
     }
     return findings
@@ -102,6 +126,10 @@ export const judgeFloodWindows = (history: History): ReadonlyArray<Finding> => {
 
 export const judgeOptOuts = (history: History): ReadonlyArray<Finding> => {
   const from = new Map(history.optOuts.map(({ appliedBy, number }) => [number, appliedBy]))
+  for (const { attempts, number } of history.wanted.values()) {
+    const refused = attempts.find(({ code }) => code === 'recipient_opted_out')
+    if (refused !== undefined) from.set(number, Math.min(refused.ended, from.get(number) ?? refused.ended))
+  }
   return [...history.wanted.values()].flatMap(
     ({ attempts, class: messageClass, number, ref }): ReadonlyArray<Finding> => {
       const applied = from.get(number)

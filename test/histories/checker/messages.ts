@@ -14,12 +14,19 @@ const RANK: Readonly<Record<string, number>> = {
 
 const isFinal = (state: string): boolean => RANK[state] === 2
 
-/** Whether a status may follow another one. Only a late report changes a final status. */
-const mayFollow = (before: string, after: string): boolean => {
+/**
+ * Whether a status may follow another one. Only a late report changes a final status. A read during
+ * the run does not show the reason of `expired`.
+ */
+const mayFollow = (before: string, after: string, reason: string | null = 'dlr_timeout_local'): boolean => {
   const [from, to] = [RANK[before], RANK[after]]
   if (from === undefined || to === undefined) return false
-  if (before === after) return true
-  return to > from || (before === 'expired' && (after === 'delivered' || after === 'undelivered'))
+  if (before === after || to > from) return true
+  return (
+    before === 'expired' &&
+    reason === 'dlr_timeout_local' &&
+    (after === 'delivered' || after === 'undelivered')
+  )
 }
 
 export const submitsByRef = ({ submits }: History): ReadonlyMap<string, ReadonlyArray<SubmitEntry>> => {
@@ -31,6 +38,13 @@ export const submitsByRef = ({ submits }: History): ReadonlyMap<string, Readonly
     else known.push(submit)
   }
   return byRef
+}
+
+/** How many messages clients wanted to send to each number. */
+export const recipientCounts = ({ wanted }: History): ReadonlyMap<string, number> => {
+  const counts = new Map<string, number>()
+  for (const { number } of wanted.values()) counts.set(number, (counts.get(number) ?? 0) + 1)
+  return counts
 }
 
 /** The message ids that clients were told for what they wanted to send once. */
@@ -85,6 +99,13 @@ export const judgeSends = (history: History): ReadonlyArray<Finding> => {
       else findings.push({ guarantee: 'client-ref', detail: `${id} was the answer to ${other} and ${ref}` })
       if (!history.finals.has(id)) {
         findings.push({ guarantee: 'lost', detail: `${ref} (${id}) does not exist at the end; ${times}` })
+      }
+      const clientRef = history.finals.get(id)?.clientRef
+      if (wanted.hasClientRef && clientRef !== undefined && clientRef !== ref) {
+        findings.push({
+          guarantee: 'client-ref',
+          detail: `${id} was the answer to ${ref}, and has the client_ref ${clientRef ?? 'null'}`,
+        })
       }
     }
     if (submitted.length > 0 && attempts.every(({ outcome }) => outcome === 'refused')) {
@@ -148,6 +169,7 @@ export const judgeStatuses = (history: History): ReadonlyArray<Finding> => {
     [...history.wanted.values()].filter(({ hasClientRef }) => !hasClientRef).map(({ account }) => account),
   )
   const known = new Set([...history.wanted.values()].flatMap((wanted) => [...idsOf(wanted)]))
+  const idByRef = new Map<string, string>()
   for (const message of history.finals.values()) {
     const { clientRef, id, state } = message
     if (!message.final || !isFinal(state)) {
@@ -155,7 +177,10 @@ export const judgeStatuses = (history: History): ReadonlyArray<Finding> => {
     }
     const states = message.history.map(([status]) => status)
     if (
-      states.some((status, i) => i > 0 && !mayFollow(states[i - 1]!, status)) ||
+      message.history.some(([status], i) => {
+        const before = message.history[i - 1]
+        return before !== undefined && !mayFollow(before[0], status, before[1])
+      }) ||
       (states.length > 0 && states.at(-1) !== state)
     ) {
       findings.push({
@@ -167,9 +192,28 @@ export const judgeStatuses = (history: History): ReadonlyArray<Finding> => {
       clientRef === null ? !known.has(id) && !unsentRefs.has(message.account) : !history.wanted.has(clientRef)
     if (isForeign)
       findings.push({ guarantee: 'unexplained', detail: `nobody sent ${clientRef ?? ''} (${id})` })
+    if (clientRef === null) continue
+    const owner = idByRef.get(`${message.account} ${clientRef}`)
+    if (owner !== undefined) {
+      findings.push({
+        guarantee: 'client-ref',
+        detail: `${clientRef} is the client_ref of ${owner} and ${id}`,
+      })
+    }
+    idByRef.set(`${message.account} ${clientRef}`, id)
   }
   const reads = Map.groupBy(history.reads, ({ id }) => id)
   for (const [id, ofMessage] of reads) {
+    const atEnd = history.finals.get(id)?.state
+    const before = ofMessage.find(
+      ({ state }) => state !== null && atEnd !== undefined && !mayFollow(state, atEnd),
+    )
+    if (before !== undefined) {
+      findings.push({
+        guarantee: 'status-went-back',
+        detail: `${id} was ${before.state} at ${before.ended}, and is ${atEnd} at the end`,
+      })
+    }
     for (const later of ofMessage) {
       if (later.status === 404) {
         findings.push({ guarantee: 'lost', detail: `${id} was accepted and not found at ${later.began}` })
@@ -189,8 +233,17 @@ export const judgeStatuses = (history: History): ReadonlyArray<Finding> => {
   const delivered = new Set(
     history.reports.filter(({ status }) => status === 'delivered').map(({ number }) => number),
   )
-  for (const [ref, { id, state }] of finalsByRef(history)) {
+  const recipients = recipientCounts(history)
+  for (const [ref, { id, parts, reason, state }] of finalsByRef(history)) {
     const number = history.wanted.get(ref)?.number
+    // The reports of several parts do not say which part they are about.
+    const isReported = number !== undefined && delivered.has(number) && recipients.get(number) === 1
+    if (reason === 'dlr_timeout_local' && parts === 1 && isReported) {
+      findings.push({
+        guarantee: 'unexplained',
+        detail: `${ref} (${id}) expired without a report, and the hub has acknowledged one`,
+      })
+    }
     if (state === 'delivered' && number !== undefined && !delivered.has(number)) {
       findings.push({
         guarantee: 'unexplained',
