@@ -53,6 +53,8 @@ export interface Load {
   readonly statistics: () => LoadStatistics
   /** The ids of accepted messages that the clients know. */
   readonly accepted: ReadonlyMap<string, string>
+  /** The ids of batches that the clients know. */
+  readonly batches: ReadonlySet<string>
   /** Sends one message and repeats it as clients do. */
   readonly sendOne: (what: {
     readonly account: RunAccount
@@ -101,6 +103,7 @@ interface LoadOptions {
 export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions): Load => {
   const random: Random = seededRandom(seed ^ 0x5eed)
   const accepted = new Map<string, string>()
+  const batches = new Set<string>()
   const [main, other, limited] = accounts as readonly [RunAccount, RunAccount, RunAccount]
   const inFlight = new Set<Promise<unknown>>()
   let sending = 0
@@ -215,6 +218,8 @@ export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions):
         { withinMs: BATCH_WITHIN_MS, idempotencyKey: isFirst ? key : null },
       )
       const results: ReadonlyArray<any> = answer.status === 202 ? answer.body.results : []
+      const batch: string | null = answer.status === 202 ? answer.body.id : null
+      if (batch !== null) batches.add(batch)
       recorder.record({
         kind: 'batch',
         ...timesOf(answer),
@@ -222,6 +227,7 @@ export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions):
         key: isFirst ? key : null,
         replayed: answer.replayed,
         digest: answer.digest,
+        batch,
         items: left.map(({ class: messageClass, number, ref }, i) => {
           const one = results[i]
           const id: string | null = one?.message?.id ?? one?.message_id ?? null
@@ -316,6 +322,7 @@ export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions):
   return {
     statistics: () => ({ due, leftOut }),
     accepted,
+    batches,
     sendOne: ({ account, class: messageClass, number }) =>
       send({ ...want(account, messageClass, number, false), hasClientRef: true, givesUp: false }),
     stop: async () => {

@@ -17,13 +17,14 @@ const FINAL_TYPES: ReadonlySet<string> = new Set([
   'message.undelivered',
   'message.rejected',
   'message.expired',
+  'batch.completed',
 ])
 
 /** An event as in the history. The digest is of what must not change. */
 export const eventEntry = (event: any): EventEntry => {
   const { created_at, data, id, type } = event
   const object = data?.object ?? {}
-  const isMessage = object.object === 'message'
+  const isAboutObject = object.object === 'message' || object.object === 'batch'
   const content = [
     id,
     type,
@@ -37,7 +38,7 @@ export const eventEntry = (event: any): EventEntry => {
   return [
     id,
     type,
-    isMessage ? object.id : null,
+    isAboutObject ? object.id : null,
     object.status ?? null,
     created_at,
     digestOf(JSON.stringify(content)),
@@ -45,7 +46,7 @@ export const eventEntry = (event: any): EventEntry => {
 }
 
 export interface Followers {
-  /** The messages that have a final event. */
+  /** The messages that have a final event, and the completed batches. */
   readonly final: ReadonlySet<string>
   /** The number of events that the followers have read. */
   readonly count: () => number
@@ -89,8 +90,8 @@ export const followEvents = ({ accounts, api, recorder }: ReaderOptions): Follow
           events,
         })
       }
-      for (const [, type, message] of events) {
-        if (message !== null && FINAL_TYPES.has(type)) final.add(message)
+      for (const [, type, about] of events) {
+        if (about !== null && FINAL_TYPES.has(type)) final.add(about)
         if (type === 'recipient.opted_out') optOuts += 1
       }
       count += events.length
@@ -163,7 +164,11 @@ export const readEverything = async ({
           reason: message.reason_code,
           parts: message.parts,
           price: hundredths(message.price.amount),
-          history: message.history.map(({ reason_code, status }: any) => [status, reason_code]),
+          history: message.history.map(({ at, reason_code, status }: any) => [
+            status,
+            reason_code,
+            Date.parse(at),
+          ]),
         })
       }
       cursor = body.next_cursor

@@ -174,6 +174,10 @@ export const makeRun = async (
       rate,
       seconds,
       accounts: ACCOUNTS,
+      lifetimeMs: {
+        otp: 1000 * Number(LIFETIMES.HUB_LIFETIME_OTP_SECONDS),
+        service: 1000 * Number(LIFETIMES.HUB_LIFETIME_SERVICE_SECONDS),
+      },
     })
     const followers = followEvents({ api, recorder, accounts })
     const load = startLoad({ api, recorder, accounts, seed, rate })
@@ -205,9 +209,10 @@ export const makeRun = async (
     const open = (): number => {
       let count = 0
       for (const id of load.accepted.keys()) if (!followers.final.has(id)) count += 1
+      for (const id of load.batches) if (!followers.final.has(id)) count += 1
       return count
     }
-    await settle('messages without a final event', SETTLE_WITHIN_MS, open, unsettled, signal)
+    await settle('messages or batches without a final event', SETTLE_WITHIN_MS, open, unsettled, signal)
     const reading = { api, recorder, accounts }
     const openLists = async (): Promise<number> => ((await hasOpenMessages(reading)) ? 1 : 0)
     await settle('list has messages without a final status', SETTLE_WITHIN_MS, openLists, unsettled, signal)

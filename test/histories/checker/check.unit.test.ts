@@ -26,6 +26,7 @@ const run: Entry = {
       subscriptions: ['hook'],
     },
   ],
+  lifetimeMs: { otp: 30_000, service: 60_000 },
 }
 
 const send = (more: Partial<SendEntry> = {}): SendEntry => ({
@@ -64,6 +65,7 @@ const batch = (more: Partial<BatchEntry> = {}): BatchEntry => ({
   key: null,
   replayed: false,
   digest: 'd1',
+  batch: null,
   items: [['r1', 'service', NUMBER, 'accepted', 'msg_1', null, false]],
   ...more,
 })
@@ -201,6 +203,23 @@ const EXPIRED = {
   spent: 0,
 } satisfies Parts
 
+const expiredAfter = (ms: number): Entry => ({
+  ...EXPIRED.finals[0]!,
+  history: [
+    ['accepted', null, T],
+    ['expired', 'ttl_expired_before_submit', T + ms],
+  ],
+})
+
+const COMPLETED: EventEntry = [
+  'evt_completed',
+  'batch.completed',
+  'bat_1',
+  null,
+  new Date(T + 300).toISOString(),
+  'digest of bat_1',
+]
+
 /** Nothing was accepted. */
 const NOTHING = { submits: [], reports: [], finals: [], pages: [], webhooks: [], spent: 0 } satisfies Parts
 
@@ -226,7 +245,18 @@ const two = (began: number, more: Parts = {}): ReadonlyArray<Entry> =>
 describe('a correct history', () => {
   it.each<[string, ReadonlyArray<Entry>]>([
     ['of a delivered message', history()],
-    ['of a batch', history({ sends: [batch()] })],
+    [
+      'of a batch',
+      history({
+        sends: [batch({ batch: 'bat_1' })],
+        pages: [page([...EVENTS, COMPLETED])],
+        webhooks: [webhook([...EVENTS, COMPLETED])],
+      }),
+    ],
+    [
+      'of a message whose lifetime ended during a fault',
+      history({ ...EXPIRED, finals: [expiredAfter(60_000)], more: [fault(T, T + 70_000)] }),
+    ],
     [
       'of a refused send that is accepted later',
       history({ sends: [refused(503, 'internal_error'), send({ began: T + 160, ended: T + 190 })] }),
@@ -347,6 +377,11 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
   ['an acknowledged message that does not exist', 'lost', history({ ...NOTHING, sends: [send()] })],
   ['a delivered message that the operator never accepted', 'lost', history({ submits: [] })],
   ['a message that expired without a submit and without a fault', 'lost', history(EXPIRED)],
+  [
+    'a message that expired before its lifetime had ended',
+    'lost',
+    history({ ...EXPIRED, finals: [expiredAfter(50_000)], more: [fault(T, T + 1000)] }),
+  ],
   [
     'an accepted message that is not found',
     'lost',
@@ -558,6 +593,17 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
     'webhook-content',
     history({ webhooks: [webhook(EVENTS), webhook(EVENTS.slice(0, 1))] }),
   ],
+  ['a batch that is not completed', 'event-content', history({ sends: [batch({ batch: 'bat_1' })] })],
+  [
+    'a batch that is completed twice',
+    'event-content',
+    history({
+      sends: [batch({ batch: 'bat_1' })],
+      pages: [
+        page([...EVENTS, COMPLETED, [`${COMPLETED[0]}_2`, ...COMPLETED.slice(1)] as unknown as EventEntry]),
+      ],
+    }),
+  ],
   ['a wrong price', 'charge', history({ finals: [final({ price: 300 })], spent: 300 })],
   ['a wrong number of parts', 'charge', history({ submits: [submit('r1', T + 200, 2)] })],
   ['a sum that differs from the messages', 'charge', history({ spent: 300 })],
@@ -667,6 +713,16 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
     history({ finals: [final(), final({ id: 'msg_9', clientRef: 'r9' })] }),
   ],
   ['a delivered message without a report', 'unexplained', history({ reports: [] })],
+  [
+    'an undelivered message whose report says that it is delivered',
+    'unexplained',
+    history({ finals: [final({ state: 'undelivered', reason: 'recipient_blocked' })] }),
+  ],
+  [
+    'a rejected message without a report',
+    'unexplained',
+    history({ reports: [], finals: [final({ state: 'rejected' })] }),
+  ],
   [
     'a submitted message that expired before its submit',
     'unexplained',

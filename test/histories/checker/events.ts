@@ -63,13 +63,12 @@ const FINAL_EVENTS: ReadonlySet<string> = new Set([
 const judgeContent = (history: History): ReadonlyArray<Finding> => {
   const types = new Map<string, Array<string>>()
   for (const journal of history.journals.values()) {
-    for (const [id, type, message] of journal) {
+    for (const [, type, message] of journal) {
       if (message === null || !type.startsWith('message.')) continue
       if (!history.finals.has(message)) continue
       const known = types.get(message)
       if (known === undefined) types.set(message, [type])
       else known.push(type)
-      if (id === '') throw new Error('An event has no id.')
     }
   }
   return [...history.finals.values()].flatMap(({ history: states, id }): ReadonlyArray<Finding> => {
@@ -87,12 +86,30 @@ const judgeContent = (history: History): ReadonlyArray<Finding> => {
   })
 }
 
+/** Each batch that an answer names is completed once. */
+const judgeBatches = ({ batches, journals }: History): ReadonlyArray<Finding> => {
+  const completed = new Map<string, number>()
+  for (const journal of journals.values()) {
+    for (const [, type, batch] of journal) {
+      if (type === 'batch.completed' && batch !== null) completed.set(batch, (completed.get(batch) ?? 0) + 1)
+    }
+  }
+  const named = new Set(batches.flatMap(({ batch }) => (batch === null ? [] : [batch])))
+  return [...named].flatMap((batch): ReadonlyArray<Finding> => {
+    const times = completed.get(batch) ?? 0
+    return times === 1
+      ? []
+      : [{ guarantee: 'event-content', detail: `${batch} has ${times} events batch.completed` }]
+  })
+}
+
 export const judgeJournal = (history: History): ReadonlyArray<Finding> => [
   ...[...history.journals].flatMap(([account, journal]) => [
     ...judgeOrder(account, journal),
     ...judgeFollower(history, account, journal),
   ]),
   ...judgeContent(history),
+  ...judgeBatches(history),
 ]
 
 export const judgeWebhooks = (history: History): ReadonlyArray<Finding> => {

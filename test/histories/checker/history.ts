@@ -27,6 +27,8 @@ export interface RunEntry {
   readonly rate: number
   readonly seconds: number
   readonly accounts: ReadonlyArray<AccountLimits>
+  /** How long a message may wait for its submit. */
+  readonly lifetimeMs: Readonly<Record<MessageClass, number>>
 }
 
 /** The answer to a request. Without a `status`, the connection broke or the client gave up. */
@@ -71,6 +73,8 @@ export interface BatchEntry extends RequestTimes {
   readonly key: string | null
   readonly replayed: boolean
   readonly digest: string | null
+  /** The id of the batch that the answer names. */
+  readonly batch: string | null
   /** The result is null if the whole request was refused or not answered. */
   readonly items: ReadonlyArray<
     readonly [
@@ -112,11 +116,11 @@ export interface ReportEntry {
   readonly status: string
 }
 
-/** An event as in the journal or a webhook: its id and a digest of its content. */
+/** An event as in the journal or a webhook, with the message or batch that it is about. */
 export type EventEntry = readonly [
   id: string,
   type: string,
-  message: string | null,
+  about: string | null,
   status: string | null,
   createdAt: string,
   digest: string,
@@ -173,7 +177,7 @@ export interface FinalEntry {
   readonly reason: string | null
   readonly parts: number
   readonly price: number
-  readonly history: ReadonlyArray<readonly [status: string, reason: string | null]>
+  readonly history: ReadonlyArray<readonly [status: string, reason: string | null, at?: number]>
 }
 
 /** `GET /v1/account` at the end. */

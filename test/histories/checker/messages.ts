@@ -66,6 +66,16 @@ export const finalsByRef = (history: History): ReadonlyMap<string, FinalEntry> =
   return byRef
 }
 
+/** The clocks of two processes may differ by the skew of a run when a lifetime ends. */
+const CLOCK_TOLERANCE_MS = 5000
+
+/** How long a message waited before it expired. Null if the history does not tell. */
+const waitedMs = ({ history }: FinalEntry): number | null => {
+  const from = history[0]?.[2]
+  const to = history.at(-1)?.[2]
+  return from === undefined || to === undefined ? null : to - from
+}
+
 /** A repeat under an `Idempotency-Key` alone runs again if the first process ended. */
 const mayBeTwice = ({ attempts, hasClientRef }: Wanted): number =>
   hasClientRef ? 0 : attempts.filter(({ outcome }) => outcome === 'unknown').length
@@ -136,6 +146,14 @@ export const judgeSends = (history: History): ReadonlyArray<Finding> => {
       findings.push({
         guarantee: 'unexplained',
         detail: `${ref} (${message.id}) is ttl_expired_before_submit, and was submitted at ${submitted[0]!.at}`,
+      })
+    }
+    const waited = message.reason === 'ttl_expired_before_submit' ? waitedMs(message) : null
+    const lifetime = history.run.lifetimeMs[message.class]
+    if (waited !== null && waited + CLOCK_TOLERANCE_MS < lifetime) {
+      findings.push({
+        guarantee: 'lost',
+        detail: `${ref} (${message.id}) expired after ${waited} ms, before the end of its lifetime of ${lifetime} ms`,
       })
     }
     if (message.reason === 'ttl_expired_before_submit' && history.faults.length === 0) {
@@ -230,24 +248,25 @@ export const judgeStatuses = (history: History): ReadonlyArray<Finding> => {
       }
     }
   }
-  const delivered = new Set(
-    history.reports.filter(({ status }) => status === 'delivered').map(({ number }) => number),
-  )
+  const reported = new Set(history.reports.map(({ number, status }) => `${number} ${status}`))
   const recipients = recipientCounts(history)
   for (const [ref, { id, parts, reason, state }] of finalsByRef(history)) {
     const number = history.wanted.get(ref)?.number
     // The reports of several parts do not say which part they are about.
-    const isReported = number !== undefined && delivered.has(number) && recipients.get(number) === 1
+    const isReported =
+      number !== undefined && reported.has(`${number} delivered`) && recipients.get(number) === 1
     if (reason === 'dlr_timeout_local' && parts === 1 && isReported) {
       findings.push({
         guarantee: 'unexplained',
         detail: `${ref} (${id}) expired without a report, and the hub has acknowledged one`,
       })
     }
-    if (state === 'delivered' && number !== undefined && !delivered.has(number)) {
+    // The operator of a run refuses no message, so a report decides each other final status.
+    const isDecidedByHub = reason === 'dlr_timeout_local' || reason === 'ttl_expired_before_submit'
+    if (isFinal(state) && !isDecidedByHub && number !== undefined && !reported.has(`${number} ${state}`)) {
       findings.push({
         guarantee: 'unexplained',
-        detail: `${ref} (${id}) is delivered, and no report says so`,
+        detail: `${ref} (${id}) is ${state}, and no report says so`,
       })
     }
   }
