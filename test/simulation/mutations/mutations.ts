@@ -439,10 +439,10 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     replace: 'DISABLE_AFTER_MS = 600_000',
   },
   {
-    name: 'a disabled subscription gets new batches',
-    file: `${FANOUT}/delivery/deliverer.ts`,
-    find: 'if (!subscription.enabled) {',
-    replace: 'if (subscription.closed) {',
+    name: 'the batches of a disabled subscription end when an attempt is due',
+    file: `${FANOUT}/delivery/ready-queues.ts`,
+    find: 'const found = enabled',
+    replace: 'const found = !subscription.closed',
   },
   {
     name: 'a batch fails when no attempt is left in its retry window',

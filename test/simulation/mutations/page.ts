@@ -13,7 +13,8 @@ Node loads it. The [simulation](verification.md) must find it: one of the seeds 
 ${SEEDS.toLocaleString('en')} must violate a guarantee. Otherwise the model or its checks are incomplete.
 
 \`npm run simulate -- --mutations\` runs all mutations, \`--mutation <text>\` those with this text in their
-names. Then \`npm run generate\` writes this page.
+names. Then \`npm run generate\` writes this page. The first seed is the one of the last run of a mutation:
+a change of the simulation can change it.
 `
 
 const resultOf = (name: string): string => {
