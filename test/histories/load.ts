@@ -63,6 +63,8 @@ export interface Load {
   }) => Promise<string | null>
   /** Waits until no request is in flight. */
   readonly stop: () => Promise<void>
+  /** Sends nothing new, and waits for nothing. */
+  readonly abandon: () => Promise<void>
 }
 
 const bodyOf = ({ class: messageClass, hasClientRef, number, ref, variables }: Wanted) => ({
@@ -325,6 +327,9 @@ export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions):
     batches,
     sendOne: ({ account, class: messageClass, number }) =>
       send({ ...want(account, messageClass, number, false), hasClientRef: true, givesUp: false }),
+    abandon: async () => {
+      stopping = true
+    },
     stop: async () => {
       stopping = true
       await Promise.all(running)

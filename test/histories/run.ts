@@ -1,5 +1,5 @@
 /** One run: starts the hub, sends under faults, waits until all is done, and judges the history. */
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -121,9 +121,22 @@ const settle = async (
   }
 }
 
+/** The file of the recorded history. */
+const HISTORY = 'history.jsonl'
+
 export interface Run {
   readonly result: RunResult
   readonly page: string
+}
+
+/** Keeps the recorded history and the logs. A run that failed early has no logs. */
+const keepFiles = (dir: string, out: string, seed: number): void => {
+  cpSync(join(dir, HISTORY), join(out, `run-${seed}.jsonl`))
+  for (const part of ['servers', 'hub']) {
+    const logs = join(dir, part, 'logs')
+    const kept = join(out, `run-${seed}-logs`, part)
+    if (existsSync(logs)) cpSync(logs, kept, { recursive: true, force: true })
+  }
 }
 
 /** Makes a run and writes its page. Removes all of its processes and files, also if it fails. */
@@ -144,7 +157,7 @@ export const makeRun = async (
     rmSync(dir, { recursive: true, force: true })
   }
   process.once('exit', cleanUp)
-  const path = join(dir, 'history.jsonl')
+  const path = join(dir, HISTORY)
   const recorder = openRecorder(path)
   const closing: Array<() => Promise<unknown>> = []
   let isViolated = true
@@ -180,7 +193,9 @@ export const makeRun = async (
       },
     })
     const followers = followEvents({ api, recorder, accounts })
+    closing.push(followers.stop)
     const load = startLoad({ api, recorder, accounts, seed, rate })
+    closing.push(load.abandon)
     const loading = new AbortController()
     const both = AbortSignal.any([loading.signal, signal])
     const optingOut = optOut({ account: accounts.at(-1)!, load, operator, followers, recorder, signal: both })
@@ -259,22 +274,8 @@ export const makeRun = async (
   } finally {
     while (closing.length > 0) await closing.pop()!().catch((error: unknown) => report(String(error)))
     await recorder.close().catch(() => {})
-    if ((isViolated || options.keep) && !signal.aborted) {
-      renameOrCopy(path, join(out, `run-${seed}.jsonl`))
-      for (const part of ['servers', 'hub']) {
-        cpSync(join(dir, part, 'logs'), join(out, `run-${seed}-logs`, part), { recursive: true, force: true })
-      }
-    }
+    if ((isViolated || options.keep) && !signal.aborted) keepFiles(dir, out, seed)
     process.removeListener('exit', cleanUp)
     cleanUp()
-  }
-}
-
-/** Another file system needs a copy. */
-const renameOrCopy = (from: string, to: string): void => {
-  try {
-    renameSync(from, to)
-  } catch {
-    cpSync(from, to)
   }
 }
