@@ -292,6 +292,16 @@ describe('a correct history', () => {
       }),
     ],
     [
+      'of a repeat with the same key while the flood windows could not be checked',
+      history({
+        sends: [
+          refused(422, 'recipient_flood_limited', { key: 'k', began: T + 50, ended: T + 60, digest: 'd8' }),
+          refused(422, 'recipient_flood_limited', { key: 'k', began: T + 70, ended: T + 80, digest: 'd9' }),
+          send({ key: 'k' }),
+        ],
+      }),
+    ],
+    [
       'of a late report',
       history({
         finals: [

@@ -86,7 +86,7 @@ const judgeContent = (history: History): ReadonlyArray<Finding> => {
   })
 }
 
-/** Each batch that an answer names is completed once. */
+/** Each batch with an accepted element is completed once. */
 const judgeBatches = ({ batches, journals }: History): ReadonlyArray<Finding> => {
   const completed = new Map<string, number>()
   for (const journal of journals.values()) {
@@ -94,7 +94,11 @@ const judgeBatches = ({ batches, journals }: History): ReadonlyArray<Finding> =>
       if (type === 'batch.completed' && batch !== null) completed.set(batch, (completed.get(batch) ?? 0) + 1)
     }
   }
-  const named = new Set(batches.flatMap(({ batch }) => (batch === null ? [] : [batch])))
+  const named = new Set(
+    batches.flatMap(({ batch, items, replayed }) =>
+      batch !== null && !replayed && items.some(([, , , result]) => result === 'accepted') ? [batch] : [],
+    ),
+  )
   return [...named].flatMap((batch): ReadonlyArray<Finding> => {
     const times = completed.get(batch) ?? 0
     return times === 1
