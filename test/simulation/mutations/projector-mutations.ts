@@ -114,8 +114,8 @@ export const PROJECTOR_MUTATIONS = [
   {
     name: 'the relay deletes events whose append failed',
     file: `${PROJECTOR}/events/publisher.ts`,
-    find: 'store.relayOutbox((records) => append(records, RELAY_DEADLINE_MS), olderThanMs)',
-    replace: 'store.relayOutbox((records) => Effect.ignore(append(records, RELAY_DEADLINE_MS)), olderThanMs)',
+    find: 'atEventsRelayed(append(records, RELAY_DEADLINE_MS))',
+    replace: 'Effect.ignore(append(records, RELAY_DEADLINE_MS))',
   },
   {
     name: 'the events of a subscribed account are not published',
