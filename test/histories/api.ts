@@ -30,7 +30,8 @@ export interface Api {
 const PROBE_EVERY_MS = 250
 const PROBE_WITHIN_MS = 1000
 const GET_WITHIN_MS = 10_000
-const CONNECTIONS = 256
+/** To each address. A request that waits for a connection would count as not answered. */
+const CONNECTIONS = 1024
 
 export const digestOf = (text: string): string =>
   createHash('sha256').update(text).digest('base64url').slice(0, 12)
