@@ -16,10 +16,11 @@ const CONCURRENT = [
   'test/operator/**/*.e2e.test.ts',
   'test/e2e/**/*.e2e.test.ts',
   'test/operating/{alerts,doctor,hubctl,manifests,telemetry}.e2e.test.ts',
-  'test/operating/restore.e2e.test.ts',
+  'test/operating/{restore,upgrade}.e2e.test.ts',
   'test/privacy/**/*.e2e.test.ts',
   'test/read-models/**/*.e2e.test.ts',
   'test/chaos/poison-records.e2e.test.ts',
+  'test/histories/**/*.e2e.test.ts',
 ]
 const HUB_WORKERS = 2
 
