@@ -14,7 +14,7 @@
  *
  * **Shares.** An account may have at most `SHARE` times as much work in progress as there is room left,
  * times its weight. A single account stops at two thirds of the limit, each of ten accounts at a
- * tenth. An account that wants more than its fair rate (`fair-rate.ts`) stops earlier: a part of the
+ * tenth. An account that wants clearly more than its fair rate (`fair-rate.ts`) stops earlier: a part of the
  * room (`RESERVED`) is not for it, and the most work in progress of the last two samples counts instead
  * of the present work. Requests arrive, and sends finish, some hundred at a time. Without this, the
  * account that sends most would take all room that an acceptance batch leaves at its end.
@@ -83,10 +83,15 @@ const SMOOTHED_OVER_MS = 1000
 /** In this time, the demand of an account follows two thirds of a change. Its sends arrive in bursts. */
 const DEMAND_FOLLOWS_WITHIN_MS = 500
 /**
- * At most this part of all demand counts as capacity. So the accounts that want most are above their
- * fair rate also while the rate is measured too high, as in a burst after the start of a process.
+ * At most this part of all demand counts as capacity. So the accounts that want most are clearly above
+ * their fair rate also while the rate is measured too high, as in a burst after the start of a process.
  */
-const SHARED_DEMAND = 0.95
+const SHARED_DEMAND = 0.7
+/**
+ * How many times its fair rate an account may want before it is limited. Measured demands vary by a
+ * tenth, so accounts just below their fair rate would often be taken for heavy ones.
+ */
+const TOLERATED = 1.25
 /** An account that wants fewer sends per second is forgotten. */
 const LOWEST_DEMAND = 0.1
 /** In this time, the share of the capacity in use follows two thirds of a change: half a scrape. */
@@ -237,7 +242,7 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
     const { counts = NONE, demand = NONE, weight = 1 } = byAccount.get(account) ?? {}
     const own = upTo(kind, counts)
     if (own === 0) return null
-    const isAboveFairRate = byAccount.size > 1 && upTo(kind, demand) > weight * fair[kind]
+    const isAboveFairRate = byAccount.size > 1 && upTo(kind, demand) > TOLERATED * weight * fair[kind]
     const left = isAboveFairRate ? (1 - RESERVED) * all - highest(kind) : free
     return own + sends > SHARE * weight * left ? 'share' : null
   }
