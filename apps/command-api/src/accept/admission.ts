@@ -14,10 +14,10 @@
  *
  * **Shares.** An account may have at most `SHARE` times as much work in progress as there is room left,
  * times its weight. A single account stops at two thirds of the limit, each of ten accounts at a
- * tenth. An account that wants clearly more than its fair rate (`fair-rate.ts`) stops earlier: a part of the
- * room (`RESERVED`) is not for it, and the most work in progress of the last two samples counts instead
- * of the present work. Requests arrive, and sends finish, some hundred at a time. Without this, the
- * account that sends most would take all room that an acceptance batch leaves at its end.
+ * tenth. An account that wants clearly more than its fair rate (`fair-rate.ts`) stops earlier: a part
+ * of the room (`RESERVED`) is not for it, and the most work in progress of the last two samples counts
+ * instead of the present work. Requests arrive, and sends finish, some hundred at a time. Without this,
+ * the account that sends most would take all room that an acceptance batch leaves at its end.
  *
  * **Liveness.** A process without work admits everything. `ALWAYS` sends are admitted whatever was
  * measured, and their outcomes correct a measurement that was too low.
@@ -167,7 +167,7 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
   let total = NONE
   /** The accounts with work in progress, or with a demand. */
   const byAccount = new Map<string, AccountWork>()
-  /** The sends per second, of a kind and more urgent ones, from which on an account of weight 1 wants too much. */
+  /** The fair rate of an account of weight 1, for each kind with the more urgent ones. */
   let fair: Counts = UNLIMITED
   let used = 0
   /** Since the last sample. */
