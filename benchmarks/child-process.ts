@@ -29,8 +29,8 @@ export const startScript = <A>(
 export const answerPlan = <Plan>(run: (plan: Plan) => Promise<unknown>): void => {
   process.once('message', (plan: Plan) => {
     void run(plan).then((result) => {
-      process.send?.(result)
-      process.disconnect()
+      // A large result is written in several steps, which a disconnection would cut off.
+      process.send?.(result, undefined, undefined, () => process.disconnect())
     })
   })
 }
