@@ -1,4 +1,4 @@
-/** Draws a line chart of values over time as SVG. */
+/** Draws line charts of values over time and stacked bars as SVG. */
 import * as echarts from 'echarts'
 
 export interface ChartSeries {
@@ -16,11 +16,24 @@ export interface Chart {
   readonly marks?: ReadonlyArray<readonly [seconds: number, label: string]>
 }
 
+/** Stacked bars: each bar is the sum of its parts. */
+export interface BarChart {
+  readonly title: string
+  /** The unit of the values, such as `µs per message`. */
+  readonly unit: string
+  readonly bars: ReadonlyArray<string>
+  /** A part of each bar, from the bottom to the top. */
+  readonly parts: ReadonlyArray<{
+    readonly name: string
+    /** One for each bar. */
+    readonly values: ReadonlyArray<number>
+  }>
+}
+
 /** Pixels. Wide enough for a run of some minutes with one value for each second. */
 const SIZE = { width: 960, height: 360 } as const
 
-/** Returns the chart as an SVG document. */
-export const toSvg = ({ marks = [], series, title, unit }: Chart): string => {
+const render = (title: string, option: echarts.EChartsCoreOption): string => {
   const chart = echarts.init(null, null, { renderer: 'svg', ssr: true, ...SIZE })
   chart.setOption({
     animation: false,
@@ -28,6 +41,16 @@ export const toSvg = ({ marks = [], series, title, unit }: Chart): string => {
     title: { text: title, left: 'center', top: 8, textStyle: { fontSize: 15 } },
     legend: { bottom: 4 },
     grid: { left: 72, right: 24, top: 56, bottom: 72 },
+    ...option,
+  })
+  const svg = chart.renderToSVGString()
+  chart.dispose()
+  return svg
+}
+
+/** Returns the chart as an SVG document. */
+export const toSvg = ({ marks = [], series, title, unit }: Chart): string =>
+  render(title, {
     xAxis: { type: 'value', name: 'seconds', nameLocation: 'middle', nameGap: 26, min: 0, max: 'dataMax' },
     yAxis: { type: 'value', name: unit, min: 0 },
     series: series.map(({ name, points }, i) => ({
@@ -49,7 +72,29 @@ export const toSvg = ({ marks = [], series, title, unit }: Chart): string => {
         : undefined),
     })),
   })
-  const svg = chart.renderToSVGString()
-  chart.dispose()
-  return svg
-}
+
+/** Returns the stacked bars as an SVG document. The whole of a bar is written above it. */
+export const toBarsSvg = ({ bars, parts, title, unit }: BarChart): string =>
+  render(title, {
+    xAxis: { type: 'category', data: bars },
+    yAxis: { type: 'value', name: unit, min: 0 },
+    series: parts.map(({ name, values }, i) => ({
+      type: 'bar',
+      name,
+      stack: 'all',
+      barWidth: '45%',
+      data: values,
+      ...(i === parts.length - 1
+        ? {
+            label: {
+              show: true,
+              position: 'top',
+              formatter: ({ dataIndex }: { readonly dataIndex: number }) =>
+                parts
+                  .reduce((sum, part) => sum + (part.values[dataIndex] ?? 0), 0)
+                  .toLocaleString('en-GB', { maximumFractionDigits: 0 }),
+            },
+          }
+        : undefined),
+    })),
+  })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type Chart, toSvg } from './chart.ts'
+import { type BarChart, type Chart, toBarsSvg, toSvg } from './chart.ts'
 
 const chart: Chart = {
   title: 'Goodput',
@@ -40,5 +40,25 @@ describe('toSvg', () => {
   it('draws one line for each series, through all of its points', () => {
     const lines = [...toSvg(chart).matchAll(/<path d="([^"]*)"[^>]*stroke-width="1\.5"/gu)]
     expect(lines.map(([, path]) => path!.split('L').length)).toEqual([3, 2])
+  })
+})
+
+const bars: BarChart = {
+  title: 'Cost',
+  unit: 'µs per message',
+  bars: ['paced', 'at the limit'],
+  parts: [
+    { name: 'projector', values: [1000, 100] },
+    { name: 'Kafka', values: [500, 50] },
+  ],
+}
+
+describe('toBarsSvg', () => {
+  it('draws title, unit, the names of bars and parts, and the whole of each bar', () => {
+    const texts = textsOf(toBarsSvg(bars))
+    expect(texts).toEqual(
+      expect.arrayContaining(['Cost', 'µs per message', 'paced', 'at the limit', 'projector', 'Kafka']),
+    )
+    expect(texts).toEqual(expect.arrayContaining(['1,500', '150']))
   })
 })

@@ -5,12 +5,11 @@
  *   node scripts/run.mjs benchmarks/disk.ts [messages]
  */
 import './end-on-signal.ts'
-import { readdirSync, statSync } from 'node:fs'
-import { join } from 'node:path'
 import { eventually, openDatabase } from '@hub/testkit'
 import { startHub } from '../test/support/hub.ts'
 import { client, sendBatchUntilAccepted, subscribeToNothing } from '../test/support/client.ts'
 import { writeAlone } from './report.ts'
+import { topicBytes } from './topic-bytes.ts'
 
 const MESSAGES = Number(process.argv[2] ?? 20_000)
 const BATCH = 500
@@ -46,16 +45,7 @@ try {
       },
       { withinMs: DRAINED_WITHIN_MS, everyMs: 1000 },
     )
-    const topics = new Map<string, number>()
-    const data = join(hub.dataDir, 'kafka/data')
-    for (const folder of readdirSync(data)) {
-      const topic = /^(?<topic>hub\..+)-\d+$/u.exec(folder)?.groups?.['topic']
-      if (topic === undefined) continue
-      for (const file of readdirSync(join(data, folder))) {
-        if (!file.endsWith('.log')) continue
-        topics.set(topic, (topics.get(topic) ?? 0) + statSync(join(data, folder, file)).size)
-      }
-    }
+    const topics = topicBytes(hub.dataDir)
     await sql`VACUUM`
     const tables = await sql<ReadonlyArray<{ name: string; heap: string; total: string }>>`
       SELECT n.nspname || '.' || coalesce(p.relname, c.relname) AS name,

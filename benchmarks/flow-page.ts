@@ -1,20 +1,16 @@
 /** Generates `FLOW.md` from the results of the last `npm run bench -- flow`. */
+import type { ChartFile } from './chart-files.ts'
+import { type Conditions, disturbance } from './conditions.ts'
 import { reflow } from './reflow.ts'
 import type { Section, Target } from './results.ts'
 
 export interface FlowSection extends Section {
   readonly name: string
   readonly seconds: number
-  /** Files relative to this folder. */
-  readonly charts: ReadonlyArray<{ readonly title: string; readonly file: string }>
+  readonly charts: ReadonlyArray<ChartFile>
 }
 
-export interface FlowResults {
-  /** Cores, memory and Node version of the machine. */
-  readonly machine: string
-  readonly commit: string
-  /** Of the machine over the minute before the run: processes that use a core or wait for one. */
-  readonly loadBefore: number
+export interface FlowResults extends Conditions {
   readonly seconds: number
   readonly sections: ReadonlyArray<FlowSection>
 }
@@ -25,9 +21,6 @@ const TITLES: Readonly<Record<string, string>> = {
   pacing: 'Pacing',
   fairness: 'Fairness',
 }
-
-/** Above this load average before the run, the machine was not quiet. */
-const QUIET_LOAD = 0.5
 
 /** A value that could not be measured is `null` in JSON. */
 const isMet = ({ atMost, value }: Target): boolean => typeof value === 'number' && value <= atMost
@@ -74,7 +67,7 @@ export const flowPage = ({ commit, loadBefore, machine, seconds, sections }: Flo
       '',
       `The last run took ${seconds.toFixed(0)} s on ${machine}, at commit ${commit}.`,
       'Servers, apps and load generators shared the machine. The load average before the run was',
-      `${loadBefore.toFixed(1)}.${loadBefore > QUIET_LOAD ? ' **Other work disturbed this run.** Its figures are not those of the hub alone.' : ''}`,
+      `${loadBefore.toFixed(1)}.${disturbance(loadBefore)}`,
       'Each section ran alone, once. A row says so if its figure is a median of several measurements.',
       '',
       `**${targets.length - missed.length} of ${targets.length} targets are met.**${missed.length === 0 ? '' : ' Missed:'}`,

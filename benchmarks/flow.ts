@@ -2,11 +2,11 @@
  * `npm run bench -- flow`: the behaviour under load. Measures the goals of admission control, slow
  * dependencies, pacing and fairness, and writes `flow.json`, `FLOW.md` and `charts/*.svg`.
  */
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { loadavg } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { startHub, startStack, type TestStack } from '../test/support/hub.ts'
+import { writeCharts } from './chart-files.ts'
 import { type Chart, toSvg } from './chart.ts'
+import { conditions } from './conditions.ts'
 import type { Servers } from './dispatch-environment.ts'
 import { ADMISSION_PLAN, measureAdmission } from './flow-admission.ts'
 import { DEPENDENCIES_PLAN, measureDependencies } from './flow-dependencies.ts'
@@ -68,35 +68,19 @@ const RUN: Readonly<Record<string, (log: Log) => Promise<Measured>>> = {
 }
 
 const FLOW_JSON = new URL('flow.json', import.meta.url)
-const CHARTS = new URL('charts/', import.meta.url)
 const FLOW_PAGE = new URL('FLOW.md', import.meta.url)
-const fileUrl = (path: string): URL => new URL(path, import.meta.url)
 
 export const readFlow = (): FlowResults => JSON.parse(readFileSync(FLOW_JSON, 'utf8')) as FlowResults
 
-const git = (...args: ReadonlyArray<string>): string =>
-  execFileSync('git', args, { encoding: 'utf8', cwd: fileUrl('.') }).trim()
-
-/** The commit that is measured. */
-const commit = (): string => {
-  const changed = git('status', '--porcelain', '--untracked-files=no') !== ''
-  return `${git('rev-parse', '--short', 'HEAD')}${changed ? ' with uncommitted changes' : ''}`
-}
-
 /** Runs all sections, or those that are named. Only a run of all sections is written. */
-export const runFlow = async (
-  log: Log,
-  machine: string,
-  wanted: ReadonlyArray<string> = Object.keys(RUN),
-): Promise<void> => {
+export const runFlow = async (log: Log, wanted: ReadonlyArray<string> = Object.keys(RUN)): Promise<void> => {
   const unknown = wanted.filter((name) => RUN[name] === undefined)
   if (unknown.length > 0) {
     throw new Error(`Unknown section ${unknown.join(', ')}. They are: ${Object.keys(RUN).join(', ')}.`)
   }
   const started = performance.now()
   const measured: Array<Measured & { readonly name: string; readonly seconds: number }> = []
-  const of = commit()
-  const [loadBefore = Number.NaN] = loadavg()
+  const before = conditions()
   for (const [name, run] of Object.entries(RUN)) {
     if (!wanted.includes(name)) continue
     const began = performance.now()
@@ -106,22 +90,17 @@ export const runFlow = async (
     console.table(section.targets)
   }
   if (measured.length < Object.keys(RUN).length) return
-  rmSync(CHARTS, { recursive: true, force: true })
-  mkdirSync(CHARTS)
   const results: FlowResults = {
-    machine,
-    commit: of,
-    loadBefore,
+    ...before,
     seconds: (performance.now() - started) / 1000,
     sections: measured.map(({ charts, name, seconds, section }) => ({
       name,
       seconds,
       ...section,
-      charts: charts.map((chart, i) => {
-        const file = `charts/${name}-${i + 1}.svg`
-        writeFileSync(fileUrl(file), `${toSvg(chart)}\n`)
-        return { title: chart.title, file }
-      }),
+      charts: writeCharts(
+        name,
+        charts.map((chart) => ({ title: chart.title, svg: toSvg(chart) })),
+      ),
     })),
   }
   writeFileSync(FLOW_JSON, `${JSON.stringify(results, null, 2)}\n`)

@@ -9,9 +9,9 @@
  * Sections: `accepting`, `dispatching`, `webhooks`, `read-models`. Each starts servers of its own.
  */
 import './end-on-signal.ts'
-import { availableParallelism, cpus, totalmem } from 'node:os'
 import { startHub, startStack } from '../test/support/hub.ts'
 import { measureAccepting } from './accepting.ts'
+import { MACHINE } from './conditions.ts'
 import { measureDispatching } from './dispatching.ts'
 import { runFlow } from './flow.ts'
 import { measureReadModels } from './read-models.ts'
@@ -48,17 +48,18 @@ const started = performance.now()
 const seconds = (): number => (performance.now() - started) / 1000
 const log = (line: string): void => console.log(`${seconds().toFixed(0).padStart(4)} s  ${line}`)
 
-const machine = `${availableParallelism()} cores (${cpus()[0]?.model ?? 'unknown'}), ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.versions.node}`
 const [first, ...parts] = process.argv.slice(2)
 if (first === 'flow') {
-  await (parts.length === 0 ? runFlow(log, machine) : runFlow(log, machine, parts))
+  await (parts.length === 0 ? runFlow(log) : runFlow(log, parts))
   process.exit()
 }
 
 const wanted = process.argv.slice(2)
 const unknown = wanted.filter((name) => !SECTIONS.some((section) => section === name))
 if (unknown.length > 0) {
-  console.error(`Unknown section ${unknown.join(', ')}. The sections are: ${SECTIONS.join(', ')}, flow.`)
+  console.error(
+    `Unknown section ${unknown.join(', ')}. The sections are: ${SECTIONS.join(', ')}, flow.`,
+  )
   process.exit(2)
 }
 
@@ -72,7 +73,7 @@ for (const name of SECTIONS) {
 }
 if (wanted.length === 0) {
   writeResults({
-    machine,
+    machine: MACHINE,
     seconds: seconds(),
     sections: measured as Record<SectionName, Section>,
     alone: readResults().alone,
