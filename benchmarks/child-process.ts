@@ -1,5 +1,6 @@
 /** Runs parts of a measurement in other processes, beside the event loop of the measured app. */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '@hub/testkit'
 
 const running = new Set<ChildProcess>()
@@ -34,6 +35,9 @@ export const answerPlan = <Plan>(run: (plan: Plan) => Promise<unknown>): void =>
     })
   })
 }
+
+/** Waits until a time of the wall clock, ms since the epoch. So several processes begin at once. */
+export const untilTime = (at: number): Promise<void> => delay(Math.max(0, at - Date.now()))
 
 /**
  * Starts a program of the repository with this environment only, and waits until the URL `upAt`

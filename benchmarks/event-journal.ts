@@ -5,8 +5,16 @@ import type postgres from 'postgres'
 /** Events of a message: accepted, sent, delivered. */
 export const EVENTS_PER_MESSAGE = 3
 
-/** Waits until the event journal has all events of this number of messages. */
-export const awaitEvents = (sql: postgres.Sql, messages: number, withinMs: number): Promise<true> =>
+/**
+ * Waits until the event journal has all events of this number of messages. Asks PostgreSQL each
+ * `everyMs`, by default 20.
+ */
+export const awaitEvents = (
+  sql: postgres.Sql,
+  messages: number,
+  withinMs: number,
+  everyMs = 20,
+): Promise<true> =>
   eventually(
     async () => {
       const [row] = await sql`SELECT coalesce(sum(sequence), 0) AS events FROM read.event_heads`
@@ -15,5 +23,5 @@ export const awaitEvents = (sql: postgres.Sql, messages: number, withinMs: numbe
       if (events < wanted) throw new Error(`The event journal has ${events} of ${wanted} events.`)
       return true as const
     },
-    { withinMs },
+    { withinMs, everyMs },
   )

@@ -6,7 +6,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Pool } from 'undici'
-import { answerPlan } from './child-process.ts'
+import { answerPlan, untilTime } from './child-process.ts'
 import { type Latencies, latenciesOf } from './numbers.ts'
 
 export interface LoadPlan {
@@ -25,6 +25,8 @@ export interface LoadPlan {
   readonly codes?: true
   /** Makes the client_refs and numbers of this run unique. */
   readonly run: string
+  /** The time of the first send, ms since the epoch. Default: now. */
+  readonly startAt?: number
 }
 
 /** The latencies are from writing a request to the end of the answer, ms. */
@@ -58,6 +60,7 @@ const run = async (plan: LoadPlan): Promise<LoadResult> => {
   let accepted = 0
   const outcomes: Record<string, number> = {}
   const timeline: Array<{ accepted: number; others: number }> = []
+  await untilTime(plan.startAt ?? 0)
   const started = performance.now()
   const count = (outcome: string): void => {
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1

@@ -1,5 +1,5 @@
 /**
- * The load generator of `flow-admission.ts`, in its own process. In an open loop, sends have an even
+ * The load generator of `flow-admission.ts` and `cost-loads.ts`, in its own process. In an open loop, sends have an even
  * pace and do not wait for answers, like many independent clients. It writes to plain sockets, because
  * on a small machine an HTTP client would take the processor time that the hub needs to refuse.
  *
@@ -7,7 +7,7 @@
  * time for which a late generator or a busy connection delayed the send.
  */
 import { connect, type Socket } from 'node:net'
-import { answerPlan } from './child-process.ts'
+import { answerPlan, untilTime } from './child-process.ts'
 import { type Latencies, latenciesOf } from './numbers.ts'
 
 /** A client of the load. */
@@ -26,6 +26,17 @@ export interface OpenLoopPlan {
   readonly codesOfTen: number
   /** Makes the client_refs and numbers of this run unique. */
   readonly run: string
+  /** Of an open loop. Default: `MANY_CONNECTIONS`. */
+  readonly connections?: Connections
+  /** The time of the first send, ms since the epoch. Default: as soon as the connections exist. */
+  readonly startAt?: number
+}
+
+export interface Connections {
+  /** Connections that exist before the first send. More are opened when all are busy. */
+  readonly first: number
+  /** Further clients: each opens a connection, reads its account, and disconnects. Per second. */
+  readonly newPerSecond: number
 }
 
 /** What happened in one second of the load. Answers count in the second in which they arrived. */
@@ -73,12 +84,16 @@ export interface OpenLoopResult {
 /** The client_ref of a send. */
 export const referenceOf = (run: string, client: number, index: number): string => `${run}-${client}-${index}`
 export const isCode = (index: number, codesOfTen: number): boolean => index % 10 < codesOfTen
+/** The number of a send. Each message has a new recipient. */
+export const recipientOf = (run: string, client: number, index: number): string =>
+  `+79${100_000_000 + ((Number.parseInt(run, 36) * 7919 + client * 10_000_019 + index) % 800_000_000)}`
+/** The variable of the template `otp_code`. */
+export const codeOf = (index: number): string => String(index % 10_000)
 
-/** Connections of the open loop that exist before its first send, and the most that it opens. */
-const FIRST_CONNECTIONS = 2000
+/** Many independent clients, as admission control must expect. */
+const MANY_CONNECTIONS: Connections = { first: 2000, newPerSecond: 50 }
+/** The most connections of an open loop. */
 const MAX_CONNECTIONS = 4000
-/** Further clients of an open loop: each opens a connection, reads its account, and disconnects. Per second. */
-const NEW_CONNECTIONS = 50
 /** Answers that have not arrived by then are missing. */
 const ANSWERED_WITHIN_MS = 12_000
 
@@ -125,7 +140,7 @@ const HEAD_END = '\r\n\r\n'
 
 const run = async (plan: OpenLoopPlan): Promise<OpenLoopResult> => {
   const url = new URL(plan.baseUrl)
-  const offset = Number.parseInt(plan.run, 36)
+  const { first, newPerSecond } = plan.connections ?? MANY_CONNECTIONS
   const times: Record<'otp' | 'service', Array<number>> = { otp: [], service: [] }
   const sent = { otp: 0, service: 0 }
   const refusedTimes: Array<number> = []
@@ -200,10 +215,9 @@ const run = async (plan: OpenLoopPlan): Promise<OpenLoopResult> => {
     sent[className]++
     bySecond.sent(due)
     client.answers.push(0)
-    // Each message has a new recipient.
-    const to = `+79${String(100_000_000 + ((offset * 7919 + client.number * 10_000_019 + index) % 800_000_000))}`
+    const to = recipientOf(plan.run, client.number, index)
     const what = code
-      ? `"class":"otp","template":"otp_code","variables":{"code":"${index % 10_000}"}`
+      ? `"class":"otp","template":"otp_code","variables":{"code":"${codeOf(index)}"}`
       : `"class":"service","template":"order_ready","variables":{"order":"${index}"}`
     const body = `{"to":"${to}",${what},"client_ref":"${referenceOf(plan.run, client.number, index)}"}`
     inProgress++
@@ -275,11 +289,12 @@ const run = async (plan: OpenLoopPlan): Promise<OpenLoopResult> => {
     })
   }
 
-  const isReady = (): boolean => plan.loop === 'closed' || idle.length >= FIRST_CONNECTIONS
+  const isReady = (): boolean => plan.loop === 'closed' || idle.length >= first
   while (!isReady()) {
-    for (let i = 0; i < 50 && connections < FIRST_CONNECTIONS; i++) open()
+    for (let i = 0; i < 50 && connections < first; i++) open()
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
+  await untilTime(plan.startAt ?? 0)
   const started = performance.now()
   bySecond.start(started)
   const cpuBefore = process.cpuUsage()
@@ -307,7 +322,7 @@ const run = async (plan: OpenLoopPlan): Promise<OpenLoopResult> => {
         clearInterval(timer)
         return resolve()
       }
-      while (opened < (NEW_CONNECTIONS * (now - started)) / 1000) {
+      while (opened < (newPerSecond * (now - started)) / 1000) {
         opened++
         openAnother()
       }

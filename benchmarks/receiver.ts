@@ -1,9 +1,9 @@
 /**
  * A webhook receiver for the benchmark: a bare HTTPS server in its own process. `/count` answers at
- * once and counts requests, `/timed` also measures the age of the events, and `/hung` never
- * answers.
+ * once and counts requests, `/timed` also measures the age of the events, `/acceptances` the age of
+ * messages, and `/hung` never answers.
  *
- * `webhooks.ts` starts it over IPC with key and certificate and receives its port. Each further
+ * `webhooks.ts` and `cost-receiver.ts` start it over IPC with key and certificate and receives its port. Each further
  * message returns the figures since the last one. It exits on disconnect.
  */
 import { createServer } from 'node:https'
@@ -24,6 +24,11 @@ export interface Seen {
    * ms. A batch closes with its hundredth event, or a second after its first.
    */
   readonly dispatch: ReadonlyArray<number>
+  /**
+   * For each full batch to `/acceptances`: the time from the acceptance of its newest message to its
+   * arrival, ms.
+   */
+  readonly fromAcceptance: ReadonlyArray<number>
 }
 
 const BATCH_EVENTS = 100
@@ -40,20 +45,31 @@ const dispatchOf = (body: string, at: number): number => {
   return at - closed
 }
 
+/** The time from the acceptance of the newest message of a full batch to its arrival; none: not full. */
+const fromAcceptanceOf = (body: string, at: number): ReadonlyArray<number> => {
+  const acceptances = (JSON.parse(body) as Array<{ data: { object: { created_at: string } } }>).map((event) =>
+    Date.parse(event.data.object.created_at),
+  )
+  return acceptances.length < BATCH_EVENTS ? [] : [at - Math.max(...acceptances)]
+}
+
 const serve = async ({ cert, key }: ReceiverPlan): Promise<void> => {
   let requests = 0
   let lastAt = 0
   let dispatch: Array<number> = []
+  let fromAcceptance: Array<number> = []
   const server = createServer({ cert, key }, (request, response) => {
     const chunks: Array<Buffer> = []
-    const timed = request.url === '/timed'
+    const isRead = request.url === '/timed' || request.url === '/acceptances'
     request.on('data', (chunk: Buffer) => {
-      if (timed) chunks.push(chunk)
+      if (isRead) chunks.push(chunk)
     })
     request.on('end', () => {
       const at = now()
       if (request.url === '/hung') return
-      if (timed) dispatch.push(dispatchOf(Buffer.concat(chunks).toString('utf8'), at))
+      const body = Buffer.concat(chunks).toString('utf8')
+      if (request.url === '/timed') dispatch.push(dispatchOf(body, at))
+      else if (request.url === '/acceptances') fromAcceptance.push(...fromAcceptanceOf(body, at))
       else {
         requests += 1
         lastAt = at
@@ -63,9 +79,10 @@ const serve = async ({ cert, key }: ReceiverPlan): Promise<void> => {
   })
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
   process.on('message', () => {
-    process.send?.({ requests, lastAt, dispatch } satisfies Seen)
+    process.send?.({ requests, lastAt, dispatch, fromAcceptance } satisfies Seen)
     requests = 0
     dispatch = []
+    fromAcceptance = []
   })
   process.send?.((server.address() as AddressInfo).port)
 }

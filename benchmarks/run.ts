@@ -5,6 +5,7 @@
  *   npm run bench                all sections; writes results.json, RESULTS.md, docs/capacity.md
  *   npm run bench -- <section>   one section; prints its figures
  *   npm run bench -- flow        the behaviour under load; writes flow.json, FLOW.md, charts/
+ *   npm run bench -- cost        the cost of a message; writes cost.json, COST.md, charts/
  *
  * Sections: `accepting`, `dispatching`, `webhooks`, `read-models`. Each starts servers of its own.
  */
@@ -12,6 +13,7 @@ import './end-on-signal.ts'
 import { startHub, startStack } from '../test/support/hub.ts'
 import { measureAccepting } from './accepting.ts'
 import { MACHINE } from './conditions.ts'
+import { runCost } from './cost.ts'
 import { measureDispatching } from './dispatching.ts'
 import { runFlow } from './flow.ts'
 import { measureReadModels } from './read-models.ts'
@@ -53,12 +55,16 @@ if (first === 'flow') {
   await (parts.length === 0 ? runFlow(log) : runFlow(log, parts))
   process.exit()
 }
+if (first === 'cost') {
+  await runCost(log, parts)
+  process.exit()
+}
 
 const wanted = process.argv.slice(2)
 const unknown = wanted.filter((name) => !SECTIONS.some((section) => section === name))
 if (unknown.length > 0) {
   console.error(
-    `Unknown section ${unknown.join(', ')}. The sections are: ${SECTIONS.join(', ')}, flow.`,
+    `Unknown section ${unknown.join(', ')}. The sections are: ${SECTIONS.join(', ')}, flow, cost.`,
   )
   process.exit(2)
 }

@@ -1,5 +1,15 @@
 /** Starts server stacks and complete hubs for tests, on free ports. */
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, renameSync } from 'node:fs'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
@@ -16,12 +26,13 @@ import {
   portsAt,
   readSettings,
   removeData,
+  ROOT,
   type Service,
   type Settings,
   startHub as startLocalHub,
   startStack as startLocalStack,
 } from '@hub/local-stack'
-import { freePort, openDatabase } from '@hub/testkit'
+import { eventually, freePort, openDatabase } from '@hub/testkit'
 
 /** A process of a hub, which a test can kill, pause and restart. */
 export interface ProcessHandle {
@@ -304,6 +315,61 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       stop,
     }
   })
+
+/** A hub whose supervisor is a process of its own. */
+export interface HubProcess {
+  /** The content of `hub.json`, with the current process ids. */
+  readonly describe: () => HubDescription
+  readonly dataDir: string
+  /** Stops all processes, waits for their end, and removes the data. Further calls do nothing. */
+  readonly stop: () => Promise<void>
+}
+
+/** The supervisor gives up before. */
+const PROCESS_READY_WITHIN_MS = 180_000
+
+/** Starts a hub as `npm start` does, and waits until it is ready. */
+export const startHubProcess = async (
+  options: Pick<TestHubOptions, 'environment' | 'apiRps'> = {},
+): Promise<HubProcess> => {
+  const { dataDir, ports } = await newSettings()
+  const supervisor = fork(join(ROOT, 'infra/local/src/main.ts'), ['start'], {
+    silent: true,
+    env: {
+      ...cleanEnvironment(),
+      ...options.environment,
+      HUB_DATA_DIR: dataDir,
+      HUB_PORT_BASE: String(ports.commandApi),
+    },
+  })
+  let output = ''
+  for (const stream of [supervisor.stdout, supervisor.stderr]) {
+    stream?.on('data', (chunk: Buffer) => {
+      output += chunk.toString('utf8')
+    })
+  }
+  const ended = once(supervisor, 'exit')
+  const file = join(dataDir, 'hub.json')
+  const describe = (): HubDescription => JSON.parse(readFileSync(file, 'utf8')) as HubDescription
+  const stop = makeStop(dataDir, async () => {
+    supervisor.kill('SIGTERM')
+    await ended
+  })
+  const failure = ended.then(() => {
+    throw new Error(`The hub ended during its start:\n${output}`)
+  })
+  try {
+    await Promise.race([
+      failure,
+      eventually(() => existsSync(file), { withinMs: PROCESS_READY_WITHIN_MS, everyMs: 100 }),
+    ])
+    if (options.apiRps !== undefined) await setApiRps(describe().database_url, options.apiRps)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return { describe, dataDir, stop }
+}
 
 /** Reads the counters of the operator simulator, such as `references` and `repeated`. */
 export const operatorStatistics = async (hub: TestHub): Promise<Readonly<Record<string, number>>> =>

@@ -1,0 +1,58 @@
+/** The shape of `cost.json`: what `npm run bench -- cost` measured. */
+import type { ChartFile } from './chart-files.ts'
+import type { Conditions } from './conditions.ts'
+import type { Latencies } from './numbers.ts'
+import type { Memory } from './process-usage.ts'
+
+/** The processes whose CPU time counts to a message: the apps of the hub and its servers. */
+export const COUNTED = [
+  'command-api',
+  'dispatcher',
+  'projector',
+  'webhook-fanout',
+  'kafka',
+  'postgres',
+  'redis',
+] as const
+/** The other processes of a local hub. */
+export const NOT_COUNTED = ['operator-simulator', 'supervisor'] as const
+export const PROCESSES = [...COUNTED, ...NOT_COUNTED] as const
+export type ProcessName = (typeof PROCESSES)[number]
+export type ByProcess<A> = Readonly<Record<ProcessName, A>>
+
+/** The loads, in the order in which they run. */
+export const LOADS = ['idle', '20', '200', 'one', '64', 'batches', 'webhooks'] as const
+export type LoadName = (typeof LOADS)[number]
+
+/** One repetition of a load: from its first send until its last event is in the event journal. */
+export interface Repetition {
+  /** The accepted messages. */
+  readonly messages: number
+  readonly seconds: number
+  readonly cpuMs: ByProcess<number>
+  /** Bytes that the load added. */
+  readonly bytes: {
+    /** Tables and indexes of PostgreSQL. */
+    readonly tables: number
+    /** Write-ahead log of PostgreSQL. */
+    readonly log: number
+    /** One copy of the topics of the hub. */
+    readonly topics: number
+  }
+  /** By what was measured. ms. */
+  readonly latencies: Readonly<Record<string, Latencies>>
+}
+
+export interface CostResults extends Conditions {
+  readonly seconds: number
+  /** Partitions of each topic. */
+  readonly partitions: number
+  readonly loads: Readonly<Record<LoadName, ReadonlyArray<Repetition>>>
+  readonly memory: {
+    /** Before the first message. */
+    readonly idle: ByProcess<Memory>
+    /** The largest values directly after a repetition of a load. */
+    readonly loaded: ByProcess<Memory>
+  }
+  readonly charts: ReadonlyArray<ChartFile>
+}
