@@ -1,6 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, Scope } from 'effect'
 import { randomUUID } from 'node:crypto'
+import { createRequire } from 'node:module'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +12,6 @@ import { layerConsumerGroups } from './consumer/consumer-groups.ts'
 import { layerTopicReader } from './log/topic-reader.ts'
 import { layerEventLog } from './log/event-log.ts'
 import { leavePreviousMember } from './consumer/leave-at-start.ts'
-import { InnerGroupClass, type InnerGroup } from './kafkajs-patches/internals.ts'
 import { CONTRACT_PARTITIONS, portContract, TestKafka } from './port.contract.ts'
 import {
   type KafkaUnavailable,
@@ -227,70 +227,33 @@ describe('a consumer without answers to its fetches', () => {
   )
 })
 
-/** Replaces a method of kafkajs until the scope closes, to produce faults that are rare. */
-const replaceMethod = (
-  method: 'resolveOffset' | 'getActiveTopicPartitions',
-  instead: (original: Function) => Function,
-) =>
-  Effect.acquireRelease(
-    Effect.sync(() => {
-      const inner = InnerGroupClass.prototype as unknown as Record<string, Function>
-      const original = inner[method]!
-      inner[method] = instead(original)
-      return () => {
-        inner[method] = original
-      }
-    }),
-    (restore) => Effect.sync(restore),
-  )
+const require = createRequire(import.meta.url)
 
-describe('a fault of kafkajs', () => {
-  live('causes no gap when it skips offsets', () =>
+interface Cluster {
+  findTopicPartitionMetadata(topic: string): ReadonlyArray<{ partitionId: number; leader: number }>
+}
+
+const ClusterClass = require('kafkajs/src/cluster') as { readonly prototype: Cluster }
+
+describe('a partition without a leader in the metadata', () => {
+  live('is read by another consumer instance', () =>
     Effect.gen(function* () {
       const log = yield* EventLog
       const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
-      yield* log.append([recordOf(topic, 0, '0')])
-      let hasSkipped = false
-      yield* replaceMethod(
-        'resolveOffset',
-        (original) =>
-          function (this: InnerGroup, at: { topic: string; partition: number; offset: string }) {
-            const skip = hasSkipped ? 0 : 2
-            hasSkipped = true
-            return original.call(this, { ...at, offset: String(Number(at.offset) + skip) })
-          },
-      )
-      const groups = yield* groupsThrough(yield* brokerProxy)
-      const reader = recorder()
-      yield* groups.join(
-        { group: yield* freshGroup, topics: [topic] },
-        {
-          ...reader.handler,
-          onBatch: (name, partition, records) =>
-            (reader.state.values.length === 0
-              ? log.append(['1', '2', '3', '4'].map((text) => recordOf(topic, 0, text)))
-              : Effect.void
-            ).pipe(Effect.andThen(reader.handler.onBatch(name, partition, records))),
-        },
-      )
-      yield* reader.until(() => reader.state.values.length === 5)
-      assert.isTrue(hasSkipped)
-      assert.deepStrictEqual(reader.state.values, ['0', '1', '2', '3', '4'])
-    }),
-  )
-
-  live('leads to another consumer when a partition with records is never fetched', () =>
-    Effect.gen(function* () {
-      const log = yield* EventLog
-      const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
-      const affected: Array<InnerGroup> = []
-      yield* replaceMethod(
-        'getActiveTopicPartitions',
-        (original) =>
-          function (this: InnerGroup) {
-            if (affected.length === 0) affected.push(this)
-            return affected.includes(this) ? { [topic]: new Set() } : original.call(this)
-          },
+      const find = ClusterClass.prototype.findTopicPartitionMetadata
+      const affected: Array<Cluster> = []
+      yield* Effect.acquireRelease(
+        Effect.sync(() => {
+          ClusterClass.prototype.findTopicPartitionMetadata = function (this: Cluster, name) {
+            const found = find.call(this, name)
+            if (name === topic && affected.length === 0) affected.push(this)
+            return affected.includes(this) ? found.map((one) => ({ ...one, leader: -1 })) : found
+          }
+        }),
+        () =>
+          Effect.sync(() => {
+            ClusterClass.prototype.findTopicPartitionMetadata = find
+          }),
       )
       const groups = yield* groupsThrough(yield* brokerProxy, { stuckAfterMs: 700, lagCheckMs: 200 })
       const reader = recorder()
@@ -306,8 +269,37 @@ describe('a fault of kafkajs', () => {
       )
       yield* log.append([recordOf(topic, 0, 'unseen')])
       yield* reader.until(() => reader.state.values.length === 1)
+      assert.strictEqual(affected.length, 1)
       assert.isAtLeast(reader.state.assignments.length, 2)
       assert.isAtLeast(reader.state.revoked, 1)
+    }),
+  )
+})
+
+describe('a group that gathers records', () => {
+  live('gets the records of a time in few batches', () =>
+    Effect.gen(function* () {
+      const log = yield* EventLog
+      const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
+      const groups = yield* groupsThrough(yield* brokerProxy)
+      const reader = recorder()
+      let batches = 0
+      yield* groups.join(
+        { group: yield* freshGroup, topics: [topic], gatherMs: 2000 },
+        {
+          ...reader.handler,
+          onBatch: (name, partition, records) => {
+            batches++
+            return reader.handler.onBatch(name, partition, records)
+          },
+        },
+      )
+      yield* log.append([recordOf(topic, 0, '0')])
+      yield* reader.until(() => reader.state.values.length === 1)
+      for (const text of ['1', '2', '3', '4', '5']) yield* log.append([recordOf(topic, 0, text)])
+      yield* reader.until(() => reader.state.values.length === 6)
+      assert.deepStrictEqual(reader.state.values, ['0', '1', '2', '3', '4', '5'])
+      assert.isAtMost(batches, 3)
     }),
   )
 })

@@ -54,10 +54,11 @@ export class EventLog extends Context.Service<
      * Appends records with `acks=all`, in one produce request for each broker. Returns the position
      * of each record, in the order of `records`. The calls of one process are sent one after the
      * other, so their order is preserved. Fails within the deadline (default 5 s), without a retry.
+     * With `mayWait`, the records may be sent some milliseconds later, together with others.
      */
     readonly append: (
       records: ReadonlyArray<OutgoingRecord>,
-      options?: { readonly deadlineMs?: number },
+      options?: { readonly deadlineMs?: number; readonly mayWait?: boolean },
     ) => Effect.Effect<ReadonlyArray<Position>, KafkaUnavailable>
     readonly partitionOf: (key: string) => number
   }
@@ -194,6 +195,11 @@ export interface GroupOptions {
   readonly maxBytesPerPartition?: number
   /** Milliseconds. Default 300. */
   readonly heartbeatMs?: number
+  /**
+   * After records, the next fetch is this much later, milliseconds, unless more records wait already.
+   * So the records of this time arrive together. Default 0.
+   */
+  readonly gatherMs?: number
 }
 
 export class ConsumerGroups extends Context.Service<

@@ -2,19 +2,17 @@
 import type { Consumer, ConsumerCrashEvent, ConsumerGroupJoinEvent } from 'kafkajs'
 import { makeKafka, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
 import { setBeforeJoin } from '../kafkajs-patches/before-join-hook.ts'
-import type { InnerBatch, InnerGroup } from '../kafkajs-patches/internals.ts'
+import type { InnerGroup } from '../kafkajs-patches/internals.ts'
 import type { SendTimes } from '../kafkajs-patches/send-times.ts'
 import type { GroupOptions } from '../port.ts'
 import { type CurrentAssignment, shardAssignor } from './assignor.ts'
+import type { FetchedBatch } from './fetched-batch.ts'
+import type { Fetcher } from './fetcher.ts'
 
 /** The slowest ordinary answer is the one to SyncGroup, which waits for the leader. */
 export const REQUEST_TIMEOUT_MS = 5000
 /** How long the group waits for its members to rejoin: they finish their work in progress first. */
 export const REBALANCE_TIMEOUT_MS = 10_000
-/** How long the broker delays the answer to an empty fetch. Seek, pause and resume wait for it. */
-const MAX_WAIT_MS = 50
-const MAX_BYTES_PER_PARTITION = 512 * 1024
-const MAX_BYTES = 8 * 1024 * 1024
 
 export interface ConsumerInstance {
   readonly client: KafkaClient
@@ -23,6 +21,8 @@ export interface ConsumerInstance {
   group: InnerGroup | undefined
   /** Known from the first join on. */
   sendTimes: SendTimes | undefined
+  /** Known from the first join on. */
+  fetcher: Fetcher | undefined
   /** The member has replaced or closed it. */
   isStopped: boolean
   /** The member requests a rebalance, although the broker does not. */
@@ -74,10 +74,6 @@ export const createConsumerInstance = (
     sessionTimeout: sessionTimeoutMs,
     heartbeatInterval: heartbeatMs,
     rebalanceTimeout: REBALANCE_TIMEOUT_MS,
-    maxWaitTimeInMs: MAX_WAIT_MS,
-    minBytes: 1,
-    maxBytes: MAX_BYTES,
-    maxBytesPerPartition: options.maxBytesPerPartition ?? MAX_BYTES_PER_PARTITION,
     allowAutoTopicCreation: false,
     partitionAssigners: [
       shardAssignor(reportedShards, options.standbyTopic, (assignor) =>
@@ -97,6 +93,7 @@ export const createConsumerInstance = (
     consumer,
     group: undefined,
     sendTimes: undefined,
+    fetcher: undefined,
     isStopped: false,
     isRejoinRequested: false,
   }
@@ -114,7 +111,7 @@ export const createConsumerInstance = (
 export const runConsumerInstance = async (
   { consumer }: ConsumerInstance,
   { concurrency = 1, topics }: GroupOptions,
-  deliver: (batch: InnerBatch, isStale: () => boolean) => Promise<void>,
+  deliver: (batch: FetchedBatch) => Promise<void>,
 ): Promise<void> => {
   await consumer.connect()
   await consumer.subscribe({ topics: [...topics], fromBeginning: true })
@@ -122,6 +119,7 @@ export const runConsumerInstance = async (
     autoCommit: false,
     eachBatchAutoResolve: false,
     partitionsConsumedConcurrently: concurrency,
-    eachBatch: ({ batch, isStale }) => deliver(batch as InnerBatch, isStale),
+    // The batches are those of `fetcher.ts`.
+    eachBatch: ({ batch }) => deliver(batch as unknown as FetchedBatch),
   })
 }

@@ -7,11 +7,9 @@ import { Effect, type Exit } from 'effect'
 import type { ConsumerGroupJoinEvent } from 'kafkajs'
 import type { Fork, KafkaConnection } from '../connection/client.ts'
 import { type FailureReason, reasonOf } from '../connection/errors.ts'
-import { dropRevokedFetches } from '../kafkajs-patches/drop-revoked-fetches.ts'
 import type { InnerGroup } from '../kafkajs-patches/internals.ts'
 import { leaveFor } from '../kafkajs-patches/leave-group-for.ts'
 import { handleOffsetOutOfRange } from '../kafkajs-patches/offset-out-of-range.ts'
-import { dropQueuedSeeks } from '../kafkajs-patches/queued-seeks.ts'
 import { REBALANCE_IN_PROGRESS, rejoinOnRequest } from '../kafkajs-patches/request-rejoin.ts'
 import { trackSendTimes } from '../kafkajs-patches/send-times.ts'
 import {
@@ -33,6 +31,7 @@ import {
   REQUEST_TIMEOUT_MS,
   runConsumerInstance,
 } from './consumer-instance.ts'
+import { Fetcher } from './fetcher.ts'
 import { Lease } from './lease.ts'
 import { readMember, removeMember, writeMember } from './member-file.ts'
 import { PartitionReader } from './partition-reader.ts'
@@ -66,6 +65,8 @@ const LEAVE_WITHIN_MS = 1000
 /** A join that takes longer than the wait for the slowest member is stuck. */
 const JOIN_TIMEOUT_MS = REBALANCE_TIMEOUT_MS + SESSION_TIMEOUT_MS + 4000
 const WATCHDOG_INTERVAL_MS = 500
+/** Of one fetch. */
+const MAX_BYTES_PER_PARTITION = 512 * 1024
 /** After so many failures in a row a member that has not joined is unhealthy. */
 const UNHEALTHY_AFTER_FAILURES = 3
 
@@ -116,7 +117,7 @@ export class Member {
     this.#reader = new PartitionReader({
       onBatch: (topic, partition, records) => handler.onBatch(topic, partition, records),
       run: run.exit,
-      group: () => (this.#instance?.isStopped === false ? this.#instance.group : undefined),
+      onChange: () => this.#instance?.fetcher?.interrupt(),
       isRebalancing: () => this.#lease.isRebalancing(),
       log: (message, fields) => this.#log(message, fields),
     })
@@ -209,9 +210,9 @@ export class Member {
     )
     this.#instance = instance
     this.#lease.restartRebalance()
-    runConsumerInstance(instance, this.#options, (batch, isStale) =>
-      this.#reader.deliver(instance, batch, isStale),
-    ).catch((error: unknown) => this.#replace(instance, 'its start failed', reasonOf(error)))
+    runConsumerInstance(instance, this.#options, (batch) => this.#reader.deliver(instance, batch)).catch(
+      (error: unknown) => this.#replace(instance, 'its start failed', reasonOf(error)),
+    )
   }
 
   /** Stops an instance, and launches another one after a delay. */
@@ -275,8 +276,11 @@ export class Member {
   #patch(instance: ConsumerInstance, group: InnerGroup): void {
     rejoinOnRequest(group, () => instance.isRejoinRequested)
     instance.sendTimes = trackSendTimes(group, (error) => this.#onHeartbeatError(instance, error))
-    dropRevokedFetches(group, this.#reader.fetchHooks)
-    handleOffsetOutOfRange(group, (first) => this.#reader.handleOutOfRange(group, first))
+    instance.fetcher = new Fetcher(group, this.#reader, {
+      maxBytesPerPartition: this.#options.maxBytesPerPartition ?? MAX_BYTES_PER_PARTITION,
+      gatherMs: this.#options.gatherMs ?? 0,
+    })
+    handleOffsetOutOfRange(group, (first) => this.#reader.handleOutOfRange(first))
   }
 
   /** Ends the session of the previous process or instance, for which the group would wait. */
@@ -328,8 +332,7 @@ export class Member {
     if (shards.size > 0) this.#isNewMember = false
     this.#memberId = memberId
     this.#writeMemberFile(memberId)
-    dropQueuedSeeks(group)
-    this.#reader.assign(group, memberAssignment, retained)
+    this.#reader.assign(memberAssignment, retained)
     this.#lease.grant(sendTimes.syncGroup())
     this.#isRevoked = false
     this.#failures = 0

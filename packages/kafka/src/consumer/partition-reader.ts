@@ -1,16 +1,13 @@
 /**
- * Reads the assigned partitions of a group member. It keeps the position of each partition itself,
- * because kafkajs may lose or skip positions. It passes batches to the handler, in order and
- * without gaps, and delivers a failed batch again after a delay.
+ * The assigned partitions of a group member, with their positions. It passes fetched batches to the
+ * handler, in order and without gaps, and delivers a failed batch again after a delay. The fetches
+ * themselves are in `fetcher.ts`.
  */
 import { Cause, type Effect, Exit } from 'effect'
-import type { FetchHooks } from '../kafkajs-patches/drop-revoked-fetches.ts'
-import type { InnerBatch, InnerGroup } from '../kafkajs-patches/internals.ts'
 import { partitionKey } from '../partition-key.ts'
 import type { GroupHandler, IncomingRecord, Position } from '../port.ts'
 import { beforeNewer, newerSchemaOf } from '../records/newer-schema.ts'
-import type { ConsumerInstance } from './consumer-instance.ts'
-import { incomingRecord } from './incoming-record.ts'
+import type { FetchedBatch } from './fetched-batch.ts'
 import { backoffMs, now } from './timing.ts'
 
 export interface PartitionState {
@@ -41,8 +38,8 @@ interface ReaderDependencies {
     effect: Effect.Effect<void, unknown>,
     signal: AbortSignal,
   ) => Promise<Exit.Exit<void, unknown>>
-  /** The group of the current consumer instance, once it has joined. */
-  readonly group: () => InnerGroup | undefined
+  /** A position changed, a partition was resumed, or the assignment ended: a fetch must not wait. */
+  readonly onChange: () => void
   readonly isRebalancing: () => boolean
   readonly log: (message: string, fields: Readonly<Record<string, unknown>>) => void
 }
@@ -51,25 +48,42 @@ export class PartitionReader {
   readonly #dependencies: ReaderDependencies
   readonly #partitions = new Map<string, PartitionState>()
   readonly #batches = new Map<string, RunningBatch>()
-  /** Counts the revocations. A batch that was fetched before the last one is dropped. */
   #revocations = 0
-  /** Revocations before each fetched batch. */
-  readonly #fetchedAfter = new WeakMap<object, number>()
+  #assignment = 0
   #fetchedAt = now()
 
   constructor(dependencies: ReaderDependencies) {
     this.#dependencies = dependencies
   }
 
-  readonly fetchHooks: FetchHooks = {
-    revocations: () => this.#revocations,
-    onAnswer: () => {
-      this.#fetchedAt = now()
-    },
-    onFetched: (batch, revocations) => {
-      this.#fetchedAfter.set(batch, revocations)
-      if (batch.isEmptyDueToFiltering()) this.#skipEmptyBatch(batch)
-    },
+  // ---- for the fetcher
+
+  /** Counts the revocations. A batch that was fetched before the last one is dropped. */
+  get revocations(): number {
+    return this.#revocations
+  }
+
+  /** Counts the assignments. */
+  get assignment(): number {
+    return this.#assignment
+  }
+
+  /** Nothing is delivered until the next assignment. */
+  isRebalancing(): boolean {
+    return this.#dependencies.isRebalancing()
+  }
+
+  assigned(): ReadonlyArray<PartitionState> {
+    return [...this.#partitions.values()]
+  }
+
+  isReadable({ isPaused, position, retryTimer }: PartitionState): boolean {
+    return position !== undefined && !isPaused && retryTimer === undefined
+  }
+
+  /** A fetch was answered. */
+  onAnswer(): void {
+    this.#fetchedAt = now()
   }
 
   // ---- assignment
@@ -77,6 +91,7 @@ export class PartitionReader {
   /** Delivers nothing more of what was fetched until now. */
   dropFetched(): void {
     this.#revocations++
+    this.#dependencies.onChange()
   }
 
   runningBatches(): ReadonlyArray<RunningBatch> {
@@ -84,14 +99,11 @@ export class PartitionReader {
   }
 
   /** Begins to read an assignment. Retained partitions keep their position and their pause. */
-  assign(
-    group: InnerGroup,
-    assignment: Readonly<Record<string, ReadonlyArray<number>>>,
-    retained: ReadonlySet<number>,
-  ): void {
+  assign(assignment: Readonly<Record<string, ReadonlyArray<number>>>, retained: ReadonlySet<number>): void {
     const previous = new Map(this.#partitions)
     this.stopRetries()
     this.#partitions.clear()
+    this.#assignment++
     this.#fetchedAt = now()
     for (const [topic, partitions] of Object.entries(assignment)) {
       for (const partition of partitions) {
@@ -109,8 +121,6 @@ export class PartitionReader {
         }
         state.progressAt = now()
         this.#partitions.set(key, state)
-        if (state.position !== undefined) seekGroup(group, state, state.position)
-        applyPause(group, state)
       }
     }
   }
@@ -136,11 +146,10 @@ export class PartitionReader {
   seek({ topic, partition, offset }: Position): void {
     const state = this.#stateOf(topic, partition)
     if (state === undefined) return
-    const position = Math.max(0, offset)
     state.seeks++
-    state.position = position
+    state.position = Math.max(0, offset)
     state.progressAt = now()
-    this.#withGroup((group) => seekGroup(group, state, position))
+    this.#dependencies.onChange()
   }
 
   setPaused(topic: string, partition: number, isPaused: boolean): void {
@@ -148,14 +157,14 @@ export class PartitionReader {
     if (state === undefined || state.isPaused === isPaused) return
     state.isPaused = isPaused
     state.progressAt = now()
-    this.#withGroup((group) => applyPause(group, state))
+    if (!isPaused) this.#dependencies.onChange()
   }
 
   /**
    * The position is not in the log: retention deleted it, or the topic was created again. Reading
    * continues at the first offset, because records may be delivered twice, but must not be lost.
    */
-  handleOutOfRange(group: InnerGroup, { topic, partition, offset }: Position): void {
+  handleOutOfRange({ topic, partition, offset }: Position): void {
     const state = this.#stateOf(topic, partition)
     if (state === undefined) return
     this.#dependencies.log('consumer: the offset is not in the log; reading continues at the first offset', {
@@ -165,7 +174,6 @@ export class PartitionReader {
       firstOffset: offset,
     })
     state.position = offset
-    seekGroup(group, state, offset)
   }
 
   // ---- for the watchdog
@@ -195,41 +203,30 @@ export class PartitionReader {
   // ---- delivery
 
   /** Passes a batch to the handler, unless its partition was revoked or paused since the fetch. */
-  async deliver(instance: ConsumerInstance, batch: InnerBatch, isStale: () => boolean): Promise<void> {
-    const { group } = instance
-    const { topic, partition } = batch
+  async deliver(instance: { readonly isStopped: boolean }, batch: FetchedBatch): Promise<void> {
+    const { from, partition, topic } = batch
     const key = partitionKey(topic, partition)
     const state = this.#partitions.get(key)
     const revocations = this.#revocations
-    if (group === undefined || state === undefined || instance.isStopped) return
-    if (this.#dependencies.isRebalancing() || this.#fetchedAfter.get(batch) !== revocations || isStale())
-      return
+    if (state?.position === undefined || instance.isStopped) return
+    if (this.#dependencies.isRebalancing() || batch.revocations !== revocations) return
     if (state.isPaused || state.retryTimer !== undefined || this.#batches.has(key)) return
-    const requested = Number(batch.fetchedOffset)
-    const position = state.position ?? requested
-    // kafkajs fetched behind the position, so records between them would be lost. Offsets that are
-    // missing after `requested` are no gap: the log does not contain them.
-    if (requested > position) return seekGroup(group, state, position)
-    state.position = position
-    const records: Array<IncomingRecord> = []
-    for (const message of batch.messages) {
-      if (Number(message.offset) >= position) records.push(incomingRecord(topic, partition, message))
-    }
-    const next = Math.max(position, Number(batch.lastOffset()) + 1)
+    const { position, seeks } = state
+    // After a seek back, the records between the position and the batch would be lost.
+    if (from > position) return
+    const records = batch.records.filter(({ offset }) => offset >= position)
     const readable = beforeNewer(records)
     if (readable.length > 0) {
-      const { seeks } = state
       const exit = await this.#handle(key, topic, partition, readable)
       if (instance.isStopped || revocations !== this.#revocations) return
-      if (exit === undefined || Exit.isFailure(exit)) return this.#retryFailedBatch(group, state, exit)
+      if (exit === undefined || Exit.isFailure(exit)) return this.#retryFailedBatch(state, exit)
       state.failures = 0
       state.progressAt = now()
       if (state.seeks !== seeks) return
     }
     const newer = records[readable.length]
-    if (newer !== undefined) return this.#waitForNewerVersion(group, state, newer)
-    state.position = next
-    group.resolveOffset({ topic, partition, offset: String(next - 1) })
+    if (newer !== undefined) return this.#waitForNewerVersion(state, newer)
+    state.position = Math.max(position, batch.next)
   }
 
   /** Runs the handler. Returns `undefined` when a revocation aborted it. */
@@ -254,15 +251,11 @@ export class PartitionReader {
     return await Promise.race([done, aborted])
   }
 
-  #retryFailedBatch(
-    group: InnerGroup,
-    state: PartitionState,
-    exit: Exit.Exit<void, unknown> | undefined,
-  ): void {
+  #retryFailedBatch(state: PartitionState, exit: Exit.Exit<void, unknown> | undefined): void {
     const error = exit !== undefined && Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
     // Only the name: the message may quote a record.
     const { _tag, name } = (error ?? {}) as { readonly _tag?: string; readonly name?: string }
-    this.#retryLater(group, state, 'consumer: a batch failed; it is delivered again after a delay', {
+    this.#retryLater(state, 'consumer: a batch failed; it is delivered again after a delay', {
       error: _tag ?? name ?? null,
     })
   }
@@ -271,10 +264,9 @@ export class PartitionReader {
    * Stops before a record of a newer version, until an instance of that version owns the partition.
    * If this version dead-lettered the record, the record would be missing from every projection.
    */
-  #waitForNewerVersion(group: InnerGroup, state: PartitionState, { offset, value }: IncomingRecord): void {
+  #waitForNewerVersion(state: PartitionState, { offset, value }: IncomingRecord): void {
     state.position = offset
     this.#retryLater(
-      group,
       state,
       'consumer: a newer version of the hub has written here; the partition waits for an instance of it',
       { schema: newerSchemaOf(value) },
@@ -283,7 +275,6 @@ export class PartitionReader {
 
   /** Reads from the position again after a delay. */
   #retryLater(
-    group: InnerGroup,
     state: PartitionState,
     message: string,
     fields: Readonly<Record<string, string | number | null>>,
@@ -295,36 +286,13 @@ export class PartitionReader {
     const offset = state.position ?? 0
     const delayMs = backoffMs(failures)
     this.#dependencies.log(message, { topic, partition, offset, failures, delayMs, ...fields })
-    seekGroup(group, state, offset)
     state.retryTimer = setTimeout(() => {
       state.retryTimer = undefined
-      if (this.isCurrent(state)) this.#withGroup((current) => applyPause(current, state))
+      this.#dependencies.onChange()
     }, delayMs)
-    applyPause(group, state)
-  }
-
-  /** The batch contains no record of the hub (but, for example, control records). */
-  #skipEmptyBatch(batch: InnerBatch): void {
-    const state = this.#stateOf(batch.topic, batch.partition)
-    if (state?.position === undefined || Number(batch.fetchedOffset) > state.position) return
-    state.position = Math.max(state.position, Number(batch.lastOffset()) + 1)
   }
 
   #stateOf(topic: string, partition: number): PartitionState | undefined {
     return this.#partitions.get(partitionKey(topic, partition))
   }
-
-  #withGroup(use: (group: InnerGroup) => void): void {
-    const group = this.#dependencies.group()
-    if (group !== undefined) use(group)
-  }
-}
-
-const seekGroup = (group: InnerGroup, { topic, partition }: PartitionState, offset: number): void =>
-  group.seek({ topic, partition, offset: String(offset) })
-
-const applyPause = (group: InnerGroup, { isPaused, partition, retryTimer, topic }: PartitionState): void => {
-  const partitions = [{ topic, partitions: [partition] }]
-  if (isPaused || retryTimer !== undefined) group.pause(partitions)
-  else group.resume(partitions)
 }

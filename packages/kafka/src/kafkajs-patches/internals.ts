@@ -3,17 +3,12 @@
  * pinned, and `kafkajs-patches.unit.test.ts` fails when these parts change.
  */
 import { createRequire } from 'node:module'
-import type { Assigner, Batch, KafkaMessage } from 'kafkajs'
+import type { Assigner } from 'kafkajs'
 
 /** Partitions of a topic, with their offsets as kafkajs writes them. */
 interface TopicOffsets {
   readonly topic: string
   readonly partitions: ReadonlyArray<{ readonly partition: number; readonly offset: string }>
-}
-
-interface TopicPartitions {
-  readonly topic: string
-  readonly partitions: ReadonlyArray<number>
 }
 
 /** kafkajs' class `ConsumerGroup`. */
@@ -23,34 +18,47 @@ export interface InnerGroup {
   readonly memberId: string | null
   readonly generationId: number | null
   readonly cluster: InnerCluster
-  /** Seeks that the next fetch applies. */
-  readonly seekOffset: Map<string, string>
+  /** A new one for each assignment. */
+  readonly offsetManager: InnerOffsets
   joinAndSync(): Promise<void>
   heartbeat(options: { interval: number }): Promise<void>
-  fetch(nodeId: number): Promise<ReadonlyArray<InnerBatch>>
+  /** Returns what kafkajs passes to `eachBatch`, one after the other. */
+  fetch(nodeId: string): Promise<ReadonlyArray<unknown>>
+  /** Reacts to an error of a fetch: loads the metadata, joins again, or throws it. */
+  recoverFromFetch(error: unknown): Promise<void>
+  /** Throws if a topic has partitions that the assignment does not know. */
+  checkForStaleAssignment(): void
   /** kafkajs calls it between the answer to JoinGroup and SyncGroup, and at other times. */
   generatePartitionsPerSubscribedTopic(): unknown
   recoverFromOffsetOutOfRange(error: { topic: string; partition: number }): Promise<void>
-  resolveOffset(at: { topic: string; partition: number; offset: string }): void
-  seek(at: { topic: string; partition: number; offset: string }): void
-  pause(partitions: ReadonlyArray<TopicPartitions>): void
-  resume(partitions: ReadonlyArray<TopicPartitions>): void
   commitOffsets(offsets: { topics: ReadonlyArray<TopicOffsets> }): Promise<void>
+}
+
+/** kafkajs' class `OffsetManager`. */
+interface InnerOffsets {
+  /** Asks for the committed offsets; without one, for the first offset of the log. */
+  resolveOffsets(): Promise<void>
+  nextOffset(topic: string, partition: number): { toString(): string }
 }
 
 /** kafkajs' class `Cluster`. */
 export interface InnerCluster {
+  /** Its metadata is another object after each refresh. */
+  readonly brokerPool: { readonly metadata: unknown }
   connect(): Promise<void>
   refreshMetadata(): Promise<void>
+  refreshMetadataIfNecessary(): Promise<void>
   /** Loads the metadata of the topic. */
   addTargetTopic(topic: string): Promise<void>
-  findTopicPartitionMetadata(topic: string): ReadonlyArray<{ readonly partitionId: number }>
+  findTopicPartitionMetadata(
+    topic: string,
+  ): ReadonlyArray<{ readonly partitionId: number; readonly leader: number }>
   /** The partitions by the node id of their leader. */
   findLeaderForPartitions(
     topic: string,
     partitions: ReadonlyArray<number>,
   ): Readonly<Record<string, ReadonlyArray<number>>>
-  findBroker(request: { nodeId: string }): Promise<InnerLeader>
+  findBroker(request: { nodeId: string }): Promise<InnerBroker>
   findGroupCoordinator(request: { groupId: string }): Promise<InnerCoordinator>
   fetchTopicsOffset(
     topics: ReadonlyArray<{
@@ -63,26 +71,29 @@ export interface InnerCluster {
   ): Promise<ReadonlyArray<TopicOffsets>>
 }
 
-/** kafkajs' class `Broker`, for the leader of a partition. */
-export interface InnerLeader {
-  /** Rejects when a partition has an error. */
-  fetch(request: {
-    readonly isolationLevel: number
-    readonly maxWaitTime: number
-    readonly maxBytes: number
-    readonly topics: ReadonlyArray<{
-      readonly topic: string
-      readonly partitions: ReadonlyArray<{
-        readonly partition: number
-        readonly fetchOffset: number
-        readonly maxBytes: number
-      }>
-    }>
-  }): Promise<{
-    readonly responses: ReadonlyArray<{
-      readonly partitions: ReadonlyArray<{ readonly messages: ReadonlyArray<KafkaMessage> }>
-    }>
-  }>
+/** kafkajs' class `Broker`. */
+export interface InnerBroker {
+  readonly connectionPool: InnerConnection & {
+    /** Opens the connection with this number, if necessary. */
+    getConnection(number: number): Promise<InnerConnection>
+  }
+  disconnect(): Promise<void>
+}
+
+/** kafkajs' class `Connection`. */
+export interface InnerConnection {
+  send<A, B extends { readonly clientSideThrottleTime: number }>(exchange: {
+    readonly request: {
+      readonly apiKey: number
+      readonly apiVersion: number
+      readonly apiName: string
+      readonly encode: () => Promise<{ readonly buf: Buffer; readonly buffer: Buffer }>
+    }
+    readonly response: {
+      readonly decode: (payload: Buffer) => Promise<B>
+      readonly parse: (decoded: B) => Promise<A>
+    }
+  }): Promise<A>
 }
 
 /** kafkajs' class `Broker`, for the coordinator of a group. */
@@ -93,16 +104,21 @@ export interface InnerCoordinator {
   }>
 }
 
-/** A fetched batch, with two members that the types of kafkajs omit. */
-export interface InnerBatch extends Batch {
-  /** The requested offset. The log has no record between it and the first message. */
-  readonly fetchedOffset: string
-  isEmptyDueToFiltering(): boolean
-}
-
+/** kafkajs' class `RequestQueue`: the requests of a connection. */
 export interface RequestQueue {
   readonly pending: ReadonlyArray<unknown>
+  /** The requests without an answer, by correlation id. */
+  readonly inflight: ReadonlyMap<
+    number,
+    { readonly sentAt: number; readonly requestTimeout: number; timeoutRequest(): void }
+  >
+  requestTimeoutIntervalId: NodeJS.Timeout | null
+  isConnected(): boolean
   scheduleCheckPendingRequests(): void
+  /** kafkajs calls it when it has connected, if `enforceRequestTimeout` is set, as it is in the hub. */
+  scheduleRequestTimeoutCheck(): void
+  /** Clears the timers. */
+  destroy(): void
 }
 
 const require = createRequire(import.meta.url)

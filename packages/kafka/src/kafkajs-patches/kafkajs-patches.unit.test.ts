@@ -2,12 +2,11 @@ import { assert, describe, it } from '@effect/vitest'
 import { createRequire } from 'node:module'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import kafkajs, { type Assigner } from 'kafkajs'
+import { vi } from 'vitest'
 import { setBeforeJoin } from './before-join-hook.ts'
 import { trackConnections } from './destroy-connections.ts'
-import { dropRevokedFetches } from './drop-revoked-fetches.ts'
-import { InnerGroupClass, type InnerBatch, type InnerGroup, RequestQueueClass } from './internals.ts'
+import { InnerGroupClass, type InnerGroup, RequestQueueClass } from './internals.ts'
 import { createCluster } from './leave-group-for.ts'
-import { dropQueuedSeeks } from './queued-seeks.ts'
 import './request-queue-timer.ts'
 import { trackSendTimes } from './send-times.ts'
 
@@ -32,11 +31,9 @@ describe('kafkajs', () => {
       'heartbeat',
       'fetch',
       'generatePartitionsPerSubscribedTopic',
+      'recoverFromFetch',
       'recoverFromOffsetOutOfRange',
-      'resolveOffset',
-      'seek',
-      'pause',
-      'resume',
+      'checkForStaleAssignment',
       'commitOffsets',
     ] as const) {
       assert.isFunction(InnerGroupClass.prototype[method], method)
@@ -53,7 +50,7 @@ describe('kafkajs', () => {
   it('emits GROUP_JOIN before the first fetch, with the generation set', () => {
     assert.isBelow(at('this.generationId = groupData.generationId'), at('emit(GROUP_JOIN, payload)'))
     assert.isBelow(at('await this[PRIVATE.SYNC]()'), at('emit(GROUP_JOIN, payload)'))
-    at('this.seekOffset = new SeekOffsets()')
+    at('this.offsetManager = new OffsetManager(')
     at('this.assigners = assigners')
   })
 
@@ -63,7 +60,21 @@ describe('kafkajs', () => {
     for (const method of ['connect', 'findGroupCoordinator', 'fetchTopicsOffset', 'refreshMetadata']) {
       assert.isFunction(cluster[method], method)
     }
-    for (const method of ['leaveGroup', 'describeGroups']) assert.isFunction(broker[method], method)
+    for (const method of ['leaveGroup', 'describeGroups', 'disconnect'])
+      assert.isFunction(broker[method], method)
+  })
+
+  it('has two connections to each broker, of which one is for fetches', () => {
+    const pool = require('kafkajs/src/network/connectionPool') as { prototype: Record<string, Function> }
+    assert.isFunction(pool.prototype['getConnection'])
+    assert.include((pool as unknown as () => void).toString(), 'new Array(2)')
+    assert.include(String(pool.prototype['getConnectionByRequest']), '[apiKeys.Fetch]: 1')
+  })
+
+  it('reads `buf` and `buffer` of an encoded request', () => {
+    const encoder = require('kafkajs/src/protocol/encoder') as { prototype: Record<string, Function> }
+    assert.include(String(encoder.prototype['writeEncoder']), 'Buffer.isBuffer(value.buf)')
+    assert.include(String(encoder.prototype['writeEncoder']), 'value.buffer')
   })
 
   it('creates connections without a consumer', () => {
@@ -74,13 +85,16 @@ describe('kafkajs', () => {
     assert.isBelow(at('await this.coordinator.heartbeat(payload)'), at('emit(HEARTBEAT, payload)'))
   })
 
+  const RequestQueue = RequestQueueClass as unknown as new (options: object) => {
+    pending: Array<unknown>
+    inflight: Map<number, object>
+    throttleCheckTimeoutId: unknown
+    scheduleCheckPendingRequests(): void
+    scheduleRequestTimeoutCheck(): void
+    destroy(): void
+  }
+
   it('sets a timer for waiting requests only while some wait', () => {
-    const RequestQueue = RequestQueueClass as unknown as new (options: object) => {
-      pending: Array<unknown>
-      throttleCheckTimeoutId: unknown
-      scheduleCheckPendingRequests(): void
-      destroy(): void
-    }
     const queue = new RequestQueue({ maxInFlightRequests: 1, logger: {} })
     queue.scheduleCheckPendingRequests()
     assert.isNull(queue.throttleCheckTimeoutId)
@@ -88,6 +102,25 @@ describe('kafkajs', () => {
     queue.scheduleCheckPendingRequests()
     assert.isNotNull(queue.throttleCheckTimeoutId)
     queue.destroy()
+  })
+
+  it('looks for late answers once in a second', () => {
+    vi.useFakeTimers()
+    try {
+      const queue = new RequestQueue({ requestTimeout: 5000, isConnected: () => true, logger: {} })
+      let late = 0
+      queue.inflight.set(1, { sentAt: Date.now(), requestTimeout: 5000, timeoutRequest: () => late++ })
+      queue.scheduleRequestTimeoutCheck()
+      assert.strictEqual(vi.getTimerCount(), 1)
+      vi.advanceTimersByTime(5000)
+      assert.strictEqual(late, 0)
+      vi.advanceTimersByTime(1000)
+      assert.strictEqual(late, 1)
+      queue.destroy()
+      assert.strictEqual(vi.getTimerCount(), 0)
+    } finally {
+      vi.useRealTimers()
+    }
   })
 
   const groupOf = (assigner: Assigner): InnerGroup => {
@@ -158,32 +191,6 @@ describe('kafkajs', () => {
     trackSendTimes(group, (error) => errors.push(error))
     await group.heartbeat({ interval: 1 }).catch(() => {})
     assert.deepStrictEqual(errors, [failure])
-  })
-
-  it('returns nothing for a fetch that began before a revocation', async () => {
-    let revocations = 1
-    const batch = {} as InnerBatch
-    const fetched: Array<readonly [InnerBatch, number]> = []
-    const answers = [Promise.withResolvers<ReadonlyArray<InnerBatch>>(), Promise.resolve([batch])] as const
-    let fetches = 0
-    const group = groupWith({ fetch: () => (fetches++ === 0 ? answers[0].promise : answers[1]) })
-    dropRevokedFetches(group, {
-      revocations: () => revocations,
-      onAnswer: () => {},
-      onFetched: (one, of) => fetched.push([one, of]),
-    })
-    const revoked = group.fetch(0)
-    revocations = 2
-    answers[0].resolve([batch])
-    assert.deepStrictEqual([...(await revoked)], [])
-    assert.deepStrictEqual([...(await group.fetch(0))], [batch])
-    assert.deepStrictEqual(fetched, [[batch, 2]])
-  })
-
-  it('has no queued seeks of an earlier assignment', () => {
-    const group = groupWith({ seekOffset: new Map([['["topic",0]', '5']]) })
-    dropQueuedSeeks(group)
-    assert.strictEqual(group.seekOffset.size, 0)
   })
 
   it('closes all connections of a destroyed client, also later ones', async () => {

@@ -1,12 +1,16 @@
 /**
- * Global patch on import: the request queue of a connection sets a timer only while requests wait.
+ * Global patch on import: the request queue of a connection sets a timer only while requests wait, and
+ * looks for requests that took too long once in a second.
  *
  * - kafkajs 2.2.4: after the first answer, each connection checks its queue every millisecond
- *   forever. The timer has a negative delay, and Node writes a warning about it.
- * - Why the hub needs more: idle processes use processor time, and the warnings fill the log.
+ *   forever. The timer has a negative delay, and Node writes a warning about it. Each connection also
+ *   looks for late answers ten times in a second.
+ * - Why the hub needs more: idle processes use processor time, and the warnings fill the log. The time
+ *   limits of requests are a second or more, and all callers have deadlines of their own.
  * - Fails without the patch: `kafkajs-patches.unit.test.ts`, "sets a timer for waiting requests
- *   only while some wait".
- * - Unnecessary when: `scheduleCheckPendingRequests` sets no timer for an empty queue.
+ *   only while some wait" and "looks for late answers once in a second".
+ * - Unnecessary when: `scheduleCheckPendingRequests` sets no timer for an empty queue, and the other
+ *   interval can be set.
  */
 import { type RequestQueue, RequestQueueClass } from './internals.ts'
 
@@ -14,4 +18,15 @@ const schedule = RequestQueueClass.prototype.scheduleCheckPendingRequests
 
 RequestQueueClass.prototype.scheduleCheckPendingRequests = function (this: RequestQueue): void {
   if (this.pending.length > 0) schedule.call(this)
+}
+
+const LATE_CHECK_MS = 1000
+
+RequestQueueClass.prototype.scheduleRequestTimeoutCheck = function (this: RequestQueue): void {
+  this.destroy()
+  this.requestTimeoutIntervalId = setInterval(() => {
+    for (const request of this.inflight.values())
+      if (Date.now() - request.sentAt > request.requestTimeout) request.timeoutRequest()
+    if (!this.isConnected()) this.destroy()
+  }, LATE_CHECK_MS)
 }

@@ -1,16 +1,19 @@
 /**
- * The kafkajs adapter of the port `EventLog`. It sends one produce request at a time with
- * `acks=all`, and never retries. kafkajs' idempotent producer is off, because it loses acknowledged
- * records after a timeout (docs/decisions/0002).
+ * The adapter of the port `EventLog`. It sends one produce request at a time with `acks=all`, and never
+ * retries, over the connections of kafkajs. There is no idempotent producer, because kafkajs loses
+ * acknowledged records after a timeout (docs/decisions/0002).
  */
 import { Effect, Layer } from 'effect'
-import kafkajs, { type Producer, type RecordMetadata } from 'kafkajs'
 import { makeKafka, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
 import { reasonOf } from '../connection/errors.ts'
 import { waitAtMost } from '../consumer/timing.ts'
+import type { InnerCluster } from '../kafkajs-patches/internals.ts'
+import { createCluster } from '../kafkajs-patches/leave-group-for.ts'
 import { partitionKey } from '../partition-key.ts'
 import { partitionFor } from './partitioner.ts'
 import { KafkaUnavailable, EventLog, type OutgoingRecord, type Position } from '../port.ts'
+import { type Produced, produceRequest } from '../wire/produce.ts'
+import { sendRequest } from '../wire/protocol.ts'
 
 interface EventLogOptions {
   readonly connection: KafkaConnection
@@ -33,12 +36,21 @@ const MAX_QUEUED_RECORDS = 20_000
 const MAX_PARTITION_BYTES = 1024 * 1024
 /** Bytes of one request. The broker accepts 100 MiB, but answers a smaller request sooner. */
 const MAX_PRODUCE_BYTES = 8 * 1024 * 1024
-/** Records of one request. kafkajs groups them in quadratic time, which is slow above this. */
+/** Records of one request. The records of later appends wait for its answer. */
 const MAX_PRODUCE_RECORDS = 2000
 /** Headers and framing of a record, in addition to its key and value. */
 const RECORD_OVERHEAD_BYTES = 250
 /** kafkajs' timeout. Deadlines are shorter, so it only ends requests without a caller. */
 const REQUEST_TIMEOUT_MS = 10_000
+/**
+ * How long appends that may wait are gathered, ms. A request costs broker and client as much as some
+ * ten records, so at everyday rates it pays to send the records of some milliseconds together.
+ */
+const GATHER_MS = 10
+/** So many records are not delayed. */
+const GATHERED_RECORDS = 64
+/** If nothing else was gathered, so many appends are not delayed, twice as many each time. */
+const MAX_NOT_DELAYED = 64
 /** How long the end of a process waits for the request in progress. */
 const CLOSE_WITHIN_MS = 2000
 
@@ -49,6 +61,8 @@ interface PendingAppend {
   readonly positions: Array<Position>
   /** Monotonic clock. */
   readonly deadline: number
+  /** It may be gathered with others until then; monotonic clock. */
+  readonly sendAt: number
   readonly settle: (result: Effect.Effect<ReadonlyArray<Position>, KafkaUnavailable>) => void
   timer: NodeJS.Timeout | undefined
   isSettled: boolean
@@ -67,9 +81,9 @@ interface AppendSlice {
 
 /** A producer with its connections. The first failure replaces it. */
 interface ProducerConnection extends KafkaClient {
-  readonly producer: Producer
+  readonly cluster: InnerCluster
   readonly connected: Promise<void>
-  /** Topics to which this producer has written. */
+  /** Topics whose metadata is loaded. */
   readonly knownTopics: Set<string>
 }
 
@@ -87,6 +101,10 @@ class ProduceQueue {
   #connection: ProducerConnection | undefined
   #connections = 0
   #isClosed = false
+  /** Ends the time to gather. */
+  #stopGathering: (() => void) | undefined
+  /** Appends that are not delayed, because delays would gather nothing: the rest, and the whole. */
+  readonly #notDelayed = { left: 0, total: 0 }
 
   constructor(options: EventLogOptions, fork: Fork) {
     this.#options = options
@@ -97,7 +115,7 @@ class ProduceQueue {
   /** Queues an append. Returns a function that cancels it. */
   push(
     records: ReadonlyArray<OutgoingRecord>,
-    deadlineMs: number,
+    { deadlineMs, mayWait }: { readonly deadlineMs: number; readonly mayWait: boolean },
     resume: (result: Effect.Effect<ReadonlyArray<Position>, KafkaUnavailable>) => void,
   ): () => void {
     const refuse = (reason: KafkaUnavailable['reason'], detail: string) => {
@@ -117,6 +135,7 @@ class ProduceQueue {
       ),
       positions: [],
       deadline: now() + deadlineMs,
+      sendAt: mayWait && this.#isDelayUseful() ? now() + GATHER_MS : 0,
       settle: resume,
       timer: undefined,
       isSettled: false,
@@ -128,6 +147,7 @@ class ProduceQueue {
     )
     this.#queue.push(append)
     this.#queuedRecords += records.length
+    if (append.sendAt === 0 || this.#queuedRecords >= GATHERED_RECORDS) this.#stopGathering?.()
     this.#sending ??= this.#sendQueue()
     return () => this.#finish(append)
   }
@@ -143,6 +163,7 @@ class ProduceQueue {
   /** Rejects queued appends, awaits the request in progress for some time, and disconnects. */
   async close(): Promise<void> {
     this.#isClosed = true
+    this.#stopGathering?.()
     for (const append of this.#queue.filter(({ sent }) => sent === 0))
       this.#fail(append, 'refused', 'the event log is closed')
     if (this.#sending !== undefined) await waitAtMost(CLOSE_WITHIN_MS, this.#sending)
@@ -174,8 +195,35 @@ class ProduceQueue {
   async #sendQueue(): Promise<void> {
     // The appends of one tick share a request.
     await Promise.resolve()
-    while (this.#queue.length > 0) await this.#produce()
+    while (this.#queue.length > 0) {
+      await this.#gather()
+      if (this.#queue.length > 0) await this.#produce()
+    }
     this.#sending = undefined
+  }
+
+  /** Waits while all queued appends may wait, and are few. */
+  async #gather(): Promise<void> {
+    const waitMs = Math.min(...this.#queue.map(({ sendAt }) => sendAt)) - now()
+    if (waitMs <= 0 || this.#queuedRecords >= GATHERED_RECORDS || this.#isClosed) return
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, waitMs)
+      this.#stopGathering = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+    this.#stopGathering = undefined
+    const delays = this.#notDelayed
+    delays.total = this.#queue.length > 1 ? 0 : Math.min(MAX_NOT_DELAYED, Math.max(1, 2 * delays.total))
+    delays.left = delays.total
+  }
+
+  /** False for some appends after a delay that gathered nothing: their callers may wait one by one. */
+  #isDelayUseful(): boolean {
+    if (this.#notDelayed.left === 0) return true
+    this.#notDelayed.left--
+    return false
   }
 
   /**
@@ -225,13 +273,11 @@ class ProduceQueue {
       const live = slices.filter(({ append }) => !append.isSettled)
       if (live.length === 0) return null
       for (const { append } of live) append.produced = true
-      const byTopic = messagesByTopic(live)
-      const answer = await connection.producer.sendBatch({
-        acks: -1,
-        timeout: Math.max(1, Math.ceil(deadline - now())),
-        topicMessages: [...byTopic].map(([topic, messages]) => ({ topic, messages })),
-      })
-      return { live, topics: byTopic.keys(), answer }
+      const topics = new Set(live.flatMap(({ append, from, to }) => topicsOf(append.records, from, to)))
+      for (const topic of topics)
+        if (!connection.knownTopics.has(topic)) await connection.cluster.addTargetTopic(topic)
+      const answer = await send(connection.cluster, live, Math.max(1, Math.ceil(deadline - now())))
+      return { live, topics, answer }
     })
     try {
       // At their deadlines, callers get their failures. A slow broker keeps its connection: a new one
@@ -248,11 +294,10 @@ class ProduceQueue {
     }
   }
 
-  #deliver(slices: ReadonlyArray<AppendSlice>, answer: ReadonlyArray<RecordMetadata>): void {
+  #deliver(slices: ReadonlyArray<AppendSlice>, answer: ReadonlyArray<Produced>): void {
     const next = new Map<string, number>()
-    for (const { topicName, partition, baseOffset } of answer) {
-      next.set(partitionKey(topicName, partition), Number(baseOffset))
-    }
+    for (const { baseOffset, partition, topic } of answer)
+      next.set(partitionKey(topic, partition), baseOffset)
     for (const { append, from, to } of slices) {
       for (let i = from; i < to; i++) {
         const { topic } = append.records[i]!
@@ -287,14 +332,8 @@ class ProduceQueue {
       },
       this.#fork,
     )
-    const producer = client.kafka.producer({
-      idempotent: false,
-      allowAutoTopicCreation: false,
-      // Every record has a partition. This setting only prevents a warning of kafkajs.
-      createPartitioner: kafkajs.Partitioners.DefaultPartitioner,
-      retry: { retries: 0 },
-    })
-    return { ...client, producer, connected: producer.connect(), knownTopics: new Set() }
+    const cluster = createCluster(client.kafka)
+    return { ...client, cluster, connected: cluster.connect(), knownTopics: new Set() }
   }
 
   #dropConnection(): void {
@@ -304,31 +343,65 @@ class ProduceQueue {
   }
 }
 
-const messageOf = (record: OutgoingRecord, partition: number) => ({
-  key: record.key,
-  partition,
-  value: Buffer.from(record.value.buffer, record.value.byteOffset, record.value.byteLength),
-  headers: {
-    type: record.type,
-    id: record.id,
-    occurred_at: String(record.occurredAt),
-    ...(record.traceparent === undefined ? {} : { traceparent: record.traceparent }),
-    ...record.headers,
-  },
-})
+const topicsOf = (records: ReadonlyArray<OutgoingRecord>, from: number, to: number): ReadonlyArray<string> =>
+  from + 1 === to ? [records[from]!.topic] : [...new Set(records.slice(from, to).map(({ topic }) => topic))]
 
-const messagesByTopic = (slices: ReadonlyArray<AppendSlice>) => {
-  const byTopic = new Map<string, Array<ReturnType<typeof messageOf>>>()
+/** The records for one broker. */
+interface BrokerRecords {
+  readonly topics: Map<string, Array<{ partition: number; records: Array<OutgoingRecord> }>>
+  bytes: number
+}
+
+/** Sends records to the leaders of their partitions, in one request for each broker. */
+const send = async (
+  cluster: InnerCluster,
+  slices: ReadonlyArray<AppendSlice>,
+  timeoutMs: number,
+): Promise<ReadonlyArray<Produced>> => {
+  await cluster.refreshMetadataIfNecessary()
+  const at = Date.now()
+  const requests = [...byLeader(cluster, slices)].map(async ([nodeId, { bytes, topics }]) => {
+    const broker = await cluster.findBroker({ nodeId })
+    return await sendRequest(broker, produceRequest({ topics, at, timeoutMs, bytes }))
+  })
+  return (await Promise.all(requests)).flat()
+}
+
+/** The records by the node id of the leader of their partition, in their order. */
+const byLeader = (
+  cluster: InnerCluster,
+  slices: ReadonlyArray<AppendSlice>,
+): ReadonlyMap<string, BrokerRecords> => {
+  const brokers = new Map<string, BrokerRecords>()
   for (const { append, from, to } of slices) {
     for (let i = from; i < to; i++) {
       const record = append.records[i]!
-      const messages = byTopic.get(record.topic)
-      const message = messageOf(record, append.partitions[i]!)
-      if (messages === undefined) byTopic.set(record.topic, [message])
-      else messages.push(message)
+      const partition = append.partitions[i]!
+      const nodeId = leaderOf(cluster, record.topic, partition)
+      // Without an offset in the answer, the append of the record fails, and no other one.
+      if (nodeId === null) continue
+      let broker = brokers.get(nodeId)
+      if (broker === undefined) brokers.set(nodeId, (broker = { topics: new Map(), bytes: 0 }))
+      broker.bytes += sizeOf(record)
+      let partitions = broker.topics.get(record.topic)
+      if (partitions === undefined) broker.topics.set(record.topic, (partitions = []))
+      const ofPartition = partitions.find((one) => one.partition === partition)
+      if (ofPartition === undefined) partitions.push({ partition, records: [record] })
+      else ofPartition.records.push(record)
     }
   }
-  return byTopic
+  return brokers
+}
+
+/** The node id; `null`: there is no such partition. */
+const leaderOf = (cluster: InnerCluster, topic: string, partition: number): string | null => {
+  const metadata = cluster.findTopicPartitionMetadata(topic)
+  // Partitions are listed in any order, usually in theirs.
+  const found =
+    metadata[partition]?.partitionId === partition
+      ? metadata[partition]
+      : metadata.find(({ partitionId }) => partitionId === partition)
+  return found === undefined ? null : String(found.leader)
 }
 
 /**
@@ -348,7 +421,8 @@ const make = Effect.fnUntraced(function* (options: EventLogOptions) {
       records.length === 0
         ? Effect.succeed([])
         : Effect.callback((resume) => {
-            const withdraw = queue.push(records, call?.deadlineMs ?? deadline, resume)
+            const { deadlineMs = deadline, mayWait = false } = call ?? {}
+            const withdraw = queue.push(records, { deadlineMs, mayWait }, resume)
             return Effect.sync(withdraw)
           }),
     partitionOf: (key) => partitionFor(key, options.partitions),

@@ -5,10 +5,11 @@
 import { Effect, Layer } from 'effect'
 import { type Fork, type KafkaClient, type KafkaConnection, makeKafka } from '../connection/client.ts'
 import { reasonOf } from '../connection/errors.ts'
-import { incomingRecord } from '../consumer/incoming-record.ts'
 import type { InnerCluster } from '../kafkajs-patches/internals.ts'
 import { createCluster } from '../kafkajs-patches/leave-group-for.ts'
 import { type IncomingRecord, KafkaUnavailable, type KeyQuery, TopicReader } from '../port.ts'
+import { fetchRequest } from '../wire/fetch.ts'
+import { sendRequest } from '../wire/protocol.ts'
 
 interface TopicReaderOptions {
   readonly connection: KafkaConnection
@@ -24,7 +25,6 @@ const KEY_DEADLINE_MS = 60_000
 const MAX_FETCH_BYTES = 8 * 1024 * 1024
 /** The records exist already, so the broker has nothing to wait for. */
 const MAX_WAIT_MS = 100
-const READ_UNCOMMITTED = 0
 
 interface ClusterConnection extends KafkaClient {
   readonly cluster: InnerCluster
@@ -98,20 +98,19 @@ const readOffsets = async (
   const broker = await cluster.findBroker({ nodeId })
   let next = from
   while (next < to) {
-    const { responses } = await broker.fetch({
-      isolationLevel: READ_UNCOMMITTED,
-      maxWaitTime: MAX_WAIT_MS,
-      maxBytes: MAX_FETCH_BYTES,
-      topics: [{ topic, partitions: [{ partition, fetchOffset: next, maxBytes: MAX_FETCH_BYTES }] }],
-    })
-    const messages = responses[0]?.partitions[0]?.messages ?? []
-    // A batch can begin before the requested offset.
-    const fresh = messages.filter(({ offset }) => Number(offset) >= next && Number(offset) < to)
-    for (const message of fresh) onRecord(incomingRecord(topic, partition, message))
-    const last = messages.at(-1)
+    const [fetched] = await sendRequest(
+      broker,
+      fetchRequest({
+        partitions: [{ topic, partition, position: next }],
+        maxWaitMs: MAX_WAIT_MS,
+        maxBytes: MAX_FETCH_BYTES,
+        maxBytesPerPartition: MAX_FETCH_BYTES,
+      }),
+    )
     // Compaction may have removed the records at the end.
-    if (last === undefined || Number(last.offset) < next) break
-    next = Number(last.offset) + 1
+    if (fetched === undefined) break
+    for (const record of fetched.records) if (record.offset < to) onRecord(record)
+    next = fetched.next
   }
 }
 
