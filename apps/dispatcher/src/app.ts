@@ -215,6 +215,11 @@ export const makeDispatcher = (
             ),
         }),
       onSettled: handoverLoop.dispatch,
+      // Messages in handover are still in their queues.
+      mayGather: () =>
+        shards().every(
+          ({ messages: { handovers, queues } }) => queues.count(0) + queues.count(1) <= handovers.count,
+        ),
       inFlight: handoverLoop.inFlight,
       onRecovered: ({ ms, records, shard }) => {
         metrics.recovered(ms)

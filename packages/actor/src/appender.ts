@@ -1,12 +1,21 @@
 /**
  * The produce queue to Kafka, shared by all shards of a process. Records that arrive during a
- * produce go into the next one together. Without a linger timer, a single record leaves at once.
+ * produce go into the next one together. Urgent records leave at once, and others some milliseconds
+ * later, together with those of this time.
  */
 import { EventLog, kafkaCrashPoints, type OutgoingRecord, type Position } from '@hub/kafka'
 import { Effect, Latch } from 'effect'
 
 /** In a larger produce the first record would wait for the last one. */
 const MAX_BATCH = 1000
+
+/**
+ * How long records that are not urgent are gathered. At everyday rates, a produce request for each of
+ * them would cost more than all other work for them.
+ */
+const GATHER_MS = 10
+/** So many records are not delayed. */
+const GATHERED_RECORDS = 64
 
 /** Pauses after a failed produce: they protect a starting broker, and no client notices them. */
 const FIRST_PAUSE_MS = 50
@@ -20,8 +29,17 @@ const atAppended = kafkaCrashPoints({
   ShardOpened: 'dispatcher.fence-appended',
 })
 
+interface AppenderOptions {
+  /** Runs after all records of a produce are reported. */
+  readonly onSettled: () => void
+  /** False while messages wait for the end of others: then no record is delayed. */
+  readonly mayGather: () => boolean
+}
+
 /** What the appender asks and tells the owner of a record, synchronously. */
 interface AppendCallbacks {
+  /** A client waits for what follows the record. */
+  readonly isUrgent: boolean
   /** Whether the record is still wanted. The appender asks before every try. */
   readonly isWanted: () => boolean
   /** Kafka has acknowledged the record. The appender does not call it for an unwanted record. */
@@ -30,13 +48,14 @@ interface AppendCallbacks {
 
 /**
  * Creates an appender. It repeats a failed produce while any of its records is wanted. The failed
- * one may have landed, so a record can appear twice, under the same id. `onSettled` runs after all
- * records of a produce are reported.
+ * one may have landed, so a record can appear twice, under the same id.
  */
-export const makeAppender = (onSettled: () => void) =>
+export const makeAppender = ({ mayGather, onSettled }: AppenderOptions) =>
   Effect.gen(function* () {
     const log = yield* EventLog
     const latch = Latch.makeUnsafe(false)
+    /** Open while a queued record must not be delayed. */
+    const urgent = Latch.makeUnsafe(false)
     const queue: Array<readonly [OutgoingRecord, AppendCallbacks]> = []
 
     const write = Effect.fnUntraced(function* (
@@ -73,13 +92,19 @@ export const makeAppender = (onSettled: () => void) =>
       append: (record: OutgoingRecord, callbacks: AppendCallbacks): void => {
         queue.push([record, callbacks])
         latch.openUnsafe()
+        if (callbacks.isUrgent || queue.length >= GATHERED_RECORDS) urgent.openUnsafe()
       },
       /** The produce loop. The owner of the appender must run it. */
       run: Effect.gen(function* () {
         for (;;) {
           yield* latch.await
-          if (queue.length === 0) latch.closeUnsafe()
-          else yield* write(queue.splice(0, MAX_BATCH))
+          if (queue.length === 0) {
+            latch.closeUnsafe()
+            continue
+          }
+          if (mayGather()) yield* Effect.raceFirst(urgent.await, Effect.sleep(GATHER_MS))
+          urgent.closeUnsafe()
+          yield* write(queue.splice(0, MAX_BATCH))
         }
       }),
     }

@@ -74,6 +74,8 @@ export class HostedShard<S extends Shard> {
     this.#handle.append(
       shardOpenedRecord(this.#topics, { type: 'ShardOpened', shard: this.number, ...this.owner, at: now }),
       onAppended,
+      // The shard opens behind it.
+      { isUrgent: true },
     )
   }
 

@@ -28,6 +28,8 @@ interface ShardHostOptions<S extends Shard> {
   readonly makeShard: (handle: ShardHandle) => S
   /** Called after every change, with all records folded. The app starts new work here. */
   readonly onSettled: () => void
+  /** False while messages wait for the end of others. Then no record is delayed. */
+  readonly mayGather: () => boolean
   /** The number of actions to finish before the shards may move to another member. */
   readonly inFlight: () => number
   readonly onRecovered: (recovery: {
@@ -113,7 +115,7 @@ export const makeShardHost = <S extends Shard>(
       else idle.closeUnsafe()
     }
 
-    const appender = yield* makeAppender(settle)
+    const appender = yield* makeAppender({ onSettled: settle, mayGather: options.mayGather })
 
     const makeHandle = (hosted: HostedShard<S>): ShardHandle => ({
       shard: hosted.number,
@@ -124,8 +126,9 @@ export const makeShardHost = <S extends Shard>(
         control !== null &&
         control.owns(hosted.number) &&
         control.hasLease(),
-      append: (record, onAppended) =>
+      append: (record, onAppended, { isUrgent } = { isUrgent: false }) =>
         appender.append(record, {
+          isUrgent,
           isWanted: () => hosted.current,
           onAppended: ({ offset, topic }) => {
             if (topic === topics.messages) hosted.ownLogEnd = Math.max(hosted.ownLogEnd, offset + 1)

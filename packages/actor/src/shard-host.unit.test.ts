@@ -67,6 +67,7 @@ describe('a shard that moves to a new member', () => {
         }
       },
       onSettled: () => {},
+      mayGather: () => false,
       inFlight: () => 0,
       onRecovered: ({ records, shard }) => {
         recovered.set(shard, records)

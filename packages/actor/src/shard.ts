@@ -56,6 +56,13 @@ export interface ShardHandle {
    * Whether no other member can own the shard. Ask in the tick of an action that must be unique.
    */
   readonly hasLease: () => boolean
-  /** Appends a record to any topic. `onAppended` is called only while the shard is current. */
-  readonly append: (record: OutgoingRecord, onAppended: (offset: number) => void) => void
+  /**
+   * Appends a record to any topic. Without `isUrgent`, it may leave some milliseconds later, together
+   * with others. `onAppended` is called only while the shard is current.
+   */
+  readonly append: (
+    record: OutgoingRecord,
+    onAppended: (offset: number) => void,
+    options?: { readonly isUrgent: boolean },
+  ) => void
 }

@@ -66,7 +66,7 @@ export const makeAnswerBuffer = <E>(
             number,
           )
         })
-        yield* atAnswersStored(log.append(records))
+        yield* atAnswersStored(log.append(records, { mayWait: true }))
         waiting = waiting.slice(next.length)
         for (const answer of next) bytes -= sizeOf(answer)
       }

@@ -93,8 +93,11 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     const traceparent = traces.of(fact)
     const partition = handle.shard
     const envelope = traceparent === undefined ? { partition } : { partition, traceparent }
-    handle.append(logRecord(topics, fact, message.key, envelope), (offset) =>
-      run(() => messages.onAppended(effect, offset, now())),
+    handle.append(
+      logRecord(topics, fact, message.key, envelope),
+      (offset) => run(() => messages.onAppended(effect, offset, now())),
+      // The recipient waits for the code until the claim is acknowledged.
+      { isUrgent: fact.type === 'HandoverStarted' && message.state.class === 'otp' },
     )
   }
 
