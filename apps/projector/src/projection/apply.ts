@@ -33,6 +33,8 @@ interface ApplyOptions {
   readonly publisher: Publisher
   /** False when the member lost a partition of the batch or the process ends. Then retries stop. */
   readonly isWanted: () => boolean
+  /** A transaction was applied. `published`: it recorded events for webhooks. */
+  readonly onApplied: (published: boolean) => void
 }
 
 /** `abandoned`: `isWanted` became false. `superseded`: another member owns a partition. */
@@ -44,6 +46,7 @@ const DEAD_LETTER_DEADLINE_MS = 5000
 export const makeApply = Effect.fnUntraced(function* ({
   group,
   isWanted,
+  onApplied,
   personalData,
   publisher,
   topics,
@@ -134,6 +137,7 @@ export const makeApply = Effect.fnUntraced(function* ({
     if (outcome.kind === 'applied_before') yield* publisher.relayRemaining
     else {
       eventsRecorded.add(outcome.events)
+      onApplied(outcome.publication !== null)
       if (outcome.publication !== null) yield* publisher.publish(outcome.publication)
     }
     return 'applied' as const

@@ -42,6 +42,8 @@ const REVOKE_WITHIN_MS = 2000
 /** How long the end of the process waits for them: the deadline of a transaction. */
 const END_WITHIN_MS = 5000
 
+/** The facts of a message follow each other within some milliseconds. */
+const GATHER_MS = 10
 /** The pause after another member took a partition, before partitions are acquired again. */
 const REACQUIRE_AFTER_MS = 500
 
@@ -127,7 +129,8 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
     Effect.fnUntraced(
       function* (batch: TransactionBatch) {
         const isWanted = () => worker.isWanted(batch)
-        const apply = yield* makeApply({ group, topics, personalData, publisher, isWanted })
+        const onApplied = (published: boolean) => worker.onApplied(published)
+        const apply = yield* makeApply({ group, topics, personalData, publisher, isWanted, onApplied })
         if ((yield* apply(batch)) === 'applied' || !isWanted()) return
         yield* countFailure('superseded')
         yield* Effect.logWarning('projector: another member owns a partition of the batch, reading again')
@@ -181,6 +184,7 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
       topics: [...sources.keys()],
       // Every partition of every topic may wait for room in a buffer.
       concurrency: sources.size * options.partitions,
+      gatherMs: GATHER_MS,
       ...(options.memberFile === undefined ? {} : { memberFile: options.memberFile }),
     },
     {

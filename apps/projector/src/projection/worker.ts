@@ -15,6 +15,8 @@ export const MAX_BATCH_RECORDS = 2000
  * arrive one by one, and each would cost a commit. Before it is visible, reads use the ledger.
  */
 const LINGER = Duration.millis(50)
+/** The same while accounts with webhooks get events: their servers wait for them. */
+const SHORT_LINGER = Duration.millis(5)
 /** From this size on, the commit is a small part of the cost, and the batch does not wait. */
 const LINGER_BELOW = 200
 
@@ -31,6 +33,8 @@ export class Worker {
   /** Open while no transaction is in progress. */
   readonly #idle = Latch.makeUnsafe(true)
   #ending = false
+  /** The last transaction recorded events for webhooks. */
+  #isPublishing = false
 
   constructor(maxBatchRecords: number) {
     this.#maxBatchRecords = maxBatchRecords
@@ -60,6 +64,11 @@ export class Worker {
     this.updateLatches()
   }
 
+  /** A transaction was applied. `published`: it recorded events for webhooks. */
+  onApplied(published: boolean): void {
+    this.#isPublishing = published
+  }
+
   /** Ends the loop after the transaction in progress. */
   end(): void {
     this.#ending = true
@@ -74,7 +83,9 @@ export class Worker {
   /** Applies batches until `end` is called. */
   run<R>(apply: (batch: TransactionBatch) => Effect.Effect<void, never, R>): Effect.Effect<void, never, R> {
     const linger = Effect.suspend(() =>
-      this.buffer.size >= LINGER_BELOW ? Effect.void : Effect.sleep(LINGER),
+      this.buffer.size >= LINGER_BELOW
+        ? Effect.void
+        : Effect.sleep(this.#isPublishing ? SHORT_LINGER : LINGER),
     )
     const applyNext = Effect.suspend(() => {
       const batch = this.buffer.takeBatch(this.#maxBatchRecords)
