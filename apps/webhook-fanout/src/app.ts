@@ -56,7 +56,7 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
     {
       group: `${prefix}hub.webhook-fanout`,
       topics: [topic],
-      gatherMs: GATHER_MS,
+      gatherMs: () => GATHER_MS,
       ...(memberFile === undefined ? {} : { memberFile }),
     },
     {

@@ -285,7 +285,7 @@ describe('a group that gathers records', () => {
       const reader = recorder()
       let batches = 0
       yield* groups.join(
-        { group: yield* freshGroup, topics: [topic], gatherMs: 2000 },
+        { group: yield* freshGroup, topics: [topic], gatherMs: () => 2000 },
         {
           ...reader.handler,
           onBatch: (name, partition, records) => {

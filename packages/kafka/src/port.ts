@@ -197,9 +197,9 @@ export interface GroupOptions {
   readonly heartbeatMs?: number
   /**
    * After records, the next fetch is this much later, milliseconds, unless more records wait already.
-   * So the records of this time arrive together. Default 0.
+   * So the records of this time arrive together. Asked after each fetch with records. Default 0.
    */
-  readonly gatherMs?: number
+  readonly gatherMs?: () => number
 }
 
 export class ConsumerGroups extends Context.Service<

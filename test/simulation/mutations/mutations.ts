@@ -182,8 +182,8 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'the operator gets its acknowledgement before the report is stored',
     file: `${DISPATCHER}/reports/report-sink.ts`,
-    find: 'if (records.length > 0) yield* atReportStored(log.append(records))',
-    replace: 'if (records.length > 0) yield* Effect.forkDetach(log.append(records))',
+    find: 'if (records.length > 0) yield* atReportStored(log.append(records, { mayWait: true }))',
+    replace: 'if (records.length > 0) yield* Effect.forkDetach(log.append(records, { mayWait: true }))',
   },
   {
     name: 'the report of one part counts for all parts',

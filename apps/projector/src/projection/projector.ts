@@ -42,8 +42,11 @@ const REVOKE_WITHIN_MS = 2000
 /** How long the end of the process waits for them: the deadline of a transaction. */
 const END_WITHIN_MS = 5000
 
-/** The facts of a message follow each other within some milliseconds. */
-const GATHER_MS = 10
+/**
+ * The facts of a message follow each other within some milliseconds. The records of this time are
+ * fetched together; while accounts with webhooks get events, of a shorter time.
+ */
+const GATHER_MS = { default: 40, publishing: 5 } as const
 /** The pause after another member took a partition, before partitions are acquired again. */
 const REACQUIRE_AFTER_MS = 500
 
@@ -129,7 +132,9 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
     Effect.fnUntraced(
       function* (batch: TransactionBatch) {
         const isWanted = () => worker.isWanted(batch)
-        const onApplied = (published: boolean) => worker.onApplied(published)
+        const onApplied = (published: boolean) => {
+          worker.isPublishing = published
+        }
         const apply = yield* makeApply({ group, topics, personalData, publisher, isWanted, onApplied })
         if ((yield* apply(batch)) === 'applied' || !isWanted()) return
         yield* countFailure('superseded')
@@ -184,7 +189,8 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
       topics: [...sources.keys()],
       // Every partition of every topic may wait for room in a buffer.
       concurrency: sources.size * options.partitions,
-      gatherMs: GATHER_MS,
+      gatherMs: () =>
+        workers.some(({ isPublishing }) => isPublishing) ? GATHER_MS.publishing : GATHER_MS.default,
       ...(options.memberFile === undefined ? {} : { memberFile: options.memberFile }),
     },
     {

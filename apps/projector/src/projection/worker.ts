@@ -26,6 +26,8 @@ const BUFFERED_BATCHES = 1
 export class Worker {
   readonly buffer = new RecordBuffer()
   readonly #maxBatchRecords: number
+  /** The last transaction recorded events for webhooks. */
+  isPublishing = false
   /** Open while records are buffered. */
   readonly #work = Latch.makeUnsafe(false)
   /** Open while the buffer may grow. */
@@ -33,8 +35,6 @@ export class Worker {
   /** Open while no transaction is in progress. */
   readonly #idle = Latch.makeUnsafe(true)
   #ending = false
-  /** The last transaction recorded events for webhooks. */
-  #isPublishing = false
 
   constructor(maxBatchRecords: number) {
     this.#maxBatchRecords = maxBatchRecords
@@ -64,11 +64,6 @@ export class Worker {
     this.updateLatches()
   }
 
-  /** A transaction was applied. `published`: it recorded events for webhooks. */
-  onApplied(published: boolean): void {
-    this.#isPublishing = published
-  }
-
   /** Ends the loop after the transaction in progress. */
   end(): void {
     this.#ending = true
@@ -85,7 +80,7 @@ export class Worker {
     const linger = Effect.suspend(() =>
       this.buffer.size >= LINGER_BELOW
         ? Effect.void
-        : Effect.sleep(this.#isPublishing ? SHORT_LINGER : LINGER),
+        : Effect.sleep(this.isPublishing ? SHORT_LINGER : LINGER),
     )
     const applyNext = Effect.suspend(() => {
       const batch = this.buffer.takeBatch(this.#maxBatchRecords)

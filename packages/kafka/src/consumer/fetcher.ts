@@ -35,7 +35,7 @@ const FETCHES = 1
 export interface FetchSettings {
   readonly maxBytesPerPartition: number
   /** After an answer with records, the next fetch is this much later, ms. */
-  readonly gatherMs: number
+  readonly gatherMs: () => number
 }
 
 /** The partitions of an assignment, by the node id of their leader. */
@@ -152,13 +152,9 @@ export class Fetcher {
 
   /** Delays the next fetch, unless the broker has more records already. */
   #gather(nodeId: string, fetched: ReadonlyArray<FetchedPartition>): void {
-    const { gatherMs } = this.#settings
-    if (
-      gatherMs > 0 &&
-      fetched.length > 0 &&
-      fetched.every(({ highWatermark, next }) => next >= highWatermark)
-    )
-      this.#gatheredAt.set(nodeId, now() + gatherMs)
+    const mayHaveMore = fetched.some(({ highWatermark, next }) => next < highWatermark)
+    if (fetched.length === 0 || mayHaveMore) return
+    this.#gatheredAt.set(nodeId, now() + this.#settings.gatherMs())
   }
 
   #ledBy(nodeId: string): ReadonlyArray<PartitionState> {

@@ -92,7 +92,10 @@ const setUp = (gatherMs = 0) => {
     isRebalancing: () => isRebalancing,
     log: () => {},
   })
-  const fetcher: Fetcher = new Fetcher(group, reader, { maxBytesPerPartition: 1000, gatherMs })
+  const fetcher: Fetcher = new Fetcher(group, reader, {
+    maxBytesPerPartition: 1000,
+    gatherMs: () => gatherMs,
+  })
   reader.assign({ topic: [0] }, new Set())
   const fetch = () => group.fetch('7') as Promise<ReadonlyArray<FetchedBatch>>
   return {

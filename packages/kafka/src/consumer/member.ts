@@ -278,7 +278,7 @@ export class Member {
     instance.sendTimes = trackSendTimes(group, (error) => this.#onHeartbeatError(instance, error))
     instance.fetcher = new Fetcher(group, this.#reader, {
       maxBytesPerPartition: this.#options.maxBytesPerPartition ?? MAX_BYTES_PER_PARTITION,
-      gatherMs: this.#options.gatherMs ?? 0,
+      gatherMs: this.#options.gatherMs ?? (() => 0),
     })
     handleOffsetOutOfRange(group, (first) => this.#reader.handleOutOfRange(first))
   }

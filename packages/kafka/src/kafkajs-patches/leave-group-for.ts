@@ -13,13 +13,16 @@
 import type { Kafka } from 'kafkajs'
 import type { InnerCluster, InnerCoordinator } from './internals.ts'
 
+/** After this time kafkajs loads the metadata again, ms. Without it, it does so for each request. */
+const METADATA_MAX_AGE_MS = 300_000
+
 /** Connections to the brokers, without a consumer that would join the group. */
 export const createCluster = (kafka: Kafka): InnerCluster => {
   const name = Object.getOwnPropertySymbols(kafka).find(
     ({ description }) => description === 'private:Kafka:createCluster',
   )
   const create = (kafka as unknown as Record<symbol, (options: object) => InnerCluster>)[name!]!
-  return create({ allowAutoTopicCreation: false })
+  return create({ allowAutoTopicCreation: false, metadataMaxAge: METADATA_MAX_AGE_MS })
 }
 
 /** Rejects where the broker no longer knows the member, which is the usual case. */
