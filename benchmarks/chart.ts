@@ -76,7 +76,8 @@ export const toSvg = ({ marks = [], series, title, unit }: Chart): string =>
 /** Returns the stacked bars as an SVG document. The whole of a bar is written above it. */
 export const toBarsSvg = ({ bars, parts, title, unit }: BarChart): string =>
   render(title, {
-    xAxis: { type: 'category', data: bars },
+    // Without an interval of 0, long names would be left out.
+    xAxis: { type: 'category', data: bars, axisLabel: { interval: 0 } },
     yAxis: { type: 'value', name: unit, min: 0 },
     series: parts.map(({ name, values }, i) => ({
       type: 'bar',

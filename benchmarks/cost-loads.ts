@@ -15,7 +15,6 @@ import { awaitEvents } from './event-journal.ts'
 import type { LoadPlan, LoadResult } from './load-generator.ts'
 import { type Latencies, latenciesOf } from './numbers.ts'
 import type { OpenLoopPlan, OpenLoopResult } from './open-loop.ts'
-import type { Memory } from './process-usage.ts'
 
 const REPETITIONS = 3
 /** After the start, the apps compile code and open connections. */
@@ -115,11 +114,6 @@ const makeSenders = (baseUrl: string, log: (line: string) => void) => {
   return { newRun, singles, batches }
 }
 
-const largest = (a: Memory, b: Memory): Memory => ({
-  resident: Math.max(a.resident, b.resident),
-  proportional: Math.max(a.proportional, b.proportional),
-})
-
 /** Runs the wanted loads on a new hub. The others have no repetitions. */
 export const measureLoads = async (
   hub: HubProcess,
@@ -199,7 +193,7 @@ export const measureLoads = async (
     batches: [],
     webhooks: [],
   }
-  let loaded: ByProcess<Memory> = byProcess(() => ({ resident: 0, proportional: 0 }))
+  let loaded: ByProcess<number> = byProcess(() => 0)
   let drain: Drain = { stepMs: DRAIN_STEP_MS, steps: [] }
 
   /** The repetitions of a load one after the other. */
@@ -209,7 +203,7 @@ export const measureLoads = async (
       let repetition = await repeat(load, startAt)
       const memory = meter.memory()
       const before = loaded
-      if (load !== 'idle') loaded = byProcess((name) => largest(before[name], memory[name]))
+      if (load !== 'idle') loaded = byProcess((name) => Math.max(before[name], memory[name]))
       if (load === 'batches') drain = await drainSince(startAt)
       if (load === 'webhooks') {
         await delay(WEBHOOK_SETTLE_MS)

@@ -3,7 +3,7 @@ import type { Sql } from 'postgres'
 import { cpuMs } from '../test/support/cpu-time.ts'
 import type { HubProcess } from '../test/support/hub.ts'
 import { type ByProcess, PROCESSES, type ProcessName, type Repetition } from './cost-results.ts'
-import { cpuWithChildrenMs, type Memory, memoryWithChildren, ownMemory } from './process-usage.ts'
+import { cpuWithChildrenMs, proportionalMiB, proportionalWithChildrenMiB } from './process-usage.ts'
 import { topicBytes } from './topic-bytes.ts'
 
 export const byProcess = <A>(of: (name: ProcessName) => A): ByProcess<A> =>
@@ -12,7 +12,8 @@ export const byProcess = <A>(of: (name: ProcessName) => A): ByProcess<A> =>
 export interface Meter {
   /** CPU time since the start of each process, its ended children included, ms. */
   readonly cpu: () => ByProcess<number>
-  readonly memory: () => ByProcess<Memory>
+  /** Resident memory, where shared pages are divided among their processes, MiB. */
+  readonly memory: () => ByProcess<number>
   readonly bytes: () => Promise<Repetition['bytes']>
 }
 
@@ -32,7 +33,9 @@ export const makeMeter = (hub: HubProcess, sql: Sql): Meter => {
         return ms
       }),
     memory: () =>
-      byProcess((name) => (name === 'supervisor' ? ownMemory(pidOf(name)) : memoryWithChildren(pidOf(name)))),
+      byProcess((name) =>
+        name === 'supervisor' ? proportionalMiB(pidOf(name)) : proportionalWithChildrenMiB(pidOf(name)),
+      ),
     bytes: async () => {
       const [row] = await sql<[{ tables: string; log: string }]>`
         SELECT sum(pg_total_relation_size(c.oid))::text AS tables,

@@ -23,7 +23,7 @@ export const TITLES: Readonly<Record<LoadName, string>> = {
   webhooks: '200/s, single sends, one webhook event each',
 }
 
-const NAMES: Readonly<Record<ProcessName, string>> = {
+export const NAMES: Readonly<Record<ProcessName, string>> = {
   'command-api': 'command-api',
   dispatcher: 'dispatcher',
   projector: 'projector',
@@ -75,7 +75,7 @@ const goalsOf = ({ loads, memory }: CostResults): ReadonlyArray<Goal> => {
     each(load, ({ latencies }) => latencies[name]?.[which] ?? Number.NaN)
   const bytes = (of: keyof Repetition['bytes']) =>
     each('batches', (one) => one.bytes[of] / one.messages / 1000)
-  const resident = COUNTED.reduce((sum, name) => sum + memory.idle[name].resident, 0)
+  const idle = PROCESSES.reduce((sum, name) => sum + memory.idle[name], 0)
   return [
     { what: 'idle, whole hub, % of a core', before: '19', goal: 4, values: each('idle', wholeCostOf) },
     { what: '20/s, ms of CPU time per message', before: '35', goal: 5, values: cost('20') },
@@ -120,7 +120,7 @@ const goalsOf = ({ loads, memory }: CostResults): ReadonlyArray<Goal> => {
     { what: 'PostgreSQL on disk, kB per message', before: '5.2', goal: 2, values: bytes('tables') },
     { what: 'one copy of Kafka on disk, kB per message', before: '3.5', goal: 0.8, values: bytes('topics') },
     { what: 'write-ahead log, kB per message', before: '10.8', goal: 4, values: bytes('log') },
-    { what: 'idle memory, apps and servers, MiB', before: '1,020', goal: 600, values: [resident] },
+    { what: 'idle memory, whole local hub, MiB', before: '1,020', goal: 600, values: [idle] },
   ]
 }
 
@@ -160,9 +160,9 @@ const latencyRow = (loads: CostResults['loads'], [load, what, key]: (typeof LATE
 }
 
 const memoryRow = (memory: CostResults['memory'], name: string, of: ReadonlyArray<ProcessName>): string => {
-  const sum = (when: 'idle' | 'loaded', kind: 'resident' | 'proportional'): string =>
-    figure(of.reduce((total, one) => total + memory[when][one][kind], 0))
-  return `| ${name} | ${sum('idle', 'resident')} | ${sum('idle', 'proportional')} | ${sum('loaded', 'resident')} | ${sum('loaded', 'proportional')} |`
+  const sum = (when: 'idle' | 'loaded'): string =>
+    figure(of.reduce((total, one) => total + memory[when][one], 0))
+  return `| ${name} | ${sum('idle')} | ${sum('loaded')} |`
 }
 
 export const costPage = (results: CostResults): string => {
@@ -243,14 +243,14 @@ export const costPage = (results: CostResults): string => {
       '',
       '## Memory, MiB',
       '',
-      '*Resident* counts a page that several processes share in each of them. *Proportional* divides it among',
-      'them. *Loaded* is the largest value directly after a load.',
+      'Resident memory. A page that several processes share is divided among them. *Idle* is before the first',
+      'message, *loaded* the largest value directly after a load.',
       '',
-      '| | resident, idle | proportional, idle | resident, loaded | proportional, loaded |',
-      '|---|---|---|---|---|',
+      '| | idle | loaded |',
+      '|---|---|---|',
       ...PROCESSES.map((name) => memoryRow(memory, NAMES[name], [name])),
       memoryRow(memory, 'apps and servers', COUNTED),
-      memoryRow(memory, 'with simulator and supervisor', PROCESSES),
+      memoryRow(memory, 'whole local hub', PROCESSES),
       '',
       '## Other hubs',
       '',

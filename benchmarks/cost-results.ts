@@ -2,7 +2,6 @@
 import type { ChartFile } from './chart-files.ts'
 import type { Conditions } from './conditions.ts'
 import type { Latencies } from './numbers.ts'
-import type { Memory } from './process-usage.ts'
 
 /** The processes whose CPU time counts to a message: the apps of the hub and its servers. */
 export const COUNTED = [
@@ -48,11 +47,12 @@ export interface CostResults extends Conditions {
   /** Partitions of each topic. */
   readonly partitions: number
   readonly loads: Readonly<Record<LoadName, ReadonlyArray<Repetition>>>
+  /** Resident memory, where shared pages are divided among their processes, MiB. */
   readonly memory: {
     /** Before the first message. */
-    readonly idle: ByProcess<Memory>
+    readonly idle: ByProcess<number>
     /** The largest values directly after a repetition of a load. */
-    readonly loaded: ByProcess<Memory>
+    readonly loaded: ByProcess<number>
   }
   readonly charts: ReadonlyArray<ChartFile>
 }

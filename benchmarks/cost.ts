@@ -11,7 +11,7 @@ import { writeCharts } from './chart-files.ts'
 import { type BarChart, type Chart, toBarsSvg, toSvg } from './chart.ts'
 import { conditions } from './conditions.ts'
 import { type Drain, measureLoads } from './cost-loads.ts'
-import { costOf, costPage, spread, TITLES, wholeCostOf } from './cost-page.ts'
+import { costOf, costPage, NAMES, spread, TITLES, wholeCostOf } from './cost-page.ts'
 import { startCostReceiver } from './cost-receiver.ts'
 import {
   COUNTED,
@@ -54,7 +54,7 @@ const barsOf = (title: string, loads: CostResults['loads'], names: ReadonlyArray
   unit: 'µs per message',
   bars: names.map((name) => TITLES[name]),
   parts: COUNTED.map((name) => ({
-    name,
+    name: NAMES[name],
     values: names.map((load) => Math.round(median(loads[load].map((one) => costOf(one, name))))),
   })),
 })

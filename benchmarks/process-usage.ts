@@ -50,19 +50,16 @@ export const residentMiB = (pid: number): number => memoryMiB(pid, 'status', 'Vm
 /** The same, the largest value so far. */
 export const peakMiB = (pid: number): number => memoryMiB(pid, 'status', 'VmHWM')
 
-export interface Memory {
-  /** Resident memory. It counts a page that several processes share in each of them. MiB. */
-  readonly resident: number
-  /** The same, but a shared page is divided among its processes. MiB. */
-  readonly proportional: number
-}
+/**
+ * Memory of a process without its children: its resident pages, where a page that several processes
+ * share is divided among them, MiB; NaN if it has ended, and on systems without /proc.
+ */
+export const proportionalMiB = (pid: number): number => memoryMiB(pid, 'smaps_rollup', 'Pss')
 
-const memoryOf = (pids: ReadonlyArray<number>): Memory => ({
-  resident: pids.reduce((sum, pid) => sum + residentMiB(pid), 0),
-  proportional: pids.reduce((sum, pid) => sum + memoryMiB(pid, 'smaps_rollup', 'Pss'), 0),
-})
-
-/** Memory of a process without its children; NaN on systems without /proc. */
-export const ownMemory = (pid: number): Memory => memoryOf([pid])
-/** Memory of a process and of its descendants that run. */
-export const memoryWithChildren = (pid: number): Memory => memoryOf(treeOf(allProcesses(), pid))
+/** The same of a process and of its descendants that run. */
+export const proportionalWithChildrenMiB = (pid: number): number =>
+  // A descendant may end at any time.
+  proportionalMiB(pid) +
+  treeOf(allProcesses(), pid)
+    .slice(1)
+    .reduce((sum, one) => sum + (proportionalMiB(one) || 0), 0)
