@@ -124,8 +124,9 @@ const goalsOf = ({ loads, memory }: CostResults): ReadonlyArray<Goal> => {
   ]
 }
 
+/** The median of no values is NaN, which meets no goal. */
 const isMet = ({ goal, isMinimum, values }: Goal): boolean =>
-  values.length > 0 && (isMinimum === true ? median(values) >= goal : median(values) <= goal)
+  isMinimum === true ? median(values) >= goal : median(values) <= goal
 
 const costRow = (load: LoadName, repetitions: ReadonlyArray<Repetition>): string => {
   const of = (name: ProcessName): string => figure(median(repetitions.map((one) => costOf(one, name))))

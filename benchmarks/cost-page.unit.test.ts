@@ -1,0 +1,76 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { byProcess } from './cost-meter.ts'
+import { costOf, costPage, wholeCostOf } from './cost-page.ts'
+import type { CostResults, Repetition } from './cost-results.ts'
+
+const fileUrl = (path: string): URL => new URL(path, import.meta.url)
+
+/** A repetition in which each process used this CPU time. */
+const repetition = (cpuMs: number, messages: number): Repetition => ({
+  messages,
+  seconds: 5,
+  cpuMs: byProcess(() => cpuMs),
+  bytes: { tables: 1000 * messages, topics: 500 * messages, log: 4000 * messages },
+  latencies: {},
+})
+
+const resultsOf = (loads: Partial<CostResults['loads']>): CostResults => {
+  const memory = byProcess(() => 100)
+  return {
+    machine: '2 cores',
+    commit: 'abc',
+    loadBefore: 0,
+    seconds: 1,
+    partitions: 6,
+    loads: { idle: [], '20': [], '200': [], one: [], '64': [], batches: [], webhooks: [], ...loads },
+    memory: { idle: memory, loaded: memory },
+    charts: [],
+  }
+}
+
+describe('the cost of a repetition', () => {
+  it('is the CPU time of the apps and servers for each message in µs, without simulator and supervisor', () => {
+    expect(costOf(repetition(100, 1000), 'kafka')).toBe(100)
+    expect(wholeCostOf(repetition(100, 1000))).toBe(700)
+  })
+
+  it('is a share of a core in % without messages', () => {
+    expect(costOf(repetition(100, 0), 'kafka')).toBe(2)
+  })
+})
+
+describe('the page of the cost of a message', () => {
+  const results = JSON.parse(readFileSync(fileUrl('cost.json'), 'utf8')) as CostResults
+
+  it('equals what the generator makes of cost.json (to update: node scripts/run.mjs benchmarks/cost.ts)', () => {
+    expect(readFileSync(fileUrl('COST.md'), 'utf8')).toBe(costPage(results))
+  })
+
+  it('shows charts that exist', () => {
+    expect(results.charts.filter(({ file }) => !existsSync(fileUrl(file)))).toEqual([])
+    expect(results.charts.length).toBeGreaterThan(0)
+  })
+
+  it('shows the median of the repetitions with the smallest and the largest value', () => {
+    const page = costPage(
+      resultsOf({ '200': [repetition(30, 100), repetition(10, 100), repetition(20, 100)] }),
+    )
+    expect(page).toContain('| 200/s, ms | 7 | ≤ 1.5 | 1.4 (0.7–2.1) | met |')
+    expect(page).toContain(`| 200/s, single sends |${' 200 |'.repeat(7)} **1,400 (700–2,100)** | 200 | 200 |`)
+  })
+
+  it('compares a goal for throughput with the smallest value that reaches it', () => {
+    const goal = 'batches of 1,000 to the event journal, messages/s | 1,930 | ≥ 5,000'
+    expect(costPage(resultsOf({ batches: [repetition(1, 25_000)] }))).toContain(`| ${goal} | 5,000 | met |`)
+    expect(costPage(resultsOf({ batches: [repetition(1, 24_000)] }))).toContain(
+      `| ${goal} | 4,800 | **missed** |`,
+    )
+  })
+
+  it('misses goals that were not measured', () => {
+    expect(costPage(resultsOf({}))).toContain(
+      '| 64 connections, ms | 2.06 | ≤ 0.7 | not measured | **missed** |',
+    )
+  })
+})
