@@ -1,4 +1,4 @@
-/** The limits of Kafka: produce throughput and round trip through the Kafka port. */
+/** The limits of Kafka: the throughput of a bare producer, and the round trip through the Kafka port. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { encodeId, type MessageAccepted, newId, recipientHash } from '@hub/domain'
 import {
@@ -10,15 +10,17 @@ import {
   type IncomingRecord,
   layerConsumerGroups,
   layerEventLog,
-  type OutgoingRecord,
   topicCatalogue,
   topicNames,
   type KafkaRequestRejected,
 } from '@hub/kafka'
 import { Deferred, Effect, Layer, type Scope } from 'effect'
+import type { Message } from 'kafkajs'
+import { startBareProducer } from './bare-producer.ts'
 import { type Latencies, latenciesOf } from './numbers.ts'
 
 export const HASH_SECRET = 'a benchmark needs no secret at all'
+const PARTITIONS = 6
 /** Length of the encrypted payload of a short service message. */
 const SEALED_BYTES = 140
 
@@ -51,11 +53,14 @@ const withKafka = <A>(
 ): Promise<A> => {
   const connection = { brokers, clientId: 'bench' }
   return Effect.runPromise(
-    createTopics(connection, topicCatalogue({ prefix, partitions: 6, replicationFactor: 1 })).pipe(
+    createTopics(connection, topicCatalogue({ prefix, partitions: PARTITIONS, replicationFactor: 1 })).pipe(
       Effect.andThen(use),
       Effect.scoped,
       Effect.provide(
-        Layer.mergeAll(layerEventLog({ connection, partitions: 6 }), layerConsumerGroups({ connection })),
+        Layer.mergeAll(
+          layerEventLog({ connection, partitions: PARTITIONS }),
+          layerConsumerGroups({ connection }),
+        ),
       ),
     ),
   )
@@ -80,30 +85,40 @@ export const consume = (topic: string, group: string, onRecord: (record: Incomin
     yield* Deferred.await(assigned)
   })
 
-/** Records per second in batches of 1,000, appended one after the other to topics with `prefix`. */
-export const bareProduce = (
+/** Requests of 1,000 records in progress. With more, the broker only queues them. */
+const PRODUCES = 3
+
+/**
+ * Records per second: encoded before, in produce requests of 1,000 to a topic with `prefix`. They have
+ * no headers, because the value has everything, and their partitions are known.
+ */
+export const bareProduce = async (
   brokers: ReadonlyArray<string>,
   prefix: string,
   durationMs: number,
 ): Promise<number> => {
   const topics = topicNames(prefix)
-  const produce = Effect.gen(function* () {
-    const log = yield* EventLog
-    const batches: Array<ReadonlyArray<OutgoingRecord>> = Array.from({ length: 20 }, (_, batch) =>
-      Array.from({ length: 1000 }, (_, index) => acceptedRecord(topics, accepted(batch * 1000 + index))),
-    )
-    // The first batch opens connections and fetches metadata. It is not measured.
-    yield* log.append(batches[0]!)
-    const started = performance.now()
-    let records = 0
-    while (performance.now() - started < durationMs) {
-      yield* log.append(batches[(records / 1000) % batches.length]!)
-      records += 1000
-    }
-    return records / ((performance.now() - started) / 1000)
-  })
-
-  return withKafka(brokers, prefix, produce)
+  await withKafka(brokers, prefix, Effect.void)
+  const producer = await startBareProducer(brokers)
+  const requests = Array.from({ length: 20 }, (_, request) =>
+    Array.from({ length: 1000 }, (_, index): Message => {
+      const { key, value } = acceptedRecord(topics, accepted(request * 1000 + index))
+      return { key, value: Buffer.from(value), partition: index % PARTITIONS }
+    }),
+  )
+  const send = (index: number) => producer.send(topics.acceptedService, requests[index % requests.length]!)
+  // The first request opens connections and fetches metadata. It is not measured.
+  await send(0)
+  const started = performance.now()
+  let sent = 0
+  await Promise.all(
+    Array.from({ length: PRODUCES }, async () => {
+      while (performance.now() - started < durationMs) await send(sent++)
+    }),
+  )
+  const perSecond = (sent * 1000) / ((performance.now() - started) / 1000)
+  await producer.close()
+  return perSecond
 }
 
 /** The time from the append of a record to the handler of a consumer, at an even pace. */

@@ -12,26 +12,31 @@ import type { ReaderPlan, ReaderResult } from './reader.ts'
 /** As many as the section `accepting` has. Pages are larger, so fewer readers suffice. */
 const MESSAGE_READERS = 64
 const PAGE_READERS = 8
-/** The pool size of command-api. The bare SQL uses as many connections. */
+/** The pool size of command-api. The bare SQL of pages uses as many connections. */
 const CONNECTIONS = 10
+/** Statements that read single messages at the same time, as in command-api. */
+const MESSAGE_CONNECTIONS = 3
 const PAGE = 1000
 
-/** The statements of command-api's own reads. The rest of the time is the cost of the hub. */
-const MESSAGE = `
+/**
+ * The statements of command-api's own reads. The rest of the time is the cost of the hub. $1 is a list
+ * of ids, $2 the smallest and $3 the largest.
+ */
+const MESSAGES = `
   SELECT m.id, m.account, m.mode, m.class, m.recipient, m.template, m.sender, m.client_ref, m.batch_id, m.parts,
          m.price, m.currency, m.variables, m.created_at, m.updated_at, m.status, m.reason_code, m.attempts,
          (SELECT json_agg(json_build_object('status', h.status, 'reason', h.reason_code,
                                             'at', floor(extract(epoch FROM h.at) * 1000)))
-            FROM read.message_history h WHERE h.message_id = m.id AND h.message_id BETWEEN $1 AND $1) AS history,
+            FROM read.message_history h WHERE h.message_id = m.id AND h.message_id BETWEEN $2 AND $3) AS history,
          m.created_at > now() - interval '1 year' AS in_first_year,
          m.created_at > now() - interval '3 years' AS is_shown,
          p.sealing_key AS personal_key, p.sealed AS personal
-    FROM unnest(ARRAY[$1]::uuid[]) AS asked (id)
+    FROM unnest($1::uuid[]) AS asked (id)
    CROSS JOIN LATERAL (
-         SELECT * FROM read.messages WHERE id = asked.id AND id BETWEEN $1 AND $1 LIMIT 1) AS m
+         SELECT * FROM read.messages WHERE id = asked.id AND id BETWEEN $2 AND $3 LIMIT 1) AS m
     LEFT JOIN LATERAL (
          SELECT sealing_key, sealed FROM read.personal_data
-          WHERE message_id = asked.id AND message_id BETWEEN $1 AND $1 LIMIT 1) AS p
+          WHERE message_id = asked.id AND message_id BETWEEN $2 AND $3 LIMIT 1) AS p
       ON m.created_at > now() - interval '1 year'
    WHERE m.account IS NOT NULL`
 const pageOf = (account: string): string => `
@@ -89,13 +94,10 @@ export const makeQueries = async (environment: ReadModelEnvironment, redisUrl: s
       from: { kind: 'http', baseUrl, key },
     })
   const { databaseUrl } = environment
-  const bare = (statement: string, wanted: ReaderPlan['wanted'], readers: number, durationMs: number) =>
-    measure(null, {
-      wanted,
-      readers,
-      durationMs,
-      from: { kind: 'sql', databaseUrl, statement, connections: CONNECTIONS },
-    })
+  const bare = (
+    from: { readonly statement: string; readonly connections: number; readonly isGathered: boolean },
+    plan: Pick<ReaderPlan, 'wanted' | 'readers' | 'durationMs'>,
+  ) => measure(null, { ...plan, from: { kind: 'sql', databaseUrl, ...from } })
 
   return {
     account,
@@ -104,16 +106,22 @@ export const makeQueries = async (environment: ReadModelEnvironment, redisUrl: s
       return overHttp(paths, MESSAGE_READERS, durationMs)
     },
     bareMessages: ({ messages }: FilledTables, durationMs: number) => {
-      const ids = messages.map((id) => [decodeId('msg', id)!])
-      return bare(MESSAGE, ids, MESSAGE_READERS, durationMs)
+      const wanted = messages.map((id) => [decodeId('msg', id)!])
+      return bare(
+        { statement: MESSAGES, connections: MESSAGE_CONNECTIONS, isGathered: true },
+        { wanted, readers: MESSAGE_READERS, durationMs },
+      )
     },
     pages: ({ cursors }: FilledTables, durationMs: number) => {
       const paths = cursors.map(({ event }) => `/v1/events?limit=${PAGE}&starting_after=${event}`)
       return overHttp(paths, PAGE_READERS, durationMs)
     },
     barePages: ({ cursors }: FilledTables, durationMs: number) => {
-      const parameters = cursors.map(({ at, sequence }) => [String(sequence), at])
-      return bare(pageOf(account), parameters, PAGE_READERS, durationMs)
+      const wanted = cursors.map(({ at, sequence }) => [String(sequence), at])
+      return bare(
+        { statement: pageOf(account), connections: CONNECTIONS, isGathered: false },
+        { wanted, readers: PAGE_READERS, durationMs },
+      )
     },
     end: () => api.kill('SIGTERM'),
   }

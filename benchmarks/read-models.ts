@@ -123,7 +123,7 @@ export const measureReadModels = async (stack: TestStack, log: (line: string) =>
           `projector ${lag.projectorCpu.toFixed(2)} of a core, PostgreSQL ${lag.postgresCpu.toFixed(2)}`,
         ],
         [
-          'bare: the same SELECT of a message with its history, 64 at a time, same number of connections',
+          'bare: the same SELECT of messages with their history, 64 readers, up to 100 messages in a statement, three statements at a time',
           readText(bareMessages, 'reader'),
           'the limit',
         ],

@@ -22,6 +22,11 @@ export interface ReaderPlan {
         readonly databaseUrl: string
         readonly statement: string
         readonly connections: number
+        /**
+         * Queries that wait for a connection share a statement. Its parameters are then the first
+         * parameters of these queries as an array, and the smallest and the largest of them.
+         */
+        readonly isGathered: boolean
       }
 }
 
@@ -33,6 +38,9 @@ export interface ReaderResult extends Latencies {
   /** Answers with an error or without a row. */
   readonly failed: number
 }
+
+/** The most queries that share a statement, as in the hub. */
+const MAX_GATHERED = 100
 
 /** The first quarter is warm-up: connections, plans and compiled code. */
 const WARM_UP_PART = 1 / 4
@@ -92,16 +100,38 @@ const httpAsker = async ({ baseUrl, key }: Extract<ReaderPlan['from'], { kind: '
   return { ask, end: async (): Promise<void> => void socket.destroy() }
 }
 
-const sqlAsker = ({ connections, databaseUrl, statement }: Extract<ReaderPlan['from'], { kind: 'sql' }>) => {
+type SqlSource = Extract<ReaderPlan['from'], { kind: 'sql' }>
+
+const sqlAsker = ({ connections, databaseUrl, isGathered, statement }: SqlSource) => {
   const sql = postgres(databaseUrl, {
     max: connections,
     onnotice: () => {},
     // The settings of the hub's own connections (docs/decisions/0009).
     connection: { plan_cache_mode: 'force_generic_plan', enable_seqscan: false },
   })
-  const ask: Ask = async (parameters) =>
-    (await sql.unsafe(statement, [...parameters], { prepare: true })).length > 0
-  return { ask, end: () => sql.end() }
+  const run = (parameters: ReadonlyArray<string | Array<string>>) =>
+    sql.unsafe(statement, [...parameters], { prepare: true })
+  const askAlone: Ask = async (parameters) => (await run(parameters)).length > 0
+
+  const waiting: Array<{ readonly wanted: string; readonly settle: (right: boolean) => void }> = []
+  let running = 0
+  const runGathered = async (): Promise<void> => {
+    running++
+    while (waiting.length > 0) {
+      const together = waiting.splice(0, MAX_GATHERED)
+      const sorted = together.map(({ wanted }) => wanted).toSorted()
+      const rows = await run([sorted, sorted[0]!, sorted.at(-1)!]).catch(() => [])
+      const found = new Set(rows.map((row) => row['id'] as string))
+      for (const { settle, wanted } of together) settle(found.has(wanted))
+    }
+    running--
+  }
+  const askGathered: Ask = ([wanted = '']) =>
+    new Promise((settle) => {
+      waiting.push({ wanted, settle })
+      if (running < connections) void runGathered()
+    })
+  return { ask: isGathered ? askGathered : askAlone, end: () => sql.end() }
 }
 
 /** One function for each reader: with its own HTTP connection, or a shared pool. */
