@@ -1,26 +1,18 @@
-/** The limits of Kafka: the throughput of a bare producer, and the round trip through the Kafka port. */
+/** The limits of Kafka: the throughput of a producer, and the round trip of a record. */
 import { randomBytes, randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { encodeId, type MessageAccepted, newId, recipientHash } from '@hub/domain'
-import {
-  acceptedRecord,
-  type KafkaUnavailable,
-  ConsumerGroups,
-  createTopics,
-  EventLog,
-  type IncomingRecord,
-  layerConsumerGroups,
-  layerEventLog,
-  topicCatalogue,
-  topicNames,
-  type KafkaRequestRejected,
-} from '@hub/kafka'
-import { Deferred, Effect, Layer, type Scope } from 'effect'
+import { acceptedRecord, createTopics, topicCatalogue, topicNames } from '@hub/kafka'
+import { eventually } from '@hub/testkit'
+import { Effect } from 'effect'
 import type { Message } from 'kafkajs'
-import { startBareProducer } from './bare-producer.ts'
+import { bareKafka, startBareProducer } from './bare-producer.ts'
 import { type Latencies, latenciesOf } from './numbers.ts'
 
 export const HASH_SECRET = 'a benchmark needs no secret at all'
 const PARTITIONS = 6
+/** A round trip that takes longer has failed. */
+const RECEIVED_WITHIN_MS = 10_000
 /** Length of the encrypted payload of a short service message. */
 const SEALED_BYTES = 140
 
@@ -46,44 +38,14 @@ export const accepted = (index: number): MessageAccepted => ({
   republished: false,
 })
 
-const withKafka = <A>(
-  brokers: ReadonlyArray<string>,
-  prefix: string,
-  use: Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected, EventLog | ConsumerGroups | Scope.Scope>,
-): Promise<A> => {
-  const connection = { brokers, clientId: 'bench' }
-  return Effect.runPromise(
-    createTopics(connection, topicCatalogue({ prefix, partitions: PARTITIONS, replicationFactor: 1 })).pipe(
-      Effect.andThen(use),
-      Effect.scoped,
-      Effect.provide(
-        Layer.mergeAll(
-          layerEventLog({ connection, partitions: PARTITIONS }),
-          layerConsumerGroups({ connection }),
-        ),
-      ),
-    ),
+/** Creates the topics with `prefix`. */
+const makeTopics = (brokers: ReadonlyArray<string>, prefix: string): Promise<void> =>
+  Effect.runPromise(
+    createTopics(
+      { brokers, clientId: 'bench' },
+      topicCatalogue({ prefix, partitions: PARTITIONS, replicationFactor: 1 }),
+    ).pipe(Effect.asVoid),
   )
-}
-
-/** Reads a topic from its beginning, as a new consumer group, until the scope closes. */
-export const consume = (topic: string, group: string, onRecord: (record: IncomingRecord) => void) =>
-  Effect.gen(function* () {
-    const groups = yield* ConsumerGroups
-    const assigned = yield* Deferred.make<void>()
-    yield* groups.join(
-      { group, topics: [topic] },
-      {
-        onAssigned: ({ shards }, control) => {
-          for (const partition of shards) control.seek({ topic, partition, offset: 0 })
-          Deferred.doneUnsafe(assigned, Effect.void)
-        },
-        onRevoking: Effect.void,
-        onBatch: (_topic, _partition, records) => Effect.sync(() => records.forEach(onRecord)),
-      },
-    )
-    yield* Deferred.await(assigned)
-  })
 
 /** Requests of 1,000 records in progress. With more, the broker only queues them. */
 const PRODUCES = 3
@@ -98,7 +60,7 @@ export const bareProduce = async (
   durationMs: number,
 ): Promise<number> => {
   const topics = topicNames(prefix)
-  await withKafka(brokers, prefix, Effect.void)
+  await makeTopics(brokers, prefix)
   const producer = await startBareProducer(brokers)
   const requests = Array.from({ length: 20 }, (_, request) =>
     Array.from({ length: 1000 }, (_, index): Message => {
@@ -122,35 +84,46 @@ export const bareProduce = async (
 }
 
 /** The time from the append of a record to the handler of a consumer, at an even pace. */
-export const bareRoundTrip = (
+export const bareRoundTrip = async (
   brokers: ReadonlyArray<string>,
   prefix: string,
   plan: { readonly rate: number; readonly durationMs: number },
 ): Promise<Latencies> => {
   const topics = topicNames(prefix)
-  const roundTrip = Effect.gen(function* () {
-    const log = yield* EventLog
-    const sent = new Map<string, number>()
-    const times: Array<number> = []
-    yield* consume(topics.acceptedOtp, `${prefix}bench`, ({ id }) => {
-      const at = sent.get(id)
-      if (at === undefined) return
-      sent.delete(id)
-      times.push(performance.now() - at)
-    })
-    const count = Math.floor((plan.durationMs / 1000) * plan.rate)
-    const started = performance.now()
-    for (let index = 0; index < count; index += 1) {
-      const wait = started + (index * 1000) / plan.rate - performance.now()
-      if (wait > 0) yield* Effect.sleep(wait)
-      const record = acceptedRecord(topics, { ...accepted(index), class: 'otp' })
-      sent.set(record.id, performance.now())
-      yield* Effect.forkScoped(log.append([record]))
-    }
-    const last = performance.now()
-    while (sent.size > 0 && performance.now() - last < 5000) yield* Effect.sleep(5)
-    return latenciesOf(times)
+  await makeTopics(brokers, prefix)
+  const producer = await startBareProducer(brokers)
+  const consumer = bareKafka(brokers).consumer({ groupId: `${prefix}bench` })
+  const joined = new Promise<void>((resolve) => {
+    consumer.on(consumer.events.GROUP_JOIN, () => resolve())
   })
-
-  return withKafka(brokers, prefix, roundTrip)
+  const sent = new Map<string, number>()
+  const times: Array<number> = []
+  await consumer.connect()
+  await consumer.subscribe({ topic: topics.acceptedOtp, fromBeginning: true })
+  await consumer.run({
+    autoCommit: false,
+    eachBatch: async ({ batch }) => {
+      for (const { key } of batch.messages) {
+        const at = sent.get(String(key))
+        if (at !== undefined) times.push(performance.now() - at)
+        sent.delete(String(key))
+      }
+    },
+  })
+  await joined
+  const count = Math.floor((plan.durationMs / 1000) * plan.rate)
+  const started = performance.now()
+  const appends: Array<Promise<void>> = []
+  for (let index = 0; index < count; index += 1) {
+    const wait = started + (index * 1000) / plan.rate - performance.now()
+    if (wait > 0) await delay(wait)
+    const { key, topic, value } = acceptedRecord(topics, { ...accepted(index), class: 'otp' })
+    sent.set(key, performance.now())
+    appends.push(producer.send(topic, [{ key, value: Buffer.from(value), partition: index % PARTITIONS }]))
+  }
+  await Promise.all(appends)
+  await eventually(() => sent.size === 0, { withinMs: RECEIVED_WITHIN_MS })
+  await consumer.disconnect()
+  await producer.close()
+  return latenciesOf(times)
 }

@@ -1,5 +1,8 @@
-/** A kafkajs producer without the hub's port: with `acks=all`, and several requests in progress. */
-import kafkajs, { type Message } from 'kafkajs'
+/** kafkajs without the hub's port. */
+import kafkajs, { type Kafka, type Message } from 'kafkajs'
+
+export const bareKafka = (brokers: ReadonlyArray<string>): Kafka =>
+  new kafkajs.Kafka({ clientId: 'bench', brokers: [...brokers], logLevel: kafkajs.logLevel.ERROR })
 
 export interface BareProducer {
   /** Resolves when the broker has acknowledged the records. */
@@ -7,13 +10,9 @@ export interface BareProducer {
   readonly close: () => Promise<void>
 }
 
+/** A producer with `acks=all`. Several requests may be in progress. */
 export const startBareProducer = async (brokers: ReadonlyArray<string>): Promise<BareProducer> => {
-  const kafka = new kafkajs.Kafka({
-    clientId: 'bench',
-    brokers: [...brokers],
-    logLevel: kafkajs.logLevel.ERROR,
-  })
-  const producer = kafka.producer({
+  const producer = bareKafka(brokers).producer({
     allowAutoTopicCreation: false,
     createPartitioner: kafkajs.Partitioners.DefaultPartitioner,
   })

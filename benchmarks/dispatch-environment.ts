@@ -18,6 +18,7 @@ import {
 } from '@hub/domain'
 import {
   acceptedRecord,
+  ConsumerGroups,
   createTopics,
   EventLog,
   type IncomingRecord,
@@ -33,8 +34,8 @@ import {
 import { nodeFlags } from '@hub/local-stack'
 import { freePort, freshDatabase, openDatabase } from '@hub/testkit'
 import { encodePayload, PayloadEncryption, type PayloadKey, Sql, MasterKeyEncryption } from '@hub/store'
-import { ConfigProvider, Effect, Layer, ManagedRuntime } from 'effect'
-import { accepted, consume, HASH_SECRET } from './bare-kafka.ts'
+import { ConfigProvider, Deferred, Effect, Layer, ManagedRuntime } from 'effect'
+import { accepted, HASH_SECRET } from './bare-kafka.ts'
 import { startProgram } from './child-process.ts'
 
 export interface Servers {
@@ -51,6 +52,25 @@ export interface MessageSpec {
   /** `acc_…`. Without it, all messages share one account. */
   readonly account?: string
 }
+
+/** Reads a topic from its beginning, as a new consumer group, until the scope closes. */
+const consume = (topic: string, group: string, onRecord: (record: IncomingRecord) => void) =>
+  Effect.gen(function* () {
+    const groups = yield* ConsumerGroups
+    const assigned = yield* Deferred.make<void>()
+    yield* groups.join(
+      { group, topics: [topic] },
+      {
+        onAssigned: ({ shards }, control) => {
+          for (const partition of shards) control.seek({ topic, partition, offset: 0 })
+          Deferred.doneUnsafe(assigned, Effect.void)
+        },
+        onRevoking: Effect.void,
+        onBatch: (_topic, _partition, records) => Effect.sync(() => records.forEach(onRecord)),
+      },
+    )
+    yield* Deferred.await(assigned)
+  })
 
 /** The facts of a message from its handover claim to the operator's answer. */
 export const submitFacts = (
