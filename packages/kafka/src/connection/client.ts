@@ -14,6 +14,7 @@ import kafkajs, {
 } from 'kafkajs'
 import { trackConnections } from '../kafkajs-patches/destroy-connections.ts'
 import '../kafkajs-patches/request-queue-timer.ts'
+import { ignoreUnrefOfClosed } from '../kafkajs-patches/unref-closed-sockets.ts'
 import { destroySilent } from './silent-connections.ts'
 
 // kafkajs is a CommonJS module: Node finds its values only through the default export.
@@ -104,7 +105,7 @@ export type Fork = (effect: Effect.Effect<void>) => unknown
 export const makeKafka = (connection: KafkaConnection, options: ClientOptions, fork: Fork): KafkaClient => {
   const { brokers } = connection
   const { destroy, isDestroyed, socketFactory } = trackConnections(
-    destroySilent(connection.socketFactory ?? connectDirectly),
+    destroySilent(ignoreUnrefOfClosed(connection.socketFactory ?? connectDirectly)),
   )
   const first = brokers.length === 0 ? 0 : (options.firstBrokerIndex ?? 0) % brokers.length
   const kafka = new kafkajs.Kafka({

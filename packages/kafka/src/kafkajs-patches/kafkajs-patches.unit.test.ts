@@ -1,4 +1,5 @@
 import { assert, describe, it } from '@effect/vitest'
+import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import kafkajs, { type Assigner } from 'kafkajs'
@@ -9,6 +10,7 @@ import { InnerGroupClass, type InnerGroup, RequestQueueClass } from './internals
 import { createCluster } from './leave-group-for.ts'
 import './request-queue-timer.ts'
 import { trackSendTimes } from './send-times.ts'
+import { ignoreUnrefOfClosed } from './unref-closed-sockets.ts'
 
 const require = createRequire(import.meta.url)
 const source = (InnerGroupClass as unknown as () => void).toString()
@@ -213,5 +215,36 @@ describe('kafkajs', () => {
       sockets.map(({ destroyed }) => destroyed),
       [true, true],
     )
+  })
+
+  it('adds no listener to a closed connection that kafkajs disconnects again', async () => {
+    const Connection = require('kafkajs/src/network/connection') as new (options: object) => {
+      connect(): Promise<boolean>
+      disconnect(): Promise<boolean>
+    }
+    const server = createServer((socket) => socket.end())
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const sockets: Array<Socket> = []
+    const connection = new Connection({
+      host: '127.0.0.1',
+      port,
+      connectionTimeout: 10_000,
+      requestTimeout: 10_000,
+      logger: new kafkajs.Kafka({ brokers: ['localhost:1'] }).logger(),
+      socketFactory: ignoreUnrefOfClosed(({ host, port: to, onConnect }) => {
+        const socket = connect({ host, port: to }, onConnect)
+        sockets.push(socket)
+        return socket
+      }),
+    })
+    const connected = connection.connect()
+    const [socket] = sockets
+    const closed = once(socket!, 'close')
+    await connected
+    await closed
+    server.close()
+    for (let attempt = 0; attempt < 11; attempt++) await connection.disconnect()
+    assert.strictEqual(socket!.listenerCount('connect'), 0)
   })
 })
