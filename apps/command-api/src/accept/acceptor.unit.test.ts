@@ -420,6 +420,21 @@ describe('a deadline', () => {
   )
 
   test(
+    'does not end for a recorded code while Redis confirms the other sends of its commit',
+    Effect.gen(function* () {
+      const { kafka, ledger, limits } = yield* Doubles
+      ledger.state.behavior = 'lost reply'
+      limits.state.barrier = yield* Deferred.make<void>()
+      const waiting = yield* Effect.forkChild(accept(otp('a'), service('b')))
+      yield* settle
+      yield* TestClock.adjust('2500 millis')
+      assert.deepStrictEqual((yield* Fiber.join(waiting)).map(resultOf), ['accepted', 'accepted'])
+      // The relay publishes the service message.
+      assert.deepStrictEqual([ledger.charged.size, kafka.records.length], [2, 1])
+    }),
+  )
+
+  test(
     'withdraws sends that are not being recorded: they are never recorded afterwards',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles

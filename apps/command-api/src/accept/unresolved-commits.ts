@@ -50,8 +50,8 @@ export const makeUnresolvedCommits = ({
 }: UnresolvedCommitsOptions) => {
   let count = 0
 
-  /** Completes the sends of a commit that PostgreSQL has executed. */
-  const completeCommitted = Effect.fnUntraced(function* ({ prepared }: UnresolvedCommit) {
+  /** Completes the sends of a commit that PostgreSQL has executed. Returns what is left to do in Redis. */
+  const completeCommitted = ({ prepared }: UnresolvedCommit): Effect.Effect<void> => {
     const service = prepared.filter(({ entry }) => entry.fact.class === 'service')
     const refusedCodes = prepared.filter(
       ({ entry, send }) => entry.fact.class === 'otp' && send.outcome !== null,
@@ -59,21 +59,22 @@ export const makeUnresolvedCommits = ({
     for (const { duplicate, send } of prepared) if (!duplicate) send.request.recorded = true
     corrections.refund(refusedCodes.map(({ view }) => ({ messageId: view.id, at: view.createdAt })))
     const at = prepared[0]?.view.createdAt
-    if (at !== undefined && service.length > 0) {
-      yield* limits.confirm(
-        service.map(({ reservation }) => reservation),
-        at,
-      )
-    }
-    yield* limits.release(refusedCodes.map(({ reservation }) => reservation))
-  })
+    const reservationsOf = (sends: ReadonlyArray<PreparedSend>) => sends.map(({ reservation }) => reservation)
+    const confirmed = at === undefined ? Effect.void : limits.confirm(reservationsOf(service), at)
+    return Effect.andThen(confirmed, limits.release(reservationsOf(refusedCodes)))
+  }
 
+  /**
+   * From the result on, no step waits until all sends are completed or queued. If a deadline ended
+   * meanwhile, it would refuse a recorded code that nobody refunds.
+   */
   const resolve = Effect.fnUntraced(function* (commit: UnresolvedCommit) {
     const result = yield* ledger
       .withdraw(commit.id)
       .pipe(atWithdrawn, Effect.retry(Schedule.spaced(AGAIN_AFTER)), Effect.orDie)
     const open = commit.prepared.filter(({ send }) => send.outcome === null).map(({ send }) => send)
-    if (result === 'committed') yield* completeCommitted(commit)
+    let inRedis: Effect.Effect<void> = Effect.void
+    if (result === 'committed') inRedis = completeCommitted(commit)
     else {
       for (const send of open) {
         send.mayBeRecorded = false
@@ -81,7 +82,8 @@ export const makeUnresolvedCommits = ({
       }
     }
     for (const { send } of commit.prepared) if (send.outcome !== null) pending.moveTo(send, 'recorded')
-    decideAgain([...open, ...commit.followers].filter(({ outcome }) => outcome === null))
+    decideAgain([...open, ...commit.followers.filter(({ outcome }) => outcome === null)])
+    yield* runInBackground(inRedis)
     yield* Effect.annotateLogs(Effect.logInfo('acceptor: the result of a commit is known'), {
       commit: commit.id,
       result,

@@ -131,6 +131,8 @@ const makeLimits = () => {
     /** Recipients whose flood windows are full. */
     full: new Set<string>(),
     counted: 0,
+    /** If set, confirmations wait for it. */
+    barrier: null as Deferred.Deferred<void> | null,
   }
   const keyOf = ({ recipient, reservationId }: SendReservation) => `${recipient} ${reservationId}`
   const limits: Limits['Service'] = {
@@ -153,11 +155,11 @@ const makeLimits = () => {
           return fits ? null : apiError('recipient_flood_limited', { window: 'pause', retryAfter: 60 })
         }),
       ),
-    confirm: (confirmed) =>
-      Effect.sync(() => {
-        state.counted += confirmed.length
-        for (const reservation of confirmed) reservations.set(keyOf(reservation), 'confirmed')
-      }),
+    confirm: Effect.fnUntraced(function* (confirmed) {
+      if (state.barrier !== null) yield* Deferred.await(state.barrier)
+      state.counted += confirmed.length
+      for (const reservation of confirmed) reservations.set(keyOf(reservation), 'confirmed')
+    }),
     release: (released) =>
       Effect.sync(() => {
         if (state.behavior === 'unavailable') return
