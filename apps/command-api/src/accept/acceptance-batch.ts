@@ -3,7 +3,7 @@
  *
  * If PostgreSQL rejects the data of the batch, it is halved until the send at fault is alone.
  */
-import { apiError } from '@hub/contract'
+import { type ApiError, apiError } from '@hub/contract'
 import { Cause, Clock, Effect, Result } from 'effect'
 import { type AcceptorContext, cancelOtp, releaseInBackground } from './acceptor-context.ts'
 import {
@@ -18,7 +18,7 @@ import {
 } from './decide-and-limit.ts'
 import { isNew } from './decide.ts'
 import { reservationOf, type SendReservation } from './limits.ts'
-import { type PendingSend, RECORD_UNKNOWN, STORAGE_DOWN } from './pending-send.ts'
+import { NOT_QUEUED, type PendingSend, RECORD_UNKNOWN, STORAGE_DOWN } from './pending-send.ts'
 import { payloadKeys, prepareNew } from './prepare.ts'
 import { recordAcceptanceBatch } from './record.ts'
 
@@ -51,6 +51,12 @@ const runSteps = Effect.fnUntraced(function* (acceptor: AcceptorContext, sends: 
 
 type AcceptanceBatchError = Effect.Error<ReturnType<typeof runSteps>>
 
+/** An earlier commit may have recorded the send. A recorded code is refunded, and never published. */
+const refusalOf = ({ checked, mayBeRecorded }: PendingSend, isRejected: boolean): ApiError => {
+  if (mayBeRecorded) return checked.class === 'otp' ? NOT_QUEUED : RECORD_UNKNOWN
+  return isRejected ? apiError('invalid_parameter') : STORAGE_DOWN
+}
+
 /** Refuses sends whose acceptance batch failed. */
 const refuseAcceptanceBatch = (
   acceptor: AcceptorContext,
@@ -66,9 +72,7 @@ const refuseAcceptanceBatch = (
     if (!send.mayBeRecorded && send.reserved && messageId !== null && Result.isSuccess(checked.draft)) {
       unused.push(reservationOf(checked, checked.draft.success, messageId))
     }
-    if (send.mayBeRecorded) send.request.outcomeUncertain = true
-    const refusal = isRejected ? apiError('invalid_parameter') : STORAGE_DOWN
-    acceptor.pending.finish(send, Result.fail(send.mayBeRecorded ? RECORD_UNKNOWN : refusal))
+    acceptor.unresolved.refuse(send, refusalOf(send, isRejected))
   }
   return Effect.andThen(
     releaseInBackground(acceptor, unused),

@@ -268,6 +268,63 @@ describe('a code that was not published', () => {
     }),
   )
 
+  for (const [why, prevent, code] of [
+    [
+      'the lookup fails',
+      ({ ledger }: Doubles['Service']) => void (ledger.state.hanging = true),
+      'provider_unavailable',
+    ],
+    [
+      'a flood window refuses it',
+      ({ limits }: Doubles['Service']) => {
+        limits.reservations.clear()
+        limits.state.full.add(otp().recipient)
+      },
+      'recipient_flood_limited',
+    ],
+  ] as const) {
+    test(
+      `is refunded if it was recorded by an unknown commit, and ${why} when it is decided again`,
+      Effect.gen(function* () {
+        const doubles = yield* Doubles
+        const { kafka, ledger } = doubles
+        ledger.state.behavior = 'lost reply'
+        ledger.state.withdraws = false
+        const sending = yield* Effect.forkChild(outcomesOf(otp('a')))
+        yield* settle
+        prevent(doubles)
+        ledger.state.withdraws = true
+        yield* TestClock.adjust('1500 millis')
+        const [outcome] = yield* Fiber.join(sending)
+        assert.strictEqual(resultOf(outcome), code)
+        assert.isTrue(
+          outcome !== undefined && Result.isFailure(outcome) && outcome.failure.outcome !== 'unknown',
+        )
+        yield* TestClock.adjust('1 second')
+        assert.deepStrictEqual([ledger.charged.size, kafka.records.length], [0, 0])
+      }),
+    )
+  }
+
+  test(
+    'is refunded if the first of two unknown commits has recorded it, and the second one did not happen',
+    Effect.gen(function* () {
+      const { kafka, ledger } = yield* Doubles
+      ledger.state.behavior = 'lost reply'
+      ledger.state.beforeCommit = () => {
+        if (ledger.commits.length === 0) return
+        ledger.state.behavior = 'lost request'
+        ledger.state.hanging = true
+      }
+      const sending = yield* Effect.forkChild(outcomesOf(otp('a')))
+      yield* settle
+      yield* TestClock.adjust('1500 millis')
+      assert.strictEqual(resultOf((yield* Fiber.join(sending))[0]), 'provider_unavailable')
+      yield* TestClock.adjust('1 second')
+      assert.deepStrictEqual([ledger.charged.size, kafka.records.length], [0, 0])
+    }),
+  )
+
   test(
     'stays charged, with an unknown outcome, while Kafka may contain it',
     Effect.gen(function* () {

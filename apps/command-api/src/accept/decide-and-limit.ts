@@ -154,7 +154,7 @@ export const completeKnown = Effect.fnUntraced(function* (
 ) {
   const unused: Array<SendReservation> = []
   for (const { decision, send } of decided) {
-    if (decision.type === 'refuse') acceptor.pending.finish(send, Result.fail(decision.error))
+    if (decision.type === 'refuse') acceptor.unresolved.refuse(send, decision.error)
     if (decision.type !== 'duplicate') continue
     const { checked } = send
     // Another send got its client_ref after this one had made a reservation. The two share it if

@@ -199,7 +199,9 @@ const leaveUnresolved = (
   { decided, prepared }: PreparedAcceptanceBatch,
   { detail, reason }: StorageUnavailable,
 ) => {
+  const recordedBefore = new Map<PendingSend, number>()
   for (const { send, view } of prepared) {
+    if (send.recordedAt !== null) recordedBefore.set(send, send.recordedAt)
     send.mayBeRecorded = true
     send.recordedAt = view.createdAt
     send.messageId ??= view.id
@@ -207,7 +209,7 @@ const leaveUnresolved = (
   }
   const followers = decided.filter(({ decision }) => decision.type === 'follow').map(({ send }) => send)
   return Effect.andThen(
-    acceptor.unresolved.add({ id, prepared, followers }),
+    acceptor.unresolved.add({ id, prepared, followers, recordedBefore }),
     Effect.logWarning('acceptor: the result of a commit is unknown; the hub finds it out').pipe(
       Effect.annotateLogs({ commit: id, sends: prepared.length, reason, detail }),
     ),

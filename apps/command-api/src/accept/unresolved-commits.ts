@@ -9,8 +9,9 @@
  *
  * Source: contract, Meaning of failure responses; docs/decisions/0040.
  */
+import type { ApiError } from '@hub/contract'
 import { storageCrashPoint } from '@hub/store'
-import { Duration, Effect, Schedule } from 'effect'
+import { Duration, Effect, Result, Schedule } from 'effect'
 import type { Corrections } from './corrections.ts'
 import type { Ledger } from './ledger.port.ts'
 import type { Limits } from './limits.ts'
@@ -27,6 +28,8 @@ export interface UnresolvedCommit {
   readonly prepared: ReadonlyArray<PreparedSend>
   /** Sends that follow a prepared one. */
   readonly followers: ReadonlyArray<PendingSend>
+  /** The sends that an earlier commit has recorded, with the times of their acceptance, ms since the epoch. */
+  readonly recordedBefore: ReadonlyMap<PendingSend, number>
 }
 
 const atWithdrawn = storageCrashPoint('command-api.withdrawn')
@@ -50,6 +53,15 @@ export const makeUnresolvedCommits = ({
 }: UnresolvedCommitsOptions) => {
   let count = 0
 
+  /** A recorded send that got its answer while it waited to be decided again. */
+  const abandon = (send: PendingSend): void => {
+    const { checked, messageId, recordedAt } = send
+    if (checked.class === 'otp' && messageId !== null && recordedAt !== null) {
+      corrections.refund([{ messageId, at: recordedAt }])
+    }
+    pending.moveTo(send, 'recorded')
+  }
+
   /** Completes the sends of a commit that PostgreSQL has executed. Returns what is left to do in Redis. */
   const completeCommitted = ({ prepared }: UnresolvedCommit): Effect.Effect<void> => {
     const service = prepared.filter(({ entry }) => entry.fact.class === 'service')
@@ -58,10 +70,21 @@ export const makeUnresolvedCommits = ({
     )
     for (const { duplicate, send } of prepared) if (!duplicate) send.request.recorded = true
     corrections.refund(refusedCodes.map(({ view }) => ({ messageId: view.id, at: view.createdAt })))
+    for (const { send } of prepared) if (send.outcome !== null) pending.moveTo(send, 'recorded')
     const at = prepared[0]?.view.createdAt
     const reservationsOf = (sends: ReadonlyArray<PreparedSend>) => sends.map(({ reservation }) => reservation)
     const confirmed = at === undefined ? Effect.void : limits.confirm(reservationsOf(service), at)
     return Effect.andThen(confirmed, limits.release(reservationsOf(refusedCodes)))
+  }
+
+  /** Takes back what `leaveUnresolved` has noted about the sends of a commit that was withdrawn. */
+  const undoWithdrawn = ({ prepared, recordedBefore }: UnresolvedCommit): void => {
+    for (const { send } of prepared) {
+      send.recordedAt = recordedBefore.get(send) ?? null
+      send.mayBeRecorded = send.recordedAt !== null
+      if (send.outcome !== null) abandon(send)
+      else if (!send.mayBeRecorded) pending.moveTo(send, 'waiting')
+    }
   }
 
   /**
@@ -75,13 +98,7 @@ export const makeUnresolvedCommits = ({
     const open = commit.prepared.filter(({ send }) => send.outcome === null).map(({ send }) => send)
     let inRedis: Effect.Effect<void> = Effect.void
     if (result === 'committed') inRedis = completeCommitted(commit)
-    else {
-      for (const send of open) {
-        send.mayBeRecorded = false
-        pending.moveTo(send, 'waiting')
-      }
-    }
-    for (const { send } of commit.prepared) if (send.outcome !== null) pending.moveTo(send, 'recorded')
+    else undoWithdrawn(commit)
     decideAgain([...open, ...commit.followers.filter(({ outcome }) => outcome === null)])
     yield* runInBackground(inRedis)
     yield* Effect.annotateLogs(Effect.logInfo('acceptor: the result of a commit is known'), {
@@ -92,13 +109,13 @@ export const makeUnresolvedCommits = ({
   })
 
   return {
-    /** A recorded send that got its answer while it waited to be decided again. */
-    abandon: (send: PendingSend): void => {
-      const { checked, messageId, recordedAt } = send
-      if (checked.class === 'otp' && messageId !== null && recordedAt !== null) {
-        corrections.refund([{ messageId, at: recordedAt }])
-      }
-      pending.moveTo(send, 'recorded')
+    abandon,
+    /** Refuses a send. If an earlier commit has recorded it, a code is refunded. */
+    refuse: (send: PendingSend, error: ApiError): void => {
+      // A sealed batch would prove the code, so its batch must stay open until the refund.
+      if (send.mayBeRecorded) send.request.outcomeUncertain = true
+      pending.finish(send, Result.fail(error))
+      if (send.mayBeRecorded) abandon(send)
     },
     isFull: () => count >= MAX_UNRESOLVED,
     add: (commit: UnresolvedCommit): Effect.Effect<void> =>

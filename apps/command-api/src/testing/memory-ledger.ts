@@ -23,10 +23,10 @@ import { acceptedView } from '../messages/message.ts'
 export const NOW = fromTimestamp('2026-11-21T09:30:00.000Z')!
 
 /**
- * How a call behaves. `lost reply`: it succeeds, and is reported as timed out. This applies to one
- * commit; the next one is `ok`.
+ * How a call behaves. `lost reply`: it succeeds, and is reported as timed out. `lost request`: it does
+ * not happen, and is reported as timed out. The last two apply to one commit; the next one is `ok`.
  */
-export type LedgerBehavior = 'ok' | 'unavailable' | 'lost reply'
+export type LedgerBehavior = 'ok' | 'unavailable' | 'lost reply' | 'lost request'
 
 const timedOut = new StorageUnavailable({ reason: 'timeout', detail: 'test' })
 const unreachable = new StorageUnavailable({ reason: 'unreachable', detail: 'ECONNREFUSED' })
@@ -140,6 +140,10 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
       state.beforeCommit()
       const { behavior } = state
       if (behavior === 'unavailable') return yield* unreachable
+      if (behavior === 'lost request') {
+        state.behavior = 'ok'
+        return yield* timedOut
+      }
       if (commitIds.get(id) === 'withdrawn')
         return yield* new StorageUnavailable({ reason: 'conflict', detail: '40001' })
       if (
