@@ -1,6 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
+import { httpStatusOf } from '@hub/contract'
 import { Counters, MemoryCounters, memoryCounters } from '@hub/counters'
-import { Effect, Layer, Result } from 'effect'
+import { Effect, Fiber, Layer, Result } from 'effect'
 import { TestClock } from 'effect/testing'
 import { DEFAULT_SETTINGS } from '@hub/domain'
 import type { Caller } from '../accounts/account.ts'
@@ -154,6 +155,28 @@ describe('the request rate', () => {
       yield* (yield* MemoryCounters).set('refusing')
       assert.isNull(yield* (yield* Access).take(caller))
     }).pipe(Effect.provide(accessLayer())),
+  )
+})
+
+describe('an attempt that waits for slow key look-ups', () => {
+  it.effect('gets 503 and not 429, because its key may be valid', () =>
+    Effect.gen(function* () {
+      const [here, elsewhere] = [yield* makeLoginGate, yield* makeLoginGate]
+      const attempt = (gate: typeof here, lookUp: Effect.Effect<Caller>) =>
+        gate.attempt('192.0.2.1', Effect.succeed(null), lookUp)
+      // More than may wait in one process.
+      yield* Effect.forEach(Array.from({ length: 600 }), () => Effect.forkChild(attempt(here, Effect.never)))
+      yield* advance(1)
+      const tooMany = yield* Effect.flip(attempt(here, Effect.succeed(caller)))
+      const waiting = yield* Effect.forkChild(Effect.flip(attempt(elsewhere, Effect.succeed(caller))))
+      yield* advance(2_100)
+      for (const error of [tooMany, yield* Fiber.join(waiting)]) {
+        assert.deepStrictEqual(
+          [error.code, httpStatusOf(error), error.retryAfter],
+          ['internal_error', 503, 2],
+        )
+      }
+    }).pipe(Effect.provide(memoryCounters())),
   )
 })
 

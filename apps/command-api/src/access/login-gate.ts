@@ -6,7 +6,8 @@
  * costs a quarter of a request. After a failure in this process, its address is not cached for a
  * minute. The cache concerns only keys that the process knows already: every other key is an
  * attempt, which Redis counts before the key is checked. So concurrent attempts cannot exceed the
- * limit, and an attempt that could close the gate waits until others have ended.
+ * limit, and an attempt that could close the gate waits until others have ended. If they take too long,
+ * it gets 503: only failed logins get 429.
  */
 import { randomUUID } from 'node:crypto'
 import { type ApiError, apiError } from '@hub/contract'
@@ -22,11 +23,11 @@ const CAPACITY = 10_000
 
 /** Attempts of an address at a time in this process: as many as may fail. Others wait here. */
 const CONCURRENT = 21
-/** Attempts of an address that wait in this process. Further ones are refused. */
+/** Attempts of an address that wait in this process. Further ones get 503. */
 const MAX_WAITING = 500
 /** While an attempt waits for others to end, the first one of an address asks Redis in this interval. */
 const ASK_EVERY = Duration.millis(10)
-/** Shorter than the deadline of a request, so that the answer is 429. */
+/** Shorter than the deadline of a request, so that other requests of the address can wait next. */
 const WAIT_WITHIN = Duration.seconds(2)
 
 /** The verdict while Redis is unavailable. */
@@ -34,8 +35,14 @@ const OPEN: GateVerdict = { allowed: true }
 
 const LOCKED_OUT =
   'Failed logins have locked out this client address. Correct the API key, and repeat after retry_after seconds.'
-const TOO_MANY_LOGINS =
-  'This client address sends too many logins at once. Repeat this one after retry_after seconds.'
+/**
+ * Attempts wait for others that have not ended: PostgreSQL or Redis is slow. The key may be valid, so this
+ * is no fault of the client.
+ */
+const NOT_CHECKED = apiError('internal_error', {
+  retryAfter: 2,
+  reason: 'the API key was not checked in time, because other key checks of the client address take long',
+})
 
 export const lockedOut = (retryAfter: number): ApiError =>
   apiError('rate_limited', { retryAfter, message: LOCKED_OUT })
@@ -85,7 +92,7 @@ export const makeLoginGate = Effect.gen(function* () {
         count: 0,
       }
       if (attempts.count >= CONCURRENT + MAX_WAITING) {
-        return Effect.fail(apiError('rate_limited', { message: TOO_MANY_LOGINS }))
+        return Effect.fail(NOT_CHECKED)
       }
       inProgress.set(address, attempts)
       attempts.count++
@@ -122,7 +129,7 @@ export const makeLoginGate = Effect.gen(function* () {
     )
     const waitInTurn = Effect.timeoutOrElse(asking.withPermit(wait), {
       duration: WAIT_WITHIN,
-      orElse: () => Effect.fail(apiError('rate_limited', { message: TOO_MANY_LOGINS })),
+      orElse: () => Effect.fail(NOT_CHECKED),
     })
     return tryBegin(address, attempt).pipe(
       Effect.flatMap((begun) => (begun ? Effect.void : waitInTurn)),
