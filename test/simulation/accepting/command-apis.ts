@@ -93,6 +93,7 @@ export const startCommandApis = (simulation: Simulation, lifetimes: Lifetimes): 
       withdraw: (id) => remote('withdraw', () => memory.withdraw(id)),
       refund: (codes) => remote('refund', () => memory.refund(codes)),
       seal: (batch, codes, records) => remote('seal', () => memory.seal(batch, codes, records)),
+      discard: (batch) => remote('discard', () => memory.discard(batch)),
       sealFromLedger: (batches, encode) => remote('seal', () => memory.sealFromLedger(batches, encode)),
       deleteOutboxRows: (rows) => remote('delete outbox rows', () => memory.deleteOutboxRows(rows)),
     }

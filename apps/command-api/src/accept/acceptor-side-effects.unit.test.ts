@@ -619,6 +619,23 @@ describe('a batch', () => {
   )
 
   test(
+    'does not stay open when all of its codes were refused and its other element is a duplicate',
+    Effect.gen(function* () {
+      const { kafka, ledger } = yield* Doubles
+      yield* outcomesOf(service('a'))
+      kafka.state.behavior = 'refusing'
+      const { batchCreatedAt, outcomes } = yield* acceptRequest([service('a'), otp('b')], {
+        batch: batchOf(BATCH, 2),
+      })
+      yield* settle
+      assert.deepStrictEqual(outcomes.map(resultOf), ['duplicate', 'provider_unavailable'])
+      assert.isNull(batchCreatedAt)
+      assert.isFalse(ledger.batches.has(BATCH))
+      assert.deepStrictEqual(sealedBatches(kafka.records), [])
+    }),
+  )
+
+  test(
     'of several acceptance batches is one batch, sealed once',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles

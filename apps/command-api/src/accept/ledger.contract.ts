@@ -29,6 +29,8 @@ export class TestLedger extends Context.Service<
     readonly spent: (owner: Owner) => Effect.Effect<string>
     /** The batch of a recorded acceptance. */
     readonly batchOf: (entry: LedgerEntry) => Effect.Effect<string | null>
+    /** Whether the ledger has the batch. */
+    readonly hasBatch: (batch: BatchRow) => Effect.Effect<boolean>
   }
 >()('@hub/command-api/testing/TestLedger') {}
 
@@ -328,6 +330,25 @@ export const ledgerContract = (name: string, adapter: Layer.Layer<Ledger | TestL
         assert.deepStrictEqual([...committed.takenElsewhere], [code.fact.messageId])
         assert.strictEqual(yield* store.batchOf(code), batch.id)
         assert.strictEqual(yield* store.spent(owner), '2.00')
+      }))
+
+    test('is not deleted, and neither is an open one with a charged code', () =>
+      Effect.gen(function* () {
+        const ledger = yield* Ledger
+        const store = yield* TestLedger
+        const owner = newOwner()
+        const at = yield* ledgerNow
+        const [sealed, open] = [openBatch(owner, at, 0), openBatch(owner, at, 1)]
+        const [refunded, charged] = [codeIn(sealed), codeIn(open, { clientRef: 'code-2' })]
+        yield* recordInBatch(refunded, sealed)
+        yield* ledger.refund([{ messageId: refunded.fact.messageId, at }])
+        yield* sealBatch(sealed)
+        yield* recordInBatch(charged, open)
+        yield* Effect.forEach([sealed, open], ({ id }) => ledger.discard(id))
+        assert.deepStrictEqual(yield* Effect.forEach([sealed, open], store.hasBatch), [true, true])
+        yield* ledger.refund([{ messageId: charged.fact.messageId, at }])
+        yield* ledger.discard(open.id)
+        assert.isFalse(yield* store.hasBatch(open))
       }))
 
     test('cannot lack a code: a batch whose code was published again in another one stays open', () =>

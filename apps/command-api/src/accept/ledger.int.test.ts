@@ -89,6 +89,11 @@ const testLedgerLayer = Layer.effect(
           ),
           ([row]) => (row?.batch_id == null ? null : encodeId('bat', row.batch_id)),
         ),
+      hasBatch: ({ id }) =>
+        Effect.map(
+          run((q) => q`SELECT 1 FROM command.batches WHERE id = ${decodeId('bat', id)}`),
+          (rows) => rows.length > 0,
+        ),
     }
   }),
 )

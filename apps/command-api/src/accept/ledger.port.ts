@@ -138,6 +138,11 @@ export class Ledger extends Context.Service<
       records: Uint8Array,
     ) => Effect.Effect<number | null, StorageError>
     /**
+     * Deletes a batch (`bat_…`) that was recorded with codes, if all of them were refunded. Idempotent.
+     * A sealed batch stays.
+     */
+    readonly discard: (batch: string) => Effect.Effect<void, StorageError>
+    /**
      * Seals batches (`bat_…`) whose requests have ended, by what the ledger contains. `open`: those
      * with codes whose outcome is still unknown. `outboxRow`: the row with the records.
      */

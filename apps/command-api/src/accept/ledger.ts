@@ -33,6 +33,7 @@ import {
   updateAcceptances,
 } from './tables/acceptances.ts'
 import {
+  deleteEmptyBatch,
   lockBatch,
   lockBatchesOf,
   lockSettledBatches,
@@ -266,6 +267,12 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
             if (codes < otpAccepted) return null
           }
           return sealBatches(q, [batch], records)
+        }, AFTER_COMMIT),
+
+      discard: (batch) =>
+        sql.transaction(async (q) => {
+          // One round trip: the driver sends statements in the order of their start.
+          await Promise.all([lockBatch(q, batch).execute(), deleteEmptyBatch(q, batch).execute()])
         }, AFTER_COMMIT),
 
       sealFromLedger: (batches, encode) =>

@@ -32,6 +32,7 @@ ledgerContract(
                 ),
             ),
           spent: (owner) => Effect.sync(() => memory.spentOf(owner)),
+          hasBatch: ({ id }) => Effect.sync(() => memory.batches.has(id)),
           batchOf: ({ fact }) => Effect.sync(() => memory.rows.get(fact.messageId)?.fact.batch ?? null),
         }),
       )

@@ -61,8 +61,9 @@ export const batchOutcome = (batch: NewBatch, outcomes: ReadonlyArray<SendOutcom
 }
 
 /**
- * Seals the batch of a request whose sends all have their outcome, if no acceptance batch could.
- * After a failure the sweeper seals it.
+ * Seals the batch of a request whose sends all have their outcome, if no acceptance batch could. A batch
+ * that does not exist, because all of its codes were refused, is deleted. After a failure the sweeper
+ * seals it.
  */
 export const sealPendingBatch = Effect.fnUntraced(function* (
   { ledger, publisher, topics }: AcceptorContext,
@@ -72,7 +73,7 @@ export const sealPendingBatch = Effect.fnUntraced(function* (
   const { batch } = request.context
   if (batch === undefined || request.sealed || request.outcomeUncertain) return
   const outcome = batchOutcome(batch, outcomes)
-  if (!outcome.exists) return
+  if (!outcome.exists && !request.recorded) return
   const seal = Effect.gen(function* () {
     request.createdAt ??= (yield* ledger.lookup({ references: [], recipients: [], remembered: [] })).at
     // PostgreSQL's clock, plus the time that this process measured since the request arrived.
@@ -85,9 +86,13 @@ export const sealPendingBatch = Effect.fnUntraced(function* (
     request.sealed = true
     if (outboxRow !== null) publisher.push({ outboxRow, outboxRecords, otpSends: [] })
   })
-  yield* seal.pipe(
+  // Its codes were refused after they were recorded, so nothing of it is left.
+  const discard = Effect.map(ledger.discard(batch.id), () => {
+    request.recorded = false
+  })
+  yield* (outcome.exists ? seal : discard).pipe(
     Effect.catch((error) =>
-      Effect.logWarning('acceptor: a batch was not sealed; the sweeper seals it').pipe(
+      Effect.logWarning('acceptor: a batch was not closed; the sweeper seals it').pipe(
         Effect.annotateLogs({ batch: batch.id, error: error._tag }),
       ),
     ),

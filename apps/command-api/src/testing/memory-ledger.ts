@@ -230,6 +230,17 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
         return state.sealBehavior === 'lost reply' ? Effect.fail(timedOut) : Effect.succeed(row)
       }),
 
+    discard: (id) =>
+      Effect.suspend(() => {
+        if (state.sealBehavior === 'unavailable') return Effect.fail(timedOut)
+        const batch = batches.get(id)
+        const isEmpty = [...rows.values()].every(
+          ({ fact }) => fact.batch !== id || !charged.has(fact.messageId),
+        )
+        if (batch !== undefined && batch.sealedAt === null && isEmpty) batches.delete(id)
+        return Effect.void
+      }),
+
     sealFromLedger: Effect.fnUntraced(function* (ids, encode) {
       if (state.behavior === 'unavailable') return yield* unreachable
       const open: Array<string> = []

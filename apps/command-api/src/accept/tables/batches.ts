@@ -43,9 +43,15 @@ export const lockBatchesOf = (q: Queries, messageIds: ReadonlyArray<string>) => 
    WHERE id IN (SELECT batch_id FROM command.acceptances WHERE message_id = ANY (${messageIds.map((id) => uuidOf('msg', id))}::uuid[]))
    ORDER BY id FOR SHARE`
 
-/** Locks a batch (`bat_…`) that is to be sealed. */
+/** Locks a batch (`bat_…`) that is to be sealed or deleted. */
 export const lockBatch = (q: Queries, batch: string) =>
   q`SELECT 1 FROM command.batches WHERE id = ${uuidOf('bat', batch)} FOR UPDATE`
+
+/** Deletes an open batch (`bat_…`) whose messages were all refunded. */
+export const deleteEmptyBatch = (q: Queries, batch: string) => q`
+  DELETE FROM command.batches b
+   WHERE b.id = ${uuidOf('bat', batch)} AND b.sealed_at IS NULL
+     AND NOT EXISTS (SELECT 1 FROM command.acceptances a WHERE a.batch_id = b.id AND NOT a.given_back)`
 
 interface OpenBatchRow {
   readonly id: string
