@@ -78,13 +78,15 @@ const bodyOf = ({ class: messageClass, hasClientRef, number, ref, variables }: W
 const retryAfterMs = (answer: Answer): number =>
   Math.min(MAX_RETRY_AFTER_MS, 1000 * Number(answer.body?.error?.retry_after ?? 1))
 
+/** The hub could not check the flood windows. A repeat needs a new key. */
+const isUnchecked = ({ body }: Answer): boolean =>
+  body?.error?.code === 'recipient_flood_limited' && body.error.window === undefined
+
 /** Whether a client repeats the request. */
-const isTemporary = ({ body, status }: Answer): boolean =>
-  status === null ||
-  status >= 500 ||
-  status === 429 ||
-  status === 409 ||
-  (body?.error?.code === 'recipient_flood_limited' && body.error.window === undefined)
+const isTemporary = (answer: Answer): boolean => {
+  const { status } = answer
+  return status === null || status >= 500 || status === 429 || status === 409 || isUnchecked(answer)
+}
 
 const timesOf = (answer: Answer) => ({
   began: answer.began,
@@ -164,10 +166,10 @@ export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions):
     }
   }
 
-  const attempt = async (wanted: Wanted): Promise<Answer> => {
+  const attempt = async (wanted: Wanted, key: string | null): Promise<Answer> => {
     const answer = await api.post(wanted.account.key, '/v1/messages', bodyOf(wanted), {
       withinMs: SINGLE_WITHIN_MS,
-      idempotencyKey: wanted.key,
+      idempotencyKey: key,
     })
     const id: string | null = answer.status === 202 ? answer.body.id : null
     recorder.record({
@@ -178,7 +180,7 @@ export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions):
       ref: wanted.ref,
       hasClientRef: wanted.hasClientRef,
       number: wanted.number,
-      key: wanted.key,
+      key,
       id,
       duplicate: answer.body?.duplicate === true,
       window: answer.body?.error?.window ?? null,
@@ -191,15 +193,17 @@ export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions):
   }
 
   const send = async (wanted: Wanted): Promise<string | null> => {
+    let { key } = wanted
     for (let tries = 1; ; tries += 1) {
-      const answer = await attempt(wanted)
+      const answer = await attempt(wanted, key)
       if (answer.status === 202) {
         // Some clients repeat a send that was accepted, and some read the message.
-        if (random.below(20) === 0) await attempt(wanted)
+        if (random.below(20) === 0) await attempt(wanted, key)
         if (random.below(40) === 0) track(read(wanted, answer.body.id))
         return answer.body.id
       }
       if (!isTemporary(answer) || wanted.givesUp || tries >= MAX_ATTEMPTS) return null
+      if (key !== null && isUnchecked(answer)) key = `${wanted.key} ${tries}`
       await delay(retryAfterMs(answer))
     }
   }

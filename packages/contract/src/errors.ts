@@ -209,7 +209,7 @@ const catalogue = {
     // Absent while Redis is unavailable: the client must use its own interval then.
     retryAfter: 'optional',
     retry:
-      'Succeeds after the window. Use a new Idempotency-Key then. Without a window, the hub could not check the windows: a repeat after a minute runs as new, also with the same Idempotency-Key.',
+      'Succeeds after the window, with a new Idempotency-Key. Without a window, the hub could not check the windows: repeat after a minute, with a new Idempotency-Key too.',
   },
   spend_limit_reached: {
     status: 422,
@@ -358,18 +358,14 @@ export const httpStatusOf = (error: ApiError): number =>
   error.code === 'internal_error' && error.retryAfter === undefined ? 500 : ERRORS[error.code].status
 
 /**
- * Whether the same request may succeed later, so that this answer must not be stored under its
- * idempotency key. A flood refusal without a window says that the hub could not check the windows.
- * Source: specification, Errors, rules 1 and 3.
+ * Whether this answer must not be stored under the idempotency key of its request, so that a repeat runs
+ * as new. Every 422 is stored, also a flood refusal because the hub could not check the windows: its
+ * client waits, and uses a new key.
+ * Source: specification, Errors, rule 1; contract, General (idempotency); docs/decisions/0062.
  */
 export const isTemporary = (error: ApiError): boolean => {
   const status = httpStatusOf(error)
-  return (
-    status >= 500 ||
-    status === 429 ||
-    status === 409 ||
-    (error.code === 'recipient_flood_limited' && error.window === undefined)
-  )
+  return status >= 500 || status === 429 || status === 409
 }
 
 /** The `error` member of an error envelope and of a rejected batch element. */

@@ -1,6 +1,6 @@
 /** Judges the answers to requests: idempotency, and whether the contract explains them. */
 import type { Finding } from './finding.ts'
-import type { RequestTimes, SendEntry } from './history.ts'
+import type { RequestTimes } from './history.ts'
 import { recipientCounts } from './messages.ts'
 import type { Attempt, History } from './read-history.ts'
 
@@ -37,10 +37,6 @@ interface KeyedAnswer extends RequestTimes {
   readonly isStored: boolean
 }
 
-/** Without a window, the hub could not check the flood windows, and a repeat runs again. */
-const isUnchecked = ({ code, window }: SendEntry): boolean =>
-  code === 'recipient_flood_limited' && window === null
-
 const isStored = (status: number | null): boolean => status === 202 || status === 422
 
 const judgeKey = (key: string, answers: ReadonlyArray<KeyedAnswer>): ReadonlyArray<Finding> => {
@@ -69,8 +65,7 @@ export const judgeIdempotency = ({ batches, sends }: History): ReadonlyArray<Fin
     if (known === undefined) byKey.set(name, [answer])
     else known.push(answer)
   }
-  for (const send of sends)
-    add(send.account, send.key, { ...send, isStored: isStored(send.status) && !isUnchecked(send) })
+  for (const send of sends) add(send.account, send.key, { ...send, isStored: isStored(send.status) })
   for (const batch of batches) {
     const isDecided = !batch.items.some(([, , , , , code]) => code !== null && UNDECIDED.has(code))
     add(batch.account, batch.key, { ...batch, isStored: isStored(batch.status) && isDecided })

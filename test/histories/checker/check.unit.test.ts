@@ -292,12 +292,12 @@ describe('a correct history', () => {
       }),
     ],
     [
-      'of a repeat with the same key while the flood windows could not be checked',
+      'of a repeat with a new key after the flood windows could not be checked',
       history({
         sends: [
-          refused(422, 'recipient_flood_limited', { key: 'k', began: T + 50, ended: T + 60, digest: 'd8' }),
-          refused(422, 'recipient_flood_limited', { key: 'k', began: T + 70, ended: T + 80, digest: 'd9' }),
-          send({ key: 'k' }),
+          refused(422, 'recipient_flood_limited', { key: 'k', began: T + 50, ended: T + 60 }),
+          refused(422, 'recipient_flood_limited', { key: 'k', began: T + 70, ended: T + 80, replayed: true }),
+          send({ key: 'k 2' }),
         ],
       }),
     ],
@@ -543,6 +543,16 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
     'idempotent-answer',
     history({
       sends: [send({ key: 'k' }), send({ key: 'k', began: T + 160, ended: T + 170, duplicate: true })],
+    }),
+  ],
+  [
+    'a refusal that was not replayed because the flood windows had not been checked',
+    'idempotent-answer',
+    history({
+      sends: [
+        refused(422, 'recipient_flood_limited', { key: 'k', began: T + 50, ended: T + 60 }),
+        send({ key: 'k' }),
+      ],
     }),
   ],
   ['an event twice in the journal', 'event-order', history({ pages: [page([...EVENTS, EVENTS[2]!])] })],

@@ -68,7 +68,7 @@ const REDIS_SLOW = apiError('internal_error', {
   reason: 'Redis did not check the flood windows in time',
 })
 const UNCHECKED =
-  'The hub cannot check at present how many messages this recipient was sent. Repeat the request after a minute.'
+  'The hub cannot check at present how many messages this recipient was sent. Repeat the send after a minute, with a new Idempotency-Key.'
 
 /**
  * The error of a service message whose flood windows were not checked. While Redis is unavailable,

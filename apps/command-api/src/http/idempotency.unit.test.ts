@@ -150,7 +150,7 @@ describe('a response', () => {
       () => Effect.fail(apiError('recipient_flood_limited', { window: 'day', retryAfter: 60 })),
       true,
     ],
-    ['an unchecked flood window', () => Effect.fail(apiError('recipient_flood_limited')), false],
+    ['an unchecked flood window', () => Effect.fail(apiError('recipient_flood_limited')), true],
     [
       'a batch of which a repeat can accept more',
       () => Effect.succeed({ ...jsonAnswer(202, {}), repeatable: true as const }),

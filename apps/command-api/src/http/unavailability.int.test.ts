@@ -379,6 +379,12 @@ describe('while Redis is unavailable', () => {
         assert.notProperty(error, 'retry_after')
         assert.isNull(refused.headers.get('retry-after'))
         assert.isBelow(performance.now() - from, PROMISED_MS)
+        // It is stored like every 422, so a repeat with the same key needs no counter.
+        const keyed = { key, body: service('redis-k'), headers: { 'idempotency-key': 'redis-k' } }
+        const first = await call(api.url, '/v1/messages', keyed)
+        const second = await call(api.url, '/v1/messages', keyed)
+        assert.deepStrictEqual([second.status, second.body], [422, first.body])
+        assert.strictEqual(second.headers.get('idempotent-replayed'), 'true')
         // A repeat needs no counter.
         const repeat = await call(api.url, '/v1/messages', { key, body: otp('redis', '+79005557001') })
         assert.deepStrictEqual([repeat.status, (repeat.body as Shown).duplicate], [202, true])
