@@ -2,7 +2,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { UserError } from '@hub/local-stack'
-import { HELP, type Options, readOptions, WrongOptions } from './options.ts'
+import { WrongOptions } from '../support/command-line.ts'
+import { HELP, type Options, readOptions } from './options.ts'
 import { countsByGuarantee, type RunResult, summaryOf } from './page.ts'
 import { makeRun } from './run.ts'
 

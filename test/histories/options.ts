@@ -1,5 +1,5 @@
 /** The command line of `npm run histories`. */
-import { parseArgs } from 'node:util'
+import { oneOf, parseOptions, wholeNumber } from '../support/command-line.ts'
 import { FAULT_NAMES, type FaultName } from './schedule.ts'
 
 export const HELP = `Runs a hub of two processes of each app under load and faults, records what clients,
@@ -24,9 +24,6 @@ receivers and the operator see, and judges the recorded history.
 Exit status: 0 if all guarantees hold, 1 if one is violated, 2 for a wrong command line.
 `
 
-/** The user made a mistake. The message says which one. */
-export class WrongOptions extends Error {}
-
 export interface RunOptions {
   readonly seed: number
   readonly rate: number
@@ -41,45 +38,22 @@ export type Options =
   | { readonly command: 'help' }
   | { readonly command: 'run'; readonly runs: number; readonly run: RunOptions }
 
-const parse = (args: ReadonlyArray<string>) => {
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        help: { type: 'boolean', default: false },
-        seed: { type: 'string', default: '1' },
-        runs: { type: 'string', default: '1' },
-        rate: { type: 'string', default: '500' },
-        seconds: { type: 'string', default: '300' },
-        faults: { type: 'string' },
-        out: { type: 'string', default: '.local/histories' },
-        keep: { type: 'boolean', default: false },
-        'max-mb': { type: 'string', default: '1024' },
-      },
-    }).values
-  } catch (error) {
-    throw new WrongOptions(error instanceof Error ? error.message : String(error))
-  }
-}
-
-const numberOf = (option: string, text: string, least: number, most: number): number => {
-  const number = /^\d+$/u.test(text) ? Number(text) : Number.NaN
-  if (number >= least && number <= most) return number
-  throw new WrongOptions(`--${option} must be a whole number from ${least} to ${most}, not "${text}".`)
-}
+const parse = (args: ReadonlyArray<string>) =>
+  parseOptions(args, {
+    help: { type: 'boolean', default: false },
+    seed: { type: 'string', default: '1' },
+    runs: { type: 'string', default: '1' },
+    rate: { type: 'string', default: '500' },
+    seconds: { type: 'string', default: '300' },
+    faults: { type: 'string' },
+    out: { type: 'string', default: '.local/histories' },
+    keep: { type: 'boolean', default: false },
+    'max-mb': { type: 'string', default: '1024' },
+  })
 
 const faultsOf = (text: string | undefined): ReadonlyArray<FaultName> => {
   if (text === undefined) return FAULT_NAMES
-  if (text === 'none') return []
-  return text.split(',').map((name) => {
-    const known = FAULT_NAMES.find((one) => one === name)
-    if (known === undefined) {
-      throw new WrongOptions(
-        `"${name}" is not a fault. The faults are ${FAULT_NAMES.join(', ')}; "none" is for none.`,
-      )
-    }
-    return known
-  })
+  return text === 'none' ? [] : text.split(',').map((name) => oneOf('fault', name, FAULT_NAMES))
 }
 
 /** Seeds above this are not distinct for the generator of random numbers. */
@@ -89,18 +63,18 @@ const LARGEST_SEED = 0xffff_ffff
 export const readOptions = (args: ReadonlyArray<string>): Options => {
   const values = parse(args)
   if (values.help) return { command: 'help' }
-  const runs = numberOf('runs', values.runs, 1, 1000)
+  const runs = wholeNumber('runs', values.runs, 1, 1000)
   return {
     command: 'run',
     runs,
     run: {
-      seed: numberOf('seed', values.seed, 0, LARGEST_SEED - runs),
-      rate: numberOf('rate', values.rate, 1, 100_000),
-      seconds: numberOf('seconds', values.seconds, 5, 86_400),
+      seed: wholeNumber('seed', values.seed, 0, LARGEST_SEED - runs),
+      rate: wholeNumber('rate', values.rate, 1, 100_000),
+      seconds: wholeNumber('seconds', values.seconds, 5, 86_400),
       faults: faultsOf(values.faults),
       out: values.out,
       keep: values.keep,
-      maxBytes: numberOf('max-mb', values['max-mb'], 1, 1_000_000) * 1024 * 1024,
+      maxBytes: wholeNumber('max-mb', values['max-mb'], 1, 1_000_000) * 1024 * 1024,
     },
   }
 }

@@ -1,6 +1,7 @@
 /** `npm run simulate`: runs seeds or mutations, or replays a seed. `--help` lists the options. */
 import { Worker } from 'node:worker_threads'
-import { commandOf, HELP, type Options, readOptions, WrongOptions } from './options.ts'
+import { WrongOptions } from '../support/command-line.ts'
+import { commandOf, HELP, type Options, readOptions } from './options.ts'
 import { runMutations } from './mutations/run-mutations.ts'
 import { runSeed } from './run-seed.ts'
 import type { SeedReport, WorkerTask } from './worker.ts'

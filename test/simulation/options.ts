@@ -1,6 +1,6 @@
 /** The command line of `npm run simulate`. */
 import { availableParallelism } from 'node:os'
-import { parseArgs } from 'node:util'
+import { oneOf, parseOptions, wholeNumber, WrongOptions } from '../support/command-line.ts'
 import { MUTATIONS } from './mutations/mutations.ts'
 import { FAULT_KINDS, type FaultKind } from './world/faults.ts'
 import { type Plan, planOf } from './world/run.ts'
@@ -38,9 +38,6 @@ Exit status: 0 if all guarantees hold and all mutations are found, 1 if a seed f
 not found, 2 for a wrong command line.
 `
 
-/** The user made a mistake. The message says which one. */
-export class WrongOptions extends Error {}
-
 export type Options =
   | { readonly command: 'help' }
   | { readonly command: 'replay'; readonly plan: Plan }
@@ -59,59 +56,35 @@ const REPLAY_ONLY = ['size', 'limit', 'without'] as const
 const RUN_ONLY = ['seeds', 'from', 'threads', 'keep-going'] as const
 const NOT_OF_MUTATIONS = ['seed', ...REPLAY_ONLY, 'seeds', 'from', 'keep-going', 'faults'] as const
 
-const parse = (args: ReadonlyArray<string>) => {
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        help: { type: 'boolean', default: false },
-        seeds: { type: 'string' },
-        from: { type: 'string' },
-        threads: { type: 'string' },
-        'keep-going': { type: 'boolean' },
-        seed: { type: 'string' },
-        size: { type: 'string' },
-        limit: { type: 'string' },
-        without: { type: 'string' },
-        faults: { type: 'string' },
-        mutations: { type: 'boolean' },
-        mutation: { type: 'string' },
-      },
-    }).values
-  } catch (error) {
-    const [sentence = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
-    throw new WrongOptions(sentence.endsWith('.') ? sentence : `${sentence}.`)
-  }
-}
+const parse = (args: ReadonlyArray<string>) =>
+  parseOptions(args, {
+    help: { type: 'boolean', default: false },
+    seeds: { type: 'string' },
+    from: { type: 'string' },
+    threads: { type: 'string' },
+    'keep-going': { type: 'boolean' },
+    seed: { type: 'string' },
+    size: { type: 'string' },
+    limit: { type: 'string' },
+    without: { type: 'string' },
+    faults: { type: 'string' },
+    mutations: { type: 'boolean' },
+    mutation: { type: 'string' },
+  })
 
-const numberOf = (option: string, text: string, least: number): number => {
-  const number = /^\d+$/u.test(text) ? Number(text) : Number.NaN
-  if (Number.isSafeInteger(number) && number >= least) return number
-  throw new WrongOptions(`--${option} must be a whole number from ${least} on, not "${text}".`)
-}
-
-const kindsOf = (text: string): ReadonlySet<FaultKind> => {
-  const kinds = new Set<FaultKind>()
-  for (const name of text.split(',')) {
-    const kind = FAULT_KINDS.find((one) => one === name)
-    if (kind === undefined) {
-      throw new WrongOptions(`"${name}" is not a fault. The faults are ${FAULT_KINDS.join(', ')}.`)
-    }
-    kinds.add(kind)
-  }
-  return kinds
-}
+const kindsOf = (text: string): ReadonlySet<FaultKind> =>
+  new Set(text.split(',').map((name) => oneOf('fault', name, FAULT_KINDS)))
 
 /** Throws `WrongOptions`. */
 export const readOptions = (args: ReadonlyArray<string>): Options => {
   const values = parse(args)
   if (values.help) return { command: 'help' }
   const threads = (text: string | undefined) =>
-    text === undefined ? availableParallelism() : numberOf('threads', text, 1)
+    text === undefined ? availableParallelism() : wholeNumber('threads', text, 1)
   const kinds = values.faults === undefined ? null : kindsOf(values.faults)
   const number = (option: (typeof REPLAY_ONLY | typeof RUN_ONLY)[number], other: number, least: number) => {
     const text = values[option]
-    return typeof text === 'string' ? numberOf(option, text, least) : other
+    return typeof text === 'string' ? wholeNumber(option, text, least) : other
   }
   const refuse = (options: ReadonlyArray<keyof typeof values>, reason: string) => {
     const given = options.find((option) => values[option] !== undefined)
@@ -136,8 +109,8 @@ export const readOptions = (args: ReadonlyArray<string>): Options => {
     }
   }
   refuse(RUN_ONLY, 'is for many seeds, and cannot be combined with --seed')
-  const plan = planOf(numberOf('seed', values.seed, 0), kinds)
-  const without = values.without?.split(',').map((one) => numberOf('without', one, 0)) ?? []
+  const plan = planOf(wholeNumber('seed', values.seed, 0), kinds)
+  const without = values.without?.split(',').map((one) => wholeNumber('without', one, 0)) ?? []
   return {
     command: 'replay',
     plan: {

@@ -1,6 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
+import { WrongOptions } from '../support/command-line.ts'
 import { MUTATIONS } from './mutations/mutations.ts'
-import { commandOf, HELP, readOptions, WrongOptions } from './options.ts'
+import { commandOf, HELP, readOptions } from './options.ts'
 import { FAULT_KINDS, type FaultKind } from './world/faults.ts'
 
 const read = (line: string) => readOptions(line === '' ? [] : line.split(' '))

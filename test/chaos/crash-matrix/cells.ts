@@ -1,6 +1,6 @@
 /** The cells of the crash matrix, and how the command line and `npm test` select some of them. Pure. */
-import { parseArgs } from 'node:util'
 import { CRASH_FAULTS, CRASH_POINTS, type CrashFault, type CrashPoint } from '@hub/crash-points'
+import { oneOf, parseOptions, wholeNumber, WrongOptions } from '../../support/command-line.ts'
 
 export interface Cell {
   readonly point: CrashPoint
@@ -35,9 +35,6 @@ export const tenthOf = (setting: string | undefined, now: number): number => {
 export const cellsOfTenth = (tenth: number): ReadonlyArray<Cell> =>
   CELLS.filter((_, index) => index % TENTHS === tenth)
 
-/** The user made a mistake. The message says which one. */
-export class WrongOptions extends Error {}
-
 export const HELP = `Runs the crash matrix: each point in the code is combined with each fault.
 
   npm run chaos                                  all cells
@@ -54,28 +51,14 @@ export type Options =
   | { readonly command: 'help' | 'list' }
   | { readonly command: 'run'; readonly cells: ReadonlyArray<Cell> }
 
-const parse = (args: ReadonlyArray<string>) => {
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        help: { type: 'boolean', default: false },
-        list: { type: 'boolean', default: false },
-        point: { type: 'string' },
-        fault: { type: 'string' },
-        tenth: { type: 'string' },
-      },
-    }).values
-  } catch (error) {
-    throw new WrongOptions(error instanceof Error ? error.message : String(error))
-  }
-}
-
-const oneOf = <A extends string>(what: string, given: string, names: ReadonlyArray<A>): A => {
-  const found = names.find((name) => name === given)
-  if (found !== undefined) return found
-  throw new WrongOptions(`"${given}" is not a ${what}. The ${what}s are ${names.join(', ')}.`)
-}
+const parse = (args: ReadonlyArray<string>) =>
+  parseOptions(args, {
+    help: { type: 'boolean', default: false },
+    list: { type: 'boolean', default: false },
+    point: { type: 'string' },
+    fault: { type: 'string' },
+    tenth: { type: 'string' },
+  })
 
 /** Throws `WrongOptions`. */
 export const readOptions = (args: ReadonlyArray<string>): Options => {
@@ -84,10 +67,9 @@ export const readOptions = (args: ReadonlyArray<string>): Options => {
   if (list) return { command: 'list' }
   const onlyPoint = point === undefined ? null : oneOf('point', point, POINTS)
   const onlyFault = fault === undefined ? null : oneOf('fault', fault, CRASH_FAULTS)
-  if (tenth !== undefined && !/^\d$/u.test(tenth)) {
-    throw new WrongOptions(`--tenth must be a whole number from 0 to ${TENTHS - 1}, not "${tenth}".`)
-  }
-  const cells = (tenth === undefined ? CELLS : cellsOfTenth(Number(tenth))).filter(
+  const cells = (
+    tenth === undefined ? CELLS : cellsOfTenth(wholeNumber('tenth', tenth, 0, TENTHS - 1))
+  ).filter(
     (cell) =>
       (onlyPoint === null || cell.point === onlyPoint) && (onlyFault === null || cell.fault === onlyFault),
   )

@@ -1,6 +1,7 @@
 /** The selection of cells: by command line, by day, and their division into waves. */
 import { describe, expect, it } from 'vitest'
-import { CELLS, cellsOfTenth, POINTS, readOptions, tenthOf, TENTHS, wavesOf, WrongOptions } from './cells.ts'
+import { WrongOptions } from '../../support/command-line.ts'
+import { CELLS, cellsOfTenth, POINTS, readOptions, tenthOf, TENTHS, wavesOf } from './cells.ts'
 
 describe('the command line', () => {
   it('selects all cells, those of a point, of a fault, and one cell', () => {
