@@ -172,14 +172,14 @@ const violated = (entries: ReadonlyArray<Entry>): ReadonlyArray<Guarantee> => [
   ...new Set(checkHistory(historyOf(entries)).findings.map(({ guarantee }) => guarantee)),
 ]
 
-/** A read of the message during the run. */
-const read = (state: string): Entry => ({
+/** A read of the message during the run. `null`: it is not found. */
+const read = (state: string | null, began = T + 300): Entry => ({
   kind: 'read',
-  began: T + 300,
-  ended: T + 310,
+  began,
+  ended: began + 10,
   account: 'main',
   id: 'msg_1',
-  status: 200,
+  status: state === null ? 404 : 200,
   state,
 })
 
@@ -210,6 +210,31 @@ const expiredAfter = (ms: number): Entry => ({
     ['expired', 'ttl_expired_before_submit', T + ms],
   ],
 })
+
+const SENT = EVENTS.slice(0, 2)
+
+/** A submitted message that expires without a report that the hub knows. */
+const unreported = (reason: 'dlr_timeout' | 'dlr_timeout_local') => {
+  const events = [...SENT, event('expired', 3)]
+  return {
+    finals: [
+      final({
+        state: 'expired',
+        reason,
+        history: [
+          ['accepted', null],
+          ['sent', null],
+          ['expired', reason],
+        ],
+      }),
+    ],
+    pages: [page(events)],
+    webhooks: [webhook(events)],
+  } satisfies Parts
+}
+
+/** The events of a message that expires, and is delivered by a late report. */
+const LATE = [...SENT, event('expired', 3), event('delivered', 4)]
 
 const COMPLETED: EventEntry = [
   'evt_completed',
@@ -314,22 +339,8 @@ describe('a correct history', () => {
             ],
           }),
         ],
-        pages: [
-          page(
-            [...EVENTS.slice(0, 2), event('expired', 3), EVENTS[2]!].map(
-              (one, i) =>
-                [...one.slice(0, 4), new Date(T + i).toISOString(), one[5]] as unknown as EventEntry,
-            ),
-          ),
-        ],
-        webhooks: [
-          webhook([...EVENTS, event('expired', 3)], {
-            events: [...EVENTS.slice(0, 2), event('expired', 3), EVENTS[2]!].map(([id, , , , , digest]) => [
-              id,
-              digest,
-            ]),
-          }),
-        ],
+        pages: [page(LATE)],
+        webhooks: [webhook(LATE)],
       }),
     ],
     [
@@ -339,21 +350,9 @@ describe('a correct history', () => {
     [
       'of a message that is charged with an unknown outcome',
       history({
+        ...unreported('dlr_timeout_local'),
         submits: [],
         reports: [],
-        finals: [
-          final({
-            state: 'expired',
-            reason: 'dlr_timeout_local',
-            history: [
-              ['accepted', null],
-              ['sent', null],
-              ['expired', 'dlr_timeout_local'],
-            ],
-          }),
-        ],
-        pages: [page([...EVENTS.slice(0, 2), event('expired', 3)])],
-        webhooks: [webhook([...EVENTS.slice(0, 2), event('expired', 3)])],
         more: [fault(T, T + 1000)],
       }),
     ],
@@ -392,23 +391,7 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
     'lost',
     history({ ...EXPIRED, finals: [expiredAfter(50_000)], more: [fault(T, T + 1000)] }),
   ],
-  [
-    'an accepted message that is not found',
-    'lost',
-    history({
-      reads: [
-        {
-          kind: 'read',
-          began: T + 200,
-          ended: T + 210,
-          account: 'main',
-          id: 'msg_1',
-          status: 404,
-          state: null,
-        },
-      ],
-    }),
-  ],
+  ['an accepted message that is not found', 'lost', history({ reads: [read(null)] })],
   [
     'a message that stays sent',
     'not-final',
@@ -424,8 +407,8 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
           ],
         }),
       ],
-      pages: [page(EVENTS.slice(0, 2))],
-      webhooks: [webhook(EVENTS.slice(0, 2))],
+      pages: [page(SENT)],
+      webhooks: [webhook(SENT)],
     }),
   ],
   [
@@ -464,17 +447,7 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
   [
     'a read that goes back',
     'status-went-back',
-    history({
-      reads: ['delivered', 'sent'].map((state, i) => ({
-        kind: 'read',
-        began: T + 300 + 100 * i,
-        ended: T + 310 + 100 * i,
-        account: 'main',
-        id: 'msg_1',
-        status: 200,
-        state,
-      })),
-    }),
+    history({ reads: [read('delivered'), read('sent', T + 400)] }),
   ],
   [
     'a final status that changes',
@@ -579,18 +552,14 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
   [
     'a message without an event',
     'event-content',
-    history({ pages: [page(EVENTS.slice(0, 2))], webhooks: [webhook(EVENTS.slice(0, 2))] }),
+    history({ pages: [page(SENT)], webhooks: [webhook(SENT)] }),
   ],
   [
     'a webhook without a signature',
     'webhook-signature',
     history({ webhooks: [webhook(EVENTS, { mistake: 'no v1 matches' })] }),
   ],
-  [
-    'an event that did not reach a subscription',
-    'webhook-missing',
-    history({ webhooks: [webhook(EVENTS.slice(0, 2))] }),
-  ],
+  ['an event that did not reach a subscription', 'webhook-missing', history({ webhooks: [webhook(SENT)] })],
   [
     'an event that a receiver did not confirm',
     'webhook-missing',
@@ -630,20 +599,7 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
   [
     'a charged message that the operator never accepted',
     'charge',
-    history({
-      submits: [],
-      finals: [
-        final({
-          state: 'expired',
-          reason: 'dlr_timeout',
-          history: [
-            ['accepted', null],
-            ['sent', null],
-            ['expired', 'dlr_timeout'],
-          ],
-        }),
-      ],
-    }),
+    history({ ...unreported('dlr_timeout'), submits: [] }),
   ],
   [
     'an account above its spend limit',
@@ -699,21 +655,7 @@ const CASES: ReadonlyArray<readonly [string, Guarantee, ReadonlyArray<Entry>]> =
   [
     'a message that expired although the hub acknowledged its report',
     'unexplained',
-    history({
-      finals: [
-        final({
-          state: 'expired',
-          reason: 'dlr_timeout_local',
-          history: [
-            ['accepted', null],
-            ['sent', null],
-            ['expired', 'dlr_timeout_local'],
-          ],
-        }),
-      ],
-      pages: [page([...EVENTS.slice(0, 2), event('expired', 3)])],
-      webhooks: [webhook([...EVENTS.slice(0, 2), event('expired', 3)])],
-    }),
+    history(unreported('dlr_timeout_local')),
   ],
   ['an answer that is not in the contract', 'unexplained', history({ sends: [send(), refused(500, 'x')] })],
   [
@@ -797,18 +739,8 @@ describe('the availability', () => {
         history({
           sends: [
             send({ class: 'otp' }),
-            refused(503, 'provider_unavailable', {
-              ref: 'r2',
-              class: 'otp',
-              began: T + 1000,
-              ended: T + 1010,
-            }),
-            refused(503, 'provider_unavailable', {
-              ref: 'r2',
-              class: 'otp',
-              began: T + 2000,
-              ended: T + 2010,
-            }),
+            refusedCode(1000),
+            refusedCode(2000),
             send({ ref: 'r3', id: 'msg_3', class: 'otp', began: T + 3500, ended: T + 3600 }),
           ],
           more: [fault(T + 900, T + 3000)],
