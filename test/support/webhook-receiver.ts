@@ -1,5 +1,5 @@
 /** A webhook receiver for tests, and the environment variables that let a hub deliver to it. */
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
@@ -20,7 +20,10 @@ export interface WebhookReceiver extends TlsReceiver {
 /** Starts a receiver with a TLS certificate. It answers every request with `status`. */
 export const startWebhookReceiver = async (status = 200): Promise<WebhookReceiver> => {
   const authority = await makeCertificateAuthority()
-  const caFile = join(mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'ca-')), 'ca.pem')
+  const folder = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'ca-'))
+  const removeFolder = (): void => rmSync(folder, { recursive: true, force: true })
+  process.once('exit', removeFolder)
+  const caFile = join(folder, 'ca.pem')
   writeFileSync(caFile, authority.pem)
   const scope = Effect.runSync(Scope.make())
   const receiver = await Effect.runPromise(
@@ -32,7 +35,11 @@ export const startWebhookReceiver = async (status = 200): Promise<WebhookReceive
   return {
     ...receiver,
     environment: { HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1', HUB_WEBHOOK_CA_FILE: caFile },
-    close: () => Effect.runPromise(Scope.close(scope, Exit.void)),
+    close: async () => {
+      await Effect.runPromise(Scope.close(scope, Exit.void))
+      process.removeListener('exit', removeFolder)
+      removeFolder()
+    },
   }
 }
 
