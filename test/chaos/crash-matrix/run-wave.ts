@@ -59,10 +59,10 @@ const runCell = async (world: World, { fault, point }: Cell): Promise<void> => {
       traffic,
       path,
       isReached: () => isOver || own.reachedBy() !== null,
-      prepare: async (other, otherFault) => {
+      prepare: async (other, otherFault, alongside = async () => {}) => {
         const preparing = await world.points.arm(other, otherFault)
         try {
-          const pid = await preparing.reached(deadline - performance.now())
+          const [pid] = await Promise.all([preparing.reached(deadline - performance.now()), alongside()])
           if (pid !== null) prepared.push(recover(world, pid, otherFault))
         } finally {
           preparing.release()
@@ -80,6 +80,9 @@ const runCell = async (world: World, { fault, point }: Cell): Promise<void> => {
     ])
     isOver = true
     if (pid === null) throw new Error('the point was not reached')
+    // The scenarios of other cells may need the point.
+    own.release()
+    armed = null
     if (fault === 'stop') traffic.slow()
     await recover(world, pid, fault)
     const check = await acting

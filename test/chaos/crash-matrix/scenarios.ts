@@ -24,8 +24,15 @@ export interface Context {
   /** The path at the receiver that belongs to the cell. */
   readonly path: string
   readonly isReached: () => boolean
-  /** Makes a process reach another point, with another fault, and waits until it has. */
-  readonly prepare: (point: CrashPoint, fault: CrashFault) => Promise<void>
+  /**
+   * Makes a process reach another point, with another fault, and waits until it has. `alongside` runs when
+   * the point is armed: before, other cells may use the point.
+   */
+  readonly prepare: (
+    point: CrashPoint,
+    fault: CrashFault,
+    alongside?: () => Promise<void>,
+  ) => Promise<void>
 }
 
 export interface Scenario {
@@ -82,11 +89,11 @@ const after = (point: CrashPoint, fault: CrashFault = 'reported-failure'): Scena
  */
 const unprovenCodes: Scenario = {
   act: (context) =>
-    untilReached(context, async () => {
-      const pausing = context.world.processes.pause('projector', 3000)
-      await context.prepare('command-api.appended', 'reported-failure')
-      await pausing
-    }),
+    untilReached(context, () =>
+      context.prepare('command-api.appended', 'reported-failure', () =>
+        context.world.processes.pause('projector', 3000),
+      ),
+    ),
 }
 
 /** Runs `hubctl` as hub staff do. The process may be killed at the point. */
