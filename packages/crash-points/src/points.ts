@@ -25,6 +25,10 @@ export const CRASH_POINTS = {
     'The ledger has the seals of batches that a crash left open. The relay does not know the outbox row.',
   'command-api.lane-ends-read':
     'The reconciler has read the ends of the lanes. It has not proven which codes are missing.',
+  'command-api.republished':
+    'PostgreSQL has the records of lost messages in the outbox again. The relay does not know the row.',
+  'command-api.codes-refunded':
+    'PostgreSQL has refunded codes that Kafka does not contain. Their clients have no answer.',
   'command-api.subscription-created':
     'PostgreSQL has a new subscription and its fact in the outbox. Kafka does not have the fact.',
   'command-api.subscription-updated':
@@ -85,6 +89,7 @@ export const CRASH_POINTS = {
   'projector.event-source-committed':
     'The journal has events that do not come from a message, such as opt-outs. They are not published.',
   'projector.erasure-published': 'Kafka has an erasure. PostgreSQL does not know that Kafka has it.',
+  'projector.retention-stepped': 'A step of retention has removed rows. The next step has not begun.',
   'projector.rebuild-opened': 'The empty tables of a rebuild exist. No record is folded into them.',
   'projector.rebuild-folded':
     'The tables of a rebuild have a batch with its checkpoints. Positions in memory are old.',

@@ -10,8 +10,10 @@ import { parseEnv } from 'node:util'
 import type { App } from '@hub/config'
 import type { CrashFault, CrashPoint } from '@hub/crash-points'
 import { verifySignature } from '@hub/domain'
+import { decodeOutboxRow } from '@hub/kafka'
 import { ROOT } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
+import { Result } from 'effect'
 import { send } from '../../support/client.ts'
 import { eventsIn } from '../../support/webhook-receiver.ts'
 import type { Traffic } from './traffic.ts'
@@ -28,11 +30,7 @@ export interface Context {
    * Makes a process reach another point, with another fault, and waits until it has. `alongside` runs when
    * the point is armed: before, other cells may use the point.
    */
-  readonly prepare: (
-    point: CrashPoint,
-    fault: CrashFault,
-    alongside?: () => Promise<void>,
-  ) => Promise<void>
+  readonly prepare: (point: CrashPoint, fault: CrashFault, alongside?: () => Promise<void>) => Promise<void>
 }
 
 export interface Scenario {
@@ -47,6 +45,8 @@ const WITHIN = { withinMs: 90_000, everyMs: 250 }
 const PAUSE_MS = 250
 /** Nothing listens on it. */
 const REFUSING_PORT = 1
+/** The reconciler finds a lost message within two minutes, and a busy machine is slower. */
+const RECONCILED_WITHIN_MS = 150_000
 /** A process that was restarted gets this time to reach the point. */
 const RESTARTED_WITHIN_MS = 15_000
 
@@ -398,6 +398,69 @@ const openBatch: Scenario = {
   },
 }
 
+/**
+ * A process dies after a commit, and the records of its `service` messages are lost: the test deletes their
+ * outbox row before the relay appends it. The reconciler compares messages that are a minute old, every
+ * 30 s, and proves in its next turn that they are missing.
+ */
+const lostRecords: Scenario = {
+  isAlone: true,
+  act: (context) =>
+    untilReached(context, async () => {
+      const { sql } = context.world
+      await context.prepare('command-api.recorded', 'kill')
+      // The other process has deleted its own rows by then, and the relay waits for 3.5 s.
+      await delay(1500)
+      const rows = await sql<ReadonlyArray<{ id: string; records: Buffer }>>`
+        SELECT id, records FROM command.outbox WHERE created_at < now() - interval '1 second'`
+      const lost = rows.filter(({ records }) =>
+        // Nothing replaces a lost `BatchSealed`.
+        Result.getOrThrow(decodeOutboxRow(records)).every(({ type }) => type === 'MessageAccepted'),
+      )
+      if (lost.length === 0) return
+      await sql`DELETE FROM command.outbox WHERE id = ANY (${lost.map(({ id }) => id)}::bigint[])`
+      await waitFor(context, RECONCILED_WITHIN_MS)
+    }),
+}
+
+/** Kafka is away for a moment, so that codes are certainly not in Kafka. */
+const absentKafka: Scenario = {
+  isAlone: true,
+  act: (context) =>
+    untilReached(context, async () => {
+      const kafka = context.world.hub.server('kafka')
+      kafka.kill('SIGKILL')
+      await kafka.exited()
+      await waitFor(context, 5000)
+      await kafka.restart()
+      await waitFor(context, RESTARTED_WITHIN_MS)
+    }),
+}
+
+/** Retention removes the idempotency keys of the account that have expired. */
+const expiredKeys: Scenario = {
+  act: async (context) => {
+    const { traffic: own, world } = context
+    const { uuid } = own.account
+    await untilReached(context, async () => {
+      await world.sql`
+        INSERT INTO command.idempotency_keys (account, mode, key, fingerprint, expires_at)
+        VALUES (${uuid}, 'test', ${`expired at ${Date.now()}`}, '', now() - interval '1 minute')`
+      await world.sql`UPDATE command.retention_jobs SET next_at = now() WHERE job = 'idempotency_keys'`
+      await waitFor(context, RESTARTED_WITHIN_MS)
+    })
+    return async () => {
+      await eventually(
+        async () =>
+          (
+            await world.sql`SELECT 1 FROM command.idempotency_keys WHERE account = ${uuid} AND expires_at < now()`
+          ).length === 0,
+        WITHIN,
+      )
+    }
+  },
+}
+
 /** The operator throttles for a moment. */
 const throttling: Scenario = {
   act: async (context) => {
@@ -434,6 +497,8 @@ export const SCENARIOS: Readonly<Record<CrashPoint, Scenario>> = {
   'command-api.relay-committed': after('command-api.appended'),
   'command-api.swept': openBatch,
   'command-api.lane-ends-read': unprovenCodes,
+  'command-api.republished': lostRecords,
+  'command-api.codes-refunded': absentKafka,
   'command-api.subscription-created': changing(create),
   'command-api.subscription-updated': changing(update),
   'command-api.secret-rotated': changing(rotate),
@@ -468,6 +533,7 @@ export const SCENARIOS: Readonly<Record<CrashPoint, Scenario>> = {
   'projector.partitions-acquired': restart('projector'),
   'projector.event-source-committed': optOut,
   'projector.erasure-published': erasure,
+  'projector.retention-stepped': expiredKeys,
   'projector.rebuild-opened': rebuild,
   'projector.rebuild-folded': rebuild,
   'projector.rebuild-compared': rebuild,

@@ -8,6 +8,7 @@
  * an unknown outcome (docs/decisions/0040).
  */
 import { kafkaCrashPoint, type OutgoingRecord } from '@hub/kafka'
+import { storageCrashPoint } from '@hub/store'
 import { Cause, Effect, Latch } from 'effect'
 import type { Corrections } from './corrections.ts'
 import { Ledger } from './ledger.port.ts'
@@ -30,6 +31,7 @@ const MAX_UNPUBLISHED = 10_000
 const APPEND_DEADLINE_MS = 1500
 
 const atAppended = kafkaCrashPoint('command-api.appended')
+const atRefunded = storageCrashPoint('command-api.codes-refunded')
 
 /** What a recorded acceptance batch still has to publish. */
 export interface Publication {
@@ -83,6 +85,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
       [
         limits.release(otpSends.map(({ reservation }) => reservation)),
         ledger.refund(codes).pipe(
+          atRefunded,
           Effect.catchCause((cause) => {
             // A sealed batch proves its codes, so this batch must stay open until the refund.
             for (const { send } of otpSends) send.request.outcomeUncertain = true

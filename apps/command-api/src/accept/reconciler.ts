@@ -32,7 +32,7 @@ import {
   topicNames,
   type TopicNames,
 } from '@hub/kafka'
-import { CommandOutbox, ReadCheckpoints, Sql, type StorageError, uuidOf } from '@hub/store'
+import { CommandOutbox, ReadCheckpoints, Sql, storageCrashPoint, type StorageError, uuidOf } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer, Schedule } from 'effect'
 import { LedgerScan, LOOK_BACK_HOURS } from '../messages/ledger-scan.ts'
 import { OutboxMode } from './outbox-mode.ts'
@@ -66,6 +66,7 @@ const AGAIN_AFTER_MINUTES = 60
 const DEADLINE = { deadline: Duration.seconds(5) }
 
 const atLaneEndsRead = kafkaCrashPoint('command-api.lane-ends-read')
+const atRepublished = storageCrashPoint('command-api.republished', (done: object | null) => done !== null)
 
 /** The end offsets of the lanes, by class and partition. */
 export type LaneEnds = Readonly<Record<MessageClass, ReadonlyArray<number>>>
@@ -168,12 +169,13 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
 
   /** Republishes what can still be sent, through the outbox. */
   const republish = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
-    const done = yield* sql.transaction(async (q) => {
+    const republishing = sql.transaction(async (q) => {
       const facts = await markRepublished(q, ids.slice(0, REPUBLISHED_PER_TURN), AGAIN_AFTER_MINUTES)
       if (facts.length === 0) return null
       const records = encodeOutboxRow(facts.map((fact) => acceptedRecord(topics, fact)))
       return { count: facts.length, outboxRow: Number(await CommandOutbox.insert(q, records)) }
     }, DEADLINE)
+    const done = yield* atRepublished(republishing)
     if (done === null) return 0
     outboxMode.leaveToRelay(done.outboxRow)
     return done.count

@@ -3,6 +3,7 @@
  * progress in one transaction, so any process can execute the next step.
  */
 import { Cause, Clock, Duration, Effect, type Scope } from 'effect'
+import { storageCrashPoint } from '../crash-points.ts'
 import { type Queries, Sql, type StorageError } from '../sql.ts'
 import type { Job } from './job.ts'
 import { RETENTION_JOBS } from './jobs.ts'
@@ -33,6 +34,11 @@ export type Outcome =
       readonly held: string | null
     }
   | { readonly type: 'failed'; readonly job: string; readonly error: StorageError }
+
+const atStepped = storageCrashPoint(
+  'projector.retention-stepped',
+  (outcome: Outcome) => outcome.type === 'step' && outcome.removed > 0,
+)
 
 /** Inserts jobs that the database does not know yet. */
 export const registerRetentionJobs = (
@@ -90,7 +96,7 @@ export const runRetentionStep = Effect.fnUntraced(function* (
     return { type: 'step', job: job.name, removed: step.removed, ended, held: step.held ?? null }
   }, DEADLINE)
 
-  const outcome = yield* Effect.catch(attempt, (error): Effect.Effect<Outcome, StorageError> => {
+  const outcome = yield* Effect.catch(atStepped(attempt), (error): Effect.Effect<Outcome, StorageError> => {
     const job = failedJob
     if (job === null) return Effect.fail(error)
     return Effect.as(
