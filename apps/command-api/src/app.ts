@@ -12,7 +12,7 @@ import { PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
 import { Readiness } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
 import { Duration, Effect, Layer } from 'effect'
-import { acceptorLayer } from './accept/acceptor.ts'
+import { ACCEPTANCE_GATHER, acceptorLayer } from './accept/acceptor.ts'
 import { ledgerLayer } from './accept/ledger.ts'
 import { Limits } from './accept/limits.ts'
 import { OutboxMode } from './accept/outbox-mode.ts'
@@ -84,6 +84,7 @@ export const commandApi = (options: AppOptions) => {
     lifetimes,
     makeMessageId: (now) => freshId('msg', now),
     slices,
+    gather: ACCEPTANCE_GATHER,
   }).pipe(Layer.provide(Layer.mergeAll(ledgerLayer, Limits.layer)))
   const reconciling = reconcilerLayer({ topics }).pipe(Layer.provide(Lanes.layer(kafka, topics)))
   // A layer listed earlier starts later and stops earlier. The listener stops before the readiness

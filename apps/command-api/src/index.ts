@@ -1,5 +1,5 @@
 /** The parts of command-api that benchmarks measure and that the simulation runs. */
-export { acceptorLayer, BatchingAcceptor } from './accept/acceptor.ts'
+export { ACCEPTANCE_GATHER, acceptorLayer, BatchingAcceptor } from './accept/acceptor.ts'
 export { Ledger } from './accept/ledger.port.ts'
 export { Limits } from './accept/limits.ts'
 export { OutboxMode } from './accept/outbox-mode.ts'

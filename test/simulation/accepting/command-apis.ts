@@ -3,6 +3,7 @@
  * the outbox stands in for the one of production, which sends SQL of its own.
  */
 import {
+  ACCEPTANCE_GATHER,
   acceptorLayer,
   BatchingAcceptor,
   HubSettings,
@@ -150,6 +151,7 @@ export const startCommandApis = (simulation: Simulation, lifetimes: Lifetimes): 
       topics,
       lifetimes,
       slices: makeSlices(),
+      gather: ACCEPTANCE_GATHER,
       makeMessageId: () =>
         encodeId('msg', `01890000-0000-7000-8000-${(++messageIds).toString(16).padStart(12, '0')}`),
     }).pipe(

@@ -6,7 +6,7 @@ import type { Lifetimes } from '@hub/domain'
 import type { TopicNames } from '@hub/kafka'
 import type { PayloadEncryption } from '@hub/store'
 import type { TracingShape } from '@hub/telemetry'
-import { Effect } from 'effect'
+import { type Duration, Effect } from 'effect'
 import type { MakeId } from '../ids/ids.ts'
 import type { Ledger } from './ledger.port.ts'
 import type { Limits, SendReservation } from './limits.ts'
@@ -22,6 +22,10 @@ export interface AcceptorOptions {
   readonly makeMessageId: MakeId
   /** Runs the work of this process in its event loop. */
   readonly slices: Slices
+  /**
+   * How long an acceptance batch of few sends waits for more. `ACCEPTANCE_GATHER` is for production.
+   */
+  readonly gather: Duration.Duration
 }
 
 export interface AcceptorContext extends AcceptorOptions {

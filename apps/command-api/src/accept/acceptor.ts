@@ -36,6 +36,7 @@ import {
   Duration,
   Effect,
   Fiber,
+  FiberSet,
   Latch,
   Layer,
   Metric,
@@ -94,6 +95,14 @@ const SLOW_BATCHES_IN_PROGRESS = 8
  * sends share acceptance batches, because each one has a cost of its own.
  */
 const SHARED_SENDS = 128
+/**
+ * How long an acceptance batch of few sends waits for more, if the last one had several sends or others
+ * arrived meanwhile. It costs the same for one send as for fifty. A code ends the wait, and the sends of
+ * a client that waits for each answer never begin one.
+ */
+export const ACCEPTANCE_GATHER = Duration.millis(8)
+/** So many waiting sends do not wait for more. */
+const GATHERED_SENDS = 32
 /** How often the acceptor expires waiting sends and deletes appended outbox rows. */
 const HOUSEKEEPING_EVERY = Duration.millis(100)
 /** Time to publish what is recorded when the process ends: two appends and a deletion. */
@@ -132,6 +141,7 @@ const bytesOf = ({ checked: { draft } }: PendingSend): number =>
 const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const ledger = yield* Ledger
   const scope = yield* Effect.scope
+  const fork = yield* FiberSet.makeRuntime<never>()
   const runInBackground = (work: Effect.Effect<void>) => Effect.asVoid(Effect.forkIn(work, scope))
 
   let batchesInProgress = 0
@@ -219,14 +229,35 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     return waiting > 0 && haveOwnBatches() && 2 * waiting >= codesInProgress
   }
 
+  /** Whether another send is likely to arrive soon. */
+  let areManyLikely = false
+  let isGathering = false
+  const mayGather = (): boolean =>
+    areManyLikely &&
+    !Duration.isZero(options.gather) &&
+    queue.count('codes') === 0 &&
+    queue.count('all') < GATHERED_SENDS
+
   const canStart = yield* Latch.make(false)
   const codesCanStart = yield* Latch.make(false)
   const wake = (): void => {
-    if (isWorthStarting()) canStart.openUnsafe()
-    else canStart.closeUnsafe()
+    if (!isWorthStarting()) canStart.closeUnsafe()
+    else if (!mayGather()) canStart.openUnsafe()
+    else if (!isGathering) {
+      isGathering = true
+      fork(gather)
+    }
     if (codesAreWorthStarting()) codesCanStart.openUnsafe()
     else codesCanStart.closeUnsafe()
   }
+
+  const gather = Effect.andThen(
+    Effect.sleep(options.gather),
+    Effect.sync(() => {
+      isGathering = false
+      if (isWorthStarting()) canStart.openUnsafe()
+    }),
+  )
 
   /** A send that got its outcome meanwhile (it waited too long) must not be recorded. */
   const isOpen = (send: PendingSend): boolean => {
@@ -247,6 +278,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     wake()
     yield* runAcceptanceBatch(acceptorContext, sends)
     count(-1, -sends.length)
+    areManyLikely = sends.length > 1 || queue.count('all') > 0
     checkIdle()
     wake()
     yield* Metric.update(acceptanceBatchSends, sends.length)

@@ -6,7 +6,7 @@ import { TestClock } from 'effect/testing'
 import { Doubles, acceptorOnDoubles, otp, service } from '../testing/doubles.ts'
 import type { Ticket } from './admission-control.ts'
 import type { CheckedSend } from './checked-send.ts'
-import { BatchingAcceptor } from './acceptor.ts'
+import { ACCEPTANCE_GATHER, BatchingAcceptor } from './acceptor.ts'
 import { OutboxMode } from './outbox-mode.ts'
 import type { SendOutcome } from './pending-send.ts'
 
@@ -55,6 +55,49 @@ describe('an acceptance batch', () => {
       yield* Fiber.join(second)
       yield* Fiber.join(others)
       assert.deepStrictEqual(ledger.commits, [1, 1, 10])
+    }),
+  )
+
+  /** Acceptance batches of few sends wait for 8 ms. */
+  const gathering = (
+    name: string,
+    body: Effect.Effect<void, unknown, BatchingAcceptor | Doubles | OutboxMode>,
+  ) =>
+    it.effect(name, () =>
+      body.pipe(Effect.provide(acceptorOnDoubles(ACCEPTANCE_GATHER)), Effect.provide(Logger.layer([]))),
+    )
+  /** Two sends at once: others are likely to follow. */
+  const acceptTwo = Effect.all([accept(service()), accept(service())], { concurrency: 'unbounded' })
+
+  gathering(
+    'waits some milliseconds for more sends after one with several sends',
+    Effect.gen(function* () {
+      const { ledger } = yield* Doubles
+      yield* acceptTwo
+      const third = yield* Effect.forkChild(accept(service()))
+      yield* settle
+      const fourth = yield* Effect.forkChild(accept(service()))
+      yield* settle
+      assert.deepStrictEqual(ledger.commits, [2])
+      yield* TestClock.adjust(ACCEPTANCE_GATHER)
+      yield* Fiber.join(third)
+      yield* Fiber.join(fourth)
+      assert.deepStrictEqual(ledger.commits, [2, 2])
+    }),
+  )
+
+  gathering(
+    'waits neither for the sends of one client that awaits its answers, nor when a code arrives',
+    Effect.gen(function* () {
+      const { ledger } = yield* Doubles
+      for (let i = 0; i < 3; i++) yield* accept(service())
+      assert.deepStrictEqual(ledger.commits, [1, 1, 1])
+      yield* acceptTwo
+      const waiting = yield* Effect.forkChild(accept(service()))
+      yield* settle
+      yield* accept(otp())
+      yield* Fiber.join(waiting)
+      assert.deepStrictEqual(ledger.commits, [1, 1, 1, 2, 2])
     }),
   )
 

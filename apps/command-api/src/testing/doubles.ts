@@ -194,7 +194,10 @@ export class Doubles extends Context.Service<
 }
 
 /** An acceptor on doubles. The outbox mode is the real one, in direct mode. */
-const acceptorOn = ({ kafka, ledger, limits, makeMessageId }: Doubles['Service']) => {
+const acceptorOn = (
+  { kafka, ledger, limits, makeMessageId }: Doubles['Service'],
+  gather: Duration.Duration,
+) => {
   const encryption: PayloadEncryption['Service'] = {
     currentKey: (purpose) =>
       Effect.succeed({
@@ -218,6 +221,7 @@ const acceptorOn = ({ kafka, ledger, limits, makeMessageId }: Doubles['Service']
     lifetimes: { beforeHandover: { otp: 1, service: 2 }, report: { otp: 1, service: 2 }, sandbox: 1 },
     makeMessageId,
     slices: makeSlices(),
+    gather,
   }).pipe(
     Layer.provideMerge(directMode),
     Layer.provideMerge(
@@ -233,9 +237,12 @@ const acceptorOn = ({ kafka, ledger, limits, makeMessageId }: Doubles['Service']
   )
 }
 
-const freshAcceptor = () => Layer.unwrap(Effect.map(Doubles, acceptorOn))
+const freshAcceptor = (gather = Duration.zero) =>
+  Layer.unwrap(Effect.map(Doubles, (doubles) => acceptorOn(doubles, gather)))
 
-export const acceptorOnDoubles = () => Layer.provideMerge(freshAcceptor(), Layer.fresh(Doubles.layer))
+/** `gather`: how long acceptance batches wait for more sends. By default, tests need not move the clock. */
+export const acceptorOnDoubles = (gather?: Duration.Duration) =>
+  Layer.provideMerge(freshAcceptor(gather), Layer.fresh(Doubles.layer))
 
 /** The acceptor of another process on the same doubles. It shares no memory with the first one. */
 export const anotherProcess = freshAcceptor()
