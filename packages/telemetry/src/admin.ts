@@ -60,6 +60,9 @@ export class Readiness extends Context.Service<
   })
 }
 
+/** Each sample wakes the process. Ten in a second cost an idle process nearly nothing. */
+const DELAY_SAMPLE_MS = 100
+
 const residentMemory = gauge('hub_process_resident_memory_bytes', 'Resident memory of the process, in bytes.')
 const eventLoopDelay = gauge(
   'hub_process_event_loop_delay_p99_seconds',
@@ -76,7 +79,7 @@ export const adminLayer: Layer.Layer<never, AdminUnavailable | Config.ConfigErro
       const context = yield* Effect.context<never>()
       const runFork = Effect.runForkWith(context)
 
-      const delay = monitorEventLoopDelay({ resolution: 10 })
+      const delay = monitorEventLoopDelay({ resolution: DELAY_SAMPLE_MS })
       delay.enable()
       yield* Effect.addFinalizer(() => Effect.sync(() => delay.disable()))
 

@@ -6,15 +6,15 @@
 import { type EventLog, kafkaCrashPoint, operatorAnswerRecord, type TopicNames } from '@hub/kafka'
 import type { OperatorAnswer } from '@hub/operator'
 import { answerContext, type PayloadKey } from '@hub/store'
-import { Clock, Effect, type Scope } from 'effect'
+import { Clock, Effect, Latch, type Scope } from 'effect'
 import { truncateRaw } from '../payload/report-payload.ts'
 
 /** Some hundred bytes each: the answers of half a minute of a busy operator. */
 const MAX_BYTES = 16 * 1024 * 1024
 /** The memory of an answer in addition to its bytes. */
 const OVERHEAD_BYTES = 200
-/** So a second has ten appends at most, whatever the rate of the answers. */
-const APPEND_EVERY_MS = 100
+/** Answers wait this long for others. The end of a process by force loses those of this time. */
+const GATHER_MS = 500
 /** Answers of one append. */
 const APPENDED_AT_ONCE = 1000
 /** At the end of the process, for the last answers. */
@@ -43,9 +43,12 @@ export const makeAnswerBuffer = <E>(
     const clock = yield* Clock.Clock
     let waiting: Array<Waiting> = []
     let bytes = 0
+    /** Open while answers wait. */
+    const some = Latch.makeUnsafe(false)
     const sizeOf = ({ raw }: OperatorAnswer) => raw.length + OVERHEAD_BYTES
 
     const append = Effect.gen(function* () {
+      some.closeUnsafe()
       while (waiting.length > 0) {
         const next = waiting.slice(0, APPENDED_AT_ONCE)
         const keyOf = yield* keys
@@ -74,10 +77,16 @@ export const makeAnswerBuffer = <E>(
       Effect.catchCause((cause) =>
         Effect.logDebug('dispatcher: answers of operators were not stored; retrying', cause),
       ),
+      Effect.tap(() => Effect.sync(() => (waiting.length > 0 ? some.openUnsafe() : undefined))),
     )
     // The fiber ends before the last append, so no answer is appended twice.
     yield* Effect.addFinalizer(() => Effect.timeoutOption(append, LAST_APPEND))
-    yield* Effect.sleep(APPEND_EVERY_MS).pipe(Effect.andThen(append), Effect.forever, Effect.forkScoped)
+    yield* some.await.pipe(
+      Effect.andThen(Effect.sleep(GATHER_MS)),
+      Effect.andThen(append),
+      Effect.forever,
+      Effect.forkScoped,
+    )
 
     return (answers) => {
       const receivedAt = clock.currentTimeMillisUnsafe()
@@ -92,6 +101,7 @@ export const makeAnswerBuffer = <E>(
         }
         bytes += sizeOf(one)
         waiting.push(one)
+        some.openUnsafe()
       }
       if (dropped > 0) onDropped(dropped)
     }

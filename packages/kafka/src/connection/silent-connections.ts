@@ -16,7 +16,7 @@ const SILENT_AFTER_MS = 2500
 const GROUP_SILENT_AFTER_MS = 12_000
 /** The broker may take this long to create, change or delete topics. */
 const ADMIN_SILENT_AFTER_MS = 30_000
-const CHECK_EVERY_MS = 250
+const CHECK_EVERY_MS = 500
 /** A longer gap between two checks means that the process was blocked, and has not read since. */
 const BLOCKED_MS = 1000
 
