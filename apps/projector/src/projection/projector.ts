@@ -132,9 +132,7 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
     Effect.fnUntraced(
       function* (batch: TransactionBatch) {
         const isWanted = () => worker.isWanted(batch)
-        const onApplied = (published: boolean) => {
-          worker.isPublishing = published
-        }
+        const onApplied = (published: boolean) => worker.onApplied(published)
         const apply = yield* makeApply({ group, topics, personalData, publisher, isWanted, onApplied })
         if ((yield* apply(batch)) === 'applied' || !isWanted()) return
         yield* countFailure('superseded')

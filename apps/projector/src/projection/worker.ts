@@ -17,6 +17,8 @@ export const MAX_BATCH_RECORDS = 2000
 const LINGER = Duration.millis(50)
 /** The same while accounts with webhooks get events: their servers wait for them. */
 const SHORT_LINGER = Duration.millis(5)
+/** Transactions of a worker between two with such events: many records, such as claims, have none. */
+const PUBLISHING_TRANSACTIONS = 50
 /** From this size on, the commit is a small part of the cost, and the batch does not wait. */
 const LINGER_BELOW = 200
 
@@ -26,8 +28,8 @@ const BUFFERED_BATCHES = 1
 export class Worker {
   readonly buffer = new RecordBuffer()
   readonly #maxBatchRecords: number
-  /** The last transaction recorded events for webhooks. */
-  isPublishing = false
+  /** Transactions since the last one that recorded events for webhooks. */
+  #sincePublished = Infinity
   /** Open while records are buffered. */
   readonly #work = Latch.makeUnsafe(false)
   /** Open while the buffer may grow. */
@@ -62,6 +64,16 @@ export class Worker {
   clear(): void {
     this.buffer.clear()
     this.updateLatches()
+  }
+
+  /** Accounts with webhooks get events at present. */
+  get isPublishing(): boolean {
+    return this.#sincePublished < PUBLISHING_TRANSACTIONS
+  }
+
+  /** A transaction was applied. `published`: it recorded events for webhooks. */
+  onApplied(published: boolean): void {
+    this.#sincePublished = published ? 0 : this.#sincePublished + 1
   }
 
   /** Ends the loop after the transaction in progress. */
