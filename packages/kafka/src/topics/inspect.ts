@@ -1,6 +1,6 @@
 /** Requests about the cluster, its topics and its consumer groups. */
 import { Effect } from 'effect'
-import kafkajs from 'kafkajs'
+import kafkajs, { type Admin } from 'kafkajs'
 import type { KafkaConnection } from '../connection/client.ts'
 import type { KafkaUnavailable, OffsetRange } from '../port.ts'
 import { type KafkaRequestRejected, withAdmin } from './admin.ts'
@@ -46,6 +46,23 @@ export const compareTopics = (
 /** ConfigSource of DescribeConfigs (Kafka protocol): set on the topic, not inherited. */
 const TOPIC_CONFIG = 1
 
+/** A broker applies new settings some milliseconds after the controller has confirmed them. */
+const APPLIED_WITHIN_MS = 10_000
+const APPLIED_CHECK_MS = 50
+
+/** Waits until the broker shows the settings of the catalogue, so that the next comparison finds none. */
+const awaitSettings = async (admin: Admin, specs: ReadonlyArray<TopicSpec>): Promise<void> => {
+  const limit = performance.now() + APPLIED_WITHIN_MS
+  const isDifferent = async () => {
+    const differences = await topicDifferences(admin, specs)
+    return differences.some(({ setting, topic }) =>
+      specs.some((spec) => spec.topic === topic && setting in spec.config),
+    )
+  }
+  while (performance.now() < limit && (await isDifferent()))
+    await new Promise((resolve) => setTimeout(resolve, APPLIED_CHECK_MS))
+}
+
 /**
  * Sets the settings of the catalogue on existing topics. Other settings of a topic are preserved:
  * kafkajs supports only the request that replaces all settings, so it reads them first and sends
@@ -78,6 +95,7 @@ export const alterTopics = (connection: KafkaConnection, specs: ReadonlyArray<To
             }
           }),
         })
+        await awaitSettings(admin, specs)
       })
 
 /** The end offset of each partition of a topic, in the order of the partitions. */
