@@ -222,9 +222,14 @@ export class ReportMatching {
   }
 }
 
-/** A late report may correct such a message. Only the read model knows its number of parts. */
-const lacksIds = ({ state }: Message): boolean =>
-  state.reason === 'dlr_timeout_local' && state.operatorIds.length === 0
+/**
+ * Whether the ids of all parts are needed first: otherwise the report of one part would count for all.
+ * A late report may correct an expired message, and only the read model knows its number of parts. A
+ * message that waits for its submit was submitted by another member, whose fact has the ids.
+ */
+const lacksIds = ({ laneRecord, state }: Message): boolean =>
+  state.operatorIds.length === 0 &&
+  (state.reason === 'dlr_timeout_local' || (state.stage === 'queued' && laneRecord?.parts !== 1))
 
 const isCorrectable = (known: KnownMessage, { outcome }: Report): boolean =>
   known.reason === 'dlr_timeout_local' ||

@@ -176,6 +176,27 @@ describe('a delivery report', () => {
     assert.strictEqual(story().at(-1), 'MessageDelivered')
   })
 
+  it('of one part waits for all ids if another member has submitted the message', () => {
+    const { handOver, report, shard, story, time } = shardOf()
+    const message = handOver('m', 'r', 2)
+    shard.answered(message, { type: 'notWritten' })
+    report('op-1', { reference: 'm' })
+    assert.notInclude(story(), 'MessageDelivered')
+    const sent: LogFact = {
+      type: 'MessageSent',
+      messageId: 'm',
+      at: time.now,
+      class: 'service',
+      operator: 'op',
+      operatorIds: ['op-1', 'op-2'],
+      reportDeadline: time.now + MINUTE,
+    }
+    shard.onFact(10, 'r', sent)
+    assert.notInclude(story(), 'MessageDelivered')
+    report('op-2', { reference: 'm' })
+    assert.strictEqual(story().at(-1), 'MessageDelivered')
+  })
+
   it('of one part of several stays pinned until the other reports arrive', () => {
     const { accepted, handOver, report, shard, story } = shardOf()
     accepted(handOver('msg_a', 'r', 2), 'o1', 'o2')
