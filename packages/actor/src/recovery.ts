@@ -3,7 +3,9 @@
  *
  * 1. locating: the shard reads nothing, and the member fetches the committed offsets;
  * 2. reading: the shard reads the log from its low-water mark to its current end;
- * 3. fencing: a `ShardOpened` record with an epoch above all earlier ones is on its way to the log;
+ * 3. fencing: a `ShardOpened` record with an epoch above all earlier ones is on its way to the log.
+ *    It is appended under the lease only: otherwise another member may own the shard already, and
+ *    this fence would make its claims void;
  * 4. closing: the shard reads on to its own fence. If another member's fence of the same epoch is in
  *    front of it, recovery goes back to phase 3;
  * 5. open: the shard reads lanes and reports from their marks, and reads on in the log.
@@ -71,6 +73,7 @@ export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>) => {
   const advance = (hosted: HostedShard<S>): void => {
     if (hosted.standby) return takeOver()
     if (hosted.phase === 'reading' && hosted.logPosition >= hosted.logEnd) {
+      if (options.control()?.hasLease() !== true) return
       hosted.phase = 'fencing'
       hosted.owner = { epoch: hosted.fence.epoch + 1, member }
       hosted.appendFence(now(), (offset) => {
@@ -98,6 +101,13 @@ export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>) => {
   }
 
   return {
+    /** Continues recoveries that waited for the lease. */
+    continue: (): void => {
+      for (const hosted of options.shards.values()) {
+        if (hosted.phase === 'reading' && !hosted.standby) advance(hosted)
+      }
+    },
+
     /** Fetches the offsets of new shards, until it succeeds, and starts to read their logs. */
     locate: Effect.fnUntraced(function* (fresh: ReadonlyArray<HostedShard<S>>, by: GroupControl) {
       for (;;) {

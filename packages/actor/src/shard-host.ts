@@ -277,6 +277,7 @@ export const makeShardHost = <S extends Shard>(
           if (hosted.phase === 'open') hosted.shard.onTick(at)
           else if (hosted.standby && at - hosted.startedAt > STANDBY_AT_MOST_MS) control?.takeOver()
         }
+        recovery.continue()
         settle()
       }),
     )

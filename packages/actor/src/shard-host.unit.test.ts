@@ -1,6 +1,13 @@
 /** How a shard moves to a new member that first reads its log on standby. */
 import { assert, describe, it } from '@effect/vitest'
-import { EventLog, layerMemory, MemoryKafka, type OutgoingRecord, topicNames } from '@hub/kafka'
+import {
+  ConsumerGroups,
+  EventLog,
+  layerMemory,
+  MemoryKafka,
+  type OutgoingRecord,
+  topicNames,
+} from '@hub/kafka'
 import { Deferred, Effect, Latch } from 'effect'
 import { TestClock } from 'effect/testing'
 import { makeShardHost } from './shard-host.ts'
@@ -143,6 +150,33 @@ describe('a shard that moves to a new member', () => {
       assert.isTrue(once(first.times[0]!) && once(first.times[1]!))
       assert.strictEqual(second.times[moved!]!.size, RECORDS)
       assert.isTrue(once(second.times[moved!]!))
+    }).pipe(Effect.scoped, Effect.provide(layerMemory(SHARDS))),
+  )
+
+  it.effect('appends no fence without a lease, because another member may own it already', () =>
+    Effect.gen(function* () {
+      const kafka = yield* MemoryKafka
+      const groups = yield* ConsumerGroups
+      let hasLease = false
+      const { hasOpened } = yield* member().pipe(
+        Effect.provideService(ConsumerGroups, {
+          join: (options, handler) =>
+            groups.join(options, {
+              ...handler,
+              onAssigned: (assignment, control) =>
+                handler.onAssigned(assignment, {
+                  ...control,
+                  hasLease: () => hasLease && control.hasLease(),
+                }),
+            }),
+        }),
+      )
+      yield* TestClock.adjust('1 second')
+      assert.lengthOf(kafka.records(topics.messages).flat(), 0)
+      hasLease = true
+      yield* TestClock.adjust('200 millis')
+      yield* hasOpened(SHARDS)
+      assert.lengthOf(kafka.records(topics.messages).flat(), SHARDS)
     }).pipe(Effect.scoped, Effect.provide(layerMemory(SHARDS))),
   )
 
