@@ -52,18 +52,23 @@ export interface Pace {
   readonly hasPolls: boolean
 }
 
-/** The rules of production with shorter times, so that retries and windows end within minutes. */
-export const MINUTES: Pace = {
-  windowMs: 90 * SECOND,
+const paceOf = (windowMs: number, refusals: ReadonlyArray<number>): Pace => ({
+  windowMs,
   nextAttemptAt: ({ attempt, failedAt, queuedAt, random }) => {
     const next = failedAt + Math.min(20, 2 ** attempt) * SECOND * (0.9 + 0.2 * random)
-    return next >= queuedAt + 90 * SECOND ? null : next
+    return next >= queuedAt + windowMs ? null : next
   },
   createdWithinMs: 30 * SECOND,
   receiversChangeMs: [2 * SECOND, 15 * SECOND],
-  refusals: [0, 0, 0, 0.3, 1],
+  refusals,
   hasPolls: true,
-}
+})
+
+/** The rules of production with shorter times, so that retries end within minutes. */
+export const MINUTES: Pace = paceOf(90 * SECOND, [0, 0, 0, 0.3, 1])
+
+/** Retry windows end while receivers still refuse. */
+export const SHORT_WINDOWS: Pace = paceOf(12 * SECOND, [0, 0.3, 1])
 
 /** The schedule of production. Only the window ends sooner. */
 export const HOURS: Pace = {
@@ -99,11 +104,17 @@ const WATCH_EVERY_MS = SECOND
 /** An attempt of a process that stood still, or has no connection to PostgreSQL, ends so late. */
 const ATTEMPT_ENDS_WITHIN_MS = 45 * SECOND
 
+/** A process that stands still after a decision acts on it so much later. */
+const PAUSED_MS = 20 * SECOND
+
 interface Received {
   readonly endpoint: string
   readonly batch: string
   readonly body: string
   readonly at: number
+  /** When the hub decided to make the attempt: it may have read the body first. */
+  readonly decidedAt: number
+  readonly by: SimulatedProcess
   readonly isConfirmed: boolean
 }
 
@@ -201,6 +212,8 @@ export const startFanouts = (
   // ---- the receivers
 
   const received: Array<Received> = []
+  /** Attempts that no receiver answered. */
+  const unanswered: Array<{ readonly endpoint: string; readonly at: number }> = []
   const refusing = new Map<string, number>()
   const changeReceivers = () => {
     if (faults.isOver) return refusing.clear()
@@ -208,10 +221,15 @@ export const startFanouts = (
     world.after(random.between(...pace.receiversChangeMs), changeReceivers)
   }
   changeReceivers()
+  /** When each process asked for the body of a batch, by process and batch. */
+  const bodyAskedAt = new Map<string, number>()
   const clientOf = (process: SimulatedProcess): WebhookClient['Service'] => {
     const begin: WebhookClient['Service']['begin'] = (delivery, deadlineMs, done) => {
       let isAborted = false
       const began = world.now()
+      const key = `${process.name} ${delivery.eventBatch}`
+      const decidedAt = bodyAskedAt.get(key) ?? began
+      bodyAskedAt.delete(key)
       const endpoint = delivery.url.slice(delivery.url.lastIndexOf('/') + 1)
       const end = (result: DeliveryResult | AttemptNotMade) => {
         if (!isAborted) done(result)
@@ -231,6 +249,8 @@ export const startFanouts = (
             batch: delivery.eventBatch,
             body: Buffer.from(delivery.body).toString('utf8'),
             at: world.now(),
+            decidedAt,
+            by: process,
             isConfirmed,
           })
           answer(isConfirmed ? 200 : 500)
@@ -241,13 +261,15 @@ export const startFanouts = (
               ? { succeeded: true, responseCode, durationMs: durationMs(), reason: null }
               : { succeeded: false, responseCode, durationMs: durationMs(), reason: 'http_status' },
           ),
-        onFailure: (reason) =>
+        onFailure: (reason) => {
+          unanswered.push({ endpoint, at: world.now() })
           end({
             succeeded: false,
             responseCode: null,
             durationMs: durationMs(),
             reason: reason === 'timeout' ? 'timeout' : 'connection_reset',
-          }),
+          })
+        },
       })
       return () => {
         isAborted = true
@@ -289,7 +311,11 @@ export const startFanouts = (
       storeBatches: remote('storeBatches', shape.storeBatches),
       due: remote('due', shape.due),
       expired: remote('expired', shape.expired),
-      body: remote('body', shape.body),
+      body: (uuid) =>
+        Effect.suspend(() => {
+          bodyAskedAt.set(`${process.name} ${encodeId('evb', uuid)}`, world.now())
+          return remote('body', shape.body)(uuid)
+        }),
       record: remote('record', shape.record),
       redeliveries: poll('redeliveries', shape.redeliveries),
       takeOnDemand: pace.hasPolls ? remote('takeOnDemand', shape.takeOnDemand) : () => Effect.never,
@@ -402,7 +428,7 @@ export const startFanouts = (
     const bodies = new Map<string, string>()
     const batchesOf = new Map<string, string>()
     const sequenceOf = new Map(events.map(({ event, sequence }) => [event, sequence]))
-    for (const { at, batch, body, endpoint } of received) {
+    for (const { batch, body, by, decidedAt, endpoint } of received) {
       if ((bodies.get(batch) ?? body) !== body) violations.add('a batch changes between attempts', batch)
       bodies.set(batch, body)
       const sequences: Array<number> = []
@@ -417,7 +443,8 @@ export const startFanouts = (
       }
       const queuedAt = [...store.batches.values()].find(({ uuid }) => encodeId('evb', uuid) === batch)?.state
         .queuedAt
-      if (queuedAt !== undefined && at >= queuedAt + pace.windowMs + 5 * SECOND) {
+      const pausedMs = processes.isUnharmed(by) ? 0 : PAUSED_MS
+      if (queuedAt !== undefined && decidedAt >= queuedAt + pace.windowMs + pausedMs) {
         violations.add('a batch is attempted after its retry window', batch)
       }
     }
@@ -436,7 +463,10 @@ export const startFanouts = (
     if (settings.inFlightEach > 1) return
     for (const { at, backlog, probe, uuid } of releases) {
       const order: Array<number> = []
-      for (const { batch, isConfirmed } of received.filter((one) => one.endpoint === uuid && one.at > at)) {
+      const isLater = (one: { readonly endpoint: string; readonly at: number }) =>
+        one.endpoint === uuid && one.at > at
+      const until = unanswered.find(isLater)?.at ?? Number.POSITIVE_INFINITY
+      for (const { batch, isConfirmed } of received.filter((one) => isLater(one) && one.at < until)) {
         const position = backlog.indexOf(batch)
         if (!isConfirmed || position < 0) break
         if (probe === null || batch !== encodeId('evb', probe)) order.push(position)

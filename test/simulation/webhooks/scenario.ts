@@ -6,14 +6,24 @@
 import { encodeId, eventId } from '@hub/domain'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
 import { runScenario, type Simulation } from '../world/simulation.ts'
-import { deliveredWithinMs, HOURS, MINUTES, type Pace, startFanouts } from './fanouts.ts'
+import { deliveredWithinMs, HOURS, MINUTES, type Pace, SHORT_WINDOWS, startFanouts } from './fanouts.ts'
 
 const SERVERS = ['kafka', 'postgres', 'receiver']
 const FAULTS_MS = 40_000
 const FAULTS_OF_HOURS_MS = 5 * 3_600_000
 
 export const runWebhooks = (plan: Plan, options: RunOptions = {}): RunResult =>
-  runScenario({ servers: SERVERS, run: (simulation) => run(simulation, MINUTES, FAULTS_MS) }, plan, options)
+  runScenario(
+    {
+      servers: SERVERS,
+      run: (simulation) => {
+        const pace = simulation.random('pace').chance(0.25) ? SHORT_WINDOWS : MINUTES
+        return run(simulation, pace, FAULTS_MS)
+      },
+    },
+    plan,
+    options,
+  )
 
 export const runWebhooksForHours = (plan: Plan, options: RunOptions = {}): RunResult =>
   runScenario(
