@@ -137,8 +137,10 @@ export const startClients = (
       code === 'recipient_opted_out' ||
       code === 'spend_limit_reached' ||
       (code === 'recipient_flood_limited' && (faults.isOver || send.attempts > 6))
-    if (isFinal) send.isSettled = true
-    return !isFinal
+    // Some clients give up after a refusal, and then nothing may be sent.
+    const givesUp = !isUncertain && random.chance(0.2)
+    if (isFinal || givesUp) send.isSettled = true
+    return !isFinal && !givesUp
   }
 
   const attempt = (sends: ReadonlyArray<ClientSend>) => {
