@@ -38,6 +38,8 @@ export const FINAL_WITHIN_MS = 150 * SECOND
 const LATE_REPORTS_MS = [30 * SECOND, 60 * SECOND] as const
 /** Repeated reports may come this long after the last one. */
 const REPEATED_MS = 10 * SECOND
+/** The hub tolerates this much (`CLOCK_SKEW_MS` in the dispatcher). */
+const MAX_SKEW_MS = 3000
 /** Nothing more may be recorded in this time. */
 const IDLE_MS = 20 * SECOND
 
@@ -98,8 +100,13 @@ export const startDispatchers = (
 
   /** The versions of the record schemas in the processes so far. */
   const versions = new Set<SchemaVersion>()
+  const haveWrongClocks = random.chance(0.25)
+  const skewOf = () => {
+    if (haveWrongClocks) return random.pick([-MAX_SKEW_MS, MAX_SKEW_MS])
+    return random.chance(0.2) ? random.between(-MAX_SKEW_MS, MAX_SKEW_MS) : 0
+  }
   const start = (number: number) => {
-    const skew = random.chance(0.2) ? random.between(-3000, 3000) : 0
+    const skew = skewOf()
     const process = world.startProcess(`dispatcher-${number}`, skew)
     versions.add(process.schemaVersion)
     const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
