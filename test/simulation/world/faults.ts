@@ -8,8 +8,11 @@ import { SeededRandom } from './random.ts'
 const CALL_FAULTS = ['failBefore', 'failAfter', 'lost', 'late', 'twice', 'slow', 'partial'] as const
 export type CallFault = (typeof CALL_FAULTS)[number]
 
-/** `isolate`: the process does not reach the coordinator of its group, but the rest of Kafka. */
-const PROCESS_FAULTS = ['kill', 'killSoon', 'pause', 'isolate', 'move', 'stop'] as const
+/**
+ * `isolate`: the process does not reach the coordinator of its group, but the rest of Kafka.
+ * `pauseSoon`: it stands still in the middle of its work, and is isolated when it continues.
+ */
+const PROCESS_FAULTS = ['kill', 'killSoon', 'pause', 'pauseSoon', 'isolate', 'move', 'stop'] as const
 
 const SERVER_FAULTS = ['refusing', 'hanging', 'sluggish'] as const
 

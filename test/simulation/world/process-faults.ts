@@ -11,6 +11,13 @@ const MOST_PROCESSES = 3
 /** The time between two faults, at least and at most. */
 const FAULTS_EVERY_MS = [300, 6000] as const
 
+/** A process that has just started reads its partitions and takes them over within so many tasks. */
+const STARTING_TASKS = 60
+const PAUSED_WHILE_STARTING = 0.25
+/** Longer than a session, so that another process takes its partitions over. */
+const PAUSED_SOON_MS = [5000, 15_000] as const
+const ISOLATED_AFTER_PAUSE_MS = 10_000
+
 /** Keeps some processes of an app running, and ends, pauses and restarts them. */
 export class ProcessFaults {
   readonly #world: World
@@ -78,6 +85,7 @@ export class ProcessFaults {
       if (this.#running.size >= this.#wanted) return
       const process = this.#start(++this.#started)
       this.#running.add(process)
+      if (this.#random.chance(PAUSED_WHILE_STARTING)) this.#pauseSoon(process, this.#random.below(STARTING_TASKS))
       process.onEnd(() => {
         this.#running.delete(process)
         this.#stops.delete(process)
@@ -94,6 +102,18 @@ export class ProcessFaults {
     else stop()
   }
 
+  #pauseSoon(process: SimulatedProcess, tasks: number): void {
+    const ms = this.#random.between(...PAUSED_SOON_MS)
+    const isolatedMs = this.#random.between(0, ISOLATED_AFTER_PAUSE_MS)
+    if (!this.#faults.occurs('pauseSoon', () => `${process.name} (${ms} ms, ${tasks} tasks)`)) return
+    this.interruptions++
+    this.#interrupted.add(process)
+    process.interruptAfter(tasks, () => {
+      process.pause(ms)
+      this.#network.isolate(process, ms + isolatedMs)
+    })
+  }
+
   #causeFault(): void {
     if (this.#faults.isOver) return
     const random = this.#random
@@ -102,6 +122,7 @@ export class ProcessFaults {
       'killSoon',
       'pause',
       'pause',
+      'pauseSoon',
       'isolate',
       'stop',
       'move',
@@ -116,14 +137,20 @@ export class ProcessFaults {
     const process = processes.length === 0 ? null : processes[random.below(processes.length)]!
     if (kind === 'refusing' || kind === 'hanging' || kind === 'sluggish') {
       if (this.#faults.occurs(kind, () => `${server} for ${ms} ms`)) {
-        this.#network.set(server, kind)
-        this.#world.after(ms, () => this.#network.set(server, 'up'))
+        // Sometimes the network is slow, not a server.
+        const slow = kind === 'sluggish' && random.chance(0.3) ? this.#servers : [server]
+        for (const one of slow) {
+          this.#network.set(one, kind)
+          this.#world.after(ms, () => this.#network.set(one, 'up'))
+        }
       }
     } else if (kind === 'move') {
       if (this.#faults.occurs(kind, () => `one ${this.#app} more or less`)) {
         this.#wanted = this.#wanted === MOST_PROCESSES ? MOST_PROCESSES - 1 : this.#wanted + 1
         this.#startLater(1000)
       }
+    } else if (kind === 'pauseSoon') {
+      if (process !== null) this.#pauseSoon(process, tasks)
     } else if (
       process !== null &&
       this.#faults.occurs(kind, () => `${process.name} (${ms} ms, ${tasks} tasks)`)

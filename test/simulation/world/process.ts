@@ -31,8 +31,8 @@ export class SimulatedProcess {
   #nextTask = 0
   #isAlive = true
   #pausedUntil = 0
-  /** It dies when it has run this many more tasks. */
-  #tasksToLive = Number.POSITIVE_INFINITY
+  /** What happens to it when it has run this many more tasks. */
+  #interruption: { tasks: number; readonly act: () => void } | null = null
   /** Services for the fibers of the process: its clock, its scheduler and its random numbers. */
   readonly context: Context.Context<never>
 
@@ -111,13 +111,18 @@ export class SimulatedProcess {
 
   /** Runs its next task. */
   step(): void {
+    const interruption = this.#interruption
+    if (interruption !== null && --interruption.tasks < 0) {
+      this.#interruption = null
+      interruption.act()
+      if (!this.isReady) return
+    }
     const task = this.#tasks[this.#nextTask]!
     this.#nextTask++
     if (this.#nextTask > 1000) {
       this.#tasks = this.#tasks.slice(this.#nextTask)
       this.#nextTask = 0
     }
-    if (--this.#tasksToLive < 0) return this.kill()
     task()
   }
 
@@ -133,7 +138,12 @@ export class SimulatedProcess {
 
   /** Kills it after this number of further tasks: in the middle of its work. */
   killAfter(tasks: number): void {
-    this.#tasksToLive = Math.min(this.#tasksToLive, tasks)
+    this.interruptAfter(tasks, () => this.kill())
+  }
+
+  /** Does something to it after this number of further tasks, unless something else is to happen sooner. */
+  interruptAfter(tasks: number, act: () => void): void {
+    if (tasks < (this.#interruption?.tasks ?? Number.POSITIVE_INFINITY)) this.#interruption = { tasks, act }
   }
 
   /** It runs nothing for this time. Timers and answers wait, and it notices nothing. */
