@@ -18,13 +18,27 @@ export interface Mutation {
   /** It occurs exactly once in the file. */
   readonly find: string
   readonly replace: string
+  /** Another text of the file: a second mechanism, which would hide the fault. */
+  readonly also?: { readonly find: string; readonly replace: string }
 }
+
+/** The texts that a mutation replaces. */
+export const editsOf = ({ also, find, replace }: Mutation) => [
+  { find, replace },
+  ...(also === undefined ? [] : [also]),
+]
 
 const ACTOR = 'packages/actor/src'
 const DISPATCHER = 'apps/dispatcher/src'
 const DOMAIN = 'packages/domain/src'
 const ACCEPT = 'apps/command-api/src/accept'
 const FANOUT = 'apps/webhook-fanout/src'
+
+/** Members without a lease append fences. */
+const FENCES_WITHOUT_LEASE = {
+  find: 'if (options.control()?.hasLease() !== true) return',
+  replace: 'if (options.control() === null) return',
+}
 
 export const MUTATIONS: ReadonlyArray<Mutation> = [
   // ---- lease, fence and ownership
@@ -59,10 +73,11 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     replace: 'epoch: Math.max(1, hosted.fence.epoch)',
   },
   {
-    name: 'a shard opens although another member has opened it',
+    name: 'a member without a lease opens a shard that another member has opened',
     file: `${ACTOR}/recovery.ts`,
     find: 'if (hosted.fence.isOwnedBy(hosted.owner)) return open(hosted)',
     replace: 'if (hosted.fence.epoch > 0) return open(hosted)',
+    also: FENCES_WITHOUT_LEASE,
   },
   {
     name: 'recovery does not wait for its own fence',
@@ -84,10 +99,11 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     replace: 'hosted.logEnd = 0',
   },
   {
-    name: 'a superseded shard stays open',
+    name: 'a shard stays open behind the fence of a member without a lease',
     file: `${ACTOR}/recovery.ts`,
     find: "hosted.phase = 'superseded'",
     replace: "hosted.phase = 'open'",
+    also: FENCES_WITHOUT_LEASE,
   },
   {
     name: 'a shard keeps its state although another member owned it',
@@ -126,6 +142,12 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     file: `${ACTOR}/appender.ts`,
     find: 'pause = Math.min(2 * pause, LONGEST_PAUSE_MS)',
     replace: 'return',
+  },
+  {
+    name: 'facts that nobody waits for are gathered until an urgent one comes',
+    file: `${ACTOR}/appender.ts`,
+    find: 'yield* Effect.raceFirst(urgent.await, Effect.sleep(GATHER_MS))',
+    replace: 'yield* urgent.await',
   },
   {
     name: 'a failed append counts as acknowledged',
@@ -246,6 +268,12 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     replace: "if (stage === 'handingOver') return this.end(message, 0, now)",
   },
   // ---- acceptance
+  {
+    name: 'an acceptance batch that gathers sends does not begin',
+    file: `${ACCEPT}/acceptor.ts`,
+    find: 'isGathering = false\n      if (isWorthStarting()) canStart.openUnsafe()',
+    replace: 'isGathering = isWorthStarting()',
+  },
   {
     name: 'the commit forgets the outbox row',
     file: `${ACCEPT}/record.ts`,

@@ -1,15 +1,17 @@
 import { assert, describe, it } from '@effect/vitest'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { MUTATIONS, ROOT } from './mutations.ts'
+import { editsOf, MUTATIONS, ROOT } from './mutations.ts'
 import { rowsOf, rowsOnPage } from './page.ts'
 
 describe('the mutations', () => {
-  it('each change exactly one text of the current code', () => {
-    for (const { file, find, name, replace } of MUTATIONS) {
-      const parts = readFileSync(join(ROOT, file), 'utf8').split(find)
-      assert.lengthOf(parts, 2, name)
-      assert.notStrictEqual(find, replace, name)
+  it('each change texts that occur once in the current code', () => {
+    for (const mutation of MUTATIONS) {
+      const source = readFileSync(join(ROOT, mutation.file), 'utf8')
+      for (const { find, replace } of editsOf(mutation)) {
+        assert.lengthOf(source.split(find), 2, mutation.name)
+        assert.notStrictEqual(find, replace, mutation.name)
+      }
     }
   })
 

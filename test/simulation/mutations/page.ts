@@ -8,8 +8,9 @@ const PAGE = join(ROOT, 'docs/mutations.md')
 
 const INTRODUCTION = `# Mutations
 
-A mutation is a fault in the code of the hub, made on purpose. It replaces one text in one file while
-Node loads it. The [simulation](verification.md) must find it: one of the seeds from 1 to
+A mutation is a fault in the code of the hub, made on purpose. It replaces a text in one file while
+Node loads it. Some replace two, because a second mechanism would hide the fault: only a member with its
+lease appends fences, so no member supersedes the owner of a shard. The [simulation](verification.md) must find it: one of the seeds from 1 to
 ${SEEDS.toLocaleString('en')} must violate a guarantee. Otherwise the model or its checks are incomplete.
 
 \`npm run simulate -- --mutations\` runs all mutations, \`--mutation <text>\` those with this text in their

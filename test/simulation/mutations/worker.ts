@@ -7,7 +7,7 @@ import { registerHooks } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parentPort, workerData } from 'node:worker_threads'
-import { MUTATIONS, ROOT, SEEDS } from './mutations.ts'
+import { editsOf, MUTATIONS, ROOT, SEEDS } from './mutations.ts'
 import type { Found } from './results.ts'
 
 /** A seed begins, or the first violation is found. */
@@ -23,12 +23,11 @@ registerHooks({
   load: (url, context, nextLoad) => {
     const loaded = nextLoad(url, context)
     if (url !== mutated) return loaded
-    const source = readFileSync(join(ROOT, mutation.file), 'utf8')
-    return {
-      ...loaded,
-      format: 'module-typescript',
-      source: source.split(mutation.find).join(mutation.replace),
-    }
+    const source = editsOf(mutation).reduce(
+      (text, { find: before, replace }) => text.split(before).join(replace),
+      readFileSync(join(ROOT, mutation.file), 'utf8'),
+    )
+    return { ...loaded, format: 'module-typescript', source }
   },
 })
 // Loaded with the hook.
