@@ -186,7 +186,6 @@ describe('a delivery report', () => {
       type: 'MessageSent',
       messageId: 'm',
       at: time.now,
-      class: 'service',
       operator: 'op',
       operatorIds: ['op-1', 'op-2'],
       reportDeadline: time.now + MINUTE,
