@@ -104,6 +104,7 @@ const startDispatching = (
   )
   const numbers = Array.from({ length: random.between(1, 6) }, (_, i) => `+7900123456${i}`)
   const mode = 'live'
+  const repeated = random.pick([0.2, 0.6])
   /** Returns the id of the message. */
   const accept = (): string => {
     const now = world.now()
@@ -137,7 +138,7 @@ const startDispatching = (
     }
     append(false)
     // The relay repeats an append that was not acknowledged; the reconciler publishes again.
-    if (random.chance(0.2)) world.after(random.between(0, REPEATED_WITHIN_MS), () => append(false))
+    if (random.chance(repeated)) world.after(random.between(0, REPEATED_WITHIN_MS), () => append(false))
     if (random.chance(0.1)) world.after(random.between(5000, 40_000), () => append(true))
     return messageId
   }

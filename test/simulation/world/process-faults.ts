@@ -85,7 +85,8 @@ export class ProcessFaults {
       if (this.#running.size >= this.#wanted) return
       const process = this.#start(++this.#started)
       this.#running.add(process)
-      if (this.#random.chance(PAUSED_WHILE_STARTING)) this.#pauseSoon(process, this.#random.below(STARTING_TASKS))
+      if (this.#random.chance(PAUSED_WHILE_STARTING))
+        this.#pauseSoon(process, this.#random.below(STARTING_TASKS))
       process.onEnd(() => {
         this.#running.delete(process)
         this.#stops.delete(process)
