@@ -8,6 +8,7 @@ import {
   DEFAULT_START_WORDS,
   DEFAULT_STOP_WORDS,
   type Lifetimes,
+  type MessageFact,
   minorUnits,
   optOutVocabulary,
 } from '@hub/domain'
@@ -42,6 +43,15 @@ const REPEATED_MS = 10 * SECOND
 const MAX_SKEW_MS = 3000
 /** Nothing more may be recorded in this time. */
 const IDLE_MS = 20 * SECOND
+
+/** Whether a process got a claim of another one, and could not know whether that one had submitted. */
+const isAssumedByNextOwner = (facts: ReadonlyArray<MessageFact>): boolean => {
+  let claimed = 0
+  return facts.some((fact) => {
+    if (fact.type === 'HandoverStarted') claimed = fact.epoch
+    return fact.type === 'MessageSent' && (fact.epoch ?? 0) > claimed
+  })
+}
 
 export const startDispatchers = (
   simulation: Simulation,
@@ -195,7 +205,7 @@ export const startDispatchers = (
    */
   const checkCharges = () => {
     const accepted = new Set(operator.handedOver.map(({ reference }) => reference))
-    for (const { accepted: acceptance, id, state } of truth.messages.values()) {
+    for (const { accepted: acceptance, facts, id, state } of truth.messages.values()) {
       if (acceptance === null || state?.final !== true) continue
       const isCharged = minorUnits(billedPrice(acceptance.price, state.status, state.reason)) > 0n
       if (accepted.has(id) && !isCharged) {
@@ -205,7 +215,10 @@ export const startDispatchers = (
         violations.add('a message is charged that the operator never accepted', id)
       }
       // A process that ended may have had a claim, and the next one does not know whether it submitted.
-      const isUnknown = operator.hasUnknown(id) || (processes.interruptions > 0 && state.sentAt !== null)
+      const isUnknown =
+        operator.hasUnknown(id) ||
+        (processes.interruptions > 0 && state.sentAt !== null) ||
+        isAssumedByNextOwner(facts)
       if (!accepted.has(id) && isCharged && !isUnknown) {
         violations.add('a message is charged although its outcome is known', id)
       }
