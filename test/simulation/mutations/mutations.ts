@@ -34,12 +34,6 @@ const DOMAIN = 'packages/domain/src'
 const ACCEPT = 'apps/command-api/src/accept'
 const FANOUT = 'apps/webhook-fanout/src'
 
-/** Members without a lease append fences. */
-const FENCES_WITHOUT_LEASE = {
-  find: 'if (options.control()?.hasLease() !== true) return',
-  replace: 'if (options.control() === null) return',
-}
-
 export const MUTATIONS: ReadonlyArray<Mutation> = [
   // ---- lease, fence and ownership
   {
@@ -73,13 +67,6 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     replace: 'epoch: Math.max(1, hosted.fence.epoch)',
   },
   {
-    name: 'a member without a lease opens a shard that another member has opened',
-    file: `${ACTOR}/recovery.ts`,
-    find: 'if (hosted.fence.isOwnedBy(hosted.owner)) return open(hosted)',
-    replace: 'if (hosted.fence.epoch > 0) return open(hosted)',
-    also: FENCES_WITHOUT_LEASE,
-  },
-  {
     name: 'recovery does not wait for its own fence',
     file: `${ACTOR}/recovery.ts`,
     find: "if (hosted.phase !== 'closing' || hosted.logPosition <= hosted.fenceOffset) return",
@@ -103,7 +90,10 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     file: `${ACTOR}/recovery.ts`,
     find: "hosted.phase = 'superseded'",
     replace: "hosted.phase = 'open'",
-    also: FENCES_WITHOUT_LEASE,
+    also: {
+      find: 'if (options.control()?.hasLease() !== true) return',
+      replace: 'if (options.control() === null) return',
+    },
   },
   {
     name: 'a shard keeps its state although another member owned it',

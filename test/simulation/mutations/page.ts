@@ -9,13 +9,20 @@ const PAGE = join(ROOT, 'docs/mutations.md')
 const INTRODUCTION = `# Mutations
 
 A mutation is a fault in the code of the hub, made on purpose. It replaces a text in one file while
-Node loads it. Some replace two, because a second mechanism would hide the fault: only a member with its
-lease appends fences, so no member supersedes the owner of a shard. The [simulation](verification.md) must find it: one of the seeds from 1 to
+Node loads it. One mutation replaces two texts, because each of two mechanisms hides the lack of the other:
+only a member with its lease appends a fence, and a shard closes when it reads the fence of another member.
+The [simulation](verification.md) must find it: one of the seeds from 1 to
 ${SEEDS.toLocaleString('en')} must violate a guarantee. Otherwise the model or its checks are incomplete.
 
 \`npm run simulate -- --mutations\` runs all mutations, \`--mutation <text>\` those with this text in their
 names. Then \`npm run generate\` writes this page. The first seed is the one of the last run of a mutation:
 a change of the simulation can change it.
+
+No mutation removes the check that of two members with one epoch only the first one opens the shard. No seed
+finds it, because the lease hides it. A member reads the end of the log after the lease of its predecessor has
+ended. If the fence of the predecessor is not in the log then, it had not opened the shard under its lease, so it
+has claimed and submitted nothing in this epoch. All it could record without a lease is a deadline that passes
+before it learns of its loss.
 `
 
 const resultOf = (name: string): string => {
