@@ -553,6 +553,33 @@ describe('a batch', () => {
   )
 
   test(
+    'keeps its code after a lost answer of Kafka, although a later try was certainly not published',
+    Effect.gen(function* () {
+      const { kafka, ledger } = yield* Doubles
+      const third = 'bat_06e9c2v5k4r8x1m7n3p0q2s6tz'
+      kafka.state.behavior = 'lost reply'
+      const sending = yield* Effect.forkChild(acceptRequest([otp('a')], { batch: batchOf(BATCH, 1) }))
+      yield* TestClock.adjust('3 seconds')
+      const first = yield* Fiber.join(sending)
+      kafka.state.behavior = 'refusing'
+      const second = yield* acceptRequest([otp('a')], { batch: batchOf(OTHER_BATCH, 1) })
+      assert.deepStrictEqual([...first.outcomes, ...second.outcomes].map(resultOf), [
+        'provider_unavailable',
+        'provider_unavailable',
+      ])
+      kafka.state.behavior = 'up'
+      const { batchCreatedAt, outcomes } = yield* acceptRequest([otp('a')], { batch: batchOf(third, 1) })
+      assert.deepStrictEqual(outcomes.map(resultOf), ['duplicate'])
+      assert.isNull(batchCreatedAt)
+      assert.deepStrictEqual(
+        [...ledger.rows.values()].map(({ fact }) => fact.batch),
+        [BATCH],
+      )
+      assert.strictEqual(kafka.records.filter(({ type }) => type === 'MessageAccepted').length, 2)
+    }),
+  )
+
+  test(
     'of several acceptance batches stays open for the sweeper when a code moved to another batch',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles

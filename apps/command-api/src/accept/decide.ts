@@ -18,7 +18,7 @@ export interface KnownMessage {
   readonly recipient: string
   /** True if Kafka has certainly acknowledged its record. */
   readonly published: boolean
-  /** True for a code that its process has certainly not given to Kafka. */
+  /** True for a code that Kafka certainly does not contain: none of its tries was given to Kafka. */
   readonly unpublished: boolean
 }
 

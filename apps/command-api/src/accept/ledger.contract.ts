@@ -142,12 +142,18 @@ export const sealBatch = (batch: BatchRow) =>
     ledger.seal({ ...batch, sealedAt: batch.createdAt }, batch.accepted, Buffer.from('seal')),
   )
 
-const isPublished = Effect.fnUntraced(function* ({ fact, owner }: LedgerEntry) {
+const knownOf = Effect.fnUntraced(function* ({ fact, owner }: LedgerEntry) {
   const ledger = yield* Ledger
   const references = [{ owner, clientRef: fact.clientRef! }]
   const { known } = yield* ledger.lookup({ references, recipients: [], remembered: [] })
-  return known.get(refKey(owner, fact.clientRef!))?.published
+  return known.get(refKey(owner, fact.clientRef!))
 })
+
+const isPublished = (code: LedgerEntry) => Effect.map(knownOf(code), (known) => known?.published)
+
+/** Its process did not give this try to Kafka. */
+const refund = ({ fact: { at, messageId } }: LedgerEntry) =>
+  Effect.flatMap(Ledger, (ledger) => ledger.refund([{ messageId, at }]))
 
 /** The suite. `adapter`: a layer of the ledger; its data may be shared by all tests. */
 export const ledgerContract = (name: string, adapter: Layer.Layer<Ledger | TestLedger, unknown>): void => {
@@ -290,6 +296,75 @@ export const ledgerContract = (name: string, adapter: Layer.Layer<Ledger | TestL
       }))
   })
 
+  describe(`${name}: the batch of a code`, () => {
+    const isUnpublished = (code: LedgerEntry) => Effect.map(knownOf(code), (known) => known?.unpublished)
+
+    test('may change as long as none of its tries was given to Kafka', () =>
+      Effect.gen(function* () {
+        const ledger = yield* Ledger
+        const store = yield* TestLedger
+        const owner = newOwner()
+        const at = yield* ledgerNow
+        const [first, second, third] = [
+          openBatch(owner, at, 1),
+          openBatch(owner, at, 1),
+          openBatch(owner, at, 1),
+        ]
+        const code = codeIn(first)
+        yield* recordInBatch(code, first)
+        assert.isFalse(yield* isUnpublished(code))
+        yield* refund(code)
+        assert.isTrue(yield* isUnpublished(code))
+        const again = againIn(code, second)
+        yield* ledger.commit(commitOf([], [again]))
+        yield* refund(again)
+        assert.isTrue(yield* isUnpublished(code))
+        yield* ledger.commit(commitOf([], [againIn(again, third)]))
+        assert.strictEqual(yield* store.batchOf(code), third.id)
+      }))
+
+    test('stays after a try that Kafka may contain, although a later try was not given to Kafka', () =>
+      Effect.gen(function* () {
+        const ledger = yield* Ledger
+        const store = yield* TestLedger
+        const owner = newOwner()
+        const at = yield* ledgerNow
+        const [batch, other] = [openBatch(owner, at, 1), openBatch(owner, at, 1)]
+        const code = codeIn(batch)
+        yield* recordInBatch(code, batch)
+        const again = againIn(code, batch)
+        yield* ledger.commit(commitOf([], [again]))
+        yield* refund(again)
+        assert.isFalse(yield* isUnpublished(code))
+        // Its process looked the code up before.
+        const committed = yield* ledger.commit(commitOf([], [againIn(again, other)]))
+        assert.deepStrictEqual([...committed.takenElsewhere], [code.fact.messageId])
+        assert.strictEqual(yield* store.batchOf(code), batch.id)
+      }))
+
+    test('stays while another process publishes it', () =>
+      Effect.gen(function* () {
+        const ledger = yield* Ledger
+        const store = yield* TestLedger
+        const owner = newOwner()
+        const at = yield* ledgerNow
+        const [first, second, third] = [
+          openBatch(owner, at, 1),
+          openBatch(owner, at, 1),
+          openBatch(owner, at, 1),
+        ]
+        const code = codeIn(first)
+        yield* recordInBatch(code, first)
+        yield* refund(code)
+        // Two processes have found it unpublished.
+        yield* ledger.commit(commitOf([], [againIn(code, second)]))
+        const committed = yield* ledger.commit(commitOf([], [againIn(code, third)]))
+        assert.deepStrictEqual([...committed.takenElsewhere], [code.fact.messageId])
+        assert.strictEqual(yield* store.batchOf(code), second.id)
+        assert.isFalse(yield* isUnpublished(code))
+      }))
+  })
+
   describe(`${name}: a sealed batch`, () => {
     test('proves that its codes were published, until they expire', () =>
       Effect.gen(function* () {
@@ -360,6 +435,7 @@ export const ledgerContract = (name: string, adapter: Layer.Layer<Ledger | TestL
         const [batch, other] = [openBatch(owner, at, 1), openBatch(owner, at, 1)]
         const code = codeIn(batch)
         yield* recordInBatch(code, batch)
+        yield* refund(code)
         yield* ledger.commit(commitOf([], [againIn(code, other)]))
         assert.strictEqual(yield* store.batchOf(code), other.id)
         assert.isNull(yield* sealBatch(batch))

@@ -63,7 +63,10 @@ export interface BatchRow {
 
 /** Message ids of a commit that the ledger did not record. */
 export interface Unrecorded {
-  /** After the lookup, another process took their `client_ref` or published the code. */
+  /**
+   * After the lookup, another process took their `client_ref` or published the code; or Kafka may
+   * contain the code with another batch.
+   */
   readonly takenElsewhere: ReadonlySet<string>
   /** They exceed the spend limit. */
   readonly overspent: ReadonlySet<string>
@@ -123,8 +126,8 @@ export class Ledger extends Context.Service<
      */
     readonly withdraw: (commit: string) => Effect.Effect<'committed' | 'withdrawn', StorageError>
     /**
-     * Refunds the price of codes that were not published, and notes that Kafka does not contain them.
-     * Idempotent.
+     * Refunds the price of codes whose last try was not published. If none of their tries was, they
+     * are `unpublished`. Idempotent.
      */
     readonly refund: (codes: ReadonlyArray<UnprovenCode>) => Effect.Effect<void, StorageError>
     /**

@@ -135,7 +135,8 @@ const commitInSteps = async <Writes extends ExtraWrites>(
   const lockLost = new Set(all.filter(({ lock }) => lock !== null && !held.has(lock.token)).map(idOf))
 
   // Refunds the earlier charge of a republished code. If another process has published the code
-  // since the lookup, it stays as it is.
+  // since the lookup, it stays as it is. So does a code that would move to another batch although
+  // Kafka may contain it: its send is decided again.
   const repeats = republished.filter((entry) => !lockLost.has(idOf(entry)))
   let refunded = NONE
   if (repeats.length > 0) {
@@ -144,7 +145,7 @@ const commitInSteps = async <Writes extends ExtraWrites>(
     ;[, , refunded] = await Promise.all([
       lockBatchesOf(q, ids).execute(),
       refundCodes(q, codes, false).execute(),
-      lockRefunded(q, ids),
+      lockRefunded(q, repeats),
     ])
   }
   const toRepublish = repeats.filter((entry) => refunded.has(idOf(entry)))

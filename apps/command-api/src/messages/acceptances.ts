@@ -20,7 +20,7 @@ export interface AcceptanceRow extends ReadMessages.MessageColumns {
   readonly sealed: Buffer | null
   /** A code that Kafka has acknowledged, because its batch is sealed. */
   readonly acknowledged: boolean
-  /** A code that its process has certainly not given to Kafka. */
+  /** A code that Kafka certainly does not contain: none of its tries was given to Kafka. */
   readonly unpublished: boolean
 }
 

@@ -47,8 +47,8 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
   const responses = new Map<string, StoredResponse>()
   /** Message ids that are charged and not refunded. */
   const charged = new Set<string>()
-  /** Message ids of codes that were certainly not published. */
-  const unpublished = new Set<string>()
+  /** Message ids of codes with an earlier try that Kafka may contain. */
+  const maybePublished = new Set<string>()
   const commitIds = new Map<string, 'committed' | 'withdrawn'>()
   const state = {
     behavior: 'ok' as LedgerBehavior,
@@ -89,7 +89,7 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
     return {
       recipient: fact.recipient,
       published: isPublished(id),
-      unpublished: unpublished.has(id),
+      unpublished: fact.class === 'otp' && !charged.has(id) && !maybePublished.has(id),
       view: acceptedView(fact, toMasked),
     }
   }
@@ -158,8 +158,11 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
       const lockLost = new Set<string>()
       const recorded: Array<LedgerEntry> = []
       for (const { fact } of republished) {
-        if (isPublished(fact.messageId)) takenElsewhere.add(fact.messageId)
-        else charged.delete(fact.messageId)
+        const { batch, messageId } = fact
+        if (isPublished(messageId)) takenElsewhere.add(messageId)
+        else if (charged.delete(messageId)) maybePublished.add(messageId)
+        if (maybePublished.has(messageId) && rows.get(messageId)?.fact.batch !== batch)
+          takenElsewhere.add(messageId)
       }
       const toRepublish = republished.filter(({ fact }) => !takenElsewhere.has(fact.messageId))
       const overLimit = exceedingLimit([...accepted, ...toRepublish])
@@ -177,7 +180,6 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
         }
       }
       for (const entry of recorded) {
-        unpublished.delete(entry.fact.messageId)
         rows.set(entry.fact.messageId, entry)
         charged.add(entry.fact.messageId)
       }
@@ -212,8 +214,7 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
         if (state.behavior === 'unavailable') return Effect.fail(unreachable)
         for (const { at, messageId } of codes) {
           const isSame = at === null || rows.get(messageId)?.fact.at === at
-          if (!isSame || isPublished(messageId) || !charged.delete(messageId)) continue
-          unpublished.add(messageId)
+          if (isSame && !isPublished(messageId)) charged.delete(messageId)
         }
         return Effect.void
       }),

@@ -39,11 +39,11 @@ export const insertAcceptances = (q: Queries, entries: ReadonlyArray<LedgerEntry
   const c = columns(entries)
   return q`
     INSERT INTO command.acceptances (message_id, account, mode, class, recipient, to_masked, template, sender, client_ref,
-                                     batch_id, parts, price, currency, variables, created_at, expires_at, sealing_key, sealed)
+                                     batch_id, parts, price, currency, variables, created_at, expires_at, sealing_key, sealed, unpublished)
     SELECT id, account, mode::command.mode, class::command.class, decode(recipient, 'hex'), mask, template, sender, reference,
            batch, parts, price, currency, string_to_array(variables, ','),
            timestamptz 'epoch' + at * interval '1 millisecond', timestamptz 'epoch' + ends * interval '1 millisecond',
-           key, decode(payload, 'hex')
+           key, decode(payload, 'hex'), class = 'otp'
       FROM unnest(${c.ids}::uuid[], ${c.accounts}::uuid[], ${c.modes}::text[], ${c.classes}::text[], ${c.recipients}::text[],
                   ${c.masks}::text[], ${c.templates}::text[], ${c.senders}::text[], ${c.references}::text[],
                   ${c.batches}::uuid[], ${c.parts}::smallint[], ${c.prices}::numeric[], ${c.currencies}::text[],
@@ -52,12 +52,15 @@ export const insertAcceptances = (q: Queries, entries: ReadonlyArray<LedgerEntry
                    variables, at, ends, key, payload)`
 }
 
-/** Updates codes that are published again: only the id stays the same. */
+/**
+ * Updates codes that are published again: only the id stays the same, and `unpublished`, which is
+ * about their earlier tries.
+ */
 export const updateAcceptances = (q: Queries, entries: ReadonlyArray<LedgerEntry>) => {
   const c = columns(entries)
   return q`
     UPDATE command.acceptances a
-       SET given_back = false, unpublished = false, batch_id = new.batch, template = new.template, sender = new.sender, parts = new.parts,
+       SET given_back = false, batch_id = new.batch, template = new.template, sender = new.sender, parts = new.parts,
            price = new.price, currency = new.currency,
            variables = string_to_array(new.variables, ','),
            created_at = timestamptz 'epoch' + at * interval '1 millisecond',
@@ -79,12 +82,12 @@ export const countCodes = async (q: Queries, batch: string): Promise<number> => 
 /**
  * Refunds unproven codes, once each, and marks them as not accepted. A code with a time is refunded
  * only if its row still has that time: a repeat may have charged it again. A code in the read model
- * or in a sealed batch was published. `unpublished`: the process certainly did not give them to
- * Kafka.
+ * or in a sealed batch was published. `isUnpublished`: the process certainly did not give this try to
+ * Kafka. The column `unpublished` is about all tries: it stays false after a try that Kafka may contain.
  */
-export const refundCodes = (q: Queries, codes: ReadonlyArray<UnprovenCode>, unpublished: boolean) => q`
+export const refundCodes = (q: Queries, codes: ReadonlyArray<UnprovenCode>, isUnpublished: boolean) => q`
   WITH refunded AS (
-    UPDATE command.acceptances a SET given_back = true, unpublished = ${unpublished}
+    UPDATE command.acceptances a SET given_back = true, unpublished = a.unpublished AND ${isUnpublished}
       FROM unnest(${codes.map(({ messageId }) => uuidOf('msg', messageId))}::uuid[],
                   ${codes.map(({ at }) => (at === null ? null : String(at)))}::bigint[]) AS code (id, at)
      WHERE a.message_id = code.id AND a.class = 'otp' AND NOT a.given_back
@@ -95,16 +98,19 @@ export const refundCodes = (q: Queries, codes: ReadonlyArray<UnprovenCode>, unpu
   ${subtractCharges(q, 'refunded')}`
 
 /**
- * Locks the refunded ones of the messages, and returns them. Of two processes that publish a code
- * again, the second one then finds it charged.
+ * Locks the codes that may be published again as their entries say, and returns their ids: the
+ * refunded ones that stay in their batch or that Kafka certainly does not contain. Of two processes that
+ * publish a code again, the second one then finds it charged.
  */
 export const lockRefunded = async (
   q: Queries,
-  messageIds: ReadonlyArray<string>,
+  entries: ReadonlyArray<LedgerEntry>,
 ): Promise<ReadonlySet<string>> => {
+  const { batches, ids } = columns(entries)
   const rows = await q<{ message_id: string }[]>`
-    SELECT message_id FROM command.acceptances
-     WHERE message_id = ANY (${messageIds.map((id) => uuidOf('msg', id))}::uuid[]) AND given_back
-     ORDER BY message_id FOR UPDATE`
+    SELECT a.message_id
+      FROM command.acceptances a JOIN unnest(${ids}::uuid[], ${batches}::uuid[]) AS new (id, batch) ON a.message_id = new.id
+     WHERE a.given_back AND (a.unpublished OR a.batch_id IS NOT DISTINCT FROM new.batch)
+     ORDER BY a.message_id FOR UPDATE OF a`
   return new Set(rows.map((row) => encodeId('msg', row.message_id)))
 }
