@@ -1,11 +1,15 @@
 /**
- * Checks table ownership over the sources: no app contains SQL for a table that another app owns.
- * The owners are in `TABLE_OWNERS` of `@hub/store`. Tests and test helpers may use every table.
+ * Checks table ownership over the sources: no app and no use case contains SQL for a table that
+ * another owns. The owners are in `TABLE_OWNERS` of `@hub/store`. Tests and test helpers may use
+ * every table.
  */
 import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { TABLE_OWNERS } from '@hub/store'
 import { describe, expect, it } from 'vitest'
+
+/** The sources whose tables are checked. */
+const SOURCES = ['apps/*/src/**/*.ts', 'packages/operations/src/**/*.ts']
 
 const ROOT = join(import.meta.dirname, '../..')
 const MIGRATIONS = join(ROOT, 'packages/store/migrations')
@@ -21,17 +25,17 @@ const mentions = (source: string, table: string): boolean =>
   new RegExp(`(?<![\\w.])${table.replace('.', '\\.')}(?!\\w)`, 'u').test(source)
 
 /**
- * Each `app: table` where a source of the app names a table that the app does not own, with its
- * files.
+ * Each `owner: table` where a source of an app or of the operations names a table that it does not
+ * own, with its files.
  */
 const foreignTables = (): ReadonlyMap<string, ReadonlyArray<string>> => {
   const found = new Map<string, Array<string>>()
-  for (const path of globSync('apps/*/src/**/*.ts', { cwd: ROOT }).filter((file) => !isTestHelper(file))) {
-    const app = path.split('/')[1] ?? ''
+  for (const path of globSync(SOURCES, { cwd: ROOT }).filter((file) => !isTestHelper(file))) {
+    const owner = path.split('/')[1] ?? ''
     const source = withoutComments(readFileSync(join(ROOT, path), 'utf8'))
     for (const [table, owners] of Object.entries<ReadonlyArray<string>>(TABLE_OWNERS)) {
-      if (owners.includes(app) || !mentions(source, table)) continue
-      const key = `${app}: ${table}`
+      if (owners.includes(owner) || !mentions(source, table)) continue
+      const key = `${owner}: ${table}`
       found.set(key, [...(found.get(key) ?? []), path])
     }
   }
@@ -39,7 +43,7 @@ const foreignTables = (): ReadonlyMap<string, ReadonlyArray<string>> => {
 }
 
 describe('table ownership', () => {
-  it('lets no app contain SQL for a table that another app owns', () => {
+  it('lets no app and no use case contain SQL for a table that another owns', () => {
     expect([...foreignTables()]).toEqual([])
   })
 

@@ -3,10 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { settings } from '@hub/config'
 import {
   CACHE_TTL_MS,
-  characterCount,
   decodeId,
   fromTimestamp,
-  hasControlCharacters,
   type IdPrefix,
   isRecipientNumber,
   MODES,
@@ -14,6 +12,7 @@ import {
   newId,
   recipientHash,
 } from '@hub/domain'
+import { isPlainLine, MAX_LINE_LENGTH } from '@hub/operations'
 import { recipientOfErasure } from '@hub/store'
 import { Clock, type Config, Duration, Effect, Option, Redacted, Stdio, Stream } from 'effect'
 import { Argument, Flag } from 'effect/cli'
@@ -40,14 +39,17 @@ export const idArgument = (prefix: IdPrefix, name: string, about: string) =>
 
 export const accountArgument = idArgument('acc', 'account', 'An id from hubctl accounts list')
 
-/** Selects one account, by its UUID; `null`: all. */
-export const accountFlag = Flag.String('account').pipe(
+/** Selects one account, by its public id; `null`: all. */
+export const accountIdFlag = Flag.String('account').pipe(
   Flag.withDescription('Only this account'),
   Flag.withMetavar('acc_…'),
   Flag.filterMap(parseId('acc'), () => 'an id that begins with acc_'),
   Flag.optional,
-  Flag.map((account) => Option.getOrNull(account)?.uuid ?? null),
+  Flag.map((account) => Option.getOrNull(account)?.id ?? null),
 )
+
+/** Selects one account, by its UUID; `null`: all. */
+export const accountFlag = Flag.map(accountIdFlag, (id) => (id === null ? null : decodeId('acc', id)))
 
 /** Selects one of several values; `null`: all. */
 export const choiceFlag = <const Choice extends string>(
@@ -75,16 +77,6 @@ export const generateId = Effect.fnUntraced(function* (prefix: IdPrefix) {
   const id = newId(prefix, yield* Clock.currentTimeMillis, randomBytes(NEW_ID_RANDOM_BYTES))
   return { id, uuid: decodeId(prefix, id) ?? (yield* Effect.die('a new id cannot be decoded')) }
 })
-
-/** Whether a text is one line of at most `maxLength` characters, without control characters. */
-export const isPlainLine = (text: string, maxLength: number): boolean =>
-  text.trim() !== '' &&
-  characterCount(text) <= maxLength &&
-  !hasControlCharacters(text) &&
-  !text.includes('\n')
-
-/** Characters of a reason or an account name. */
-const MAX_LINE_LENGTH = 200
 
 /** The filter of a reason or an account name, and its error. */
 export const plainLine = [

@@ -4,7 +4,7 @@ import { parseAmount } from '../commands/accounts.ts'
 import { parseDailyLimit } from '../commands/hub.ts'
 import { isNetwork } from '../commands/keys.ts'
 import { parseList } from '../commands/opt-outs.ts'
-import { isPlainLine, parseTimestamp, parseDuration } from './arguments.ts'
+import { parseTimestamp, parseDuration } from './arguments.ts'
 
 describe('parsers of arguments', () => {
   it('accept durations with a unit', () => {
@@ -65,13 +65,6 @@ describe('parsers of arguments', () => {
       '1.2.3.4/8/8',
     ]) {
       assert.isFalse(isNetwork(text), text)
-    }
-  })
-
-  it('accept lines of text without control characters', () => {
-    assert.isTrue(isPlainLine('Её имя', 6))
-    for (const text of ['', ' ', 'a\nb', 'a\u0000b', 'a\u001b[31m', 'abcdefg']) {
-      assert.isFalse(isPlainLine(text, 6), JSON.stringify(text))
     }
   })
 })

@@ -1,6 +1,7 @@
 /**
  * The failures of commands: a code for programs, a sentence for people, an exit code for shells.
  */
+import { failureCode, Forbidden, OperationRefused, OperationUnavailable } from '@hub/operations'
 import { Config, Data } from 'effect'
 import { CliError } from 'effect/cli'
 
@@ -31,9 +32,6 @@ export const usageError = (message: string): CommandFailed =>
 export const unavailable = (code: string, message: string): CommandFailed =>
   new CommandFailed({ code, message, exit: EXIT.unavailable })
 
-/** `StorageUnavailable` becomes `storage_unavailable`. */
-const snakeCase = (tag: string): string => tag.replace(/(?<=[a-z])(?=[A-Z])/gu, '_').toLowerCase()
-
 /** Tags of package errors after which a repeat may succeed. */
 const RETRYABLE: ReadonlySet<string> = new Set([
   'KafkaUnavailable',
@@ -61,6 +59,9 @@ const onOneLine = (message: string): string =>
  */
 export const toCommandFailed = (error: unknown): CommandFailed | null => {
   if (error instanceof CommandFailed) return error
+  if (error instanceof OperationRefused) return refused(error.code, error.message)
+  if (error instanceof OperationUnavailable) return unavailable(error.code, error.message)
+  if (error instanceof Forbidden) return refused('forbidden', `You lack the permission ${error.permission}.`)
   if (error instanceof CliError.ShowHelp) {
     if (error.errors.length === 0) return null
     const messages = error.errors.map(({ message }) => onOneLine(message)).join(' ')
@@ -72,19 +73,14 @@ export const toCommandFailed = (error: unknown): CommandFailed | null => {
     return unavailable('settings_invalid', error.message.replace(/, got .*/gu, ''))
   }
   if (typeof error === 'object' && error !== null) {
-    if (textField(error, 'constraint') === 'audit_holds_no_number') {
-      return refused(
-        'number_in_audit',
-        'An argument contains a phone number, which the audit trail must not contain. Nothing was done.',
-      )
-    }
     const tag = textField(error, '_tag')
     if (tag !== null) {
       const details = ['reason', 'detail', 'code', 'constraint'].flatMap(
         (name) => textField(error, name) ?? [],
       )
       const message = details.length === 0 ? tag : `${tag}: ${details.join(', ')}`
-      return RETRYABLE.has(tag) ? unavailable(snakeCase(tag), message) : refused(snakeCase(tag), message)
+      const code = failureCode(error)
+      return RETRYABLE.has(tag) ? unavailable(code, message) : refused(code, message)
     }
   }
   return refused('internal_error', 'hubctl itself failed; nothing more is known.')

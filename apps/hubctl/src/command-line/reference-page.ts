@@ -31,9 +31,9 @@ settings are missing.
 **Confirmation.** A command that cannot be undone, or that affects all clients, asks for
 confirmation on a terminal. Elsewhere, and with \`--json\`, it requires \`--yes\`.
 
-**Audit trail.** Each command that changes something, or reads data of a person, is recorded in
-\`command.audit\`: time, actor (\`HUBCTL_ACTOR\`, or the user of the operating system), command,
-arguments and outcome. hubctl writes the record before it does anything; if that fails, it does
+**Audit trail.** Each command that changes something, or reads data of a person, is recorded in the
+audit trail: time, actor (\`HUBCTL_ACTOR\`, or the user of the operating system), role (\`admin\`),
+command, arguments and outcome. hubctl writes the record before it does anything; if that fails, it does
 nothing. Records are never changed or deleted, and contain no phone number: a recipient is
 identified by its hash.
 

@@ -1,11 +1,11 @@
 /** `hubctl audit`: the audit trail of hubctl. */
+import { readNewestAudit } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { limitFlag } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { database, query } from '../command-line/connections.ts'
 import { showList } from '../command-line/output.ts'
-import { readNewest } from '../tables/audit.ts'
 
 const factsText = (facts: Readonly<Record<string, unknown>> | null): string =>
   Object.entries(facts ?? {})
@@ -36,7 +36,9 @@ const list = defineCommand(
     ),
   },
   Effect.fnUntraced(function* ({ actor, command, limit }) {
-    const rows = yield* query((q) => readNewest(q, Option.getOrNull(actor), Option.getOrNull(command), limit))
+    const rows = yield* query((q) =>
+      readNewestAudit(q, Option.getOrNull(actor), Option.getOrNull(command), limit),
+    )
     yield* showList(rows, {
       at: (row) => row.at.toISOString(),
       actor: (row) => row.actor,

@@ -3,13 +3,14 @@ import { certificationChecklist, type Confirmation, CONFIRMATION_NAMES } from '@
 import { AccountActivity } from '@hub/store'
 import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
-import { actor, audited } from '../audit/audit-trail.ts'
+import { audited } from '../audit/audit-trail.ts'
 import { accountArgument, type Id } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
 import { database, query } from '../command-line/connections.ts'
 import { refused } from '../command-line/failure.ts'
 import { fields, show, table } from '../command-line/output.ts'
+import { actor } from '../operations.ts'
 import * as Certifications from '../tables/certifications.ts'
 import { accountNotFound, requireAccount } from './accounts.ts'
 
@@ -104,7 +105,7 @@ const grant = defineCommand(
             `These points are open: ${open.join(', ')}. See: hubctl certification check ${account.id}`,
           )
         }
-        const by = yield* actor
+        const { name: by } = yield* actor
         yield* query((q) => Certifications.upsert(q, account.uuid, by, confirmed))
       }),
     )

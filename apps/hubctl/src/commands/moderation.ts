@@ -1,30 +1,23 @@
 /**
  * The commands that senders and templates share. The SMS operator decides about both, and hub staff
- * record the decision: the row and the event to the account are one transaction.
+ * record the decision.
  */
+import type { IdPrefix, Mode } from '@hub/domain'
+import type { UseCase } from '@hub/operations'
+import type { Sql } from '@hub/store'
+import { Effect } from 'effect'
 import {
-  encodeId,
-  type IdPrefix,
-  type ModerationDecision,
-  type ModerationState,
-  type PublicEvent,
-} from '@hub/domain'
-import { CommandEventInbox, type ModeratedRow, type ModerationFilter, type Queries, Sql } from '@hub/store'
-import { Clock, Effect } from 'effect'
-import { audited } from '../audit/audit-trail.ts'
-import {
-  accountFlag,
+  accountIdFlag,
   choiceFlag,
-  type Id,
   idArgument,
   limitFlag,
   modeFlag,
   reasonFlag,
 } from '../command-line/arguments.ts'
 import { defineCommand, NOTHING } from '../command-line/command.ts'
-import { database, query } from '../command-line/connections.ts'
-import { refused } from '../command-line/failure.ts'
+import { database } from '../command-line/connections.ts'
 import { type Cell, type Columns, fields, show, showList } from '../command-line/output.ts'
+import { run } from '../operations.ts'
 
 /** Help texts of one command. */
 interface Texts {
@@ -35,58 +28,65 @@ interface Texts {
   readonly example?: string
 }
 
+/** What every row of both kinds has. */
+interface ModeratedValue {
+  readonly id: string
+  readonly name: string
+  readonly status: string
+  readonly reason: string | null
+}
+
+interface PageInput {
+  readonly account: string | null
+  readonly limit: number
+  readonly cursor: string | null
+}
+
+interface IdInput {
+  readonly id: string
+}
+
+interface Rows<Value> {
+  readonly data: ReadonlyArray<Value>
+}
+
 /** What differs between senders and templates. */
-interface Moderated<Status extends string, Row extends ModeratedRow & ModerationState<Status>, Value> {
+interface Moderated<Status extends string, Value extends ModeratedValue, Details extends object, E> {
   readonly kind: 'sender' | 'template'
   readonly prefix: IdPrefix
   readonly statuses: ReadonlyArray<Status>
-  /** The status before a decision. */
-  readonly waiting: Status
-  readonly table: {
-    readonly find: (q: Queries, filter: ModerationFilter) => Promise<ReadonlyArray<Row>>
-    readonly lock: (q: Queries, id: string) => Promise<Row | null>
-    readonly saveDecision: (q: Queries, id: string, after: ModerationState<Status>) => Promise<void>
+  readonly useCases: {
+    readonly queue: UseCase<PageInput, Rows<Value>, E, Sql>
+    readonly list: UseCase<
+      PageInput & { readonly mode: Mode | null; readonly status: Status | null },
+      Rows<Value>,
+      E,
+      Sql
+    >
+    readonly get: UseCase<IdInput, Details, E, Sql>
+    readonly approve: UseCase<IdInput, Value, E, Sql>
+    readonly decline: UseCase<IdInput & { readonly reason: string }, Value, E, Sql>
   }
-  readonly moderate: (row: Row, decision: ModerationDecision) => ModerationState<Status> | null
-  /** The event of a decision. The row has its public id. */
-  readonly event: (row: Row & { readonly createdAt: number }, now: number) => PublicEvent
-  readonly toJson: (row: Row) => Value
   readonly columns: Columns<Value>
-  /** The JSON of the command `show`. */
-  readonly details: (row: Row) => Readonly<Record<string, Cell | object>>
   readonly texts: Readonly<Record<'queue' | 'list' | 'show' | 'approve' | 'decline', Texts>>
 }
 
-/** The fields that the JSON of both kinds begins with. */
-export const commonFields = (kind: 'sender' | 'template', prefix: IdPrefix, row: ModeratedRow) => ({
-  id: encodeId(prefix, row.id),
-  object: kind,
-  account: encodeId('acc', row.account),
-  mode: row.mode,
-  name: row.name,
-})
-
 export const moderationCommands = <
   Status extends string,
-  Row extends ModeratedRow & ModerationState<Status>,
-  Value,
+  Value extends ModeratedValue,
+  Details extends object,
+  E,
 >({
   columns,
-  details,
-  event,
   kind,
-  moderate,
   prefix,
   statuses,
-  table,
   texts,
-  toJson,
-  waiting,
-}: Moderated<Status, Row, Value>) => {
+  useCases,
+}: Moderated<Status, Value, Details, E>) => {
   const group = `${kind}s`
   const idOf = idArgument(prefix, kind, `An id from hubctl ${group} list`)
   const exampleId = `${prefix}_01m7yt89qhe54swwc8wkxj6n8e`
-  const notFound = (id: Id) => refused(`${kind}_not_found`, `There is no ${kind} ${id.id}.`)
 
   /** The help of a command. Without `example`, the example shows one id. */
   const guide = (name: keyof typeof texts) => {
@@ -95,51 +95,18 @@ export const moderationCommands = <
     return { short, about, changes, examples: [{ command }], needs: database } as const
   }
 
-  const find = (filter: Partial<ModerationFilter>) =>
-    query((q) => table.find(q, { id: null, account: null, mode: null, status: null, limit: 1, ...filter }))
-
-  const decide = Effect.fnUntraced(function* (id: Id, decision: ModerationDecision) {
-    const sql = yield* Sql
-    const now = yield* Clock.currentTimeMillis
-    const saved = yield* sql.transaction(async (q): Promise<Row | 'not found' | 'unchanged'> => {
-      const row = await table.lock(q, id.uuid)
-      if (row === null) return 'not found'
-      const after = moderate(row, decision)
-      if (after === null) return 'unchanged'
-      await table.saveDecision(q, row.id, after)
-      const decided = { ...row, ...after }
-      const published = event({ ...decided, id: id.id, createdAt: row.created_at.getTime() }, now)
-      await CommandEventInbox.insert(q, row, published)
-      return decided
-    })
-    if (saved === 'not found') return yield* notFound(id)
-    if (saved === 'unchanged') {
-      const message = `${id.id} already has this decision. Nothing was changed.`
-      return yield* refused('already_decided', message)
-    }
-    return saved
-  })
-
-  /** Records a decision in the audit trail and the database. */
-  const record = Effect.fnUntraced(function* (command: string, id: Id, decision: ModerationDecision) {
-    const reason = decision.approved ? {} : { reason: decision.reason }
-    const row = yield* audited(
-      { command: `${group} ${command}`, arguments: { [kind]: id.id, ...reason } },
-      decide(id, decision),
-      ({ status }) => ({ status }),
+  const showDecided = (value: Value) =>
+    show(value, () =>
+      fields({ [kind]: value.id, name: value.name, status: value.status, reason: value.reason }),
     )
-    yield* show(toJson(row), () =>
-      fields({ [kind]: id.id, name: row.name, status: row.status, reason: row.reason }),
-    )
-  })
 
   const queue = defineCommand(
     'queue',
     guide('queue'),
-    { account: accountFlag, limit: limitFlag },
+    { account: accountIdFlag, limit: limitFlag },
     Effect.fnUntraced(function* ({ account, limit }) {
-      const rows = yield* find({ account, mode: 'live', status: waiting, limit })
-      yield* showList(rows.map(toJson), columns, 'Nothing waits.')
+      const { data } = yield* run(useCases.queue, { account, limit, cursor: null })
+      yield* showList(data, columns, 'Nothing waits.')
     }),
   )
 
@@ -147,13 +114,14 @@ export const moderationCommands = <
     'list',
     guide('list'),
     {
-      account: accountFlag,
+      account: accountIdFlag,
       mode: modeFlag,
       status: choiceFlag('status', statuses, 'Only this status'),
       limit: limitFlag,
     },
     Effect.fnUntraced(function* (filter) {
-      yield* showList((yield* find(filter)).map(toJson), columns, 'There are none.')
+      const { data } = yield* run(useCases.list, { ...filter, cursor: null })
+      yield* showList(data, columns, 'There are none.')
     }),
   )
 
@@ -162,14 +130,12 @@ export const moderationCommands = <
     guide('show'),
     { id: idOf },
     Effect.fnUntraced(function* ({ id }) {
-      const [row] = yield* find({ id: id.uuid })
-      if (row === undefined) return yield* notFound(id)
-      yield* show(details(row), (value) =>
+      yield* show(yield* run(useCases.get, { id: id.id }), (details) =>
         fields(
           Object.fromEntries(
-            Object.entries(value).map(([name, cell]) => [
+            Object.entries(details).map(([name, cell]: [string, unknown]) => [
               name,
-              typeof cell === 'object' && cell !== null ? JSON.stringify(cell) : cell,
+              typeof cell === 'object' && cell !== null ? JSON.stringify(cell) : (cell as Cell),
             ]),
           ),
         ),
@@ -178,14 +144,14 @@ export const moderationCommands = <
   )
 
   const approve = defineCommand('approve', guide('approve'), { id: idOf }, ({ id }) =>
-    record('approve', id, { approved: true }),
+    Effect.flatMap(run(useCases.approve, { id: id.id }), showDecided),
   )
 
   const decline = defineCommand(
     'decline',
     guide('decline'),
     { id: idOf, reason: reasonFlag('The reason, which the account sees') },
-    ({ id, reason }) => record('decline', id, { approved: false, reason }),
+    ({ id, reason }) => Effect.flatMap(run(useCases.decline, { id: id.id, reason }), showDecided),
   )
 
   return [queue, list, showOne, approve, decline] as const

@@ -6,7 +6,7 @@ import { isRecipientNumber, type OptOut } from '@hub/domain'
 import { CommandOptOuts } from '@hub/store'
 import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { actor, audited } from '../audit/audit-trail.ts'
+import { audited } from '../audit/audit-trail.ts'
 import {
   choiceFlag,
   hashNumberArgument,
@@ -22,6 +22,7 @@ import { confirm } from '../command-line/confirm.ts'
 import { database, query } from '../command-line/connections.ts'
 import { refused, unavailable, usageError } from '../command-line/failure.ts'
 import { fields, show, table } from '../command-line/output.ts'
+import { actor } from '../operations.ts'
 
 const SOURCES = ['inbound', 'operator', 'import'] as const satisfies ReadonlyArray<OptOut['source']>
 
@@ -141,7 +142,9 @@ const add = defineCommand(
     const recipient = yield* hashNumberArgument(number)
     const added = yield* audited(
       { command: 'opt-outs add', arguments: { recipient } },
-      Effect.flatMap(actor, (name) => query((q) => CommandOptOuts.insert(q, [recipient], 'operator', name))),
+      Effect.flatMap(actor, ({ name }) =>
+        query((q) => CommandOptOuts.insert(q, [recipient], 'operator', name)),
+      ),
       (count) => ({ added: count }),
     )
     yield* show({ recipient, object: 'opt_out', opted_out: true, added: added > 0 }, (value) =>
@@ -171,7 +174,7 @@ const lift = defineCommand(
     yield* confirm('Lift the opt-out? The recipient must have requested it.')
     yield* audited(
       { command: 'opt-outs lift', arguments: { recipient } },
-      Effect.flatMap(actor, (name) => query((q) => CommandOptOuts.lift(q, recipient, name))),
+      Effect.flatMap(actor, ({ name }) => query((q) => CommandOptOuts.lift(q, recipient, name))),
     )
     yield* show({ recipient, object: 'opt_out', opted_out: false }, () =>
       fields({ recipient, 'opted out': false }),
@@ -255,7 +258,7 @@ const importCommand = defineCommand(
     const added = yield* audited(
       { command: 'opt-outs import', arguments: { numbers: numbers.length, bad_lines: bad.length } },
       Effect.gen(function* () {
-        const name = yield* actor
+        const { name } = yield* actor
         let count = 0
         for (let from = 0; from < numbers.length; from += IMPORT_BATCH) {
           const recipients = numbers.slice(from, from + IMPORT_BATCH).map(hashOf)

@@ -1,19 +1,11 @@
 /**
  * `hubctl senders`: the names that recipients see, and their registration with the SMS operator.
  */
-import { moderateSender, SENDER_STATUSES, senderDecided } from '@hub/domain'
-import { CommandSenders } from '@hub/store'
+import { SENDER_STATUSES } from '@hub/domain'
+import { Senders } from '@hub/operations'
 import { takesEffect } from '../command-line/arguments.ts'
 import { defineGroup } from '../command-line/command.ts'
-import { commonFields, moderationCommands } from './moderation.ts'
-
-const toJson = (row: CommandSenders.SenderRow) => ({
-  ...commonFields('sender', 'snd', row),
-  registration: row.registration,
-  status: row.status,
-  reason: row.reason,
-  created_at: row.created_at.toISOString(),
-})
+import { moderationCommands } from './moderation.ts'
 
 export const senders = defineGroup(
   'senders',
@@ -27,11 +19,7 @@ export const senders = defineGroup(
     kind: 'sender',
     prefix: 'snd',
     statuses: SENDER_STATUSES,
-    waiting: 'pending',
-    table: CommandSenders,
-    moderate: moderateSender,
-    event: senderDecided,
-    toJson,
+    useCases: Senders,
     columns: {
       sender: (row) => row.id,
       account: (row) => row.account,
@@ -41,7 +29,6 @@ export const senders = defineGroup(
       reason: (row) => row.reason,
       created: (row) => row.created_at,
     },
-    details: toJson,
     texts: {
       queue: {
         short: 'List senders that wait for registration',

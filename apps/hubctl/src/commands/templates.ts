@@ -1,20 +1,9 @@
 /** `hubctl templates`: the moderation queue, and the decisions of the SMS operator. */
-import { moderateTemplate, TEMPLATE_STATUSES, templateDecided } from '@hub/domain'
-import { CommandTemplates } from '@hub/store'
+import { TEMPLATE_STATUSES } from '@hub/domain'
+import { Templates } from '@hub/operations'
 import { takesEffect } from '../command-line/arguments.ts'
 import { defineGroup } from '../command-line/command.ts'
-import { commonFields, moderationCommands } from './moderation.ts'
-
-const toJson = (row: CommandTemplates.TemplateRow) => ({
-  ...commonFields('template', 'tpl', row),
-  class: row.class,
-  sender: row.sender,
-  body: row.body,
-  language: row.language,
-  status: row.status,
-  reason: row.reason,
-  created_at: row.created_at.toISOString(),
-})
+import { moderationCommands } from './moderation.ts'
 
 export const templates = defineGroup(
   'templates',
@@ -28,11 +17,7 @@ export const templates = defineGroup(
     kind: 'template',
     prefix: 'tpl',
     statuses: TEMPLATE_STATUSES,
-    waiting: 'pending_moderation',
-    table: CommandTemplates,
-    moderate: moderateTemplate,
-    event: templateDecided,
-    toJson,
+    useCases: Templates,
     columns: {
       template: (row) => row.id,
       account: (row) => row.account,
@@ -44,7 +29,6 @@ export const templates = defineGroup(
       created: (row) => row.created_at,
       text: (row) => row.body,
     },
-    details: (row) => ({ ...toJson(row), sender_status: row.sender_status }),
     texts: {
       queue: {
         short: 'List templates that wait for moderation',

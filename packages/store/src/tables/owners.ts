@@ -1,19 +1,27 @@
 /**
- * The owner of each table. Only the owner contains SQL for the table. Other apps call the typed
+ * The owner of each table. Only the owner contains SQL for the table. Others call the typed
  * statements in this folder. `tools/table-ownership/table-ownership.unit.test.ts` checks the
  * sources against this map.
  *
- * `store` means a module of this package that several processes run, such as retention.
+ * `store` means a module of this package that several processes run, such as retention, and
+ * `operations` the package with the use cases of hub staff.
  * Two owners of a table write different columns; the file of the table says which.
  */
-export type TableOwner = 'command-api' | 'dispatcher' | 'projector' | 'webhook-fanout' | 'hubctl' | 'store'
+export type TableOwner =
+  | 'command-api'
+  | 'dispatcher'
+  | 'projector'
+  | 'webhook-fanout'
+  | 'hubctl'
+  | 'operations'
+  | 'store'
 
 export const TABLE_OWNERS = {
   'command.acceptances': ['command-api'],
   'command.account_settings': ['command-api'],
   'command.accounts': ['command-api'],
   'command.api_keys': ['command-api'],
-  'command.audit': ['hubctl'],
+  'command.audit': ['operations'],
   'command.batches': ['command-api'],
   'command.certifications': ['hubctl'],
   'command.client_refs': ['command-api'],

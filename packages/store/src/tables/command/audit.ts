@@ -1,8 +1,8 @@
 /**
  * `command.audit`: the audit trail.
  *
- * Owner: hubctl, which records its commands. command-api records refused client addresses. Rows are
- * only added.
+ * Owner: operations, which records what hub staff do. command-api records refused client addresses.
+ * Rows are only added.
  */
 import type { Queries } from '../../sql.ts'
 

@@ -17,6 +17,8 @@ export interface ModerationFilter {
   readonly account: string | null
   readonly mode: Mode | null
   readonly status: string | null
+  /** Rows behind this one; `null`: from the oldest on. */
+  readonly after: Pick<ModeratedRow, 'created_at' | 'id'> | null
   readonly limit: number
 }
 

@@ -1,8 +1,7 @@
 /**
  * `command.senders`: the names that recipients see as senders.
  *
- * Owner: command-api. Hub staff record the decisions of the SMS operator with hubctl. Ids here are
- * UUIDs.
+ * Owner: command-api. Hub staff record the decisions of the SMS operator. Ids here are UUIDs.
  */
 import type { ModerationState, SenderStatus } from '@hub/domain'
 import { firstRow, type Queries } from '../../sql.ts'
@@ -25,6 +24,8 @@ export const find = async (q: Queries, filter: ModerationFilter): Promise<Readon
        AND (${filter.account}::uuid IS NULL OR account = ${filter.account})
        AND (${filter.mode}::command.mode IS NULL OR mode = ${filter.mode})
        AND (${filter.status}::text IS NULL OR status = ${filter.status})
+       AND (${filter.after?.id ?? null}::uuid IS NULL
+            OR (created_at, id) > (${filter.after?.created_at ?? null}, ${filter.after?.id ?? null}))
      ORDER BY created_at, id LIMIT ${filter.limit}`
 
 type NewSender = Pick<SenderRow, 'id' | 'account' | 'mode' | 'name' | 'status'> & {

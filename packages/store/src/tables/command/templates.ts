@@ -1,8 +1,7 @@
 /**
  * `command.templates`: the texts of messages, with placeholders.
  *
- * Owner: command-api. Hub staff record the decisions of the SMS operator with hubctl. Ids here are
- * UUIDs.
+ * Owner: command-api. Hub staff record the decisions of the SMS operator. Ids here are UUIDs.
  */
 import type { MessageClass, ModerationState, SenderStatus, TemplateStatus } from '@hub/domain'
 import { firstRow, type Queries } from '../../sql.ts'
@@ -87,6 +86,8 @@ export const find = async (q: Queries, filter: ModerationFilter): Promise<Readon
        AND (${filter.account}::uuid IS NULL OR t.account = ${filter.account})
        AND (${filter.mode}::command.mode IS NULL OR t.mode = ${filter.mode})
        AND (${filter.status}::text IS NULL OR t.status = ${filter.status})
+       AND (${filter.after?.id ?? null}::uuid IS NULL
+            OR (t.created_at, t.id) > (${filter.after?.created_at ?? null}, ${filter.after?.id ?? null}))
      ORDER BY t.created_at, t.id LIMIT ${filter.limit}`
 
 /** Locks the row of the template for the rest of the transaction. */

@@ -1,5 +1,6 @@
-/** `command.audit`: the audit trail of hubctl. Rows are never changed or deleted. */
+/** `command.audit`: the audit trail. Rows are never changed or deleted. */
 import type { Queries } from '@hub/store'
+import type { Role } from '../actor.ts'
 
 /** JSON without personal data. A recipient is identified by its hash. */
 export type AuditFacts = Readonly<Record<string, string | number | boolean | null | ReadonlyArray<string>>>
@@ -8,27 +9,40 @@ export interface AuditEntry {
   /** Joins the two rows of one run: `begun`, then `done` or `failed`. */
   readonly run: string
   readonly actor: string
+  /** The role that allowed the operation. */
+  readonly role: Role
   /** Without flags: `keys issue`. */
   readonly command: string
   readonly arguments: AuditFacts
+  /** Why the actor revealed data of a person; `null` for other operations. */
+  readonly reason: string | null
   readonly outcome: 'begun' | 'done' | 'failed'
   readonly detail: AuditFacts | null
 }
 
-export interface AuditRow extends Pick<AuditEntry, 'actor' | 'command'> {
+export interface AuditRow extends Pick<AuditEntry, 'actor' | 'command' | 'reason'> {
   readonly at: Date
+  /** `null`: recorded by a version without roles, or by a process of the hub. */
+  readonly role: string | null
   readonly arguments: Readonly<Record<string, unknown>>
   readonly outcome: string
   readonly detail: Readonly<Record<string, unknown>> | null
   readonly ended_at: Date | null
 }
 
+/** The constraints that refuse a phone number in a row. */
+export const NUMBER_CONSTRAINTS: ReadonlyArray<string> = [
+  'audit_holds_no_number',
+  'audit_reason_holds_no_number',
+]
+
 export const insert = async (q: Queries, entry: AuditEntry): Promise<void> => {
   const facts = JSON.stringify(entry.arguments)
   const detail = entry.detail === null ? null : JSON.stringify(entry.detail)
   await q`
-    INSERT INTO command.audit (run, actor, command, arguments, outcome, detail)
-    VALUES (${entry.run}, ${entry.actor}, ${entry.command}, ${facts}::text::jsonb, ${entry.outcome}, ${detail}::text::jsonb)`
+    INSERT INTO command.audit (run, actor, role, command, arguments, reason, outcome, detail)
+    VALUES (${entry.run}, ${entry.actor}, ${entry.role}, ${entry.command}, ${facts}::text::jsonb, ${entry.reason},
+            ${entry.outcome}, ${detail}::text::jsonb)`
 }
 
 /** The newest runs. `command` selects a command or all commands of a group; `null`: all. */
@@ -39,7 +53,8 @@ export const readNewest = async (
   limit: number,
 ): Promise<ReadonlyArray<AuditRow>> =>
   q<AuditRow[]>`
-    SELECT b.at, b.actor, b.command, b.arguments, coalesce(e.outcome, 'begun') AS outcome, e.detail, e.at AS ended_at
+    SELECT b.at, b.actor, b.role, b.command, b.arguments, b.reason, coalesce(e.outcome, 'begun') AS outcome, e.detail,
+           e.at AS ended_at
       FROM command.audit b
       LEFT JOIN command.audit e ON e.run = b.run AND e.outcome <> 'begun'
      WHERE b.outcome = 'begun'

@@ -1,0 +1,27 @@
+/** Performs the use cases of `@hub/operations` for the person at the command line. */
+import { userInfo } from 'node:os'
+import { settings } from '@hub/config'
+import { type Actor, perform, type UseCase } from '@hub/operations'
+import { type Config, Effect } from 'effect'
+
+/** The user id of a container may have no name. */
+const osUser = Effect.sync(() => {
+  try {
+    return userInfo().username
+  } catch {
+    return `uid ${process.getuid?.() ?? 'unknown'}`
+  }
+})
+
+/**
+ * `HUBCTL_ACTOR`, for jobs and shared machines, or the user of the operating system. Whoever has the
+ * URL of the database may do everything.
+ */
+export const actor: Effect.Effect<Actor, Config.ConfigError> = Effect.gen(function* () {
+  const name = (yield* settings.hubctlActor.config) ?? (yield* osUser)
+  return { name, roles: ['admin'], via: 'hubctl' }
+})
+
+/** Performs a use case. Confirm first: an unconfirmed command leaves no row in the audit trail. */
+export const run = <Input, Output, E, R>(useCase: UseCase<Input, Output, E, R>, input: Input) =>
+  Effect.flatMap(actor, (who) => perform(who, useCase, input))

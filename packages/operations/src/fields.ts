@@ -1,0 +1,50 @@
+/** Schemas of the fields that inputs and outputs of several use cases have. */
+import {
+  characterCount,
+  decodeId,
+  hasControlCharacters,
+  type IdPrefix,
+  MODES,
+  fromTimestamp,
+} from '@hub/domain'
+import { maskNumbers } from '@hub/telemetry'
+import { Schema } from 'effect'
+
+/** A public id: `acc_…`. */
+export const publicId = (prefix: IdPrefix) =>
+  Schema.String.check(
+    Schema.makeFilter(
+      (id: string) => decodeId(prefix, id) !== null || `expected an id that begins with ${prefix}_`,
+    ),
+  ).annotate({ description: `An id that begins with \`${prefix}_\`.` })
+
+export const Timestamp = Schema.String.check(
+  Schema.makeFilter((text: string) => fromTimestamp(text) !== null || 'expected a timestamp in UTC'),
+).annotate({ description: 'UTC, ISO 8601 with milliseconds and a trailing Z.' })
+
+export const Mode = Schema.Literals(MODES)
+
+/** Whether a text is one line of at most `maxLength` characters, without control characters. */
+export const isPlainLine = (text: string, maxLength: number): boolean =>
+  text.trim() !== '' &&
+  characterCount(text) <= maxLength &&
+  !hasControlCharacters(text) &&
+  !text.includes('\n')
+
+/** Characters of a reason or an account name. */
+export const MAX_LINE_LENGTH = 200
+
+/** One line for people: a reason, or the name of an account. */
+export const Line = Schema.String.check(
+  Schema.makeFilter(
+    (text: string) =>
+      isPlainLine(text, MAX_LINE_LENGTH) || `expected one line of 1 to ${MAX_LINE_LENGTH} characters`,
+  ),
+).annotate({ description: `One line of 1 to ${MAX_LINE_LENGTH} characters.` })
+
+/** Why the actor reveals data of a person: a sentence or a ticket, in the audit trail. */
+export const Reason = Line.check(
+  Schema.makeFilter((text: string) => maskNumbers(text) === text || 'expected no phone number'),
+).annotate({
+  description: `Why the data is needed, for the audit trail: one line of 1 to ${MAX_LINE_LENGTH} characters, without a phone number.`,
+})

@@ -1,0 +1,31 @@
+import { Schema } from 'effect'
+import { assert, describe, it } from 'vitest'
+import { Line, publicId, Reason, Timestamp } from './fields.ts'
+
+describe('fields', () => {
+  it('accept public ids of their kind only', () => {
+    const isAccount = Schema.is(publicId('acc'))
+    assert.isTrue(isAccount('acc_01m7yt89qhe54swwc8wkxj6n8e'))
+    for (const other of ['msg_01m7yt89qhe54swwc8wkxj6n8e', 'acc_', 'acc_01m7', ''])
+      assert.isFalse(isAccount(other))
+  })
+
+  it('accept timestamps in UTC only', () => {
+    const isTimestamp = Schema.is(Timestamp)
+    assert.isTrue(isTimestamp('2026-11-21T10:00:00.000Z'))
+    for (const other of ['2026-11-21', '2026-11-21T10:00:00+03:00', 'now']) assert.isFalse(isTimestamp(other))
+  })
+
+  it('accept one line of at most 200 characters', () => {
+    const isLine = Schema.is(Line)
+    for (const line of ['x', 'Её имя', 'Ж'.repeat(200)]) assert.isTrue(isLine(line))
+    for (const other of ['', '  ', 'two\nlines', 'bell \u0007', 'a\u0000b', 'a\u001b[31m', 'x'.repeat(201)])
+      assert.isFalse(isLine(other))
+  })
+
+  it('accept a reason without a phone number, with a plus or without', () => {
+    const isReason = Schema.is(Reason)
+    assert.isTrue(isReason('Ticket 4711 of 2026-11-21'))
+    for (const other of ['', 'Call of +79001234567', 'Call of 79001234567']) assert.isFalse(isReason(other))
+  })
+})

@@ -1,0 +1,14 @@
+/**
+ * The operations of hub staff: use cases with their permission and their line in the audit trail.
+ * hubctl and the operations API call them with `perform`. One namespace for each subject.
+ */
+export { type Actor, type Role, ROLES } from './actor.ts'
+export { audited, auditedAfterwards, type AuditedOperation } from './audit-trail.ts'
+export { failureCode, Forbidden, OperationRefused, OperationUnavailable } from './failures.ts'
+export { isPlainLine, MAX_LINE_LENGTH } from './fields.ts'
+export { perform } from './perform.ts'
+export { allowingRole, type Permission, PERMISSION_NAMES, rolesWith } from './permission.ts'
+export * as Senders from './senders.ts'
+export { type AuditFacts, type AuditRow, readNewest as readNewestAudit } from './tables/audit.ts'
+export * as Templates from './templates.ts'
+export { defineUseCase, type UseCase } from './use-case.ts'

@@ -1,0 +1,114 @@
+/** Moderation over PostgreSQL: the pages of the queues, and the decisions. */
+import { randomUUID } from 'node:crypto'
+import { encodeId } from '@hub/domain'
+import { CommandAccounts, CommandSenders, CommandTemplates, makeSql, Sql } from '@hub/store'
+import { freshDatabase, type FreshDatabase, openDatabase } from '@hub/testkit'
+import { Effect, Layer, ManagedRuntime, Redacted } from 'effect'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import type { Actor } from './actor.ts'
+import { perform } from './perform.ts'
+import * as Senders from './senders.ts'
+import * as Templates from './templates.ts'
+import type { UseCase } from './use-case.ts'
+
+const MODERATOR: Actor = { name: 'mo', roles: ['moderator'], via: 'api' }
+
+let database: FreshDatabase
+let sql: ReturnType<typeof openDatabase>
+let runtime: ManagedRuntime.ManagedRuntime<Sql, never>
+const account = randomUUID()
+
+beforeAll(async () => {
+  database = await freshDatabase()
+  sql = openDatabase(database.url)
+  runtime = ManagedRuntime.make(Layer.effect(Sql, makeSql(Redacted.make(database.url), 2, 'operations-test')))
+  await CommandAccounts.insert(sql, { id: account, name: 'Online shop' })
+  const shop = { account, mode: 'live', name: 'SHOP', registration: '{"company": "Shop"}' } as const
+  await CommandSenders.insert(sql, { ...shop, id: randomUUID(), status: 'pending' })
+  for (const name of ['first', 'second', 'third']) {
+    await CommandTemplates.insert(sql, {
+      id: randomUUID(),
+      account,
+      mode: 'live',
+      name,
+      class: 'service',
+      sender: 'SHOP',
+      body: 'Order {{order}}',
+      language: null,
+      status: 'pending_moderation',
+    })
+  }
+  // Rows of one transaction have the same time: then the id orders them.
+  await sql`UPDATE command.templates SET created_at = '2026-11-21T10:00:00Z' WHERE name <> 'third'`
+})
+
+afterAll(async () => {
+  await runtime.dispose()
+  await sql.end()
+  await database.drop()
+})
+
+const run = <Input, Output, E>(useCase: UseCase<Input, Output, E, Sql>, input: Input) =>
+  runtime.runPromise(perform(MODERATOR, useCase, input))
+
+const refusal = <Input, Output, E>(useCase: UseCase<Input, Output, E, Sql>, input: Input) =>
+  runtime.runPromise(Effect.flip(perform(MODERATOR, useCase, input)))
+
+describe('moderation', () => {
+  it('shows a queue in pages, oldest first, each row once', async () => {
+    const names: Array<string> = []
+    let cursor: string | null = null
+    do {
+      const page: typeof Templates.queue.output.Type = await run(Templates.queue, {
+        account: encodeId('acc', account),
+        limit: 1,
+        cursor,
+      })
+      assert.lengthOf(page.data, 1)
+      names.push(...page.data.map(({ name }) => name))
+      cursor = page.next_cursor
+    } while (cursor !== null && names.length < 10)
+    assert.sameMembers(names, ['first', 'second', 'third'])
+    assert.strictEqual(names[2], 'third')
+  })
+
+  it('records a decision once, with the event to the account, and takes the row out of the queue', async () => {
+    const page = { account: null, limit: 10, cursor: null }
+    const [sender] = (await run(Senders.queue, page)).data
+    assert.deepInclude(sender, { name: 'SHOP', registration: { company: 'Shop' }, status: 'pending' })
+    const id = sender?.id ?? ''
+    assert.include(await run(Senders.approve, { id }), { id, status: 'registered' })
+    assert.deepStrictEqual((await run(Senders.queue, page)).data, [])
+    assert.include(await refusal(Senders.approve, { id }), { code: 'already_decided' })
+    const told = await sql<{ type: string }[]>`SELECT type FROM command.event_inbox`
+    assert.deepStrictEqual(
+      told.map(({ type }) => type),
+      ['sender.registered'],
+    )
+  })
+
+  it('shows a declined template with the reason, and finds it by its status', async () => {
+    const [template] = (await run(Templates.queue, { account: null, limit: 1, cursor: null })).data
+    const id = template?.id ?? ''
+    await run(Templates.decline, { id, reason: 'It names no sender' })
+    assert.include(await run(Templates.get, { id }), {
+      status: 'declined',
+      reason: 'It names no sender',
+      sender_status: 'registered',
+    })
+    const declined = { account: null, mode: null, status: 'declined', limit: 10, cursor: null } as const
+    assert.deepStrictEqual(
+      (await run(Templates.list, declined)).data.map((row) => row.id),
+      [id],
+    )
+  })
+
+  it('knows no template of another id', async () => {
+    const id = encodeId('tpl', randomUUID())
+    for (const useCase of [Templates.get, Templates.approve]) {
+      assert.include(await refusal<{ readonly id: string }, unknown, unknown>(useCase, { id }), {
+        code: 'template_not_found',
+      })
+    }
+  })
+})

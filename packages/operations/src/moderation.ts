@@ -1,0 +1,152 @@
+/**
+ * What senders and templates share. The SMS operator decides about both, and hub staff record the
+ * decision: the row and the event to the account are one transaction.
+ */
+import {
+  encodeId,
+  type IdPrefix,
+  type ModerationDecision,
+  type ModerationState,
+  type PublicEvent,
+} from '@hub/domain'
+import {
+  CommandEventInbox,
+  type ModeratedRow,
+  type ModerationFilter,
+  type Queries,
+  Sql,
+  uuidOf,
+} from '@hub/store'
+import { Clock, Effect, Schema } from 'effect'
+import { refused } from './failures.ts'
+import { Line, Mode, publicId } from './fields.ts'
+import { decodeCursor, pageFields, pageOf } from './pages.ts'
+import { query } from './sql.ts'
+
+/** The sort key of a page, oldest first: creation time (milliseconds since the epoch) and UUID. */
+const PageKey = Schema.Tuple([Schema.Int, Schema.String.check(Schema.isGUID())])
+
+const account = Schema.NullOr(publicId('acc'))
+
+/** The input of `queue`. */
+export const QueueInput = Schema.Struct({ account, ...pageFields })
+
+/** The input of `list`. */
+export const listInput = <const Status extends string>(statuses: ReadonlyArray<Status>) =>
+  Schema.Struct({
+    account,
+    mode: Schema.NullOr(Mode),
+    status: Schema.NullOr(Schema.Literals(statuses)),
+    ...pageFields,
+  })
+
+export const idInput = (prefix: IdPrefix) => Schema.Struct({ id: publicId(prefix) })
+
+/** The input of `decline`. The account sees the reason. */
+export const declineInput = (prefix: IdPrefix) => Schema.Struct({ id: publicId(prefix), reason: Line })
+
+/** What differs between senders and templates. */
+interface Moderated<Status extends string, Row extends ModeratedRow & ModerationState<Status>, Value> {
+  readonly kind: 'sender' | 'template'
+  readonly prefix: IdPrefix
+  /** The status before a decision. */
+  readonly waiting: Status
+  readonly table: {
+    readonly find: (q: Queries, filter: ModerationFilter) => Promise<ReadonlyArray<Row>>
+    readonly lock: (q: Queries, id: string) => Promise<Row | null>
+    readonly saveDecision: (q: Queries, id: string, after: ModerationState<Status>) => Promise<void>
+  }
+  readonly moderate: (row: Row, decision: ModerationDecision) => ModerationState<Status> | null
+  /** The event of a decision. The row has its public id. */
+  readonly event: (row: Row & { readonly createdAt: number }, now: number) => PublicEvent
+  readonly toValue: (row: Row) => Value
+}
+
+/** The fields that the JSON of both kinds begins with. */
+export const commonFields = <const Kind extends 'sender' | 'template'>(
+  kind: Kind,
+  prefix: IdPrefix,
+  row: ModeratedRow,
+) => ({
+  id: encodeId(prefix, row.id),
+  object: kind,
+  account: encodeId('acc', row.account),
+  mode: row.mode,
+  name: row.name,
+})
+
+const ANY: Omit<ModerationFilter, 'limit'> = {
+  id: null,
+  account: null,
+  mode: null,
+  status: null,
+  after: null,
+}
+
+/** The parts of the use cases that both kinds share. */
+export const moderated = <Status extends string, Row extends ModeratedRow & ModerationState<Status>, Value>({
+  event,
+  kind,
+  moderate,
+  prefix,
+  table,
+  toValue,
+  waiting,
+}: Moderated<Status, Row, Value>) => {
+  const notFound = (id: string) => refused(`${kind}_not_found`, `There is no ${kind} ${id}.`, 'id')
+
+  const readPage = Effect.fnUntraced(function* (
+    filter: Pick<ModerationFilter, 'mode' | 'status'> & {
+      /** A public id. */
+      readonly account: string | null
+      readonly limit: number
+      readonly cursor: string | null
+    },
+  ) {
+    const key = yield* decodeCursor(PageKey, filter.cursor)
+    const rows = yield* query((q) =>
+      table.find(q, {
+        ...ANY,
+        account: filter.account === null ? null : uuidOf('acc', filter.account),
+        mode: filter.mode,
+        status: filter.status,
+        after: key === null ? null : { created_at: new Date(key[0]), id: key[1] },
+        limit: filter.limit + 1,
+      }),
+    )
+    return pageOf(rows, filter.limit, toValue, (row) => [row.created_at.getTime(), row.id])
+  })
+
+  return {
+    list: readPage,
+
+    /** Live rows without a decision. */
+    queue: (page: typeof QueueInput.Type) => readPage({ ...page, mode: 'live', status: waiting }),
+
+    get: Effect.fnUntraced(function* (id: string) {
+      const [row] = yield* query((q) => table.find(q, { ...ANY, id: uuidOf(prefix, id), limit: 1 }))
+      return row ?? (yield* notFound(id))
+    }),
+
+    decide: Effect.fnUntraced(function* (id: string, decision: ModerationDecision) {
+      const sql = yield* Sql
+      const now = yield* Clock.currentTimeMillis
+      const saved = yield* sql.transaction(async (q): Promise<Row | 'not found' | 'unchanged'> => {
+        const row = await table.lock(q, uuidOf(prefix, id))
+        if (row === null) return 'not found'
+        const after = moderate(row, decision)
+        if (after === null) return 'unchanged'
+        await table.saveDecision(q, row.id, after)
+        const decided = { ...row, ...after }
+        const published = event({ ...decided, id, createdAt: row.created_at.getTime() }, now)
+        await CommandEventInbox.insert(q, row, published)
+        return decided
+      })
+      if (saved === 'not found') return yield* notFound(id)
+      if (saved === 'unchanged') {
+        return yield* refused('already_decided', `${id} already has this decision. Nothing was changed.`)
+      }
+      return toValue(saved)
+    }),
+  }
+}

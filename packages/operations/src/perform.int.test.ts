@@ -1,0 +1,172 @@
+/** Permissions and the audit trail over PostgreSQL: what `perform` lets through, and what it records. */
+import { makeSql, Sql } from '@hub/store'
+import { freshDatabase, type FreshDatabase } from '@hub/testkit'
+import { Effect, Layer, ManagedRuntime, Redacted, Schema } from 'effect'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import type { Actor } from './actor.ts'
+import { refused } from './failures.ts'
+import { perform } from './perform.ts'
+import { type AuditRow, readNewest } from './tables/audit.ts'
+import { defineUseCase, type UseCase } from './use-case.ts'
+
+let database: FreshDatabase
+let runtime: ManagedRuntime.ManagedRuntime<Sql, never>
+
+beforeAll(async () => {
+  database = await freshDatabase()
+  runtime = ManagedRuntime.make(Layer.effect(Sql, makeSql(Redacted.make(database.url), 2, 'operations-test')))
+})
+
+afterAll(async () => {
+  await runtime.dispose()
+  await database.drop()
+})
+
+const OPERATOR: Actor = { name: 'anna', roles: ['viewer', 'operator'], via: 'api' }
+
+const rows = (command: string | null = null, actor: string | null = null): Promise<ReadonlyArray<AuditRow>> =>
+  runtime.runPromise(Effect.flatMap(Sql, (sql) => sql.run((q) => readNewest(q, actor, command, 100))))
+
+const Name = Schema.Struct({ name: Schema.String })
+
+/** A use case that changes something; `work` is what it does. */
+const changes = <E = never>(name: string, work: Effect.Effect<string, E, Sql> = Effect.succeed('thing_1')) =>
+  defineUseCase({
+    name,
+    permission: 'accounts.change',
+    input: Name,
+    output: Schema.String,
+    audit: (input) => ({ name: input.name }),
+    result: (id) => ({ id }),
+    run: () => work,
+  })
+
+const run = <Output, E>(
+  useCase: UseCase<{ readonly name: string }, Output, E, Sql>,
+  name = 'a',
+  actor: Actor = OPERATOR,
+) => runtime.runPromise(Effect.result(perform(actor, useCase, { name })))
+
+describe('perform', () => {
+  it('records who did what in which role, with the outcome', async () => {
+    const made = await run(changes('things make'))
+    assert.deepInclude(made, { _tag: 'Success', success: 'thing_1' })
+    const [row] = await rows('things make')
+    assert.deepInclude(row, {
+      actor: 'anna',
+      role: 'operator',
+      reason: null,
+      arguments: { name: 'a' },
+      outcome: 'done',
+      detail: { id: 'thing_1' },
+    })
+    assert.isNotNull(row?.ended_at)
+  })
+
+  it('runs and records nothing without the permission', async () => {
+    let done = false
+    const useCase = changes(
+      'things take',
+      Effect.sync(() => {
+        done = true
+        return 'thing'
+      }),
+    )
+    const exit = await run(useCase, 'a', { ...OPERATOR, roles: ['viewer', 'support', 'moderator'] })
+    assert.deepInclude(exit, { _tag: 'Failure' })
+    assert.include(exit._tag === 'Failure' ? exit.failure : {}, {
+      _tag: 'Forbidden',
+      permission: 'accounts.change',
+    })
+    assert.isFalse(done)
+    assert.deepStrictEqual(await rows('things take'), [])
+  })
+
+  it('records a failure with its code', async () => {
+    await run(changes('things break', Effect.fail(refused('too_hard', 'It is hard.'))))
+    const [row] = await rows('things break')
+    assert.deepInclude(row, { outcome: 'failed', detail: { code: 'too_hard' } })
+  })
+
+  it('shows a running operation as begun, and finds operations by their group', async () => {
+    const seen = changes(
+      'things watch',
+      Effect.map(
+        Effect.promise(() => rows('things')),
+        (found) => found.map(({ command, outcome }) => `${command}: ${outcome}`).join(', '),
+      ),
+    )
+    const exit = await run(seen)
+    assert.strictEqual(
+      exit._tag === 'Success' ? exit.success : '',
+      'things watch: begun, things break: failed, things make: done',
+    )
+  })
+
+  it('runs nothing if the row would contain a phone number', async () => {
+    let done = false
+    const useCase = changes(
+      'things call',
+      Effect.sync(() => {
+        done = true
+        return 'thing'
+      }),
+    )
+    const exit = await run(useCase, '+79001234567')
+    assert.include(exit._tag === 'Failure' ? exit.failure : {}, {
+      _tag: 'OperationRefused',
+      code: 'number_in_audit',
+    })
+    assert.isFalse(done)
+  })
+
+  it('records no read that concerns no person', async () => {
+    const useCase = { ...changes('things list'), audit: null }
+    assert.strictEqual((await run(useCase))._tag, 'Success')
+    assert.deepStrictEqual(await rows('things list'), [])
+  })
+
+  it('requires a reason of who reveals personal data through the API, and records it', async () => {
+    const reveals = (reason: string | null) => ({ ...changes('things reveal'), reason: () => reason })
+    const without = await run(reveals(null))
+    assert.include(without._tag === 'Failure' ? without.failure : {}, {
+      code: 'reason_required',
+      param: 'reason',
+    })
+    assert.deepStrictEqual(await rows('things reveal'), [])
+    assert.strictEqual((await run(reveals('Ticket 4711')))._tag, 'Success')
+    const fromHubctl: Actor = { name: 'cron', roles: ['admin'], via: 'hubctl' }
+    assert.strictEqual((await run(reveals(null), 'a', fromHubctl))._tag, 'Success')
+    assert.deepStrictEqual(
+      (await rows('things reveal')).map(({ actor, reason, role }) => [actor, role, reason]),
+      [
+        ['cron', 'admin', null],
+        ['anna', 'operator', 'Ticket 4711'],
+      ],
+    )
+    const withNumber = await run(reveals('Asked by +79001234567'))
+    assert.include(withNumber._tag === 'Failure' ? withNumber.failure : {}, { code: 'number_in_audit' })
+  })
+})
+
+describe('the audit trail', () => {
+  it('refuses to change or delete rows', async () => {
+    const before = await rows()
+    for (const attempt of [
+      'UPDATE command.audit SET actor = $$nobody$$',
+      'DELETE FROM command.audit',
+      'TRUNCATE command.audit',
+    ]) {
+      const error = await runtime.runPromise(
+        Effect.flip(Effect.flatMap(Sql, (sql) => sql.run((q) => q.unsafe(attempt)))),
+      )
+      assert.include(error, { detail: '42501' }, attempt)
+    }
+    assert.deepStrictEqual(await rows(), before)
+  })
+
+  it('finds rows by actor', async () => {
+    assert.deepStrictEqual(await rows(null, 'nobody we know'), [])
+    assert.isNotEmpty(await rows(null, 'anna'))
+  })
+})

@@ -1,0 +1,38 @@
+/** Which role may do what. */
+import type { Actor, Role } from './actor.ts'
+
+/** The roles that have each permission, the weakest first. */
+const PERMISSIONS = {
+  'messages.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
+  /** A number, a text, or what an SMS operator sent about a message. */
+  'messages.reveal': ['support', 'admin'],
+  /** To receivers of webhooks, and never to recipients of messages. */
+  'messages.resend': ['support', 'operator', 'admin'],
+  'webhooks.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
+  'webhooks.change': ['support', 'operator', 'admin'],
+  'moderation.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
+  'moderation.decide': ['moderator', 'admin'],
+  'accounts.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
+  'accounts.change': ['operator', 'admin'],
+  'keys.change': ['operator', 'admin'],
+  'usage.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
+  'hub.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
+  'hub.change': ['operator', 'admin'],
+  'dead_letters.change': ['operator', 'admin'],
+  /** Whether one person is opted out is data of a person. */
+  'opt_outs.read': ['support', 'operator', 'admin'],
+  'opt_outs.change': ['support', 'operator', 'admin'],
+  'erasures.request': ['operator', 'admin'],
+  'erasures.confirm': ['operator', 'admin'],
+  'audit.read': ['operator', 'admin'],
+} as const satisfies Readonly<Record<string, ReadonlyArray<Role>>>
+
+export type Permission = keyof typeof PERMISSIONS
+
+export const PERMISSION_NAMES = Object.keys(PERMISSIONS) as ReadonlyArray<Permission>
+
+export const rolesWith = (permission: Permission): ReadonlyArray<Role> => PERMISSIONS[permission]
+
+/** The weakest role of the actor that has the permission; `null`: none has it. */
+export const allowingRole = ({ roles }: Pick<Actor, 'roles'>, permission: Permission): Role | null =>
+  rolesWith(permission).find((role) => roles.includes(role)) ?? null

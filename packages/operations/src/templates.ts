@@ -1,0 +1,111 @@
+/** Templates: the moderation queue, and the decisions of the SMS operator. */
+import {
+  MESSAGE_CLASSES,
+  moderateTemplate,
+  SENDER_STATUSES,
+  TEMPLATE_STATUSES,
+  templateDecided,
+} from '@hub/domain'
+import { CommandTemplates } from '@hub/store'
+import { Effect, Schema } from 'effect'
+import { Mode, publicId, Timestamp } from './fields.ts'
+import { commonFields, declineInput, idInput, listInput, moderated, QueueInput } from './moderation.ts'
+import { listOf } from './pages.ts'
+import { defineUseCase } from './use-case.ts'
+
+export const Template = Schema.Struct({
+  id: publicId('tpl'),
+  object: Schema.Literal('template'),
+  account: publicId('acc'),
+  mode: Mode,
+  name: Schema.String,
+  class: Schema.Literals(MESSAGE_CLASSES),
+  /** The name of the sender. */
+  sender: Schema.String,
+  body: Schema.String,
+  language: Schema.NullOr(Schema.String),
+  status: Schema.Literals(TEMPLATE_STATUSES),
+  /** Of a declined template. */
+  reason: Schema.NullOr(Schema.String),
+  created_at: Timestamp,
+})
+export type Template = typeof Template.Type
+
+/** A template with the status of its sender. Sends need both. */
+export const TemplateDetails = Schema.Struct({
+  ...Template.fields,
+  sender_status: Schema.Literals(SENDER_STATUSES),
+})
+
+const toValue = (row: CommandTemplates.TemplateRow): Template => ({
+  ...commonFields('template', 'tpl', row),
+  class: row.class,
+  sender: row.sender,
+  body: row.body,
+  language: row.language,
+  status: row.status,
+  reason: row.reason,
+  created_at: row.created_at.toISOString(),
+})
+
+const moderation = moderated({
+  kind: 'template',
+  prefix: 'tpl',
+  waiting: 'pending_moderation',
+  table: CommandTemplates,
+  moderate: moderateTemplate,
+  event: templateDecided,
+  toValue,
+})
+
+/** The live templates that wait for a decision, oldest first. */
+export const queue = defineUseCase({
+  name: 'templates queue',
+  permission: 'moderation.read',
+  input: QueueInput,
+  output: listOf(Template),
+  audit: null,
+  run: moderation.queue,
+})
+
+/** Templates, oldest first. */
+export const list = defineUseCase({
+  name: 'templates list',
+  permission: 'moderation.read',
+  input: listInput(TEMPLATE_STATUSES),
+  output: listOf(Template),
+  audit: null,
+  run: moderation.list,
+})
+
+export const get = defineUseCase({
+  name: 'templates show',
+  permission: 'moderation.read',
+  input: idInput('tpl'),
+  output: TemplateDetails,
+  audit: null,
+  run: ({ id }) =>
+    Effect.map(moderation.get(id), (row) => ({ ...toValue(row), sender_status: row.sender_status })),
+})
+
+/** Records that the SMS operator has approved a template. It may replace an earlier refusal. */
+export const approve = defineUseCase({
+  name: 'templates approve',
+  permission: 'moderation.decide',
+  input: idInput('tpl'),
+  output: Template,
+  audit: ({ id }) => ({ template: id }),
+  result: ({ status }) => ({ status }),
+  run: ({ id }) => moderation.decide(id, { approved: true }),
+})
+
+/** Records that the SMS operator has declined a template. It may replace an earlier approval. */
+export const decline = defineUseCase({
+  name: 'templates decline',
+  permission: 'moderation.decide',
+  input: declineInput('tpl'),
+  output: Template,
+  audit: ({ id, reason }) => ({ template: id, reason }),
+  result: ({ status }) => ({ status }),
+  run: ({ id, reason }) => moderation.decide(id, { approved: false, reason }),
+})
