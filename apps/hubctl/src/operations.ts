@@ -1,7 +1,7 @@
 /** Performs the use cases of `@hub/operations` for the person at the command line. */
 import { userInfo } from 'node:os'
 import { settings } from '@hub/config'
-import { type Actor, perform, type UseCase } from '@hub/operations'
+import { type Actor, OperationRefused, perform, type UseCase } from '@hub/operations'
 import { type Config, Effect } from 'effect'
 
 /** The user id of a container may have no name. */
@@ -25,3 +25,11 @@ export const actor: Effect.Effect<Actor, Config.ConfigError> = Effect.gen(functi
 /** Performs a use case. Confirm first: an unconfirmed command leaves no row in the audit trail. */
 export const run = <Input, Output, E, R>(useCase: UseCase<Input, Output, E, R>, input: Input) =>
   Effect.flatMap(actor, (who) => perform(who, useCase, input))
+
+/** Adds the command that helps to the sentence of a refusal with this code. */
+export const withHint = (code: string, hint: string) =>
+  Effect.mapError(<E>(error: E) =>
+    error instanceof OperationRefused && error.code === code
+      ? new OperationRefused({ code, message: `${error.message} ${hint}` })
+      : error,
+  )

@@ -26,6 +26,12 @@ export class Forbidden extends Data.TaggedError('Forbidden')<{ readonly permissi
 export const refused = (code: string, message: string, param?: string): OperationRefused =>
   new OperationRefused({ code, message, ...(param === undefined ? {} : { param }) })
 
+/** The input is wrong. */
+export const INPUT_INVALID = 'input_invalid'
+
+export const inputInvalid = (message: string, param?: string): OperationRefused =>
+  refused(INPUT_INVALID, message, param)
+
 /** `StorageUnavailable` becomes `storage_unavailable`. */
 const snakeCase = (tag: string): string => tag.replace(/(?<=[a-z])(?=[A-Z])/gu, '_').toLowerCase()
 

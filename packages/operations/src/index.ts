@@ -2,10 +2,13 @@
  * The operations of hub staff: use cases with their permission and their line in the audit trail.
  * hubctl and the operations API call them with `perform`. One namespace for each subject.
  */
+export * as Accounts from './accounts.ts'
 export { type Actor, type Role, ROLES } from './actor.ts'
 export { audited, auditedAfterwards, type AuditedOperation } from './audit-trail.ts'
-export { failureCode, Forbidden, OperationRefused, OperationUnavailable } from './failures.ts'
+export * as Certification from './certification.ts'
+export { failureCode, Forbidden, INPUT_INVALID, OperationRefused, OperationUnavailable } from './failures.ts'
 export { isPlainLine, MAX_LINE_LENGTH } from './fields.ts'
+export * as Keys from './keys.ts'
 export { perform } from './perform.ts'
 export { allowingRole, type Permission, PERMISSION_NAMES, rolesWith } from './permission.ts'
 export * as Senders from './senders.ts'

@@ -1,34 +1,30 @@
 /** Moderation over PostgreSQL: the pages of the queues, and the decisions. */
 import { randomUUID } from 'node:crypto'
 import { encodeId } from '@hub/domain'
-import { CommandAccounts, CommandSenders, CommandTemplates, makeSql, Sql } from '@hub/store'
-import { freshDatabase, type FreshDatabase, openDatabase } from '@hub/testkit'
-import { Effect, Layer, ManagedRuntime, Redacted } from 'effect'
+import { CommandSenders, CommandTemplates, type Sql } from '@hub/store'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import type { Actor } from './actor.ts'
-import { perform } from './perform.ts'
 import * as Senders from './senders.ts'
 import * as Templates from './templates.ts'
+import { makeTestDatabase, type TestDatabase } from './testing/test-database.ts'
 import type { UseCase } from './use-case.ts'
 
 const MODERATOR: Actor = { name: 'mo', roles: ['moderator'], via: 'api' }
 
-let database: FreshDatabase
-let sql: ReturnType<typeof openDatabase>
-let runtime: ManagedRuntime.ManagedRuntime<Sql, never>
-const account = randomUUID()
+let database: TestDatabase
+let account: string
 
 beforeAll(async () => {
-  database = await freshDatabase()
-  sql = openDatabase(database.url)
-  runtime = ManagedRuntime.make(Layer.effect(Sql, makeSql(Redacted.make(database.url), 2, 'operations-test')))
-  await CommandAccounts.insert(sql, { id: account, name: 'Online shop' })
-  const shop = { account, mode: 'live', name: 'SHOP', registration: '{"company": "Shop"}' } as const
+  database = await makeTestDatabase()
+  const { sql } = database
+  const { id, uuid } = await database.account('Online shop')
+  account = id
+  const shop = { account: uuid, mode: 'live', name: 'SHOP', registration: '{"company": "Shop"}' } as const
   await CommandSenders.insert(sql, { ...shop, id: randomUUID(), status: 'pending' })
   for (const name of ['first', 'second', 'third']) {
     await CommandTemplates.insert(sql, {
       id: randomUUID(),
-      account,
+      account: uuid,
       mode: 'live',
       name,
       class: 'service',
@@ -42,17 +38,13 @@ beforeAll(async () => {
   await sql`UPDATE command.templates SET created_at = '2026-11-21T10:00:00Z' WHERE name <> 'third'`
 })
 
-afterAll(async () => {
-  await runtime.dispose()
-  await sql.end()
-  await database.drop()
-})
+afterAll(() => database.remove())
 
 const run = <Input, Output, E>(useCase: UseCase<Input, Output, E, Sql>, input: Input) =>
-  runtime.runPromise(perform(MODERATOR, useCase, input))
+  database.run(MODERATOR, useCase, input)
 
 const refusal = <Input, Output, E>(useCase: UseCase<Input, Output, E, Sql>, input: Input) =>
-  runtime.runPromise(Effect.flip(perform(MODERATOR, useCase, input)))
+  database.refusal(MODERATOR, useCase, input)
 
 describe('moderation', () => {
   it('shows a queue in pages, oldest first, each row once', async () => {
@@ -60,7 +52,7 @@ describe('moderation', () => {
     let cursor: string | null = null
     do {
       const page: typeof Templates.queue.output.Type = await run(Templates.queue, {
-        account: encodeId('acc', account),
+        account,
         limit: 1,
         cursor,
       })
@@ -80,7 +72,7 @@ describe('moderation', () => {
     assert.include(await run(Senders.approve, { id }), { id, status: 'registered' })
     assert.deepStrictEqual((await run(Senders.queue, page)).data, [])
     assert.include(await refusal(Senders.approve, { id }), { code: 'already_decided' })
-    const told = await sql<{ type: string }[]>`SELECT type FROM command.event_inbox`
+    const told = await database.sql<{ type: string }[]>`SELECT type FROM command.event_inbox`
     assert.deepStrictEqual(
       told.map(({ type }) => type),
       ['sender.registered'],

@@ -20,11 +20,8 @@ import {
 import { Clock, Effect, Schema } from 'effect'
 import { refused } from './failures.ts'
 import { Line, Mode, publicId } from './fields.ts'
-import { decodeCursor, pageFields, pageOf } from './pages.ts'
+import { decodeRowCursor, pageFields, pageOf, rowKey } from './pages.ts'
 import { query } from './sql.ts'
-
-/** The sort key of a page, oldest first: creation time (milliseconds since the epoch) and UUID. */
-const PageKey = Schema.Tuple([Schema.Int, Schema.String.check(Schema.isGUID())])
 
 const account = Schema.NullOr(publicId('acc'))
 
@@ -103,18 +100,18 @@ export const moderated = <Status extends string, Row extends ModeratedRow & Mode
       readonly cursor: string | null
     },
   ) {
-    const key = yield* decodeCursor(PageKey, filter.cursor)
+    const after = yield* decodeRowCursor(filter.cursor)
     const rows = yield* query((q) =>
       table.find(q, {
         ...ANY,
         account: filter.account === null ? null : uuidOf('acc', filter.account),
         mode: filter.mode,
         status: filter.status,
-        after: key === null ? null : { created_at: new Date(key[0]), id: key[1] },
+        after,
         limit: filter.limit + 1,
       }),
     )
-    return pageOf(rows, filter.limit, toValue, (row) => [row.created_at.getTime(), row.id])
+    return pageOf(rows, filter.limit, toValue, rowKey)
   })
 
   return {

@@ -29,7 +29,7 @@ interface Page<Value> {
 }
 
 /** A sort key as a cursor. */
-const encodeCursor = (key: unknown): string => Buffer.from(JSON.stringify(key)).toString('base64url')
+export const encodeCursor = (key: unknown): string => Buffer.from(JSON.stringify(key)).toString('base64url')
 
 /** The sort key in a cursor; `null`: the first page. Fails if it is no cursor of this list. */
 export const decodeCursor = <Key>(
@@ -46,6 +46,29 @@ export const decodeCursor = <Key>(
     onSome: Effect.succeed,
   })
 }
+
+/** The latest moment of a `Date`, in milliseconds since the epoch. */
+const LATEST = 8.64e15
+
+/** The sort key of rows by creation time: milliseconds since the epoch, and the UUID of the row. */
+const RowKey = Schema.Tuple([
+  Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: LATEST })),
+  Schema.String.check(Schema.isGUID()),
+])
+
+interface KeyedRow {
+  readonly created_at: Date
+  readonly id: string
+}
+
+/** The key of a row in a cursor. */
+export const rowKey = ({ created_at, id }: KeyedRow): typeof RowKey.Type => [created_at.getTime(), id]
+
+/** The last row of the page before, by its key; `null`: the first page. */
+export const decodeRowCursor = (cursor: string | null): Effect.Effect<KeyedRow | null, OperationRefused> =>
+  Effect.map(decodeCursor(RowKey, cursor), (key) =>
+    key === null ? null : { created_at: new Date(key[0]), id: key[1] },
+  )
 
 /**
  * Makes a page of rows that were read with `limit + 1`. The last of them only shows that another

@@ -1,31 +1,23 @@
 /** Permissions and the audit trail over PostgreSQL: what `perform` lets through, and what it records. */
-import { makeSql, Sql } from '@hub/store'
-import { freshDatabase, type FreshDatabase } from '@hub/testkit'
-import { Effect, Layer, ManagedRuntime, Redacted, Schema } from 'effect'
+import { Sql } from '@hub/store'
+import { Effect, Schema } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import type { Actor } from './actor.ts'
 import { refused } from './failures.ts'
 import { perform } from './perform.ts'
-import { type AuditRow, readNewest } from './tables/audit.ts'
+import { makeTestDatabase, type TestDatabase } from './testing/test-database.ts'
 import { defineUseCase, type UseCase } from './use-case.ts'
 
-let database: FreshDatabase
-let runtime: ManagedRuntime.ManagedRuntime<Sql, never>
-
+let database: TestDatabase
 beforeAll(async () => {
-  database = await freshDatabase()
-  runtime = ManagedRuntime.make(Layer.effect(Sql, makeSql(Redacted.make(database.url), 2, 'operations-test')))
+  database = await makeTestDatabase()
 })
-
-afterAll(async () => {
-  await runtime.dispose()
-  await database.drop()
-})
+afterAll(() => database.remove())
 
 const OPERATOR: Actor = { name: 'anna', roles: ['viewer', 'operator'], via: 'api' }
 
-const rows = (command: string | null = null, actor: string | null = null): Promise<ReadonlyArray<AuditRow>> =>
-  runtime.runPromise(Effect.flatMap(Sql, (sql) => sql.run((q) => readNewest(q, actor, command, 100))))
+const rows = (command: string | null = null, actor: string | null = null) =>
+  database.auditRows(command, actor)
 
 const Name = Schema.Struct({ name: Schema.String })
 
@@ -45,7 +37,7 @@ const run = <Output, E>(
   useCase: UseCase<{ readonly name: string }, Output, E, Sql>,
   name = 'a',
   actor: Actor = OPERATOR,
-) => runtime.runPromise(Effect.result(perform(actor, useCase, { name })))
+) => database.runtime.runPromise(Effect.result(perform(actor, useCase, { name })))
 
 describe('perform', () => {
   it('records who did what in which role, with the outcome', async () => {
@@ -126,6 +118,16 @@ describe('perform', () => {
     assert.deepStrictEqual(await rows('things list'), [])
   })
 
+  it('refuses a wrong input without a row', async () => {
+    const useCase = { ...changes('things set'), check: () => 'No thing is given.' }
+    const exit = await run(useCase)
+    assert.include(exit._tag === 'Failure' ? exit.failure : {}, {
+      code: 'input_invalid',
+      message: 'No thing is given.',
+    })
+    assert.deepStrictEqual(await rows('things set'), [])
+  })
+
   it('requires a reason of who reveals personal data through the API, and records it', async () => {
     const reveals = (reason: string | null) => ({ ...changes('things reveal'), reason: () => reason })
     const without = await run(reveals(null))
@@ -157,7 +159,7 @@ describe('the audit trail', () => {
       'DELETE FROM command.audit',
       'TRUNCATE command.audit',
     ]) {
-      const error = await runtime.runPromise(
+      const error = await database.runtime.runPromise(
         Effect.flip(Effect.flatMap(Sql, (sql) => sql.run((q) => q.unsafe(attempt)))),
       )
       assert.include(error, { detail: '42501' }, attempt)

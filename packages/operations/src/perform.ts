@@ -3,7 +3,7 @@ import type { Sql, StorageError } from '@hub/store'
 import { Effect } from 'effect'
 import type { Actor } from './actor.ts'
 import { audited } from './audit-trail.ts'
-import { Forbidden, type OperationRefused, refused } from './failures.ts'
+import { Forbidden, inputInvalid, type OperationRefused, refused } from './failures.ts'
 import { allowingRole } from './permission.ts'
 import type { UseCase } from './use-case.ts'
 
@@ -21,6 +21,8 @@ export const perform = <Input, Output, E, R>(
     const { audit, name, permission, result = () => ({}) } = useCase
     const role = allowingRole(actor, permission)
     if (role === null) return yield* new Forbidden({ permission })
+    const mistake = useCase.check?.(input) ?? null
+    if (mistake !== null) return yield* inputInvalid(mistake)
     const reason = useCase.reason?.(input) ?? null
     if (useCase.reason !== undefined && reason === null && actor.via === 'api') {
       return yield* refused('reason_required', 'Say why you need to see this data.', 'reason')

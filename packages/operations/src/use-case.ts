@@ -13,6 +13,11 @@ export interface UseCase<Input, Output, E, R> {
   readonly input: Schema.Codec<Input, unknown>
   readonly output: Schema.Codec<Output, unknown>
   /**
+   * A rule about the input that its schema cannot express: the sentence about a wrong input, or
+   * `null`. A wrong input is not recorded, like one that does not match the schema.
+   */
+  readonly check?: (input: Input) => string | null
+  /**
    * The arguments in the audit trail, without personal data. `null`: the use case neither changes
    * something nor reads data of a person, so it is not recorded.
    */

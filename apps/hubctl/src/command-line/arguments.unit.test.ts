@@ -2,7 +2,6 @@ import { assert, describe, it } from 'vitest'
 import { Option } from 'effect'
 import { parseAmount } from '../commands/accounts.ts'
 import { parseDailyLimit } from '../commands/hub.ts'
-import { isNetwork } from '../commands/keys.ts'
 import { parseList } from '../commands/opt-outs.ts'
 import { parseTimestamp, parseDuration } from './arguments.ts'
 
@@ -47,24 +46,6 @@ describe('parsers of arguments', () => {
     assert.deepStrictEqual(parseDailyLimit('2000000'), Option.some(2_000_000))
     for (const text of ['', '-1', '1.5', 'None', '2000000001', '99999999999']) {
       assert.isTrue(Option.isNone(parseDailyLimit(text)), text)
-    }
-  })
-
-  it('accept addresses and networks', () => {
-    for (const text of ['192.0.2.7', '192.0.2.0/24', '0.0.0.0/0', '2001:db8::1', '2001:db8::/32']) {
-      assert.isTrue(isNetwork(text), text)
-    }
-    for (const text of [
-      '',
-      'example.com',
-      '192.0.2',
-      '192.0.2.0/33',
-      '192.0.2.0/',
-      '::/129',
-      'fe80::1%eth0',
-      '1.2.3.4/8/8',
-    ]) {
-      assert.isFalse(isNetwork(text), text)
     }
   })
 })

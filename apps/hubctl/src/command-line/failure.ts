@@ -1,7 +1,13 @@
 /**
  * The failures of commands: a code for programs, a sentence for people, an exit code for shells.
  */
-import { failureCode, Forbidden, OperationRefused, OperationUnavailable } from '@hub/operations'
+import {
+  failureCode,
+  Forbidden,
+  INPUT_INVALID,
+  OperationRefused,
+  OperationUnavailable,
+} from '@hub/operations'
 import { Config, Data } from 'effect'
 import { CliError } from 'effect/cli'
 
@@ -59,7 +65,9 @@ const onOneLine = (message: string): string =>
  */
 export const toCommandFailed = (error: unknown): CommandFailed | null => {
   if (error instanceof CommandFailed) return error
-  if (error instanceof OperationRefused) return refused(error.code, error.message)
+  if (error instanceof OperationRefused) {
+    return error.code === INPUT_INVALID ? usageError(error.message) : refused(error.code, error.message)
+  }
   if (error instanceof OperationUnavailable) return unavailable(error.code, error.message)
   if (error instanceof Forbidden) return refused('forbidden', `You lack the permission ${error.permission}.`)
   if (error instanceof CliError.ShowHelp) {

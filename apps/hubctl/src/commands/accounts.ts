@@ -1,36 +1,21 @@
 /** `hubctl accounts`: accounts with their settings and their spend. */
-import {
-  type AccountOverrides,
-  type AccountSettings,
-  CACHE_TTL_MS,
-  CURRENCY,
-  DEFAULT_SETTINGS,
-  effectiveSettings,
-  encodeId,
-  MAX_WEIGHT,
-  MODES,
-  spendPeriodOf,
-} from '@hub/domain'
-import { LONGEST_LIFETIME_SECONDS } from '@hub/config'
-import { CommandAccounts, CommandAccountSettings, CommandSpendPeriods, ReadMessages, Sql } from '@hub/store'
-import { Clock, Effect, Option } from 'effect'
+import { CACHE_TTL_MS, CURRENCY, MODES } from '@hub/domain'
+import { Accounts } from '@hub/operations'
+import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { audited } from '../audit/audit-trail.ts'
 import {
   accountArgument,
-  accountFlag,
-  generateId,
-  type Id,
+  accountIdFlag,
   limitFlag,
   plainLine,
   takesEffect,
 } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
-import { database, query } from '../command-line/connections.ts'
-import { refused, usageError } from '../command-line/failure.ts'
+import { database } from '../command-line/connections.ts'
+import { usageError } from '../command-line/failure.ts'
 import { fields, show, showList, table } from '../command-line/output.ts'
-import * as Certifications from '../tables/certifications.ts'
+import { run } from '../operations.ts'
 
 /** The settings of an account, by column. A flag has the name of the column with dashes. */
 const OVERRIDES = {
@@ -44,36 +29,18 @@ const OVERRIDES = {
   price_otp: `Price of a part of class otp, ${CURRENCY}`,
   price_service: `Price of a part of class service, ${CURRENCY}`,
   weight: 'Parts that are handed over for one part of an account with weight 1, while both wait',
-} as const satisfies Record<keyof AccountOverrides, string>
+} as const satisfies Record<Accounts.Override, string>
 type Override = keyof typeof OVERRIDES
 const NAMES = Object.keys(OVERRIDES) as ReadonlyArray<Override>
 
-const valuesOf = (settings: AccountSettings): Readonly<Record<Override, number | string | null>> => ({
-  api_rps: settings.apiRps,
-  batch_max: settings.batchMax,
-  flood_pause_seconds: settings.floodWindows.pauseSeconds,
-  flood_per_hour: settings.floodWindows.perHour,
-  flood_per_day: settings.floodWindows.perDay,
-  spend_limit: settings.spendLimit?.amount ?? null,
-  soft_threshold_percent: settings.softThresholdPercent,
-  price_otp: settings.pricePerPart.otp.amount,
-  price_service: settings.pricePerPart.service.amount,
-  weight: settings.weight,
-})
-const DEFAULTS = valuesOf(DEFAULT_SETTINGS)
-
 const flagName = (name: Override): string => name.replaceAll('_', '-')
 
-const describeFlag = (name: Override): string => `${OVERRIDES[name]} (default ${DEFAULTS[name] ?? 'none'})`
+const describeFlag = (name: Override): string =>
+  `${OVERRIDES[name]} (default ${Accounts.DEFAULTS[name] ?? 'none'})`
 
-/** A million entries of an index are read in a second. */
-const BACKLOG_DEADLINE = '20 seconds'
-
-/** A plausibility limit: no rate or window of an account needs more. */
-const MAX_INTEGER = 1_000_000
-
-const integerFlag = (name: Override, min: number, max: number = MAX_INTEGER) =>
-  Flag.Int(flagName(name)).pipe(
+const integerFlag = (name: keyof typeof Accounts.RANGES) => {
+  const [min, max] = Accounts.RANGES[name]
+  return Flag.Int(flagName(name)).pipe(
     Flag.withDescription(describeFlag(name)),
     Flag.filter(
       (value) => value >= min && value <= max,
@@ -81,6 +48,7 @@ const integerFlag = (name: Override, min: number, max: number = MAX_INTEGER) =>
     ),
     Flag.optional,
   )
+}
 
 /** Parses an amount to two fraction digits; `null` for other texts. */
 export const parseAmount = (text: string): string | null => {
@@ -99,27 +67,6 @@ const amountFlag = (name: Override) =>
     Flag.optional,
   )
 
-export const accountNotFound = ({ id }: Id) => refused('account_not_found', `There is no account ${id}.`)
-
-/** Returns the name of the account, or fails if it does not exist. */
-export const requireAccount = Effect.fnUntraced(function* (account: Id) {
-  const name = yield* query((q) => CommandAccounts.readName(q, account.uuid))
-  return name ?? (yield* accountNotFound(account))
-})
-
-/** The effective settings of an account in each mode, and the names of the overridden ones. */
-const readModes = Effect.fnUntraced(function* (account: Id, name: string) {
-  const rows = yield* query((q) => CommandAccountSettings.readAll(q, account.uuid))
-  return rows.map((row) => {
-    const values = valuesOf(effectiveSettings({ name, ...row }))
-    return {
-      mode: row.mode,
-      in_force: row.mode === 'test' ? { ...values, spend_limit: null } : values,
-      overridden: NAMES.filter((override) => row[override] !== null),
-    }
-  })
-})
-
 const list = defineCommand(
   'list',
   {
@@ -133,20 +80,11 @@ const list = defineCommand(
   },
   { limit: limitFlag },
   Effect.fnUntraced(function* ({ limit }) {
-    const rows = yield* query((q) => CommandAccounts.readNewest(q, limit))
-    const ids = rows.map(({ id }) => id)
-    const certifications = yield* query((q) => Certifications.read(q, ids))
-    const data = rows.map((row) => ({
-      ...row,
-      id: encodeId('acc', row.id),
-      test_weight: row.test_weight ?? DEFAULT_SETTINGS.weight,
-      live_weight: row.live_weight ?? DEFAULT_SETTINGS.weight,
-      certified: certifications.has(row.id),
-    }))
+    const { data } = yield* run(Accounts.list, { limit, cursor: null })
     yield* showList(data, {
       account: (row) => row.id,
       name: (row) => row.name,
-      created: (row) => row.created_at.toISOString(),
+      created: (row) => row.created_at,
       'test keys': (row) => row.test_keys,
       'live keys': (row) => row.live_keys,
       'test weight': (row) => row.test_weight,
@@ -169,19 +107,9 @@ const showOne = defineCommand(
   },
   { account: accountArgument },
   Effect.fnUntraced(function* ({ account }) {
-    const name = yield* requireAccount(account)
-    const period = spendPeriodOf(yield* Clock.currentTimeMillis)
-    const [modes, spend] = yield* Effect.all([
-      readModes(account, name),
-      query((q) => CommandSpendPeriods.read(q, { account: account.id, period: period.day })),
-    ])
-    const spending = {
-      period: period.day.slice(0, 7),
-      spent: spend?.spent ?? '0.00',
-      currency: CURRENCY,
-      threshold_told: spend?.threshold_told ?? false,
-    }
-    yield* show({ id: account.id, object: 'account', name, modes, spending }, () =>
+    const details = yield* run(Accounts.get, { account: account.id })
+    const { modes, name, spending } = details
+    yield* show(details, () =>
       [
         fields({ account: account.id, name }),
         '',
@@ -219,23 +147,9 @@ const backlog = defineCommand(
     ],
     needs: database,
   },
-  { account: accountFlag },
+  { account: accountIdFlag },
   Effect.fnUntraced(function* ({ account }) {
-    const sql = yield* Sql
-    const now = yield* Clock.currentTimeMillis
-    const rows = yield* sql.run(
-      (q) => ReadMessages.readWaiting(q, { account, lifetimeSeconds: LONGEST_LIFETIME_SECONDS.service }),
-      { deadline: BACKLOG_DEADLINE },
-    )
-    const data = rows.map((row) => ({
-      account: encodeId('acc', row.account),
-      name: row.name,
-      mode: row.mode,
-      class: row.class,
-      weight: row.weight ?? DEFAULT_SETTINGS.weight,
-      waiting: row.messages,
-      longest_wait_seconds: Math.max(0, Math.floor((now - row.oldest_at.getTime()) / 1000)),
-    }))
+    const { data } = yield* run(Accounts.backlog, { account })
     yield* showList(data, {
       account: (row) => row.account,
       name: (row) => row.name,
@@ -264,15 +178,8 @@ const create = defineCommand(
     ),
   },
   Effect.fnUntraced(function* ({ name }) {
-    const account = yield* generateId('acc')
-    yield* audited(
-      { command: 'accounts create', arguments: { name } },
-      query((q) => CommandAccounts.insert(q, { id: account.uuid, name })),
-      () => ({ account: account.id }),
-    )
-    yield* show({ id: account.id, object: 'account', name }, () =>
-      fields({ account: account.id, name, next: `hubctl keys issue ${account.id}` }),
-    )
+    const account = yield* run(Accounts.create, { name })
+    yield* show(account, ({ id }) => fields({ account: id, name, next: `hubctl keys issue ${id}` }))
   }),
 )
 
@@ -309,16 +216,16 @@ const set = defineCommand(
       Flag.withDescription('The mode to change'),
       Flag.withDefault('live' as const),
     ),
-    api_rps: integerFlag('api_rps', 1),
-    batch_max: integerFlag('batch_max', 1, 10_000),
-    flood_pause_seconds: integerFlag('flood_pause_seconds', 0, 86_400),
-    flood_per_hour: integerFlag('flood_per_hour', 1),
-    flood_per_day: integerFlag('flood_per_day', 1),
+    api_rps: integerFlag('api_rps'),
+    batch_max: integerFlag('batch_max'),
+    flood_pause_seconds: integerFlag('flood_pause_seconds'),
+    flood_per_hour: integerFlag('flood_per_hour'),
+    flood_per_day: integerFlag('flood_per_day'),
     spend_limit: amountFlag('spend_limit'),
-    soft_threshold_percent: integerFlag('soft_threshold_percent', 1, 100),
+    soft_threshold_percent: integerFlag('soft_threshold_percent'),
     price_otp: amountFlag('price_otp'),
     price_service: amountFlag('price_service'),
-    weight: integerFlag('weight', 1, MAX_WEIGHT),
+    weight: integerFlag('weight'),
     unset: Flag.Literals('unset', NAMES as [Override, ...Array<Override>]).pipe(
       Flag.withDescription('Restore the default of this setting. The flag can be repeated'),
       Flag.atLeast(0),
@@ -337,16 +244,11 @@ const set = defineCommand(
     if (Object.keys(changes).length === 0) {
       return yield* usageError('No setting is given. See: hubctl accounts set --help')
     }
-    if (mode === 'test' && changes.spend_limit !== undefined) {
-      return yield* usageError('Test keys cost nothing and have no spend limit.')
-    }
-    const accountName = yield* requireAccount(account)
-    yield* audited(
-      { command: 'accounts set', arguments: { account: account.id, mode, ...changes } },
-      query((q) => CommandAccountSettings.update(q, account.uuid, mode, changes)),
-    )
-    const modes = (yield* readModes(account, accountName)).filter((one) => one.mode === mode)
-    yield* show({ id: account.id, object: 'account', name: accountName, modes }, () =>
+    // Each flag has the type of its setting.
+    const input = { account: account.id, mode, changes: changes as Accounts.SettingChanges }
+    const changed = yield* run(Accounts.set, input)
+    const { modes } = changed
+    yield* show(changed, () =>
       table(NAMES, {
         setting: (name) => name,
         [mode]: (name) =>
@@ -372,19 +274,11 @@ const resetSpend = defineCommand(
   },
   { account: accountArgument },
   Effect.fnUntraced(function* ({ account }) {
-    const sql = yield* Sql
-    const name = yield* requireAccount(account)
+    const { name } = yield* run(Accounts.get, { account: account.id })
     yield* confirm(`Reset the spend of ${name} (${account.id}) in this month?`)
-    const { day } = spendPeriodOf(yield* Clock.currentTimeMillis)
-    const period = day.slice(0, 7)
-    const amount = yield* audited(
-      { command: 'accounts reset-spend', arguments: { account: account.id, period } },
-      sql.transaction((q) => CommandSpendPeriods.reset(q, { account: account.id, period: day })),
-      (spent) => ({ struck_off: spent, currency: CURRENCY }),
-    )
-    const result = { id: account.id, object: 'account', period, struck_off: amount, currency: CURRENCY }
-    yield* show(result, () =>
-      fields({ account: account.id, month: period, 'struck off': `${amount} ${CURRENCY}` }),
+    const reset = yield* run(Accounts.resetSpend, { account: account.id })
+    yield* show(reset, ({ currency, period, struck_off }) =>
+      fields({ account: account.id, month: period, 'struck off': `${struck_off} ${currency}` }),
     )
   }),
 )

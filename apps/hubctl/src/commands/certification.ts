@@ -1,32 +1,14 @@
 /** `hubctl certification`: the checklist that an account fulfils before it gets live keys. */
-import { certificationChecklist, type Confirmation, CONFIRMATION_NAMES } from '@hub/domain'
-import { AccountActivity } from '@hub/store'
+import { type Confirmation, CONFIRMATION_NAMES } from '@hub/domain'
+import { Accounts, Certification } from '@hub/operations'
 import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
-import { audited } from '../audit/audit-trail.ts'
-import { accountArgument, type Id } from '../command-line/arguments.ts'
+import { accountArgument } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
-import { database, query } from '../command-line/connections.ts'
-import { refused } from '../command-line/failure.ts'
+import { database } from '../command-line/connections.ts'
 import { fields, show, table } from '../command-line/output.ts'
-import { actor } from '../operations.ts'
-import * as Certifications from '../tables/certifications.ts'
-import { accountNotFound, requireAccount } from './accounts.ts'
-
-const readCertification = Effect.fnUntraced(function* (account: Id) {
-  const found = yield* query((q) => Certifications.read(q, [account.uuid]))
-  return found.get(account.uuid) ?? null
-})
-
-/** Whether an account may have live keys. */
-export const isCertified = (account: Id) => Effect.map(readCertification(account), (found) => found !== null)
-
-const checklistOf = Effect.fnUntraced(function* (account: Id, confirmed: ReadonlyArray<Confirmation>) {
-  const activity = yield* query((q) => AccountActivity.read(q, account.uuid))
-  if (activity === null) return yield* accountNotFound(account)
-  return certificationChecklist(activity, new Set(confirmed))
-})
+import { run, withHint } from '../operations.ts'
 
 const check = defineCommand(
   'check',
@@ -41,18 +23,9 @@ const check = defineCommand(
   },
   { account: accountArgument },
   Effect.fnUntraced(function* ({ account }) {
-    const name = yield* requireAccount(account)
-    const certification = yield* readCertification(account)
-    const points = yield* checklistOf(account, certification?.confirmed ?? [])
-    const result = {
-      account: account.id,
-      object: 'certification',
-      certified: certification !== null,
-      granted_at: certification?.granted_at.toISOString() ?? null,
-      granted_by: certification?.granted_by ?? null,
-      points,
-    }
-    yield* show(result, ({ certified, granted_at, granted_by }) =>
+    const { name } = yield* run(Accounts.get, { account: account.id })
+    const result = yield* run(Certification.check, { account: account.id })
+    yield* show(result, ({ certified, granted_at, granted_by, points }) =>
       [
         fields({ account: `${account.id} (${name})`, certified, granted: granted_at, by: granted_by }),
         '',
@@ -92,24 +65,11 @@ const grant = defineCommand(
     ),
   },
   Effect.fnUntraced(function* ({ account, confirm: given }) {
-    yield* requireAccount(account)
     const confirmed = CONFIRMATION_NAMES.filter((name) => given.includes(name))
-    const points = yield* checklistOf(account, confirmed)
-    yield* audited(
-      { command: 'certification grant', arguments: { account: account.id, confirmed } },
-      Effect.gen(function* () {
-        const open = points.filter((point) => !point.fulfilled).map(({ name }) => name)
-        if (open.length > 0) {
-          return yield* refused(
-            'checklist_incomplete',
-            `These points are open: ${open.join(', ')}. See: hubctl certification check ${account.id}`,
-          )
-        }
-        const { name: by } = yield* actor
-        yield* query((q) => Certifications.upsert(q, account.uuid, by, confirmed))
-      }),
+    const granted = yield* run(Certification.grant, { account: account.id, confirmed }).pipe(
+      withHint('checklist_incomplete', `See: hubctl certification check ${account.id}`),
     )
-    yield* show({ account: account.id, object: 'certification', certified: true, points }, () =>
+    yield* show(granted, () =>
       fields({ account: account.id, certified: true, next: `hubctl keys issue ${account.id} --mode live` }),
     )
   }),
@@ -128,18 +88,11 @@ const withdraw = defineCommand(
   },
   { account: accountArgument },
   Effect.fnUntraced(function* ({ account }) {
-    const name = yield* requireAccount(account)
-    if (!(yield* isCertified(account))) {
-      return yield* refused('not_certified', `${account.id} is not certified.`)
-    }
-    yield* confirm(`Withdraw the certification of ${name} (${account.id})?`)
-    yield* audited(
-      { command: 'certification withdraw', arguments: { account: account.id } },
-      query((q) => Certifications.remove(q, account.uuid)),
-    )
-    yield* show({ account: account.id, object: 'certification', certified: false }, () =>
-      fields({ account: account.id, certified: false }),
-    )
+    const { name } = yield* run(Accounts.get, { account: account.id })
+    const { certified } = yield* run(Certification.check, { account: account.id })
+    if (certified) yield* confirm(`Withdraw the certification of ${name} (${account.id})?`)
+    const withdrawn = yield* run(Certification.withdraw, { account: account.id })
+    yield* show(withdrawn, () => fields({ account: account.id, certified: false }))
   }),
 )
 

@@ -23,7 +23,7 @@ export const TABLE_OWNERS = {
   'command.api_keys': ['command-api'],
   'command.audit': ['operations'],
   'command.batches': ['command-api'],
-  'command.certifications': ['hubctl'],
+  'command.certifications': ['operations'],
   'command.client_refs': ['command-api'],
   'command.commits': ['command-api'],
   'command.dead_letters': ['hubctl'],

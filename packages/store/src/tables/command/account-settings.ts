@@ -1,7 +1,7 @@
 /**
  * `command.account_settings`: the settings of an account and mode that differ from the defaults.
  *
- * Owner: command-api. Hub staff change the settings with hubctl. Ids of accounts are UUIDs.
+ * Owner: command-api. Hub staff change the settings. Ids of accounts are UUIDs.
  */
 import type { AccountOverrides, Mode } from '@hub/domain'
 import type { Queries } from '../../pool.ts'

@@ -1,7 +1,7 @@
 /**
  * `command.accounts`: the clients of the hub.
  *
- * Owner: command-api. Hub staff create accounts with hubctl. Ids here are UUIDs.
+ * Owner: command-api. Hub staff create accounts. Ids here are UUIDs.
  */
 import type { Queries } from '../../pool.ts'
 import { works } from './api-keys.ts'
@@ -34,8 +34,15 @@ export const readName = async (q: Queries, id: string): Promise<string | null> =
   return row?.name ?? null
 }
 
-/** The newest accounts, with the numbers of their keys and their weights. */
-export const readNewest = async (q: Queries, limit: number): Promise<ReadonlyArray<AccountWithKeys>> =>
+/**
+ * The newest accounts, with the numbers of their keys and their weights. `before`: only accounts
+ * behind this one; `null`: from the newest on.
+ */
+export const readNewest = async (
+  q: Queries,
+  before: Pick<AccountWithKeys, 'created_at' | 'id'> | null,
+  limit: number,
+): Promise<ReadonlyArray<AccountWithKeys>> =>
   q<AccountWithKeys[]>`
     SELECT a.id, a.name, a.created_at,
            count(k.id) FILTER (WHERE k.mode = 'test')::integer AS test_keys,
@@ -44,4 +51,6 @@ export const readNewest = async (q: Queries, limit: number): Promise<ReadonlyArr
            (SELECT weight FROM command.account_settings s WHERE s.account = a.id AND s.mode = 'live') AS live_weight
       FROM command.accounts a
       LEFT JOIN command.api_keys k ON k.account = a.id AND ${works(q)}
+     WHERE ${before?.id ?? null}::uuid IS NULL
+        OR (a.created_at, a.id) < (${before?.created_at ?? null}, ${before?.id ?? null})
      GROUP BY a.id ORDER BY a.created_at DESC, a.id DESC LIMIT ${limit}`

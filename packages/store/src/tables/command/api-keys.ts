@@ -1,8 +1,7 @@
 /**
  * `command.api_keys`: API keys, by the hash of the key.
  *
- * Owner: command-api, which authenticates requests. Hub staff manage keys with hubctl. Ids here are
- * UUIDs.
+ * Owner: command-api, which authenticates requests. Hub staff manage keys. Ids here are UUIDs.
  */
 import type { Mode } from '@hub/domain'
 import { firstRow, type Queries } from '../../sql.ts'
@@ -39,6 +38,8 @@ interface ApiKeyFilter {
   readonly account: string | null
   readonly mode: Mode | null
   readonly includeRevoked: boolean
+  /** Only keys behind this one; `null`: from the newest on. */
+  readonly before: Pick<ApiKeyRow, 'created_at' | 'id'> | null
   readonly limit: number
 }
 
@@ -70,12 +71,14 @@ export const read = async (q: Queries, id: string): Promise<ApiKeyRow | null> =>
 /** The newest keys that match the filter. */
 export const readNewest = async (
   q: Queries,
-  { account, includeRevoked, limit, mode }: ApiKeyFilter,
+  { account, before, includeRevoked, limit, mode }: ApiKeyFilter,
 ): Promise<ReadonlyArray<ApiKeyRow>> =>
   q<ApiKeyRow[]>`
     SELECT ${columns(q)} FROM command.api_keys
      WHERE (${account}::uuid IS NULL OR account = ${account}) AND (${mode}::command.mode IS NULL OR mode = ${mode})
        AND (${includeRevoked} OR ${works(q)})
+       AND (${before?.id ?? null}::uuid IS NULL
+            OR (created_at, id) < (${before?.created_at ?? null}, ${before?.id ?? null}))
      ORDER BY created_at DESC, id DESC LIMIT ${limit}`
 
 /**

@@ -1,7 +1,7 @@
 /**
  * `command.hub_settings`: the one row of limits that apply to the whole hub.
  *
- * Owner: command-api. Hub staff change the row with hubctl.
+ * Owner: command-api. Hub staff change the row.
  */
 import type { Queries } from '../../pool.ts'
 

@@ -2,8 +2,8 @@
  * `command.opt_outs`: recipients who do not want `service` messages, by recipient hash, and
  * `command.opt_out_history`: the record of their opt-outs, which is never deleted.
  *
- * Owner: dispatcher, which handles the inbound messages of recipients. Hub staff add and remove
- * opt-outs with hubctl.
+ * Owner: dispatcher, which handles the inbound messages of recipients. Hub staff add and lift
+ * opt-outs.
  */
 import type { OptOut } from '@hub/domain'
 import { firstRow, type Queries } from '../../sql.ts'

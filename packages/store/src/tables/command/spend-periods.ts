@@ -5,7 +5,7 @@
  * Owner: command-api, which adds the price of each accepted message. The projector refunds messages
  * that turned out to be free, and sets `threshold_told` once per period. Ids of accounts are public
  * ids (`acc_…`), periods are the first day of the month, `2026-11-01`.
- * Hub staff read and reset the spend with hubctl.
+ * Hub staff read and reset the spend.
  */
 import { DEFAULT_SOFT_THRESHOLD_PERCENT, encodeId, type Money } from '@hub/domain'
 import type { Queries } from '../../pool.ts'

@@ -1,0 +1,275 @@
+/** API keys of accounts. A key is shown once, when it is issued. */
+import { randomBytes } from 'node:crypto'
+import { isIPv4, isIPv6 } from 'node:net'
+import {
+  API_KEY_RANDOM_BYTES,
+  apiKeyDigest,
+  apiKeyEnding,
+  apiKeyFrom,
+  encodeId,
+  type Mode as KeyMode,
+} from '@hub/domain'
+import { CommandApiKeys, uuidOf } from '@hub/store'
+import { Effect, Schema } from 'effect'
+import { requireAccount } from './accounts.ts'
+import { isCertified } from './certification.ts'
+import { inputInvalid, refused } from './failures.ts'
+import { Mode, publicId, Timestamp } from './fields.ts'
+import { generateId } from './ids.ts'
+import { decodeRowCursor, listOf, pageFields, pageOf, rowKey } from './pages.ts'
+import { query } from './sql.ts'
+import { defineUseCase } from './use-case.ts'
+
+/** Whether a text is an address or a network. PostgreSQL checks that the host bits are zero. */
+export const isNetwork = (text: string): boolean => {
+  const [address = '', width, more] = text.split('/')
+  if (more !== undefined || (width !== undefined && !/^\d{1,3}$/u.test(width))) return false
+  const bits = width === undefined ? 0 : Number(width)
+  return (isIPv4(address) && bits <= 32) || (isIPv6(address) && !address.includes('%') && bits <= 128)
+}
+
+/** The networks that may use a key, in CIDR notation; `null`: any. */
+const Networks = Schema.NullOr(
+  Schema.Array(
+    Schema.String.check(
+      Schema.makeFilter(
+        (text: string) => isNetwork(text) || 'expected an address or a network in CIDR notation',
+      ),
+    ),
+  ),
+)
+type Networks = typeof Networks.Type
+
+/** A key that lives longer is better replaced than extended: ten years. */
+export const MAX_LIFETIME_SECONDS = 3660 * 86_400
+
+/** Until the key stops working; `null`: it does not expire. */
+const Lifetime = Schema.NullOr(
+  Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: MAX_LIFETIME_SECONDS })),
+)
+
+/** A longer overlap means that nobody finishes the rotation: 30 days. */
+export const MAX_OVERLAP_SECONDS = 30 * 86_400
+
+export const ApiKey = Schema.Struct({
+  id: publicId('key'),
+  object: Schema.Literal('api_key'),
+  account: publicId('acc'),
+  mode: Mode,
+  last_four: Schema.String,
+  allowed_addresses: Networks,
+  created_at: Timestamp,
+  revoked_at: Schema.NullOr(Timestamp),
+  expires_at: Schema.NullOr(Timestamp),
+  /** Lags by some seconds; `null`: it was not used yet. */
+  last_used_at: Schema.NullOr(Timestamp),
+  works: Schema.Boolean,
+})
+export type ApiKey = typeof ApiKey.Type
+
+const newKeyFields = {
+  id: publicId('key'),
+  /** The key itself. It is not shown again. */
+  key: Schema.String,
+  object: Schema.Literal('api_key'),
+  account: publicId('acc'),
+  mode: Mode,
+  allowed_addresses: Networks,
+}
+
+const toValue = (row: CommandApiKeys.ApiKeyRow): ApiKey => ({
+  id: encodeId('key', row.id),
+  object: 'api_key',
+  account: encodeId('acc', row.account),
+  mode: row.mode,
+  last_four: row.last_four,
+  allowed_addresses: row.allowed,
+  created_at: row.created_at.toISOString(),
+  revoked_at: row.revoked_at?.toISOString() ?? null,
+  expires_at: row.expires_at?.toISOString() ?? null,
+  last_used_at: row.last_used_at?.toISOString() ?? null,
+  works: row.works,
+})
+
+/** PostgreSQL rejects a network whose host bits are set: `10.1.2.3/8` is more likely a mistake. */
+const hostBitsAsRefusal = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
+  effect.pipe(
+    Effect.catchIf(
+      (error) => error._tag === 'StorageRejected' && 'code' in error && error.code === '22P02',
+      () =>
+        Effect.fail(
+          inputInvalid(
+            'An allowed network has host bits that are set: 10.0.0.0/8, not 10.1.2.3/8.',
+            'allowed_addresses',
+          ),
+        ),
+    ),
+  )
+
+/** Issues a key. It works immediately in all processes. `account` is a UUID. */
+const issueKey = Effect.fnUntraced(function* (
+  account: string,
+  mode: KeyMode,
+  allowed: Networks,
+  expiresAfter: number | null,
+) {
+  const { id, uuid } = yield* generateId('key')
+  const key = apiKeyFrom(mode, randomBytes(API_KEY_RANDOM_BYTES))
+  const row = {
+    id: uuid,
+    account,
+    mode,
+    digest: apiKeyDigest(key),
+    ending: apiKeyEnding(key),
+    allowed,
+    expiresAfter,
+  }
+  yield* hostBitsAsRefusal(query((q) => CommandApiKeys.insert(q, row)))
+  return { id, key }
+})
+
+const requireKey = Effect.fnUntraced(function* (id: string) {
+  const row = yield* query((q) => CommandApiKeys.read(q, uuidOf('key', id)))
+  return row ?? (yield* refused('key_not_found', `There is no key ${id}.`, 'id'))
+})
+
+const requireWorkingKey = Effect.fnUntraced(function* (id: string) {
+  const row = yield* requireKey(id)
+  return row.works ? row : yield* refused('key_revoked', `${id} is already revoked, or has expired.`, 'id')
+})
+
+/** Keys, newest first. */
+export const list = defineUseCase({
+  name: 'keys list',
+  permission: 'accounts.read',
+  input: Schema.Struct({
+    account: Schema.NullOr(publicId('acc')),
+    mode: Schema.NullOr(Mode),
+    /** Also revoked and expired keys. */
+    ended: Schema.Boolean,
+    ...pageFields,
+  }),
+  output: listOf(ApiKey),
+  audit: null,
+  run: Effect.fnUntraced(function* ({ account, cursor, ended, limit, mode }) {
+    const before = yield* decodeRowCursor(cursor)
+    const rows = yield* query((q) =>
+      CommandApiKeys.readNewest(q, {
+        account: account === null ? null : uuidOf('acc', account),
+        mode,
+        includeRevoked: ended,
+        before,
+        limit: limit + 1,
+      }),
+    )
+    return pageOf(rows, limit, toValue, rowKey)
+  }),
+})
+
+export const get = defineUseCase({
+  name: 'keys show',
+  permission: 'accounts.read',
+  input: Schema.Struct({ id: publicId('key') }),
+  output: ApiKey,
+  audit: null,
+  run: ({ id }) => Effect.map(requireKey(id), toValue),
+})
+
+/** Issues a key. A live key requires a certified account. */
+export const issue = defineUseCase({
+  name: 'keys issue',
+  permission: 'keys.change',
+  input: Schema.Struct({
+    account: publicId('acc'),
+    mode: Mode,
+    allowed_addresses: Networks,
+    expires_after_seconds: Lifetime,
+  }),
+  output: Schema.Struct({ ...newKeyFields, expires_at: Schema.NullOr(Timestamp) }),
+  audit: ({ account, allowed_addresses, expires_after_seconds, mode }) => ({
+    account,
+    mode,
+    allowed_addresses,
+    expires_after_seconds,
+  }),
+  result: ({ id, key }) => ({ key: id, ending: apiKeyEnding(key) }),
+  run: Effect.fnUntraced(function* ({ account, allowed_addresses: allowed, expires_after_seconds, mode }) {
+    yield* requireAccount(account)
+    if (mode === 'live' && !(yield* isCertified(account))) {
+      return yield* refused('not_certified', `${account} is not certified for live keys.`, 'account')
+    }
+    const issued = yield* issueKey(uuidOf('acc', account), mode, allowed, expires_after_seconds)
+    const { expires_at } = toValue(yield* requireKey(issued.id))
+    return { ...issued, object: 'api_key' as const, account, mode, allowed_addresses: allowed, expires_at }
+  }),
+})
+
+/**
+ * Issues a key for the same account, mode and networks, and revokes the old key after an overlap. If
+ * no lifetime is given, the new key lives as long as the old one was meant to.
+ */
+export const rotate = defineUseCase({
+  name: 'keys rotate',
+  permission: 'keys.change',
+  input: Schema.Struct({
+    id: publicId('key'),
+    overlap_seconds: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_OVERLAP_SECONDS })),
+    expires_after_seconds: Lifetime,
+  }),
+  output: Schema.Struct({
+    ...newKeyFields,
+    replaces: Schema.Struct({ id: publicId('key'), revoked_at: Schema.NullOr(Timestamp) }),
+  }),
+  audit: ({ expires_after_seconds, id, overlap_seconds }) => ({
+    key: id,
+    overlap_seconds,
+    expires_after_seconds,
+  }),
+  result: ({ id, key, replaces }) => ({
+    key: id,
+    ending: apiKeyEnding(key),
+    old_ends_at: replaces.revoked_at,
+  }),
+  run: Effect.fnUntraced(function* ({ expires_after_seconds, id, overlap_seconds }) {
+    const old = yield* requireWorkingKey(id)
+    const oldLifetime =
+      old.expires_at === null ? null : (old.expires_at.getTime() - old.created_at.getTime()) / 1000
+    const issued = yield* issueKey(old.account, old.mode, old.allowed, expires_after_seconds ?? oldLifetime)
+    const end = yield* query((q) => CommandApiKeys.revoke(q, old.id, overlap_seconds))
+    return {
+      ...issued,
+      object: 'api_key' as const,
+      account: encodeId('acc', old.account),
+      mode: old.mode,
+      allowed_addresses: old.allowed,
+      replaces: { id, revoked_at: end?.toISOString() ?? null },
+    }
+  }),
+})
+
+export const revoke = defineUseCase({
+  name: 'keys revoke',
+  permission: 'keys.change',
+  input: Schema.Struct({ id: publicId('key') }),
+  output: ApiKey,
+  audit: ({ id }) => ({ key: id }),
+  run: Effect.fnUntraced(function* ({ id }) {
+    const { id: uuid } = yield* requireWorkingKey(id)
+    yield* query((q) => CommandApiKeys.revoke(q, uuid, 0))
+    return toValue(yield* requireKey(id))
+  }),
+})
+
+/** Replaces the addresses and networks that may use a key. */
+export const allow = defineUseCase({
+  name: 'keys allow',
+  permission: 'keys.change',
+  input: Schema.Struct({ id: publicId('key'), allowed_addresses: Networks }),
+  output: ApiKey,
+  audit: ({ allowed_addresses, id }) => ({ key: id, allowed_addresses }),
+  run: Effect.fnUntraced(function* ({ allowed_addresses, id }) {
+    const { id: uuid } = yield* requireWorkingKey(id)
+    yield* hostBitsAsRefusal(query((q) => CommandApiKeys.setAllowedAddresses(q, uuid, allowed_addresses)))
+    return toValue(yield* requireKey(id))
+  }),
+})

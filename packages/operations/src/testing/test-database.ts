@@ -1,0 +1,62 @@
+/** An own database for tests of use cases that need no other server. */
+import { randomUUID } from 'node:crypto'
+import { encodeId } from '@hub/domain'
+import { CommandAccounts, makeSql, Sql } from '@hub/store'
+import { freshDatabase, openDatabase } from '@hub/testkit'
+import { Effect, Layer, ManagedRuntime, Redacted, Schema } from 'effect'
+import type { Actor } from '../actor.ts'
+import { perform } from '../perform.ts'
+import { type AuditRow, readNewest } from '../tables/audit.ts'
+import type { UseCase } from '../use-case.ts'
+
+/** Connections of the use cases of a test. */
+const CONNECTIONS = 2
+
+export const makeTestDatabase = async () => {
+  const database = await freshDatabase()
+  const sql = openDatabase(database.url)
+  const runtime = ManagedRuntime.make(
+    Layer.effect(Sql, makeSql(Redacted.make(database.url), CONNECTIONS, 'operations-test')),
+  )
+
+  return {
+    sql,
+    runtime,
+
+    /** Performs a use case. The input and the output must match their schemas. */
+    run: async <Input, Output, E>(
+      actor: Actor,
+      useCase: UseCase<Input, Output, E, Sql>,
+      input: Input,
+    ): Promise<Output> => {
+      const decoded = Schema.decodeUnknownSync(useCase.input)(input)
+      const output = await runtime.runPromise(perform(actor, useCase, decoded))
+      return Schema.decodeUnknownSync(useCase.output)(output)
+    },
+
+    /** Performs a use case that must fail, and returns the failure. */
+    refusal: <Input, Output, E>(actor: Actor, useCase: UseCase<Input, Output, E, Sql>, input: Input) =>
+      runtime.runPromise(Effect.flip(perform(actor, useCase, input))),
+
+    /** The newest rows of the audit trail. */
+    auditRows: (
+      command: string | null = null,
+      actor: string | null = null,
+    ): Promise<ReadonlyArray<AuditRow>> =>
+      runtime.runPromise(Effect.flatMap(Sql, (q) => q.run((on) => readNewest(on, actor, command, 100)))),
+
+    /** Inserts an account. Returns its UUID and its public id. */
+    account: async (name: string): Promise<{ readonly uuid: string; readonly id: string }> => {
+      const uuid = randomUUID()
+      await CommandAccounts.insert(sql, { id: uuid, name })
+      return { uuid, id: encodeId('acc', uuid) }
+    },
+
+    remove: async () => {
+      await runtime.dispose()
+      await sql.end()
+      await database.drop()
+    },
+  }
+}
+export type TestDatabase = Awaited<ReturnType<typeof makeTestDatabase>>
