@@ -45,13 +45,17 @@ const javaProblem = (env) => {
   return major < JAVA_MINIMUM ? `${command} is Java ${major}` : null
 }
 
+/** The folder of what all hubs of a user share. */
+export const cacheDir = (root, env) => {
+  const cacheHome = isSet(env.XDG_CACHE_HOME) ? env.XDG_CACHE_HOME : join(homedir(), '.cache')
+  return resolve(root, isSet(env.HUB_CACHE_DIR) ? env.HUB_CACHE_DIR : join(cacheHome, 'sms-delivery-hub'))
+}
+
 /** Whether an earlier start has fetched the jars. The start verifies them. */
 const hasJars = (root, env) => {
   const pinned = readFileSync(join(root, 'infra/local/jars.sha256'))
   const key = createHash('sha256').update(pinned).digest('hex').slice(0, 16)
-  const cacheHome = isSet(env.XDG_CACHE_HOME) ? env.XDG_CACHE_HOME : join(homedir(), '.cache')
-  const cache = isSet(env.HUB_CACHE_DIR) ? env.HUB_CACHE_DIR : join(cacheHome, 'sms-delivery-hub')
-  return existsSync(join(resolve(root, cache), `jars-${key}`, 'jars'))
+  return existsSync(join(cacheDir(root, env), `jars-${key}`, 'jars'))
 }
 
 /** Returns one sentence about what is missing, or null. */

@@ -10,7 +10,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { missingPrerequisite } from './prerequisites.mjs'
+import { cacheDir, missingPrerequisite } from './prerequisites.mjs'
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..')
 const NODE = join(ROOT, 'node_modules', 'node', 'bin', 'node')
@@ -108,7 +108,12 @@ const main = () => {
       cwd: ROOT,
       // The IPC channel tells the program when this process has ended.
       stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
-      env: { ...process.env, PATH: `${join(ROOT, 'node_modules', '.bin')}:${process.env.PATH ?? ''}` },
+      env: {
+        // The compiled sources are shared with the apps of a local hub.
+        NODE_COMPILE_CACHE: join(cacheDir(ROOT, process.env), 'compiled'),
+        ...process.env,
+        PATH: `${join(ROOT, 'node_modules', '.bin')}:${process.env.PATH ?? ''}`,
+      },
     },
   )
   // The program ends by itself, and this process follows.

@@ -106,6 +106,11 @@ export const simulatorMain = join(ROOT, 'infra/local/operator-simulator/main.ts'
 /** The folder for the own files of an app, such as its member id. */
 const appData = (dataDir: string, name: string): string => join(dataDir, 'apps', name)
 
+/** All processes share the compiled sources. This saves each of them 25 MiB and a third of a second. */
+const compileCache = ({ cacheDir }: AppContext): Environment => ({
+  NODE_COMPILE_CACHE: join(cacheDir, 'compiled'),
+})
+
 const common = (name: AppName, context: AppContext): Environment => ({
   // A developer may use servers without TLS.
   HUB_DEPLOYMENT: 'development',
@@ -119,9 +124,7 @@ const common = (name: AppName, context: AppContext): Environment => ({
   HUB_NUMBER_HASH_SECRET: context.environment['HUB_NUMBER_HASH_SECRET'] ?? context.secrets.numberHashSecret,
   HUB_ADMIN_PORT: String(context.ports[ADMIN_PORTS[name]]),
   HUB_DATA_DIR: appData(context.dataDir, name),
-  // All processes share the compiled sources. This saves each of them 25 MiB and a third of a
-  // second.
-  NODE_COMPILE_CACHE: join(context.cacheDir, 'compiled'),
+  ...compileCache(context),
 })
 
 /** The environment of hubctl: the shared settings of the apps, and the addresses of the hub. */
@@ -228,6 +231,7 @@ export const instanceEnvironment = (
 
 export const simulatorEnvironment = (context: AppContext): Environment => ({
   PATH: context.environment['PATH'],
+  ...compileCache(context),
   HUB_OPERATOR_SIMULATOR_PORT: String(context.ports.operatorSimulator),
   HUB_OPERATOR_SIMULATOR_SMPP_PORT: String(context.ports.operatorSmpp),
   HUB_OPERATOR_SIMULATOR_SMPP_SYSTEM_ID: SMPP_SYSTEM_ID,

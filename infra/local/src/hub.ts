@@ -1,4 +1,5 @@
 /** Starts a whole hub on one machine: the servers, the operator simulator and the four apps. */
+import { fork } from 'node:child_process'
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -29,6 +30,7 @@ import { lockDataDir } from './data-dir-lock.ts'
 import { inParallel } from './parallel.ts'
 import { type PortName, requireFree } from './ports.ts'
 import { isHttpReady } from './probe.ts'
+import type { PreparationRequest, PreparationResult, PreparationTask } from './prepare-process.ts'
 import { UserError } from './user-error.ts'
 import { launch } from './processes.ts'
 import { ensureSecrets, type Secrets } from './secrets.ts'
@@ -241,41 +243,64 @@ const supervise = async (
   }
 }
 
-/** Runs migrations, seeds and the creation of topics, each as soon as its server is ready. */
+/**
+ * Runs migrations, seeds and the creation of topics, each as soon as its server is ready, and reports
+ * variables that look like settings and are none. The process loads its packages while the servers start.
+ */
 const startPreparation = (
   sources: string,
   environment: Environment,
   secrets: Secrets,
+  report: ReportProgress,
   signal: AbortSignal,
 ) => {
-  // Loads the module while the servers start, because Effect and the drivers need a third of a
-  // second.
-  const loading: Promise<typeof import('./prepare.ts')> =
-    sources === ROOT
-      ? import('./prepare.ts')
-      : import(pathToFileURL(join(sources, 'infra/local/src/prepare.ts')).href)
-  const tasks: Array<Promise<void>> = []
-  const add = (run: (prepare: typeof import('./prepare.ts')) => Promise<void>): void => {
-    const task = loading.then(run)
-    // `done` handles a rejection. Until then, Node must not report it as unhandled.
-    task.catch(() => {})
-    tasks.push(task)
+  const prepareUrl = pathToFileURL(join(sources, 'infra/local/src/prepare.ts')).href
+  const child = fork(join(import.meta.dirname, 'prepare-process.ts'), [prepareUrl], {
+    signal,
+    killSignal: 'SIGKILL',
+  })
+  const tasks: Array<PromiseWithResolvers<void>> = []
+  let ended: Error | null = null
+  const end = (reason: Error): void => {
+    ended ??= reason
+    for (const { reject } of tasks) reject(ended)
   }
+  child.on('error', end)
+  child.on('exit', () => end(new Error('The preparation ended before it was done.')))
+  child.on('message', ({ failure, lines, number }: PreparationResult) => {
+    for (const line of lines) report(line)
+    const { reject, resolve } = tasks[number]!
+    if (failure === null) resolve()
+    else reject(failure.isUserError ? new UserError(failure.message) : new Error(failure.message))
+  })
+  const add = (task: PreparationTask): void => {
+    const settled = Promise.withResolvers<void>()
+    // `done` handles a rejection. Until then, Node must not report it as unhandled.
+    settled.promise.catch(() => {})
+    const request: PreparationRequest = { number: tasks.push(settled) - 1, task }
+    if (ended === null) child.send(request)
+    else settled.reject(ended)
+  }
+  add({ kind: 'variables', of: [Object.keys(environment)] })
   return {
-    database: (url: string): void => add((prepare) => prepare.prepareDatabase(url, secrets, signal)),
+    database: (url: string): void => add({ kind: 'database', of: [url, secrets] }),
     topics: (brokers: ReadonlyArray<string>): void =>
-      add((prepare) =>
-        prepare.prepareTopics(
+      add({
+        kind: 'topics',
+        of: [
           brokers,
           {
             prefix: environment['HUB_TOPIC_PREFIX'] ?? '',
             partitions: Number(environment['HUB_PARTITIONS'] ?? DEFAULT_PARTITIONS),
             replicationFactor: Number(environment['HUB_REPLICATION_FACTOR'] ?? 1),
           },
-          signal,
-        ),
-      ),
-    done: () => inParallel(tasks),
+        ],
+      }),
+    done: async (): Promise<void> => {
+      await inParallel(tasks.map(({ promise }) => promise))
+      child.disconnect()
+      child.kill('SIGKILL')
+    },
   }
 }
 
@@ -326,7 +351,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
       ...stackPorts(settings),
     ])
     const secrets = ensureSecrets(dataDir)
-    const prepare = startPreparation(sources, environment, secrets, stopping.signal)
+    const prepare = startPreparation(sources, environment, secrets, report, stopping.signal)
     if (settings.databaseUrl !== undefined) prepare.database(settings.databaseUrl)
     if (settings.kafkaBrokers !== undefined) prepare.topics(settings.kafkaBrokers)
     stack = await startStack(settings, environment, report, {

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { findProgram } from './path.ts'
@@ -46,6 +46,24 @@ export const parseChecksums = (text: string): ReadonlyMap<string, string> =>
       }),
   )
 
+/** Bytes that are read at a time. Whole files would stay in the memory of the supervisor. */
+const BLOCK_BYTES = 1024 * 1024
+
+const sha256 = async (path: string): Promise<string> => {
+  const hash = createHash('sha256')
+  const block = Buffer.allocUnsafe(BLOCK_BYTES)
+  const file = await open(path)
+  try {
+    for (;;) {
+      const { bytesRead } = await file.read(block, 0, block.length)
+      if (bytesRead === 0) return hash.digest('hex')
+      hash.update(block.subarray(0, bytesRead))
+    }
+  } finally {
+    await file.close()
+  }
+}
+
 /** The first missing, different or unexpected file of a folder, or null. */
 export const findMismatch = async (
   dir: string,
@@ -55,9 +73,7 @@ export const findMismatch = async (
   for (const name of present) if (!expected.has(name)) return `${name} is not expected`
   for (const [name, checksum] of expected) {
     if (!present.has(name)) return `${name} is missing`
-    const found = createHash('sha256')
-      .update(await readFile(join(dir, name)))
-      .digest('hex')
+    const found = await sha256(join(dir, name))
     if (found !== checksum) return `${name} is not the file that was pinned (SHA-256 ${found})`
   }
   return null

@@ -5,7 +5,6 @@
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { describeUnknown, unknownVariables } from '@hub/config'
 import { refuseIfRunning, stopProcessesOf } from './data-dir-lock.ts'
 import { type Hub, type HubDescription, hubFile, startHub } from './hub.ts'
 import { UserError } from './user-error.ts'
@@ -208,15 +207,23 @@ const stop = async (settings: Settings): Promise<void> => {
   )
 }
 
+/** A mistyped name often explains why the settings are invalid. A start with valid settings reports it, too. */
+const readSettingsOrExplain = async (): Promise<Settings> => {
+  try {
+    return readSettings(process.env)
+  } catch (error) {
+    const { describeUnknown, unknownVariables } = await import('@hub/config')
+    for (const variable of unknownVariables(Object.keys(process.env))) console.log(describeUnknown(variable))
+    throw error
+  }
+}
+
 const main = async (args: ReadonlyArray<string>): Promise<void> => {
   const [command, ...flags] = args
   const known = new Set(command === 'start' ? ['--detach'] : [])
   const unknown = flags.find((flag) => !known.has(flag))
   if (unknown !== undefined) throw new UserError(`${unknown} is not known.\n${USAGE}`)
-  if (command === 'start') {
-    for (const variable of unknownVariables(Object.keys(process.env))) console.log(describeUnknown(variable))
-  }
-  const settings = readSettings(process.env)
+  const settings = await readSettingsOrExplain()
   switch (command) {
     case 'start':
       return flags.includes('--detach') ? startDetached(settings) : startHere(settings)

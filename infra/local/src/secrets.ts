@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { API_KEY_RANDOM_BYTES, apiKeyFrom, decodeId, type IdPrefix, newId } from '@hub/domain'
+import { API_KEY_RANDOM_BYTES, apiKeyFrom, decodeId, type IdPrefix, newId } from '@hub/domain/ids-and-keys'
 import { UserError } from './user-error.ts'
 
 interface AccountSecrets {
