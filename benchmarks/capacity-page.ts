@@ -1,12 +1,12 @@
 /** Generates `docs/capacity.md`: what a hub needs, calculated from the results of the last run. */
+import type { CostResults } from './cost-results.ts'
 import type { Results } from './results.ts'
+import { ASSUMPTIONS, RATES, type Sizing, sizingOf } from './scale-model.ts'
 
 const thousands = (value: number): string => Math.round(value).toLocaleString('en-US')
 const tens = (value: number): string => thousands(Math.round(value / 10) * 10)
 const percent = (value: number): string => `${(100 * value).toFixed(0)} %`
 
-/** Messages per second per process. A core of its own carries more; the rest is reserve. */
-const PLANNED = { singleSends: 1000, batchedSends: 5000, dispatcher: 1500, projector: 1500, fanout: 4000 }
 const RETENTION_DAYS: Readonly<Record<string, number>> = {
   'hub.webhooks.v1': 30,
   'hub.operator-reports.v1': 90,
@@ -14,7 +14,7 @@ const RETENTION_DAYS: Readonly<Record<string, number>> = {
 /** Thirteen months, in days: the retention of lanes and log. */
 const OTHER_RETENTION_DAYS = 395
 
-export const capacityPage = (results: Results): string => {
+export const capacityPage = (results: Results, cost: CostResults): string => {
   const accepting = results.sections.accepting.figures
   const dispatching = results.sections.dispatching.figures
   const webhooks = results.sections.webhooks.figures
@@ -56,17 +56,37 @@ export const capacityPage = (results: Results): string => {
   )
   const sandbox = of(dispatching, 'sandboxPerSecond')
   const catchUpMinutes = (3600 * 500) / (sandbox - 500) / 60
-  const planned: ReadonlyArray<readonly [what: string, rate: number, measured: number]> = [
-    ['command-api, single sends', PLANNED.singleSends, of(accepting, 'sendsPerSecond')],
-    ['command-api, batches of 1,000', PLANNED.batchedSends, of(accepting, 'batchedPerSecond')],
-    ['dispatcher', PLANNED.dispatcher, sandbox],
-    ['projector', PLANNED.projector, sandbox],
-    ['webhook-fanout, deliveries', PLANNED.fanout, of(webhooks, 'deliveriesPerSecond')],
+  const sizes = RATES.map((rate) => sizingOf(cost, rate))
+  const oneOf = (value: number): string => Number(value.toPrecision(2)).toLocaleString('en-US')
+  const dollars = (value: number): string => `$${Number(value.toPrecision(2)).toLocaleString('en-US')}`
+  const rows: ReadonlyArray<readonly [what: string, of: (size: Sizing) => string]> = [
+    ['command-api, processes', ({ processes }) => thousands(processes['command-api'])],
+    ['dispatcher', ({ processes }) => thousands(processes.dispatcher)],
+    ['projector', ({ processes }) => thousands(processes.projector)],
+    ['webhook-fanout', ({ processes }) => thousands(processes['webhook-fanout'])],
+    ['partitions of each topic', ({ partitions }) => thousands(partitions)],
+    ['messages per second of a shard', ({ partitions, rate }) => thousands(rate / partitions)],
+    ['Kafka brokers, and cores of each', (size) => `${size.brokers}, ${size.brokerCores}`],
+    ['PostgreSQL servers, and cores of each', (size) => `${size.postgresServers}, ${size.postgresCores}`],
+    ['write-ahead log, MB per second', ({ logMBPerSecond }) => oneOf(logMBPerSecond)],
+    ['PostgreSQL, TB that a month of messages adds', ({ tablesTBPerMonth }) => oneOf(tablesTBPerMonth)],
+    ['one copy of the topics, TB of a month', ({ topicsTBPerMonth }) => oneOf(topicsTBPerMonth)],
+    ['cores of all machines', (size) => thousands(size.cores)],
+    ['cores, a month', ({ computePrice }) => dollars(computePrice)],
+    [
+      'each month of messages on disk, with copies and standby, a month',
+      ({ diskPrice }) => dollars(diskPrice),
+    ],
+    [
+      'both, for a million messages of the average',
+      ({ computePrice, diskPrice, messagesPerMonth }) =>
+        `$${((1e6 * (computePrice + diskPrice)) / messagesPerMonth).toFixed(2)}`,
+    ],
   ]
 
   return `# Capacity
 
-Generated from \`benchmarks/results.json\` (\`node scripts/run.mjs benchmarks/report.ts\`). Do not edit this page.
+Generated from \`results.json\` and \`cost.json\` in \`benchmarks\` (\`node scripts/run.mjs benchmarks/report.ts\`). Do not edit this page.
 
 This page says how much processor time, memory and disk a hub needs. Measured figures come from the
 last run of the benchmark ([results](../benchmarks/RESULTS.md)), with all servers, all apps and the
@@ -164,45 +184,43 @@ batches cost less at high load. With _n_ processes, the others take over \`1 ÷ 
 fails. So plan for a peak of at most 0.8 × (_n_ − 1) ÷ _n_: 0.4 with two processes, 0.6 with four.
 \`HubNearCapacity\` fires at 0.8. One command-api alone reached ${thousands(of(accepting, 'sendsPerSecond'))} single sends per second on ${cores} cores.
 
-## Planning larger hubs
+## Scale model
 
-Plan with these rates per process with a core of its own. They are planning values, below what was measured
-on ${cores} shared cores.
+The model calculates what a hub needs from the cost of a single send with 64 connections
+([cost of a message](../benchmarks/COST.md)): CPU time by process, and bytes. All values are arithmetic ᴬ. Only
+the first column is near a rate that was measured. Batches of 1,000 need about half of the CPU time. The
+model assumes:
 
-| process | messages per second | share of the measured rate |
-|---|---|---|
-${planned.map(([what, rate, measured]) => `| ${what} | ${thousands(rate)} | ${percent(rate / measured)} |`).join('\n')}
+- A plan uses ${percent(ASSUMPTIONS.used)} of its cores at the peak. Each app has at least two processes, with a core each.
+- Topics have ${ASSUMPTIONS.copies} copies. A follower costs half of what the leader of a partition costs.
+- A shard carries ${ASSUMPTIONS.shard} messages per second: half of the ${thousands(sandbox / 6)} that one carried beside five others on
+  ${cores} cores. The number of partitions cannot be changed later.
+- One PostgreSQL server writes at most ${ASSUMPTIONS.logMBPerSecond} MB of write-ahead log in a second and has at most ${ASSUMPTIONS.postgresCores} cores.
+  Each PostgreSQL and Redis server has a standby.
+- The average of a month is a third of the peak. A core with 4 GB of memory costs $${ASSUMPTIONS.core} a month, and a gigabyte
+  of SSD $${ASSUMPTIONS.gigabyte.toFixed(2)}. Replace these prices by yours.
 
-- The dispatcher carries less with a slow operator, because open messages are its bound (see below).
-- A message has three events. Events of one subscription share a webhook batch each second.
+| messages per second, at the peak | ${sizes.map(({ rate }) => thousands(rate)).join(' | ')} |
+|---|${sizes.map(() => '---|').join('')}
+${rows.map(([what, of]) => `| ${what} | ${sizes.map(of).join(' | ')} |`).join('\n')}
 
-All values of the following table are arithmetic ᴬ. Each app has at least two processes, so that one may fail.
+What limits first, and how to remove the limit:
 
-| messages per second, at the peak | 1,000 | 5,000 | 20,000 |
-|---|---|---|---|
-| command-api, single sends (batches) | 2 (2) | 5 (2) | 20 (4) |
-| dispatcher | 2 | 4 | 14 |
-| projector | 2 | 4 | 14 |
-| webhook-fanout | 2 | 4 | 15 with one event per webhook batch; 4 otherwise |
-| partitions | 48 | 48 | 48 |
-| shards per dispatcher; messages per second and shard | 24; 21 | 12; 104 | 3 to 4; 417 |
-| cores of the apps | 4 | 10 | 45 |
-| PostgreSQL | 2 cores, 8 GB | 6 cores, 32 GB | 20 cores, 128 GB, and see below |
-| Kafka, three brokers, each | 2 cores, 8 GB | 4 cores, 16 GB | 8 cores, 32 GB |
-| Redis | 1 core, 1 GB | 1 core, 4 GB | 2 cores, 16 GB |
-| PostgreSQL connections at \`HUB_DATABASE_POOL\` 10 | 80 | 170 | 630; set 4 |
-
-The number of partitions cannot be changed later. 48 partitions are enough for every column: a shard
-carried ${thousands(sandbox / 6)} messages per second together with five others on ${cores} cores, and a shard alone takes
-${of(dispatching, 'messageMicrosecondsManyOpen').toFixed(0)} µs of CPU per message. Below 1,000 messages per second, everything fits on one machine with four cores.
-
-**The first limit is PostgreSQL**, because it is the one server that is not partitioned. Each message is some
-rows and their write-ahead log, an acceptance batch is one commit, and the event journal has one order per
-account and mode. 5,000 messages per second are within what was measured in batches
-(${thousands(of(accepting, 'batchedPerSecond'))} accepted per second, with everything else stopped). 20,000 are not. They need separate servers for
-the schemas \`read\` and \`command\`; the code permits that, but it is not tested. An account with a spend
-limit is one row: its acceptance batches follow each other, some hundred per second, each with up to 2,000
-messages.
+- **1,000**: one process of command-api, because a process uses one core. Add a process. Up to ${tens(coreRate)} messages per
+  second, everything fits on one machine with two cores, and up to 1,000 with four.
+- **10,000**: the write-ahead log of PostgreSQL (${thousands(sizes[1]!.logMBPerSecond)} MB per second) and its disk. PostgreSQL is the one server that
+  is not partitioned. First put the schemas \`read\` and \`command\` on separate servers. Before,
+  the statements that join both must be divided: refunds of codes, the reconciler and lists ask the ledger and
+  the read models in one statement.
+- **100,000**: one PostgreSQL server cannot do it at all, neither its log (${thousands(sizes[2]!.logMBPerSecond)} MB per second) nor its cores. The
+  read models and the ledger must be partitioned by account over ${sizes[2]!.postgresServers} servers, by a directory of accounts or with
+  Citus. References, spend, batches, events and lists belong to one account, so no transaction spans two
+  servers. Opt-outs, the daily limit of the hub and erasures belong to all accounts, and each server needs a
+  copy. None of this exists today.
+- **One large account**, at any size: its event journal has one order, so the transactions of all projectors
+  that contain its events follow each other, each with up to some hundred events. An account with a spend limit
+  is one row, so its acceptance batches follow each other, each with up to 2,000 messages. One account has been
+  measured with the rates of the first table. Beyond them, divide it into several accounts.
 
 **The operator.** The number of open messages is the rate multiplied by the time until the delivery report.
 At 1,000 messages per second and reports after 30 seconds there are 30,000, which one dispatcher holds. With

@@ -16,9 +16,9 @@ import type { LoadPlan, LoadResult } from './load-generator.ts'
 import { type Latencies, latenciesOf } from './numbers.ts'
 import type { OpenLoopPlan, OpenLoopResult } from './open-loop.ts'
 
-const REPETITIONS = 3
+export const REPETITIONS = 3
 /** After the start, the apps compile code and open connections. */
-const SETTLE_MS = 5000
+export const SETTLE_MS = 5000
 const IDLE_MS = 5000
 /** Of ten single sends, how many are codes. Batches are service messages. */
 const CODES_OF_TEN = 1
@@ -53,12 +53,14 @@ export interface Measured extends Pick<CostResults, 'partitions' | 'loads' | 'me
 }
 
 /** The accepted sends of a load, and the latencies of their answers by class. */
-interface Sent {
+export interface Sent {
   readonly accepted: number
   readonly latencies: Readonly<Record<string, Latencies>>
 }
 
 interface Singles {
+  /** Default: one client with this key and pace. */
+  readonly clients?: OpenLoopPlan['clients']
   readonly loop: OpenLoopPlan['loop']
   readonly pace: number
   readonly seconds: number
@@ -78,6 +80,7 @@ const makeSenders = (baseUrl: string, log: (line: string) => void) => {
     if (Object.keys(others).length > 0) log(`sends that were not accepted: ${JSON.stringify(others)}`)
   }
   const singles = async ({
+    clients,
     codesOfTen = CODES_OF_TEN,
     key,
     loop,
@@ -88,7 +91,7 @@ const makeSenders = (baseUrl: string, log: (line: string) => void) => {
   }: Singles): Promise<Sent> => {
     const plan: OpenLoopPlan = {
       baseUrl,
-      clients: [{ key, pace }],
+      clients: clients ?? [{ key, pace }],
       loop,
       durationMs: seconds * 1000,
       codesOfTen,
@@ -114,52 +117,25 @@ const makeSenders = (baseUrl: string, log: (line: string) => void) => {
   return { newRun, singles, batches }
 }
 
-/** Runs the wanted loads on a new hub. The others have no repetitions. */
-export const measureLoads = async (
-  hub: HubProcess,
-  receiver: CostReceiver,
-  wanted: ReadonlyArray<LoadName>,
-  report: {
-    readonly log: (line: string) => void
-    /** Called after each repetition. */
-    readonly repeated: (load: LoadName, repetition: Repetition) => void
-  },
-): Promise<Measured> => {
-  const description = hub.describe()
-  const { base_url, database_url, keys, other_keys } = description
+/** Measures loads on a hub, from the first send of each until its last event is in the event journal. */
+export const makeMeasurement = (hub: HubProcess, log: (line: string) => void) => {
+  const { base_url, database_url } = hub.describe()
   const sql = openDatabase(database_url)
   const meter = makeMeter(hub, sql)
-  const { batches, newRun, singles } = makeSenders(base_url, report.log)
+  const senders = makeSenders(base_url, log)
 
   let messages = 0
+  /** Waits until the events of these messages, and of all before, are in the event journal. */
   const journal = async (accepted: number): Promise<void> => {
     messages += accepted
     await awaitEvents(sql, messages, JOURNAL_WITHIN_MS, ASK_EVERY_MS)
   }
 
-  const runsAt200: Array<string> = []
-  const sendAt200 = (startAt: number): Promise<Sent> => {
-    const run = newRun()
-    runsAt200.push(run)
-    return singles({ loop: 'open', pace: 200, seconds: SECONDS['200'], key: keys.live, startAt, run })
-  }
-  const webhooksAt200 = (seconds: number, startAt = 0): Promise<Sent> =>
-    singles({ loop: 'open', pace: 200, seconds, key: other_keys.live, startAt })
-  const SEND: Readonly<Record<LoadName, (startAt: number) => Promise<Sent>>> = {
-    idle: (startAt) => untilTime(startAt + IDLE_MS).then(() => ({ accepted: 0, latencies: {} })),
-    '20': (startAt) => singles({ loop: 'open', pace: 20, seconds: SECONDS['20'], key: keys.live, startAt }),
-    '200': sendAt200,
-    one: (startAt) =>
-      singles({ loop: 'closed', pace: 1, seconds: SECONDS.one, key: keys.live, codesOfTen: 5, startAt }),
-    '64': (startAt) => singles({ loop: 'closed', pace: 64, seconds: SECONDS['64'], key: keys.live, startAt }),
-    batches: (startAt) => batches(keys.live, BATCHES_OF_REPETITION, startAt),
-    webhooks: (startAt) => webhooksAt200(SECONDS.webhooks, startAt),
-  }
-
-  const repeat = async (load: LoadName, startAt: number): Promise<Repetition> => {
+  /** `startAt`: the time of the first send, ms since the epoch. */
+  const repeat = async (startAt: number, send: (startAt: number) => Promise<Sent>): Promise<Repetition> => {
     const bytesBefore = await meter.bytes()
     const atStart = untilTime(startAt).then(() => ({ cpu: meter.cpu(), now: performance.now() }))
-    const [before, { accepted, latencies }] = await Promise.all([atStart, SEND[load](startAt)])
+    const [before, { accepted, latencies }] = await Promise.all([atStart, send(startAt)])
     await journal(accepted)
     const [cpu, now] = [meter.cpu(), performance.now()]
     const bytes = await meter.bytes()
@@ -174,6 +150,61 @@ export const measureLoads = async (
       },
       latencies,
     }
+  }
+
+  /** Compiles what the loads need. */
+  const warmUp = async (key: string): Promise<void> => {
+    const { connections: pace, seconds } = WARM_UP
+    await journal((await senders.singles({ loop: 'closed', pace, seconds, key })).accepted)
+    await journal((await senders.batches(key, WARM_UP.batches)).accepted)
+  }
+
+  return { sql, meter, senders, journal, repeat, warmUp }
+}
+
+/** When a load begins whose generators start now, ms since the epoch. */
+export const startTime = (): number => Date.now() + GENERATOR_START_MS
+
+/** No message for some seconds. */
+export const idleUntil = async (startAt: number): Promise<Sent> => {
+  await untilTime(startAt + IDLE_MS)
+  return { accepted: 0, latencies: {} }
+}
+
+/** Runs the wanted loads on a new hub. The others have no repetitions. */
+export const measureLoads = async (
+  hub: HubProcess,
+  receiver: CostReceiver,
+  wanted: ReadonlyArray<LoadName>,
+  report: {
+    readonly log: (line: string) => void
+    /** Called after each repetition. */
+    readonly repeated: (load: LoadName, repetition: Repetition) => void
+  },
+): Promise<Measured> => {
+  const description = hub.describe()
+  const { base_url, keys, other_keys } = description
+  const measurement = makeMeasurement(hub, report.log)
+  const { journal, meter, sql } = measurement
+  const { batches, newRun, singles } = measurement.senders
+
+  const runsAt200: Array<string> = []
+  const sendAt200 = (startAt: number): Promise<Sent> => {
+    const run = newRun()
+    runsAt200.push(run)
+    return singles({ loop: 'open', pace: 200, seconds: SECONDS['200'], key: keys.live, startAt, run })
+  }
+  const webhooksAt200 = (seconds: number, startAt = 0): Promise<Sent> =>
+    singles({ loop: 'open', pace: 200, seconds, key: other_keys.live, startAt })
+  const SEND: Readonly<Record<LoadName, (startAt: number) => Promise<Sent>>> = {
+    idle: idleUntil,
+    '20': (startAt) => singles({ loop: 'open', pace: 20, seconds: SECONDS['20'], key: keys.live, startAt }),
+    '200': sendAt200,
+    one: (startAt) =>
+      singles({ loop: 'closed', pace: 1, seconds: SECONDS.one, key: keys.live, codesOfTen: 5, startAt }),
+    '64': (startAt) => singles({ loop: 'closed', pace: 64, seconds: SECONDS['64'], key: keys.live, startAt }),
+    batches: (startAt) => batches(keys.live, BATCHES_OF_REPETITION, startAt),
+    webhooks: (startAt) => webhooksAt200(SECONDS.webhooks, startAt),
   }
 
   const drainSince = async (from: number): Promise<Drain> => ({
@@ -199,8 +230,8 @@ export const measureLoads = async (
   /** The repetitions of a load one after the other. */
   const measure = async (load: LoadName): Promise<void> => {
     for (let i = 0; i < REPETITIONS; i++) {
-      const startAt = Date.now() + GENERATOR_START_MS
-      let repetition = await repeat(load, startAt)
+      const startAt = startTime()
+      let repetition = await measurement.repeat(startAt, SEND[load])
       const memory = meter.memory()
       const before = loaded
       if (load !== 'idle') loaded = byProcess((name) => Math.max(before[name], memory[name]))
@@ -229,11 +260,7 @@ export const measureLoads = async (
     if (wanted.includes('idle')) await measure('idle')
     const idle = meter.memory()
     const others = LOADS.filter((load) => load !== 'idle' && wanted.includes(load))
-    if (others.length > 0) {
-      const { connections: pace, seconds } = WARM_UP
-      await journal((await singles({ loop: 'closed', pace, seconds, key: keys.live })).accepted)
-      await journal((await batches(keys.live, WARM_UP.batches)).accepted)
-    }
+    if (others.length > 0) await measurement.warmUp(keys.live)
     for (const load of others) {
       if (load === 'webhooks') await subscribe()
       await measure(load)

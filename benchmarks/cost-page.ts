@@ -3,6 +3,7 @@ import { disturbance } from './conditions.ts'
 import {
   COUNTED,
   type CostResults,
+  type GrowthResults,
   LOADS,
   type LoadName,
   NOT_COUNTED,
@@ -166,7 +167,36 @@ const memoryRow = (memory: CostResults['memory'], name: string, of: ReadonlyArra
   return `| ${name} | ${sum('idle')} | ${sum('loaded')} |`
 }
 
-export const costPage = (results: CostResults): string => {
+/** Times the cost with few, at most. */
+const GROWTH_GOALS: Readonly<Record<string, number>> = {
+  'stored messages': 1.3,
+  accounts: 1.3,
+  subscriptions: 1.3,
+  'partitions, idle': 1.5,
+}
+
+const growthSection = ({ commit, loadBefore, rows, seconds }: GrowthResults): ReadonlyArray<string> => [
+  '## Growth',
+  '',
+  `\`npm run bench -- growth\` took ${seconds.toFixed(0)} s, at commit ${commit}. The load average before the run was`,
+  `${loadBefore.toFixed(1)}.${disturbance(loadBefore)} The load is 200 single sends a second. The cost is in µs of CPU time per`,
+  'message, and that of an idle hub in % of a core.',
+  '',
+  '- **Accounts**: the same sends, from ten accounts or each from another account.',
+  '- **Subscriptions**: one gets an event of each message, the others belong to accounts that send nothing.',
+  '- **Stored messages**: of another account, in all tables of read models and ledger.',
+  '',
+  '| | few | many | cost with few | with many | ratio | goal | |',
+  '|---|---|---|---|---|---|---|---|',
+  ...rows.map(({ costs, few, many, what }) => {
+    const ratio = median(costs.many) / median(costs.few)
+    const goal = GROWTH_GOALS[what] ?? Number.NaN
+    return `| ${what} | ${few.toLocaleString('en-GB')} | ${many.toLocaleString('en-GB')} | ${spread(costs.few)} | ${spread(costs.many)} | ${figure(ratio)} | ≤ ${goal} | ${ratio <= goal ? 'met' : '**missed**'} |`
+  }),
+  '',
+]
+
+export const costPage = (results: CostResults, growth: GrowthResults): string => {
   const { charts, commit, loadBefore, loads, machine, memory, partitions, seconds } = results
   const goals = goalsOf(results)
   const withMessages = LOADS.filter((load) => load !== 'idle')
@@ -253,6 +283,7 @@ export const costPage = (results: CostResults): string => {
       memoryRow(memory, 'apps and servers', COUNTED),
       memoryRow(memory, 'whole local hub', PROCESSES),
       '',
+      ...growthSection(growth),
       '## Other hubs',
       '',
       'These figures are from an earlier run on a machine of the same kind. The programs are not part of this',

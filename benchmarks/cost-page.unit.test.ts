@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { byProcess } from './cost-meter.ts'
 import { costOf, costPage, wholeCostOf } from './cost-page.ts'
-import type { CostResults, Repetition } from './cost-results.ts'
+import type { CostResults, GrowthResults, Repetition } from './cost-results.ts'
 
 const fileUrl = (path: string): URL => new URL(path, import.meta.url)
 
@@ -29,6 +29,14 @@ const resultsOf = (loads: Partial<CostResults['loads']>): CostResults => {
   }
 }
 
+const growthOf = (rows: GrowthResults['rows']): GrowthResults => ({
+  machine: '2 cores',
+  commit: 'abc',
+  loadBefore: 0,
+  seconds: 1,
+  rows,
+})
+
 describe('the cost of a repetition', () => {
   it('is the CPU time of the apps and servers for each message in µs, without simulator and supervisor', () => {
     expect(costOf(repetition(100, 1000), 'kafka')).toBe(100)
@@ -42,9 +50,10 @@ describe('the cost of a repetition', () => {
 
 describe('the page of the cost of a message', () => {
   const results = JSON.parse(readFileSync(fileUrl('cost.json'), 'utf8')) as CostResults
+  const growth = JSON.parse(readFileSync(fileUrl('growth.json'), 'utf8')) as GrowthResults
 
-  it('equals what the generator makes of cost.json (to update: node scripts/run.mjs benchmarks/cost.ts)', () => {
-    expect(readFileSync(fileUrl('COST.md'), 'utf8')).toBe(costPage(results))
+  it('equals what the generator makes of the results (to update: node scripts/run.mjs benchmarks/cost.ts)', () => {
+    expect(readFileSync(fileUrl('COST.md'), 'utf8')).toBe(costPage(results, growth))
   })
 
   it('shows charts that exist', () => {
@@ -55,6 +64,7 @@ describe('the page of the cost of a message', () => {
   it('shows the median of the repetitions with the smallest and the largest value', () => {
     const page = costPage(
       resultsOf({ '200': [repetition(30, 100), repetition(10, 100), repetition(20, 100)] }),
+      growthOf([]),
     )
     expect(page).toContain('| 200/s, ms | 7 | ≤ 1.5 | 1.4 (0.7–2.1) | met |')
     expect(page).toContain(`| 200/s, single sends |${' 200 |'.repeat(7)} **1,400 (700–2,100)** | 200 | 200 |`)
@@ -62,15 +72,25 @@ describe('the page of the cost of a message', () => {
 
   it('compares a goal for throughput with the smallest value that reaches it', () => {
     const goal = 'batches of 1,000 to the event journal, messages/s | 1,930 | ≥ 5,000'
-    expect(costPage(resultsOf({ batches: [repetition(1, 25_000)] }))).toContain(`| ${goal} | 5,000 | met |`)
-    expect(costPage(resultsOf({ batches: [repetition(1, 24_000)] }))).toContain(
+    expect(costPage(resultsOf({ batches: [repetition(1, 25_000)] }), growthOf([]))).toContain(
+      `| ${goal} | 5,000 | met |`,
+    )
+    expect(costPage(resultsOf({ batches: [repetition(1, 24_000)] }), growthOf([]))).toContain(
       `| ${goal} | 4,800 | **missed** |`,
     )
   })
 
   it('misses goals that were not measured', () => {
-    expect(costPage(resultsOf({}))).toContain(
+    expect(costPage(resultsOf({}), growthOf([]))).toContain(
       '| 64 connections, ms | 2.06 | ≤ 0.7 | not measured | **missed** |',
+    )
+  })
+
+  it('compares the cost with few and with many', () => {
+    const costs = { few: [100, 120, 110], many: [150, 160, 140] }
+    const page = costPage(resultsOf({}), growthOf([{ what: 'accounts', few: 10, many: 10_000, costs }]))
+    expect(page).toContain(
+      '| accounts | 10 | 10,000 | 110 (100–120) | 150 (140–160) | 1.36 | ≤ 1.3 | **missed** |',
     )
   })
 })

@@ -56,3 +56,18 @@ export interface CostResults extends Conditions {
   }
   readonly charts: ReadonlyArray<ChartFile>
 }
+
+/** The cost with few and with many of something. */
+export interface GrowthRow {
+  readonly what: string
+  readonly few: number
+  readonly many: number
+  /** Of each repetition: µs of CPU time per message; of an idle hub % of a core. */
+  readonly costs: { readonly few: ReadonlyArray<number>; readonly many: ReadonlyArray<number> }
+}
+
+/** The shape of `growth.json`: what `npm run bench -- growth` measured. */
+export interface GrowthResults extends Conditions {
+  readonly seconds: number
+  readonly rows: ReadonlyArray<GrowthRow>
+}

@@ -16,6 +16,7 @@ import { startCostReceiver } from './cost-receiver.ts'
 import {
   COUNTED,
   type CostResults,
+  type GrowthResults,
   LOADS,
   type LoadName,
   NOT_COUNTED,
@@ -23,6 +24,7 @@ import {
   type Repetition,
 } from './cost-results.ts'
 import { latencyText, median } from './numbers.ts'
+import { readResults, writePages } from './report.ts'
 
 type Log = (line: string) => void
 
@@ -32,7 +34,19 @@ const LIMIT_MS = 300_000
 const COST_JSON = new URL('cost.json', import.meta.url)
 const COST_PAGE = new URL('COST.md', import.meta.url)
 
-const readCost = (): CostResults => JSON.parse(readFileSync(COST_JSON, 'utf8')) as CostResults
+const GROWTH_JSON = new URL('growth.json', import.meta.url)
+
+const read = (file: URL): unknown => JSON.parse(readFileSync(file, 'utf8'))
+
+/** Writes `COST.md` from the last results. */
+const writePage = (): void =>
+  writeFileSync(COST_PAGE, costPage(read(COST_JSON) as CostResults, read(GROWTH_JSON) as GrowthResults))
+
+/** Writes what `npm run bench -- growth` measured. */
+export const writeGrowth = (results: GrowthResults): void => {
+  writeFileSync(GROWTH_JSON, `${JSON.stringify(results, null, 2)}\n`)
+  writePage()
+}
 
 const repetitionText = (load: LoadName, repetition: Repetition): string => {
   const { bytes, latencies, messages, seconds } = repetition
@@ -137,12 +151,13 @@ export const runCost = async (log: Log, words: ReadonlyArray<string>): Promise<v
       ]),
     }
     writeFileSync(COST_JSON, `${JSON.stringify(results, null, 2)}\n`)
-    writeFileSync(COST_PAGE, costPage(results))
-    log('wrote benchmarks/cost.json, benchmarks/COST.md and benchmarks/charts')
+    writePage()
+    writePages(readResults())
+    log('wrote benchmarks/cost.json, benchmarks/COST.md, docs/capacity.md and benchmarks/charts')
   } finally {
     await hub.stop()
     receiver.close()
   }
 }
 
-if (import.meta.main) writeFileSync(COST_PAGE, costPage(readCost()))
+if (import.meta.main) writePage()

@@ -61,6 +61,18 @@ const FILLERS: Readonly<Record<string, string>> = {
            CASE WHEN n % ($4::bigint / ${RANGES}) < ${COMPLETE_EVENTS} THEN ${EVENT_JSON} ELSE '{}' END
       FROM generate_series(1, $4::bigint) n`,
 }
+/** The same messages in the ledger. */
+const LEDGER_FILLERS: Readonly<Record<string, string>> = {
+  client_refs: `
+    INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
+    SELECT $1::uuid, 'test', 'filled-' || n, id, at FROM read.filled`,
+  acceptances: `
+    INSERT INTO command.acceptances (message_id, account, mode, class, recipient, to_masked, template, sender, client_ref, parts, price,
+                                     currency, variables, created_at, expires_at, sealing_key, sealed)
+    SELECT id, $1::uuid, 'test', 'service', ${HASH}, '+7900***0000', 'order_ready', 'HUB', 'filled-' || n, 1, 1.50,
+           'RUB', '{order}', at, at + interval '1 day', 'filled', decode(repeat('00', 128), 'hex')
+      FROM read.filled`,
+}
 /** How many of the parameters each statement uses, counted from the first. */
 const PARAMETERS: Readonly<Record<string, number>> = { messages: 1, events: 4 }
 
@@ -192,4 +204,36 @@ export const fillTables = async (
       at: at.toISOString(),
     })),
   }
+}
+
+/**
+ * Adds `rows` messages of an account (UUID) to the tables of a running hub, one event each: read models,
+ * and ledger. The account must get no other messages.
+ */
+export const addRows = async (databaseUrl: string, account: string, rows: number): Promise<void> => {
+  const sql = postgres(databaseUrl, {
+    max: 2,
+    onnotice: () => {},
+    connection: { application_name: 'bench', synchronous_commit: false },
+  })
+  const to = Date.now()
+  const from = Math.max(Date.UTC(new Date(to).getUTCFullYear(), new Date(to).getUTCMonth()), to - SPAN_MS)
+  const add = async (...tables: ReadonlyArray<string>): Promise<void> => {
+    for (const table of tables) {
+      const inLedger = LEDGER_FILLERS[table]
+      const statement = inLedger ?? FILLERS[table]!.replace(`${table}_filled`, table)
+      const count = inLedger === undefined ? (PARAMETERS[table] ?? 0) : 1
+      await sql.unsafe(statement, [account, from, to, rows].slice(0, count))
+      await sql.unsafe(`VACUUM (ANALYZE) ${inLedger === undefined ? 'read' : 'command'}.${table}`)
+    }
+  }
+  await sql`CREATE UNLOGGED TABLE read.filled (n bigint, id uuid, at timestamptz)`
+  await sql.unsafe(COMMON, [from, to, rows])
+  await Promise.all([
+    add('messages', 'message_history', 'client_refs'),
+    add('events', 'personal_data', 'operator_ids', 'acceptances'),
+  ])
+  await sql`DROP TABLE read.filled`
+  await sql`CHECKPOINT`
+  await sql.end()
 }

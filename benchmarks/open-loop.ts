@@ -15,6 +15,8 @@ export interface LoadClient {
   readonly key: string
   /** Sends per second; in a closed loop, connections that each have one send in progress. */
   readonly pace: number
+  /** When its first send is due in an open loop, ms after the begin of the load. Default: 0. */
+  readonly firstAfter?: number
 }
 
 export interface OpenLoopPlan {
@@ -148,9 +150,10 @@ const run = async (plan: OpenLoopPlan): Promise<OpenLoopResult> => {
   const bySecond = makeBySecond()
   const retryAfter: Record<string, number> = {}
   const others: Record<string, number> = {}
-  const clients = plan.clients.map(({ key, pace }, number) => ({
+  const clients = plan.clients.map(({ firstAfter = 0, key, pace }, number) => ({
     number,
     pace,
+    firstAfter,
     head: `POST /v1/messages HTTP/1.1\r\nhost: ${url.host}\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\ncontent-length: `,
     next: 0,
     accepted: 0,
@@ -328,7 +331,7 @@ const run = async (plan: OpenLoopPlan): Promise<OpenLoopResult> => {
       }
       for (const client of clients) {
         for (;;) {
-          const due = started + (client.next / client.pace) * 1000
+          const due = started + client.firstAfter + (client.next / client.pace) * 1000
           if (due > now) break
           late.push(now - due)
           send(client, due, () => {})

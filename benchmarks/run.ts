@@ -6,6 +6,7 @@
  *   npm run bench -- <section>   one section; prints its figures
  *   npm run bench -- flow        the behaviour under load; writes flow.json, FLOW.md, charts/
  *   npm run bench -- cost        the cost of a message; writes cost.json, COST.md, charts/
+ *   npm run bench -- growth      the same after growth; writes growth.json, COST.md
  *
  * Sections: `accepting`, `dispatching`, `webhooks`, `read-models`. Each starts servers of its own.
  */
@@ -16,6 +17,7 @@ import { MACHINE } from './conditions.ts'
 import { runCost } from './cost.ts'
 import { measureDispatching } from './dispatching.ts'
 import { runFlow } from './flow.ts'
+import { runGrowth } from './growth.ts'
 import { measureReadModels } from './read-models.ts'
 import { readResults, writeResults } from './report.ts'
 import { type Section, type SectionName, SECTIONS } from './results.ts'
@@ -59,12 +61,16 @@ if (first === 'cost') {
   await runCost(log, parts)
   process.exit()
 }
+if (first === 'growth') {
+  await runGrowth(log, parts)
+  process.exit()
+}
 
 const wanted = process.argv.slice(2)
 const unknown = wanted.filter((name) => !SECTIONS.some((section) => section === name))
 if (unknown.length > 0) {
   console.error(
-    `Unknown section ${unknown.join(', ')}. The sections are: ${SECTIONS.join(', ')}, flow, cost.`,
+    `Unknown section ${unknown.join(', ')}. The sections are: ${SECTIONS.join(', ')}, flow, cost, growth.`,
   )
   process.exit(2)
 }
