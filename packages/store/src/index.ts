@@ -1,6 +1,13 @@
 /** PostgreSQL: connections, migrations, tables, outbox, encryption, retention, erasure, restore. */
 export { eraseRecipient, type Erasure, readErasures, recipientOfErasure } from './erasure/erasure.ts'
 export {
+  type ConfirmationRefused,
+  confirmErasure,
+  type ErasureRequest,
+  readErasureRequests,
+  requestErasure,
+} from './erasure/erasure-requests.ts'
+export {
   keepErasuresPublished,
   missingErasures,
   oldestUnpublishedErasure,

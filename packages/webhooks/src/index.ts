@@ -23,5 +23,6 @@ export {
 } from './address-policy.ts'
 export { awaitOnDemand, NotDelivered } from './on-demand.ts'
 export { resendDelivery, ResendRefused } from './resend.ts'
+export { deliverTest, TestDeliveryRefused } from './test-delivery.ts'
 export { readRedelivery, RedeliveryRefused, requestRedelivery } from './redelivery.ts'
 export { UrlRefused } from './url.ts'

@@ -4,15 +4,16 @@
  * contract, Webhook subscription; docs/decisions/0011, 0041.
  */
 import { apiError, type WebhookDelivery } from '@hub/contract'
-import { Sql, storageCrashPoint, uuidOf } from '@hub/store'
-import { awaitOnDemand, type NotDelivered, resendDelivery, type ResendRefused } from '@hub/webhooks'
-import { Clock, Effect } from 'effect'
-import { STATEMENT_DEADLINE } from '../deadlines.ts'
-import { freshId } from '../ids/ids.ts'
+import { Sql } from '@hub/store'
+import {
+  deliverTest,
+  type NotDelivered,
+  resendDelivery,
+  type ResendRefused,
+  type TestDeliveryRefused,
+} from '@hub/webhooks'
+import { Effect } from 'effect'
 import { deliveryBody } from './deliveries.ts'
-import * as TestDeliveries from './trials.ts'
-
-const atTestRequested = storageCrashPoint('command-api.test-delivery-requested', (done: boolean) => done)
 
 const UNAVAILABLE = {
   retryAfter: 5,
@@ -25,6 +26,11 @@ const EXPIRED = 'The events of this batch are no longer stored.'
 
 const notDelivered = ({ reason }: NotDelivered) =>
   reason === 'deleted' ? apiError('not_found') : apiError('internal_error', UNAVAILABLE)
+
+const testRefused = ({ reason }: TestDeliveryRefused) =>
+  reason === 'subscription_unknown'
+    ? apiError('not_found')
+    : apiError('rate_limited', { message: BUSY, retryAfter: 1 })
 
 const resendRefused = ({ reason }: ResendRefused) => {
   switch (reason) {
@@ -48,26 +54,16 @@ export const makeDeliveriesOnDemand = Effect.gen(function* () {
   const sql = yield* Sql
 
   return {
-    /** A test delivery for a subscription (UUID) of an account (UUID). */
-    test: Effect.fnUntraced(function* (account: string, endpoint: string) {
-      const now = yield* Clock.currentTimeMillis
-      const id = uuidOf('whd', freshId('whd', now))
-      const requested = yield* sql
-        .transaction((q) => TestDeliveries.request(q, { account, endpoint, id }), STATEMENT_DEADLINE)
-        .pipe(atTestRequested)
-      if (!requested) return yield* apiError('rate_limited', { message: BUSY, retryAfter: 1 })
-      const attempt = yield* awaitOnDemand({
-        endpoint,
-        id,
-        requestedAt: now,
-        isClaimed: (q) => TestDeliveries.isClaimed(q, endpoint, id),
-        withdraw: (q) => TestDeliveries.withdraw(q, endpoint, id),
-      }).pipe(
+    /** A test delivery for a subscription (UUID). */
+    test: (endpoint: string) =>
+      deliverTest(endpoint).pipe(
         Effect.provideService(Sql, sql),
-        Effect.catchTag('NotDelivered', (error) => Effect.fail(notDelivered(error))),
-      )
-      return deliveryBody(attempt)
-    }, Effect.uninterruptible),
+        Effect.map((made): WebhookDelivery => deliveryBody(made)),
+        Effect.catchTags({
+          TestDeliveryRefused: (error) => Effect.fail(testRefused(error)),
+          NotDelivered: (error) => Effect.fail(notDelivered(error)),
+        }),
+      ),
 
     /** A resend of an attempt (UUID) of a subscription (UUID). */
     resend: (endpoint: string, attempt: string) =>

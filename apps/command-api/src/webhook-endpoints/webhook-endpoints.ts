@@ -24,6 +24,7 @@ import {
   transactionCrashPoint,
   WebhooksEndpoints,
   WebhooksResends,
+  WebhooksTrials,
 } from '@hub/store'
 import { AddressPolicy, enableEndpoint } from '@hub/webhooks'
 import { Clock, Duration, Effect, Result, Schedule } from 'effect'
@@ -36,7 +37,6 @@ import { enqueueChange, makeAwaitApplied, type OutboxEntry } from './changes.ts'
 import { readDeliveries } from './deliveries.ts'
 import * as Endpoints from './endpoints.ts'
 import { makeDeliveriesOnDemand } from './on-demand.ts'
-import * as TestDeliveries from './trials.ts'
 
 const atChanged = {
   created: storageCrashPoint('command-api.subscription-created'),
@@ -199,7 +199,7 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
       const row = yield* change(owner, id, 'deleted', now, async (q, uuid) => {
         const deleted = await Endpoints.markDeleted(q, owner, uuid)
         if (deleted !== null) {
-          await TestDeliveries.removeOf(q, uuid)
+          await WebhooksTrials.removeOf(q, uuid)
           await WebhooksResends.removeOf(q, uuid)
         }
         return deleted
@@ -261,7 +261,7 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
     /** Fails like `makeDeliveriesOnDemand`. */
     test: Effect.fnUntraced(function* (owner: Owner, id: string) {
       const row = yield* find(owner, id)
-      return row === null ? null : yield* onDemand.test(owner.accountUuid, row.id)
+      return row === null ? null : yield* onDemand.test(row.id)
     }),
 
     /** Sends the batch of an attempt (`whd_…`) again. Fails like `makeDeliveriesOnDemand`. */

@@ -164,6 +164,13 @@ export const hubctl = inGroup('process', {
     readBy: ['hubctl'],
     doc: 'The name of the hub operator in the audit trail, for jobs and shared machines.',
   }),
+  // Whether a second person is needed is a rule of the company that runs the hub.
+  erasurePersons: withDefault(kind.integer(1, 2), '1', {
+    name: 'HUB_ERASURE_PERSONS',
+    unit: 'persons',
+    readBy: ['hubctl'],
+    doc: 'How many persons an erasure of a recipient needs. With 2, one requests it, and another one confirms it.',
+  }),
   hubctlAdminUrls: withDefault(kind.words('name=URL, more than one separated by commas'), '', {
     name: 'HUBCTL_ADMIN_URLS',
     readBy: ['hubctl'],

@@ -213,6 +213,22 @@ export const continueErasure = Effect.fnUntraced(function* (
 })
 
 /**
+ * Records an erasure by recipient hash in the caller's transaction, and returns the id of its receipt.
+ * From the commit on the projector does not store the number again. An unfinished erasure of the same
+ * person starts again, and then includes newer messages.
+ */
+export const recordErasure = async (q: Queries, recipient: string, now: number): Promise<string> => {
+  const [row] = await q<{ id: string }[]>`
+    INSERT INTO command.erasures (id, recipient, requested_at, before)
+    VALUES (${randomUUID()}, ${Buffer.from(recipient, 'hex')}, ${new Date(now)}, ${new Date(now)})
+    ON CONFLICT (recipient) WHERE finished_at IS NULL
+    DO UPDATE SET before = excluded.before, position = NULL, cleared_at = NULL, sealed_until = NULL,
+                  published_at = NULL
+    RETURNING id`
+  return row?.id ?? ''
+}
+
+/**
  * Erases a person by recipient hash (64 hexadecimal digits): removes the stored data of all
  * messages accepted until now. The retention job finishes the erasure after the end of the last
  * key. Returns the current receipt. Safe to repeat: an unfinished erasure of the same person
@@ -223,18 +239,8 @@ export const eraseRecipient = Effect.fn('eraseRecipient')(function* (
 ): Effect.fn.Return<Erasure, StorageError, Sql> {
   const sql = yield* Sql
   const now = yield* Clock.currentTimeMillis
-  const hash = Buffer.from(recipient, 'hex')
-  // Inserted before the removal: from here on the projector does not store the number again.
-  yield* sql
-    .run(
-      (q) => q`
-      INSERT INTO command.erasures (id, recipient, requested_at, before)
-      VALUES (${randomUUID()}, ${hash}, ${new Date(now)}, ${new Date(now)})
-      ON CONFLICT (recipient) WHERE finished_at IS NULL
-      DO UPDATE SET before = excluded.before, position = NULL, cleared_at = NULL, sealed_until = NULL,
-                    published_at = NULL`,
-    )
-    .pipe(atRecorded)
+  // Recorded before the removal, so that a projector does not store the number again meanwhile.
+  yield* sql.run((q) => recordErasure(q, recipient, now)).pipe(atRecorded)
   yield* continueErasure(recipient)
   const [row] = yield* readErasures(recipient)
   return row === undefined

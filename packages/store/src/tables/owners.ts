@@ -27,6 +27,7 @@ export const TABLE_OWNERS = {
   'command.client_refs': ['command-api'],
   'command.commits': ['command-api'],
   'command.dead_letters': ['hubctl'],
+  'command.erasure_requests': ['store'],
   'command.erasures': ['store'],
   'command.event_inbox': ['projector'],
   'command.hub_settings': ['command-api'],
@@ -64,7 +65,7 @@ export const TABLE_OWNERS = {
   'webhooks.positions': ['webhook-fanout'],
   'webhooks.redeliveries': ['store', 'webhook-fanout'],
   'webhooks.resends': ['store', 'webhook-fanout'],
-  'webhooks.trials': ['command-api', 'webhook-fanout'],
+  'webhooks.trials': ['store', 'webhook-fanout'],
 } as const satisfies Readonly<Record<string, ReadonlyArray<TableOwner>>>
 
 export type TableName = keyof typeof TABLE_OWNERS

@@ -34,6 +34,16 @@ export const readName = async (q: Queries, id: string): Promise<string | null> =
   return row?.name ?? null
 }
 
+/** The names of accounts (UUIDs). */
+export const readNames = async (
+  q: Queries,
+  ids: ReadonlyArray<string>,
+): Promise<ReadonlyMap<string, string>> => {
+  const rows = await q<{ id: string; name: string }[]>`
+    SELECT id, name FROM command.accounts WHERE id = ANY (${[...ids]}::uuid[])`
+  return new Map(rows.map(({ id, name }) => [id, name]))
+}
+
 /**
  * The newest accounts, with the numbers of their keys and their weights. `before`: only accounts
  * behind this one; `null`: from the newest on.

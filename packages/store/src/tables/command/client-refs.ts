@@ -15,3 +15,20 @@ export const findMessages = async (
        AND client_ref = ${clientRef}`
   return rows.map(({ message_id }) => message_id)
 }
+
+/** The messages (UUIDs) with a `client_ref` of all accounts and modes: at most one of each. */
+export const findInAllAccounts = async (
+  q: Queries,
+  clientRef: string,
+  limit: number,
+): Promise<ReadonlyArray<string>> => {
+  const rows = await q<{ message_id: string }[]>`
+    SELECT r.message_id
+      FROM command.accounts a
+     CROSS JOIN unnest(enum_range(NULL::command.mode)) AS m (mode)
+     CROSS JOIN LATERAL (
+           SELECT message_id FROM command.client_refs
+            WHERE account = a.id AND mode = m.mode AND client_ref = ${clientRef} LIMIT 1) AS r
+     LIMIT ${limit}`
+  return rows.map(({ message_id }) => message_id)
+}

@@ -22,6 +22,12 @@ export interface ModerationFilter {
   readonly limit: number
 }
 
+/** Rows that wait for a decision. */
+export interface WaitingForDecision {
+  readonly rows: number
+  readonly oldest_at: Date | null
+}
+
 interface ModeratedTable {
   readonly table: 'command.senders' | 'command.templates'
   /** The declined rows whose name was submitted again. */

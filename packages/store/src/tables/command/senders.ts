@@ -5,7 +5,12 @@
  */
 import type { ModerationState, SenderStatus } from '@hub/domain'
 import { firstRow, type Queries } from '../../sql.ts'
-import { type ModeratedRow, type ModerationFilter, removeUnlessFinal } from './moderated.ts'
+import {
+  type ModeratedRow,
+  type ModerationFilter,
+  removeUnlessFinal,
+  type WaitingForDecision,
+} from './moderated.ts'
 
 /** A value of a JSON column. */
 type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [name: string]: Json }
@@ -86,3 +91,9 @@ export const saveDecision = async (
 ): Promise<void> => {
   await q`UPDATE command.senders SET status = ${status}, reason = ${reason} WHERE id = ${id}`
 }
+
+/** The live senders that wait for a decision: how many, and since when the oldest. */
+export const readWaiting = async (q: Queries): Promise<WaitingForDecision> =>
+  (await firstRow(q<WaitingForDecision[]>`
+    SELECT count(*)::integer AS rows, min(created_at) AS oldest_at FROM command.senders
+     WHERE mode = 'live' AND status = 'pending'`)) ?? { rows: 0, oldest_at: null }

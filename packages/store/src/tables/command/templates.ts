@@ -5,7 +5,12 @@
  */
 import type { MessageClass, ModerationState, SenderStatus, TemplateStatus } from '@hub/domain'
 import { firstRow, type Queries } from '../../sql.ts'
-import { type ModeratedRow, type ModerationFilter, removeUnlessFinal } from './moderated.ts'
+import {
+  type ModeratedRow,
+  type ModerationFilter,
+  removeUnlessFinal,
+  type WaitingForDecision,
+} from './moderated.ts'
 
 export interface TemplateRow extends ModeratedRow {
   readonly class: MessageClass
@@ -101,3 +106,9 @@ export const saveDecision = async (
 ): Promise<void> => {
   await q`UPDATE command.templates SET status = ${status}, reason = ${reason} WHERE id = ${id}`
 }
+
+/** The live templates that wait for a decision: how many, and since when the oldest. */
+export const readWaiting = async (q: Queries): Promise<WaitingForDecision> =>
+  (await firstRow(q<WaitingForDecision[]>`
+    SELECT count(*)::integer AS rows, min(created_at) AS oldest_at FROM command.templates
+     WHERE mode = 'live' AND status = 'pending_moderation'`)) ?? { rows: 0, oldest_at: null }

@@ -62,3 +62,25 @@ export const readUsage = async (
      AND (${account}::uuid IS NULL OR s.account = ${account})
      AND (${mode}::command.mode IS NULL OR s.mode = ${mode})
    GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY a.name, s.account, s.mode, s.class, s.template, s.currency`
+
+/** The counts of a template, as decimal texts. */
+export interface TemplateCounts {
+  readonly template: string
+  readonly class: MessageClass
+  readonly accepted: string
+  readonly delivered: string
+  readonly failed: string
+}
+
+/** The counts of the `limit` templates with the most messages in a period, both days included. */
+export const readTemplates = async (
+  q: Queries,
+  { account, from, limit, mode, to }: Omit<StatsPeriod, 'currency'> & { readonly limit: number },
+): Promise<ReadonlyArray<TemplateCounts>> =>
+  q<TemplateCounts[]>`
+    SELECT template, class, sum(accepted)::text AS accepted, sum(delivered)::text AS delivered,
+           sum(undelivered + rejected + expired)::text AS failed
+      FROM read.daily_stats
+     WHERE account = ${account} AND mode = ${mode} AND day BETWEEN ${from}::date AND ${to}::date
+       AND day > (now() AT TIME ZONE 'UTC' - interval '3 years')::date
+     GROUP BY template, class ORDER BY sum(accepted) DESC, template, class LIMIT ${limit}`

@@ -225,3 +225,9 @@ export const readRange = async (
      WHERE account = ${account} AND mode = ${mode} AND sequence > ${afterSequence}
        AND created_at <= ${createdUntil}
      ORDER BY sequence LIMIT ${limit}`
+
+/** An event (UUID) of any journal; `null` without it. */
+export const read = async (q: Queries, event: string): Promise<(StoredEvent & Journal) | null> =>
+  firstRow(q<(StoredEvent & Journal)[]>`
+    SELECT id, account, mode, sequence::float8 AS sequence, type, body FROM read.events
+     WHERE id = ${event} AND created_at > now() - ${SHOWN_FOR}::interval LIMIT 1`)

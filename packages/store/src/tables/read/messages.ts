@@ -132,6 +132,57 @@ export const readWaiting = async (
    WHERE w.messages > 0 AND (${account}::uuid IS NULL OR a.id = ${account})
    ORDER BY w.oldest_at, a.id, m.mode, c.class`
 
+/** Delivered messages whose times `readLatencies` reads. */
+export const MEASURED = 1000
+
+/** Times from the acceptance, milliseconds; `null`: no message has the status. */
+export interface Latencies {
+  readonly measured: number
+  readonly sent_p50_ms: number | null
+  readonly sent_p99_ms: number | null
+  readonly delivered_p50_ms: number | null
+  readonly delivered_p99_ms: number | null
+}
+
+/**
+ * The latencies of the newest delivered messages of a template that were accepted on these days
+ * (`2026-11-21`, UTC, both included).
+ */
+export const readLatencies = async (
+  q: Queries,
+  { account, mode }: MessageOwner,
+  template: string,
+  from: string,
+  to: string,
+): Promise<Latencies> => {
+  const percentile = (share: number, status: 'sent' | 'delivered') => q`
+    round(percentile_cont(${share}::float8) WITHIN GROUP (ORDER BY h.ms) FILTER (WHERE h.status = ${status}))::integer`
+  const [row] = await q<Latencies[]>`
+    WITH newest AS MATERIALIZED (
+      SELECT id, created_at FROM read.messages
+       WHERE account = ${account} AND mode = ${mode} AND template = ${template} AND status = 'delivered'
+         AND created_at >= ${from}::date::timestamp AT TIME ZONE 'UTC'
+         AND created_at < (${to}::date + 1)::timestamp AT TIME ZONE 'UTC'
+       ORDER BY created_at DESC, id DESC LIMIT ${MEASURED})
+    SELECT count(*) FILTER (WHERE h.status = 'delivered')::integer AS measured,
+           ${percentile(0.5, 'sent')} AS sent_p50_ms, ${percentile(0.99, 'sent')} AS sent_p99_ms,
+           ${percentile(0.5, 'delivered')} AS delivered_p50_ms, ${percentile(0.99, 'delivered')} AS delivered_p99_ms
+      FROM newest
+     CROSS JOIN LATERAL (
+           -- The clocks of two processes may differ.
+           SELECT status, greatest(extract(epoch FROM at - newest.created_at) * 1000, 0) AS ms
+             FROM read.message_history WHERE message_id = newest.id) AS h`
+  return (
+    row ?? {
+      measured: 0,
+      sent_p50_ms: null,
+      sent_p99_ms: null,
+      delivered_p50_ms: null,
+      delivered_p99_ms: null,
+    }
+  )
+}
+
 /** An expression: the number of projected codes of a batch. `batchId`: the column with its UUID. */
 export const countCodesOfBatch = (q: Queries, batchId: string): SqlFragment =>
   q`(SELECT count(*) FROM read.messages m
@@ -294,19 +345,46 @@ export const readRecipients = async (
 
 /**
  * The newest messages (UUIDs) to a recipient (hash, hexadecimal) of the last year, of one account
- * (UUID) or of all. Earlier messages have no index by recipient.
+ * (UUID) or of all, before the message `below`. Earlier messages have no index by recipient.
  */
 export const findOfRecipient = async (
   q: Queries,
   recipient: string,
   account: string | null,
   limit: number,
+  below: string | null = null,
 ): Promise<ReadonlyArray<string>> => {
   const rows = await q<{ id: string }[]>`
     SELECT m.id FROM read.personal_data p
      CROSS JOIN LATERAL (SELECT id, account FROM read.messages WHERE id = p.message_id LIMIT 1) AS m
      WHERE p.recipient = decode(${recipient}, 'hex') AND p.created_at > now() - interval '1 year'
+       ${below === null ? q`` : q`AND p.message_id < ${below}`}
        AND m.account IS NOT NULL AND (${account}::uuid IS NULL OR m.account = ${account})
-     ORDER BY p.created_at DESC, m.id DESC LIMIT ${limit}`
+     ORDER BY p.message_id DESC LIMIT ${limit}`
   return rows.map(({ id }) => id)
 }
+
+/** The oldest open message of a class in one status. */
+export interface OldestOpen {
+  readonly class: MessageClass
+  readonly mode: Mode
+  readonly status: 'accepted' | 'sent'
+  /** UUIDs. */
+  readonly id: string
+  readonly account: string
+  readonly created_at: Date
+}
+
+/** The oldest open message of each class, mode and status: the first row of a range of an index. */
+export const readOldestOpen = async (q: Queries): Promise<ReadonlyArray<OldestOpen>> =>
+  q<OldestOpen[]>`
+    SELECT DISTINCT ON (c.class, m.mode, s.status) c.class, m.mode, s.status, o.id, a.id AS account, o.created_at
+      FROM command.accounts a
+     CROSS JOIN unnest(enum_range(NULL::command.mode)) AS m (mode)
+     CROSS JOIN unnest(enum_range(NULL::command.class)) AS c (class)
+     CROSS JOIN unnest('{accepted,sent}'::text[]) AS s (status)
+     CROSS JOIN LATERAL (
+           SELECT r.id, r.created_at FROM read.messages r
+            WHERE r.account = a.id AND r.mode = m.mode AND r.class = c.class AND r.status = s.status
+            ORDER BY r.created_at, r.id LIMIT 1) AS o
+     ORDER BY c.class, m.mode, s.status, o.created_at, o.id`

@@ -62,6 +62,38 @@ export const read = async (q: Queries, endpoint: string, attempt: string): Promi
   firstRow(q<Attempt[]>`
     SELECT ${columns(q)} FROM webhooks.attempts a WHERE a.id = ${attempt} AND a.endpoint_id = ${endpoint}`)
 
+/** The subscription of an attempt, whichever it is; `null` without a row. */
+export const findEndpoint = async (q: Queries, attempt: string): Promise<string | null> => {
+  // The log has no index by attempt alone, and few subscriptions.
+  const row = await firstRow(q<{ endpoint: string }[]>`
+    SELECT e.id AS endpoint FROM webhooks.endpoints e
+     CROSS JOIN LATERAL (
+           SELECT 1 FROM webhooks.attempts a WHERE a.endpoint_id = e.id AND a.id = ${attempt} AND ${visible(q)} LIMIT 1) AS found
+     LIMIT 1`)
+  return row?.endpoint ?? null
+}
+
+/** The events of a webhook batch, in its order, with its subscription; empty: there is no such batch. */
+export const readBatchEvents = async (
+  q: Queries,
+  batch: string,
+): Promise<ReadonlyArray<{ readonly endpoint: string; readonly event: string }>> =>
+  q<{ endpoint: string; event: string }[]>`
+    SELECT endpoint_id AS endpoint, event_id AS event FROM webhooks.batch_events
+     WHERE batch_id = ${batch} ORDER BY position`
+
+/** The newest attempts at a batch of an endpoint. */
+export const readOfBatch = async (
+  q: Queries,
+  endpoint: string,
+  batch: string,
+  limit: number,
+): Promise<ReadonlyArray<Attempt>> =>
+  q<Attempt[]>`
+    SELECT ${columns(q)} FROM webhooks.attempts a
+     WHERE a.batch_id = ${batch} AND a.endpoint_id = ${endpoint} AND ${visible(q)}
+     ORDER BY a.id DESC LIMIT ${limit}`
+
 /** Which attempts to read. `null`: no restriction. */
 export interface AttemptFilter {
   readonly status: Attempt['status'] | null
@@ -133,4 +165,41 @@ export const readPage = async (
      WHERE a.endpoint_id = ${endpoint} AND ${visible(q)} ${below === null ? q`` : q`AND a.id < ${below}`}
            ${matches(q, endpoint, filter)}
      ORDER BY a.id DESC LIMIT ${limit}`
+}
+
+/** Attempts that a page of a search by response code looks at. */
+const EXAMINED = 5000
+
+/** A filter of hub staff. */
+interface AttemptSearch extends AttemptFilter {
+  readonly responseCode: number | null
+}
+
+/**
+ * A page of the newest attempts of an endpoint, also of a deleted one, below an attempt. With a
+ * response code it looks at a limited number of attempts: `next` is then the last of them. `null`:
+ * there are no more.
+ */
+export const findPage = async (
+  q: Queries,
+  endpoint: string,
+  { responseCode, ...filter }: AttemptSearch,
+  below: string | null,
+  limit: number,
+): Promise<{ readonly rows: ReadonlyArray<Attempt>; readonly next: string | null }> => {
+  const newest = (most: number) => q`
+    SELECT * FROM webhooks.attempts a
+     WHERE a.endpoint_id = ${endpoint} AND ${visible(q)} ${below === null ? q`` : q`AND a.id < ${below}`}
+           ${matches(q, endpoint, filter)}
+     ORDER BY a.id DESC LIMIT ${most}`
+  const found = await q<Attempt[]>`
+    SELECT ${columns(q)} FROM (${newest(responseCode === null ? limit + 1 : EXAMINED)}) AS a
+     ${responseCode === null ? q`` : q`WHERE a.response_code = ${responseCode}`}
+     ORDER BY a.id DESC LIMIT ${limit + 1}`
+  const rows = found.slice(0, limit)
+  if (found.length > limit) return { rows, next: rows.at(-1)?.id ?? null }
+  if (responseCode === null) return { rows, next: null }
+  const [last] = await q<{ id: string }[]>`
+    SELECT id FROM (${newest(EXAMINED)}) AS a ORDER BY id DESC OFFSET ${EXAMINED - 1} LIMIT 1`
+  return { rows, next: last?.id ?? null }
 }

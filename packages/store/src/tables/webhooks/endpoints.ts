@@ -71,7 +71,7 @@ export const toView = (row: EndpointRow): SubscriptionView => ({
   rotationEndsAt: row.secret_rotation_ends_at?.getTime() ?? null,
 })
 
-interface OwnedEndpointRow extends Omit<EndpointRow, 'secret_rotation_ends_at' | 'description'> {
+export interface OwnedEndpointRow extends Omit<EndpointRow, 'secret_rotation_ends_at' | 'description'> {
   readonly account: string
   readonly mode: Mode
 }
@@ -82,18 +82,21 @@ interface EndpointFilter {
   readonly mode: Mode | null
   readonly status: SubscriptionStatus | null
   readonly limit: number
+  /** Only endpoints behind this one in the list. */
+  readonly after?: { readonly created_at: Date; readonly id: string } | null
 }
 
 /** The newest endpoints that match the filter, without deleted ones. */
 export const readNewest = async (
   q: Queries,
-  { account, limit, mode, status }: EndpointFilter,
+  { account, after = null, limit, mode, status }: EndpointFilter,
 ): Promise<ReadonlyArray<OwnedEndpointRow>> =>
   q<OwnedEndpointRow[]>`
     SELECT id, account, mode, url, event_types, status, consecutive_failures, disabled_at, disabled_reason, created_at
       FROM webhooks.endpoints
      WHERE deleted_at IS NULL AND (${account}::uuid IS NULL OR account = ${account})
        AND (${mode}::command.mode IS NULL OR mode = ${mode}) AND (${status}::text IS NULL OR status = ${status})
+       ${after === null ? q`` : q`AND (created_at, id) < (${after.created_at}, ${after.id})`}
      ORDER BY created_at DESC, id DESC LIMIT ${limit}`
 
 interface JournalOwner {
@@ -118,6 +121,20 @@ export const findSubscribedJournals = async (
                   ${journals.map(({ mode }) => mode)}::command.mode[]) AS j (account, mode)
      WHERE EXISTS (SELECT 1 FROM webhooks.endpoints e
                     WHERE e.account = j.account AND e.mode = j.mode AND e.deleted_at IS NULL)`
+
+/** The endpoints that are disabled, or whose last attempts failed: the most failures first. */
+export const readFailing = async (q: Queries, limit: number): Promise<ReadonlyArray<OwnedEndpointRow>> =>
+  q<OwnedEndpointRow[]>`
+    SELECT id, account, mode, url, event_types, status, consecutive_failures, disabled_at, disabled_reason, created_at
+      FROM webhooks.endpoints
+     WHERE deleted_at IS NULL AND (status = 'disabled_by_failures' OR consecutive_failures > 0)
+     ORDER BY disabled_at NULLS LAST, consecutive_failures DESC, id LIMIT ${limit}`
+
+/** An endpoint with its owner, without a deleted one. */
+export const readOwned = async (q: Queries, id: string): Promise<OwnedEndpointRow | null> =>
+  firstRow(q<OwnedEndpointRow[]>`
+    SELECT id, account, mode, url, event_types, status, consecutive_failures, disabled_at, disabled_reason, created_at
+      FROM webhooks.endpoints WHERE id = ${id} AND deleted_at IS NULL`)
 
 /** Whether an endpoint exists and is not deleted. */
 export const exists = async (q: Queries, id: string): Promise<boolean> => {

@@ -1,8 +1,9 @@
 /**
- * Statements of `webhooks.trials`, the requested test deliveries, for the app that requests them.
- * The fan-out takes a row (`claimed_at`) and deletes it when it records the attempt. All ids here are UUIDs.
+ * `webhooks.trials`: requested test deliveries. command-api and hub staff insert a row; the fan-out
+ * takes it (`claimed_at`) and deletes it when it records the attempt. All ids here are UUIDs.
  */
-import { type Queries, WebhooksResends } from '@hub/store'
+import type { Queries } from '../../sql.ts'
+import * as WebhooksResends from './resends.ts'
 
 /**
  * Requests a test delivery in a transaction; false while another one of the endpoint, or the most

@@ -1,0 +1,121 @@
+/**
+ * `command.erasure_requests`: erasures by two persons. One requests the erasure of a recipient, and
+ * another one confirms it. The confirmation records the erasure in the same transaction. See
+ * docs/decisions/0071.
+ */
+import { randomUUID } from 'node:crypto'
+import { Clock, Effect } from 'effect'
+import { epochMs, type Queries, Sql, type StorageError } from '../sql.ts'
+import { continueErasure, type Erasure, readErasures, recordErasure } from './erasure.ts'
+
+/** A second person answers within a working week. */
+const EXPIRES_AFTER_MS = 7 * 86_400_000
+
+/** Times in milliseconds since the epoch. */
+export interface ErasureRequest {
+  /** UUID. */
+  readonly id: string
+  /** Recipient hash, 64 hexadecimal digits. */
+  readonly recipient: string
+  readonly requestedBy: string
+  readonly reason: string | null
+  readonly requestedAt: number
+  readonly expiresAt: number
+  readonly confirmedBy: string | null
+  readonly confirmedAt: number | null
+  /** The id of the receipt; `null`: not confirmed. */
+  readonly erasure: string | null
+}
+
+const columns = (q: Queries) => q`
+  id, encode(recipient, 'hex') AS recipient, requested_by AS "requestedBy", reason,
+  ${epochMs(q, 'requested_at')} AS "requestedAt", ${epochMs(q, 'expires_at')} AS "expiresAt",
+  confirmed_by AS "confirmedBy", ${epochMs(q, 'confirmed_at')} AS "confirmedAt", erasure`
+
+/**
+ * Requests an erasure by recipient hash. An open request for the recipient stays as it is, and is
+ * returned.
+ */
+export const requestErasure = Effect.fn('requestErasure')(function* (
+  recipient: string,
+  requestedBy: string,
+  reason: string | null,
+): Effect.fn.Return<ErasureRequest, StorageError, Sql> {
+  const sql = yield* Sql
+  const now = yield* Clock.currentTimeMillis
+  const hash = Buffer.from(recipient, 'hex')
+  const found = yield* sql.transaction(async (q): Promise<ErasureRequest | undefined> => {
+    await q`
+      DELETE FROM command.erasure_requests
+       WHERE recipient = ${hash} AND confirmed_at IS NULL AND expires_at <= ${new Date(now)}`
+    await q`
+      INSERT INTO command.erasure_requests (id, recipient, requested_by, reason, requested_at, expires_at)
+      VALUES (${randomUUID()}, ${hash}, ${requestedBy}, ${reason}, ${new Date(now)}, ${new Date(now + EXPIRES_AFTER_MS)})
+      ON CONFLICT (recipient) WHERE confirmed_at IS NULL DO NOTHING`
+    const [row] = await q<ErasureRequest[]>`
+      SELECT ${columns(q)} FROM command.erasure_requests WHERE recipient = ${hash} AND confirmed_at IS NULL`
+    return row
+  })
+  return found ?? (yield* Effect.die('An erasure request has no row: was it confirmed meanwhile?'))
+})
+
+/** Why a confirmation is refused. `same_person`: who requested the erasure cannot confirm it. */
+export type ConfirmationRefused = 'unknown' | 'same_person' | 'expired' | 'already_confirmed'
+
+interface Confirmed {
+  readonly request: ErasureRequest
+  readonly receipt: Erasure
+}
+
+/** Confirms a request as another person, and erases the recipient. */
+export const confirmErasure = Effect.fn('confirmErasure')(function* (
+  id: string,
+  confirmedBy: string,
+): Effect.fn.Return<Confirmed | ConfirmationRefused, StorageError, Sql> {
+  const sql = yield* Sql
+  const now = yield* Clock.currentTimeMillis
+  const outcome = yield* sql.transaction(async (q): Promise<ErasureRequest | ConfirmationRefused> => {
+    const [row] = await q<ErasureRequest[]>`
+      SELECT ${columns(q)} FROM command.erasure_requests WHERE id = ${id} FOR UPDATE`
+    if (row === undefined) return 'unknown'
+    if (row.confirmedAt !== null) return 'already_confirmed'
+    if (row.expiresAt <= now) return 'expired'
+    if (row.requestedBy === confirmedBy) return 'same_person'
+    const erasure = await recordErasure(q, row.recipient, now)
+    const [confirmed] = await q<ErasureRequest[]>`
+      UPDATE command.erasure_requests
+         SET confirmed_by = ${confirmedBy}, confirmed_at = ${new Date(now)}, erasure = ${erasure}
+       WHERE id = ${id} RETURNING ${columns(q)}`
+    return confirmed ?? 'unknown'
+  })
+  if (typeof outcome === 'string') return outcome
+  // After a crash here, the retention job continues the recorded erasure.
+  yield* continueErasure(outcome.recipient)
+  const receipt = (yield* readErasures(outcome.recipient)).find((one) => one.id === outcome.erasure)
+  return receipt === undefined
+    ? yield* Effect.die('A confirmed erasure has no row in command.erasures.')
+    : { request: outcome, receipt }
+})
+
+/** The sort key of a page: time of the request, and UUID. */
+interface PagePosition {
+  readonly requestedAt: number
+  readonly id: string
+}
+
+/** The newest requests, behind a position. `open`: only those that can be confirmed. */
+export const readErasureRequests = Effect.fn('readErasureRequests')(function* (filter: {
+  readonly open: boolean
+  readonly after: PagePosition | null
+  readonly limit: number
+}): Effect.fn.Return<ReadonlyArray<ErasureRequest>, StorageError, Sql> {
+  const sql = yield* Sql
+  const { after, limit, open } = filter
+  return yield* sql.run(
+    (q) => q<ErasureRequest[]>`
+      SELECT ${columns(q)} FROM command.erasure_requests
+       WHERE true ${open ? q`AND confirmed_at IS NULL AND expires_at > now()` : q``}
+         ${after === null ? q`` : q`AND (requested_at, id) < (${new Date(after.requestedAt)}, ${after.id})`}
+       ORDER BY requested_at DESC, id DESC LIMIT ${limit}`,
+  )
+})
