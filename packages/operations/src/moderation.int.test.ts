@@ -82,6 +82,8 @@ describe('moderation', () => {
   it('shows a declined template with the reason, and finds it by its status', async () => {
     const [template] = (await run(Templates.queue, { account: null, limit: 1, cursor: null })).data
     const id = template?.id ?? ''
+    assert.include(template?.preview, { text: 'Order 1001', parts: 1 })
+    assert.isAtLeast(template?.waiting_seconds ?? -1, 0)
     await run(Templates.decline, { id, reason: 'It names no sender' })
     assert.include(await run(Templates.get, { id }), {
       status: 'declined',

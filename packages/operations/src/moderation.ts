@@ -28,6 +28,11 @@ const account = Schema.NullOr(publicId('acc'))
 /** The input of `queue`. */
 export const QueueInput = Schema.Struct({ account, ...pageFields })
 
+/** What the queue shows of each row, beside the row. */
+export const waitingFields = {
+  waiting_seconds: Schema.Int.annotate({ description: 'Since it was submitted.' }),
+}
+
 /** The input of `list`. */
 export const listInput = <const Status extends string>(statuses: ReadonlyArray<Status>) =>
   Schema.Struct({
@@ -81,7 +86,11 @@ const ANY: Omit<ModerationFilter, 'limit'> = {
 }
 
 /** The parts of the use cases that both kinds share. */
-export const moderated = <Status extends string, Row extends ModeratedRow & ModerationState<Status>, Value>({
+export const moderated = <
+  Status extends string,
+  Row extends ModeratedRow & ModerationState<Status>,
+  Value extends { readonly created_at: string },
+>({
   event,
   kind,
   moderate,
@@ -117,8 +126,16 @@ export const moderated = <Status extends string, Row extends ModeratedRow & Mode
   return {
     list: readPage,
 
-    /** Live rows without a decision. */
-    queue: (page: typeof QueueInput.Type) => readPage({ ...page, mode: 'live', status: waiting }),
+    /** Live rows without a decision, with the time that they have waited. */
+    queue: Effect.fnUntraced(function* (page: typeof QueueInput.Type) {
+      const now = yield* Clock.currentTimeMillis
+      const found = yield* readPage({ ...page, mode: 'live', status: waiting })
+      const waitedFor = (createdAt: string) => Math.max(0, Math.floor((now - Date.parse(createdAt)) / 1000))
+      return {
+        ...found,
+        data: found.data.map((value) => ({ ...value, waiting_seconds: waitedFor(value.created_at) })),
+      }
+    }),
 
     get: Effect.fnUntraced(function* (id: string) {
       const [row] = yield* query((q) => table.find(q, { ...ANY, id: uuidOf(prefix, id), limit: 1 }))

@@ -3,7 +3,15 @@ import { moderateSender, SENDER_STATUSES, senderDecided } from '@hub/domain'
 import { CommandSenders } from '@hub/store'
 import { Effect, Schema } from 'effect'
 import { Mode, publicId, Timestamp } from './fields.ts'
-import { commonFields, declineInput, idInput, listInput, moderated, QueueInput } from './moderation.ts'
+import {
+  commonFields,
+  declineInput,
+  idInput,
+  listInput,
+  moderated,
+  QueueInput,
+  waitingFields,
+} from './moderation.ts'
 import { listOf } from './pages.ts'
 import { defineUseCase } from './use-case.ts'
 
@@ -21,6 +29,9 @@ export const Sender = Schema.Struct({
   created_at: Timestamp,
 })
 export type Sender = typeof Sender.Type
+
+/** A sender that waits for its registration. */
+export const WaitingSender = Schema.Struct({ ...Sender.fields, ...waitingFields })
 
 const toValue = (row: CommandSenders.SenderRow): Sender => ({
   ...commonFields('sender', 'snd', row),
@@ -45,7 +56,7 @@ export const queue = defineUseCase({
   name: 'senders queue',
   permission: 'moderation.read',
   input: QueueInput,
-  output: listOf(Sender),
+  output: listOf(WaitingSender),
   audit: null,
   run: moderation.queue,
 })

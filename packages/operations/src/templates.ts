@@ -9,8 +9,17 @@ import {
 import { CommandTemplates } from '@hub/store'
 import { Effect, Schema } from 'effect'
 import { Mode, publicId, Timestamp } from './fields.ts'
-import { commonFields, declineInput, idInput, listInput, moderated, QueueInput } from './moderation.ts'
+import {
+  commonFields,
+  declineInput,
+  idInput,
+  listInput,
+  moderated,
+  QueueInput,
+  waitingFields,
+} from './moderation.ts'
 import { listOf } from './pages.ts'
+import { Preview, previewOf } from './preview.ts'
 import { defineUseCase } from './use-case.ts'
 
 export const Template = Schema.Struct({
@@ -31,11 +40,17 @@ export const Template = Schema.Struct({
 })
 export type Template = typeof Template.Type
 
+const preview = Schema.NullOr(Preview).annotate({ description: '`null`: the body cannot be rendered.' })
+
 /** A template with the status of its sender. Sends need both. */
 export const TemplateDetails = Schema.Struct({
   ...Template.fields,
   sender_status: Schema.Literals(SENDER_STATUSES),
+  preview,
 })
+
+/** A template that waits for a decision, with its preview. */
+export const WaitingTemplate = Schema.Struct({ ...Template.fields, ...waitingFields, preview })
 
 const toValue = (row: CommandTemplates.TemplateRow): Template => ({
   ...commonFields('template', 'tpl', row),
@@ -63,9 +78,13 @@ export const queue = defineUseCase({
   name: 'templates queue',
   permission: 'moderation.read',
   input: QueueInput,
-  output: listOf(Template),
+  output: listOf(WaitingTemplate),
   audit: null,
-  run: moderation.queue,
+  run: (page) =>
+    Effect.map(moderation.queue(page), (found) => ({
+      ...found,
+      data: found.data.map((template) => ({ ...template, preview: previewOf(template.body) })),
+    })),
 })
 
 /** Templates, oldest first. */
@@ -85,7 +104,11 @@ export const get = defineUseCase({
   output: TemplateDetails,
   audit: null,
   run: ({ id }) =>
-    Effect.map(moderation.get(id), (row) => ({ ...toValue(row), sender_status: row.sender_status })),
+    Effect.map(moderation.get(id), (row) => ({
+      ...toValue(row),
+      sender_status: row.sender_status,
+      preview: previewOf(row.body),
+    })),
 })
 
 /** Records that the SMS operator has approved a template. It may replace an earlier refusal. */

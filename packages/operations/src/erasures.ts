@@ -1,0 +1,209 @@
+/**
+ * Erasures of recipients, with a receipt. With `HUB_ERASURE_PERSONS` = 2, one person requests an
+ * erasure, and another one confirms it. See docs/decisions/0071.
+ */
+import { settings } from '@hub/config'
+import { toTimestamp } from '@hub/domain'
+import {
+  type ConfirmationRefused,
+  confirmErasure,
+  eraseRecipient,
+  type Erasure,
+  type ErasureRequest,
+  readErasureRequests,
+  readErasures,
+  requestErasure,
+} from '@hub/store'
+import { Clock, Effect, Schema } from 'effect'
+import { refused } from './failures.ts'
+import { Reason, Timestamp } from './fields.ts'
+import { recognize } from './messages/recognize.ts'
+import { decodeCursor, listOf, pageFields, pageOf } from './pages.ts'
+import { hashOfRecipient, RecipientInput } from './recipient.ts'
+import { defineUseCase } from './use-case.ts'
+
+const Uuid = Schema.String.check(Schema.isGUID())
+
+export const ErasureReceipt = Schema.Struct({
+  id: Uuid,
+  object: Schema.Literal('erasure'),
+  recipient: Schema.String.annotate({ description: 'The recipient hash.' }),
+  status: Schema.Literals(['under_way', 'cleared', 'finished']),
+  requested_at: Timestamp,
+  removed: Schema.Struct({
+    numbers_and_texts: Schema.Int,
+    ledger_rows: Schema.Int,
+    keys_of_replies: Schema.Int,
+  }),
+  cleared_at: Schema.NullOr(Timestamp),
+  sealed_until: Schema.NullOr(Timestamp).annotate({
+    description: 'When the last encrypted copy becomes unreadable.',
+  }),
+  finished_at: Schema.NullOr(Timestamp),
+  recorded_at: Schema.NullOr(Timestamp).annotate({
+    description: 'When it was recorded in Kafka, where a restore finds it.',
+  }),
+}).annotate({ identifier: 'ErasureReceipt' })
+
+export const ErasureRequestValue = Schema.Struct({
+  id: Uuid,
+  object: Schema.Literal('erasure_request'),
+  recipient: Schema.String,
+  status: Schema.Literals(['waiting', 'confirmed', 'expired']),
+  requested_by: Schema.String,
+  reason: Schema.NullOr(Schema.String),
+  requested_at: Timestamp,
+  expires_at: Timestamp,
+  confirmed_by: Schema.NullOr(Schema.String),
+  confirmed_at: Schema.NullOr(Timestamp),
+  receipt: Schema.NullOr(Uuid),
+}).annotate({ identifier: 'ErasureRequest' })
+
+const Outcome = Schema.Struct({
+  object: Schema.Literal('erasure_outcome'),
+  request: Schema.NullOr(ErasureRequestValue).annotate({
+    description: '`null`: this hub needs no second person.',
+  }),
+  receipt: Schema.NullOr(ErasureReceipt).annotate({
+    description: '`null`: another person must confirm first.',
+  }),
+}).annotate({ identifier: 'ErasureOutcome' })
+
+const timestampOrNull = (at: number | null) => (at === null ? null : toTimestamp(at))
+
+export const toReceipt = (erasure: Erasure): typeof ErasureReceipt.Type => ({
+  id: erasure.id,
+  object: 'erasure',
+  recipient: erasure.recipient,
+  status: erasure.finishedAt !== null ? 'finished' : erasure.clearedAt !== null ? 'cleared' : 'under_way',
+  requested_at: toTimestamp(erasure.requestedAt),
+  removed: {
+    numbers_and_texts: erasure.personalData,
+    ledger_rows: erasure.acceptances,
+    keys_of_replies: erasure.sealingKeys,
+  },
+  cleared_at: timestampOrNull(erasure.clearedAt),
+  sealed_until: timestampOrNull(erasure.sealedUntil),
+  finished_at: timestampOrNull(erasure.finishedAt),
+  recorded_at: timestampOrNull(erasure.publishedAt),
+})
+
+const toRequest =
+  (now: number) =>
+  (request: ErasureRequest): typeof ErasureRequestValue.Type => ({
+    id: request.id,
+    object: 'erasure_request',
+    recipient: request.recipient,
+    status: request.confirmedAt !== null ? 'confirmed' : request.expiresAt <= now ? 'expired' : 'waiting',
+    requested_by: request.requestedBy,
+    reason: request.reason,
+    requested_at: toTimestamp(request.requestedAt),
+    expires_at: toTimestamp(request.expiresAt),
+    confirmed_by: request.confirmedBy,
+    confirmed_at: timestampOrNull(request.confirmedAt),
+    receipt: request.erasure,
+  })
+
+/** A phone number stays out of the audit trail: the outcome has the hash. */
+const auditedRecipient = ({ recipient }: { readonly recipient: string }) => {
+  const recognized = recognize(recipient)
+  return recognized.kind === 'recipient' ? { recipient: recognized.hash } : { by: recognized.kind }
+}
+
+/** Requests an erasure, or erases at once if the hub needs no second person. */
+export const request = defineUseCase({
+  name: 'recipients erase',
+  permission: 'erasures.request',
+  input: Schema.Struct({ recipient: RecipientInput, reason: Schema.NullOr(Reason) }),
+  output: Outcome,
+  audit: auditedRecipient,
+  reason: ({ reason }) => reason,
+  result: ({ receipt, request: made }) => ({
+    recipient: receipt?.recipient ?? made?.recipient ?? null,
+    ...(made === null ? {} : { request: made.id }),
+    ...(receipt === null ? {} : { receipt: receipt.id, removed: receipt.removed.numbers_and_texts }),
+  }),
+  run: ({ reason, recipient }, actor) =>
+    Effect.gen(function* () {
+      const hash = yield* hashOfRecipient(recipient)
+      if ((yield* settings.erasurePersons.config) === 1) {
+        const receipt = toReceipt(yield* eraseRecipient(hash))
+        return { object: 'erasure_outcome' as const, request: null, receipt }
+      }
+      const made = yield* requestErasure(hash, actor.name, reason)
+      const now = yield* Clock.currentTimeMillis
+      return { object: 'erasure_outcome' as const, request: toRequest(now)(made), receipt: null }
+    }),
+})
+
+const REFUSED: Readonly<Record<ConfirmationRefused, readonly [code: string, message: string]>> = {
+  unknown: ['erasure_request_not_found', 'There is no erasure request with this id.'],
+  same_person: ['same_person', 'Another person must confirm it: you requested it yourself.'],
+  expired: ['erasure_request_expired', 'The request is older than a week. Request the erasure again.'],
+  already_confirmed: ['already_confirmed', 'The request was confirmed already. Its receipt has the outcome.'],
+}
+
+/** Confirms the request of another person, and erases the recipient. It cannot be undone. */
+export const confirm = defineUseCase({
+  name: 'recipients confirm',
+  permission: 'erasures.confirm',
+  input: Schema.Struct({ id: Uuid }),
+  output: Outcome,
+  audit: ({ id }) => ({ request: id }),
+  result: ({ receipt }) => ({
+    receipt: receipt?.id ?? null,
+    recipient: receipt?.recipient ?? null,
+    removed: receipt?.removed.numbers_and_texts ?? 0,
+  }),
+  run: ({ id }, actor) =>
+    Effect.gen(function* () {
+      const outcome = yield* confirmErasure(id, actor.name)
+      if (typeof outcome === 'string') return yield* refused(...REFUSED[outcome], 'id')
+      const now = yield* Clock.currentTimeMillis
+      return {
+        object: 'erasure_outcome' as const,
+        request: toRequest(now)(outcome.request),
+        receipt: toReceipt(outcome.receipt),
+      }
+    }),
+})
+
+/** The sort key of a page, newest first: time of the request (milliseconds since the epoch) and UUID. */
+const PageKey = Schema.Tuple([Schema.Number, Uuid])
+
+export const requests = defineUseCase({
+  name: 'recipients requests',
+  permission: 'erasures.request',
+  input: Schema.Struct({
+    open: Schema.Boolean.annotate({ description: 'Only those that can be confirmed.' }),
+    ...pageFields,
+  }),
+  output: listOf(ErasureRequestValue),
+  audit: null,
+  run: ({ cursor, limit, open }) =>
+    Effect.gen(function* () {
+      const key = yield* decodeCursor(PageKey, cursor)
+      const now = yield* Clock.currentTimeMillis
+      const rows = yield* readErasureRequests({
+        open,
+        after: key === null ? null : { requestedAt: key[0], id: key[1] },
+        limit: limit + 1,
+      })
+      return pageOf(rows, limit, toRequest(now), (row) => [row.requestedAt, row.id])
+    }),
+})
+
+/** The receipts of a recipient's erasures, newest first. */
+export const receipts = defineUseCase({
+  name: 'recipients receipts',
+  permission: 'erasures.request',
+  input: Schema.Struct({ recipient: RecipientInput }),
+  output: Schema.Struct({ object: Schema.Literal('list'), data: Schema.Array(ErasureReceipt) }),
+  audit: auditedRecipient,
+  result: ({ data }) => ({ receipts: data.length, recipient: data[0]?.recipient ?? null }),
+  run: ({ recipient }) =>
+    Effect.gen(function* () {
+      const found = yield* readErasures(yield* hashOfRecipient(recipient))
+      return { object: 'list' as const, data: found.map(toReceipt) }
+    }),
+})

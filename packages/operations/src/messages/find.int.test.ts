@@ -1,0 +1,181 @@
+/** The search and the list of messages over PostgreSQL. */
+import { randomUUID } from 'node:crypto'
+import { encodeId, eventIdOf, newId } from '@hub/domain'
+import { uuidOf } from '@hub/store'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import type { Actor } from '../actor.ts'
+import { readNewest } from '../tables/audit.ts'
+import { makeTestHub, NUMBER, type TestHub } from '../testing/test-hub.ts'
+import { find } from './find.ts'
+import { list } from './list.ts'
+
+const VIEWER: Actor = { name: 'vera', roles: ['viewer'], via: 'api' }
+
+let hub: TestHub
+let shop: { readonly uuid: string; readonly id: string }
+let bank: typeof shop
+let first: string
+let second: string
+let foreign: string
+let failed: string
+const batch = randomUUID()
+
+beforeAll(async () => {
+  hub = await makeTestHub()
+  shop = await hub.account('Online shop')
+  bank = await hub.account('Bank')
+  const now = Date.now()
+  first = await hub.message({ account: shop.uuid, at: now - 60_000, clientRef: 'order-7' })
+  second = await hub.message({ account: shop.uuid, at: now - 30_000, batch, class: 'otp', template: 'code' })
+  foreign = await hub.message({ account: bank.uuid, at: now - 10_000, mode: 'test', clientRef: '9001234567' })
+  failed = await hub.message({
+    account: bank.uuid,
+    at: now - 5000,
+    number: '+79007654321',
+    status: 'rejected',
+    reason: 'spam_filter_content',
+  })
+  await hub.sql`INSERT INTO read.operator_ids VALUES ('smpp', '4711', ${uuidOf('msg', first)}, ${new Date(now)})`
+})
+afterAll(() => hub.remove())
+
+const search = (q: string, account: string | null = null) => hub.run(find, { q, account }, VIEWER)
+const idsIn = async (q: string, account: string | null = null) =>
+  (await search(q, account)).data.map(({ id }) => id)
+
+describe('the search', () => {
+  it('finds the messages to a number, newest first, and one whose client_ref has its digits', async () => {
+    assert.deepStrictEqual(await idsIn(NUMBER), [foreign, second, first])
+    assert.deepStrictEqual(await idsIn('8 (900) 123-45-67'), [foreign, second, first])
+    assert.deepStrictEqual(await idsIn(hub.hashOf(NUMBER)), [foreign, second, first])
+    assert.deepStrictEqual(await idsIn(NUMBER, shop.id), [second, first])
+    assert.deepStrictEqual(await idsIn('9001234567', bank.id), [foreign])
+    assert.deepStrictEqual(await idsIn('9001234567'), [foreign, second, first])
+    const unknown = await search('+79990000000')
+    assert.deepStrictEqual([unknown.kind, unknown.data], ['number', []])
+    assert.include(unknown.explanation, 'erased')
+  })
+
+  it('shows and records no phone number', async () => {
+    const answer = JSON.stringify(await search(NUMBER))
+    assert.notInclude(answer, NUMBER.slice(1))
+    const audit = await readNewest(hub.sql, null, 'messages find', 1)
+    assert.deepInclude(audit[0], { actor: 'vera', role: 'viewer', outcome: 'done', detail: { found: 3 } })
+    assert.notInclude(JSON.stringify(await readNewest(hub.sql, null, null, 100)), NUMBER.slice(1))
+  })
+
+  it('finds a message by its id, by client_ref in all accounts, and by the id at an operator', async () => {
+    assert.deepStrictEqual(await idsIn(first), [first])
+    assert.deepStrictEqual(await idsIn(first.toUpperCase()), [first])
+    assert.deepStrictEqual(await idsIn('order-7'), [first])
+    assert.deepStrictEqual(await idsIn('order-7', bank.id), [])
+    assert.deepStrictEqual(await idsIn('4711'), [first])
+  })
+
+  it('finds events with their message, webhook batches, deliveries and other resources', async () => {
+    const event = eventIdOf(first, 'message.delivered')
+    const [endpoint, attempt, webhookBatch, template, sender] = Array.from({ length: 5 }, () => randomUUID())
+    const at = new Date()
+    const body = JSON.stringify({ id: event, data: { object: { id: first, object: 'message' } } })
+    await hub.sql`INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
+      VALUES (${endpoint!}, ${shop.uuid}, 'live', 'https://shop.example/hook', '')`
+    await hub.sql`INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
+      VALUES (${shop.uuid}, 'live', 1, ${uuidOf('evt', event)}, 'message.delivered', ${at}, ${body})`
+    await hub.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, created_at)
+      VALUES (${attempt!}, ${endpoint!}, ${webhookBatch!}, 1, 'succeeded', 12, ${at})`
+    await hub.sql`INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position)
+      VALUES (${endpoint!}, ${uuidOf('evt', event)}, ${webhookBatch!}, 0)`
+    await hub.sql`INSERT INTO read.batches (id, account, mode) VALUES (${batch}, ${shop.uuid}, 'live')`
+    await hub.sql`INSERT INTO command.senders (id, account, mode, name, status)
+      VALUES (${sender!}, ${shop.uuid}, 'live', 'SHOP', 'registered')`
+    await hub.sql`INSERT INTO command.templates (id, account, mode, name, class, sender, body, status)
+      VALUES (${template!}, ${shop.uuid}, 'live', 'order_ready', 'service', 'SHOP', 'Ready', 'approved')`
+    const endpointId = encodeId('we', endpoint!)
+    const [ofEvent] = (await search(event)).data
+    assert.deepInclude(ofEvent, { type: 'event', id: event, account: shop.id })
+    assert.strictEqual(ofEvent?.message?.id, first)
+    for (const [id, expected] of [
+      [encodeId('evb', webhookBatch!), { type: 'webhook_batch', webhook_endpoint: endpointId }],
+      [encodeId('whd', attempt!), { type: 'webhook_delivery', webhook_endpoint: endpointId }],
+      [endpointId, { type: 'webhook_endpoint', account: shop.id }],
+      [encodeId('bat', batch), { type: 'batch', account: shop.id }],
+      [encodeId('tpl', template!), { type: 'template', account: shop.id }],
+      [encodeId('snd', sender!), { type: 'sender', account: shop.id }],
+      [shop.id, { type: 'account', account: shop.id }],
+    ] as const) {
+      const { data, explanation } = await search(id)
+      assert.lengthOf(data, 1, id)
+      assert.deepInclude(data[0], { ...expected, id })
+      assert.isNull(explanation)
+    }
+  })
+
+  it('explains where to look for a request, and what ids look like', async () => {
+    const at = Date.now() - 1000
+    const request = newId('req', at, Buffer.alloc(10))
+    const found = await search(request)
+    assert.deepInclude(found.data[0], { type: 'request', at: new Date(at).toISOString() })
+    assert.include(found.explanation, 'hub.request_id')
+    assert.include((await search(first.slice(0, -1))).explanation, 'msg_ and 26 characters')
+    assert.include((await search(encodeId('msg', randomUUID()))).explanation, 'nothing with this id')
+    assert.include((await search('nothing-like-this')).explanation, 'client_ref')
+  })
+})
+
+const ALL = {
+  account: null,
+  mode: null,
+  class: null,
+  template: null,
+  status: null,
+  reason: null,
+  batch: null,
+  created_after: null,
+  created_before: null,
+  limit: 50,
+  cursor: null,
+} as const
+
+const listed = async (filter: Partial<Parameters<typeof list.run>[0]>) =>
+  (await hub.run(list, { ...ALL, ...filter }, VIEWER)).data.map(({ id }) => id)
+
+describe('the list of messages', () => {
+  it('filters by account, mode, class, template, status, reason, batch and time', async () => {
+    assert.deepStrictEqual(await listed({}), [failed, foreign, second, first])
+    assert.deepStrictEqual(await listed({ account: shop.id }), [second, first])
+    assert.deepStrictEqual(await listed({ mode: 'test' }), [foreign])
+    assert.deepStrictEqual(await listed({ account: bank.id, mode: 'test' }), [foreign])
+    assert.deepStrictEqual(await listed({ class: 'otp' }), [second])
+    assert.deepStrictEqual(await listed({ template: 'code' }), [second])
+    assert.deepStrictEqual(await listed({ account: shop.id, template: 'code' }), [second])
+    assert.deepStrictEqual(await listed({ status: 'rejected' }), [failed])
+    assert.deepStrictEqual(await listed({ status: 'expired' }), [])
+    assert.deepStrictEqual(await listed({ reason: 'spam_filter_content' }), [failed])
+    assert.deepStrictEqual(await listed({ reason: 'spam_filter_content', account: shop.id }), [])
+    assert.deepStrictEqual(await listed({ batch: encodeId('bat', batch) }), [second])
+    const middle = new Date(Date.now() - 20_000).toISOString()
+    assert.deepStrictEqual(await listed({ created_after: middle }), [failed, foreign])
+    assert.deepStrictEqual(await listed({ created_before: middle }), [second, first])
+    assert.deepStrictEqual(await listed({ created_before: middle, account: shop.id }), [second, first])
+  })
+
+  it('reads page after page to the end', async () => {
+    for (const [filter, expected] of [
+      [{}, [failed, foreign, second, first]],
+      [{ account: shop.id }, [second, first]],
+    ] as const) {
+      const seen: Array<string> = []
+      let cursor: string | null = null
+      do {
+        const page: Awaited<ReturnType<typeof pageOf>> = await pageOf({ ...ALL, ...filter, limit: 1, cursor })
+        seen.push(...page.data.map(({ id }) => id))
+        cursor = page.next_cursor
+        assert.strictEqual(page.searched_until === null, cursor === null)
+      } while (cursor !== null)
+      assert.deepStrictEqual(seen, [...expected])
+    }
+    assert.strictEqual(await hub.refusal(list, { ...ALL, cursor: 'nonsense' }), 'cursor_invalid')
+  })
+})
+
+const pageOf = (input: Parameters<typeof list.run>[0]) => hub.run(list, input, VIEWER)

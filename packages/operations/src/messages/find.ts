@@ -1,0 +1,262 @@
+/**
+ * Finds what somebody typed into the search: messages by phone number, `client_ref` or the id at an
+ * SMS operator, and any resource of the hub by its id. See docs/decisions/0070.
+ *
+ * A phone number is hashed at once. It is in no log, audit line, answer or address of a page.
+ */
+import { settings } from '@hub/config'
+import { decodeId, encodeId, ID_PREFIXES, type IdPrefix, recipientHash, toTimestamp } from '@hub/domain'
+import {
+  CommandAccounts,
+  CommandApiKeys,
+  CommandClientRefs,
+  CommandSenders,
+  CommandTemplates,
+  type Queries,
+  ReadBatches,
+  ReadEvents,
+  ReadMessages,
+  ReadOperatorIds,
+  timeOfUuid,
+  WebhooksAttempts,
+  WebhooksEndpoints,
+} from '@hub/store'
+import { Effect, Redacted, Schema } from 'effect'
+import { publicId, Timestamp } from '../fields.ts'
+import { query } from '../sql.ts'
+import { defineUseCase } from '../use-case.ts'
+import { Message, readInOrder, toMessage } from './message.ts'
+import { type Recognized, recognize } from './recognize.ts'
+
+const TYPES = [
+  'message',
+  'batch',
+  'event',
+  'webhook_batch',
+  'webhook_delivery',
+  'webhook_endpoint',
+  'template',
+  'sender',
+  'account',
+  'api_key',
+  'request',
+] as const
+
+/** One thing that was found. `message` is set for a message, and for the event of a message. */
+const Hit = Schema.Struct({
+  type: Schema.Literals(TYPES),
+  id: Schema.String,
+  account: Schema.NullOr(Schema.String),
+  webhook_endpoint: Schema.NullOr(Schema.String).annotate({
+    description: 'The subscription of a webhook batch or of a delivery.',
+  }),
+  message: Schema.NullOr(Message),
+  at: Schema.NullOr(Timestamp).annotate({ description: 'The time in the id of a request.' }),
+})
+type Hit = typeof Hit.Type
+
+const KINDS = ['number', 'recipient', 'id', 'malformed_id', 'text'] as const
+
+export const SearchResult = Schema.Struct({
+  object: Schema.Literal('search_result'),
+  kind: Schema.Literals(KINDS).annotate({ description: 'What the hub took the text for.' }),
+  data: Schema.Array(Hit),
+  explanation: Schema.NullOr(Schema.String).annotate({
+    description: 'Why nothing was found, or what else to know; `null`: nothing.',
+  }),
+}).annotate({ identifier: 'SearchResult' })
+
+/** Operators whose ids are looked up: those of `packages/operator`. */
+const OPERATORS = ['smpp', 'http', 'sandbox'] as const
+
+/** Hits of one search. More messages of a recipient are in its pages. */
+const MOST_HITS = 50
+
+const hit = (type: Hit['type'], id: string, rest: Partial<Hit> = {}): Hit => ({
+  type,
+  id,
+  account: null,
+  webhook_endpoint: null,
+  message: null,
+  at: null,
+  ...rest,
+})
+
+const messageHits = async (q: Queries, ids: ReadonlyArray<string>): Promise<ReadonlyArray<Hit>> =>
+  (await readInOrder(q, ids))
+    .map(toMessage)
+    .map((message) => hit('message', message.id, { account: message.account, message }))
+
+const accountId = (uuid: string): string => encodeId('acc', uuid)
+
+/** The message of an event; `null`: the event is about something else. */
+const subjectOf = (body: string): string | null => {
+  const { data } = JSON.parse(body) as { readonly data: { readonly object: { readonly id?: unknown } } }
+  return typeof data.object.id === 'string' ? decodeId('msg', data.object.id) : null
+}
+
+type Finder = (q: Queries, id: string, uuid: string) => Promise<ReadonlyArray<Hit>>
+
+/** How to find a resource by its id. */
+const BY_ID: Readonly<Record<IdPrefix, Finder>> = {
+  msg: (q, _, uuid) => messageHits(q, [uuid]),
+  bat: async (q, id, uuid) => {
+    const [row] = await q<
+      { account: string }[]
+    >`SELECT account FROM (${ReadBatches.selectById(q, uuid)}) AS batch`
+    return row === undefined ? [] : [hit('batch', id, { account: accountId(row.account) })]
+  },
+  evt: async (q, id, uuid) => {
+    const event = await ReadEvents.read(q, uuid)
+    if (event === null) return []
+    const subject = subjectOf(event.body)
+    const [row] = subject === null ? [] : await readInOrder(q, [subject])
+    return [
+      hit('event', id, {
+        account: accountId(event.account),
+        message: row === undefined ? null : toMessage(row),
+      }),
+    ]
+  },
+  evb: async (q, id, uuid) => {
+    const events = await WebhooksAttempts.readBatchEvents(q, uuid)
+    return [...new Set(events.map(({ endpoint }) => endpoint))].map((endpoint) =>
+      hit('webhook_batch', id, { webhook_endpoint: encodeId('we', endpoint) }),
+    )
+  },
+  whd: async (q, id, uuid) => {
+    const endpoint = await WebhooksAttempts.findEndpoint(q, uuid)
+    return endpoint === null
+      ? []
+      : [hit('webhook_delivery', id, { webhook_endpoint: encodeId('we', endpoint) })]
+  },
+  we: async (q, id, uuid) => {
+    const owner = await WebhooksEndpoints.readOwner(q, uuid)
+    return owner === null ? [] : [hit('webhook_endpoint', id, { account: accountId(owner.account) })]
+  },
+  tpl: async (q, id, uuid) => {
+    const [row] = await CommandTemplates.find(q, ofId(uuid))
+    return row === undefined ? [] : [hit('template', id, { account: accountId(row.account) })]
+  },
+  snd: async (q, id, uuid) => {
+    const [row] = await CommandSenders.find(q, ofId(uuid))
+    return row === undefined ? [] : [hit('sender', id, { account: accountId(row.account) })]
+  },
+  acc: async (q, id, uuid) =>
+    (await CommandAccounts.readName(q, uuid)) === null ? [] : [hit('account', id, { account: id })],
+  key: async (q, id, uuid) => {
+    const row = await CommandApiKeys.read(q, uuid)
+    return row === null ? [] : [hit('api_key', id, { account: accountId(row.account) })]
+  },
+  req: (_, id, uuid) => Promise.resolve([hit('request', id, { at: toTimestamp(timeOfUuid(uuid)) })]),
+}
+
+const ofId = (id: string) => ({ id, account: null, mode: null, status: null, after: null, limit: 1 })
+
+const REQUESTS =
+  'The hub does not store which request a message came from. Request ids are in the log lines of command-api ' +
+  '(request_id) and in sampled traces (hub.request_id). The messages that were accepted within seconds after `at` are a start.'
+
+const NUMBER_RULE =
+  'The hub has messages of the last year by phone number. Those of an erased recipient, and older ones, have no number any more.'
+
+const idRule = (prefix: IdPrefix): string =>
+  `An id of a ${ID_PREFIXES[prefix]} is ${prefix}_ and 26 characters: digits and lower-case letters without i, l, o and u. ` +
+  'Compare it with its source: a character may be missing.'
+
+const NOTHING_BY_ID =
+  'The hub has nothing with this id. Records older than three years are not shown, and new ones are visible when the ' +
+  'projectors have recorded them.'
+
+const NOTHING_BY_TEXT =
+  'No message has this client_ref, or this id at an SMS operator (stored for 90 days). The hub also finds phone numbers ' +
+  `(+79…) and its own ids: ${Object.keys(ID_PREFIXES)
+    .map((prefix) => `${prefix}_…`)
+    .join(', ')}.`
+
+const findText = async (q: Queries, text: string, account: string | null): Promise<ReadonlyArray<string>> => {
+  const [byReference, byOperator] = [
+    account === null
+      ? await CommandClientRefs.findInAllAccounts(q, text, MOST_HITS)
+      : await CommandClientRefs.findMessages(q, account, null, text),
+    await ReadOperatorIds.findMessages(
+      q,
+      OPERATORS.map((operator) => ({ operator, operatorId: text, recipient: null })),
+    ),
+  ]
+  return [...new Set([...byReference, ...byOperator.map(({ message_id }) => message_id).toReversed()])]
+}
+
+/** The recipient hash of a number; `null`: nothing to hash. */
+const hashOf = (recognized: Recognized) =>
+  recognized.kind === 'recipient'
+    ? Effect.succeed(recognized.hash)
+    : recognized.kind === 'number'
+      ? Effect.map(settings.numberHashSecret.config, (secret) =>
+          recipientHash(Redacted.value(secret), recognized.number),
+        )
+      : Effect.succeed(null)
+
+const idsOf = async (
+  q: Queries,
+  recognized: Recognized,
+  hash: string | null,
+  account: string | null,
+): Promise<ReadonlyArray<string>> => {
+  const ofRecipient = hash === null ? [] : await ReadMessages.findOfRecipient(q, hash, account, MOST_HITS)
+  if (recognized.kind === 'text') return findText(q, recognized.text, account)
+  if (recognized.kind !== 'number' || recognized.text === null) return ofRecipient
+  return [...new Set([...(await findText(q, recognized.text, account)), ...ofRecipient])]
+}
+
+const explanationOf = (recognized: Recognized, found: number): string | null => {
+  if (recognized.kind === 'malformed_id') return idRule(recognized.prefix)
+  if (recognized.kind === 'id' && recognized.prefix === 'req') return REQUESTS
+  if (found > 0) return null
+  if (recognized.kind === 'id') return NOTHING_BY_ID
+  return recognized.kind === 'text' ? NOTHING_BY_TEXT : NUMBER_RULE
+}
+
+/** Characters of a search: more than any id, `client_ref` or operator's id has. */
+const MAX_LENGTH = 300
+
+export const find = defineUseCase({
+  name: 'messages find',
+  permission: 'messages.read',
+  input: Schema.Struct({
+    q: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_LENGTH)).annotate({
+      description:
+        'A phone number, an id of the hub, a `client_ref`, or the id of a message at an SMS operator.',
+    }),
+    account: Schema.NullOr(publicId('acc')).annotate({
+      description: 'Only messages of this account; `null`: of all.',
+    }),
+  }),
+  output: SearchResult,
+  // A number, and a client_ref that contains one against the documentation, stay out of the audit trail.
+  audit: ({ account, q }) => {
+    const recognized = recognize(q)
+    return { by: recognized.kind, ...(recognized.kind === 'id' ? { id: recognized.id } : {}), account }
+  },
+  result: ({ data }) => ({ found: data.length }),
+  run: ({ account, q: typed }) =>
+    Effect.gen(function* () {
+      const recognized = recognize(typed)
+      const hash = yield* hashOf(recognized)
+      const owner = account === null ? null : decodeId('acc', account)
+      const found = yield* query(async (q) =>
+        recognized.kind === 'id'
+          ? BY_ID[recognized.prefix](q, recognized.id, recognized.uuid)
+          : messageHits(q, (await idsOf(q, recognized, hash, owner)).slice(0, MOST_HITS)),
+      )
+      const data = found.filter(
+        ({ account: of, message }) => account === null || message === null || of === account,
+      )
+      return {
+        object: 'search_result' as const,
+        kind: recognized.kind,
+        data,
+        explanation: explanationOf(recognized, data.length),
+      }
+    }),
+})

@@ -1,0 +1,91 @@
+/** The recent messages of all accounts that pass a filter, newest first. See docs/decisions/0070. */
+import {
+  decodeId,
+  EXPIRED_REASONS,
+  fromTimestamp,
+  MESSAGE_CLASSES,
+  REJECTED_REASONS,
+  STATUSES,
+  toTimestamp,
+  UNDELIVERED_REASONS,
+} from '@hub/domain'
+import { MessageSearch, ReadMessages, timeOfUuid } from '@hub/store'
+import { Effect, Schema } from 'effect'
+import { Mode, publicId, Timestamp } from '../fields.ts'
+import { decodeCursor, encodeCursor, listOf, pageFields } from '../pages.ts'
+import { query } from '../sql.ts'
+import { defineUseCase } from '../use-case.ts'
+import { Message, readInOrder, toMessage } from './message.ts'
+
+/** Every reason code of a message that failed. */
+export const REASON_CODES = [...UNDELIVERED_REASONS, ...REJECTED_REASONS, ...EXPIRED_REASONS] as const
+
+/** The cursor of the list: a message (UUID). */
+const Below = Schema.String.check(Schema.isUUID())
+
+const orNull = <A extends Schema.Top>(schema: A) => Schema.NullOr(schema)
+
+const uuidOrNull = (prefix: 'acc' | 'bat', id: string | null): string | null =>
+  id === null ? null : decodeId(prefix, id)
+
+export const list = defineUseCase({
+  name: 'messages list',
+  permission: 'messages.read',
+  input: Schema.Struct({
+    account: orNull(publicId('acc')),
+    mode: orNull(Mode),
+    class: orNull(Schema.Literals(MESSAGE_CLASSES)),
+    template: orNull(Schema.String.annotate({ description: 'The name of a template.' })),
+    status: orNull(Schema.Literals(STATUSES)),
+    reason: orNull(Schema.Literals(REASON_CODES)),
+    /** Only the messages of this batch, in the order of their ids. Without other filters. */
+    batch: orNull(publicId('bat')),
+    created_after: orNull(Timestamp),
+    created_before: orNull(Timestamp),
+    ...pageFields,
+  }),
+  output: Schema.Struct({
+    ...listOf(Message).fields,
+    searched_until: Schema.NullOr(Timestamp).annotate({
+      description:
+        'A page looks at a limited number of messages. It may have fewer messages than `limit`, or none, although more ' +
+        'follow: it has found all until this time, and the next page continues there. `null`: it has found all.',
+    }),
+  }),
+  audit: null,
+  run: ({ account, batch, cursor, limit, ...filter }) =>
+    Effect.gen(function* () {
+      const below = yield* decodeCursor(Below, cursor)
+      const moment = (text: string | null) => (text === null ? null : fromTimestamp(text))
+      const found = yield* query(async (q): Promise<MessageSearch.SearchPage & { rows: Rows }> => {
+        const batchUuid = uuidOrNull('bat', batch)
+        const page =
+          batchUuid === null
+            ? await MessageSearch.findPage(
+                q,
+                {
+                  mode: filter.mode,
+                  class: filter.class,
+                  template: filter.template,
+                  status: filter.status,
+                  reason: filter.reason,
+                  account: uuidOrNull('acc', account),
+                  createdAfter: moment(filter.created_after),
+                  createdBefore: moment(filter.created_before),
+                  below,
+                },
+                limit,
+              )
+            : await MessageSearch.findInBatch(q, batchUuid, below, limit)
+        return { ...page, rows: await readInOrder(q, page.ids) }
+      })
+      return {
+        object: 'list' as const,
+        data: found.rows.map(toMessage),
+        next_cursor: found.next === null ? null : encodeCursor(found.next),
+        searched_until: found.next === null ? null : toTimestamp(timeOfUuid(found.next)),
+      }
+    }),
+})
+
+type Rows = ReadonlyArray<ReadMessages.ProjectedMessage>

@@ -1,0 +1,149 @@
+/**
+ * What the hub keeps encrypted about a message: the number, the text and the variables for a year,
+ * and what SMS operators sent about it, as they sent it, for 90 days. The audit trail has the reason.
+ */
+import { encodeId, toTimestamp } from '@hub/domain'
+import type { IncomingRecord } from '@hub/kafka'
+import {
+  answerContext,
+  decodePayload,
+  MasterKeyEncryption,
+  PayloadEncryption,
+  type ReadMessages,
+  reportContext,
+} from '@hub/store'
+import { Effect, Schema } from 'effect'
+import { publicId, Reason, Timestamp } from '../fields.ts'
+import { defineUseCase } from '../use-case.ts'
+import { between } from './periods.ts'
+import { readMessage } from './read-message.ts'
+import { answersOf, readPeriods, reportsOf } from './records.ts'
+
+/** Operators repeat a report within the hour. */
+const REPEATED_WITHIN_MS = 3_600_000
+
+const OperatorRecord = Schema.Struct({
+  object: Schema.Literal('operator_record'),
+  kind: Schema.Literals(['answer', 'report']),
+  received_at: Timestamp,
+  operator: Schema.String,
+  operator_id: Schema.NullOr(Schema.String).annotate({
+    description: '`null` for an answer: it is in the raw text.',
+  }),
+  outcome: Schema.NullOr(Schema.String),
+  raw: Schema.NullOr(Schema.String).annotate({
+    description: 'As the operator sent it: text, or hexadecimal for SMPP. `null`: its key is destroyed.',
+  }),
+}).annotate({ identifier: 'OperatorRecord' })
+
+/** Printable text as it is, other octets (SMPP) in hexadecimal. */
+const rawText = (plain: Buffer): string => {
+  const text = plain.toString('utf8')
+  // eslint-disable-next-line no-control-regex
+  return /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\ufffd]/u.test(text) ? plain.toString('hex') : text
+}
+
+const decryptedText = Effect.fnUntraced(function* (
+  key: string | null,
+  context: string,
+  sealed: Uint8Array | null,
+) {
+  if (key === null || sealed === null) return null
+  const plain = yield* (yield* PayloadEncryption).decrypt(key, context, sealed)
+  return plain === null ? null : rawText(plain)
+})
+
+/** The decrypted answers and reports among records, oldest first. */
+const rawRecords = Effect.fnUntraced(function* (records: ReadonlyArray<IncomingRecord>, uuid: string) {
+  const answers = yield* Effect.forEach(answersOf(records, uuid), ({ value }) =>
+    Effect.map(decryptedText(value.rawKey, answerContext(value), value.rawSealed), (raw) => ({
+      object: 'operator_record' as const,
+      kind: 'answer' as const,
+      received_at: toTimestamp(value.receivedAt),
+      operator: value.operator,
+      operator_id: null,
+      outcome: null,
+      raw,
+    })),
+  )
+  const reports = yield* Effect.forEach(yield* reportsOf(records, uuid), ({ value }) =>
+    Effect.map(decryptedText(value.rawKey, reportContext(value), value.rawSealed), (raw) => ({
+      object: 'operator_record' as const,
+      kind: 'report' as const,
+      received_at: toTimestamp(value.receivedAt),
+      operator: value.operator,
+      operator_id: value.operatorId,
+      outcome: value.outcome,
+      raw,
+    })),
+  )
+  return [...answers, ...reports].toSorted((a, b) => (a.received_at < b.received_at ? -1 : 1))
+})
+
+const revealInput = Schema.Struct({ id: publicId('msg'), reason: Schema.NullOr(Reason) })
+
+/** What operators sent about a message, oldest first. */
+export const raw = defineUseCase({
+  name: 'messages raw',
+  permission: 'messages.reveal',
+  input: revealInput,
+  output: Schema.Struct({ object: Schema.Literal('list'), data: Schema.Array(OperatorRecord) }),
+  audit: ({ id }) => ({ message: id }),
+  reason: ({ reason }) => reason,
+  result: ({ data }) => ({ records: data.length }),
+  run: ({ id }) =>
+    Effect.gen(function* () {
+      const { row } = yield* readMessage(id)
+      const period = between(row.created_at.getTime(), row.updated_at.getTime() + REPEATED_WITHIN_MS)
+      const records = yield* readPeriods(row, 'reports', [period])
+      return { object: 'list' as const, data: yield* rawRecords(records, row.id) }
+    }),
+})
+
+const decryptedPayload = Effect.fnUntraced(function* (row: ReadMessages.ProjectedMessage) {
+  const { personal, personal_key: key } = row
+  if (personal === null) return null
+  const id = encodeId('msg', row.id)
+  const plain =
+    key === null
+      ? yield* (yield* MasterKeyEncryption).decrypt('personal-data', id, personal)
+      : yield* (yield* PayloadEncryption).decrypt(key, id, personal)
+  return plain === null ? null : decodePayload(plain)
+})
+
+/** The number and the text of a message. A code has neither text nor variables. */
+export const reveal = defineUseCase({
+  name: 'messages reveal',
+  permission: 'messages.reveal',
+  input: revealInput,
+  output: Schema.Struct({
+    object: Schema.Literal('revealed_message'),
+    message: publicId('msg'),
+    to: Schema.NullOr(Schema.String),
+    text: Schema.NullOr(Schema.String),
+    variables: Schema.NullOr(Schema.Record(Schema.String, Schema.String)),
+    explanation: Schema.NullOr(Schema.String),
+  }).annotate({ identifier: 'RevealedMessage' }),
+  audit: ({ id }) => ({ message: id }),
+  reason: ({ reason }) => reason,
+  run: ({ id }) =>
+    Effect.gen(function* () {
+      const { isProjected, row } = yield* readMessage(id)
+      const payload = yield* decryptedPayload(row)
+      const explanation = !isProjected
+        ? 'The projectors have not recorded the message yet.'
+        : payload === null
+          ? 'The number and the text are older than a year, or were erased.'
+          : row.class === 'otp'
+            ? 'The hub never stores the text of a code.'
+            : null
+      return {
+        object: 'revealed_message' as const,
+        message: id,
+        to: payload?.to ?? null,
+        text: payload?.text ?? null,
+        variables: payload?.variables ?? null,
+        explanation,
+      }
+    }),
+})

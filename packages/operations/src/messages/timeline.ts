@@ -1,0 +1,189 @@
+/**
+ * The timeline of a message: everything that the hub knows about it, in the order of time, from the
+ * read model, the lanes, the log, the reports, the event journal and the delivery log. What cannot
+ * be shown is named, with the reason.
+ */
+import { encodeId, type MessageFact, messageEventIds } from '@hub/domain'
+import {
+  type Queries,
+  ReadEvents,
+  type ReadMessages,
+  uuidOf,
+  WebhooksAttempts,
+  WebhooksEndpoints,
+} from '@hub/store'
+import { readTraceparent } from '@hub/telemetry'
+import { Clock, Duration, Effect, Schema } from 'effect'
+import { publicId } from '../fields.ts'
+import { query } from '../sql.ts'
+import { defineUseCase } from '../use-case.ts'
+import { entriesOf, Entry, type JournalEvent, type MessageAttempt } from './entries.ts'
+import { Message, toMessage } from './message.ts'
+import { between, type Period } from './periods.ts'
+import { readMessage } from './read-message.ts'
+import { answersOf, factsOf, type Found, readPeriods, reportsOf } from './records.ts'
+
+const Missing = Schema.Struct({
+  what: Schema.String,
+  why: Schema.String,
+})
+
+/** The most attempts to show for one subscription. */
+const MOST_ATTEMPTS = 100
+/** An account has at most 20 subscriptions in a mode. */
+const MOST_SUBSCRIPTIONS = 20
+
+/** People wait for a page. The parts of the topics are usually read within a second. */
+const KAFKA_DEADLINE = Duration.seconds(8)
+
+/** The statuses with their times, without the acceptance. */
+const changesOf = ({ history }: ReadMessages.ProjectedMessage) =>
+  (history ?? []).filter(({ status }) => status !== 'accepted').toSorted((a, b) => a.at - b.at)
+
+/** The periods of the log that contain the facts of a message. */
+const logPeriods = (row: ReadMessages.ProjectedMessage, now: number): ReadonlyArray<Period> => {
+  const accepted = row.created_at.getTime()
+  const changes = changesOf(row)
+  return [
+    between(accepted, changes[0]?.at ?? now),
+    ...changes.map(({ at }) => between(at, at)),
+    between(row.updated_at.getTime(), row.updated_at.getTime()),
+  ]
+}
+
+/** The periods of the reports topic: around each fact, because an answer or a report caused it. */
+const reportPeriods = (facts: ReadonlyArray<Found<MessageFact>>): ReadonlyArray<Period> =>
+  facts.map(({ value }) => between(value.at, value.at))
+
+/** The events of the message, and the attempts to deliver them. */
+const readDeliveries = async (q: Queries, { account, id, mode }: ReadMessages.ProjectedMessage) => {
+  const ids = messageEventIds(encodeId('msg', id), []).map((event) => uuidOf('evt', event))
+  const bodies = await ReadEvents.readBodies(q, { account, mode }, ids)
+  const events = bodies.map((body): JournalEvent => {
+    const { created_at, id: event, type } = JSON.parse(body) as JournalEvent
+    return { id: event, type, created_at }
+  })
+  const filter = { account, mode, status: null, limit: MOST_SUBSCRIPTIONS }
+  const endpoints = events.length === 0 ? [] : await WebhooksEndpoints.readNewest(q, filter)
+  const attempts: Array<MessageAttempt> = []
+  for (const endpoint of endpoints) {
+    const found = new Map<string, WebhooksAttempts.Attempt>()
+    for (const event of events) {
+      const page = await WebhooksAttempts.readPage(
+        q,
+        endpoint.id,
+        { ...WebhooksAttempts.ALL_ATTEMPTS, event: uuidOf('evt', event.id) },
+        null,
+        MOST_ATTEMPTS,
+      )
+      for (const attempt of page ?? []) found.set(attempt.id, attempt)
+    }
+    for (const attempt of found.values()) {
+      const carried = events.filter(({ id: event }) => attempt.event_ids.includes(uuidOf('evt', event)))
+      attempts.push({ endpoint: endpoint.id, attempt, events: carried })
+    }
+  }
+  return { events, attempts, hasSubscriptions: endpoints.length > 0 }
+}
+
+/** The records of Kafka about a message; `null`: Kafka does not answer in time. */
+const readKafka = Effect.fnUntraced(function* (row: ReadMessages.ProjectedMessage) {
+  const now = yield* Clock.currentTimeMillis
+  const [lane, log] = yield* Effect.all(
+    [
+      readPeriods(row, 'lane', [between(row.created_at.getTime(), row.created_at.getTime())]),
+      readPeriods(row, 'log', logPeriods(row, now)),
+    ],
+    { concurrency: 'unbounded' },
+  )
+  const facts = [...factsOf(lane, row.id), ...factsOf(log, row.id)]
+  const raw = yield* readPeriods(row, 'reports', reportPeriods(facts))
+  return { facts, answers: answersOf(raw, row.id), reports: yield* reportsOf(raw, row.id) }
+})
+
+type KafkaRecords = Effect.Success<ReturnType<typeof readKafka>>
+
+const NOTHING: KafkaRecords = { facts: [], answers: [], reports: [] }
+
+const missingOf = (
+  row: ReadMessages.ProjectedMessage,
+  isProjected: boolean,
+  records: KafkaRecords | null,
+  hasSubscriptions: boolean,
+): ReadonlyArray<typeof Missing.Type> => {
+  const missing = [
+    {
+      what: 'The request id and the API key of the send',
+      why: 'The hub does not store them with a message. A sampled trace has the request id (hub.request_id), and so has the log of command-api.',
+    },
+  ]
+  if (!isProjected) {
+    missing.push({
+      what: 'Everything after the acceptance',
+      why: 'The projectors have not recorded the message yet. Look at the lag under stuck work.',
+    })
+  }
+  if (records === null) {
+    missing.push({
+      what: 'Handover claims, refusals, answers and reports',
+      why: 'Kafka did not answer in time. Try again.',
+    })
+  } else if (records.facts.length === 0) {
+    missing.push({
+      what: 'Handover claims and refusals',
+      why: 'The lanes and the log have no record of this message any more. Kafka keeps them for 13 months.',
+    })
+  } else if (row.status !== 'accepted' && records.answers.length === 0) {
+    missing.push({
+      what: "The SMS operator's answers and reports",
+      why: 'The hub has none: they are kept for 90 days, and an operator need not send any.',
+    })
+  }
+  if (!hasSubscriptions) {
+    missing.push({
+      what: 'Webhook attempts',
+      why: 'The account has no webhook subscription in this mode now. Attempts of deleted ones are in hubctl deliveries.',
+    })
+  }
+  return missing
+}
+
+export const timeline = defineUseCase({
+  name: 'messages timeline',
+  permission: 'messages.read',
+  input: Schema.Struct({ id: publicId('msg') }),
+  output: Schema.Struct({
+    object: Schema.Literal('timeline'),
+    message: Message,
+    trace_id: Schema.NullOr(Schema.String).annotate({
+      description: 'The trace of the request, if it was sampled.',
+    }),
+    entries: Schema.Array(Entry),
+    missing: Schema.Array(Missing).annotate({ description: 'What cannot be shown, and why.' }),
+  }).annotate({ identifier: 'Timeline' }),
+  audit: ({ id }) => ({ message: id }),
+  result: ({ entries }) => ({ entries: entries.length }),
+  run: ({ id }) =>
+    Effect.gen(function* () {
+      const { isProjected, row } = yield* readMessage(id)
+      const [records, { attempts, events, hasSubscriptions }] = yield* Effect.all(
+        [
+          readKafka(row).pipe(
+            Effect.timeoutOrElse({ duration: KAFKA_DEADLINE, orElse: () => Effect.succeed(null) }),
+            Effect.catchTag('KafkaUnavailable', () => Effect.succeed(null)),
+          ),
+          query((q) => readDeliveries(q, row)),
+        ],
+        { concurrency: 'unbounded' },
+      )
+      const read = records ?? NOTHING
+      const traceparent = read.facts.map(({ record }) => record.traceparent).find((one) => one !== null)
+      return {
+        object: 'timeline' as const,
+        message: toMessage(row),
+        trace_id: traceparent == null ? null : (readTraceparent(traceparent)?.traceId ?? null),
+        entries: entriesOf({ row, isProjected, ...read, events, attempts }),
+        missing: missingOf(row, isProjected, records, hasSubscriptions),
+      }
+    }),
+})

@@ -1,0 +1,234 @@
+/**
+ * Stuck work: what waits, since when, and whose it is. One answer, so that a page needs one request.
+ * A part that a server cannot answer is missing, with the reason.
+ */
+import { encodeId, MESSAGE_CLASSES, MODES, toTimestamp } from '@hub/domain'
+import {
+  catalogueConfig,
+  describeGroup,
+  kafkaConnectionConfig,
+  type OffsetRange,
+  readOffsetRanges,
+  topicCatalogue,
+  type TopicNames,
+  topicNames,
+} from '@hub/kafka'
+import {
+  CommandSenders,
+  CommandTemplates,
+  ReadCheckpoints,
+  ReadMessages,
+  readWaitingRows,
+  WebhooksEndpoints,
+  WebhooksPositions,
+} from '@hub/store'
+import { Clock, Duration, Effect, Schema } from 'effect'
+import { publicId, Timestamp } from './fields.ts'
+import { query } from './sql.ts'
+import { defineUseCase } from './use-case.ts'
+import { WebhookEndpoint, withBacklogs } from './webhooks/endpoints.ts'
+
+const ShardLag = Schema.Struct({ topic: Schema.String, shard: Schema.Int, lag: Schema.Int })
+
+const Consumer = Schema.Struct({
+  consumer: Schema.Literals(['dispatcher', 'projector', 'webhook-fanout']),
+  members: Schema.Int,
+  lag: Schema.Int.annotate({ description: 'Records that it has not read or applied.' }),
+  shards: Schema.Array(ShardLag).annotate({ description: 'The shards with a lag, the largest first.' }),
+})
+
+const OldestOpen = Schema.Struct({
+  class: Schema.Literals(MESSAGE_CLASSES),
+  mode: Schema.Literals(MODES),
+  status: Schema.Literals(['accepted', 'sent']),
+  message: publicId('msg'),
+  account: publicId('acc'),
+  accepted_at: Timestamp,
+  age_ms: Schema.Int,
+})
+
+const Waiting = Schema.Struct({ rows: Schema.Int, oldest_at: Schema.NullOr(Timestamp) })
+
+export const StuckWork = Schema.Struct({
+  object: Schema.Literal('stuck_work'),
+  at: Timestamp,
+  consumers: Schema.Array(Consumer),
+  oldest_open: Schema.Array(OldestOpen),
+  outboxes: Schema.Array(
+    Schema.Struct({ content: Schema.String, rows: Schema.Int, age_ms: Schema.NullOr(Schema.Int) }),
+  ),
+  dead_letters: Schema.Array(Schema.Struct({ topic: Schema.String, records: Schema.Int })),
+  webhook_endpoints: Schema.Array(WebhookEndpoint).annotate({
+    description: 'Subscriptions that are disabled, or whose last attempts failed.',
+  }),
+  moderation: Schema.Struct({ templates: Waiting, senders: Waiting }),
+  missing: Schema.Array(Schema.Struct({ what: Schema.String, why: Schema.String })),
+}).annotate({ identifier: 'StuckWork' })
+
+/** The name that Kafka sees. */
+const CLIENT = 'hub-operations'
+const MOST_SHARDS = 100
+const MOST_ENDPOINTS = 50
+/** A busy broker takes up to a second for a request. */
+const KAFKA_DEADLINE = Duration.seconds(6)
+
+/** The next offset of a reader, by topic and partition. */
+type Positions = ReadonlyMap<string, ReadonlyMap<number, number>>
+
+interface Reader {
+  readonly consumer: (typeof Consumer.Type)['consumer']
+  /** Without the log for the dispatcher: its low-water mark depends on open messages. */
+  readonly topics: (names: TopicNames) => ReadonlyArray<string>
+}
+
+const READERS: ReadonlyArray<Reader> = [
+  {
+    consumer: 'dispatcher',
+    topics: (names) => [names.acceptedOtp, names.acceptedService, names.operatorReports],
+  },
+  { consumer: 'projector', topics: (names) => [names.acceptedOtp, names.acceptedService, names.messages] },
+  { consumer: 'webhook-fanout', topics: ({ webhooks }) => [webhooks] },
+]
+
+const shardsOf = (
+  ranges: ReadonlyMap<string, ReadonlyArray<OffsetRange>>,
+  topics: ReadonlyArray<string>,
+  positions: Positions,
+): ReadonlyArray<typeof ShardLag.Type> =>
+  topics
+    .flatMap((topic) =>
+      (ranges.get(topic) ?? []).map(({ high, low, partition }) => ({
+        topic,
+        shard: partition,
+        lag: Math.max(0, high - Math.max(low, positions.get(topic)?.get(partition) ?? low)),
+      })),
+    )
+    .filter(({ lag }) => lag > 0)
+    .toSorted((a, b) => b.lag - a.lag)
+
+interface StoredPosition {
+  readonly topic: string
+  readonly partition: number
+  readonly position: number
+}
+
+const positionsOf = (stored: ReadonlyArray<StoredPosition>): Positions =>
+  new Map(
+    [...Map.groupBy(stored, ({ topic }) => topic)].map(([topic, own]) => [
+      topic,
+      new Map(own.map(({ partition, position }) => [partition, Math.max(0, position)])),
+    ]),
+  )
+
+/** The positions that readers keep in PostgreSQL instead of their group. */
+const storedPositions = (prefix: string, names: TopicNames) =>
+  query(async (q) => ({
+    projector: positionsOf(
+      (await ReadCheckpoints.readPositions(q)).map((row) => ({ ...row, topic: `${prefix}${row.topic}` })),
+    ),
+    'webhook-fanout': positionsOf(
+      (await WebhooksPositions.readAll(q)).map((row) => ({ ...row, topic: names.webhooks })),
+    ),
+  }))
+
+const readKafka = Effect.gen(function* () {
+  const connection = yield* kafkaConnectionConfig(CLIENT)
+  const options = yield* catalogueConfig
+  const names = topicNames(options.prefix)
+  const deadLetterTopics = topicCatalogue(options)
+    .map(({ topic }) => topic)
+    .filter((topic) => topic.endsWith('.dead-letter'))
+  const topics = [...new Set(READERS.flatMap((reader) => reader.topics(names)))]
+  const [stored, ranges, ...groups] = yield* Effect.all(
+    [
+      storedPositions(options.prefix, names),
+      readOffsetRanges(connection, [...topics, ...deadLetterTopics]),
+      ...READERS.map(({ consumer }) => describeGroup(connection, `${options.prefix}hub.${consumer}`)),
+    ],
+    { concurrency: 'unbounded' },
+  )
+  const consumers = READERS.map(({ consumer, topics: own }, place) => {
+    const group = groups[place]
+    const positions = consumer === 'dispatcher' ? (group?.committed ?? new Map()) : stored[consumer]
+    const shards = shardsOf(ranges, own(names), positions)
+    return {
+      consumer,
+      members: group?.members ?? 0,
+      lag: shards.reduce((sum, { lag }) => sum + lag, 0),
+      shards: shards.slice(0, MOST_SHARDS),
+    }
+  })
+  const deadLetters = deadLetterTopics
+    .map((topic) => ({
+      topic,
+      records: (ranges.get(topic) ?? []).reduce((sum, { high, low }) => sum + high - low, 0),
+    }))
+    .filter(({ records }) => records > 0)
+  return { consumers, deadLetters }
+})
+
+const readDatabase = query(async (q) => {
+  const endpoints = await WebhooksEndpoints.readFailing(q, MOST_ENDPOINTS)
+  return {
+    open: await ReadMessages.readOldestOpen(q),
+    outboxes: await readWaitingRows(q),
+    endpoints: endpoints.map(await withBacklogs(q, endpoints)),
+    templates: await CommandTemplates.readWaiting(q),
+    senders: await CommandSenders.readWaiting(q),
+  }
+})
+
+export const stuck = defineUseCase({
+  name: 'stuck show',
+  permission: 'hub.read',
+  input: Schema.Struct({}),
+  output: StuckWork,
+  audit: null,
+  run: () =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const [kafka, { endpoints, open, outboxes, senders, templates }] = yield* Effect.all(
+        [
+          readKafka.pipe(
+            Effect.timeoutOrElse({ duration: KAFKA_DEADLINE, orElse: () => Effect.succeed(null) }),
+            Effect.catchTags({
+              KafkaUnavailable: () => Effect.succeed(null),
+              KafkaRequestRejected: () => Effect.succeed(null),
+            }),
+          ),
+          readDatabase,
+        ],
+        { concurrency: 'unbounded' },
+      )
+      const waiting = ({ oldest_at, rows }: { readonly rows: number; readonly oldest_at: Date | null }) => ({
+        rows,
+        oldest_at: oldest_at === null ? null : toTimestamp(oldest_at.getTime()),
+      })
+      return {
+        object: 'stuck_work' as const,
+        at: toTimestamp(now),
+        consumers: kafka?.consumers ?? [],
+        oldest_open: open.map((row) => ({
+          class: row.class,
+          mode: row.mode,
+          status: row.status,
+          message: encodeId('msg', row.id),
+          account: encodeId('acc', row.account),
+          accepted_at: toTimestamp(row.created_at.getTime()),
+          age_ms: Math.max(0, now - row.created_at.getTime()),
+        })),
+        outboxes: outboxes.map(({ ageMs, content, rows }) => ({
+          content,
+          rows,
+          age_ms: ageMs === null ? null : Math.round(ageMs),
+        })),
+        dead_letters: kafka?.deadLetters ?? [],
+        webhook_endpoints: endpoints,
+        moderation: { templates: waiting(templates), senders: waiting(senders) },
+        missing:
+          kafka === null
+            ? [{ what: 'Lag of the consumers, and dead letters', why: 'Kafka did not answer in time.' }]
+            : [],
+      }
+    }),
+})

@@ -1,0 +1,3 @@
+/** What accounts use: charges of a month, and the performance of templates. */
+export { charges, chargesCsv } from './charges.ts'
+export { templates } from './templates.ts'

@@ -1,0 +1,166 @@
+/** Webhook subscriptions of all accounts: their health and backlog, and how to enable one. */
+import { settings } from '@hub/config'
+import { encodeId, EVENT_TYPES, MODES, SUBSCRIPTION_STATUSES, toTimestamp } from '@hub/domain'
+import { encodeOutboxRow, subscriptionChangedRecord, topicNames } from '@hub/kafka'
+import { CommandOutbox, type Queries, Sql, uuidOf, WebhooksBatches, WebhooksEndpoints } from '@hub/store'
+import { enableEndpoint, type EnableResult } from '@hub/webhooks'
+import { Clock, Effect, Schema } from 'effect'
+import { refused } from '../failures.ts'
+import { Mode, publicId, Timestamp } from '../fields.ts'
+import { decodeCursor, listOf, pageFields, pageOf } from '../pages.ts'
+import { query } from '../sql.ts'
+import { defineUseCase } from '../use-case.ts'
+
+const Backlog = Schema.Struct({
+  batches: Schema.Int.annotate({
+    description: `Webhook batches that wait. ${WebhooksBatches.MOST_COUNTED} means: at least so many.`,
+  }),
+  oldest_at: Schema.NullOr(Timestamp).annotate({ description: 'When the first of them was queued.' }),
+  next_attempt_at: Schema.NullOr(Timestamp),
+})
+
+export const WebhookEndpoint = Schema.Struct({
+  id: publicId('we'),
+  object: Schema.Literal('webhook_endpoint'),
+  account: publicId('acc'),
+  mode: Schema.Literals(MODES),
+  url: Schema.String,
+  event_types: Schema.Array(Schema.Literals(EVENT_TYPES)).annotate({ description: 'Empty: all types.' }),
+  status: Schema.Literals(SUBSCRIPTION_STATUSES),
+  consecutive_failures: Schema.Int,
+  disabled_at: Schema.NullOr(Timestamp),
+  disabled_reason: Schema.NullOr(Schema.String),
+  backlog: Backlog,
+  created_at: Timestamp,
+}).annotate({ identifier: 'WebhookEndpoint' })
+export type WebhookEndpoint = typeof WebhookEndpoint.Type
+
+const timestampOrNull = (at: Date | null | undefined) => (at == null ? null : toTimestamp(at.getTime()))
+
+const toValue =
+  (backlogs: ReadonlyMap<string, WebhooksBatches.Backlog>) =>
+  (row: WebhooksEndpoints.OwnedEndpointRow): WebhookEndpoint => {
+    const backlog = backlogs.get(row.id)
+    return {
+      id: encodeId('we', row.id),
+      object: 'webhook_endpoint',
+      account: encodeId('acc', row.account),
+      mode: row.mode,
+      url: row.url,
+      event_types: row.event_types,
+      status: row.status,
+      consecutive_failures: row.consecutive_failures,
+      disabled_at: timestampOrNull(row.disabled_at),
+      disabled_reason: row.disabled_reason,
+      backlog: {
+        batches: backlog?.batches ?? 0,
+        oldest_at: timestampOrNull(backlog?.oldest_at),
+        next_attempt_at: timestampOrNull(backlog?.next_attempt_at),
+      },
+      created_at: toTimestamp(row.created_at.getTime()),
+    }
+  }
+
+/** Reads the backlogs of these subscriptions, and returns how to show each. */
+export const withBacklogs = async (q: Queries, rows: ReadonlyArray<WebhooksEndpoints.OwnedEndpointRow>) => {
+  const backlogs = await WebhooksBatches.readBacklogs(
+    q,
+    rows.map(({ id }) => id),
+  )
+  return toValue(new Map(backlogs.map((backlog) => [backlog.endpoint, backlog])))
+}
+
+/** The sort key of a page, newest first: creation time (milliseconds since the epoch) and UUID. */
+const PageKey = Schema.Tuple([Schema.Int, Schema.String.check(Schema.isGUID())])
+
+export const list = defineUseCase({
+  name: 'webhooks list',
+  permission: 'webhooks.read',
+  input: Schema.Struct({
+    account: Schema.NullOr(publicId('acc')),
+    mode: Schema.NullOr(Mode),
+    status: Schema.NullOr(Schema.Literals(SUBSCRIPTION_STATUSES)),
+    ...pageFields,
+  }),
+  output: listOf(WebhookEndpoint),
+  audit: null,
+  run: ({ account, cursor, limit, mode, status }) =>
+    Effect.gen(function* () {
+      const key = yield* decodeCursor(PageKey, cursor)
+      return yield* query(async (q) => {
+        const rows = await WebhooksEndpoints.readNewest(q, {
+          account: account === null ? null : uuidOf('acc', account),
+          mode,
+          status,
+          limit: limit + 1,
+          after: key === null ? null : { created_at: new Date(key[0]), id: key[1] },
+        })
+        const toShown = await withBacklogs(q, rows)
+        return pageOf(rows, limit, toShown, (row) => [row.created_at.getTime(), row.id])
+      })
+    }),
+})
+
+const notFound = (id: string) => refused('subscription_not_found', `There is no subscription ${id}.`, 'id')
+
+const readOne = Effect.fnUntraced(function* (id: string) {
+  const found = yield* query(async (q) => {
+    const row = await WebhooksEndpoints.readOwned(q, uuidOf('we', id))
+    return row === null ? null : (await withBacklogs(q, [row]))(row)
+  })
+  return found ?? (yield* notFound(id))
+})
+
+export const get = defineUseCase({
+  name: 'webhooks show',
+  permission: 'webhooks.read',
+  input: Schema.Struct({ id: publicId('we') }),
+  output: WebhookEndpoint,
+  audit: null,
+  run: ({ id }) => readOne(id),
+})
+
+/** Enables a subscription that failures disabled. command-api relays the record of the change. */
+export const enable = defineUseCase({
+  name: 'webhooks enable',
+  permission: 'webhooks.change',
+  input: Schema.Struct({ id: publicId('we') }),
+  output: Schema.Struct({
+    id: publicId('we'),
+    object: Schema.Literal('webhook_endpoint'),
+    status: Schema.Literal('enabled'),
+    changed: Schema.Boolean.annotate({ description: 'False: it was enabled before.' }),
+  }),
+  audit: ({ id }) => ({ subscription: id }),
+  result: ({ changed }) => ({ outcome: changed ? 'enabled' : 'unchanged' }),
+  run: ({ id }) =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const topics = topicNames(yield* settings.topicPrefix.config)
+      const now = yield* Clock.currentTimeMillis
+      const uuid = uuidOf('we', id)
+      const outcome = yield* sql.transaction(async (q): Promise<EnableResult> => {
+        const enabled = await enableEndpoint(q, uuid)
+        if (enabled !== 'enabled') return enabled
+        const owner = await WebhooksEndpoints.readOwner(q, uuid)
+        if (owner === null) return 'unknown'
+        const record = subscriptionChangedRecord(topics, {
+          type: 'SubscriptionChanged',
+          account: encodeId('acc', owner.account),
+          mode: owner.mode,
+          subscription: id,
+          change: 'enabled',
+          at: now,
+        })
+        await CommandOutbox.insert(q, encodeOutboxRow([record]))
+        return enabled
+      })
+      if (outcome === 'unknown') return yield* notFound(id)
+      return {
+        id,
+        object: 'webhook_endpoint' as const,
+        status: 'enabled' as const,
+        changed: outcome === 'enabled',
+      }
+    }),
+})

@@ -1,0 +1,86 @@
+/** Redeliveries: the events of a period are delivered to a subscription again. */
+import { fromTimestamp, toTimestamp } from '@hub/domain'
+import { readRedelivery, requestRedelivery } from '@hub/webhooks'
+import { Clock, Effect, Schema } from 'effect'
+import { refused } from '../failures.ts'
+import { publicId, Timestamp } from '../fields.ts'
+import { defineUseCase } from '../use-case.ts'
+
+/** Requests a redelivery. Each repeat delivers the events once more, in separate batches. */
+export const redeliver = defineUseCase({
+  name: 'webhooks redeliver',
+  permission: 'messages.resend',
+  input: Schema.Struct({
+    id: publicId('we'),
+    from: Timestamp.annotate({ description: 'Events recorded at this time or later.' }),
+    until: Schema.NullOr(Timestamp).annotate({
+      description: 'Events recorded before this time; `null`: before now.',
+    }),
+  }),
+  output: Schema.Struct({
+    id: Schema.String,
+    object: Schema.Literal('redelivery'),
+    subscription: publicId('we'),
+    from: Timestamp,
+    until: Timestamp,
+  }),
+  audit: ({ from, id, until }) => ({ subscription: id, from, until }),
+  result: ({ id, until }) => ({ redelivery: id, until }),
+  run: ({ from, id, until }) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const end = Math.min(until === null ? now : (fromTimestamp(until) ?? now), now)
+      const redelivery = yield* requestRedelivery({
+        subscription: id,
+        from: fromTimestamp(from) ?? now,
+        until: end,
+      }).pipe(
+        Effect.catchTag('RedeliveryRefused', ({ reason }) =>
+          Effect.fail(
+            reason === 'subscription_unknown'
+              ? refused('subscription_not_found', `There is no subscription ${id}.`, 'id')
+              : refused('period_empty', 'The period ends before it begins.', 'until'),
+          ),
+        ),
+      )
+      return {
+        id: redelivery,
+        object: 'redelivery' as const,
+        subscription: id,
+        from,
+        until: toTimestamp(end),
+      }
+    }),
+})
+
+/** The progress of a redelivery. */
+export const redelivery = defineUseCase({
+  name: 'webhooks redelivery',
+  permission: 'webhooks.read',
+  input: Schema.Struct({ id: Schema.String.check(Schema.isGUID()) }),
+  output: Schema.Struct({
+    id: Schema.String,
+    object: Schema.Literal('redelivery'),
+    events: Schema.Int.annotate({ description: 'Events in batches so far.' }),
+    batches: Schema.Int,
+    pending: Schema.Int.annotate({ description: 'Batches that still wait.' }),
+    queued_at: Schema.NullOr(Timestamp).annotate({ description: 'When the last event was queued.' }),
+  }),
+  audit: null,
+  run: ({ id }) =>
+    Effect.gen(function* () {
+      const found = yield* readRedelivery(id)
+      if (found === null) {
+        return yield* refused('redelivery_not_found', `There is no redelivery ${id}.`, 'id')
+      }
+      const { batches, events, finishedAt, pending } = found
+      return {
+        id,
+        object: 'redelivery' as const,
+        events,
+        batches,
+        pending,
+        queued_at: finishedAt === null ? null : toTimestamp(finishedAt),
+      }
+    }),
+})
