@@ -15,6 +15,38 @@ afterAll(() => hub.remove())
 
 const NUMBER = '+79001234567'
 
+describe('an erasure by two persons', () => {
+  it('is requested by one, listed, and confirmed by another', async () => {
+    const careful = await makeTestHub({ HUB_ERASURE_PERSONS: '2' })
+    try {
+      const asked = await careful.succeed<{ readonly id: string; readonly status: string }>([
+        'recipients',
+        'erase',
+        NUMBER,
+        '--reason',
+        'Letter of today',
+        '--yes',
+      ])
+      assert.strictEqual(asked.status, 'waiting')
+      const { data } = await careful.succeed<{ readonly data: ReadonlyArray<{ readonly id: string }> }>([
+        'recipients',
+        'requests',
+      ])
+      assert.deepStrictEqual(
+        data.map(({ id }) => id),
+        [asked.id],
+      )
+      const confirm = ['recipients', 'confirm', asked.id, '--yes', '--json']
+      assert.strictEqual(await careful.refusal(confirm.slice(0, -1)), 'same_person')
+      const confirmed = await careful.runAs('boris', confirm)
+      assert.strictEqual(confirmed.code, 0, confirmed.err)
+      assert.include(confirmed.json<object>(), { object: 'erasure', recipient: careful.hashOf(NUMBER) })
+    } finally {
+      await careful.remove()
+    }
+  })
+})
+
 describe('opt-outs', () => {
   const isOptedOut = async (number: string) =>
     (await hub.succeed<{ readonly opted_out: boolean }>(['opt-outs', 'check', number])).opted_out

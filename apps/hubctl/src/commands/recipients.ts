@@ -1,33 +1,24 @@
 /** `hubctl recipients`: the erasure of personal data at the request of a recipient. */
-import { toTimestamp } from '@hub/domain'
-import { eraseRecipient, type Erasure, readErasures } from '@hub/store'
-import { Effect } from 'effect'
-import { audited } from '../audit/audit-trail.ts'
-import { hashRecipientArgument, recipientArgument } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup } from '../command-line/command.ts'
-import { confirm } from '../command-line/confirm.ts'
+import { Erasures } from '@hub/operations'
+import { Effect, Option } from 'effect'
+import { Argument, Flag } from 'effect/cli'
+import {
+  hashRecipientArgument,
+  limitFlag,
+  recipientArgument,
+  reasonFlag,
+  switchFlag,
+} from '../command-line/arguments.ts'
+import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { confirm as confirmed } from '../command-line/confirm.ts'
 import { database } from '../command-line/connections.ts'
-import { fields, optionalTimestamp, show, showList } from '../command-line/output.ts'
+import { fields, show, showList } from '../command-line/output.ts'
+import { run } from '../operations.ts'
 
-/** The receipt, without the phone number. */
-const toJson = (erasure: Erasure) => ({
-  id: erasure.id,
-  object: 'erasure',
-  recipient: erasure.recipient,
-  status: erasure.finishedAt !== null ? 'finished' : erasure.clearedAt !== null ? 'cleared' : 'under_way',
-  requested_at: toTimestamp(erasure.requestedAt),
-  removed: {
-    numbers_and_texts: erasure.personalData,
-    ledger_rows: erasure.acceptances,
-    keys_of_replies: erasure.sealingKeys,
-  },
-  cleared_at: optionalTimestamp(erasure.clearedAt),
-  sealed_until: optionalTimestamp(erasure.sealedUntil),
-  finished_at: optionalTimestamp(erasure.finishedAt),
-  recorded_at: optionalTimestamp(erasure.publishedAt),
-})
+type Receipt = typeof Erasures.ErasureReceipt.Type
+type Request = typeof Erasures.ErasureRequestValue.Type
 
-const receiptText = (receipt: ReturnType<typeof toJson>): string =>
+const receiptText = (receipt: Receipt): string =>
   [
     fields({
       receipt: receipt.id,
@@ -48,6 +39,19 @@ const receiptText = (receipt: ReturnType<typeof toJson>): string =>
       : 'Stored data is erased. The hub will destroy the payload keys of messages that were in progress; then their encrypted copies are unreadable.',
   ].join('\n')
 
+const requestText = (request: Request): string =>
+  [
+    fields({
+      request: request.id,
+      recipient: request.recipient,
+      status: request.status,
+      'requested by': request.requested_by,
+      expires: request.expires_at,
+    }),
+    '',
+    `Nothing is erased yet. Another person confirms it: hubctl recipients confirm ${request.id}`,
+  ].join('\n')
+
 const erase = defineCommand(
   'erase',
   {
@@ -57,10 +61,12 @@ const erase = defineCommand(
       'are erased immediately. Encrypted copies of messages in progress become unreadable when their ' +
       'payload keys are destroyed, within 50 hours. The hash stays in de-identified records and in the ' +
       'opt-out. The projectors record the erasure in Kafka, so that it can be applied again after the ' +
-      'restore of a backup (hubctl restore erasures). Repeating the command continues an unfinished erasure.',
+      'restore of a backup (hubctl restore erasures). Repeating the command continues an unfinished ' +
+      'erasure. With HUB_ERASURE_PERSONS=2 the command only requests the erasure, and another person ' +
+      'confirms it with hubctl recipients confirm.',
     changes:
       'It cannot be undone: the number and the texts are unreadable. New messages to the number are ' +
-      'ordinary messages.',
+      'ordinary messages. With HUB_ERASURE_PERSONS=2 nothing changes before the confirmation.',
     examples: [
       { command: 'hubctl recipients erase -', description: 'Type the number, then Ctrl-D' },
       {
@@ -74,16 +80,75 @@ const erase = defineCommand(
     ],
     needs: database,
   },
-  { recipient: recipientArgument },
-  Effect.fnUntraced(function* (named) {
-    const recipient = yield* hashRecipientArgument(named.recipient)
-    yield* confirm('Erase this recipient from all stores? It cannot be undone.')
-    const erasure = yield* audited(
-      { command: 'recipients erase', arguments: { recipient } },
-      eraseRecipient(recipient),
-      ({ id, personalData }) => ({ receipt: id, removed: personalData }),
+  {
+    recipient: recipientArgument,
+    reason: reasonFlag('Why, for the audit trail and for who confirms it').pipe(Flag.optional),
+  },
+  Effect.fnUntraced(function* ({ reason, recipient: named }) {
+    const recipient = yield* hashRecipientArgument(named)
+    yield* confirmed('Erase this recipient from all stores? It cannot be undone.')
+    const { receipt, request } = yield* run(Erasures.request, {
+      recipient,
+      reason: Option.getOrNull(reason),
+    })
+    if (receipt !== null) yield* show(receipt, receiptText)
+    if (request !== null) yield* show(request, requestText)
+  }),
+)
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/u
+
+const confirm = defineCommand(
+  'confirm',
+  {
+    short: 'Confirm an erasure that another person requested',
+    about:
+      'Confirms an erasure that another person requested within the last week, and erases the recipient. ' +
+      'Only a hub with HUB_ERASURE_PERSONS=2 has such requests.',
+    changes: 'It cannot be undone: the number and the texts are unreadable.',
+    examples: [{ command: 'hubctl recipients confirm 0199c4de-6f0a-4d1e-9a65-3f1f5f7a2b11' }],
+    needs: database,
+  },
+  {
+    id: Argument.String('request').pipe(
+      Argument.withDescription('An id from hubctl recipients requests'),
+      Argument.filter(
+        (id) => UUID.test(id),
+        () => 'a UUID',
+      ),
+    ),
+  },
+  Effect.fnUntraced(function* ({ id }) {
+    yield* confirmed('Erase this recipient from all stores? It cannot be undone.')
+    const { receipt } = yield* run(Erasures.confirm, { id })
+    if (receipt !== null) yield* show(receipt, receiptText)
+  }),
+)
+
+const requests = defineCommand(
+  'requests',
+  {
+    short: 'List the erasures that wait for another person',
+    about: 'Lists the requested erasures, newest first: those that can be confirmed, or all.',
+    changes: NOTHING,
+    examples: [{ command: 'hubctl recipients requests' }],
+    needs: database,
+  },
+  { all: switchFlag('all', 'Include confirmed and expired ones'), limit: limitFlag },
+  Effect.fnUntraced(function* ({ all, limit }) {
+    const { data } = yield* run(Erasures.requests, { open: !all, limit, cursor: null })
+    yield* showList(
+      data,
+      {
+        request: (row) => row.id,
+        status: (row) => row.status,
+        by: (row) => row.requested_by,
+        requested: (row) => row.requested_at,
+        expires: (row) => row.expires_at,
+        'confirmed by': (row) => row.confirmed_by,
+      },
+      'No erasure waits.',
     )
-    yield* show(toJson(erasure), receiptText)
   }),
 )
 
@@ -99,13 +164,9 @@ const receipts = defineCommand(
   { recipient: recipientArgument },
   Effect.fnUntraced(function* (named) {
     const recipient = yield* hashRecipientArgument(named.recipient)
-    const erasures = yield* audited(
-      { command: 'recipients receipts', arguments: { recipient } },
-      readErasures(recipient),
-      (found) => ({ receipts: found.length }),
-    )
+    const { data } = yield* run(Erasures.receipts, { recipient })
     yield* showList(
-      erasures.map(toJson),
+      data,
       {
         receipt: (row) => row.id,
         status: (row) => row.status,
@@ -127,5 +188,5 @@ export const recipients = defineGroup(
       'Requests of recipients about their own data. hubctl reads phone numbers from the command line or ' +
       'from standard input, and never stores them.',
   },
-  [erase, receipts],
+  [erase, requests, confirm, receipts],
 )

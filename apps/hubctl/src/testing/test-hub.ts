@@ -8,7 +8,8 @@ import { type RunResult, runHubctl } from './run-hubctl.ts'
 
 const HASH_SECRET = 'a secret of at least 32 characters for tests'
 
-export const makeTestHub = async () => {
+/** `settings`: further environment variables. */
+export const makeTestHub = async (settings: Readonly<Record<string, string>> = {}) => {
   const database = await freshDatabase()
   const sql = openDatabase(database.url)
   const environment = {
@@ -17,6 +18,7 @@ export const makeTestHub = async () => {
     HUB_REDIS_PREFIX: `hubctl-${randomUUID()}:`,
     HUB_NUMBER_HASH_SECRET: HASH_SECRET,
     HUBCTL_ACTOR: 'a test',
+    ...settings,
   }
   const run = (args: ReadonlyArray<string>, input?: string): Promise<RunResult> =>
     runHubctl(environment, args, input)
@@ -39,6 +41,9 @@ export const makeTestHub = async () => {
 
   return {
     sql,
+    /** Runs a command line as another person. */
+    runAs: (actor: string, args: ReadonlyArray<string>): Promise<RunResult> =>
+      runHubctl({ ...environment, HUBCTL_ACTOR: actor }, args),
     run,
     succeed,
     refusal,
