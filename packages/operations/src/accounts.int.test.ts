@@ -4,7 +4,7 @@ import * as Accounts from './accounts.ts'
 import type { Actor } from './actor.ts'
 import * as Certification from './certification.ts'
 import * as Keys from './keys.ts'
-import { makeTestDatabase, type TestDatabase } from './testing/test-database.ts'
+import { makeTestDatabase, readPages, type TestDatabase } from './testing/test-database.ts'
 
 const OPERATOR: Actor = { name: 'olga', roles: ['operator'], via: 'api' }
 const SUPPORT: Actor = { name: 'sam', roles: ['support'], via: 'api' }
@@ -15,31 +15,13 @@ beforeAll(async () => {
 })
 afterAll(() => database.remove())
 
-/** The items of all pages of one item each. */
-const pages = async <Item>(
-  read: (page: {
-    readonly limit: number
-    readonly cursor: string | null
-  }) => Promise<{ readonly data: ReadonlyArray<Item>; readonly next_cursor: string | null }>,
-): Promise<ReadonlyArray<Item>> => {
-  const items: Array<Item> = []
-  let cursor: string | null = null
-  do {
-    const page = await read({ limit: 1, cursor })
-    assert.lengthOf(page.data, 1)
-    items.push(...page.data)
-    cursor = page.next_cursor
-  } while (cursor !== null && items.length < 10)
-  return items
-}
-
 describe('accounts', () => {
   it('are listed in pages, newest first, each once', async () => {
     const ids: Array<string> = []
     for (const name of ['first', 'second', 'third']) {
       ids.unshift((await database.run(OPERATOR, Accounts.create, { name })).id)
     }
-    const listed = await pages((page) => database.run(SUPPORT, Accounts.list, page))
+    const listed = await readPages((page) => database.run(SUPPORT, Accounts.list, page))
     assert.deepStrictEqual(
       listed.map(({ id }) => id),
       ids,
@@ -84,7 +66,7 @@ describe('keys', () => {
       })
       ids.unshift(issued.id)
     }
-    const listed = await pages((page) =>
+    const listed = await readPages((page) =>
       database.run(SUPPORT, Keys.list, { account, mode: null, ended: false, ...page }),
     )
     assert.deepStrictEqual(

@@ -35,10 +35,58 @@ export const inputInvalid = (message: string, param?: string): OperationRefused 
 /** `StorageUnavailable` becomes `storage_unavailable`. */
 const snakeCase = (tag: string): string => tag.replace(/(?<=[a-z])(?=[A-Z])/gu, '_').toLowerCase()
 
-/** The code of any failure. Errors of other packages are known by their tag. */
-export const failureCode = (error: unknown): string => {
-  if (error instanceof OperationRefused || error instanceof OperationUnavailable) return error.code
-  if (error instanceof Config.ConfigError) return 'settings_invalid'
-  const tag: unknown = typeof error === 'object' && error !== null ? Reflect.get(error, '_tag') : null
-  return typeof tag === 'string' && tag !== '' ? snakeCase(tag) : 'internal_error'
+/** Tags of errors of other packages after which a repeat may succeed. */
+const RETRYABLE: ReadonlySet<string> = new Set([
+  'KafkaUnavailable',
+  'CountersUnavailable',
+  'StorageUnavailable',
+  'TopicsUnavailable',
+])
+
+const textField = (error: object, name: string): string | null => {
+  const value: unknown = Reflect.get(error, name)
+  return typeof value === 'string' && value !== '' ? value : null
 }
+
+interface DescribedFailure {
+  readonly code: string
+  /** Without personal data. */
+  readonly message: string
+  /** Whether a repeat may succeed. */
+  readonly retryable: boolean
+}
+
+/**
+ * Describes a failure of an operation. Errors of other packages are known by their tag. Only their
+ * fields without data (`reason`, `detail`, `code`, `constraint`) are shown. `null`: nothing is known.
+ */
+export const describeFailure = (error: unknown): DescribedFailure | null => {
+  if (error instanceof OperationRefused || error instanceof OperationUnavailable) {
+    const { code, message } = error
+    return { code, message, retryable: error instanceof OperationUnavailable }
+  }
+  if (error instanceof Forbidden) {
+    return {
+      code: 'forbidden',
+      message: `None of your roles has the permission ${error.permission}.`,
+      retryable: false,
+    }
+  }
+  if (error instanceof Config.ConfigError) {
+    // The quoted value may be a secret.
+    return { code: 'settings_invalid', message: error.message.replace(/, got .*/gu, ''), retryable: true }
+  }
+  const tag = typeof error === 'object' && error !== null ? textField(error, '_tag') : null
+  if (tag === null) return null
+  const details = ['reason', 'detail', 'code', 'constraint'].flatMap(
+    (name) => textField(error as object, name) ?? [],
+  )
+  return {
+    code: snakeCase(tag),
+    message: details.length === 0 ? tag : `${tag}: ${details.join(', ')}`,
+    retryable: RETRYABLE.has(tag),
+  }
+}
+
+/** The code of any failure. */
+export const failureCode = (error: unknown): string => describeFailure(error)?.code ?? 'internal_error'

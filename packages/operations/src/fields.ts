@@ -6,6 +6,7 @@ import {
   type IdPrefix,
   MODES,
   fromTimestamp,
+  toTimestamp,
 } from '@hub/domain'
 import { maskNumbers } from '@hub/telemetry'
 import { Schema } from 'effect'
@@ -21,6 +22,14 @@ export const publicId = (prefix: IdPrefix) =>
 export const Timestamp = Schema.String.check(
   Schema.makeFilter((text: string) => fromTimestamp(text) !== null || 'expected a timestamp in UTC'),
 ).annotate({ description: 'UTC, ISO 8601 with milliseconds and a trailing Z.' })
+
+/** A time in milliseconds since the epoch, as an optional field of an output. */
+export const optionalTimestamp = (ms: number | null): string | null => (ms === null ? null : toTimestamp(ms))
+
+/** The hash by which topics, tables and events name a recipient. */
+export const RecipientHash = Schema.String.check(Schema.isPattern(/^[0-9a-f]{64}$/u)).annotate({
+  description: 'A recipient hash, 64 hexadecimal digits.',
+})
 
 export const Mode = Schema.Literals(MODES)
 

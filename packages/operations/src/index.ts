@@ -4,21 +4,37 @@
  */
 export * as Accounts from './accounts.ts'
 export { type Actor, type Role, ROLES } from './actor.ts'
+export * as Audit from './audit.ts'
 export { audited, auditedAfterwards, type AuditedOperation } from './audit-trail.ts'
 export * as Certification from './certification.ts'
-export { failureCode, Forbidden, INPUT_INVALID, OperationRefused, OperationUnavailable } from './failures.ts'
-export { isPlainLine, MAX_LINE_LENGTH } from './fields.ts'
-export * as Keys from './keys.ts'
-export { perform } from './perform.ts'
-export { allowingRole, type Permission, PERMISSION_NAMES, rolesWith } from './permission.ts'
+export * as DeadLetters from './dead-letters.ts'
 export * as Deliveries from './webhooks/deliveries.ts'
+export * as Doctor from './doctor/index.ts'
 export * as Erasures from './erasures.ts'
+export {
+  describeFailure,
+  failureCode,
+  Forbidden,
+  INPUT_INVALID,
+  OperationRefused,
+  OperationUnavailable,
+} from './failures.ts'
+export { isPlainLine, MAX_LINE_LENGTH } from './fields.ts'
+export * as Hub from './hub.ts'
+export * as Inbound from './inbound.ts'
+export * as Keys from './keys.ts'
 export * as Messages from './messages/index.ts'
 export * as OptOutHistory from './opt-out-history.ts'
+export * as OptOuts from './opt-outs.ts'
+export { perform } from './perform.ts'
+export { allowingRole, type Permission, PERMISSION_NAMES, rolesWith } from './permission.ts'
+export * as Projections from './projections.ts'
+export * as Restore from './restore.ts'
 export * as Senders from './senders.ts'
-export { type AuditFacts, type AuditRow, readNewest as readNewestAudit } from './tables/audit.ts'
 export { stuck, StuckWork } from './stuck.ts'
+export type { AuditFacts } from './tables/audit.ts'
 export * as Templates from './templates.ts'
+export * as Topics from './topics.ts'
 export * as Usage from './usage/index.ts'
-export * as Webhooks from './webhooks/index.ts'
 export { defineUseCase, type UseCase } from './use-case.ts'
+export * as Webhooks from './webhooks/index.ts'

@@ -6,19 +6,17 @@ import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import type { Actor } from './actor.ts'
 import * as Senders from './senders.ts'
 import * as Templates from './templates.ts'
-import { makeTestDatabase, type TestDatabase } from './testing/test-database.ts'
+import { makeTestDatabase, readPages, type TestDatabase } from './testing/test-database.ts'
 import type { UseCase } from './use-case.ts'
 
 const MODERATOR: Actor = { name: 'mo', roles: ['moderator'], via: 'api' }
 
 let database: TestDatabase
-let account: string
 
 beforeAll(async () => {
   database = await makeTestDatabase()
   const { sql } = database
-  const { id, uuid } = await database.account('Online shop')
-  account = id
+  const { uuid } = await database.account('Online shop')
   const shop = { account: uuid, mode: 'live', name: 'SHOP', registration: '{"company": "Shop"}' } as const
   await CommandSenders.insert(sql, { ...shop, id: randomUUID(), status: 'pending' })
   for (const name of ['first', 'second', 'third']) {
@@ -48,18 +46,8 @@ const refusal = <Input, Output, E>(useCase: UseCase<Input, Output, E, Sql>, inpu
 
 describe('moderation', () => {
   it('shows a queue in pages, oldest first, each row once', async () => {
-    const names: Array<string> = []
-    let cursor: string | null = null
-    do {
-      const page: typeof Templates.queue.output.Type = await run(Templates.queue, {
-        account,
-        limit: 1,
-        cursor,
-      })
-      assert.lengthOf(page.data, 1)
-      names.push(...page.data.map(({ name }) => name))
-      cursor = page.next_cursor
-    } while (cursor !== null && names.length < 10)
+    const rows = await readPages((page) => run(Templates.queue, { account: null, ...page }))
+    const names = rows.map(({ name }) => name)
     assert.sameMembers(names, ['first', 'second', 'third'])
     assert.strictEqual(names[2], 'third')
   })

@@ -25,7 +25,7 @@ export const perform = <Input, Output, E, R>(
     if (mistake !== null) return yield* inputInvalid(mistake)
     const reason = useCase.reason?.(input) ?? null
     if (useCase.reason !== undefined && reason === null && actor.via === 'api') {
-      return yield* refused('reason_required', 'Say why you need to see this data.', 'reason')
+      return yield* refused('reason_required', 'Say why, for the audit trail.', 'reason')
     }
     const work = useCase.run(input, actor)
     if (audit === null) return yield* work

@@ -28,8 +28,8 @@ export interface UseCase<Input, Output, E, R> {
    */
   result?(output: Output): AuditFacts
   /**
-   * Only if the use case reveals personal data: why the actor reads it. Through the API a reason is
-   * required. The commands of hubctl have none.
+   * Only if the use case reveals personal data, or gives something up: why the actor does it. Through
+   * the API a reason is required. The commands of hubctl have none.
    */
   readonly reason?: (input: Input) => string | null
   readonly run: (input: Input, actor: Actor) => Effect.Effect<Output, E | OperationRefused, R>

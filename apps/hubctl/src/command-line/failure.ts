@@ -1,14 +1,8 @@
 /**
  * The failures of commands: a code for programs, a sentence for people, an exit code for shells.
  */
-import {
-  failureCode,
-  Forbidden,
-  INPUT_INVALID,
-  OperationRefused,
-  OperationUnavailable,
-} from '@hub/operations'
-import { Config, Data } from 'effect'
+import { describeFailure, INPUT_INVALID } from '@hub/operations'
+import { Data } from 'effect'
 import { CliError } from 'effect/cli'
 
 export const EXIT = {
@@ -38,19 +32,6 @@ export const usageError = (message: string): CommandFailed =>
 export const unavailable = (code: string, message: string): CommandFailed =>
   new CommandFailed({ code, message, exit: EXIT.unavailable })
 
-/** Tags of package errors after which a repeat may succeed. */
-const RETRYABLE: ReadonlySet<string> = new Set([
-  'KafkaUnavailable',
-  'CountersUnavailable',
-  'StorageUnavailable',
-  'TopicsUnavailable',
-])
-
-const textField = (error: object, name: string): string | null => {
-  const value: unknown = Reflect.get(error, name)
-  return typeof value === 'string' && value !== '' ? value : null
-}
-
 /** The parser puts its suggestions on lines of their own. */
 const onOneLine = (message: string): string =>
   message.replace(
@@ -58,38 +39,18 @@ const onOneLine = (message: string): string =>
     (_all, names: string) => `. Did you mean ${names.split(/\n\s*/u).join(' or ')}?`,
   )
 
-/**
- * Converts any failure of a command. Errors of packages are known by their tag. Only their fields
- * without data (`reason`, `detail`, `code`, `constraint`) are shown. Returns `null` if the command
- * only printed the help of a group.
- */
+/** Converts any failure of a command. Returns `null` if it only printed the help of a group. */
 export const toCommandFailed = (error: unknown): CommandFailed | null => {
   if (error instanceof CommandFailed) return error
-  if (error instanceof OperationRefused) {
-    return error.code === INPUT_INVALID ? usageError(error.message) : refused(error.code, error.message)
-  }
-  if (error instanceof OperationUnavailable) return unavailable(error.code, error.message)
-  if (error instanceof Forbidden) return refused('forbidden', `You lack the permission ${error.permission}.`)
   if (error instanceof CliError.ShowHelp) {
     if (error.errors.length === 0) return null
     const messages = error.errors.map(({ message }) => onOneLine(message)).join(' ')
     return usageError(`${messages} See: ${error.commandPath.join(' ')} --help`)
   }
   if (CliError.isCliError(error)) return usageError(error.message)
-  if (error instanceof Config.ConfigError) {
-    // The quoted value may be a secret.
-    return unavailable('settings_invalid', error.message.replace(/, got .*/gu, ''))
-  }
-  if (typeof error === 'object' && error !== null) {
-    const tag = textField(error, '_tag')
-    if (tag !== null) {
-      const details = ['reason', 'detail', 'code', 'constraint'].flatMap(
-        (name) => textField(error, name) ?? [],
-      )
-      const message = details.length === 0 ? tag : `${tag}: ${details.join(', ')}`
-      const code = failureCode(error)
-      return RETRYABLE.has(tag) ? unavailable(code, message) : refused(code, message)
-    }
-  }
-  return refused('internal_error', 'hubctl itself failed; nothing more is known.')
+  const failure = describeFailure(error)
+  if (failure === null) return refused('internal_error', 'hubctl itself failed; nothing more is known.')
+  const { code, message, retryable } = failure
+  if (code === INPUT_INVALID) return usageError(message)
+  return retryable ? unavailable(code, message) : refused(code, message)
 }

@@ -1,11 +1,12 @@
 /** `hubctl audit`: the audit trail of hubctl. */
-import { readNewestAudit } from '@hub/operations'
+import { Audit } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { limitFlag } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { database, query } from '../command-line/connections.ts'
+import { database } from '../command-line/connections.ts'
 import { showList } from '../command-line/output.ts'
+import { run } from '../operations.ts'
 
 const factsText = (facts: Readonly<Record<string, unknown>> | null): string =>
   Object.entries(facts ?? {})
@@ -36,11 +37,14 @@ const list = defineCommand(
     ),
   },
   Effect.fnUntraced(function* ({ actor, command, limit }) {
-    const rows = yield* query((q) =>
-      readNewestAudit(q, Option.getOrNull(actor), Option.getOrNull(command), limit),
-    )
-    yield* showList(rows, {
-      at: (row) => row.at.toISOString(),
+    const { data } = yield* run(Audit.list, {
+      actor: Option.getOrNull(actor),
+      command: Option.getOrNull(command),
+      limit,
+      cursor: null,
+    })
+    yield* showList(data, {
+      at: (row) => row.at,
       actor: (row) => row.actor,
       command: (row) => row.command,
       arguments: (row) => factsText(row.arguments),

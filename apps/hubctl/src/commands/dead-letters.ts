@@ -1,98 +1,33 @@
 /** `hubctl dead-letters`: records that a consumer could not read or apply, and their handling. */
-import { toTimestamp } from '@hub/domain'
-import {
-  catalogueConfig,
-  type DeadLetter,
-  deadLettersFrom,
-  deadLetterTopic,
-  displayContent,
-  EventLog,
-  newestDeadLetters,
-  type Position,
-  readDeadLetter,
-  recordToRetry,
-  shardedTopics,
-  topicNames,
-} from '@hub/kafka'
-import { maskNumbers } from '@hub/telemetry'
-import { Effect, Option, Result } from 'effect'
+import { DeadLetters } from '@hub/operations'
+import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { audited } from '../audit/audit-trail.ts'
 import { limitFlag, switchFlag } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
-import { databaseAndKafka, query } from '../command-line/connections.ts'
-import { refused } from '../command-line/failure.ts'
+import { databaseAndKafka } from '../command-line/connections.ts'
 import { fields, show, showList } from '../command-line/output.ts'
-import * as DeadLetters from '../tables/dead-letters.ts'
-
-const { positionText } = DeadLetters
+import { run, withHint } from '../operations.ts'
 
 const EXAMPLE = 'hub.messages.v1.dead-letter/3/17'
 
-const parsePosition = (text: string): Option.Option<Position> => {
-  const [, topic, partition, offset] = /^([A-Za-z0-9._-]{1,249})\/(\d{1,5})\/(\d{1,15})$/u.exec(text) ?? []
-  return topic === undefined
-    ? Option.none()
-    : Option.some({ topic, partition: Number(partition), offset: Number(offset) })
-}
+const isPosition = (text: string): boolean => DeadLetters.parsePosition(text) !== null
 
 const expectedPosition = () => `a topic, a partition and an offset, such as ${EXAMPLE}`
 
 const positionArgument = Argument.String('letter').pipe(
   Argument.withDescription('A dead letter from hubctl dead-letters list'),
   Argument.withMetavar(EXAMPLE),
-  Argument.filterMap(parsePosition, expectedPosition),
+  Argument.filter(isPosition, expectedPosition),
 )
 
 const againFlag = switchFlag('again', 'Also if it was retried or dropped before')
 
-/** The key of the handling. A dead letter without a source has its own position instead. */
-const sourceOf = ({ record, source }: DeadLetter): Position => source ?? record
-
-/** Returns the function that looks up the handling of each of these dead letters. */
-const readHandling = Effect.fnUntraced(function* (letters: ReadonlyArray<DeadLetter>) {
-  const handled = yield* query((q) => DeadLetters.read(q, letters.map(sourceOf)))
-  return (letter: DeadLetter) => handled.get(positionText(sourceOf(letter))) ?? null
-})
-
-/** Masks phone numbers, because a foreign producer may have written any text. */
-const toJson = (letter: DeadLetter, handling: DeadLetters.Handling | null) => {
-  const { reason, record, source } = letter
-  return {
-    id: positionText(record),
-    object: 'dead_letter',
-    set_aside_at: toTimestamp(record.appendedAt),
-    reason: reason === null ? null : maskNumbers(reason),
-    type: maskNumbers(record.type),
-    source: source === null ? null : positionText(source),
-    handled: handling === null ? null : { outcome: handling.outcome, at: handling.at.toISOString() },
-  }
-}
-
-const handlingText = (handled: ReturnType<typeof toJson>['handled']): string | null =>
+const handlingText = (handled: DeadLetters.DeadLetter['handled']): string | null =>
   handled === null ? null : `${handled.outcome} ${handled.at}`
 
-const readTopics = Effect.map(catalogueConfig, ({ prefix }) => {
-  const sources = shardedTopics(topicNames(prefix))
-  return { sources, deadLetters: sources.map(deadLetterTopic) }
-})
-
-/** Fails if the position is not in a dead-letter topic of the hub. */
-const requireTopic = Effect.fnUntraced(function* ({ topic }: Position) {
-  const { deadLetters: known } = yield* readTopics
-  if (!known.includes(topic)) {
-    return yield* refused('topic_not_found', `${topic} is no dead-letter topic of this hub.`)
-  }
-})
-
-const requireLetter = Effect.fnUntraced(function* (position: Position) {
-  yield* requireTopic(position)
-  const letter = yield* readDeadLetter(position)
-  return Option.isSome(letter)
-    ? letter.value
-    : yield* refused('dead_letter_not_found', `There is no dead letter at ${positionText(position)}.`)
-})
+/** For a dead letter that was handled before. */
+const hintAgain = withHint('dead_letter_handled', 'Repeat it with --again.')
 
 const list = defineCommand(
   'list',
@@ -124,31 +59,19 @@ const list = defineCommand(
     from: Flag.String('from').pipe(
       Flag.withDescription('From this dead letter on, in the order of its partition'),
       Flag.withMetavar(EXAMPLE),
-      Flag.filterMap(parsePosition, expectedPosition),
+      Flag.filter(isPosition, expectedPosition),
       Flag.optional,
     ),
     all: switchFlag('all', 'Include retried and dropped dead letters'),
     limit: limitFlag,
   },
   Effect.fnUntraced(function* ({ all, from, limit, topic }) {
-    const topics = yield* readTopics
-    if (Option.isSome(topic) && !topics.sources.includes(topic.value)) {
-      return yield* refused(
-        'topic_not_found',
-        `The hub has no topic ${topic.value}. Its topics: ${topics.sources.join(', ')}.`,
-      )
-    }
-    if (Option.isSome(from)) yield* requireTopic(from.value)
-    const found = Option.isSome(from)
-      ? yield* deadLettersFrom(from.value, limit)
-      : yield* newestDeadLetters({
-          topics: Option.isSome(topic) ? [deadLetterTopic(topic.value)] : topics.deadLetters,
-          limit,
-        })
-    const handlingOf = yield* readHandling(found)
-    const data = found
-      .map((letter) => toJson(letter, handlingOf(letter)))
-      .filter(({ handled }) => all || handled === null || handled.outcome === 'retrying')
+    const { data } = yield* run(DeadLetters.list, {
+      topic: Option.getOrNull(topic),
+      from: Option.getOrNull(from),
+      all,
+      limit,
+    })
     yield* showList(
       data,
       {
@@ -175,25 +98,10 @@ const showOne = defineCommand(
     examples: [{ command: `hubctl dead-letters show ${EXAMPLE}` }],
     needs: databaseAndKafka,
   },
-  { position: positionArgument },
-  Effect.fnUntraced(function* ({ position }) {
-    const letter = yield* requireLetter(position)
-    const handlingOf = yield* readHandling([letter])
-    const { record } = letter
-    const content = displayContent(letter)
-    const decoded = Result.isSuccess(content)
-      ? (JSON.parse(maskNumbers(JSON.stringify(content.success))) as Readonly<Record<string, unknown>>)
-      : null
-    const shown = {
-      ...toJson(letter, handlingOf(letter)),
-      key: maskNumbers(record.key),
-      record: maskNumbers(record.id),
-      occurred_at: toTimestamp(record.occurredAt),
-      traceparent: record.traceparent === null ? null : maskNumbers(record.traceparent),
-      bytes: record.value.length,
-      undecodable: Result.isFailure(content) ? content.failure.reason : null,
-      content: decoded,
-    }
+  { id: positionArgument },
+  Effect.fnUntraced(function* ({ id }) {
+    const shown = yield* run(DeadLetters.get, { id })
+    const { content: decoded } = shown
     const contentCells = Object.entries(decoded ?? {}).map(([name, value]): [string, string] => [
       name,
       typeof value === 'string' ? value : JSON.stringify(value),
@@ -220,22 +128,6 @@ const showOne = defineCommand(
   }),
 )
 
-/** Records the outcome before the dead letter is handled. Fails if it was handled before. */
-const reserve = Effect.fnUntraced(function* (
-  letter: DeadLetter,
-  outcome: 'retrying' | 'dropped',
-  again: boolean,
-) {
-  if (yield* query((q) => DeadLetters.reserve(q, sourceOf(letter), outcome, again))) return
-  const handling = (yield* readHandling([letter]))(letter)
-  const before = handling === null ? 'handled' : `${handling.outcome} at ${handling.at.toISOString()}`
-  const message = `${positionText(letter.record)} was already ${before}. Repeat it with --again.`
-  return yield* refused('dead_letter_handled', message)
-})
-
-/** Nobody waits for the append, so the deadline is longer than that of a client's request. */
-const APPEND_DEADLINE_MS = 5000
-
 const retry = defineCommand(
   'retry',
   {
@@ -256,30 +148,12 @@ const retry = defineCommand(
     ],
     needs: databaseAndKafka,
   },
-  { position: positionArgument, again: againFlag },
-  Effect.fnUntraced(function* ({ again, position }) {
-    const id = positionText(position)
-    const letter = yield* requireLetter(position)
-    const record = recordToRetry(letter)
-    if (record === null) {
-      return yield* refused('source_unknown', `${id} does not contain its source partition.`)
-    }
-    yield* confirm(`Append ${id} to ${record.topic} again?`)
-    const [appended] = yield* audited(
-      { command: 'dead-letters retry', arguments: { letter: id, again } },
-      Effect.gen(function* () {
-        yield* reserve(letter, 'retrying', again)
-        const log = yield* EventLog
-        const positions = yield* log.append([record], { deadlineMs: APPEND_DEADLINE_MS })
-        yield* query((q) => DeadLetters.markRetried(q, sourceOf(letter)))
-        return positions
-      }),
-      (positions) => ({ produced: positions.map(positionText) }),
-    )
-    const produced = appended === undefined ? null : positionText(appended)
-    yield* show({ id, object: 'dead_letter', outcome: 'retried', produced }, () =>
-      fields({ letter: id, outcome: 'retried', 'produced at': produced }),
-    )
+  { id: positionArgument, again: againFlag },
+  Effect.fnUntraced(function* ({ again, id }) {
+    const { source } = yield* run(DeadLetters.get, { id })
+    if (source !== null) yield* confirm(`Append ${id} to ${source.split('/')[0]} again?`)
+    const retried = yield* run(DeadLetters.retry, { id, again }).pipe(hintAgain)
+    yield* show(retried, ({ outcome, produced }) => fields({ letter: id, outcome, 'produced at': produced }))
   }),
 )
 
@@ -294,18 +168,12 @@ const drop = defineCommand(
     examples: [{ command: `hubctl dead-letters drop ${EXAMPLE}` }],
     needs: databaseAndKafka,
   },
-  { position: positionArgument, again: againFlag },
-  Effect.fnUntraced(function* ({ again, position }) {
-    const id = positionText(position)
-    const letter = yield* requireLetter(position)
-    yield* confirm(`Drop ${id} (${letter.reason === null ? 'no reason' : maskNumbers(letter.reason)})?`)
-    yield* audited(
-      { command: 'dead-letters drop', arguments: { letter: id, again } },
-      reserve(letter, 'dropped', again),
-    )
-    yield* show({ id, object: 'dead_letter', outcome: 'dropped' }, () =>
-      fields({ letter: id, outcome: 'dropped' }),
-    )
+  { id: positionArgument, again: againFlag },
+  Effect.fnUntraced(function* ({ again, id }) {
+    const { reason } = yield* run(DeadLetters.get, { id })
+    yield* confirm(`Drop ${id} (${reason ?? 'no reason'})?`)
+    const dropped = yield* run(DeadLetters.drop, { id, again, reason: null }).pipe(hintAgain)
+    yield* show(dropped, ({ outcome }) => fields({ letter: id, outcome }))
   }),
 )
 

@@ -1,19 +1,17 @@
 /** `hubctl doctor`: checks all dependencies of the hub, and shows the findings on one screen. */
+import { Doctor } from '@hub/operations'
 import { Effect } from 'effect'
 import { CliOutput } from 'effect/cli'
 import { defineCommand, NOTHING } from '../command-line/command.ts'
-import { type Finding, runChecks, type Verdict } from '../doctor/check.ts'
-import { pool, serverChecks } from '../doctor/servers.ts'
-import { environmentChecks } from '../doctor/environment.ts'
-import { pipelineChecks } from '../doctor/pipeline.ts'
 import { refused } from '../command-line/failure.ts'
 import { show, withoutControlCharacters } from '../command-line/output.ts'
 import { Environment, selectedHub } from '../config.ts'
+import { run } from '../operations.ts'
 
-const SIGNS: Readonly<Record<Verdict, string>> = { well: '✓', note: '!', ill: '✗', unknown: '?' }
+const SIGNS: Readonly<Record<Doctor.Verdict, string>> = { well: '✓', note: '!', ill: '✗', unknown: '?' }
 
 /** One line for each finding, and a second line with the repair of a problem. */
-export const screen = (findings: ReadonlyArray<Finding>): string => {
+export const screen = (findings: ReadonlyArray<Doctor.Finding>): string => {
   const width = Math.max(...findings.map(({ subject }) => CliOutput.displayWidth(subject)))
   return findings
     .flatMap(({ mend, said, subject, verdict }) => [
@@ -48,15 +46,10 @@ export const doctor = defineCommand(
   },
   {},
   Effect.fnUntraced(function* () {
-    const names = Object.keys(yield* Environment)
-    const findings = yield* runChecks([...environmentChecks(names), ...serverChecks, ...pipelineChecks]).pipe(
-      Effect.provide(pool),
-    )
-    const problems = findings.filter(({ verdict }) => verdict === 'ill').map(({ subject }) => subject)
-    yield* show(
-      { object: 'doctor', healthy: problems.length === 0, findings },
-      () => `${screen(findings)}\n\n${summary(problems)}`,
-    )
+    const variables = Object.keys(yield* Environment)
+    const result = yield* run(Doctor.check, { variables }).pipe(Effect.provide(Doctor.doctorPool))
+    const problems = result.findings.filter(({ verdict }) => verdict === 'ill').map(({ subject }) => subject)
+    yield* show(result, ({ findings }) => `${screen(findings)}\n\n${summary(problems)}`)
     if (problems.length > 0) return yield* refused('not_well', summary(problems))
   }),
 )

@@ -1,30 +1,21 @@
 /** `hubctl hub`: the daily limit of the whole hub, and the stop switch. */
-import { Counters, utcDay } from '@hub/counters'
-import { CommandHubSettings } from '@hub/store'
-import { Clock, Effect, Option } from 'effect'
+import { Hub } from '@hub/operations'
+import { Effect, Option } from 'effect'
 import { Argument } from 'effect/cli'
-import { audited } from '../audit/audit-trail.ts'
 import { durationFlag, takesEffect } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
-import { database, databaseAndRedis, query } from '../command-line/connections.ts'
-import { refused } from '../command-line/failure.ts'
+import { database, databaseAndRedis } from '../command-line/connections.ts'
 import { fields, show } from '../command-line/output.ts'
+import { run } from '../operations.ts'
 
-const readHub = Effect.map(query(CommandHubSettings.read), ({ daily_limit, stopped, stopped_until }) => ({
-  object: 'hub',
-  daily_limit,
-  stopped,
-  stopped_until: stopped ? (stopped_until?.toISOString() ?? null) : null,
-}))
-
-const hubText = (hub: Effect.Success<typeof readHub>): string =>
+const hubText = (hub: Hub.HubSettings): string =>
   fields({
     'daily limit': hub.daily_limit ?? 'none',
     accepts: hub.stopped ? `no new messages until ${hub.stopped_until ?? ''}` : 'messages',
   })
 
-const showStoredSettings = Effect.flatMap(readHub, (hub) => show(hub, hubText))
+const showSettings = (hub: Hub.HubSettings) => show(hub, hubText)
 
 const showHub = defineCommand(
   'show',
@@ -40,25 +31,18 @@ const showHub = defineCommand(
   },
   {},
   Effect.fnUntraced(function* () {
-    const counters = yield* Counters
-    const hub = yield* readHub
-    const day = utcDay(yield* Clock.currentTimeMillis)
-    // Counting zero messages returns the total.
-    const today = Option.getOrNull(yield* Effect.option(counters.daily.count(day, 0)))
-    yield* show({ ...hub, day, accepted_today: today }, () =>
-      [hubText(hub), fields({ [`accepted ${day}`]: today ?? 'unknown: Redis does not answer' })].join('\n'),
-    )
+    yield* show(yield* run(Hub.get, {}), (hub) => {
+      const today = hub.accepted_today ?? 'unknown: Redis does not answer'
+      return [hubText(hub), fields({ [`accepted ${hub.day}`]: today })].join('\n')
+    })
   }),
 )
-
-/** Fits into the column, and is more than a hub sends in a day. */
-const MAX_DAILY_LIMIT = 2_000_000_000
 
 /** Parses a daily limit. `none` becomes `null`. */
 export const parseDailyLimit = (text: string): Option.Option<number | null> => {
   if (text === 'none') return Option.some(null)
-  const limit = /^\d{1,10}$/u.test(text) ? Number(text) : MAX_DAILY_LIMIT + 1
-  return limit <= MAX_DAILY_LIMIT ? Option.some(limit) : Option.none()
+  const limit = /^\d{1,10}$/u.test(text) ? Number(text) : Hub.MAX_DAILY_LIMIT + 1
+  return limit <= Hub.MAX_DAILY_LIMIT ? Option.some(limit) : Option.none()
 }
 
 const limit = defineCommand(
@@ -79,21 +63,14 @@ const limit = defineCommand(
   {
     messages: Argument.String('messages').pipe(
       Argument.withDescription('Messages per day, or none'),
-      Argument.filterMap(parseDailyLimit, () => `a whole number up to ${MAX_DAILY_LIMIT}, or none`),
+      Argument.filterMap(parseDailyLimit, () => `a whole number up to ${Hub.MAX_DAILY_LIMIT}, or none`),
     ),
   },
   Effect.fnUntraced(function* ({ messages }) {
     if (messages === 0) yield* confirm('Accept no more messages today, from all accounts?')
-    yield* audited(
-      { command: 'hub limit', arguments: { daily_limit: messages } },
-      query((q) => CommandHubSettings.setDailyLimit(q, messages)),
-    )
-    yield* showStoredSettings
+    yield* showSettings(yield* run(Hub.setLimit, { daily_limit: messages }))
   }),
 )
-
-/** Longer than any manual repair. A stop is not meant for taking a hub out of service. */
-const MAX_STOP_MS = 7 * 86_400_000
 
 const stop = defineCommand(
   'stop',
@@ -107,15 +84,11 @@ const stop = defineCommand(
     examples: [{ command: 'hubctl hub stop --for 30m' }],
     needs: database,
   },
-  { for: durationFlag('for', 'The duration of the stop, from now', MAX_STOP_MS) },
+  { for: durationFlag('for', 'The duration of the stop, from now', Hub.MAX_STOP_SECONDS * 1000) },
   Effect.fnUntraced(function* ({ for: ms }) {
     const seconds = ms / 1000
     yield* confirm(`Accept no new messages from all accounts for ${seconds / 60} minutes?`)
-    yield* audited(
-      { command: 'hub stop', arguments: { seconds } },
-      query((q) => CommandHubSettings.setStop(q, seconds)),
-    )
-    yield* showStoredSettings
+    yield* showSettings(yield* run(Hub.stop, { seconds }))
   }),
 )
 
@@ -129,16 +102,7 @@ const resume = defineCommand(
     needs: database,
   },
   {},
-  Effect.fnUntraced(function* () {
-    if (!(yield* readHub).stopped) {
-      return yield* refused('not_stopped', 'The hub is not stopped. Nothing was changed.')
-    }
-    yield* audited(
-      { command: 'hub resume', arguments: {} },
-      query((q) => CommandHubSettings.setStop(q, null)),
-    )
-    yield* showStoredSettings
-  }),
+  () => Effect.flatMap(run(Hub.resume, {}), showSettings),
 )
 
 export const hub = defineGroup(

@@ -1,25 +1,12 @@
 /** `hubctl inbound`: the messages that recipients wrote to the hub. */
-import { toTimestamp } from '@hub/domain'
-import { type InboundMessage, readInboundMessages } from '@hub/store'
+import { Inbound } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
-import { audited } from '../audit/audit-trail.ts'
 import { hashRecipientArgument, limitFlag } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup } from '../command-line/command.ts'
 import { encryptedRecords } from '../command-line/connections.ts'
 import { showList } from '../command-line/output.ts'
-
-const toJson = (message: InboundMessage) => ({
-  id: message.id,
-  object: 'inbound_message',
-  received_at: toTimestamp(message.receivedAt),
-  recipient: message.recipient,
-  number: message.number,
-  text: message.text,
-  masked: message.isMasked,
-  service_address: message.serviceAddress,
-  operator: message.operator,
-})
+import { run } from '../operations.ts'
 
 const list = defineCommand(
   'list',
@@ -45,13 +32,9 @@ const list = defineCommand(
   },
   Effect.fnUntraced(function* ({ limit, recipient }) {
     const hash = Option.isNone(recipient) ? null : yield* hashRecipientArgument(recipient.value)
-    const messages = yield* audited(
-      { command: 'inbound list', arguments: { recipient: hash, limit } },
-      readInboundMessages(hash, limit),
-      (found) => ({ messages: found.length }),
-    )
+    const { data } = yield* run(Inbound.list, { recipient: hash, reason: null, limit })
     yield* showList(
-      messages.map(toJson),
+      data,
       {
         received: (row) => row.received_at,
         number: (row) => row.number,

@@ -2,7 +2,8 @@
  * `hubctl opt-outs`: recipients who get no `service` messages. The hub stores only their hashes.
  */
 import { readFile } from 'node:fs/promises'
-import { isRecipientNumber, type OptOut } from '@hub/domain'
+import { isRecipientNumber, toTimestamp } from '@hub/domain'
+import { OptOuts } from '@hub/operations'
 import { CommandOptOuts } from '@hub/store'
 import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
@@ -20,11 +21,9 @@ import {
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
 import { database, query } from '../command-line/connections.ts'
-import { refused, unavailable, usageError } from '../command-line/failure.ts'
+import { unavailable, usageError } from '../command-line/failure.ts'
 import { fields, show, table } from '../command-line/output.ts'
-import { actor } from '../operations.ts'
-
-const SOURCES = ['inbound', 'operator', 'import'] as const satisfies ReadonlyArray<OptOut['source']>
+import { run } from '../operations.ts'
 
 const toJson = (row: CommandOptOuts.OptOutRow) => ({
   ...row,
@@ -51,26 +50,29 @@ const list = defineCommand(
   {
     source: choiceFlag(
       'source',
-      SOURCES,
+      OptOuts.SOURCES,
       'inbound: a stop word; operator: hubctl opt-outs add; import: a list of numbers',
     ),
     since: timestampFlag('since', 'Only opt-outs since this time').pipe(Flag.optional),
     limit: limitFlag,
   },
   Effect.fnUntraced(function* ({ limit, since, source }) {
-    const from = Option.getOrNull(Option.map(since, (ms) => new Date(ms)))
-    const [rows, total] = yield* Effect.all([
-      query((q) => CommandOptOuts.readNewest(q, source, from, limit)),
-      query(CommandOptOuts.count),
-    ])
-    const data = rows.map(toJson)
-    const columns = {
-      recipient: (row: (typeof data)[number]) => row.recipient,
-      source: (row: (typeof data)[number]) => row.source,
-      recorded: (row: (typeof data)[number]) => row.created_at,
-    }
+    const { data, total } = yield* run(OptOuts.list, {
+      source,
+      since: Option.getOrNull(Option.map(since, toTimestamp)),
+      limit,
+      cursor: null,
+    })
     yield* show({ object: 'list', data, total }, () =>
-      [table(data, columns), '', `${total} opt-outs in total.`].join('\n'),
+      [
+        table(data, {
+          recipient: (row) => row.recipient,
+          source: (row) => row.source,
+          recorded: (row) => row.created_at,
+        }),
+        '',
+        `${total} opt-outs in total.`,
+      ].join('\n'),
     )
   }),
 )
@@ -140,15 +142,8 @@ const add = defineCommand(
   { number: numberArgument },
   Effect.fnUntraced(function* ({ number }) {
     const recipient = yield* hashNumberArgument(number)
-    const added = yield* audited(
-      { command: 'opt-outs add', arguments: { recipient } },
-      Effect.flatMap(actor, ({ name }) =>
-        query((q) => CommandOptOuts.insert(q, [recipient], 'operator', name)),
-      ),
-      (count) => ({ added: count }),
-    )
-    yield* show({ recipient, object: 'opt_out', opted_out: true, added: added > 0 }, (value) =>
-      fields({ recipient, 'opted out': value.added ? 'now' : 'already before; nothing was changed' }),
+    yield* show(yield* run(OptOuts.add, { recipient }), ({ added }) =>
+      fields({ recipient, 'opted out': added ? 'now' : 'already before; nothing was changed' }),
     )
   }),
 )
@@ -168,24 +163,14 @@ const lift = defineCommand(
   { number: numberArgument },
   Effect.fnUntraced(function* ({ number }) {
     const recipient = yield* hashNumberArgument(number)
-    if ((yield* query((q) => CommandOptOuts.read(q, recipient))) === null) {
-      return yield* refused('not_opted_out', 'The number is not opted out. Nothing was changed.')
-    }
     yield* confirm('Lift the opt-out? The recipient must have requested it.')
-    yield* audited(
-      { command: 'opt-outs lift', arguments: { recipient } },
-      Effect.flatMap(actor, ({ name }) => query((q) => CommandOptOuts.lift(q, recipient, name))),
-    )
-    yield* show({ recipient, object: 'opt_out', opted_out: false }, () =>
-      fields({ recipient, 'opted out': false }),
-    )
+    const lifted = yield* run(OptOuts.lift, { recipient })
+    yield* show(lifted, () => fields({ recipient, 'opted out': false }))
   }),
 )
 
 /** About two million numbers. */
 const MAX_IMPORT_BYTES = 32 * 1024 * 1024
-/** Rows per statement. */
-const IMPORT_BATCH = 5000
 /** Invalid lines in the error message. */
 const MAX_LINES_NAMED = 20
 
@@ -255,26 +240,14 @@ const importCommand = defineCommand(
     if (numbers.length === 0) return yield* usageError('The list has no valid number.')
     const hashOf = yield* numberHasher
     yield* confirm(`Opt out ${numbers.length} numbers?`)
-    const added = yield* audited(
-      { command: 'opt-outs import', arguments: { numbers: numbers.length, bad_lines: bad.length } },
-      Effect.gen(function* () {
-        const { name } = yield* actor
-        let count = 0
-        for (let from = 0; from < numbers.length; from += IMPORT_BATCH) {
-          const recipients = numbers.slice(from, from + IMPORT_BATCH).map(hashOf)
-          count += yield* query((q) => CommandOptOuts.insert(q, recipients, 'import', name))
-        }
-        return count
-      }),
-      (count) => ({ added: count }),
-    )
-    const counts = { numbers: numbers.length, added, known: numbers.length - added, bad_lines: bad.length }
-    yield* show({ object: 'opt_out_import', ...counts }, () =>
+    const recipients = numbers.map(hashOf)
+    const imported = yield* run(OptOuts.importList, { recipients, bad_lines: bad.length })
+    yield* show(imported, () =>
       fields({
-        numbers: counts.numbers,
-        added,
-        'already opted out': counts.known,
-        'skipped lines': counts.bad_lines,
+        numbers: imported.numbers,
+        added: imported.added,
+        'already opted out': imported.known,
+        'skipped lines': imported.bad_lines,
       }),
     )
   }),

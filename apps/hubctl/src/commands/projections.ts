@@ -1,50 +1,19 @@
 /** `hubctl projections`: the lag of the read models behind the log, and their rebuild. */
-import { toTimestamp } from '@hub/domain'
-import { readOffsetRanges, topicNames } from '@hub/kafka'
-import {
-  cancelRebuild,
-  ReadCheckpoints,
-  readRebuild,
-  readRebuilds,
-  type Rebuild,
-  type RebuildPolicy,
-  requestRebuild,
-} from '@hub/store'
+import { Projections } from '@hub/operations'
 import { Duration, Effect, Schedule } from 'effect'
-import { audited } from '../audit/audit-trail.ts'
 import { switchFlag } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
-import { database, kafkaConfig, query } from '../command-line/connections.ts'
+import { database } from '../command-line/connections.ts'
 import { refused, usageError } from '../command-line/failure.ts'
-import { fields, optionalTimestamp, printNote, show, table } from '../command-line/output.ts'
-
-const differencesOf = ({ compared }: Rebuild): number | null =>
-  compared === null ? null : compared.reduce((sum, { differences }) => sum + differences, 0)
-
-const rebuildObject = (rebuild: Rebuild) => ({
-  id: rebuild.id,
-  object: 'rebuild',
-  policy: rebuild.policy,
-  state: rebuild.state,
-  outcome: rebuild.outcome,
-  failure: rebuild.failure,
-  since: optionalTimestamp(rebuild.since),
-  records: rebuild.records,
-  restored: rebuild.restored,
-  differences: differencesOf(rebuild),
-  compared: rebuild.compared,
-  requested_at: toTimestamp(rebuild.requestedAt),
-  started_at: optionalTimestamp(rebuild.startedAt),
-  compared_at: optionalTimestamp(rebuild.comparedAt),
-  ended_at: optionalTimestamp(rebuild.endedAt),
-})
+import { fields, printNote, show, table } from '../command-line/output.ts'
+import { run } from '../operations.ts'
 
 const differenceText = (missing: 'live' | 'rebuilt' | null, columns: ReadonlyArray<string>): string =>
   missing === null ? columns.join(', ') : missing === 'live' ? 'not in the live table' : 'not in the log'
 
 /** The outcome of a rebuild, its tables, and examples of rows that differ. */
-const rebuildText = (rebuild: ReturnType<typeof rebuildObject>): string => {
+const rebuildText = (rebuild: Projections.Rebuild): string => {
   const head = fields({
     rebuild: rebuild.id,
     policy: rebuild.policy,
@@ -81,31 +50,6 @@ const rebuildText = (rebuild: ReturnType<typeof rebuildObject>): string => {
   ].join('\n\n')
 }
 
-interface Lag {
-  readonly topic: string
-  readonly partition: number
-  readonly position: number
-  readonly end: number
-  readonly lag: number
-}
-
-const readLags = Effect.gen(function* () {
-  const [connection, { prefix }] = yield* kafkaConfig
-  const names = topicNames(prefix)
-  const topics = [names.acceptedOtp, names.acceptedService, names.messages]
-  const ranges = yield* readOffsetRanges(connection, topics)
-  const rows = yield* query(ReadCheckpoints.readPositions)
-  const positions = new Map(
-    rows.map(({ partition, position, topic }) => [`${prefix}${topic}/${partition}`, position]),
-  )
-  return [...ranges].flatMap(([topic, partitions]) =>
-    partitions.map(({ high, low, partition }): Lag => {
-      const position = positions.get(`${topic}/${partition}`) ?? 0
-      return { topic, partition, position, end: high, lag: Math.max(0, high - Math.max(position, low)) }
-    }),
-  )
-})
-
 const status = defineCommand(
   'status',
   {
@@ -122,16 +66,8 @@ const status = defineCommand(
   },
   {},
   Effect.fnUntraced(function* () {
-    const partitions = yield* readLags
-    const [last] = yield* readRebuilds(1)
-    const behind = partitions.reduce((sum, { lag }) => sum + lag, 0)
-    const value = {
-      object: 'projections',
-      lag: behind,
-      partitions,
-      rebuild: last === undefined ? null : rebuildObject(last),
-    }
-    yield* show(value, ({ rebuild }) =>
+    const value = yield* run(Projections.status, {})
+    yield* show(value, ({ lag, partitions, rebuild }) =>
       [
         table(partitions, {
           topic: (row) => row.topic,
@@ -140,7 +76,7 @@ const status = defineCommand(
           end: (row) => row.end,
           lag: (row) => row.lag,
         }),
-        `${behind} records behind.`,
+        `${lag} records behind.`,
         rebuild === null ? 'Nothing has been rebuilt.' : rebuildText(rebuild),
       ].join('\n\n'),
     )
@@ -152,9 +88,9 @@ const POLL_INTERVAL = Duration.seconds(1)
 const MAX_WAIT = Duration.hours(48)
 
 const waitFor = (id: string) =>
-  readRebuild(id).pipe(
+  run(Projections.getRebuild, { id }).pipe(
     Effect.repeat({
-      until: (rebuild) => rebuild === null || rebuild.endedAt !== null,
+      until: ({ ended_at }) => ended_at !== null,
       schedule: Schedule.spaced(POLL_INTERVAL),
     }),
     Effect.timeoutOrElse({
@@ -205,29 +141,18 @@ const rebuild = defineCommand(
     if (compareOnly && acceptDifferences) {
       return yield* usageError('--compare-only swaps nothing. Leave out --accept-differences.')
     }
-    const policy: RebuildPolicy = compareOnly ? 'compare_only' : acceptDifferences ? 'swap' : 'swap_if_equal'
+    const policy = compareOnly ? 'compare_only' : acceptDifferences ? 'swap' : 'swap_if_equal'
     if (!compareOnly) {
       const condition = acceptDifferences ? 'also if rows differ' : 'unless rows differ'
       yield* confirm(`Replace the live read models with rebuilt ones, ${condition}?`)
     }
-    const requested = yield* audited(
-      { command: 'projections rebuild', arguments: { policy } },
-      requestRebuild(policy).pipe(
-        Effect.catchTag('RebuildInProgress', ({ id }) =>
-          Effect.fail(
-            refused('rebuild_under_way', `The rebuild ${id} is in progress. Only one can run at a time.`),
-          ),
-        ),
-      ),
-      ({ id }) => ({ rebuild: id }),
-    )
+    const requested = yield* run(Projections.rebuild, { policy })
     if (wait) yield* printNote(`Waiting for the rebuild ${requested.id}.`)
     const ended = wait ? yield* waitFor(requested.id) : requested
-    if (ended === null) return yield* refused('rebuild_not_found', 'The rebuild does not exist any more.')
-    yield* show(rebuildObject(ended), rebuildText)
+    yield* show(ended, rebuildText)
     const failure = ended.outcome === null ? undefined : OUTCOMES[ended.outcome]
     if (failure !== undefined) return yield* refused(`rebuild_${ended.outcome}`, failure)
-    if (policy === 'compare_only' && (differencesOf(ended) ?? 0) > 0) {
+    if (policy === 'compare_only' && (ended.differences ?? 0) > 0) {
       return yield* refused('read_models_differ', 'The read models differ from the log.')
     }
   }),
@@ -243,15 +168,7 @@ const cancel = defineCommand(
     needs: database,
   },
   {},
-  Effect.fnUntraced(function* () {
-    const cancelled = yield* audited(
-      { command: 'projections cancel', arguments: {} },
-      cancelRebuild,
-      (found) => ({ rebuild: found?.id ?? null }),
-    )
-    if (cancelled === null) return yield* refused('no_rebuild', 'No rebuild is in progress.')
-    yield* show(rebuildObject(cancelled), rebuildText)
-  }),
+  () => Effect.flatMap(run(Projections.cancel, {}), (cancelled) => show(cancelled, rebuildText)),
 )
 
 export const projections = defineGroup(

@@ -1,36 +1,13 @@
 /** `hubctl restore`: restores data from Kafka that a database backup does not contain. */
-import { decodeId } from '@hub/domain'
-import {
-  decodeEventRecorded,
-  describeGroup,
-  type IncomingRecord,
-  layerKeysAndErasures,
-  topicNames,
-} from '@hub/kafka'
-import { missingErasures, restoreErasures, restoreEvents, restoreLedger } from '@hub/store'
-import { Effect, Result } from 'effect'
+import { Restore } from '@hub/operations'
+import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
-import { audited } from '../audit/audit-trail.ts'
 import { defineCommand, defineGroup } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
-import { database, databaseAndKafka, kafkaConfig } from '../command-line/connections.ts'
+import { database, databaseAndKafka } from '../command-line/connections.ts'
 import { refused } from '../command-line/failure.ts'
 import { show } from '../command-line/output.ts'
-import { readToEnd } from '../restore/read-topic.ts'
-
-/** The consumer group of the projectors, which record events. Without the prefix. */
-const PROJECTORS = 'hub.projector'
-
-/** The published event in a record. An empty list for other records. */
-const publishedEvent = (record: IncomingRecord) => {
-  const decoded = record.type === 'EventRecorded' ? decodeEventRecorded(record) : null
-  if (decoded === null || Result.isFailure(decoded)) return []
-  const { account, body, createdAt, event, eventType, mode, sequence } = decoded.success
-  const ids = { account: decodeId('acc', account), id: decodeId('evt', event) }
-  return ids.account === null || ids.id === null
-    ? []
-    : [{ account: ids.account, id: ids.id, mode, sequence, type: eventType, createdAt, body }]
-}
+import { run } from '../operations.ts'
 
 const journal = defineCommand(
   'journal',
@@ -53,34 +30,14 @@ const journal = defineCommand(
   },
   {},
   Effect.fnUntraced(function* () {
-    const [connection, { prefix }] = yield* kafkaConfig
-    const { members } = yield* describeGroup(connection, `${prefix}${PROJECTORS}`)
-    if (members > 0) {
-      return yield* refused('projectors_run', `${members} projectors run and record events. Stop them first.`)
-    }
     yield* confirm('Restore the events of hub.webhooks.v1 in the journal?')
-    const counts = { restored: 0, after_gap: 0 }
-    yield* audited(
-      { command: 'restore journal', arguments: {} },
-      readToEnd(
-        topicNames(prefix).webhooks,
-        Effect.fnUntraced(function* (records) {
-          const { afterGap, restored } = yield* restoreEvents(records.flatMap(publishedEvent))
-          counts.restored += restored
-          counts.after_gap += afterGap
-        }),
-      ),
-      () => counts,
-    )
+    const counts = yield* run(Restore.journal, {})
     const notRestored =
       counts.after_gap === 0
         ? ''
         : ` ${counts.after_gap} events follow a gap and were not restored: their accounts had no subscription ` +
           'for a time after the backup, or the topic begins later. A projector records them again.'
-    yield* show(
-      { object: 'restored_journal', ...counts },
-      () => `${counts.restored} events were restored.${notRestored}`,
-    )
+    yield* show(counts, ({ restored }) => `${restored} events were restored.${notRestored}`)
   }),
 )
 
@@ -114,14 +71,9 @@ const ledger = defineCommand(
     }
     const from = new Date(time).toISOString()
     yield* confirm(`Restore references and spend of messages accepted since ${from}?`)
-    const counts = yield* audited(
-      { command: 'restore ledger', arguments: { since: from } },
-      restoreLedger(time),
-      (restored) => restored,
-    )
     yield* show(
-      { object: 'restored_ledger', ...counts },
-      () =>
+      yield* run(Restore.ledger, { since: from }),
+      (counts) =>
         `${counts.references} references were marked as used. The spend of ${counts.periods} months of accounts was calculated.`,
     )
   }),
@@ -149,16 +101,9 @@ const erasures = defineCommand(
   },
   {},
   Effect.fnUntraced(function* () {
-    const [connection, { prefix }] = yield* kafkaConfig
-    const topic = layerKeysAndErasures(connection, topicNames(prefix))
-    const missing = (yield* Effect.provide(missingErasures, topic)).length
+    const { missing } = yield* run(Restore.missingErasures, {})
     if (missing > 0) yield* confirm(`Apply ${missing} erasures again? It cannot be undone.`)
-    const restored = yield* audited(
-      { command: 'restore erasures', arguments: {} },
-      Effect.provide(restoreErasures(), topic),
-      (count) => ({ restored: count }),
-    )
-    yield* show({ object: 'restored_erasures', restored }, () =>
+    yield* show(yield* run(Restore.erasures, {}), ({ restored }) =>
       restored === 0
         ? 'The database contains all erasures.'
         : `${restored} erasures were applied again. hubctl recipients receipts shows their receipts.`,

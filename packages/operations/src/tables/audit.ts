@@ -20,13 +20,14 @@ export interface AuditEntry {
   readonly detail: AuditFacts | null
 }
 
-export interface AuditRow extends Pick<AuditEntry, 'actor' | 'command' | 'reason'> {
+export interface AuditRow extends Pick<AuditEntry, 'actor' | 'command' | 'reason' | 'outcome'> {
+  /** The order of the runs. */
+  readonly place: number
   readonly at: Date
   /** `null`: recorded by a version without roles, or by a process of the hub. */
   readonly role: string | null
-  readonly arguments: Readonly<Record<string, unknown>>
-  readonly outcome: string
-  readonly detail: Readonly<Record<string, unknown>> | null
+  readonly arguments: AuditFacts
+  readonly detail: AuditFacts | null
   readonly ended_at: Date | null
 }
 
@@ -45,19 +46,28 @@ export const insert = async (q: Queries, entry: AuditEntry): Promise<void> => {
             ${entry.outcome}, ${detail}::text::jsonb)`
 }
 
-/** The newest runs. `command` selects a command or all commands of a group; `null`: all. */
+/** Filters of runs; `null`: any. */
+interface AuditFilter {
+  readonly actor: string | null
+  /** A command, or all commands of a group. */
+  readonly command: string | null
+  /** Only runs before this place. */
+  readonly before: number | null
+  readonly limit: number
+}
+
+/** The newest runs, in the order of their start. */
 export const readNewest = async (
   q: Queries,
-  actor: string | null,
-  command: string | null,
-  limit: number,
+  { actor, before, command, limit }: AuditFilter,
 ): Promise<ReadonlyArray<AuditRow>> =>
   q<AuditRow[]>`
-    SELECT b.at, b.actor, b.role, b.command, b.arguments, b.reason, coalesce(e.outcome, 'begun') AS outcome, e.detail,
-           e.at AS ended_at
+    SELECT b.place::float8 AS place, b.at, b.actor, b.role, b.command, b.arguments, b.reason,
+           coalesce(e.outcome, 'begun') AS outcome, e.detail, e.at AS ended_at
       FROM command.audit b
       LEFT JOIN command.audit e ON e.run = b.run AND e.outcome <> 'begun'
      WHERE b.outcome = 'begun'
        AND (${actor}::text IS NULL OR b.actor = ${actor})
        AND (${command}::text IS NULL OR b.command = ${command} OR starts_with(b.command, ${command} || ' '))
+       AND (${before}::bigint IS NULL OR b.place < ${before})
      ORDER BY b.place DESC LIMIT ${limit}`

@@ -12,6 +12,27 @@ import type { UseCase } from '../use-case.ts'
 /** Connections of the use cases of a test. */
 const CONNECTIONS = 2
 
+/** Ends a test whose pages never end. */
+const MOST_PAGES = 10
+
+/** The items of all pages of one item each. */
+export const readPages = async <Item>(
+  read: (page: {
+    readonly limit: number
+    readonly cursor: string | null
+  }) => Promise<{ readonly data: ReadonlyArray<Item>; readonly next_cursor: string | null }>,
+): Promise<ReadonlyArray<Item>> => {
+  const items: Array<Item> = []
+  let cursor: string | null = null
+  do {
+    const page = await read({ limit: 1, cursor })
+    if (page.data.length !== 1) throw new Error(`a page of one item has ${page.data.length}`)
+    items.push(...page.data)
+    cursor = page.next_cursor
+  } while (cursor !== null && items.length < MOST_PAGES)
+  return items
+}
+
 export const makeTestDatabase = async () => {
   const database = await freshDatabase()
   const sql = openDatabase(database.url)
@@ -43,7 +64,11 @@ export const makeTestDatabase = async () => {
       command: string | null = null,
       actor: string | null = null,
     ): Promise<ReadonlyArray<AuditRow>> =>
-      runtime.runPromise(Effect.flatMap(Sql, (q) => q.run((on) => readNewest(on, actor, command, 100)))),
+      runtime.runPromise(
+        Effect.flatMap(Sql, (q) =>
+          q.run((on) => readNewest(on, { actor, command, before: null, limit: 100 })),
+        ),
+      ),
 
     /** Inserts an account. Returns its UUID and its public id. */
     account: async (name: string): Promise<{ readonly uuid: string; readonly id: string }> => {

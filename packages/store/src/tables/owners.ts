@@ -26,7 +26,7 @@ export const TABLE_OWNERS = {
   'command.certifications': ['operations'],
   'command.client_refs': ['command-api'],
   'command.commits': ['command-api'],
-  'command.dead_letters': ['hubctl'],
+  'command.dead_letters': ['operations'],
   'command.erasure_requests': ['store'],
   'command.erasures': ['store'],
   'command.event_inbox': ['projector'],

@@ -32,16 +32,26 @@ export const read = async (q: Queries, recipient: string): Promise<OptOutRow | n
   firstRow(q<OptOutRow[]>`
     SELECT ${columns(q)} FROM command.opt_outs WHERE recipient = decode(${recipient}, 'hex')`)
 
-/** The newest opt-outs; `null`: any source, any time. */
+/** Filters; `null`: any. */
+interface OptOutFilter {
+  readonly source: OptOut['source'] | null
+  readonly since: Date | null
+  /** Only opt-outs behind this one. */
+  readonly before: Pick<OptOutRow, 'created_at' | 'recipient'> | null
+  readonly limit: number
+}
+
+/** The newest opt-outs. */
 export const readNewest = async (
   q: Queries,
-  source: OptOut['source'] | null,
-  since: Date | null,
-  limit: number,
+  { before, limit, since, source }: OptOutFilter,
 ): Promise<ReadonlyArray<OptOutRow>> =>
   q<OptOutRow[]>`
     SELECT ${columns(q)} FROM command.opt_outs
      WHERE (${source}::text IS NULL OR source = ${source}) AND (${since}::timestamptz IS NULL OR created_at >= ${since})
+       AND (${before?.recipient ?? null}::text IS NULL
+            OR created_at < ${before?.created_at ?? null}
+            OR (created_at = ${before?.created_at ?? null} AND recipient > decode(${before?.recipient ?? null}, 'hex')))
      ORDER BY created_at DESC, recipient LIMIT ${limit}`
 
 export const count = async (q: Queries): Promise<number> => {

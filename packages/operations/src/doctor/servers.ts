@@ -5,7 +5,7 @@ import { kafkaConnectionConfig, describeCluster } from '@hub/kafka'
 import { CLOCK_TOLERANCE_MS, databaseClock, makeSql, migrationStatus, Sql } from '@hub/store'
 import { acceptsConnection } from '@hub/telemetry'
 import { Clock, Duration, Effect, Layer, Redacted } from 'effect'
-import { CLIENT } from '../command-line/connections.ts'
+import { CLIENT } from '../kafka.ts'
 import { type Check, DEADLINE, problem, notice, type Outcome, ok } from './check.ts'
 
 const POSTGRESQL = 'PostgreSQL'
@@ -16,8 +16,8 @@ export const KAFKA = 'Kafka'
 /** One for the checks, and one that may hang. */
 const CONNECTIONS = 2
 
-/** PostgreSQL for all checks. The check of PostgreSQL reports an invalid URL before it connects. */
-export const pool: Layer.Layer<Sql> = Layer.effect(
+/** PostgreSQL for all checks, also without a valid URL. The check of PostgreSQL reports an invalid URL before it connects. */
+export const doctorPool: Layer.Layer<Sql> = Layer.effect(
   Sql,
   Effect.gen(function* () {
     const url = yield* settings.databaseUrl.config.pipe(

@@ -189,8 +189,9 @@ const egress: Check = {
   }),
 }
 
-export const environmentChecks = (names: ReadonlyArray<string>): ReadonlyArray<Check> => [
-  ownSettings(names),
+/** `names`: the names of the environment variables; `null`: the settings are not checked. */
+export const environmentChecks = (names: ReadonlyArray<string> | null): ReadonlyArray<Check> => [
+  ...(names === null ? [] : [ownSettings(names)]),
   processes,
   schemas,
   operator,

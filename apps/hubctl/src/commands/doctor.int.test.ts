@@ -17,7 +17,7 @@ import {
 import { Effect } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { runHubctl } from '../testing/run-hubctl.ts'
-import type { Finding } from './check.ts'
+import type { Doctor } from '@hub/operations'
 
 const PREFIX = topicPrefix()
 const PARTITIONS = 2
@@ -82,10 +82,10 @@ const findings = async (more: Readonly<Record<string, string>> = {}) => {
   const ran = await run(['doctor', '--json'], more)
   const { findings: all, healthy } = ran.json<{
     readonly healthy: boolean
-    readonly findings: ReadonlyArray<Finding>
+    readonly findings: ReadonlyArray<Doctor.Finding>
   }>()
   assert.deepStrictEqual([healthy, ran.code], [false, 1])
-  const by = (verdict: Finding['verdict']) =>
+  const by = (verdict: Doctor.Finding['verdict']) =>
     all.filter((finding) => finding.verdict === verdict).map(({ subject }) => subject)
   return {
     ill: by('ill'),
@@ -222,7 +222,7 @@ describe('hubctl doctor', () => {
       HUB_KAFKA_BROKRES: 'private',
     })
     assert.notInclude(ran.out, 'private')
-    const { findings: all } = ran.json<{ readonly findings: ReadonlyArray<Finding> }>()
+    const { findings: all } = ran.json<{ readonly findings: ReadonlyArray<Doctor.Finding> }>()
     const settings = all.find(({ subject }) => subject === 'settings')
     assert.match(String(settings?.said), /^HUB_REDIS_URL is something else\. Expected: /u)
     assert.deepStrictEqual(settings?.facts['unknown'], ['HUB_KAFKA_BROKRES (perhaps HUB_KAFKA_BROKERS)'])

@@ -24,7 +24,8 @@ import {
   WebhooksPositions,
 } from '@hub/store'
 import { Clock, Effect, Layer } from 'effect'
-import { kafkaConfig, query } from '../command-line/connections.ts'
+import { kafkaConfig } from '../kafka.ts'
+import { query } from '../sql.ts'
 import { type Check, problem, notice, ok } from './check.ts'
 import { KAFKA, MIGRATIONS, REDIS } from './servers.ts'
 

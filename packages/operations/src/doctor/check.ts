@@ -1,8 +1,8 @@
-/** Checks of `hubctl doctor`. They run concurrently, each with a deadline. */
+/** Checks of the dependencies of a hub. They run concurrently, each with a deadline. */
 import { invalidSettingOf } from '@hub/config'
 import type { Sql } from '@hub/store'
 import { Config, Duration, Effect } from 'effect'
-import { toCommandFailed } from '../command-line/failure.ts'
+import { describeFailure } from '../failures.ts'
 
 /**
  * `well`: in order. `note`: a notice without a required action. `ill`: a problem to repair.
@@ -72,7 +72,7 @@ const sentenceOf = (error: unknown): string => {
   if (typeof error === 'object' && error !== null && '_tag' in error && NO_ANSWER.has(String(error._tag))) {
     return `does not answer (${'detail' in error ? String(error.detail) : 'no reason'})`
   }
-  return toCommandFailed(error)?.message ?? 'cannot be checked'
+  return describeFailure(error)?.message ?? 'cannot be checked'
 }
 
 /** An invalid setting has its own repair. */
