@@ -52,6 +52,6 @@ const answer = async ({ number, task }: PreparationRequest): Promise<Preparation
   }
 }
 
-process.on('message', async (request: PreparationRequest) => {
-  process.send?.(await answer(request))
+process.on('message', (request: PreparationRequest) => {
+  void answer(request).then((result) => process.send?.(result))
 })

@@ -38,7 +38,12 @@ describe('the check of an opt-out', () => {
         ['opted_out', 'inbound', 'STOP', null],
       ],
     )
-    const [row] = await readNewest(one.sql, 'sam', 'opt-outs check', 1)
+    const [row] = await readNewest(one.sql, {
+      actor: 'sam',
+      command: 'opt-outs check',
+      before: null,
+      limit: 1,
+    })
     assert.deepInclude(row, { arguments: { by: 'number' }, detail: { recipient: hash, opted_out: true } })
     assert.strictEqual(await one.refusal(check, { recipient: 'nobody' }, SUPPORT), 'recipient_invalid')
   })
@@ -57,7 +62,12 @@ describe('an erasure', () => {
       data.map(({ id }) => id),
       [outcome.receipt?.id],
     )
-    const [row] = await readNewest(one.sql, 'anna', 'recipients erase', 1)
+    const [row] = await readNewest(one.sql, {
+      actor: 'anna',
+      command: 'recipients erase',
+      before: null,
+      limit: 1,
+    })
     assert.deepInclude(row, { reason: REASON, arguments: { by: 'number' } })
     assert.deepInclude(row?.detail, { recipient: one.hashOf(NUMBER), receipt: outcome.receipt?.id })
   })

@@ -59,9 +59,12 @@ describe('the search', () => {
   it('shows and records no phone number', async () => {
     const answer = JSON.stringify(await search(NUMBER))
     assert.notInclude(answer, NUMBER.slice(1))
-    const audit = await readNewest(hub.sql, null, 'messages find', 1)
+    const audit = await readNewest(hub.sql, { actor: null, command: 'messages find', before: null, limit: 1 })
     assert.deepInclude(audit[0], { actor: 'vera', role: 'viewer', outcome: 'done', detail: { found: 3 } })
-    assert.notInclude(JSON.stringify(await readNewest(hub.sql, null, null, 100)), NUMBER.slice(1))
+    assert.notInclude(
+      JSON.stringify(await readNewest(hub.sql, { actor: null, command: null, before: null, limit: 100 })),
+      NUMBER.slice(1),
+    )
   })
 
   it('finds a message by its id, by client_ref in all accounts, and by the id at an operator', async () => {

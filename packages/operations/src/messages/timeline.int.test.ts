@@ -238,7 +238,12 @@ describe('what is revealed of a message', () => {
     assert.strictEqual(await hub.refusal(reveal, { id, reason: null }, SUPPORT), 'reason_required')
     const shown = await hub.run(reveal, input, SUPPORT)
     assert.deepInclude(shown, { to: NUMBER, text: 'Your order is ready', variables: { order: '7' } })
-    const [row] = await readNewest(hub.sql, 'sam', 'messages reveal', 10)
+    const [row] = await readNewest(hub.sql, {
+      actor: 'sam',
+      command: 'messages reveal',
+      before: null,
+      limit: 10,
+    })
     assert.deepInclude(row, { reason: 'Ticket 4711', role: 'support', arguments: { message: id } })
     assert.notInclude(JSON.stringify(row), NUMBER.slice(1))
   })

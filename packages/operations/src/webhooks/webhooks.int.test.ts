@@ -106,7 +106,12 @@ describe('webhook subscriptions', () => {
       records.map(({ type }) => type),
       ['SubscriptionChanged'],
     )
-    const [last] = await readNewest(hub.sql, 'sam', 'webhooks enable', 1)
+    const [last] = await readNewest(hub.sql, {
+      actor: 'sam',
+      command: 'webhooks enable',
+      before: null,
+      limit: 1,
+    })
     assert.deepInclude(last, { arguments: { subscription: disabled }, detail: { outcome: 'unchanged' } })
   })
 })
@@ -174,7 +179,12 @@ describe('deliveries on demand', () => {
       const [made] = await Promise.all([hub.run(Deliveries.resend, input, SUPPORT), makeOne('resends')])
       assert.deepInclude(made, { status: 'succeeded', response_code: 204, event_batch: batch })
     }
-    const rows = await readNewest(hub.sql, 'sam', 'deliveries resend', 3)
+    const rows = await readNewest(hub.sql, {
+      actor: 'sam',
+      command: 'deliveries resend',
+      before: null,
+      limit: 3,
+    })
     assert.deepStrictEqual(
       rows.map((row) => row.arguments),
       [
