@@ -158,7 +158,7 @@ export const confirm = defineUseCase({
   run: ({ id }, actor) =>
     Effect.gen(function* () {
       const outcome = yield* confirmErasure(id, actor.name)
-      if (typeof outcome === 'string') return yield* refused(...REFUSED[outcome], 'id')
+      if (typeof outcome === 'string') return yield* refused(...REFUSED[outcome])
       const now = yield* Clock.currentTimeMillis
       return {
         object: 'erasure_outcome' as const,

@@ -7,6 +7,7 @@ import type { Actor } from '../actor.ts'
 import { readNewest } from '../tables/audit.ts'
 import { makeTestHub, NUMBER, type TestHub } from '../testing/test-hub.ts'
 import { find } from './find.ts'
+import { get } from './get.ts'
 import { list } from './list.ts'
 
 const VIEWER: Actor = { name: 'vera', roles: ['viewer'], via: 'api' }
@@ -141,6 +142,17 @@ const ALL = {
 
 const listed = async (filter: Partial<Parameters<typeof list.run>[0]>) =>
   (await hub.run(list, { ...ALL, ...filter }, VIEWER)).data.map(({ id }) => id)
+
+describe('a message', () => {
+  it('is shown with its ids at the operator, and the reader is in the audit trail', async () => {
+    const shown = await hub.run(get, { id: first }, VIEWER)
+    assert.deepInclude(shown, { id: first, status: 'delivered', operator: 'smpp', operator_ids: ['4711'] })
+    const [row] = await readNewest(hub.sql, 'vera', 'messages show', 1)
+    assert.deepInclude(row, { arguments: { message: first }, outcome: 'done' })
+    const unknown = encodeId('msg', randomUUID())
+    assert.strictEqual(await hub.refusal(get, { id: unknown }), 'message_not_found')
+  })
+})
 
 describe('the list of messages', () => {
   it('filters by account, mode, class, template, status, reason, batch and time', async () => {

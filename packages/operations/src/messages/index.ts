@@ -1,5 +1,6 @@
 /** Messages of all accounts: find, list, timeline, and reveal what is encrypted. */
 export { find, SearchResult } from './find.ts'
+export { get } from './get.ts'
 export { list, REASON_CODES } from './list.ts'
 export { Message } from './message.ts'
 export { raw, reveal } from './reveal.ts'

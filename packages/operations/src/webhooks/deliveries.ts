@@ -2,7 +2,7 @@
  * The webhook delivery log of all accounts: attempts with the body that was signed, and how to send
  * a batch again or to make a test delivery.
  */
-import { fromTimestamp } from '@hub/domain'
+import { encodeId, fromTimestamp } from '@hub/domain'
 import {
   type Queries,
   ReadEvents,
@@ -94,10 +94,7 @@ export const list = defineUseCase({
     }),
 })
 
-const attemptInput = Schema.Struct({ webhook_endpoint: publicId('we'), id: publicId('whd') })
-
-const attemptNotFound = (id: string) =>
-  refused('delivery_not_found', `The subscription has no delivery ${id}.`, 'id')
+const attemptNotFound = (id: string) => refused('delivery_not_found', `There is no delivery ${id}.`, 'id')
 
 /** A waiting batch has its body. That of an ended one is made again from its events, byte for byte. */
 const readBody = async (
@@ -116,7 +113,7 @@ const readBody = async (
 export const get = defineUseCase({
   name: 'deliveries show',
   permission: 'webhooks.read',
-  input: attemptInput,
+  input: Schema.Struct({ id: publicId('whd') }),
   output: Schema.Struct({
     ...Delivery.fields,
     webhook_endpoint: publicId('we'),
@@ -126,30 +123,40 @@ export const get = defineUseCase({
     }),
   }).annotate({ identifier: 'WebhookDeliveryDetails' }),
   audit: null,
-  run: ({ id, webhook_endpoint }) =>
+  run: ({ id }) =>
     Effect.gen(function* () {
-      const owner = yield* requireEndpoint(webhook_endpoint)
-      const endpoint = uuidOf('we', webhook_endpoint)
       const found = yield* query(async (q) => {
+        const endpoint = await WebhooksAttempts.findEndpoint(q, uuidOf('whd', id))
+        if (endpoint === null) return null
+        const owner = await WebhooksEndpoints.readOwner(q, endpoint)
         const attempt = await WebhooksAttempts.read(q, endpoint, uuidOf('whd', id))
-        return attempt === null ? null : { attempt, body: await readBody(q, endpoint, owner, attempt) }
+        if (owner === null || attempt === null) return null
+        return { attempt, endpoint, body: await readBody(q, endpoint, owner, attempt) }
       })
       if (found === null) return yield* attemptNotFound(id)
-      return { ...WebhooksAttempts.toDelivery(found.attempt), webhook_endpoint, signed_body: found.body }
+      return {
+        ...WebhooksAttempts.toDelivery(found.attempt),
+        webhook_endpoint: encodeId('we', found.endpoint),
+        signed_body: found.body,
+      }
     }),
 })
 
-const RESEND_REFUSED: Readonly<Record<ResendRefused['reason'], string>> = {
-  attempt_unknown: 'The subscription does not exist, or it has no such delivery.',
-  test_delivery: 'The events of a test delivery are not kept.',
-  events_expired: 'The events of this batch are no longer stored.',
-  too_many: 'Four trials and resends of the account are in progress. Try again in a second.',
+type Refusal = readonly [code: string, message: string]
+
+const RESEND_REFUSED: Readonly<Record<ResendRefused['reason'], Refusal>> = {
+  attempt_unknown: ['delivery_not_found', 'The subscription does not exist, or it has no such delivery.'],
+  test_delivery: ['test_delivery', 'The events of a test delivery are not kept.'],
+  events_expired: ['events_expired', 'The events of this batch are no longer stored.'],
+  too_many: ['too_many', 'Four trials and resends of the account are in progress. Try again in a second.'],
 }
 
-const TEST_REFUSED: Readonly<Record<TestDeliveryRefused['reason'], string>> = {
-  subscription_unknown: 'The subscription does not exist.',
-  too_many:
+const TEST_REFUSED: Readonly<Record<TestDeliveryRefused['reason'], Refusal>> = {
+  subscription_unknown: ['subscription_not_found', 'The subscription does not exist.'],
+  too_many: [
+    'too_many',
     'A trial delivery of this subscription is in progress, or four trials and resends of the account. Try again in a second.',
+  ],
 }
 
 const NOT_DELIVERED: Readonly<Record<NotDelivered['reason'], string>> = {
@@ -210,13 +217,12 @@ export const resend = defineUseCase({
         return yield* refused(
           'never_attempted',
           'The subscription has no attempt to deliver this. A waiting batch is attempted by itself.',
-          event === null ? 'event_batch' : 'event',
         )
       }
       const attempt = delivery === null ? (found?.id ?? '') : uuidOf('whd', delivery)
       const made = yield* resendDelivery({ endpoint, attempt }).pipe(
         Effect.catchTags({
-          ResendRefused: ({ reason }) => Effect.fail(refused(reason, RESEND_REFUSED[reason])),
+          ResendRefused: ({ reason }) => Effect.fail(refused(...RESEND_REFUSED[reason])),
           NotDelivered: notDelivered,
         }),
       )
@@ -236,7 +242,7 @@ export const test = defineUseCase({
     deliverTest(uuidOf('we', id)).pipe(
       Effect.map(WebhooksAttempts.toDelivery),
       Effect.catchTags({
-        TestDeliveryRefused: ({ reason }) => Effect.fail(refused(reason, TEST_REFUSED[reason], 'id')),
+        TestDeliveryRefused: ({ reason }) => Effect.fail(refused(...TEST_REFUSED[reason])),
         NotDelivered: notDelivered,
       }),
     ),

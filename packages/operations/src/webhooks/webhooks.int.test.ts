@@ -140,15 +140,17 @@ describe('the delivery log', () => {
   })
 
   it('shows the body that was signed, byte for byte', async () => {
-    const input = { webhook_endpoint: endpoint, id: attempts[0]! }
-    const shown = await hub.run(Deliveries.get, input, VIEWER)
+    const shown = await hub.run(Deliveries.get, { id: attempts[0]! }, VIEWER)
+    assert.strictEqual(shown.webhook_endpoint, endpoint)
     assert.strictEqual(shown.signed_body, `[${events.map(({ body }) => body).join(',')}]`)
     assert.deepStrictEqual(
       shown.event_ids,
       events.map(({ id }) => id),
     )
-    const unknown = { webhook_endpoint: endpoint, id: encodeId('whd', randomUUID()) }
-    assert.strictEqual(await hub.refusal(Deliveries.get, unknown), 'delivery_not_found')
+    const unknown = encodeId('whd', randomUUID())
+    assert.strictEqual(await hub.refusal(Deliveries.get, { id: unknown }), 'delivery_not_found')
+    const resend = { webhook_endpoint: endpoint, delivery: unknown, event_batch: null, event: null }
+    assert.strictEqual(await hub.refusal(Deliveries.resend, resend), 'delivery_not_found')
   })
 })
 
@@ -207,11 +209,11 @@ describe('deliveries on demand', () => {
   it('include a test delivery', async () => {
     const [made] = await Promise.all([hub.run(Webhooks.test, { id: endpoint }, SUPPORT), makeOne('trials')])
     assert.deepInclude(made, { trial: true, status: 'succeeded' })
-    const shown = await hub.run(Deliveries.get, { webhook_endpoint: endpoint, id: made.id }, VIEWER)
+    const shown = await hub.run(Deliveries.get, { id: made.id }, VIEWER)
     assert.isNull(shown.signed_body)
     assert.strictEqual(
       await hub.refusal(Webhooks.test, { id: encodeId('we', randomUUID()) }, SUPPORT),
-      'subscription_unknown',
+      'subscription_not_found',
     )
   })
 })
