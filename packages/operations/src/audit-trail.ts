@@ -27,10 +27,9 @@ const write = (
 const outcomeOf = <A, E>(
   exit: Exit.Exit<A, E>,
   result: (value: A) => AuditFacts,
-  codeOf: (error: unknown) => string,
 ): Pick<AuditEntry, 'outcome' | 'detail'> => {
   if (Exit.isSuccess(exit)) return { outcome: 'done', detail: result(exit.value) }
-  const code = Cause.hasInterruptsOnly(exit.cause) ? 'interrupted' : codeOf(Cause.squash(exit.cause))
+  const code = Cause.hasInterruptsOnly(exit.cause) ? 'interrupted' : failureCode(Cause.squash(exit.cause))
   return { outcome: 'failed', detail: { code } }
 }
 
@@ -50,13 +49,12 @@ export const audited = <A, E, R>(
   operation: AuditedOperation,
   work: Effect.Effect<A, E, R>,
   result: (value: A) => AuditFacts,
-  codeOf: (error: unknown) => string = failureCode,
 ): Effect.Effect<A, E | OperationRefused | StorageError, R | Sql> =>
   Effect.gen(function* () {
     const run = randomUUID()
     yield* Effect.mapError(write(operation, { run, outcome: 'begun', detail: null }), numberAsRefusal)
     return yield* Effect.onExit(work, (exit) =>
-      write(operation, { run, ...outcomeOf(exit, result, codeOf) }).pipe(
+      write(operation, { run, ...outcomeOf(exit, result) }).pipe(
         Effect.catch((error) =>
           Effect.logWarning(
             'operations: the audit trail has the start of an operation, but not its outcome',

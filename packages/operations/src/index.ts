@@ -5,15 +5,15 @@
 export * as Accounts from './accounts.ts'
 export { type Actor, type Role, ROLES } from './actor.ts'
 export * as Audit from './audit.ts'
-export { audited, auditedAfterwards, type AuditedOperation } from './audit-trail.ts'
+export { auditedAfterwards } from './audit-trail.ts'
 export * as Certification from './certification.ts'
+export { csv } from './csv.ts'
 export * as DeadLetters from './dead-letters.ts'
 export * as Deliveries from './webhooks/deliveries.ts'
 export * as Doctor from './doctor/index.ts'
 export * as Erasures from './erasures.ts'
 export {
   describeFailure,
-  failureCode,
   Forbidden,
   INPUT_INVALID,
   OperationRefused,
@@ -32,7 +32,6 @@ export * as Projections from './projections.ts'
 export * as Restore from './restore.ts'
 export * as Senders from './senders.ts'
 export { stuck, StuckWork } from './stuck.ts'
-export type { AuditFacts } from './tables/audit.ts'
 export * as Templates from './templates.ts'
 export * as Topics from './topics.ts'
 export * as Usage from './usage/index.ts'

@@ -1,5 +1,4 @@
 /** Arguments and flags that several commands use: ids, modes, limits, durations, timestamps. */
-import { randomBytes } from 'node:crypto'
 import { settings } from '@hub/config'
 import {
   CACHE_TTL_MS,
@@ -8,48 +7,38 @@ import {
   type IdPrefix,
   isRecipientNumber,
   MODES,
-  NEW_ID_RANDOM_BYTES,
-  newId,
   recipientHash,
 } from '@hub/domain'
 import { isPlainLine, MAX_LINE_LENGTH } from '@hub/operations'
 import { recipientOfErasure } from '@hub/store'
-import { Clock, type Config, Duration, Effect, Option, Redacted, Stdio, Stream } from 'effect'
+import { type Config, Duration, Effect, Option, Redacted, Stdio, Stream } from 'effect'
 import { Argument, Flag } from 'effect/cli'
 import { type CommandFailed, refused, unavailable, usageError } from './failure.ts'
-
-/** A public id, and its UUID in PostgreSQL. */
-export interface Id {
-  readonly id: string
-  readonly uuid: string
-}
-
-const parseId =
-  (prefix: IdPrefix) =>
-  (id: string): Option.Option<Id> =>
-    Option.map(Option.fromNullishOr(decodeId(prefix, id)), (uuid) => ({ id, uuid }))
 
 /** A required id: `acc_…`. */
 export const idArgument = (prefix: IdPrefix, name: string, about: string) =>
   Argument.String(name).pipe(
     Argument.withDescription(about),
     Argument.withMetavar(`${prefix}_…`),
-    Argument.filterMap(parseId(prefix), () => `an id that begins with ${prefix}_`),
+    Argument.filter(
+      (id) => decodeId(prefix, id) !== null,
+      () => `an id that begins with ${prefix}_`,
+    ),
   )
 
 export const accountArgument = idArgument('acc', 'account', 'An id from hubctl accounts list')
 
-/** Selects one account, by its public id; `null`: all. */
-export const accountIdFlag = Flag.String('account').pipe(
+/** Selects one account; `null`: all. */
+export const accountFlag = Flag.String('account').pipe(
   Flag.withDescription('Only this account'),
   Flag.withMetavar('acc_…'),
-  Flag.filterMap(parseId('acc'), () => 'an id that begins with acc_'),
+  Flag.filter(
+    (id) => decodeId('acc', id) !== null,
+    () => 'an id that begins with acc_',
+  ),
   Flag.optional,
-  Flag.map((account) => Option.getOrNull(account)?.id ?? null),
+  Flag.map(Option.getOrNull),
 )
-
-/** Selects one account, by its UUID; `null`: all. */
-export const accountFlag = Flag.map(accountIdFlag, (id) => (id === null ? null : decodeId('acc', id)))
 
 /** Selects one of several values; `null`: all. */
 export const choiceFlag = <const Choice extends string>(
@@ -72,11 +61,6 @@ export const limitFlag = Flag.Int('limit').pipe(
   ),
   Flag.withDefault(50),
 )
-
-export const generateId = Effect.fnUntraced(function* (prefix: IdPrefix) {
-  const id = newId(prefix, yield* Clock.currentTimeMillis, randomBytes(NEW_ID_RANDOM_BYTES))
-  return { id, uuid: decodeId(prefix, id) ?? (yield* Effect.die('a new id cannot be decoded')) }
-})
 
 /** The filter of a reason or an account name, and its error. */
 export const plainLine = [

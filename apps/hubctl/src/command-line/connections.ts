@@ -12,12 +12,12 @@ import {
   PayloadKeyTopics,
   topicNames,
 } from '@hub/kafka'
-import { MasterKeyEncryption, PayloadEncryption, type Queries, Sql, type StorageError } from '@hub/store'
+import { MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
 import { Config, Effect, Layer } from 'effect'
 import { selectedHub } from '../config.ts'
 
 /** The client name that servers see. */
-export const CLIENT = 'hubctl'
+const CLIENT = 'hubctl'
 
 /** PostgreSQL: `Sql`. */
 export const database = Sql.layer(CLIENT).pipe(Layer.provideMerge(selectedHub))
@@ -28,7 +28,7 @@ export const databaseAndRedis = Layer.mergeAll(Sql.layer(CLIENT), countersLayer(
 )
 
 /** The configuration of Kafka: the connection and the options of the topic catalogue. */
-export const kafkaConfig = Config.all([kafkaConnectionConfig(CLIENT), catalogueConfig])
+const kafkaConfig = Config.all([kafkaConnectionConfig(CLIENT), catalogueConfig])
 
 /** PostgreSQL and Kafka: `Sql`, `EventLog`, `ConsumerGroups`. */
 export const databaseAndKafka = Layer.unwrap(
@@ -55,7 +55,3 @@ export const encryptedRecords = Layer.unwrap(
     ),
   ),
 ).pipe(Layer.provideMerge(selectedHub))
-
-/** Runs statements without a transaction. */
-export const query = <A>(body: (q: Queries) => Promise<A>): Effect.Effect<A, StorageError, Sql> =>
-  Effect.flatMap(Sql, (sql) => sql.run(body))

@@ -3,7 +3,6 @@
  * JSON document with `--json`. Notes and failures go to standard error, so that a result can be
  * piped.
  */
-import { toTimestamp } from '@hub/domain'
 import { Console, Effect } from 'effect'
 import { CliOutput, Flag, GlobalFlag } from 'effect/cli'
 import type { CommandFailed } from './failure.ts'
@@ -72,23 +71,6 @@ export const table = <Row>(rows: ReadonlyArray<Row>, columns: Columns<Row>, none
         ...rows.map((row) => Object.values(columns).map((cell) => cellText(cell(row)))),
       ])
 
-/**
- * A cell of RFC 4180. A spreadsheet would run a text that begins like a formula, so such a text gets
- * an apostrophe.
- */
-const csvCell = (cell: Cell): string => {
-  const text = cell === null || cell === undefined ? '' : withoutControlCharacters(String(cell))
-  const safe = typeof cell === 'string' && /^[=+\-@]/u.test(text) ? `'${text}` : text
-  return /[",]/u.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
-}
-
-/** Rows as CSV with a line of headings, also without rows. */
-export const csv = <Name extends string>(
-  rows: ReadonlyArray<Readonly<Record<Name, Cell>>>,
-  columns: ReadonlyArray<Name>,
-): string =>
-  [columns.join(','), ...rows.map((row) => columns.map((name) => csvCell(row[name])).join(','))].join('\n')
-
 /** Prints rows as a list object or a table. */
 export const showList = <Row>(data: ReadonlyArray<Row>, columns: Columns<Row>, none?: string) =>
   show({ object: 'list', data }, () => table(data, columns, none))
@@ -96,6 +78,3 @@ export const showList = <Row>(data: ReadonlyArray<Row>, columns: Columns<Row>, n
 /** One object, with one line for each field. */
 export const fields = (values: Readonly<Record<string, Cell>>): string =>
   align(Object.entries(values).map(([name, value]) => [name, cellText(value)]))
-
-/** A time in milliseconds since the epoch, as an optional field of an output. */
-export const optionalTimestamp = (ms: number | null): string | null => (ms === null ? null : toTimestamp(ms))

@@ -3,13 +3,7 @@ import { CACHE_TTL_MS, CURRENCY, MODES } from '@hub/domain'
 import { Accounts } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import {
-  accountArgument,
-  accountIdFlag,
-  limitFlag,
-  plainLine,
-  takesEffect,
-} from '../command-line/arguments.ts'
+import { accountArgument, accountFlag, limitFlag, plainLine, takesEffect } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
 import { database } from '../command-line/connections.ts'
@@ -107,11 +101,11 @@ const showOne = defineCommand(
   },
   { account: accountArgument },
   Effect.fnUntraced(function* ({ account }) {
-    const details = yield* run(Accounts.get, { account: account.id })
+    const details = yield* run(Accounts.get, { account: account })
     const { modes, name, spending } = details
     yield* show(details, () =>
       [
-        fields({ account: account.id, name }),
+        fields({ account: account, name }),
         '',
         table(NAMES, {
           setting: (setting) => setting,
@@ -147,7 +141,7 @@ const backlog = defineCommand(
     ],
     needs: database,
   },
-  { account: accountIdFlag },
+  { account: accountFlag },
   Effect.fnUntraced(function* ({ account }) {
     const { data } = yield* run(Accounts.backlog, { account })
     yield* showList(data, {
@@ -245,7 +239,7 @@ const set = defineCommand(
       return yield* usageError('No setting is given. See: hubctl accounts set --help')
     }
     // Each flag has the type of its setting.
-    const input = { account: account.id, mode, changes: changes as Accounts.SettingChanges }
+    const input = { account: account, mode, changes: changes as Accounts.SettingChanges }
     const changed = yield* run(Accounts.set, input)
     const { modes } = changed
     yield* show(changed, () =>
@@ -274,11 +268,11 @@ const resetSpend = defineCommand(
   },
   { account: accountArgument },
   Effect.fnUntraced(function* ({ account }) {
-    const { name } = yield* run(Accounts.get, { account: account.id })
-    yield* confirm(`Reset the spend of ${name} (${account.id}) in this month?`)
-    const reset = yield* run(Accounts.resetSpend, { account: account.id })
+    const { name } = yield* run(Accounts.get, { account: account })
+    yield* confirm(`Reset the spend of ${name} (${account}) in this month?`)
+    const reset = yield* run(Accounts.resetSpend, { account: account })
     yield* show(reset, ({ currency, period, struck_off }) =>
-      fields({ account: account.id, month: period, 'struck off': `${struck_off} ${currency}` }),
+      fields({ account: account, month: period, 'struck off': `${struck_off} ${currency}` }),
     )
   }),
 )

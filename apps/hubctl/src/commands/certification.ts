@@ -23,11 +23,11 @@ const check = defineCommand(
   },
   { account: accountArgument },
   Effect.fnUntraced(function* ({ account }) {
-    const { name } = yield* run(Accounts.get, { account: account.id })
-    const result = yield* run(Certification.check, { account: account.id })
+    const { name } = yield* run(Accounts.get, { account: account })
+    const result = yield* run(Certification.check, { account: account })
     yield* show(result, ({ certified, granted_at, granted_by, points }) =>
       [
-        fields({ account: `${account.id} (${name})`, certified, granted: granted_at, by: granted_by }),
+        fields({ account: `${account} (${name})`, certified, granted: granted_at, by: granted_by }),
         '',
         table(points, {
           point: (point) => point.name,
@@ -66,11 +66,11 @@ const grant = defineCommand(
   },
   Effect.fnUntraced(function* ({ account, confirm: given }) {
     const confirmed = CONFIRMATION_NAMES.filter((name) => given.includes(name))
-    const granted = yield* run(Certification.grant, { account: account.id, confirmed }).pipe(
-      withHint('checklist_incomplete', `See: hubctl certification check ${account.id}`),
+    const granted = yield* run(Certification.grant, { account: account, confirmed }).pipe(
+      withHint('checklist_incomplete', `See: hubctl certification check ${account}`),
     )
     yield* show(granted, () =>
-      fields({ account: account.id, certified: true, next: `hubctl keys issue ${account.id} --mode live` }),
+      fields({ account: account, certified: true, next: `hubctl keys issue ${account} --mode live` }),
     )
   }),
 )
@@ -88,11 +88,11 @@ const withdraw = defineCommand(
   },
   { account: accountArgument },
   Effect.fnUntraced(function* ({ account }) {
-    const { name } = yield* run(Accounts.get, { account: account.id })
-    const { certified } = yield* run(Certification.check, { account: account.id })
-    if (certified) yield* confirm(`Withdraw the certification of ${name} (${account.id})?`)
-    const withdrawn = yield* run(Certification.withdraw, { account: account.id })
-    yield* show(withdrawn, () => fields({ account: account.id, certified: false }))
+    const { name } = yield* run(Accounts.get, { account: account })
+    const { certified } = yield* run(Certification.check, { account: account })
+    if (certified) yield* confirm(`Withdraw the certification of ${name} (${account})?`)
+    const withdrawn = yield* run(Certification.withdraw, { account: account })
+    yield* show(withdrawn, () => fields({ account: account, certified: false }))
   }),
 )
 

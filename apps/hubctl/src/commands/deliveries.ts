@@ -1,19 +1,17 @@
 /** `hubctl deliveries`: the webhook delivery log of all accounts, and resends. */
-import { decodeId } from '@hub/domain'
-import { WebhooksAttempts } from '@hub/store'
-import { type NotDelivered, resendDelivery, type ResendRefused } from '@hub/webhooks'
+import { decodeId, toTimestamp } from '@hub/domain'
+import { Deliveries } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
-import { audited } from '../audit/audit-trail.ts'
 import { choiceFlag, idArgument, limitFlag, timestampFlag } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { database, query } from '../command-line/connections.ts'
-import { refused, unavailable } from '../command-line/failure.ts'
+import { database } from '../command-line/connections.ts'
 import { fields, show, showList } from '../command-line/output.ts'
+import { run } from '../operations.ts'
 
 const subscriptionArgument = idArgument('we', 'subscription', 'An id from hubctl webhooks list')
 
-const kindOf = ({ redelivery, resend, trial }: ReturnType<typeof WebhooksAttempts.toDelivery>) =>
+const kindOf = ({ redelivery, resend, trial }: typeof Deliveries.Delivery.Type) =>
   trial ? 'trial' : resend ? 'resend' : redelivery ? 'redelivery' : 'delivery'
 
 const list = defineCommand(
@@ -39,8 +37,8 @@ const list = defineCommand(
     event: Flag.String('event').pipe(
       Flag.withDescription('Only attempts at batches with this event'),
       Flag.withMetavar('evt_…'),
-      Flag.filterMap(
-        (id) => Option.fromNullishOr(decodeId('evt', id)),
+      Flag.filter(
+        (id) => decodeId('evt', id) !== null,
         () => 'an id that begins with evt_',
       ),
       Flag.optional,
@@ -50,15 +48,19 @@ const list = defineCommand(
     limit: limitFlag,
   },
   Effect.fnUntraced(function* ({ after, before, event, limit, status, subscription }) {
-    const filter = {
+    const timestampOf = (ms: Option.Option<number>) => Option.getOrNull(Option.map(ms, toTimestamp))
+    const { data } = yield* run(Deliveries.list, {
+      webhook_endpoint: subscription,
       status,
+      response_code: null,
       event: Option.getOrNull(event),
-      createdAfter: Option.getOrNull(after),
-      createdBefore: Option.getOrNull(before),
-    }
-    const rows = yield* query((q) => WebhooksAttempts.readPage(q, subscription.uuid, filter, null, limit))
+      created_after: timestampOf(after),
+      created_before: timestampOf(before),
+      limit,
+      cursor: null,
+    })
     yield* showList(
-      (rows ?? []).map(WebhooksAttempts.toDelivery),
+      data,
       {
         delivery: (row) => row.id,
         status: (row) => row.status,
@@ -75,18 +77,6 @@ const list = defineCommand(
     )
   }),
 )
-
-const RESEND_REFUSED: Readonly<Record<ResendRefused['reason'], string>> = {
-  attempt_unknown: 'The subscription does not exist, or it has no such delivery.',
-  test_delivery: 'The events of a test delivery are not kept.',
-  events_expired: 'The events of this batch are no longer stored.',
-  too_many: 'Four trials and resends of the account are in progress. Repeat the command in a second.',
-}
-
-const NOT_DELIVERED: Readonly<Record<NotDelivered['reason'], string>> = {
-  deleted: 'The subscription was deleted meanwhile.',
-  unavailable: 'No process of the fan-out made and recorded the delivery in time.',
-}
 
 const resend = defineCommand(
   'resend',
@@ -108,20 +98,13 @@ const resend = defineCommand(
     delivery: idArgument('whd', 'delivery', 'An id from hubctl deliveries list'),
   },
   Effect.fnUntraced(function* ({ delivery, subscription }) {
-    const attempt = yield* audited(
-      {
-        command: 'deliveries resend',
-        arguments: { subscription: subscription.id, delivery: delivery.id },
-      },
-      resendDelivery({ endpoint: subscription.uuid, attempt: delivery.uuid }).pipe(
-        Effect.catchTags({
-          ResendRefused: ({ reason }) => Effect.fail(refused(reason, RESEND_REFUSED[reason])),
-          NotDelivered: ({ reason }) => Effect.fail(unavailable('not_delivered', NOT_DELIVERED[reason])),
-        }),
-      ),
-      ({ response_code, status }) => ({ status, response_code }),
-    )
-    yield* show(WebhooksAttempts.toDelivery(attempt), (made) =>
+    const sent = yield* run(Deliveries.resend, {
+      webhook_endpoint: subscription,
+      delivery: delivery,
+      event_batch: null,
+      event: null,
+    })
+    yield* show(sent, (made) =>
       fields({
         delivery: made.id,
         status: made.status,

@@ -5,7 +5,7 @@ import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
 import {
   accountArgument,
-  accountIdFlag,
+  accountFlag,
   durationFlag,
   idArgument,
   limitFlag,
@@ -62,7 +62,7 @@ const list = defineCommand(
     needs: database,
   },
   {
-    account: accountIdFlag,
+    account: accountFlag,
     mode: modeFlag,
     ended: switchFlag('all', 'Include revoked and expired keys'),
     limit: limitFlag,
@@ -115,18 +115,18 @@ const issue = defineCommand(
     expires: expiresFlag('When the key stops working (default: never)'),
   },
   Effect.fnUntraced(function* ({ account, allow, expires, mode }) {
-    const { name } = yield* run(Accounts.get, { account: account.id })
+    const { name } = yield* run(Accounts.get, { account: account })
     const issued = yield* run(Keys.issue, {
-      account: account.id,
+      account: account,
       mode,
       allowed_addresses: allow.length === 0 ? null : allow,
       expires_after_seconds: expires === null ? null : expires / 1000,
-    }).pipe(withHint('not_certified', `See: hubctl certification check ${account.id}`))
+    }).pipe(withHint('not_certified', `See: hubctl certification check ${account}`))
     yield* show(issued, ({ allowed_addresses, expires_at, id, key }) =>
       newKeyText({
         key,
         id,
-        account: `${account.id} (${name})`,
+        account: `${account} (${name})`,
         mode,
         'allowed from': networksText(allowed_addresses),
         expires: expires_at ?? 'never',
@@ -164,10 +164,10 @@ const rotate = defineCommand(
     expires: expiresFlag('When the new key stops working'),
   },
   Effect.fnUntraced(function* ({ expires, key, overlap }) {
-    const old = yield* run(Keys.get, { id: key.id })
-    if (overlap === 0 && old.works) yield* confirm(`Revoke ${key.id} (…${old.last_four}) now?`)
+    const old = yield* run(Keys.get, { id: key })
+    if (overlap === 0 && old.works) yield* confirm(`Revoke ${key} (…${old.last_four}) now?`)
     const issued = yield* run(Keys.rotate, {
-      id: key.id,
+      id: key,
       overlap_seconds: overlap / 1000,
       expires_after_seconds: expires === null ? null : expires / 1000,
     })
@@ -195,9 +195,9 @@ const revoke = defineCommand(
   },
   { key: keyArgument },
   Effect.fnUntraced(function* ({ key }) {
-    const { account, last_four, mode, works } = yield* run(Keys.get, { id: key.id })
-    if (works) yield* confirm(`Revoke ${key.id} (${mode}, …${last_four}) of ${account}?`)
-    const revoked = yield* run(Keys.revoke, { id: key.id })
+    const { account, last_four, mode, works } = yield* run(Keys.get, { id: key })
+    if (works) yield* confirm(`Revoke ${key} (${mode}, …${last_four}) of ${account}?`)
+    const revoked = yield* run(Keys.revoke, { id: key })
     yield* show(revoked, () => fields({ key: revoked.id, revoked: revoked.revoked_at }))
   }),
 )
@@ -223,7 +223,7 @@ const allow = defineCommand(
   Effect.fnUntraced(function* ({ anywhere, key, networks }) {
     if (anywhere === networks.length > 0) return yield* usageError('Give either --allow or --anywhere.')
     const allowed_addresses = anywhere ? null : networks
-    const changed = yield* run(Keys.allow, { id: key.id, allowed_addresses })
+    const changed = yield* run(Keys.allow, { id: key, allowed_addresses })
     yield* show(changed, () =>
       fields({ key: changed.id, 'allowed from': networksText(changed.allowed_addresses) }),
     )

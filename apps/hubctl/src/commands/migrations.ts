@@ -1,13 +1,14 @@
 /** `hubctl migrations`: the schema of PostgreSQL. */
 import { settings } from '@hub/config'
+import { auditedAfterwards } from '@hub/operations'
 import { migrate, migrationStatus } from '@hub/store'
 import { Effect, Redacted, Schedule } from 'effect'
 import { Flag } from 'effect/cli'
-import { auditedAfterwards } from '../audit/audit-trail.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
 import { refused } from '../command-line/failure.ts'
 import { show, table } from '../command-line/output.ts'
+import { actor } from '../operations.ts'
 
 interface Row {
   readonly name: string
@@ -105,7 +106,9 @@ const apply = defineCommand(
   Effect.fnUntraced(function* () {
     const applied = yield* migrate(Redacted.value(yield* settings.databaseUrl.config))
     if (applied.length > 0) {
-      yield* auditedAfterwards({ command: 'migrations apply', arguments: {} }, { applied })
+      // Not a use case: the table of the audit trail may not exist before.
+      const operation = { actor: yield* actor, command: 'migrations apply', arguments: {}, reason: null }
+      yield* auditedAfterwards({ ...operation, role: 'admin' }, { applied })
     }
     yield* show({ object: 'migration_changes', applied }, () =>
       applied.length === 0 ? 'Nothing was pending.' : `Applied:\n${applied.join('\n')}`,

@@ -7,7 +7,7 @@ import type { UseCase } from '@hub/operations'
 import type { Sql } from '@hub/store'
 import { Effect } from 'effect'
 import {
-  accountIdFlag,
+  accountFlag,
   choiceFlag,
   idArgument,
   limitFlag,
@@ -103,7 +103,7 @@ export const moderationCommands = <
   const queue = defineCommand(
     'queue',
     guide('queue'),
-    { account: accountIdFlag, limit: limitFlag },
+    { account: accountFlag, limit: limitFlag },
     Effect.fnUntraced(function* ({ account, limit }) {
       const { data } = yield* run(useCases.queue, { account, limit, cursor: null })
       yield* showList(data, columns, 'Nothing waits.')
@@ -114,7 +114,7 @@ export const moderationCommands = <
     'list',
     guide('list'),
     {
-      account: accountIdFlag,
+      account: accountFlag,
       mode: modeFlag,
       status: choiceFlag('status', statuses, 'Only this status'),
       limit: limitFlag,
@@ -130,7 +130,7 @@ export const moderationCommands = <
     guide('show'),
     { id: idOf },
     Effect.fnUntraced(function* ({ id }) {
-      yield* show(yield* run(useCases.get, { id: id.id }), (details) =>
+      yield* show(yield* run(useCases.get, { id }), (details) =>
         fields(
           Object.fromEntries(
             Object.entries(details).map(([name, cell]: [string, unknown]) => [
@@ -144,14 +144,14 @@ export const moderationCommands = <
   )
 
   const approve = defineCommand('approve', guide('approve'), { id: idOf }, ({ id }) =>
-    Effect.flatMap(run(useCases.approve, { id: id.id }), showDecided),
+    Effect.flatMap(run(useCases.approve, { id }), showDecided),
   )
 
   const decline = defineCommand(
     'decline',
     guide('decline'),
     { id: idOf, reason: reasonFlag('The reason, which the account sees') },
-    ({ id, reason }) => Effect.flatMap(run(useCases.decline, { id: id.id, reason }), showDecided),
+    ({ id, reason }) => Effect.flatMap(run(useCases.decline, { id, reason }), showDecided),
   )
 
   return [queue, list, showOne, approve, decline] as const

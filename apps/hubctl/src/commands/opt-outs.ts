@@ -3,11 +3,9 @@
  */
 import { readFile } from 'node:fs/promises'
 import { isRecipientNumber, toTimestamp } from '@hub/domain'
-import { OptOuts } from '@hub/operations'
-import { CommandOptOuts } from '@hub/store'
+import { OptOutHistory, OptOuts } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { audited } from '../audit/audit-trail.ts'
 import {
   choiceFlag,
   hashNumberArgument,
@@ -20,22 +18,13 @@ import {
 } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
-import { database, query } from '../command-line/connections.ts'
+import { database } from '../command-line/connections.ts'
 import { unavailable, usageError } from '../command-line/failure.ts'
 import { fields, show, table } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
-const toJson = (row: CommandOptOuts.OptOutRow) => ({
-  ...row,
-  object: 'opt_out',
-  created_at: row.created_at.toISOString(),
-})
-
 const TAKES_EFFECT = 'The next check of a send sees it.'
 const EVENTS = 'The accounts that wrote to the number in the last 90 days get an event.'
-/** Changes that `check` shows: a recipient changes an opt-out a few times. */
-const MAX_CHANGES_SHOWN = 100
-
 const list = defineCommand(
   'list',
   {
@@ -94,20 +83,12 @@ const check = defineCommand(
   { number: numberArgument },
   Effect.fnUntraced(function* ({ number }) {
     const recipient = yield* hashNumberArgument(number)
-    const row = yield* audited(
-      { command: 'opt-outs check', arguments: { recipient } },
-      query((q) => CommandOptOuts.read(q, recipient)),
-      (found) => ({ opted_out: found !== null }),
-    )
-    const optOut = row === null ? null : toJson(row)
-    const changes = yield* query((q) => CommandOptOuts.readHistory(q, recipient, MAX_CHANGES_SHOWN))
-    const history = changes.map((change) => ({ ...change, at: change.at.toISOString() }))
-    const result = { recipient, object: 'opt_out_check', opted_out: row !== null, opt_out: optOut, history }
-    yield* show(result, () =>
+    const checked = yield* run(OptOutHistory.check, { recipient })
+    yield* show(checked, ({ history, opt_out: optOut, opted_out }) =>
       [
         fields({
           recipient,
-          'opted out': row !== null,
+          'opted out': opted_out,
           ...(optOut === null ? {} : { source: optOut.source, recorded: optOut.created_at }),
         }),
         '',

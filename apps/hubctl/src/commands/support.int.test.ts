@@ -1,6 +1,6 @@
 /** The commands for support and billing: messages, deliveries, usage and hash, over PostgreSQL. */
-import { randomUUID } from 'node:crypto'
-import { decodeId, encodeId, eventIdOf } from '@hub/domain'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { decodeId, encodeId, eventIdOf, NEW_ID_RANDOM_BYTES, newUuid } from '@hub/domain'
 import { uuidOf } from '@hub/store'
 import { eventually } from '@hub/testkit'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
@@ -27,7 +27,8 @@ const insertMessage = async (
   owner: string,
   { at, clientRef = null, number = NUMBER }: { at: Date; clientRef?: string | null; number?: string },
 ): Promise<string> => {
-  const id = randomUUID()
+  // Ids of messages are in the order of time.
+  const id = newUuid(at.getTime(), randomBytes(NEW_ID_RANDOM_BYTES))
   const recipient = Buffer.from(hub.hashOf(number), 'hex')
   const owned = { account: owner, mode: 'live', client_ref: clientRef }
   await hub.sql`INSERT INTO read.messages ${hub.sql({

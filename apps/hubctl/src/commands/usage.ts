@@ -1,53 +1,12 @@
 /** `hubctl usage`: the messages and prices of a month, for the bill of each account. */
-import { encodeId } from '@hub/domain'
-import { ReadDailyStats } from '@hub/store'
+import { csv, Usage } from '@hub/operations'
 import { Clock, Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { accountFlag, modeFlag } from '../command-line/arguments.ts'
 import { defineCommand, NOTHING } from '../command-line/command.ts'
-import { database, query } from '../command-line/connections.ts'
-import { csv, show } from '../command-line/output.ts'
-
-const MONTH = /^\d{4}-(?:0[1-9]|1[0-2])$/u
-
-const toJson = (month: string) => (row: ReadDailyStats.UsageRow) => ({
-  month,
-  account: encodeId('acc', row.account),
-  name: row.name,
-  mode: row.mode,
-  class: row.class,
-  template: row.template,
-  accepted: Number(row.accepted),
-  sent: Number(row.sent),
-  delivered: Number(row.delivered),
-  undelivered: Number(row.undelivered),
-  rejected: Number(row.rejected),
-  expired: Number(row.expired),
-  parts: Number(row.parts),
-  // A decimal text, so that no digit is lost.
-  price: row.price,
-  currency: row.currency,
-})
-type UsageJson = ReturnType<ReturnType<typeof toJson>>
-
-/** In the order of the columns. */
-const COLUMNS = [
-  'month',
-  'account',
-  'name',
-  'mode',
-  'class',
-  'template',
-  'accepted',
-  'sent',
-  'delivered',
-  'undelivered',
-  'rejected',
-  'expired',
-  'parts',
-  'price',
-  'currency',
-] as const satisfies ReadonlyArray<keyof UsageJson>
+import { database } from '../command-line/connections.ts'
+import { show } from '../command-line/output.ts'
+import { run } from '../operations.ts'
 
 export const usage = defineCommand(
   'usage',
@@ -69,7 +28,7 @@ export const usage = defineCommand(
       Flag.withDescription('The month in UTC (default: the current one)'),
       Flag.withMetavar('2026-11'),
       Flag.filter(
-        (month) => MONTH.test(month),
+        (month) => Usage.MONTH_PATTERN.test(month),
         () => 'a month, such as 2026-11',
       ),
       Flag.optional,
@@ -80,8 +39,7 @@ export const usage = defineCommand(
   Effect.fnUntraced(function* ({ account, mode, ...flags }) {
     const now = new Date(yield* Clock.currentTimeMillis).toISOString().slice(0, 7)
     const month = Option.getOrElse(flags.month, () => now)
-    const rows = yield* query((q) => ReadDailyStats.readUsage(q, `${month}-01`, { account, mode }))
-    const data = rows.map(toJson(month))
-    yield* show({ object: 'list', month, data }, () => csv(data, COLUMNS))
+    const usageOfMonth = yield* run(Usage.ofMonth, { month, account, mode })
+    yield* show(usageOfMonth, ({ data }) => csv(data, Usage.USAGE_COLUMNS))
   }),
 )

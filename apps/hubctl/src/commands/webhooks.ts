@@ -1,16 +1,11 @@
 /** `hubctl webhooks`: webhook subscriptions of all accounts, and redeliveries. */
-import { settings } from '@hub/config'
-import { encodeId, SUBSCRIPTION_STATUSES, toTimestamp } from '@hub/domain'
-import { encodeOutboxRow, subscriptionChangedRecord, topicNames } from '@hub/kafka'
-import { CommandOutbox, Sql, WebhooksEndpoints } from '@hub/store'
-import { enableEndpoint, type EnableResult, readRedelivery, requestRedelivery } from '@hub/webhooks'
+import { SUBSCRIPTION_STATUSES, toTimestamp } from '@hub/domain'
+import { Webhooks } from '@hub/operations'
 import { Clock, Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { audited } from '../audit/audit-trail.ts'
 import {
   accountFlag,
   choiceFlag,
-  type Id,
   idArgument,
   limitFlag,
   modeFlag,
@@ -18,13 +13,11 @@ import {
 } from '../command-line/arguments.ts'
 import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
 import { confirm } from '../command-line/confirm.ts'
-import { database, query } from '../command-line/connections.ts'
-import { refused } from '../command-line/failure.ts'
-import { fields, optionalTimestamp, show, showList } from '../command-line/output.ts'
+import { database } from '../command-line/connections.ts'
+import { fields, show, showList } from '../command-line/output.ts'
+import { run } from '../operations.ts'
 
 const subscriptionArgument = idArgument('we', 'subscription', 'An id from hubctl webhooks list')
-
-const notFound = ({ id }: Id) => refused('subscription_not_found', `There is no subscription ${id}.`)
 
 const list = defineCommand(
   'list',
@@ -49,15 +42,7 @@ const list = defineCommand(
     limit: limitFlag,
   },
   Effect.fnUntraced(function* (filter) {
-    const rows = yield* query((q) => WebhooksEndpoints.readNewest(q, filter))
-    const data = rows.map((row) => ({
-      ...row,
-      id: encodeId('we', row.id),
-      object: 'webhook_endpoint',
-      account: encodeId('acc', row.account),
-      disabled_at: row.disabled_at?.toISOString() ?? null,
-      created_at: row.created_at.toISOString(),
-    }))
+    const { data } = yield* run(Webhooks.list, { ...filter, cursor: null })
     yield* showList(
       data,
       {
@@ -89,37 +74,9 @@ const enable = defineCommand(
   },
   { subscription: subscriptionArgument },
   Effect.fnUntraced(function* ({ subscription }) {
-    const sql = yield* Sql
-    const topics = topicNames(yield* settings.topicPrefix.config)
-    const now = yield* Clock.currentTimeMillis
-    const outcome = yield* audited(
-      { command: 'webhooks enable', arguments: { subscription: subscription.id } },
-      sql.transaction(async (q): Promise<EnableResult> => {
-        const enabled = await enableEndpoint(q, subscription.uuid)
-        if (enabled !== 'enabled') return enabled
-        const owner = await WebhooksEndpoints.readOwner(q, subscription.uuid)
-        if (owner === null) return 'unknown'
-        const record = subscriptionChangedRecord(topics, {
-          type: 'SubscriptionChanged',
-          account: encodeId('acc', owner.account),
-          mode: owner.mode,
-          subscription: subscription.id,
-          change: 'enabled',
-          at: now,
-        })
-        // command-api relays the outbox.
-        await CommandOutbox.insert(q, encodeOutboxRow([record]))
-        return enabled
-      }),
-      (result) => ({ outcome: result }),
-    )
-    if (outcome === 'unknown') return yield* notFound(subscription)
-    const changed = outcome === 'enabled'
-    yield* show({ id: subscription.id, object: 'webhook_endpoint', status: 'enabled', changed }, () =>
-      fields({
-        subscription: subscription.id,
-        enabled: changed ? 'now' : 'already before; nothing was changed',
-      }),
+    const enabled = yield* run(Webhooks.enable, { id: subscription })
+    yield* show(enabled, ({ changed, id }) =>
+      fields({ subscription: id, enabled: changed ? 'now' : 'already before; nothing was changed' }),
     )
   }),
 )
@@ -152,26 +109,12 @@ const redeliver = defineCommand(
     const before = Option.getOrElse(until, () => Number.MAX_SAFE_INTEGER)
     const end = Math.min(before, yield* Clock.currentTimeMillis)
     const period = { from: toTimestamp(from), until: toTimestamp(end) }
-    yield* confirm(
-      `Deliver the events from ${period.from} until ${period.until} to ${subscription.id} again?`,
-    )
-    const id = yield* audited(
-      { command: 'webhooks redeliver', arguments: { subscription: subscription.id, ...period } },
-      requestRedelivery({ subscription: subscription.id, from, until: end }).pipe(
-        Effect.catchTag('RedeliveryRefused', ({ reason }) =>
-          Effect.fail(
-            reason === 'subscription_unknown'
-              ? notFound(subscription)
-              : refused('period_empty', 'The period ends before it begins.'),
-          ),
-        ),
-      ),
-      (redelivery) => ({ redelivery }),
-    )
-    yield* show({ id, object: 'redelivery', subscription: subscription.id, ...period }, () =>
+    yield* confirm(`Deliver the events from ${period.from} until ${period.until} to ${subscription} again?`)
+    const requested = yield* run(Webhooks.redeliver, { id: subscription, ...period })
+    yield* show(requested, ({ id }) =>
       fields({
         redelivery: id,
-        subscription: subscription.id,
+        subscription: subscription,
         ...period,
         next: `hubctl webhooks redelivery ${id}`,
       }),
@@ -202,17 +145,13 @@ const redelivery = defineCommand(
     ),
   },
   Effect.fnUntraced(function* ({ id }) {
-    const found = yield* readRedelivery(id)
-    if (found === null) return yield* refused('redelivery_not_found', `There is no redelivery ${id}.`)
-    const { batches, events, finishedAt, pending } = found
-    const queuedAt = optionalTimestamp(finishedAt)
-    yield* show({ id, object: 'redelivery', events, batches, pending, queued_at: queuedAt }, () =>
+    yield* show(yield* run(Webhooks.redelivery, { id }), ({ batches, events, pending, queued_at }) =>
       fields({
         redelivery: id,
         'events queued': events,
         batches,
         'waiting batches': pending,
-        'all queued': queuedAt ?? 'not yet',
+        'all queued': queued_at ?? 'not yet',
       }),
     )
   }),

@@ -1,4 +1,6 @@
 /** Messages of all accounts: find, list, timeline, and reveal what is encrypted. */
+export { briefTimeline } from './brief-timeline.ts'
+export { findBy, OPERATORS } from './find-by.ts'
 export { find, SearchResult } from './find.ts'
 export { get } from './get.ts'
 export { list, REASON_CODES } from './list.ts'

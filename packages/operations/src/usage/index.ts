@@ -1,3 +1,4 @@
-/** What accounts use: charges of a month, and the performance of templates. */
+/** What accounts use: charges and statistics of a month, and the performance of templates. */
 export { charges, chargesCsv } from './charges.ts'
+export { MONTH_PATTERN, ofMonth, USAGE_COLUMNS, UsageRow } from './month.ts'
 export { templates } from './templates.ts'
