@@ -186,7 +186,7 @@ describe('hubctl deliveries', () => {
   it('are sent again on request, and the answer is shown', async () => {
     const resend = ['deliveries', 'resend', subscription]
     const unknown = encodeId('whd', randomUUID())
-    assert.strictEqual(await hub.refusal([...resend, unknown]), 'attempt_unknown')
+    assert.strictEqual(await hub.refusal([...resend, unknown]), 'delivery_not_found')
     // In place of the fan-out, which takes the request and replaces it by the attempt.
     const fanOut = async () => {
       const request = await eventually(
