@@ -147,7 +147,12 @@ describe('a message', () => {
   it('is shown with its ids at the operator, and the reader is in the audit trail', async () => {
     const shown = await hub.run(get, { id: first }, VIEWER)
     assert.deepInclude(shown, { id: first, status: 'delivered', operator: 'smpp', operator_ids: ['4711'] })
-    const [row] = await readNewest(hub.sql, 'vera', 'messages show', 1)
+    const [row] = await readNewest(hub.sql, {
+      actor: 'vera',
+      command: 'messages show',
+      before: null,
+      limit: 1,
+    })
     assert.deepInclude(row, { arguments: { message: first }, outcome: 'done' })
     const unknown = encodeId('msg', randomUUID())
     assert.strictEqual(await hub.refusal(get, { id: unknown }), 'message_not_found')
