@@ -33,6 +33,11 @@ const PROGRAMS: ReadonlyArray<{
     ],
     exitCode: 1,
   },
+  {
+    name: 'operations-api',
+    args: ['--max-semi-space-size=8', 'apps/operations-api/src/main.ts'],
+    exitCode: 1,
+  },
   { name: 'hubctl', args: ['apps/hubctl/src/main.ts', '--help'], exitCode: 0 },
 ]
 

@@ -9,6 +9,7 @@ export const PROGRAMS = [
   'apps/command-api',
   'apps/dispatcher',
   'apps/hubctl',
+  'apps/operations-api',
   'apps/projector',
   'apps/webhook-fanout',
 ] as const

@@ -207,6 +207,7 @@ describe('npm start and npm stop', () => {
     first = description()
     expect(output).toContain(`curl -s ${first.base_url}/v1/messages`)
     expect(output).toContain(first.keys.test)
+    expect(output).toContain(first.console_login_url)
     // A shell reads the folder of the printed command as one word.
     const printed = /^To diagnose problems: +(?<command>.+)$/mu.exec(output)?.groups?.['command'] ?? ''
     const read = spawnSync('sh', ['-c', printed.replace('npx hubctl doctor', 'printenv HUB_DATA_DIR')])
@@ -217,6 +218,7 @@ describe('npm start and npm stop', () => {
       'command-api',
       'dispatcher',
       'kafka',
+      'operations-api',
       'operator-simulator',
       'postgres',
       'projector',
@@ -224,7 +226,7 @@ describe('npm start and npm stop', () => {
       'supervisor',
       'webhook-fanout',
     ])
-    expect(await running(Object.values(first.pids))).toHaveLength(9)
+    expect(await running(Object.values(first.pids))).toHaveLength(10)
     // Only the owner can read the keys.
     for (const name of ['hub.json', 'secrets.json']) {
       expect(statSync(join(dataDir, name)).mode & 0o077, name).toBe(0)
@@ -267,12 +269,31 @@ describe('npm start and npm stop', () => {
     }
   })
 
+  it('serve the console, with login links that work once and have the wanted role', async () => {
+    const { console_login_url: link = '', operations_url: url = '' } = first
+    const printed = (await finish(run(['login', '--role', 'support']))).output.trim()
+    for (const [address, role] of [
+      [link, 'admin'],
+      [printed, 'support'],
+    ] as const) {
+      const response = await fetch(address, { redirect: 'manual' })
+      expect(response.status).toBe(303)
+      const cookie = response.headers.getSetCookie()[0]?.split(';', 1)[0] ?? ''
+      const me = await fetch(`${url}/v1/me`, { headers: { cookie } })
+      expect(await me.json()).toMatchObject({ object: 'me', roles: [role] })
+      expect((await fetch(address, { redirect: 'manual' })).status).toBe(403)
+    }
+    const unknown = await finish(run(['login', '--role', 'root']))
+    expect(unknown.code).toBe(1)
+    expect(unknown.output).toContain('The roles are viewer, support')
+  })
+
   it('refuse a second hub on the same data without affecting the first', async () => {
     const { code, output } = await finish(run(['start', '--detach']))
     expect(code).toBe(1)
     expect(output).toContain(`A hub is running on ${dataDir} already (process ${first.pids['supervisor']})`)
     expect(output).toContain('npm stop')
-    expect(await running(Object.values(first.pids))).toHaveLength(9)
+    expect(await running(Object.values(first.pids))).toHaveLength(10)
     expect(description()).toEqual(first)
   })
 

@@ -189,6 +189,28 @@ describe('the manifests', () => {
       /NetworkPolicy dispatcher: it permits traffic/u,
     ],
     [
+      'an operations API behind the ingress of clients',
+      (all) =>
+        (found(all, 'NetworkPolicy', 'operations-api').ingress[0].from[0].namespaceSelector.matchLabels[
+          'kubernetes.io/metadata.name'
+        ] = 'ingress'),
+      /clients reach operations-api from the namespace ingress/u,
+    ],
+    [
+      'an operations API that every pod may reach',
+      (all) => delete found(all, 'NetworkPolicy', 'operations-api').ingress[0].from,
+      /clients reach operations-api from the namespace any/u,
+    ],
+    [
+      'a login link in production',
+      (all) =>
+        container(all, 'operations-api').env.push({
+          name: 'HUB_OPERATIONS_LOCAL_SECRET',
+          value: 'a secret of at least 32 characters',
+        }),
+      /HUB_OPERATIONS_LOCAL_SECRET permits sign-ins without the identity provider/u,
+    ],
+    [
       'policies without a default deny',
       (all) =>
         all.base.splice(

@@ -16,10 +16,13 @@ import {
   type AppName,
   lockDataDir,
   databaseFolder,
+  ensureSecrets,
   type Exit,
   freePortBase,
   type HubDescription,
   killProcessesOf,
+  loginLink,
+  OPERATIONS_API,
   type SimulatorProtocol,
   type Ports,
   PortInUseError,
@@ -81,6 +84,10 @@ export interface TestHub {
   readonly app: (name: AppName) => ProcessHandle
   /** The second command-api. Throws if the hub was started without one. */
   readonly secondCommandApi: () => ProcessHandle
+  /** operations-api. Throws if the hub was started without it. */
+  readonly operationsApi: () => ProcessHandle
+  /** A new link that signs in to the console once, as a person with these roles. */
+  readonly loginLink: (name: string, roles: ReadonlyArray<string>) => string
   /** All dispatchers, in the order of their numbers. */
   readonly dispatchers: ReadonlyArray<ProcessHandle>
   readonly server: (name: ServerName) => ProcessHandle
@@ -97,6 +104,8 @@ interface TestHubOptions {
   readonly environment?: Readonly<Record<string, string>>
   /** Also starts a second command-api. Its address is `second_base_url` of the description. */
   readonly secondCommandApi?: boolean
+  /** Also builds the console and starts operations-api, at `operations_url` of the description. */
+  readonly operations?: boolean
   /** The number of dispatchers, at most three. Default: one. */
   readonly dispatchers?: number
   /**
@@ -258,7 +267,7 @@ const settingsOfSuccessor = (settings: Settings, { dataDir, ports }: TestHub): S
 }
 
 /**
- * Starts a hub and waits until it is ready: servers, operator simulator and the four apps. Nothing
+ * Starts a hub and waits until it is ready: servers, operator simulator and the apps. Nothing
  * restarts a process that ends.
  */
 export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
@@ -280,6 +289,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       report: options.report ?? (() => {}),
       restart: false,
       secondCommandApi: options.secondCommandApi ?? false,
+      operations: options.operations ?? false,
       dispatchers: options.dispatchers ?? 1,
     })
     const services = [...hub.services]
@@ -299,6 +309,9 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       ports: settings.ports,
       app: find,
       secondCommandApi: () => find('command-api-2'),
+      operationsApi: () => find(OPERATIONS_API),
+      loginLink: (name, roles) =>
+        loginLink({ ports: settings.ports, secrets: ensureSecrets(settings.dataDir) }, { name, roles }),
       dispatchers: hub.services
         .filter(({ name }) => name.startsWith('dispatcher'))
         .map(({ name }) => find(name)),

@@ -1,11 +1,11 @@
 /**
- * The contract gate, a part of `npm run verify`. It fails when the API definition breaks the
- * contract.
+ * The contract gate, a part of `npm run verify`. It fails when the definition of an API breaks its
+ * contract: the API of clients, and the operations API of hub staff.
  *
  *   node tools/contract-gate/main.ts            compare, and fail on a breaking change
  *   node tools/contract-gate/main.ts --accept   the same, and add additive changes to the baseline
  *
- * The baseline is `packages/contract/openapi.baseline.json`. It is committed, so that a fresh clone
+ * The baseline is `openapi.baseline.json` beside `openapi.json`. It is committed, so that a fresh clone
  * compares against the same document. Only `--accept` changes it, and only by additive changes.
  * Where there is a git history, the committed `openapi.json` is a second baseline: it covers
  * additions that nobody accepted yet.
@@ -16,19 +16,30 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { descriptionText, type JsonObject } from '@hub/contract'
+import { operationsDescriptionText } from '@hub/operations-api'
 import { type Change, compareDescriptions } from './compare-descriptions.ts'
 
-const contractFolder = join(import.meta.dirname, '../../packages/contract')
-const baselineFile = join(contractFolder, 'openapi.baseline.json')
+/** An API: the folder of its description, and the description that its definition makes now. */
+interface Contract {
+  readonly folder: string
+  readonly text: () => string
+}
+
+const CONTRACTS: ReadonlyArray<Contract> = [
+  { folder: 'packages/contract', text: descriptionText },
+  { folder: 'apps/operations-api', text: operationsDescriptionText },
+]
+
+const ROOT = join(import.meta.dirname, '../..')
 const today = new Date().toISOString().slice(0, 10)
 
 const parse = (text: string): JsonObject => JSON.parse(text) as JsonObject
 
 /** The description in the last commit; null where there is none. */
-const lastCommitted = (): JsonObject | null => {
+const lastCommitted = (folder: string): JsonObject | null => {
   try {
     const text = execFileSync('git', ['show', 'HEAD:./openapi.json'], {
-      cwd: contractFolder,
+      cwd: join(ROOT, folder),
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'ignore'],
       maxBuffer: 64 * 1024 * 1024,
@@ -42,16 +53,18 @@ const lastCommitted = (): JsonObject | null => {
 const list = (changes: ReadonlyArray<Change>): string =>
   changes.map((change) => `  ${change.rule}: ${change.where}`).join('\n')
 
-const main = (): number => {
+/** Returns whether the gate passes. */
+const check = ({ folder, text }: Contract): boolean => {
+  const baselineFile = join(ROOT, folder, 'openapi.baseline.json')
   if (!existsSync(baselineFile)) {
     console.error(
-      'contract gate: packages/contract/openapi.baseline.json is missing. Restore it from the git history.',
+      `contract gate: ${folder}/openapi.baseline.json is missing. Restore it from the git history.`,
     )
-    return 1
+    return false
   }
-  const now = parse(descriptionText())
+  const now = parse(text())
   const changes = compareDescriptions(parse(readFileSync(baselineFile, 'utf8')), now, today)
-  const committed = lastCommitted()
+  const committed = lastCommitted(folder)
   const sinceCommit = committed === null ? [] : compareDescriptions(committed, now, today)
   const breaks = new Map(
     [...changes, ...sinceCommit]
@@ -60,26 +73,26 @@ const main = (): number => {
   )
   if (breaks.size > 0) {
     console.error(
-      `contract gate: ${breaks.size} breaking change(s). Restore the previous definition, or add a new path version.\n${list([...breaks.values()])}`,
+      `contract gate: ${breaks.size} breaking change(s) in ${folder}. Restore the previous definition, or add a new path version.\n${list([...breaks.values()])}`,
     )
-    return 1
+    return false
   }
   const additions = changes.filter((change) => change.kind === 'additive')
   if (process.argv.includes('--accept')) {
-    writeFileSync(baselineFile, descriptionText())
-    console.log(`contract gate: accepted ${additions.length} additive change(s).`)
+    writeFileSync(baselineFile, text())
+    console.log(`contract gate: accepted ${additions.length} additive change(s) in ${folder}.`)
   } else if (additions.length > 0) {
     console.log(
-      `contract gate: ${additions.length} additive change(s), allowed. Run with --accept to add them to the baseline.\n${list(additions)}`,
+      `contract gate: ${additions.length} additive change(s) in ${folder}, allowed. Run with --accept to add them to the baseline.\n${list(additions)}`,
     )
   } else {
-    console.log('contract gate: no change.')
+    console.log(`contract gate: no change in ${folder}.`)
   }
-  if (readFileSync(join(contractFolder, 'openapi.json'), 'utf8') !== descriptionText()) {
-    console.error('contract gate: openapi.json is stale. Run: npm run generate')
-    return 1
+  if (readFileSync(join(ROOT, folder, 'openapi.json'), 'utf8') !== text()) {
+    console.error(`contract gate: ${folder}/openapi.json is stale. Run: npm run generate`)
+    return false
   }
-  return 0
+  return true
 }
 
-process.exitCode = main()
+process.exitCode = CONTRACTS.map(check).every(Boolean) ? 0 : 1

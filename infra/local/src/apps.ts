@@ -1,6 +1,7 @@
 /** The apps of a local hub, with the Node flags and the environment of each process. */
 import { createHmac } from 'node:crypto'
 import { join } from 'node:path'
+import { localLoginUrl } from '@hub/local-login'
 import type { Ports } from './ports.ts'
 import type { Secrets } from './secrets.ts'
 import { type Environment, type SimulatorProtocol, ROOT } from './settings.ts'
@@ -9,12 +10,18 @@ import type { Stack } from './stack.ts'
 export const APP_NAMES = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 export type AppName = (typeof APP_NAMES)[number]
 
+/** The process for hub staff. Messages do not need it, so a hub for tests has it only on request. */
+export const OPERATIONS_API = 'operations-api'
+/** All programs with an admin port. */
+export type ProgramName = AppName | typeof OPERATIONS_API
+
 export const ADMIN_PORTS = {
   'command-api': 'commandApiAdmin',
   dispatcher: 'dispatcherAdmin',
   projector: 'projectorAdmin',
   'webhook-fanout': 'webhookFanoutAdmin',
-} as const satisfies Record<AppName, keyof Ports>
+  'operations-api': 'operationsApiAdmin',
+} as const satisfies Record<ProgramName, keyof Ports>
 
 export const SIMULATOR = 'operator-simulator'
 /** A second instance of command-api, for tests of concurrent requests. */
@@ -40,12 +47,14 @@ export const SIMULATOR_FLAGS: ReadonlyArray<string> = ['--max-semi-space-size=8'
  *   records.
  * - webhook-fanout: a collection also frees the socket buffers outside of the heap. With 4, a
  *   backlog is delivered a tenth faster, with 20 MiB less.
+ * - operations-api: some requests per second, so a small one is enough.
  */
-const SEMI_SPACE_MIB: Readonly<Record<AppName, number>> = {
+const SEMI_SPACE_MIB: Readonly<Record<ProgramName, number>> = {
   'command-api': 32,
   dispatcher: 8,
   projector: 16,
   'webhook-fanout': 4,
+  'operations-api': 8,
 }
 
 /**
@@ -54,24 +63,24 @@ const SEMI_SPACE_MIB: Readonly<Record<AppName, number>> = {
  * often that the recovery of a shard took four times as long. The memory budget is a third of this
  * limit.
  */
-const MAX_OLD_SPACE_MIB: Readonly<Partial<Record<AppName, number>>> = { dispatcher: 768 }
+const MAX_OLD_SPACE_MIB: Readonly<Partial<Record<ProgramName, number>>> = { dispatcher: 768 }
 
 /**
  * The heap size in MiB at which V8 runs its first full collection. Socket buffers count too, and a
  * backlog consists of them. By default V8 starts near the live data of the fan-out (35 MiB) and
  * then collects ten times per second.
  */
-const INITIAL_OLD_SPACE_MIB: Readonly<Partial<Record<AppName, number>>> = { 'webhook-fanout': 128 }
+const INITIAL_OLD_SPACE_MIB: Readonly<Partial<Record<ProgramName, number>>> = { 'webhook-fanout': 128 }
 
 /**
  * Apps whose young generation V8 collects with one thread. In the fan-out, 0.3 MB survive a
  * collection, which is 0.3 ms of work. Helper threads would take cores from the delivery: without
  * them, a backlog is delivered 5 % faster.
  */
-const SINGLE_THREADED_SCAVENGE: ReadonlyArray<AppName> = ['webhook-fanout']
+const SINGLE_THREADED_SCAVENGE: ReadonlyArray<ProgramName> = ['webhook-fanout']
 
 /** The Node flags of an app. */
-export const nodeFlags = (name: AppName): ReadonlyArray<string> => {
+export const nodeFlags = (name: ProgramName): ReadonlyArray<string> => {
   const old = MAX_OLD_SPACE_MIB[name]
   const first = INITIAL_OLD_SPACE_MIB[name]
   return [
@@ -96,10 +105,11 @@ export interface AppContext {
 
 export const baseUrl = (ports: Ports): string => `http://127.0.0.1:${ports.commandApi}`
 export const secondBaseUrl = (ports: Ports): string => `http://127.0.0.1:${ports.secondCommandApi}`
+export const operationsUrl = (ports: Ports): string => `http://127.0.0.1:${ports.operationsApi}`
 export const operatorUrl = (ports: Ports): string => `http://127.0.0.1:${ports.operatorSimulator}`
 
 /** The main module of an app in the checkout `sources`. */
-export const appMain = (name: AppName, sources: string): string =>
+export const appMain = (name: ProgramName, sources: string): string =>
   join(sources, 'apps', name, 'src', 'main.ts')
 export const simulatorMain = join(ROOT, 'infra/local/operator-simulator/main.ts')
 
@@ -111,7 +121,7 @@ const compileCache = ({ cacheDir }: AppContext): Environment => ({
   NODE_COMPILE_CACHE: join(cacheDir, 'compiled'),
 })
 
-const common = (name: AppName, context: AppContext): Environment => ({
+const common = (name: ProgramName, context: AppContext): Environment => ({
   // A developer may use servers without TLS.
   HUB_DEPLOYMENT: 'development',
   // The ports of a local hub are not for other machines.
@@ -200,6 +210,27 @@ export const appEnvironment = (name: AppName, context: AppContext): Environment 
       return common(name, context)
   }
 }
+
+/** The secret of login links, derived from the shared secret. */
+const loginSecret = ({ operatorSecret }: Secrets): string =>
+  createHmac('sha256', operatorSecret).update('login links').digest('base64url')
+
+/** A link that signs in to the console of a local hub once. */
+export const loginLink = (
+  { ports, secrets }: Pick<AppContext, 'ports' | 'secrets'>,
+  login: { readonly name: string; readonly roles: ReadonlyArray<string> },
+): string => localLoginUrl(operationsUrl(ports), loginSecret(secrets), login, Date.now())
+
+/** The environment of operations-api. `consoleDir`: the built files of the console, if it is built. */
+export const operationsEnvironment = (context: AppContext, consoleDir: string | null): Environment => ({
+  // A local hub has no load balancer that must first notice the shutdown.
+  HUB_SHUTDOWN_DELAY_MS: '0',
+  ...common(OPERATIONS_API, context),
+  HUB_OPERATIONS_PORT: String(context.ports.operationsApi),
+  HUB_OPERATIONS_URL: operationsUrl(context.ports),
+  HUB_OPERATIONS_LOCAL_SECRET: loginSecret(context.secrets),
+  ...(consoleDir === null ? {} : { HUB_CONSOLE_DIR: consoleDir }),
+})
 
 /** The settings that differ between the instances of an app. */
 export interface InstanceSettings {

@@ -1,4 +1,4 @@
-/** Starts a whole hub on one machine: the servers, the operator simulator and the four apps. */
+/** Starts a whole hub on one machine: the servers, the operator simulator and the apps. */
 import { fork } from 'node:child_process'
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +17,12 @@ import {
   type InstanceSettings,
   EXTRA_DISPATCHERS,
   type ExtraDispatcher,
+  loginLink,
   nodeFlags,
+  OPERATIONS_API,
+  operationsEnvironment,
+  operationsUrl,
+  type ProgramName,
   SIMULATOR_FLAGS,
   operatorUrl,
   SECOND_COMMAND_API,
@@ -26,6 +31,7 @@ import {
   simulatorEnvironment,
   simulatorMain,
 } from './apps.ts'
+import { ensureConsole } from './console.ts'
 import { lockDataDir } from './data-dir-lock.ts'
 import { inParallel } from './parallel.ts'
 import { type PortName, requireFree } from './ports.ts'
@@ -51,7 +57,15 @@ export interface HubDescription {
   readonly redis_url: string
   readonly schema_registry_url: string
   readonly operator_url: string
-  readonly metrics_urls: Readonly<Record<AppName, string> & Partial<Record<ExtraDispatcher, string>>>
+  /** The address of the operations API, if there is one. */
+  readonly operations_url?: string
+  /** The address of the console, which the operations API serves. */
+  readonly console_url?: string
+  /** A link that signs in to the console once, with all roles. */
+  readonly console_login_url?: string
+  readonly metrics_urls: Readonly<
+    Record<AppName, string> & Partial<Record<ExtraDispatcher | typeof OPERATIONS_API, string>>
+  >
   /** By process name: the supervisor, the started servers, the simulator, the apps. */
   readonly pids: Readonly<Record<string, number>>
 }
@@ -72,6 +86,8 @@ interface HubOptions {
    * simulator always come from this checkout.
    */
   readonly sources?: string
+  /** Builds the console and starts operations-api as well. */
+  readonly operations?: boolean
   /** `false`: live keys use the operator simulator of another hub, on the same ports. */
   readonly simulator?: boolean
   /** The apps to start now. Default: all. The caller can start the others later. */
@@ -116,6 +132,9 @@ const STABLE_AFTER_MS = 60_000
 /** Enough for several instances of an app on one machine; production has 48. */
 const DEFAULT_PARTITIONS = 6
 
+/** Whoever can read `hub.json` can do everything with the local hub. */
+const FIRST_LOGIN = { name: 'developer', roles: ['admin'] } as const
+
 const HUB_PORTS: ReadonlyArray<PortName> = [
   'commandApi',
   'operatorCallback',
@@ -124,6 +143,7 @@ const HUB_PORTS: ReadonlyArray<PortName> = [
 const SIMULATOR_PORTS: ReadonlyArray<PortName> = ['operatorSimulator', 'operatorSmpp']
 
 const SECOND_PORTS: ReadonlyArray<PortName> = ['secondCommandApi', 'secondCommandApiAdmin']
+const OPERATIONS_PORTS: ReadonlyArray<PortName> = ['operationsApi', 'operationsApiAdmin']
 
 const writeSecretFile = (path: string, content: string): void => {
   writeFileSync(`${path}.new`, content, { mode: 0o600 })
@@ -164,7 +184,7 @@ const makeNodeService = (
 const makeAppService = (
   context: AppContext,
   sources: string,
-  app: AppName,
+  app: ProgramName,
   name: string,
   env: Environment,
   title = name,
@@ -179,6 +199,7 @@ const makeApps = (
   withSimulator: boolean,
   withSecond: boolean,
   extraDispatchers: ReadonlyArray<ExtraDispatcher>,
+  operations: Environment | null,
 ): ReadonlyArray<Service> => {
   const { ports } = context
   const services = APP_NAMES.map((name) =>
@@ -202,6 +223,9 @@ const makeApps = (
     const adminPort = ports[EXTRA_DISPATCHERS[name]]
     const env = instanceEnvironment('dispatcher', { name, adminPort }, context)
     services.push(makeAppService(context, sources, 'dispatcher', name, env))
+  }
+  if (operations !== null) {
+    services.push(makeAppService(context, sources, OPERATIONS_API, OPERATIONS_API, operations))
   }
   return services
 }
@@ -339,6 +363,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
     const sources = options.sources ?? ROOT
     const withSimulator = options.simulator !== false
     const withSecond = options.secondCommandApi === true
+    const withOperations = options.operations === true
     const extraDispatchers = (Object.keys(EXTRA_DISPATCHERS) as ReadonlyArray<ExtraDispatcher>).slice(
       0,
       (options.dispatchers ?? 1) - 1,
@@ -347,11 +372,14 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
       ...HUB_PORTS,
       ...(withSimulator ? SIMULATOR_PORTS : []),
       ...(withSecond ? SECOND_PORTS : []),
+      ...(withOperations ? OPERATIONS_PORTS : []),
       ...extraDispatchers.map((name) => EXTRA_DISPATCHERS[name]),
       ...stackPorts(settings),
     ])
     const secrets = ensureSecrets(dataDir)
     const prepare = startPreparation(sources, environment, secrets, report, stopping.signal)
+    // Beside the start of the servers, which takes longer.
+    const consoleDir = withOperations ? ensureConsole(sources, dataDir, report) : null
     if (settings.databaseUrl !== undefined) prepare.database(settings.databaseUrl)
     if (settings.kafkaBrokers !== undefined) prepare.topics(settings.kafkaBrokers)
     stack = await startStack(settings, environment, report, {
@@ -365,7 +393,8 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
 
     const { cacheDir, liveOperator } = settings
     const context: AppContext = { ports, dataDir, cacheDir, stack, secrets, liveOperator, environment }
-    apps = makeApps(context, sources, withSimulator, withSecond, extraDispatchers)
+    const operations = withOperations ? operationsEnvironment(context, await consoleDir) : null
+    apps = makeApps(context, sources, withSimulator, withSecond, extraDispatchers, operations)
     const interrupt = (): void => void inParallel(apps.map((app) => app.end())).catch(() => {})
     signal?.addEventListener('abort', interrupt)
     const began = performance.now()
@@ -390,6 +419,14 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
     }
     const running = stack
     const [first, second] = secrets.accounts
+    const addresses = withOperations
+      ? {
+          operations_url: operationsUrl(ports),
+          console_url: operationsUrl(ports),
+          console_login_url: loginLink(context, FIRST_LOGIN),
+        }
+      : {}
+    const programs: ReadonlyArray<ProgramName> = withOperations ? [...APP_NAMES, OPERATIONS_API] : APP_NAMES
     const describe = (): HubDescription => ({
       base_url: baseUrl(ports),
       ...(withSecond ? { second_base_url: secondBaseUrl(ports) } : {}),
@@ -400,8 +437,9 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
       redis_url: running.redisUrl,
       schema_registry_url: environment['HUB_SCHEMA_REGISTRY_URL'] ?? `${baseUrl(ports)}/schema-registry`,
       operator_url: operatorUrl(ports),
+      ...addresses,
       metrics_urls: Object.fromEntries(
-        [...APP_NAMES, ...extraDispatchers].map((name) => {
+        [...programs, ...extraDispatchers].map((name) => {
           const port = ports[{ ...ADMIN_PORTS, ...EXTRA_DISPATCHERS }[name]]
           return [name, `http://127.0.0.1:${port}/metrics`]
         }),

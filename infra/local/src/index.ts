@@ -20,5 +20,13 @@ export { type Exit, tail } from './processes.ts'
 export { makeService, type Service } from './service.ts'
 export { type SimulatorProtocol, readSettings, ROOT, type Settings } from './settings.ts'
 export { databaseFolder, removeData, type ReportProgress, type Stack, startStack } from './stack.ts'
-export { APP_NAMES, type AppName, type InstanceSettings, nodeFlags } from './apps.ts'
+export {
+  APP_NAMES,
+  type AppName,
+  type InstanceSettings,
+  loginLink,
+  nodeFlags,
+  OPERATIONS_API,
+} from './apps.ts'
+export { ensureSecrets } from './secrets.ts'
 export { type Hub, type HubDescription, startHub } from './hub.ts'

@@ -1,21 +1,25 @@
 /**
- * The command line of the local hub: `start`, `start --detach` and `stop`. `npm start` and `npm
- * stop` run this program after they have installed missing packages.
+ * The command line of the local hub: `start`, `start --detach`, `stop` and `login`. `npm start`, `npm
+ * stop` and `npm run login` run this program after they have installed missing packages.
  */
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import { loginLink } from './apps.ts'
 import { refuseIfRunning, stopProcessesOf } from './data-dir-lock.ts'
 import { type Hub, type HubDescription, hubFile, startHub } from './hub.ts'
 import { UserError } from './user-error.ts'
 import { openLog, tail } from './processes.ts'
+import { ensureSecrets } from './secrets.ts'
 import { readSettings, ROOT, type Settings } from './settings.ts'
 import { logDir, prepareDataDir } from './stack.ts'
 import { watchLogs } from './watch.ts'
 
 const USAGE = `Usage: npm start                run the hub here, until Ctrl-C
        npm start -- --detach    run it in the background; returns when it is ready
-       npm stop                 stop it`
+       npm stop                 stop it
+       npm run login            print a new login link of the console
+       npm run login -- --role support    the same, with only this role`
 
 /** Shows the cause of a failure and still fits on a screen. */
 const TAIL_LINES = 20
@@ -45,6 +49,15 @@ const doctorCommand = ({ dataDir }: Settings): string =>
     ? 'npx hubctl doctor'
     : `HUB_DATA_DIR=${quoted(short(dataDir))} npx hubctl doctor`
 
+const consoleLines = ({ console_login_url: link, console_url: url }: HubDescription): string =>
+  url === undefined || link === undefined
+    ? ''
+    : `
+The console of hub staff is at ${url}. To sign in, open this link, which works once (npm run login prints another one):
+
+${link}
+`
+
 const welcome = (settings: Settings, hub: HubDescription, ending: string): string => {
   const running = Object.keys(hub.pids).filter((name) => name !== 'supervisor')
   const authorization = `-H 'Authorization: Bearer ${hub.keys.test}'`
@@ -63,7 +76,7 @@ curl -s ${hub.base_url}/v1/events ${authorization}
 To send a message, which is delivered within seconds:
 
 curl -s ${hub.base_url}/v1/messages ${authorization} -H 'Content-Type: application/json' -d '{"to":"+79000000001","class":"otp","template":"otp_code","variables":{"code":"1234"}}'
-
+${consoleLines(hub)}
 To diagnose problems:  ${doctorCommand(settings)}`
 }
 
@@ -111,6 +124,7 @@ const run = async (
     environment: process.env,
     report: out.line,
     restart: true,
+    operations: true,
     signal: ending.signal,
   })
   const unwatch = watchLogs(
@@ -218,8 +232,25 @@ const readSettingsOrExplain = async (): Promise<Settings> => {
   }
 }
 
+/** The roles of hub staff. operations-api ignores others. */
+const ROLES = ['viewer', 'support', 'moderator', 'operator', 'admin']
+
+/** Prints a login link for the running hub. */
+const login = ({ dataDir, ports }: Settings, flags: ReadonlyArray<string>): void => {
+  const [flag, role = 'admin', ...others] = flags
+  if ((flag !== undefined && flag !== '--role') || !ROLES.includes(role) || others.length > 0) {
+    throw new UserError(`The roles are ${ROLES.join(', ')}.\n${USAGE}`)
+  }
+  if (!existsSync(hubFile(dataDir)))
+    throw new UserError(`No hub runs on ${short(dataDir) || '.'}. Run npm start.`)
+  console.log(
+    loginLink({ ports, secrets: ensureSecrets(dataDir) }, { name: `developer (${role})`, roles: [role] }),
+  )
+}
+
 const main = async (args: ReadonlyArray<string>): Promise<void> => {
   const [command, ...flags] = args
+  if (command === 'login') return login(readSettings(process.env), flags)
   const known = new Set(command === 'start' ? ['--detach'] : [])
   const unknown = flags.find((flag) => !known.has(flag))
   if (unknown !== undefined) throw new UserError(`${unknown} is not known.\n${USAGE}`)

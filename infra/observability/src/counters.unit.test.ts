@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { assert, describe, it } from '@effect/vitest'
-import { APPS } from '@hub/config'
+import { ALL_APPS } from '@hub/config'
 import { definedMetrics, ROOT } from './metrics.ts'
 
 /** Loads the code of an app without starting it, and prints what `/metrics` would serve. */
@@ -57,7 +57,7 @@ const samplesAtStart = async (app: string): Promise<ReadonlyMap<string, Readonly
 const listedValues = (description: string): ReadonlyArray<string> =>
   [...description.matchAll(/`(\w+)`/gu)].map(([, value]) => value ?? '')
 
-describe.each([...APPS])('the counters of %s', (app) => {
+describe.each([...ALL_APPS])('the counters of %s', (app) => {
   const folders = new Set([`apps/${app}`, ...packagesOf(app).map((name) => name.replace('@hub', 'packages'))])
   const counters = definedMetrics().filter(({ type, where }) => type === 'counter' && folders.has(where))
 

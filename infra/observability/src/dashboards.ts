@@ -1,4 +1,4 @@
-/** The four Grafana dashboards as data: acceptance, delivery, webhooks and pipeline. */
+/** The Grafana dashboards as data: acceptance, delivery, webhooks, pipeline and operations. */
 import {
   byLabel,
   type Dashboard,
@@ -605,4 +605,52 @@ const pipeline: Dashboard = {
   ],
 }
 
-export const dashboards: ReadonlyArray<Dashboard> = [acceptance, delivery, webhooks, pipeline]
+const operations: Dashboard = {
+  uid: 'hub-operations',
+  title: 'Hub: operations',
+  about: 'operations-api: the operations API and the console of hub staff.',
+  panels: [
+    {
+      title: 'Answers by class of the status',
+      about: '5xx is a fault of the hub. HubOperationsErrors fires at 5 %.',
+      unit: 'reqps',
+      queries: [occurring(rate('hub_operations_answers_total', 'status'))],
+    },
+    {
+      title: 'Requests by route',
+      about: 'Requests per second.',
+      unit: 'reqps',
+      queries: [rate('hub_operations_request_seconds_count', 'method, route')],
+    },
+    {
+      title: 'Time of a request',
+      about: 'All routes. A search examines a bounded number of messages.',
+      unit: 's',
+      queries: quantiles('hub_operations_request_seconds'),
+    },
+    {
+      title: 'Sign-ins',
+      about:
+        'Sessions that began, and refused sign-ins and bearer tokens. HubLoginsRefused fires at 20 in 15 minutes.',
+      unit: 'short',
+      queries: [
+        query(increase('hub_operations_logins_total'), 'begun'),
+        query(increase('hub_operations_logins_refused_total'), 'refused'),
+      ],
+    },
+    {
+      title: 'Viewers of the overview',
+      about: 'Open start pages of the console. They share the queries.',
+      unit: 'short',
+      queries: [query('sum(hub_operations_overview_viewers)', 'viewers')],
+    },
+    {
+      title: 'Time of a query for the overview',
+      about: 'The longer a query takes, the rarer it is: all together take at most 1 % of a core.',
+      unit: 's',
+      queries: quantiles('hub_operations_overview_seconds'),
+    },
+  ],
+}
+
+export const dashboards: ReadonlyArray<Dashboard> = [acceptance, delivery, webhooks, pipeline, operations]

@@ -84,6 +84,18 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     status: 'HTTP status',
   },
   hub_moderation_oldest_pending_seconds: { kind: '`template`, `sender`' },
+  hub_operations_answers_total: { status: '`2xx`, `3xx`, `4xx`, `5xx`' },
+  hub_operations_logins_refused_total: {
+    kind: '`link` (a login link), `provider` (the identity provider), `token` (a bearer token)',
+    reason: '`refused`, `no_role`, `unavailable` (the identity provider does not answer)',
+  },
+  hub_operations_logins_total: { kind: '`link`, `provider`' },
+  hub_operations_overview_seconds: { part: '`minutes`, `work`, `consumers`' },
+  hub_operations_request_seconds: {
+    method: 'HTTP method, `_OTHER` for an unknown one',
+    route: 'the path of the description, `/` for a page of the console, `none` for an unknown path',
+    status: 'HTTP status',
+  },
   hub_postgresql_connections_replaced_total: {
     reason:
       '`closed` (it broke), `gone` (PostgreSQL has no such session), `lost` (a request or an answer was lost), `read_only`',

@@ -6,7 +6,7 @@ import * as Result from 'effect/Result'
 import { catalogue, settings } from './catalogue/index.ts'
 import { dangers } from './dangers.ts'
 import { type Rule, rules } from './rules.ts'
-import { type App, invalidSettingOf, NOT_SET, type Setting, InvalidSetting } from './setting.ts'
+import { type AnyApp, invalidSettingOf, NOT_SET, type Setting, InvalidSetting } from './setting.ts'
 import { describeUnknown, unknownVariables } from './unknown.ts'
 
 /** The process cannot start. A retry with the same environment fails in the same way. */
@@ -41,7 +41,7 @@ export const validateSetting = (setting: Setting<unknown>): Effect.Effect<Invali
   )
 
 /** A process, or all of them. */
-type Selection = App | 'hubctl' | 'all'
+type Selection = AnyApp | 'hubctl' | 'all'
 
 /** Reads the settings of a process. `add` gets the problem of each setting. */
 const readSettings = Effect.fnUntraced(function* (reader: Selection, add: (mistake: InvalidSetting) => void) {
@@ -72,7 +72,7 @@ const readSettings = Effect.fnUntraced(function* (reader: Selection, add: (mista
  * only some of them.
  */
 export const findInvalidSettings = Effect.fnUntraced(function* (
-  reader: App | 'hubctl',
+  reader: AnyApp | 'hubctl',
   attached: ReadonlyArray<ExtraCheck> = [],
 ) {
   const found: Array<InvalidSetting> = []
@@ -104,7 +104,7 @@ export const findDangerousSettings = Effect.fnUntraced(function* (reader: Select
  * Validates the settings. It logs a warning for each unknown variable that begins like one, and fails with all problems at once. `names`: environment variables.
  */
 export const checkSettings = Effect.fnUntraced(function* (
-  reader: App | 'hubctl',
+  reader: AnyApp | 'hubctl',
   attached: ReadonlyArray<ExtraCheck> = [],
   names: ReadonlyArray<string> = Object.keys(process.env),
 ) {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { assert, describe, it } from '@effect/vitest'
 import { Config, ConfigProvider, Effect, Logger, Redacted, Result } from 'effect'
 import {
-  APPS,
+  ALL_APPS,
   catalogue,
   checkSettings,
   configurationPage,
@@ -35,9 +35,11 @@ const RIGHT: Environment = {
   HUB_KAFKA_BROKERS: 'kafka-1.example.com:9092, [2001:db8::1]:9092',
   HUB_MASTER_KEY: Buffer.from('a master key that is no secret 1').toString('base64'),
   HUB_ADMIN_PORT: '9090',
+  HUB_OPERATIONS_PORT: '8090',
+  HUB_OPERATIONS_URL: 'https://operations.example.com',
 }
 
-const sentences = (app: (typeof APPS)[number] | 'hubctl', environment: Environment) =>
+const sentences = (app: (typeof ALL_APPS)[number] | 'hubctl', environment: Environment) =>
   findInvalidSettings(app).pipe(
     Effect.map((mistakes) => mistakes.map(({ message }) => message)),
     from(environment),
@@ -106,7 +108,7 @@ describe('the catalogue', () => {
 })
 
 describe('the environment of a process', () => {
-  for (const app of APPS) {
+  for (const app of ALL_APPS) {
     it.effect(`of ${app} must contain exactly the required settings`, () =>
       Effect.gen(function* () {
         assert.deepStrictEqual(yield* sentences(app, RIGHT), [])
@@ -348,6 +350,32 @@ describe('a dangerous setting', () => {
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* sentences('command-api', { ...RIGHT, ...settings }), [])
     }),
+  )
+
+  it.effect.each([
+    [{ HUB_OPERATIONS_URL: 'http://operations.example.com' }, 'HUB_OPERATIONS_URL'],
+    [
+      {
+        HUB_OIDC_ISSUER: 'http://login.example.com',
+        HUB_OIDC_CLIENT_ID: 'hub',
+        HUB_OIDC_ROLES: '{}',
+      },
+      'HUB_OIDC_ISSUER',
+    ],
+    [{ HUB_OPERATIONS_LOCAL_SECRET: 'a secret of at least 32 characters' }, 'HUB_OPERATIONS_LOCAL_SECRET'],
+  ] as ReadonlyArray<readonly [Environment, string]>)(
+    'of operations-api is refused in production: %o',
+    ([setting, variable]) =>
+      Effect.gen(function* () {
+        const environment = { ...RIGHT, ...setting }
+        const found = yield* findInvalidSettings('operations-api').pipe(from(environment))
+        assert.deepStrictEqual(
+          found.map((mistake) => mistake.variable),
+          [variable],
+        )
+        const development = { ...environment, HUB_DEPLOYMENT: 'development' }
+        assert.deepStrictEqual(yield* sentences('operations-api', development), [])
+      }),
   )
 
   it.effect('of another app is not reported', () =>

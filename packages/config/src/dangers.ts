@@ -96,6 +96,20 @@ const withoutTls = (
         : null,
   )
 
+/** An address that must use TLS outside of loopback. */
+const unencrypted = (setting: Setting<string | null>, why: string, problem: string): Rule =>
+  danger(
+    setting,
+    [],
+    `\`${setting.name}\` that begins with \`http://\` and has a host outside of loopback: ${why}.`,
+    (valueOf) => {
+      const url = URL.parse(valueOf(setting) ?? '')
+      return url !== null && url.protocol === 'http:' && !isLoopback(url.hostname)
+        ? { problem, expected: 'a URL that begins with https://' }
+        : null
+    },
+  )
+
 /**
  * The previous master keys may repeat one byte: data under such a key must stay readable until it
  * has another one.
@@ -157,18 +171,25 @@ export const dangers: ReadonlyArray<Rule> = [
           }
         : null,
   ),
-  danger(
+  unencrypted(
     settings.baseUrl,
+    'clients would send API keys unencrypted',
+    'makes clients send their API keys unencrypted',
+  ),
+  unencrypted(
+    settings.operationsUrl,
+    'hub staff would send their sessions unencrypted',
+    'makes hub staff send their sessions unencrypted',
+  ),
+  unencrypted(
+    settings.oidcIssuer,
+    'others could sign in as anyone',
+    'lets others answer in the name of the identity provider',
+  ),
+  danger(
+    settings.localLoginSecret,
     [],
-    `\`${settings.baseUrl.name}\` that begins with \`http://\` and has a host outside of loopback: clients would send API keys unencrypted.`,
-    (valueOf) => {
-      const url = URL.parse(valueOf(settings.baseUrl) ?? '')
-      return url !== null && url.protocol === 'http:' && !isLoopback(url.hostname)
-        ? {
-            problem: 'makes clients send their API keys unencrypted',
-            expected: 'a URL that begins with https://',
-          }
-        : null
-    },
+    `\`${settings.localLoginSecret.name}\`: whoever knows it can sign in with any role.`,
+    () => ({ problem: 'permits sign-ins without the identity provider', expected: 'no value' }),
   ),
 ]

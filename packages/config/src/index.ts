@@ -9,6 +9,8 @@ export type { Kind } from './kinds.ts'
 export { lifetimesConfig } from './lifetimes.ts'
 export { type Rule, rules } from './rules.ts'
 export {
+  ALL_APPS,
+  type AnyApp,
   type App,
   APPS,
   type Group,

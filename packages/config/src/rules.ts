@@ -88,6 +88,8 @@ export const rules: ReadonlyArray<Rule> = [
   needs(settings.operatorSmppUrl, settings.operatorSmppPassword),
   needs(settings.operatorHttpUrl, settings.operatorHttpSecret, settings.operatorCallbackPort),
   together(settings.tlsCertFile, settings.tlsKeyFile),
+  needs(settings.oidcIssuer, settings.oidcClientId, settings.oidcRoles),
+  needs(settings.oidcAudience, settings.oidcIssuer),
   atLeast(settings.reportDeadlineOtp, settings.lifetimeOtp, WHY_REPORTS_ARE_LATER),
   atLeast(settings.reportDeadlineService, settings.lifetimeService, WHY_REPORTS_ARE_LATER),
 ]

@@ -7,11 +7,16 @@ import * as Option from 'effect/Option'
 import * as Result from 'effect/Result'
 import type { Kind } from './kinds.ts'
 
+/** The apps that messages and events pass. */
 export const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 export type App = (typeof APPS)[number]
 
+/** All apps: also the one that only hub staff use. */
+export const ALL_APPS = [...APPS, 'operations-api'] as const
+export type AnyApp = (typeof ALL_APPS)[number]
+
 /** The programs that read settings: the apps, the command line, and development tools. */
-export type Reader = App | 'hubctl' | 'npm start' | 'operator simulator' | 'tests'
+export type Reader = AnyApp | 'hubctl' | 'npm start' | 'operator simulator' | 'tests'
 
 /** The groups with their headings, in the order of the documentation. */
 export const GROUPS = {
@@ -24,6 +29,7 @@ export const GROUPS = {
   http: 'The operator of live keys, over HTTP',
   words: 'What recipients write',
   webhooks: 'Webhooks',
+  operations: 'The operations API and its console',
   local: "On a developer's machine: `npm start`",
   simulator: "On a developer's machine: the operator simulator",
   tests: "On a developer's machine: tests",

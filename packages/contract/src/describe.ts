@@ -1,6 +1,6 @@
 /**
  * Generates the API description (OpenAPI 3.1) from the definition in `api/`. It corrects the output
- * of Effect's generator: objects are open, query numbers are numbers, headers have their usual
+ * of Effect's generator (`clean-description.ts`): query numbers are numbers, headers have their usual
  * spelling. The same definition always gives the same bytes.
  */
 import { OpenApi } from 'effect/http-api'
@@ -14,6 +14,7 @@ import {
 import { describeWebhooks } from './describe-webhooks.ts'
 import { HubApi } from './api/hub-api.ts'
 import { LIST_LIMITS, LONG_LIST_LIMITS } from './limits.ts'
+import { cleanDescription, rewrite } from './clean-description.ts'
 import { isJsonObject, type Json, type JsonObject } from './json.ts'
 
 const HEADERS: JsonObject = {
@@ -81,75 +82,6 @@ const PAGES: Readonly<Record<string, { readonly max: number; readonly default: n
 const DISCRIMINATORS: Readonly<Record<string, string>> = { BatchResult: 'result' }
 
 const HEADER_SPELLING: Readonly<Record<string, string>> = { 'idempotency-key': 'Idempotency-Key' }
-
-/** Rewrites all objects of a value, bottom up. */
-const rewrite = (value: Json, change: (object: JsonObject) => JsonObject): Json => {
-  if (Array.isArray(value)) return value.map((element) => rewrite(element, change))
-  if (!isJsonObject(value)) return value
-  return change(
-    Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, rewrite(inner, change)])),
-  )
-}
-
-/** Removes `additionalProperties: false` (specification, Versioning, 3). */
-const openObjects = (object: JsonObject): JsonObject => {
-  if (object['additionalProperties'] !== false) return object
-  const { additionalProperties: _, ...open } = object
-  return open
-}
-
-/** Removes the generator's bounds of safe integers, which the contract does not promise. */
-const unboundIntegers = (object: JsonObject): JsonObject => {
-  const { minimum, maximum, ...rest } = object
-  return {
-    ...rest,
-    ...(minimum === undefined || minimum === Number.MIN_SAFE_INTEGER ? undefined : { minimum }),
-    ...(maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? undefined : { maximum }),
-  }
-}
-
-/** Merges an `allOf` with one member into its schema. */
-const foldAllOf = (object: JsonObject): JsonObject => {
-  const members = object['allOf']
-  if (!Array.isArray(members) || members.length !== 1 || !isJsonObject(members[0])) return object
-  const { allOf: _, ...rest } = object
-  return { ...members[0], ...rest }
-}
-
-/**
- * The generator copies a named schema (`Money_1`) at each place with another description. This
- * replaces the copy by a reference with a description, which OpenAPI 3.1 allows.
- */
-const foldCopies = (document: JsonObject, schemas: JsonObject): { document: Json; schemas: JsonObject } => {
-  const bare = (schema: Json | undefined): string => {
-    if (!isJsonObject(schema)) return ''
-    const { description: _, ...rest } = schema
-    return JSON.stringify(rest)
-  }
-  const copies = new Map<string, JsonObject>()
-  for (const [name, schema] of Object.entries(schemas)) {
-    const original = /^(.+)_[0-9]+$/u.exec(name)?.[1]
-    if (original === undefined || bare(schema) !== bare(schemas[original])) continue
-    const description = isJsonObject(schema) ? schema['description'] : undefined
-    copies.set(`#/components/schemas/${name}`, {
-      $ref: `#/components/schemas/${original}`,
-      ...(description === undefined ? undefined : { description }),
-    })
-  }
-  const replace = (object: JsonObject): JsonObject => {
-    const { $ref: target, ...beside } = object
-    const found = typeof target === 'string' ? copies.get(target) : undefined
-    return found === undefined ? object : { ...found, ...beside }
-  }
-  const kept = Object.entries(schemas).filter(([name]) => !copies.has(`#/components/schemas/${name}`))
-  return {
-    document: rewrite(document, replace),
-    schemas: rewrite(
-      Object.fromEntries(kept.toSorted(([a], [b]) => (a < b ? -1 : 1))),
-      replace,
-    ) as JsonObject,
-  }
-}
 
 /** Adds the discriminator: which value of `propertyName` belongs to which alternative. */
 const discriminate = (schemas: JsonObject, schema: JsonObject, propertyName: string): JsonObject => {
@@ -249,9 +181,7 @@ const generate = (): JsonObject => {
       ),
     ]),
   )
-  const clean = (value: JsonObject): JsonObject =>
-    [openObjects, foldAllOf, unboundIntegers].reduce<Json>(rewrite, value) as JsonObject
-  const folded = foldCopies(clean(paths), clean(generated.components.schemas))
+  const folded = cleanDescription(paths, generated.components.schemas)
   const schemas = detailedSchemas(folded.document, discriminated(folded.schemas))
   return {
     openapi: '3.1.0',

@@ -1,8 +1,10 @@
 export { CHANGELOG_PATH } from './changelog.ts'
+export { cleanDescription } from './clean-description.ts'
 export * from './api/hub-api.ts'
 export { SEND_CODES } from './api/messages.ts'
 export { description, descriptionText } from './describe.ts'
 export * from './errors.ts'
+export { escapeHtml, page } from './html.ts'
 export { loggableParam, prepareKnownParameters, requestWarnings } from './known-parameters.ts'
 export * from './json.ts'
 export * from './limits.ts'
@@ -29,6 +31,7 @@ export {
   changelogPage,
   ERROR_PAGE_PATH,
   errorPage,
+  pagePolicy,
   REFERENCE_PATH,
   referencePage,
   renderErrorPage,

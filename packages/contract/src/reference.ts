@@ -73,6 +73,9 @@ const documentOf = Effect.fnUntraced(function* (text: string, headers: Readonly<
   return document
 })
 
+/** The policy of a page that `page` has made: only its own scripts and styles. */
+export const pagePolicy = (html: string): string => policy(html, 'hashed')
+
 const pageOf = (html: string, styles: 'inline' | 'hashed') =>
   documentOf(html, {
     'Content-Type': 'text/html; charset=utf-8',

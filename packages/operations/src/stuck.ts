@@ -3,26 +3,16 @@
  * A part that a server cannot answer is missing, with the reason.
  */
 import { encodeId, MESSAGE_CLASSES, MODES, toTimestamp } from '@hub/domain'
-import {
-  catalogueConfig,
-  describeGroup,
-  kafkaConnectionConfig,
-  type OffsetRange,
-  readOffsetRanges,
-  topicCatalogue,
-  type TopicNames,
-  topicNames,
-} from '@hub/kafka'
+import { catalogueConfig, kafkaConnectionConfig, topicCatalogue } from '@hub/kafka'
 import {
   CommandSenders,
   CommandTemplates,
-  ReadCheckpoints,
   ReadMessages,
   readWaitingRows,
   WebhooksEndpoints,
-  WebhooksPositions,
 } from '@hub/store'
 import { Clock, Duration, Effect, Schema } from 'effect'
+import { CONSUMERS, readConsumers } from './consumer-lag.ts'
 import { publicId, Timestamp } from './fields.ts'
 import { query } from './sql.ts'
 import { defineUseCase } from './use-case.ts'
@@ -31,7 +21,7 @@ import { WebhookEndpoint, withBacklogs } from './webhooks/endpoints.ts'
 const ShardLag = Schema.Struct({ topic: Schema.String, shard: Schema.Int, lag: Schema.Int })
 
 const Consumer = Schema.Struct({
-  consumer: Schema.Literals(['dispatcher', 'projector', 'webhook-fanout']),
+  consumer: Schema.Literals(CONSUMERS),
   members: Schema.Int,
   lag: Schema.Int.annotate({ description: 'Records that it has not read or applied.' }),
   shards: Schema.Array(ShardLag).annotate({ description: 'The shards with a lag, the largest first.' }),
@@ -72,99 +62,23 @@ const MOST_ENDPOINTS = 50
 /** A busy broker takes up to a second for a request. */
 const KAFKA_DEADLINE = Duration.seconds(6)
 
-/** The next offset of a reader, by topic and partition. */
-type Positions = ReadonlyMap<string, ReadonlyMap<number, number>>
-
-interface Reader {
-  readonly consumer: (typeof Consumer.Type)['consumer']
-  /** Without the log for the dispatcher: its low-water mark depends on open messages. */
-  readonly topics: (names: TopicNames) => ReadonlyArray<string>
-}
-
-const READERS: ReadonlyArray<Reader> = [
-  {
-    consumer: 'dispatcher',
-    topics: (names) => [names.acceptedOtp, names.acceptedService, names.operatorReports],
-  },
-  { consumer: 'projector', topics: (names) => [names.acceptedOtp, names.acceptedService, names.messages] },
-  { consumer: 'webhook-fanout', topics: ({ webhooks }) => [webhooks] },
-]
-
-const shardsOf = (
-  ranges: ReadonlyMap<string, ReadonlyArray<OffsetRange>>,
-  topics: ReadonlyArray<string>,
-  positions: Positions,
-): ReadonlyArray<typeof ShardLag.Type> =>
-  topics
-    .flatMap((topic) =>
-      (ranges.get(topic) ?? []).map(({ high, low, partition }) => ({
-        topic,
-        shard: partition,
-        lag: Math.max(0, high - Math.max(low, positions.get(topic)?.get(partition) ?? low)),
-      })),
-    )
-    .filter(({ lag }) => lag > 0)
-    .toSorted((a, b) => b.lag - a.lag)
-
-interface StoredPosition {
-  readonly topic: string
-  readonly partition: number
-  readonly position: number
-}
-
-const positionsOf = (stored: ReadonlyArray<StoredPosition>): Positions =>
-  new Map(
-    [...Map.groupBy(stored, ({ topic }) => topic)].map(([topic, own]) => [
-      topic,
-      new Map(own.map(({ partition, position }) => [partition, Math.max(0, position)])),
-    ]),
-  )
-
-/** The positions that readers keep in PostgreSQL instead of their group. */
-const storedPositions = (prefix: string, names: TopicNames) =>
-  query(async (q) => ({
-    projector: positionsOf(
-      (await ReadCheckpoints.readPositions(q)).map((row) => ({ ...row, topic: `${prefix}${row.topic}` })),
-    ),
-    'webhook-fanout': positionsOf(
-      (await WebhooksPositions.readAll(q)).map((row) => ({ ...row, topic: names.webhooks })),
-    ),
-  }))
-
 const readKafka = Effect.gen(function* () {
   const connection = yield* kafkaConnectionConfig(CLIENT)
   const options = yield* catalogueConfig
-  const names = topicNames(options.prefix)
   const deadLetterTopics = topicCatalogue(options)
     .map(({ topic }) => topic)
     .filter((topic) => topic.endsWith('.dead-letter'))
-  const topics = [...new Set(READERS.flatMap((reader) => reader.topics(names)))]
-  const [stored, ranges, ...groups] = yield* Effect.all(
-    [
-      storedPositions(options.prefix, names),
-      readOffsetRanges(connection, [...topics, ...deadLetterTopics]),
-      ...READERS.map(({ consumer }) => describeGroup(connection, `${options.prefix}hub.${consumer}`)),
-    ],
-    { concurrency: 'unbounded' },
-  )
-  const consumers = READERS.map(({ consumer, topics: own }, place) => {
-    const group = groups[place]
-    const positions = consumer === 'dispatcher' ? (group?.committed ?? new Map()) : stored[consumer]
-    const shards = shardsOf(ranges, own(names), positions)
-    return {
-      consumer,
-      members: group?.members ?? 0,
-      lag: shards.reduce((sum, { lag }) => sum + lag, 0),
-      shards: shards.slice(0, MOST_SHARDS),
-    }
-  })
+  const { consumers, ranges } = yield* readConsumers(connection, options.prefix, deadLetterTopics)
   const deadLetters = deadLetterTopics
     .map((topic) => ({
       topic,
       records: (ranges.get(topic) ?? []).reduce((sum, { high, low }) => sum + high - low, 0),
     }))
     .filter(({ records }) => records > 0)
-  return { consumers, deadLetters }
+  return {
+    consumers: consumers.map((one) => ({ ...one, shards: one.shards.slice(0, MOST_SHARDS) })),
+    deadLetters,
+  }
 })
 
 const readDatabase = query(async (q) => {

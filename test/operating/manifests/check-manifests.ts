@@ -2,7 +2,7 @@
  * Compares the manifests with the code, and returns one sentence for each error. It reads no files,
  * so that tests can show that it detects errors.
  */
-import { APPS, catalogue, findInvalidSettings, unknownVariables } from '@hub/config'
+import { ALL_APPS, catalogue, findInvalidSettings, unknownVariables } from '@hub/config'
 import { topicCatalogue } from '@hub/kafka'
 import { nodeFlags } from '@hub/local-stack'
 import { isPublicAddress } from '@hub/webhooks'
@@ -94,7 +94,7 @@ const wordFindings = (workloads: ReadonlyArray<Workload>, { exists }: Code): Rea
         : [`${where}: Node is started with ${flags.join(' ')} and not with ${wanted.join(' ')}`]),
     ]
   }),
-  ...APPS.filter((app) => !workloads.some(({ reader }) => reader === app)).map(
+  ...ALL_APPS.filter((app) => !workloads.some(({ reader }) => reader === app)).map(
     (app) => `nothing starts ${app}`,
   ),
   ...SETUP_COMMANDS.filter(
@@ -121,13 +121,14 @@ export const workloadFindings = (workloads: ReadonlyArray<Workload>, code: Code)
 const PORT_SETTINGS: Readonly<Record<string, string>> = {
   admin: 'HUB_ADMIN_PORT',
   api: 'HUB_PORT',
+  console: 'HUB_OPERATIONS_PORT',
   callbacks: 'HUB_OPERATOR_CALLBACK_PORT',
 }
 
 const PROBES = { startupProbe: '/healthz', readinessProbe: '/readyz', livenessProbe: '/healthz' } as const
 
 /** An app ends within this many seconds of SIGTERM (docs/operating.md). */
-const endsWithinS = (app: string): number => (app === 'command-api' ? 30 : 10)
+const endsWithinS = (app: string): number => (app.endsWith('-api') ? 30 : 10)
 /** For a machine under load. */
 const MARGIN_S = 5
 
@@ -257,7 +258,10 @@ const scalingFindings = (
   const namespace = documents.find(({ kind }) => kind === 'Namespace')?.['metadata'].name
   return [
     ...ofKind(documents, 'Deployment')
-      .filter(({ metadata }) => byName(documents, 'ScaledObject', metadata.name) === undefined)
+      .filter(
+        ({ metadata, spec }) =>
+          spec.replicas === undefined && byName(documents, 'ScaledObject', metadata.name) === undefined,
+      )
       .map(({ metadata }) => `Kubernetes, Deployment ${metadata.name}: no ScaledObject`),
     ...ofKind(documents, 'ScaledObject').flatMap(({ metadata, spec }) => {
       const where = `Kubernetes, ScaledObject ${metadata.name}`
@@ -393,6 +397,28 @@ const networkFindings = (documents: ReadonlyArray<Doc>): ReadonlyArray<string> =
   ]
 }
 
+/** The namespaces whose pods may connect to an app. */
+const namespacesOf = (policies: ReadonlyArray<Doc>, app: string): ReadonlyArray<string> =>
+  policies
+    .filter(({ spec }) => spec.podSelector.matchLabels?.['app.kubernetes.io/name'] === app)
+    .flatMap(({ spec }) => spec.ingress ?? [])
+    .flatMap(({ from }: Doc) => from ?? [{}])
+    .map((peer: Doc) =>
+      String(peer['namespaceSelector']?.matchLabels?.['kubernetes.io/metadata.name'] ?? 'any'),
+    )
+
+/** Whoever can reach the API of clients must not reach the operations API. */
+const staffFindings = (documents: ReadonlyArray<Doc>): ReadonlyArray<string> => {
+  const policies = ofKind(documents, 'NetworkPolicy')
+  const ofClients = new Set([...namespacesOf(policies, 'command-api'), 'any'])
+  return namespacesOf(policies, 'operations-api')
+    .filter((namespace) => ofClients.has(namespace))
+    .map(
+      (namespace) =>
+        `Kubernetes, NetworkPolicy: clients reach operations-api from the namespace ${namespace}`,
+    )
+}
+
 /** The usual ports of Kafka and Redis without TLS. */
 const PLAINTEXT_PORTS: ReadonlyArray<number> = [9092, 6379]
 
@@ -415,6 +441,7 @@ export const kubernetesFindings = (documents: ReadonlyArray<Doc>, code: Code): R
   ...wiringFindings(documents, code),
   ...scalingFindings(documents, code),
   ...networkFindings(documents),
+  ...staffFindings(documents),
   ...imageFindings(documents, code),
   ...serverFindings(workloadsOf(documents)),
   ...serverPortFindings(documents),
@@ -467,7 +494,7 @@ export const composeFindings = (
     ...unknownVariables([...all].filter((name) => !OF_COMPOSE.has(name))).map(
       ({ name }) => `compose: there is no setting ${name}`,
     ),
-    ...APPS.flatMap((app) => {
+    ...ALL_APPS.flatMap((app) => {
       const grace = Number.parseInt(
         (compose['services'] as Record<string, Doc>)[app]?.['stop_grace_period'],
         10,
@@ -476,7 +503,7 @@ export const composeFindings = (
         ? []
         : [`compose, ${app}: a grace period of ${grace} s is too short`]
     }),
-    ...APPS.flatMap((app) => {
+    ...ALL_APPS.flatMap((app) => {
       const port = (compose['services'] as Record<string, Doc>)[app]?.['environment'].HUB_ADMIN_PORT
       return targets.some((target: Doc) => target['names'].includes(app) && target['port'] === port)
         ? []
@@ -497,7 +524,12 @@ export const composeFindings = (
 const RUNBOOKS_URL = 'HUB_RUNBOOKS_URL'
 
 /** Variables that only Compose reads. */
-const OF_COMPOSE: ReadonlySet<string> = new Set(['HUB_VERSION', 'HUB_PUBLISHED_PORT', RUNBOOKS_URL])
+const OF_COMPOSE: ReadonlySet<string> = new Set([
+  'HUB_VERSION',
+  'HUB_PUBLISHED_PORT',
+  'HUB_OPERATIONS_PUBLISHED_PORT',
+  RUNBOOKS_URL,
+])
 
 // Image
 
@@ -526,7 +558,7 @@ export const imageFileFindings = (
     ...(dockerfile.includes(`image.version="${version}"`)
       ? []
       : [`Dockerfile: its version is not ${version}`]),
-    ...APPS.filter(
+    ...ALL_APPS.filter(
       (app) =>
         !compiled.includes(
           [...nodeFlags(app), `apps/${app}/src/main.ts`].map((word) => `'${word}'`).join(', '),

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
-import { type App, APPS } from '@hub/config'
+import { ALL_APPS, type AnyApp } from '@hub/config'
 import { parse, parseAllDocuments } from 'yaml'
 
 /** The facts about the code that the manifests are compared with. */
@@ -38,7 +38,7 @@ export type Source = { readonly value: string } | { readonly secret: string; rea
 export interface Workload {
   /** The location for messages: the file or the service. */
   readonly where: string
-  readonly reader: App | 'hubctl'
+  readonly reader: AnyApp | 'hubctl'
   /** The arguments of Node: flags, program, program arguments. */
   readonly words: ReadonlyArray<string>
   /** Settings of this workload. */
@@ -52,7 +52,7 @@ export const programOf = (words: ReadonlyArray<string>): string =>
   words.find((word) => word.endsWith('.ts')) ?? ''
 
 const readerOf = (words: ReadonlyArray<string>): Workload['reader'] =>
-  APPS.find((app) => programOf(words).startsWith(`apps/${app}/`)) ?? 'hubctl'
+  ALL_APPS.find((app) => programOf(words).startsWith(`apps/${app}/`)) ?? 'hubctl'
 
 // Kubernetes
 

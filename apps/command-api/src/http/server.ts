@@ -3,6 +3,7 @@ import { createServer, type Server, type ServerOptions, STATUS_CODES } from 'nod
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import * as NodeHttpServer from '@effect/platform-node/NodeHttpServer'
+import { trackUnusedConnections } from '@hub/telemetry'
 import { Duration, Effect, Layer } from 'effect'
 import { clientAddress, isWithin, type Networks } from '../access/client-address.ts'
 import { freshId } from '../ids/ids.ts'
@@ -99,21 +100,8 @@ const rawResponse = (status: number, docBase: string, onAnswered: OnAnswered): s
  */
 const DRAIN_WITHIN = Duration.sum(LONGEST_ANSWER, Duration.seconds(1))
 
-/** Time for a connection without a request at a shutdown. Node would wait like for a used one. */
+/** Time for a connection without a request at a shutdown. */
 const UNUSED_FOR_MS = 1000
-
-/** Tracks the connections without a request so far. Returns a function that closes them. */
-const trackUnused = (server: Server | TlsServer): (() => void) => {
-  const unused = new Set<Socket>()
-  server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
-    unused.add(socket)
-    socket.once('close', () => unused.delete(socket))
-  })
-  server.on('request', ({ socket }) => unused.delete(socket))
-  return () => {
-    for (const socket of unused) socket.destroy()
-  }
-}
 
 /** Common options, with and without TLS. */
 const OPTIONS: ServerOptions = {
@@ -203,7 +191,7 @@ export const serverLayer = (
         isWithin(trustedProxies, clientAddress(address, undefined, [])),
       )
       installGate(server, makeOverloadGate({ access, admission, edge, fork }))
-      const closeUnused = trackUnused(server)
+      const closeUnused = trackUnusedConnections(server)
       onDraining(() => setTimeout(closeUnused, Duration.toMillis(shutdownDelay) + UNUSED_FOR_MS).unref())
       const address = { port, backlog: BACKLOG, ...(host === null ? {} : { host }) }
       const options = yield* Effect.promise(() => listenWithMany(server, address))

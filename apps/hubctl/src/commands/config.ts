@@ -1,6 +1,6 @@
 /** `hubctl config`: the catalogue of settings, with their effective values. */
 import {
-  APPS,
+  ALL_APPS,
   catalogue,
   describeUnknown,
   findDangerousSettings,
@@ -91,7 +91,7 @@ export const config = defineCommand(
     needs: anyEnvironment,
   },
   {
-    app: Flag.Literals('app', [...APPS, 'hubctl', 'all'] as const).pipe(
+    app: Flag.Literals('app', [...ALL_APPS, 'hubctl', 'all'] as const).pipe(
       Flag.withDescription('The process. all: every process, and development'),
       Flag.withDefault('hubctl' as const),
     ),

@@ -1,6 +1,6 @@
 /** Settings for development. The catalogue contains every name. */
 import * as kind from '../kinds.ts'
-import { APPS, optional, type Reader, withDefault, inGroup } from '../setting.ts'
+import { ALL_APPS, optional, type Reader, withDefault, inGroup } from '../setting.ts'
 
 const START: ReadonlyArray<Reader> = ['npm start']
 const SIMULATOR: ReadonlyArray<Reader> = ['operator simulator']
@@ -91,7 +91,7 @@ export const tests = inGroup('tests', {
   }),
   crashPoints: optional(kind.path('a folder'), 'no crash points', {
     name: 'HUB_CRASH_POINTS',
-    readBy: [...APPS, 'hubctl', 'tests'],
+    readBy: [...ALL_APPS, 'hubctl', 'tests'],
     doc: 'The folder through which tests make a process crash at a named point of its code. Production refuses it.',
   }),
   crashTenth: optional(kind.integer(0, 9), 'by the date', {

@@ -1,8 +1,8 @@
 /** The settings of every hub: servers, secrets, processes, API and webhooks. */
 import * as kind from '../kinds.ts'
-import { APPS, optional, type Reader, required, withDefault, inGroup } from '../setting.ts'
+import { ALL_APPS, optional, type Reader, required, withDefault, inGroup } from '../setting.ts'
 
-const EVERYONE: ReadonlyArray<Reader> = [...APPS, 'hubctl']
+const EVERYONE: ReadonlyArray<Reader> = [...ALL_APPS, 'hubctl']
 
 /** PostgreSQL starts a process for each connection, so a higher value would be a mistake. */
 const MAX_CONNECTIONS = 500
@@ -33,12 +33,12 @@ export const servers = inGroup('servers', {
   }),
   redisUrl: required(kind.secretUrl('redis', 'rediss'), {
     name: 'HUB_REDIS_URL',
-    readBy: ['command-api', 'dispatcher', 'hubctl', 'npm start'],
+    readBy: ['command-api', 'dispatcher', 'operations-api', 'hubctl', 'npm start'],
     doc: "The server for counters, with TLS if the URL begins with `rediss://`: request rates, failed logins, flood windows, the hub's daily limit, the rate at the operator. Lost counters are rebuilt from PostgreSQL, and a lost rate is learned again.",
   }),
   redisPrefix: withDefault(kind.string(), 'hub:', {
     name: 'HUB_REDIS_PREFIX',
-    readBy: ['command-api', 'dispatcher', 'hubctl'],
+    readBy: ['command-api', 'dispatcher', 'operations-api', 'hubctl'],
     doc: 'The prefix of every key in Redis, so that several hubs can share a server.',
   }),
   kafkaBrokers: required(kind.brokers, {
@@ -113,7 +113,7 @@ export const secrets = inGroup('secrets', {
   }),
   numberHashSecret: required(kind.secret({ least: LEAST_HASH_SECRET }), {
     name: 'HUB_NUMBER_HASH_SECRET',
-    readBy: ['command-api', 'dispatcher', 'hubctl', 'npm start'],
+    readBy: ['command-api', 'dispatcher', 'operations-api', 'hubctl', 'npm start'],
     doc: 'The secret of the recipient hash. It can never change, because topics and tables identify recipients by this hash.',
   }),
 })
@@ -126,12 +126,12 @@ export const processes = inGroup('process', {
   }),
   adminPort: required(kind.port, {
     name: 'HUB_ADMIN_PORT',
-    readBy: APPS,
+    readBy: ALL_APPS,
     doc: 'The port for `/healthz`, `/readyz` and `/metrics`. Do not expose it publicly.',
   }),
   listenHost: optional(kind.string('an address of this machine'), 'all addresses', {
     name: 'HUB_LISTEN_HOST',
-    readBy: APPS,
+    readBy: ALL_APPS,
     doc: 'The address on which the API and the admin port listen. `npm start` sets `127.0.0.1`.',
   }),
   logLevel: withDefault(kind.logLevel, 'Info', {
@@ -141,14 +141,14 @@ export const processes = inGroup('process', {
   }),
   otlpUrl: optional(kind.url('https', 'http'), 'no traces', {
     name: 'HUB_OTLP_URL',
-    readBy: APPS,
+    readBy: ALL_APPS,
     doc: 'An OTLP/HTTP receiver for traces, such as `http://otel-collector:4318`.',
   }),
   // One percent of a thousand messages a second shows typical requests.
   traceRatio: withDefault(kind.share, '0.01', {
     name: 'HUB_TRACE_RATIO',
     unit: 'share of requests',
-    readBy: APPS,
+    readBy: ALL_APPS,
     doc: 'The share of requests without a `traceparent` that are traced.',
   }),
   dataDir: optional(kind.path('a folder'), '`.local/<app>`', {
@@ -212,8 +212,8 @@ export const api = inGroup('api', {
   shutdownDelayMs: withDefault(kind.integer(0, MAX_SHUTDOWN_DELAY_MS), '2000', {
     name: 'HUB_SHUTDOWN_DELAY_MS',
     unit: 'ms',
-    readBy: ['command-api'],
-    doc: 'After SIGTERM, command-api reports that it is not ready but continues to answer for this time, so that a load balancer notices before the listener closes.',
+    readBy: ['command-api', 'operations-api'],
+    doc: 'After SIGTERM, an API reports that it is not ready but continues to answer for this time, so that a load balancer notices before the listener closes.',
   }),
 })
 
@@ -247,5 +247,71 @@ export const webhooks = inGroup('webhooks', {
     name: 'HUB_WEBHOOK_CA_FILE',
     readBy: ['webhook-fanout'],
     doc: 'Additional certificate authorities for webhook deliveries.',
+  }),
+})
+
+/** Shorter secrets could be guessed. */
+const LEAST_LOCAL_SECRET = 32
+
+export const operations = inGroup('operations', {
+  operationsPort: required(kind.port, {
+    name: 'HUB_OPERATIONS_PORT',
+    readBy: ['operations-api'],
+    doc: 'The port of the operations API and its console. Do not make it reachable for clients of the hub.',
+  }),
+  operationsUrl: required(kind.url('https', 'http'), {
+    name: 'HUB_OPERATIONS_URL',
+    readBy: ['operations-api'],
+    doc: 'The address at which hub staff open the console, without a path. The identity provider must know this address with the path `/login/callback` as a redirect address.',
+  }),
+  oidcIssuer: optional(kind.url('https', 'http'), 'nobody can sign in', {
+    name: 'HUB_OIDC_ISSUER',
+    readBy: ['operations-api'],
+    doc: 'The issuer of the OpenID Connect identity provider of hub staff. Its `/.well-known/openid-configuration` names the other addresses.',
+  }),
+  oidcClientId: optional(kind.string('a name'), 'nobody can sign in', {
+    name: 'HUB_OIDC_CLIENT_ID',
+    readBy: ['operations-api'],
+    doc: 'The client id of the hub at the identity provider.',
+  }),
+  oidcClientSecret: optional(kind.secret({ least: 1 }), 'a public client, which proves itself by PKCE', {
+    name: 'HUB_OIDC_CLIENT_SECRET',
+    readBy: ['operations-api'],
+    doc: 'The client secret of the hub at the identity provider.',
+  }),
+  oidcScopes: withDefault(kind.string('names, separated by spaces'), 'openid profile', {
+    name: 'HUB_OIDC_SCOPES',
+    readBy: ['operations-api'],
+    doc: 'The scopes that a sign-in asks for. The id token must then contain the claims of name and roles.',
+  }),
+  oidcAudience: optional(kind.string('a name'), 'no bearer tokens', {
+    name: 'HUB_OIDC_AUDIENCE',
+    readBy: ['operations-api'],
+    doc: 'The audience (`aud`) of the access tokens that programs send as bearer tokens. They must be JWTs of the identity provider.',
+  }),
+  oidcNameClaim: withDefault(kind.string('the name of a claim'), 'preferred_username', {
+    name: 'HUB_OIDC_NAME_CLAIM',
+    readBy: ['operations-api'],
+    doc: 'The claim with the name of a person in the audit trail. Without it, the name is `sub`.',
+  }),
+  oidcRolesClaim: withDefault(kind.string('the name of a claim'), 'groups', {
+    name: 'HUB_OIDC_ROLES_CLAIM',
+    readBy: ['operations-api'],
+    doc: 'The claim with the groups or roles of a person: a text or a list of texts. Dots name a claim inside of another one, such as `realm_access.roles`.',
+  }),
+  oidcRoles: optional(kind.json('a JSON object'), 'nobody has a role', {
+    name: 'HUB_OIDC_ROLES',
+    readBy: ['operations-api'],
+    doc: 'The roles by value of that claim, such as `{"sms-support": ["support"], "sms-admins": ["admin"]}`. The roles are `viewer`, `support`, `moderator`, `operator` and `admin`. A person without a role cannot sign in.',
+  }),
+  consoleDir: optional(kind.path('a folder'), '`apps/console/dist`', {
+    name: 'HUB_CONSOLE_DIR',
+    readBy: ['operations-api'],
+    doc: 'The folder with the built files of the console.',
+  }),
+  localLoginSecret: optional(kind.secret({ least: LEAST_LOCAL_SECRET }), 'no login links', {
+    name: 'HUB_OPERATIONS_LOCAL_SECRET',
+    readBy: ['operations-api'],
+    doc: 'The secret of one-time login links, which work on the loopback interface only. `npm start` sets it. Production refuses it.',
   }),
 })

@@ -149,3 +149,20 @@ export const readOwner = async (
 ): Promise<Pick<OwnedEndpointRow, 'account' | 'mode'> | null> =>
   firstRow(q<Pick<OwnedEndpointRow, 'account' | 'mode'>[]>`
     SELECT account, mode FROM webhooks.endpoints WHERE id = ${id}`)
+
+/** How many endpoints do not work. */
+export interface FailingCounts {
+  readonly enabled: number
+  /** Enabled, with a failed last attempt. */
+  readonly failing: number
+  readonly disabled: number
+}
+
+export const countFailing = async (q: Queries): Promise<FailingCounts> => {
+  const [row] = await q<FailingCounts[]>`
+    SELECT count(*) FILTER (WHERE status = 'enabled')::int AS enabled,
+           count(*) FILTER (WHERE status = 'enabled' AND consecutive_failures > 0)::int AS failing,
+           count(*) FILTER (WHERE status <> 'enabled')::int AS disabled
+      FROM webhooks.endpoints WHERE deleted_at IS NULL`
+  return row ?? { enabled: 0, failing: 0, disabled: 0 }
+}

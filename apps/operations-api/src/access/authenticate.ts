@@ -1,0 +1,78 @@
+/** Who sends a request: a person with a session, or a program with a bearer token. */
+import type { IncomingHttpHeaders } from 'node:http'
+import type { StorageError } from '@hub/store'
+import { Effect } from 'effect'
+import { type ApiFailure, apiFailure } from '../http/failures.ts'
+import { loginsRefused } from '../metrics.ts'
+import type { Caller } from './caller.ts'
+import { cookieOf, SESSION_COOKIE } from './cookies.ts'
+import { IdentityProvider } from './identity-provider.ts'
+import { isCsrfToken, Sessions } from './sessions.ts'
+
+const LOGIN = { login_url: '/login' }
+
+const BEARER = /^bearer +(?<token>[A-Za-z0-9._~+/-]+=*) *$/iu
+
+/** Methods that change nothing. */
+const SAFE = new Set(['GET', 'HEAD'])
+
+interface AuthenticatedRequest {
+  readonly method: string
+  readonly headers: IncomingHttpHeaders
+  /** Whether the request counts against the idle timeout of the session. */
+  readonly isUse: boolean
+}
+
+/**
+ * Makes the check of requests. `origin`: of the console. A request with a session that changes something
+ * must come from a page of this origin, and have the CSRF token.
+ */
+export const makeAuthenticate = Effect.fnUntraced(function* (origin: string) {
+  const sessions = yield* Sessions
+  const provider = yield* IdentityProvider
+
+  const byToken = (token: string): Effect.Effect<Caller, ApiFailure> => {
+    const verify = provider?.verify ?? null
+    if (verify === null) return Effect.fail(apiFailure('token_invalid'))
+    return verify(token).pipe(
+      Effect.tapError(({ _tag }) =>
+        Effect.sync(() =>
+          loginsRefused.add({
+            kind: 'token',
+            reason: _tag === 'IdentityRefused' ? 'refused' : 'unavailable',
+          }),
+        ),
+      ),
+      Effect.mapError((error) =>
+        error._tag === 'IdentityRefused' ? apiFailure('token_invalid') : apiFailure('unavailable'),
+      ),
+      Effect.map(({ name, roles }): Caller => ({ actor: { name, roles, via: 'api' }, session: null })),
+    )
+  }
+
+  return ({
+    headers,
+    isUse,
+    method,
+  }: AuthenticatedRequest): Effect.Effect<Caller, ApiFailure | StorageError> =>
+    Effect.gen(function* () {
+      const { authorization } = headers
+      if (authorization !== undefined) {
+        const token = BEARER.exec(authorization)?.groups?.['token']
+        return yield* token === undefined ? Effect.fail(apiFailure('token_invalid')) : byToken(token)
+      }
+      const cookie = cookieOf(headers.cookie, SESSION_COOKIE)
+      if (cookie === null) return yield* apiFailure('not_signed_in', { details: LOGIN })
+      const session = yield* sessions.find(cookie, isUse)
+      if (session === null) return yield* apiFailure('session_expired', { details: LOGIN })
+      if (!SAFE.has(method)) {
+        const given = headers['x-csrf-token']
+        const from = headers.origin
+        const isOwn = from === undefined || from === origin
+        if (!isOwn || !isCsrfToken(session.token, typeof given === 'string' ? given : undefined)) {
+          return yield* apiFailure('csrf_token_invalid')
+        }
+      }
+      return { actor: { name: session.name, roles: session.roles, via: 'api' }, session }
+    })
+})

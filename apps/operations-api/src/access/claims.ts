@@ -1,0 +1,71 @@
+/** Reads the name and the roles of a person or a program from the claims of a token. */
+import { settings, refineSetting } from '@hub/config'
+import { type Role, ROLES } from '@hub/operations'
+import { Result } from 'effect'
+import { knownRoles } from './sessions.ts'
+
+/** The roles by value of the claim. */
+export type RoleMap = ReadonlyMap<string, ReadonlyArray<Role>>
+
+type Claims = Readonly<Record<string, unknown>>
+
+const isRole = (value: unknown): value is Role => ROLES.some((role) => role === value)
+
+/** Parses `HUB_OIDC_ROLES`: each value of the claim has one role or a list of roles. */
+export const roleMapFrom = (text: string): Result.Result<RoleMap, string> => {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(text)
+  } catch {
+    return Result.fail('is not JSON')
+  }
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed))
+    return Result.fail('is no JSON object')
+  const map = new Map<string, ReadonlyArray<Role>>()
+  for (const [value, given] of Object.entries(parsed)) {
+    const roles: ReadonlyArray<unknown> = Array.isArray(given) ? given : [given]
+    if (roles.length === 0 || !roles.every(isRole)) {
+      return Result.fail(`has a value that is no role: the roles are ${ROLES.join(', ')}`)
+    }
+    map.set(value, roles)
+  }
+  return map.size === 0 ? Result.fail('gives nobody a role') : Result.succeed(map)
+}
+
+export const roleMapConfig = refineSetting(settings.oidcRoles, (text) =>
+  text === null ? Result.succeed<RoleMap>(new Map()) : roleMapFrom(text),
+)
+
+/** A claim by its name, or by its path: `realm_access.roles`. Some names of claims contain dots. */
+const claimAt = (claims: Claims, name: string): unknown =>
+  Object.hasOwn(claims, name)
+    ? claims[name]
+    : name
+        .split('.')
+        .reduce<unknown>(
+          (value, key) =>
+            typeof value === 'object' && value !== null && Object.hasOwn(value, key)
+              ? Reflect.get(value, key)
+              : undefined,
+          claims,
+        )
+
+export const rolesOf = (claims: Claims, claim: string, map: RoleMap): ReadonlyArray<Role> => {
+  const value = claimAt(claims, claim)
+  const values = Array.isArray(value) ? (value as ReadonlyArray<unknown>) : [value]
+  return knownRoles(values.flatMap((one) => (typeof one === 'string' ? (map.get(one) ?? []) : [])))
+}
+
+/** Longer names do not fit into a line of the audit trail. */
+const MAX_NAME_LENGTH = 100
+
+/** The first of these claims that has a text. Characters that are not printable are removed. */
+export const nameOf = (claims: Claims, names: ReadonlyArray<string>): string | null => {
+  for (const name of names) {
+    const value = claimAt(claims, name)
+    const text =
+      typeof value === 'string' ? value.replaceAll(/\p{C}/gu, '').trim().slice(0, MAX_NAME_LENGTH) : ''
+    if (text !== '') return text
+  }
+  return null
+}

@@ -1,0 +1,213 @@
+/**
+ * The sign-in and sign-out of people. A sign-in ends with a new session and a redirect to the page of the
+ * console where it began.
+ */
+import type { IncomingMessage } from 'node:http'
+import { page } from '@hub/contract'
+import { isLoopback } from '@hub/config'
+import { LOCAL_LOGIN_PATH, readLocalLogin } from '@hub/local-login'
+import { type StorageError } from '@hub/store'
+import { Clock, Effect, Redacted } from 'effect'
+import { type Answer, htmlAnswer, jsonAnswer, redirectAnswer } from '../http/answer.ts'
+import { type ApiFailure } from '../http/failures.ts'
+import { logins, loginsRefused } from '../metrics.ts'
+import {
+  cookieOf,
+  expiredCookie,
+  LOGIN_COOKIE,
+  loginCookie,
+  SESSION_COOKIE,
+  sessionCookie,
+} from './cookies.ts'
+import type { makeAuthenticate } from './authenticate.ts'
+import { CALLBACK_PATH, IdentityProvider, type PendingLogin } from './identity-provider.ts'
+import { knownRoles, Sessions, type SignedIn } from './sessions.ts'
+
+/** A person reads the pages of the provider, and perhaps searches for a second factor. */
+const PENDING_SECONDS = 600
+/** Longer paths of the console do not exist. */
+const MAX_RETURN_LENGTH = 1000
+
+interface LoginOptions {
+  /** The address of the console. */
+  readonly operationsUrl: string
+  /** `null`: there are no login links. */
+  readonly localSecret: Redacted.Redacted<string> | null
+}
+
+type Route = (
+  request: IncomingMessage,
+  query: URLSearchParams,
+) => Effect.Effect<Answer, ApiFailure | StorageError>
+
+/** The path of the console that a sign-in opens; the start page for anything else than such a path. */
+export const returnPath = (given: string | null, operationsUrl: string): string => {
+  const own = new URL(operationsUrl)
+  const wanted =
+    given !== null && given.length <= MAX_RETURN_LENGTH && given.startsWith('/')
+      ? URL.parse(given, operationsUrl)
+      : null
+  const isPage =
+    wanted?.origin === own.origin &&
+    !wanted.pathname.startsWith('/v1/') &&
+    !wanted.pathname.startsWith('/login')
+  return wanted !== null && isPage ? `${wanted.pathname}${wanted.search}${wanted.hash}` : '/'
+}
+
+/** The cookie belongs to the browser that signs in, so its content needs no encryption. */
+const encodePending = (pending: PendingLogin): string =>
+  Buffer.from(JSON.stringify(pending)).toString('base64url')
+
+const decodePending = (text: string | null): PendingLogin | null => {
+  if (text === null) return null
+  try {
+    const { nonce, returnTo, state, verifier } = JSON.parse(
+      Buffer.from(text, 'base64url').toString('utf8'),
+    ) as Partial<PendingLogin>
+    return typeof nonce === 'string' &&
+      typeof returnTo === 'string' &&
+      typeof state === 'string' &&
+      typeof verifier === 'string'
+      ? { nonce, returnTo, state, verifier }
+      : null
+  } catch {
+    return null
+  }
+}
+
+const message = (status: number, title: string, ...paragraphs: ReadonlyArray<string>): Answer =>
+  htmlAnswer(
+    status,
+    page(title, `<h1>${title}</h1>\n${paragraphs.map((text) => `<p>${text}</p>`).join('\n')}`),
+  )
+
+const AGAIN = '<a href="/login">Sign in again</a>'
+
+export const makeLoginRoutes = Effect.fnUntraced(function* (
+  { localSecret, operationsUrl }: LoginOptions,
+  authenticate: Effect.Success<ReturnType<typeof makeAuthenticate>>,
+) {
+  const sessions = yield* Sessions
+  const provider = yield* IdentityProvider
+
+  const signIn = Effect.fnUntraced(function* (
+    request: IncomingMessage,
+    kind: 'link' | 'provider',
+    person: SignedIn,
+    returnTo: string,
+  ) {
+    if (person.roles.length === 0) {
+      loginsRefused.add({ kind, reason: 'no_role' })
+      return message(
+        403,
+        'No role',
+        'You are known, but none of your groups has a role in the hub. Ask the people who run the hub for a role.',
+      )
+    }
+    const token = yield* sessions.begin(person, cookieOf(request.headers.cookie, SESSION_COOKIE))
+    if (token === null) {
+      loginsRefused.add({ kind, reason: 'refused' })
+      return message(403, 'Used before', 'This sign-in has been used before, and works only once.', AGAIN)
+    }
+    logins.add({ kind })
+    return redirectAnswer(returnTo, [sessionCookie(token), expiredCookie(LOGIN_COOKIE)])
+  })
+
+  const login: Route = (_request, query) => {
+    const returnTo = returnPath(query.get('return_to'), operationsUrl)
+    if (provider === null) {
+      return Effect.succeed(
+        localSecret === null
+          ? message(
+              503,
+              'Nobody can sign in',
+              'No identity provider is configured. Set <code>HUB_OIDC_ISSUER</code>, <code>HUB_OIDC_CLIENT_ID</code> and <code>HUB_OIDC_ROLES</code>.',
+            )
+          : message(
+              200,
+              'Sign in',
+              'Open the login link that <code>npm start</code> has printed. It works once.',
+              'For a new link: <code>npm run login</code>. For the link of another role: <code>npm run login -- --role support</code>.',
+            ),
+      )
+    }
+    return provider.begin(returnTo).pipe(
+      Effect.map(({ pending, url }) =>
+        redirectAnswer(url, [loginCookie(encodePending(pending), PENDING_SECONDS)]),
+      ),
+      Effect.catchTag('ProviderUnavailable', ({ detail }) => providerUnavailable(detail)),
+    )
+  }
+
+  const providerUnavailable = (detail: string) =>
+    Effect.gen(function* () {
+      loginsRefused.add({ kind: 'provider', reason: 'unavailable' })
+      yield* Effect.logWarning('login: the identity provider does not answer').pipe(
+        Effect.annotateLogs({ detail }),
+      )
+      return message(503, 'Try again', 'The identity provider does not answer.', AGAIN)
+    })
+
+  const callback: Route = (request) =>
+    Effect.gen(function* () {
+      const pending = decodePending(cookieOf(request.headers.cookie, LOGIN_COOKIE))
+      if (provider === null || pending === null) {
+        return message(
+          403,
+          'Sign in again',
+          'This browser has not begun this sign-in, or too long ago.',
+          AGAIN,
+        )
+      }
+      const url = request.url ?? ''
+      const person = yield* provider.complete(url.slice(url.indexOf('?')), pending)
+      return yield* signIn(request, 'provider', person, returnPath(pending.returnTo, operationsUrl))
+    }).pipe(
+      Effect.catchTag('ProviderUnavailable', ({ detail }) => providerUnavailable(detail)),
+      Effect.catchTag('IdentityRefused', ({ detail }) =>
+        Effect.gen(function* () {
+          loginsRefused.add({ kind: 'provider', reason: 'refused' })
+          yield* Effect.logWarning('login: a sign-in was refused').pipe(Effect.annotateLogs({ detail }))
+          return message(403, 'Not signed in', 'The identity provider did not confirm the sign-in.', AGAIN)
+        }),
+      ),
+    )
+
+  /** Only for a browser on this machine that uses a loopback address. */
+  const local: Route = (request, query) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const isLocal =
+        isLoopback(request.socket.remoteAddress?.replace(/^::ffff:/u, '') ?? 'unknown') &&
+        isLoopback(URL.parse(`http://${request.headers.host ?? 'unknown'}`)?.hostname ?? 'unknown')
+      const found =
+        localSecret !== null && isLocal
+          ? readLocalLogin(query.get('token') ?? '', Redacted.value(localSecret), now)
+          : null
+      if (found === null) {
+        loginsRefused.add({ kind: 'link', reason: 'refused' })
+        return message(
+          403,
+          'Not signed in',
+          'The login link is not valid, or its time is over. Links work only in a browser on the machine of the hub.',
+          'For a new link: <code>npm run login</code>.',
+        )
+      }
+      const { id, name, roles } = found
+      return yield* signIn(request, 'link', { loginId: `link ${id}`, name, roles: knownRoles(roles) }, '/')
+    })
+
+  const logout: Route = (request) =>
+    Effect.gen(function* () {
+      const { session } = yield* authenticate({ method: 'POST', headers: request.headers, isUse: true })
+      if (session !== null) yield* sessions.end(session.token)
+      return { ...jsonAnswer(200, { object: 'logout' }), cookies: [expiredCookie(SESSION_COOKIE)] }
+    })
+
+  return [
+    { method: 'GET', path: '/login', run: login },
+    { method: 'GET', path: CALLBACK_PATH, run: callback },
+    { method: 'GET', path: LOCAL_LOGIN_PATH, run: local },
+    { method: 'POST', path: '/logout', run: logout },
+  ] as const
+})

@@ -1,0 +1,77 @@
+/** Wires the components of operations-api into one layer, in the order of the data flow. */
+import type { KafkaConnection } from '@hub/kafka'
+import { Overview } from '@hub/operations'
+import { Sql } from '@hub/store'
+import { memoizeLabels, Readiness } from '@hub/telemetry'
+import { Context, Duration, Effect, Layer } from 'effect'
+import { IdentityProvider } from './access/identity-provider.ts'
+import { Sessions } from './access/sessions.ts'
+import { HttpEdge } from './http/edge.ts'
+import { type RouterOptions, routerLayer } from './http/router.ts'
+import { serverLayer } from './http/server.ts'
+import type { Stores } from './services.ts'
+import { overviewQuerySeconds, overviewViewers } from './metrics.ts'
+
+export interface AppOptions extends RouterOptions {
+  /** 0 selects a free port. */
+  readonly port: number
+  /** The address of the listener; `null` for all addresses of the machine. */
+  readonly host: string | null
+  readonly kafka: KafkaConnection
+  /** The prefix of topics and consumer groups. */
+  readonly topicPrefix: string
+  /** Time between the announcement of a shutdown and the close of the listener. Default 0. */
+  readonly shutdownDelay?: Duration.Duration
+}
+
+const labelled = memoizeLabels()
+
+const readinessLayer = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const readiness = yield* Readiness
+    const sql = yield* Sql
+    const edge = yield* HttpEdge
+    yield* readiness.add('postgresql', sql.answers)
+    yield* readiness.add(
+      'serving',
+      Effect.sync(() => edge.state() === 'serving'),
+    )
+    yield* readiness.started
+  }),
+)
+
+/** Announces the end, and delays the close of the listener. A load balancer sends requests until it notices. */
+const gracefulShutdown = (delay: Duration.Duration) =>
+  Layer.effectDiscard(
+    Effect.gen(function* () {
+      const edge = yield* HttpEdge
+      yield* Effect.addFinalizer(() =>
+        Effect.andThen(
+          Effect.sync(() => edge.enter('draining')),
+          Effect.sleep(delay),
+        ),
+      )
+    }),
+  )
+
+/** Serves the operations API and the console until the scope closes. */
+export const operationsApi = (options: AppOptions) => {
+  const { host, kafka, port, shutdownDelay = Duration.zero, topicPrefix } = options
+  // A layer listed earlier starts later and stops earlier.
+  return gracefulShutdown(shutdownDelay).pipe(
+    Layer.provideMerge(routerLayer(options)),
+    Layer.provideMerge(serverLayer({ host, port }, shutdownDelay)),
+    Layer.provide(readinessLayer),
+    Layer.provide(
+      Overview.OverviewFeed.layer({
+        kafka,
+        topicPrefix,
+        onRead: (part, seconds) =>
+          labelled(overviewQuerySeconds, { part }).updateUnsafe(seconds, Context.empty()),
+        onViewers: (viewers) => overviewViewers.updateUnsafe(viewers, Context.empty()),
+      }),
+    ),
+    Layer.provide(Sessions.layer),
+    Layer.provide(HttpEdge.layer),
+  ) satisfies Layer.Layer<never, unknown, Stores | Readiness | IdentityProvider>
+}

@@ -1,0 +1,136 @@
+/**
+ * Endpoints: how one use case is called over HTTP. The route, the check of the request, the answer and
+ * the API description all follow from one definition.
+ */
+import { allowingRole, Forbidden, perform, type Permission, rolesWith, type UseCase } from '@hub/operations'
+import { Effect, Schema } from 'effect'
+import type { Caller } from '../access/caller.ts'
+import { type Answer, jsonAnswer } from '../http/answer.ts'
+import type { OwnErrorCode } from '../http/failures.ts'
+import { makeInputDecoder, type RequestInput } from '../http/input.ts'
+import type { OperationServices } from '../services.ts'
+
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+
+interface Texts {
+  /** The name of the operation in the API description: `templates.approve`. */
+  readonly operation: string
+  readonly method: Method
+  /** `:name` is a path parameter: a field of the input. */
+  readonly path: `/v1/${string}`
+  readonly summary: string
+  readonly description: string
+}
+
+/**
+ * The codes with which a use case may refuse the operation, for the API description. `param`: the input
+ * that is wrong then.
+ */
+type Refusals = Readonly<Record<string, { readonly message: string; readonly param?: string }>>
+
+/** An endpoint, as the router and the API description use it. */
+export interface Endpoint extends Texts {
+  readonly permission: Permission | null
+  readonly input: Schema.Codec<unknown, unknown>
+  readonly output: Schema.Codec<unknown, unknown>
+  readonly defaults: Readonly<Record<string, unknown>>
+  readonly refusals: Refusals
+  /** Codes of this API beside those of every endpoint. */
+  readonly codes: ReadonlyArray<OwnErrorCode>
+  readonly otherMedia: Readonly<Record<string, string>>
+  readonly handle: (
+    caller: Caller,
+    request: RequestInput,
+  ) => Effect.Effect<Answer, unknown, OperationServices>
+}
+
+/** The endpoints of one subject, such as templates. */
+export interface EndpointGroup {
+  readonly name: string
+  readonly title: string
+  readonly description: string
+  readonly endpoints: ReadonlyArray<Endpoint>
+}
+
+/** Rows of a page, if a request does not say it. */
+export const DEFAULT_LIMIT = 50
+
+interface UseCaseEndpoint<Input, Output, E, R> extends Texts {
+  readonly useCase: UseCase<Input, Output, E, R>
+  readonly refusals?: Refusals
+  /** Values of parameters that a request leaves out. `limit` has one already. */
+  readonly defaults?: Readonly<Record<string, unknown>>
+  /** Other forms of the answer: media types with a short description. `answer` selects the form. */
+  readonly otherMedia?: Readonly<Record<string, string>>
+  /** Makes the answer. Default: the output as JSON. */
+  readonly answer?: (output: Output, request: RequestInput) => Answer | null
+}
+
+/** Defines an endpoint for a use case. `perform` checks the permission and writes the audit trail. */
+export const endpoint = <Input, Output, E, R extends OperationServices>(
+  is: UseCaseEndpoint<Input, Output, E, R>,
+): Endpoint => {
+  const { answer, useCase, ...texts } = is
+  const input = useCase.input as Schema.Codec<unknown, unknown>
+  const output = useCase.output as Schema.Codec<unknown, unknown>
+  const hasLimit = 'limit' in (Reflect.get(input, 'fields') ?? {})
+  const defaults = { ...(hasLimit ? { limit: DEFAULT_LIMIT } : {}), ...is.defaults }
+  const decode = makeInputDecoder(input, is.path, is.method !== 'GET', defaults)
+  const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(output))
+  return {
+    ...texts,
+    permission: useCase.permission,
+    input,
+    output,
+    defaults,
+    refusals: is.refusals ?? {},
+    codes: [],
+    otherMedia: is.otherMedia ?? {},
+    handle: Effect.fnUntraced(function* ({ actor }, request) {
+      // Before the input is checked: who may not do it needs no help with the form of the request.
+      if (allowingRole(actor, useCase.permission) === null) {
+        return yield* new Forbidden({ permission: useCase.permission })
+      }
+      const decoded = (yield* decode(request)) as Input
+      const result = yield* perform(actor, useCase, decoded)
+      const own = answer?.(result, request) ?? null
+      // An output that does not fit its schema is a defect of the use case.
+      return own ?? jsonAnswer(200, yield* Effect.orDie(encode(result)))
+    }),
+  }
+}
+
+interface OwnEndpoint extends Texts {
+  /** `null`: everybody who is signed in. */
+  readonly permission: Permission | null
+  readonly output: Schema.Codec<unknown, unknown>
+  readonly answer: (caller: Caller) => Effect.Effect<unknown, unknown, OperationServices>
+}
+
+/** Defines an endpoint without a use case and without parameters: it concerns only this API. */
+export const ownEndpoint = ({ answer, ...is }: OwnEndpoint): Endpoint => {
+  const input = Schema.Struct({}) as Schema.Codec<unknown, unknown>
+  const decode = makeInputDecoder(input, is.path, is.method !== 'GET', {})
+  const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(is.output))
+  return {
+    ...is,
+    input,
+    defaults: {},
+    refusals: {},
+    codes: [],
+    otherMedia: {},
+    handle: Effect.fnUntraced(function* (caller, request) {
+      if (is.permission !== null && allowingRole(caller.actor, is.permission) === null) {
+        return yield* new Forbidden({ permission: is.permission })
+      }
+      yield* decode(request)
+      return jsonAnswer(200, yield* Effect.orDie(encode(yield* answer(caller))))
+    }),
+  }
+}
+
+/** A sentence about the roles that may call an endpoint, for the API description. */
+export const rolesSentence = (permission: Permission | null): string =>
+  permission === null
+    ? 'For everybody who is signed in.'
+    : `For the roles ${new Intl.ListFormat('en-GB').format(rolesWith(permission).map((role) => `\`${role}\``))}.`

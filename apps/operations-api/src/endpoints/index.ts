@@ -1,0 +1,22 @@
+/** All endpoints, in the order of the API description. */
+import { accounts } from './accounts.ts'
+import { audit } from './audit.ts'
+import type { Endpoint, EndpointGroup } from './endpoint.ts'
+import { deadLetters, hub } from './hub.ts'
+import { keys } from './keys.ts'
+import { me } from './me.ts'
+import { moderation } from './moderation.ts'
+import { overview } from './overview.ts'
+
+export const endpointGroups: ReadonlyArray<EndpointGroup> = [
+  me,
+  overview,
+  moderation,
+  accounts,
+  keys,
+  hub,
+  deadLetters,
+  audit,
+]
+
+export const endpoints: ReadonlyArray<Endpoint> = endpointGroups.flatMap((group) => group.endpoints)

@@ -1,0 +1,73 @@
+/** API keys of accounts. */
+import { Keys } from '@hub/operations'
+import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { ACCOUNT_NOT_FOUND, CURSOR_INVALID } from './refusals.ts'
+
+const KEY_NOT_FOUND = { key_not_found: { message: 'There is no such key.', param: 'id' } }
+const KEY_REVOKED = { key_revoked: { message: 'The key is revoked already, or has expired.', param: 'id' } }
+
+export const keys: EndpointGroup = {
+  name: 'keys',
+  title: 'API keys',
+  description: 'The keys of accounts. A key is shown once, when it is issued.',
+  endpoints: [
+    endpoint({
+      operation: 'keys.list',
+      method: 'GET',
+      path: '/v1/keys',
+      summary: 'List keys',
+      description: 'Keys, newest first. `ended`: also revoked and expired ones.',
+      useCase: Keys.list,
+      defaults: { ended: false },
+      refusals: CURSOR_INVALID,
+    }),
+    endpoint({
+      operation: 'keys.read',
+      method: 'GET',
+      path: '/v1/keys/:id',
+      summary: 'Read a key',
+      description: 'A key with its last use, and without its value.',
+      useCase: Keys.get,
+      refusals: KEY_NOT_FOUND,
+    }),
+    endpoint({
+      operation: 'keys.issue',
+      method: 'POST',
+      path: '/v1/keys',
+      summary: 'Issue a key',
+      description: 'The answer contains the key, once. A live key requires a certified account.',
+      useCase: Keys.issue,
+      refusals: {
+        ...ACCOUNT_NOT_FOUND,
+        not_certified: { message: 'The account is not certified for live keys.', param: 'account' },
+      },
+    }),
+    endpoint({
+      operation: 'keys.rotate',
+      method: 'POST',
+      path: '/v1/keys/:id/rotate',
+      summary: 'Rotate a key',
+      description: 'Issues another key for the same account, and revokes this one after an overlap.',
+      useCase: Keys.rotate,
+      refusals: { ...KEY_NOT_FOUND, ...KEY_REVOKED },
+    }),
+    endpoint({
+      operation: 'keys.revoke',
+      method: 'POST',
+      path: '/v1/keys/:id/revoke',
+      summary: 'Revoke a key',
+      description: 'The key stops working within three seconds.',
+      useCase: Keys.revoke,
+      refusals: { ...KEY_NOT_FOUND, ...KEY_REVOKED },
+    }),
+    endpoint({
+      operation: 'keys.allow_addresses',
+      method: 'POST',
+      path: '/v1/keys/:id/allowed_addresses',
+      summary: 'Set the addresses of a key',
+      description: 'The addresses and networks that may use the key. `null`: any.',
+      useCase: Keys.allow,
+      refusals: { ...KEY_NOT_FOUND, ...KEY_REVOKED },
+    }),
+  ],
+}

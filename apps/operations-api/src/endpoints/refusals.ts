@@ -1,0 +1,9 @@
+/** Refusals that use cases of several subjects have. */
+
+export const CURSOR_INVALID = {
+  cursor_invalid: { message: 'The cursor is not from a page of this list.', param: 'cursor' },
+}
+
+export const ACCOUNT_NOT_FOUND = {
+  account_not_found: { message: 'There is no such account.', param: 'account' },
+}

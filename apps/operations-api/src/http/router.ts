@@ -1,0 +1,292 @@
+/**
+ * Maps requests to endpoints, sign-in pages and the files of the console. Each request gets an id, an
+ * answer with the security headers, a metric and, if it fails, a line in the log.
+ */
+import { randomBytes } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
+import { page } from '@hub/contract'
+import { NEW_ID_RANDOM_BYTES, newId } from '@hub/domain'
+import type { StorageError } from '@hub/store'
+import { memoizeLabels } from '@hub/telemetry'
+import { Cause, Context, Duration, Effect, Layer, type Redacted, type Stream } from 'effect'
+import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from 'effect/http'
+import { makeAuthenticate } from '../access/authenticate.ts'
+import { makeLoginRoutes } from '../access/login-routes.ts'
+import { readConsoleFiles } from '../console/files.ts'
+import { descriptionText } from '../description/describe.ts'
+import type { Endpoint } from '../endpoints/endpoint.ts'
+import { endpoints } from '../endpoints/index.ts'
+import { openOverviewStream, OVERVIEW_STREAM_PATH } from '../overview/stream.ts'
+import { answers, type AnswerKind, requestSeconds } from '../metrics.ts'
+import type { OperationServices } from '../services.ts'
+import { type Answer, failureAnswer, htmlAnswer, SECURITY_HEADERS, toResponse } from './answer.ts'
+import { readBody } from './body.ts'
+import { HttpEdge } from './edge.ts'
+import { type ApiFailure, apiFailure, ERRORS, failureOf } from './failures.ts'
+
+export const ERROR_PAGE_PATH = '/docs/errors'
+
+/** Some operations read Kafka. Browsers and load balancers wait for longer. */
+const LONGEST_REQUEST = Duration.seconds(20)
+
+/** Requests in progress. PostgreSQL has ten connections for them. */
+const MAX_IN_PROGRESS = 100
+
+export interface RouterOptions {
+  /** The address of the console. */
+  readonly operationsUrl: string
+  /** The folder of the console's files. */
+  readonly consoleDir: string
+  readonly localSecret: Redacted.Redacted<string> | null
+}
+
+/** A stream of server-sent events. */
+interface EventStream {
+  readonly events: Stream.Stream<Uint8Array>
+}
+
+type Outcome = Answer | EventStream
+
+interface Route {
+  readonly method: string
+  readonly path: string
+  readonly run: (
+    request: IncomingMessage,
+    at: { readonly params: Readonly<Record<string, string | undefined>>; readonly query: URLSearchParams },
+  ) => Effect.Effect<Outcome, unknown, OperationServices | HttpEdge>
+}
+
+const labelled = memoizeLabels()
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+const NO_ROUTE = 'none'
+
+const newRequestId = (): string => newId('req', Date.now(), randomBytes(NEW_ID_RANDOM_BYTES))
+
+const splitUrl = (url: string): { readonly path: string; readonly query: URLSearchParams } => {
+  const mark = url.indexOf('?')
+  return mark < 0
+    ? { path: url, query: new URLSearchParams() }
+    : { path: url.slice(0, mark), query: new URLSearchParams(url.slice(mark + 1)) }
+}
+
+const errorPage = (): Answer => {
+  const sections = Object.entries(ERRORS).map(
+    ([code, { message, status }]) =>
+      `<section id="${code}">\n<h2><a href="#${code}">${code}</a></h2>\n<p>${message}</p>\n<dl><dt>Status</dt><dd>${status}</dd></dl>\n</section>`,
+  )
+  return htmlAnswer(
+    200,
+    page(
+      'Errors of the operations API',
+      `<h1>Errors of the operations API</h1>
+<p>A failed request has a status of 400 or above and a body <code>{"error": {…}}</code>. An operation can also refuse with a
+code of its own, which <code>/v1/openapi.json</code> lists: 404 if something does not exist, 422 if one input is wrong (see
+<code>param</code>), 409 if the state of the hub does not permit it (see <code>details</code>).</p>
+${sections.join('\n')}`,
+    ),
+  )
+}
+
+/** Paths match exactly: another case, a double slash or a trailing slash makes another path. */
+const routerConfig = Layer.succeed(HttpRouter.RouterConfig)({
+  caseSensitive: true,
+  ignoreDuplicateSlashes: false,
+  ignoreTrailingSlash: false,
+})
+
+const isStream = (outcome: Outcome): outcome is EventStream => 'events' in outcome
+
+const streamResponse = ({ events }: EventStream, requestId: string): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.stream(events, {
+    headers: { ...SECURITY_HEADERS, 'request-id': requestId },
+    contentType: 'text/event-stream; charset=utf-8',
+  })
+
+const makeRoutes = Effect.fnUntraced(function* (options: RouterOptions) {
+  const authenticate = yield* makeAuthenticate(new URL(options.operationsUrl).origin)
+  const loginRoutes = yield* makeLoginRoutes(options, authenticate)
+
+  const ofEndpoint = ({ handle, method, path }: Endpoint): Route => ({
+    method,
+    path,
+    run: Effect.fnUntraced(function* (request, at) {
+      const caller = yield* authenticate({ method, headers: request.headers, isUse: true })
+      const body = method === 'GET' ? null : yield* readBody(request)
+      return yield* handle(caller, { ...at, body })
+    }),
+  })
+
+  const ofLogin = ({ method, path, run }: (typeof loginRoutes)[number]): Route => ({
+    method,
+    path,
+    run: (request, { query }): Effect.Effect<Answer, ApiFailure | StorageError> => run(request, query),
+  })
+
+  /** A page that stays open does not keep its session alive. */
+  const overviewStream: Route = {
+    method: 'GET',
+    path: OVERVIEW_STREAM_PATH,
+    run: Effect.fnUntraced(function* ({ headers }) {
+      const caller = yield* authenticate({ method: 'GET', headers, isUse: false })
+      return { events: yield* openOverviewStream(caller) }
+    }),
+  }
+
+  const description: Route = {
+    method: 'GET',
+    path: '/v1/openapi.json',
+    run: () =>
+      Effect.sync(() => ({
+        status: 200,
+        body: descriptionText(),
+        headers: { 'content-type': 'application/json' },
+      })),
+  }
+  const errors: Route = { method: 'GET', path: ERROR_PAGE_PATH, run: () => Effect.sync(errorPage) }
+
+  return [...endpoints.map(ofEndpoint), ...loginRoutes.map(ofLogin), overviewStream, description, errors]
+})
+
+/** The whole application as one effect. It never fails: every outcome is an answer. */
+const makeApp = Effect.fnUntraced(function* (options: RouterOptions) {
+  const edge = yield* HttpEdge
+  const files = yield* readConsoleFiles(options.consoleDir)
+  if (!files.isBuilt) yield* Effect.logInfo('http: the console is not built')
+  const docBase = new URL(ERROR_PAGE_PATH, options.operationsUrl).toString()
+  const services = yield* Effect.context<OperationServices | HttpEdge>()
+  let inProgress = 0
+
+  const exchange = (
+    request: HttpServerRequest.HttpServerRequest,
+    route: string | null,
+    run: Effect.Effect<Outcome, unknown, OperationServices | HttpEdge>,
+    more: Readonly<Record<string, string>> = {},
+  ): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
+    Effect.suspend(() => {
+      const requestId = newRequestId()
+      const startedAt = performance.now()
+      const method = METHODS.has(request.method) ? request.method : '_OTHER'
+      const annotate = Effect.annotateLogs({ request_id: requestId, method, route: route ?? NO_ROUTE })
+
+      const failed = (cause: Cause.Cause<unknown>): Effect.Effect<Answer> => {
+        const failure = Cause.hasDies(cause) ? null : failureOf(Cause.squash(cause))
+        if (failure !== null) {
+          const log = failure.status >= 500 ? Effect.logWarning : Effect.logInfo
+          return log('http: a request was refused').pipe(
+            Effect.annotateLogs({ status: failure.status, code: failure.code }),
+            Effect.as(failureAnswer(failure, requestId, docBase)),
+          )
+        }
+        return Effect.logError('http: a request failed because of a defect', cause).pipe(
+          Effect.as(failureAnswer(apiFailure('internal_error'), requestId, docBase)),
+        )
+      }
+
+      const admitted =
+        inProgress >= MAX_IN_PROGRESS
+          ? Effect.fail(apiFailure('overloaded'))
+          : Effect.suspend(() => {
+              inProgress += 1
+              return Effect.ensuring(
+                Effect.timeoutOrElse(run, {
+                  duration: LONGEST_REQUEST,
+                  orElse: () => Effect.fail(apiFailure('timeout')),
+                }),
+                Effect.sync(() => (inProgress -= 1)),
+              )
+            })
+
+      return admitted.pipe(
+        Effect.provideContext(services),
+        Effect.catchCause(failed),
+        Effect.map((outcome) => {
+          const response = isStream(outcome)
+            ? streamResponse(outcome, requestId)
+            : toResponse({ ...outcome, headers: { ...outcome.headers, ...more } }, requestId)
+          answers.add({ status: `${Math.trunc(response.status / 100)}xx` as AnswerKind })
+          labelled(requestSeconds, {
+            method,
+            route: route ?? NO_ROUTE,
+            status: String(response.status),
+          }).updateUnsafe((performance.now() - startedAt) / 1000, Context.empty())
+          return edge.state() === 'draining'
+            ? HttpServerResponse.setHeader(response, 'connection', 'close')
+            : response
+        }),
+        annotate,
+      )
+    })
+
+  const routes = yield* makeRoutes(options)
+  const byPath = Map.groupBy(routes, ({ path }) => path)
+
+  const respond = (ofPath: ReadonlyArray<Route>) =>
+    Effect.gen(function* () {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const { params } = yield* HttpRouter.RouteContext
+      const incoming = NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage
+      const method = request.method === 'HEAD' ? 'GET' : request.method
+      const route = ofPath.find((one) => one.method === method)
+      const { query } = splitUrl(incoming.url ?? '/')
+      if (route !== undefined)
+        return yield* exchange(request, route.path, route.run(incoming, { params, query }))
+      const allow = ofPath
+        .flatMap((one) => (one.method === 'GET' ? ['GET', 'HEAD'] : [one.method]))
+        .join(', ')
+      return yield* exchange(
+        request,
+        ofPath[0]?.path ?? null,
+        Effect.fail(apiFailure('method_not_allowed')),
+        {
+          allow,
+        },
+      )
+    })
+
+  /** A file or a page of the console. Paths of the API that do not exist are no pages. */
+  const other = (request: HttpServerRequest.HttpServerRequest) => {
+    const { headers, url = '/' } = NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage
+    const { path } = splitUrl(url)
+    const isPage = (request.method === 'GET' || request.method === 'HEAD') && !path.startsWith('/v1/')
+    const file = isPage
+      ? files.answer({
+          path,
+          acceptEncoding: headers['accept-encoding'] as string | undefined,
+          ifNoneMatch: headers['if-none-match'],
+        })
+      : null
+    return exchange(
+      request,
+      file === null ? null : '/',
+      file === null ? Effect.fail(apiFailure('not_found')) : Effect.succeed(file),
+    )
+  }
+
+  const known = yield* HttpRouter.toHttpEffect(
+    HttpRouter.use(
+      Effect.fnUntraced(function* (router) {
+        for (const [path, ofPath] of byPath) {
+          yield* router.add('*', path as HttpRouter.PathInput, respond(ofPath))
+        }
+      }),
+    ),
+  )
+  return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+    // The only possible failure is the router's: it does not know the path.
+    Effect.catch(known, () => other(request)),
+  )
+})
+
+/** Serves requests until the scope closes. Then `draining` answers the requests in progress. */
+export const routerLayer = (options: RouterOptions) =>
+  Layer.effectDiscard(
+    Effect.gen(function* () {
+      const edge = yield* HttpEdge
+      yield* HttpServer.serveEffect(yield* makeApp(options))
+      edge.enter('serving')
+      yield* Effect.logInfo('http: accepting requests')
+      // Added last, so it runs first, before the listener closes.
+      yield* Effect.addFinalizer(() => Effect.sync(() => edge.enter('draining')))
+    }),
+  ).pipe(Layer.provide(routerConfig))

@@ -1,0 +1,39 @@
+/** The overview as server-sent events. */
+import { allowingRole, Forbidden, Overview } from '@hub/operations'
+import { Duration, Effect, Stream } from 'effect'
+import type { Caller } from '../access/caller.ts'
+import { HttpEdge } from '../http/edge.ts'
+
+export const OVERVIEW_STREAM_PATH = '/v1/overview/stream'
+
+/** Then the browser connects again, and the session is checked again. */
+const LONGEST_STREAM = Duration.minutes(5)
+/** The browser waits for this time before it connects again. */
+const RETRY_MS = 2000
+
+const encoder = new TextEncoder()
+
+/** Viewers share the text of an overview: it has some ten kilobytes. */
+const texts = new WeakMap<object, Uint8Array>()
+
+const eventOf = (overview: Overview.Overview | null): Uint8Array => {
+  if (overview === null) return encoder.encode(': nothing has changed\n\n')
+  const known = texts.get(overview)
+  if (known !== undefined) return known
+  const text = encoder.encode(`event: overview\nretry: ${RETRY_MS}\ndata: ${JSON.stringify(overview)}\n\n`)
+  texts.set(overview, text)
+  return text
+}
+
+/** The stream ends with the process, or after a few minutes. */
+export const openOverviewStream = Effect.fnUntraced(function* ({ actor }: Caller) {
+  const { permission } = Overview.read
+  if (allowingRole(actor, permission) === null) return yield* new Forbidden({ permission })
+  const { changes } = yield* Overview.OverviewFeed
+  const edge = yield* HttpEdge
+  const end = Effect.race(
+    Effect.promise(() => edge.draining),
+    Effect.sleep(LONGEST_STREAM),
+  )
+  return changes.pipe(Stream.map(eventOf), Stream.interruptWhen(end))
+})
