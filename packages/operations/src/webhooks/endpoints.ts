@@ -7,7 +7,7 @@ import { enableEndpoint, type EnableResult } from '@hub/webhooks'
 import { Clock, Effect, Schema } from 'effect'
 import { refused } from '../failures.ts'
 import { Mode, publicId, Timestamp } from '../fields.ts'
-import { decodeCursor, listOf, pageFields, pageOf } from '../pages.ts'
+import { decodeRowCursor, listOf, pageFields, pageOf, rowKey } from '../pages.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
 
@@ -70,9 +70,6 @@ export const withBacklogs = async (q: Queries, rows: ReadonlyArray<WebhooksEndpo
   return toValue(new Map(backlogs.map((backlog) => [backlog.endpoint, backlog])))
 }
 
-/** The sort key of a page, newest first: creation time (milliseconds since the epoch) and UUID. */
-const PageKey = Schema.Tuple([Schema.Int, Schema.String.check(Schema.isGUID())])
-
 export const list = defineUseCase({
   name: 'webhooks list',
   permission: 'webhooks.read',
@@ -86,17 +83,17 @@ export const list = defineUseCase({
   audit: null,
   run: ({ account, cursor, limit, mode, status }) =>
     Effect.gen(function* () {
-      const key = yield* decodeCursor(PageKey, cursor)
+      const after = yield* decodeRowCursor(cursor)
       return yield* query(async (q) => {
         const rows = await WebhooksEndpoints.readNewest(q, {
           account: account === null ? null : uuidOf('acc', account),
           mode,
           status,
           limit: limit + 1,
-          after: key === null ? null : { created_at: new Date(key[0]), id: key[1] },
+          after,
         })
         const toShown = await withBacklogs(q, rows)
-        return pageOf(rows, limit, toShown, (row) => [row.created_at.getTime(), row.id])
+        return pageOf(rows, limit, toShown, rowKey)
       })
     }),
 })
