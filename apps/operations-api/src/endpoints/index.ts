@@ -5,17 +5,27 @@ import type { Endpoint, EndpointGroup } from './endpoint.ts'
 import { deadLetters, hub } from './hub.ts'
 import { keys } from './keys.ts'
 import { me } from './me.ts'
+import { messages } from './messages.ts'
 import { moderation } from './moderation.ts'
 import { overview } from './overview.ts'
+import { people } from './people.ts'
+import { stuck } from './stuck.ts'
+import { usage } from './usage.ts'
+import { webhooks } from './webhooks.ts'
 
 export const endpointGroups: ReadonlyArray<EndpointGroup> = [
   me,
   overview,
+  messages,
+  webhooks,
   moderation,
   accounts,
   keys,
   hub,
   deadLetters,
+  stuck,
+  usage,
+  people,
   audit,
 ]
 

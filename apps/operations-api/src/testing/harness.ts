@@ -25,6 +25,8 @@ export const HASH_SECRET = 'a secret of at least 32 characters for tests'
 interface HarnessOptions {
   /** Settings of the identity provider. Default: there is none. */
   readonly provider?: Readonly<Record<string, string>>
+  /** Settings that use cases read. */
+  readonly settings?: Readonly<Record<string, string>>
   readonly operationsUrl?: string
   readonly port?: number
   readonly consoleDir?: string
@@ -75,6 +77,7 @@ export const startOperationsApi = async (options: HarnessOptions = {}) => {
       HUB_MASTER_KEY: randomBytes(32).toString('base64'),
       HUB_NUMBER_HASH_SECRET: HASH_SECRET,
       ...options.provider,
+      ...options.settings,
     }),
   )
   const runtime = ManagedRuntime.make(

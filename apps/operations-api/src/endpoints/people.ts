@@ -1,0 +1,77 @@
+/** Requests of recipients about their own data. A phone number is in the body, and never in a URL. */
+import { Erasures, OptOutHistory } from '@hub/operations'
+import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { CURSOR_INVALID } from './refusals.ts'
+
+const RECIPIENT = {
+  recipient_invalid: { message: 'The text is no phone number, hash or receipt.', param: 'recipient' },
+  unknown_receipt: { message: 'No erasure has this id.', param: 'recipient' },
+}
+
+export const people: EndpointGroup = {
+  name: 'people',
+  title: 'People',
+  description: 'Opt-outs and erasures of recipients.',
+  endpoints: [
+    endpoint({
+      operation: 'people.check_opt_out',
+      method: 'POST',
+      path: '/v1/opt_outs/check',
+      summary: 'Check an opt-out',
+      description:
+        'Whether a recipient is opted out, and each change: when, and by which word or by whom. Nothing changes.',
+      useCase: OptOutHistory.check,
+      refusals: RECIPIENT,
+    }),
+    endpoint({
+      operation: 'people.list_erasure_requests',
+      method: 'GET',
+      path: '/v1/erasures',
+      summary: 'List erasure requests',
+      description:
+        'The erasures that another person must confirm, newest first. `open=false` lists all requests.',
+      useCase: Erasures.requests,
+      defaults: { open: true },
+      refusals: CURSOR_INVALID,
+    }),
+    endpoint({
+      operation: 'people.erase',
+      method: 'POST',
+      path: '/v1/erasures',
+      summary: 'Erase a recipient, or request it',
+      description:
+        'Erases the data of a recipient from all stores, and answers with the receipt. It cannot be undone. If the hub requires two ' +
+        'persons, it answers with a request that another person must confirm.',
+      useCase: Erasures.request,
+      refusals: {
+        ...RECIPIENT,
+        reason_required: { message: 'Say why you need to see this data.', param: 'reason' },
+        number_in_audit: { message: 'The reason contains a phone number.' },
+      },
+    }),
+    endpoint({
+      operation: 'people.confirm_erasure',
+      method: 'POST',
+      path: '/v1/erasures/:id/confirm',
+      summary: 'Confirm an erasure',
+      description:
+        'Confirms the request of another person, erases the recipient, and answers with the receipt.',
+      useCase: Erasures.confirm,
+      refusals: {
+        erasure_request_not_found: { message: 'There is no such request.' },
+        same_person: { message: 'Another person must confirm it.' },
+        erasure_request_expired: { message: 'The request is older than a week.' },
+        already_confirmed: { message: 'The request was confirmed already.' },
+      },
+    }),
+    endpoint({
+      operation: 'people.list_receipts',
+      method: 'POST',
+      path: '/v1/erasures/receipts',
+      summary: 'List the receipts of a recipient',
+      description: 'The erasures of a recipient, newest first, as proof. Nothing changes.',
+      useCase: Erasures.receipts,
+      refusals: RECIPIENT,
+    }),
+  ],
+}

@@ -1,0 +1,54 @@
+/** What accounts use: charges, and the performance of templates. */
+import { Usage } from '@hub/operations'
+import type { Answer } from '../http/answer.ts'
+import { endpoint, type EndpointGroup } from './endpoint.ts'
+
+const CSV_TYPE = 'text/csv; charset=utf-8'
+
+const csvAnswer = (report: Parameters<typeof Usage.chargesCsv>[0]): Answer => ({
+  status: 200,
+  body: Usage.chargesCsv(report),
+  headers: {
+    'content-type': CSV_TYPE,
+    'content-disposition': `attachment; filename="charges-${report.month}.csv"`,
+  },
+})
+
+export const usage: EndpointGroup = {
+  name: 'usage',
+  title: 'Usage',
+  description: 'What accounts use and pay.',
+  endpoints: [
+    endpoint({
+      operation: 'usage.charges',
+      method: 'GET',
+      path: '/v1/usage/charges',
+      summary: 'Read the charges of a month',
+      description:
+        'The charges of live messages that were accepted in a month, by account, class and template. It can take some seconds.',
+      useCase: Usage.charges,
+    }),
+    endpoint({
+      operation: 'usage.export_charges',
+      method: 'GET',
+      path: '/v1/usage/charges.csv',
+      summary: 'Export the charges of a month',
+      description: 'The same as CSV with a line of headings.',
+      useCase: Usage.charges,
+      otherMedia: { [CSV_TYPE]: 'One line for each account, class, template and currency.' },
+      answer: csvAnswer,
+    }),
+    endpoint({
+      operation: 'usage.templates',
+      method: 'GET',
+      path: '/v1/usage/templates',
+      summary: 'Read the performance of templates',
+      description:
+        'How the messages of each template of an account ended in a period, and how long the newest delivered ones took.',
+      useCase: Usage.templates,
+      refusals: {
+        period_invalid: { message: 'The period is too long, or ends before it begins.', param: 'to' },
+      },
+    }),
+  ],
+}
