@@ -29,7 +29,7 @@ export interface UseCase<Input, Output, E, R> {
   result?(output: Output): AuditFacts
   /**
    * Only if the use case reveals personal data, or gives something up: why the actor does it. Through
-   * the API a reason is required. The commands of hubctl have none.
+   * the API a reason is required. With hubctl it may be missing.
    */
   readonly reason?: (input: Input) => string | null
   readonly run: (input: Input, actor: Actor) => Effect.Effect<Output, E | OperationRefused, R>
