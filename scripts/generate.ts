@@ -28,6 +28,7 @@ generate('packages/contract/scripts/generate.ts')
 // This generator installs packages, so it runs only after a change.
 if (!isClientCurrent()) generate('packages/client/scripts/generate.ts')
 generate('apps/operations-api/scripts/generate.ts')
+generate('packages/client/scripts/conformance.ts')
 generate('packages/kafka/scripts/analytics.ts')
 generate('packages/config/scripts/generate.ts')
 generate('apps/hubctl/scripts/generate.ts')

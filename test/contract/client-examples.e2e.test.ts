@@ -25,11 +25,17 @@ const BODY = JSON.stringify([{ id: 'evt_1', object: 'event', type: 'message.sent
 /** This code must not compile: it checks that the types are precise. */
 const MISUSE = `
 import { createHubClient, readEvents } from '@sms-delivery-hub/client'
-const hub = createHubClient({ baseUrl: '', apiKey: '' })
+const hub = createHubClient({ baseUrl: 'https://hub.example.com', apiKey: 'hub_test_x' })
 // @ts-expect-error there is no such path
 void hub.get('/v1/nothing')
 // @ts-expect-error there is no such field
-readEvents('', '', '').map((event) => event.nothing)
+void readEvents('', '', '').then((events) => events.map((event) => event.nothing))
+// @ts-expect-error an answer is awaited
+readEvents('', '', '').length
+// @ts-expect-error there is no such class
+void hub.messages.send({ to: '', class: 'voice', template: '' })
+// @ts-expect-error each message of a batch has a client_ref
+void hub.messages.sendBatch([{ to: '', class: 'otp', template: '' }])
 void hub.get('/v1/account').then((account) => account.limits.batch_max)
 `
 
@@ -38,9 +44,9 @@ afterAll(() => {
   for (const child of children) child.kill('SIGKILL')
 })
 
-const headersFor = (library: ClientPackage, good: boolean): Record<string, string> => ({
+const headersFor = async (library: ClientPackage, good: boolean): Promise<Record<string, string>> => ({
   'content-type': 'application/json',
-  'hub-signature': library.exports.signForTest(BODY, good ? SECRET : 'whsec_other'),
+  'hub-signature': await library.exports.signForTest(BODY, good ? SECRET : 'whsec_other'),
 })
 
 /**
@@ -56,10 +62,10 @@ const runExample = async (library: ClientPackage, program: string) => {
   })
   children.push(child)
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => printed.push(String(chunk)))
-  const post = (good: boolean) =>
+  const post = async (good: boolean) =>
     fetch(`http://localhost:${port}/hooks/sms`, {
       method: 'POST',
-      headers: headersFor(library, good),
+      headers: await headersFor(library, good),
       body: BODY,
     })
   const good = await eventually(() => post(true), { withinMs: 30_000, everyMs: 100 })
@@ -78,9 +84,19 @@ describe('the examples of the client package', () => {
       return
     }
     const library = await installClient(tool.folder)
-    expect([...library.examples.keys()]).toEqual(['express.ts', 'fastify.ts', 'next.ts', 'call.ts'])
+    expect([...library.examples.keys()]).toEqual([
+      'call.ts',
+      'many.ts',
+      'follow.ts',
+      'express.ts',
+      'fastify.ts',
+      'next.ts',
+      'nest.ts',
+    ])
     mkdirSync(join(library.folder, 'src'))
     for (const [name, code] of [...library.examples, ['misuse.ts', MISUSE] as const]) {
+      // NestJS has other options of the compiler: client-package.e2e.test.ts.
+      if (name === 'nest.ts') continue
       writeFileSync(join(library.folder, 'src', name), code)
     }
     writeFileSync(
@@ -119,11 +135,11 @@ describe('the examples of the client package', () => {
     }
     process.env['HUB_WEBHOOK_SECRET'] = SECRET
     const { POST } = await import(pathToFileURL(join(library.folder, 'out/next.js')).href)
-    const request = (good: boolean): Promise<Response> =>
+    const request = async (good: boolean): Promise<Response> =>
       POST(
         new Request('https://example.com/hooks/sms', {
           method: 'POST',
-          headers: headersFor(library, good),
+          headers: await headersFor(library, good),
           body: BODY,
         }),
       )

@@ -1,5 +1,5 @@
-/** Installs the client package as a user gets it: packed, and unpacked into a folder of its own. */
-import { mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+/** Installs the client package as a user gets it: built, packed, and unpacked into a folder of its own. */
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -12,15 +12,34 @@ const STEP_WITHIN_MS = 120_000
 export interface ClientPackage {
   /** Programs in this folder can import the package by its name. */
   readonly folder: string
+  /** The folder of the installed package. */
+  readonly installed: string
   /** The exports of the package. */
   readonly exports: any
   /** The example programs of the README, by file name. */
   readonly examples: ReadonlyMap<string, string>
 }
 
-const runOrThrow = async (command: string, args: ReadonlyArray<string>, cwd: string): Promise<void> => {
-  const { code, text } = await runTool(command, args, { cwd, withinMs: STEP_WITHIN_MS })
+export const runOrThrow = async (
+  command: string,
+  args: ReadonlyArray<string>,
+  cwd: string,
+  withinMs: number = STEP_WITHIN_MS,
+): Promise<string> => {
+  const { code, text } = await runTool(command, args, { cwd, withinMs })
   if (code !== 0) throw new Error(`${command} ${args.join(' ')} failed:\n${text}`)
+  return text
+}
+
+/** Builds and packs a package of this repository into a new folder. Returns the path of the file. */
+export const packPackage = async (workspace: 'packages/client' | 'apps/cli'): Promise<string> => {
+  const outer = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'package-'))
+  const built = join(outer, 'built')
+  await runOrThrow(process.execPath, [join(ROOT, workspace, 'scripts/build.ts'), built], ROOT)
+  await runOrThrow('npm', ['pack', '--loglevel=error', '--pack-destination', outer], built)
+  const packed = readdirSync(outer).find((name) => name.endsWith('.tgz'))
+  if (packed === undefined) throw new Error('npm pack wrote no file')
+  return join(outer, packed)
 }
 
 /**
@@ -33,19 +52,14 @@ export const installClient = async (beside?: string): Promise<ClientPackage> => 
   const folder = join(outer, 'consumer')
   const installed = join(folder, 'node_modules', NAME)
   mkdirSync(installed, { recursive: true })
-  await runOrThrow(
-    'npm',
-    ['pack', '--loglevel=error', '--pack-destination', outer],
-    join(ROOT, 'packages/client'),
-  )
-  const { version } = JSON.parse(readFileSync(join(ROOT, 'packages/client/package.json'), 'utf8'))
-  const tarball = join(outer, `sms-delivery-hub-client-${version}.tgz`)
-  await runOrThrow('tar', ['-xzf', tarball, '-C', installed, '--strip-components=1'], outer)
+  const packed = await packPackage('packages/client')
+  await runOrThrow('tar', ['-xzf', packed, '-C', installed, '--strip-components=1'], outer)
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
   const readme = readFileSync(join(installed, 'README.md'), 'utf8')
   return {
     folder,
-    exports: await import(pathToFileURL(join(installed, 'dist/index.js')).href),
+    installed,
+    exports: await import(pathToFileURL(join(installed, 'esm/index.js')).href),
     examples: new Map(
       [...readme.matchAll(/^```ts (?<name>\S+)\n(?<code>[^]*?)^```$/gmu)].map(({ groups }) => [
         groups?.['name'] ?? '',

@@ -1,106 +1,35 @@
-/** A typed client of the hub's API. The types come from the API description. */
-import { randomUUID } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
+/** A typed client of the hub's API: a method for each operation, and methods for paths. */
 import type { components, paths } from './contract.ts'
+import { makeFollow, makeFollowPages } from './follow.ts'
+import {
+  type Call,
+  type HubClientOptions,
+  makeCall,
+  type RequestOptions,
+  type Wait,
+  waitFor,
+} from './http.ts'
+import type {
+  AnswerOf,
+  Arguments,
+  BodyOf,
+  CallOptions,
+  Item,
+  ListPath,
+  OperationAt,
+  PathOf,
+  QueryOf,
+  Success,
+} from './operations.ts'
+import { makeSendAll } from './send-all.ts'
 
-type Method = 'get' | 'post' | 'patch' | 'delete'
+type Schemas = components['schemas']
 
-/** The paths with an operation of this method. */
-export type PathOf<M extends Method> = {
-  [P in keyof paths]: [NonNullable<paths[P][M]>] extends [never] ? never : P
-}[keyof paths]
+/** All elements of a list, page by page. */
+export type HubList<Element> = AsyncGenerator<Element, void, undefined>
 
-type OperationAt<P extends keyof paths, M extends Method> = NonNullable<paths[P][M]>
-
-/** The body of the success response of an operation. */
-type Success<Op> = Op extends { responses: infer Responses }
-  ? {
-      [Status in keyof Responses]: Status extends 200 | 201 | 202
-        ? Responses[Status] extends { content: { 'application/json': infer Body } }
-          ? Body
-          : never
-        : never
-    }[keyof Responses]
-  : never
-
-type PathParameters<Op> = Op extends { parameters: { path: infer Parameters } }
-  ? { readonly path: Parameters }
-  : unknown
-type QueryParameters<Op> = Op extends { parameters: { query: infer Parameters } }
-  ? { readonly query: Parameters }
-  : Op extends { parameters: { query?: infer Parameters } }
-    ? { readonly query?: NonNullable<Parameters> }
-    : unknown
-type RequestBody<Op> = Op extends { requestBody: { content: { 'application/json': infer Body } } }
-  ? { readonly body: Body }
-  : Op extends { requestBody?: infer Optional }
-    ? OptionalBody<NonNullable<Optional>>
-    : unknown
-/** `Content` is `never` for an operation without a body. */
-type OptionalBody<Content> = [Content] extends [never]
-  ? unknown
-  : Content extends { content: { 'application/json': infer Body } }
-    ? { readonly body?: Body }
-    : unknown
-
-interface CallOptions {
-  readonly signal?: AbortSignal
-  /** For a POST: a string of at most 255 characters. Default: a new one for each call. */
-  readonly idempotencyKey?: string
-}
-
-type Options<Op> = PathParameters<Op> & QueryParameters<Op> & RequestBody<Op> & CallOptions
-/** The options argument is optional if no option is required. */
-type Arguments<Op> = object extends Options<Op> ? [options?: Options<Op>] : [options: Options<Op>]
-
-type Item<Op> =
-  Success<Op> extends { data: ReadonlyArray<infer Element>; has_more: boolean } ? Element : never
-export type ListPath = {
-  [P in PathOf<'get'>]: [Item<OperationAt<P, 'get'>>] extends [never] ? never : P
-}[PathOf<'get'>]
-
-export interface HubClientOptions {
-  /** The URL of the hub, such as `https://hub.example.com`. */
-  readonly baseUrl: string
-  /** `hub_live_…` or `hub_test_…` */
-  readonly apiKey: string
-  /** Maximum number of retries after a connection failure, 409, 429 or 5xx. Default 2. */
-  readonly maxRetries?: number
-  /** Timeout of one attempt, in milliseconds. Default 30,000. */
-  readonly timeoutMs?: number
-  /** Default: the global `fetch`. */
-  readonly fetch?: typeof fetch
-}
-
-/** The hub answered with an error. */
-export class HubError extends Error {
-  override readonly name = 'HubError'
-  readonly status: number
-  /** A code of the error catalogue. New codes may be added. */
-  readonly code: string
-  readonly param: string | null
-  /** Seconds to wait before a retry; `null` without a known time. */
-  readonly retryAfter: number | null
-  /** Identifies the request in a support case. */
-  readonly requestId: string | null
-  readonly docUrl: string | null
-
-  constructor(
-    status: number,
-    error: Partial<components['schemas']['ErrorDetail']>,
-    requestId: string | null,
-  ) {
-    super(error.message ?? `The hub answered ${status}.`)
-    this.status = status
-    this.code = error.code ?? 'unknown'
-    this.param = error.param ?? null
-    this.retryAfter = error.retry_after ?? null
-    this.requestId = error.request_id ?? requestId
-    this.docUrl = error.doc_url ?? null
-  }
-}
-
-export interface HubClient {
+/** Methods for paths: `hub.get('/v1/messages/{id}', { path: { id } })`. */
+interface PathMethods {
   readonly get: <P extends PathOf<'get'>>(
     path: P,
     ...options: Arguments<OperationAt<P, 'get'>>
@@ -122,90 +51,10 @@ export interface HubClient {
   readonly list: <P extends ListPath>(
     path: P,
     ...options: Arguments<OperationAt<P, 'get'>>
-  ) => AsyncGenerator<Item<OperationAt<P, 'get'>>, void, undefined>
+  ) => HubList<Item<OperationAt<P, 'get'>>>
 }
 
-interface RequestOptions extends CallOptions {
-  readonly path?: Readonly<Record<string, unknown>>
-  readonly query?: Readonly<Record<string, unknown>>
-  readonly body?: unknown
-}
-
-/** Wait before a retry without `retry_after`: 0.5 s, 1 s, 2 s, …, at most `LONGEST_WAIT_MS`. */
-const FIRST_WAIT_MS = 500
-const LONGEST_WAIT_MS = 30_000
-
-const urlOf = (baseUrl: string, template: string, { path = {}, query = {} }: RequestOptions): string => {
-  const filled = template.replaceAll(/\{([^}]+)\}/gu, (_, name: string) =>
-    encodeURIComponent(String(path[name])),
-  )
-  const search = new URLSearchParams()
-  for (const [name, value] of Object.entries(query)) {
-    for (const one of Array.isArray(value) ? value : [value]) {
-      if (one !== undefined) search.append(name, String(one))
-    }
-  }
-  const text = search.toString()
-  return `${baseUrl.replace(/\/+$/u, '')}${filled}${text === '' ? '' : `?${text}`}`
-}
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null
-
-const errorOf = async (response: Response): Promise<HubError> => {
-  const body: unknown = await response.json().catch(() => null)
-  const error = isObject(body) && isObject(body['error']) ? body['error'] : {}
-  return new HubError(response.status, error, response.headers.get('request-id'))
-}
-
-const mayRepeat = (method: Method, status: number): boolean =>
-  status === 429 || (method !== 'delete' && (status === 409 || status >= 500))
-
-/** Waits for `ms` milliseconds; rejects when the signal aborts. */
-export type Wait = (ms: number, signal: AbortSignal | undefined) => Promise<void>
-
-const waitFor: Wait = (ms, signal) => delay(ms, undefined, signal === undefined ? {} : { signal })
-
-/** Creates a client for one API key. */
-export const createHubClient = (client: HubClientOptions): HubClient => makeHubClient(client, waitFor)
-
-/** Like `createHubClient`, with another implementation of waiting, for tests. */
-export const makeHubClient = (client: HubClientOptions, wait: Wait): HubClient => {
-  const { apiKey, baseUrl, fetch: send = fetch, maxRetries = 2, timeoutMs = 30_000 } = client
-
-  const call = async (method: Method, template: string, options: RequestOptions = {}): Promise<unknown> => {
-    const url = urlOf(baseUrl, template, options)
-    const headers: Record<string, string> = { authorization: `Bearer ${apiKey}`, accept: 'application/json' }
-    if (method === 'post') headers['idempotency-key'] = options.idempotencyKey ?? randomUUID()
-    if (options.body !== undefined) headers['content-type'] = 'application/json'
-    for (let tries = 0; ; tries++) {
-      const timeout = AbortSignal.timeout(timeoutMs)
-      let failure: unknown
-      let waitMs = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** tries)
-      try {
-        const response = await send(url, {
-          method: method.toUpperCase(),
-          headers,
-          redirect: 'error',
-          signal: options.signal === undefined ? timeout : AbortSignal.any([options.signal, timeout]),
-          ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
-        })
-        if (response.ok) return await response.json()
-        const error = await errorOf(response)
-        if (!mayRepeat(method, response.status)) throw error
-        if (error.retryAfter !== null) waitMs = error.retryAfter * 1000
-        // Too long to wait within a call: the caller decides.
-        if (waitMs > LONGEST_WAIT_MS) throw error
-        failure = error
-      } catch (error) {
-        if (error instanceof HubError || method === 'delete' || options.signal?.aborted === true) throw error
-        failure = error
-      }
-      if (tries >= maxRetries) throw failure
-      await wait(waitMs, options.signal)
-    }
-  }
-
+const pathMethods = (call: Call): PathMethods => {
   const list = async function* (
     path: string,
     options: RequestOptions = {},
@@ -224,13 +73,129 @@ export const makeHubClient = (client: HubClientOptions, wait: Wait): HubClient =
       query = { ...rest, starting_after: page.next_cursor }
     }
   }
-
-  // The casts give each method the types of the API description.
+  // The cast gives each method the types of the API description.
   return {
     get: (path: string, options?: RequestOptions) => call('get', path, options),
     post: (path: string, options?: RequestOptions) => call('post', path, options),
     patch: (path: string, options?: RequestOptions) => call('patch', path, options),
     delete: (path: string, options?: RequestOptions) => call('delete', path, options),
     list,
-  } as unknown as HubClient
+  } as unknown as PathMethods
+}
+
+/** Options of a read. */
+type ReadOptions = Pick<CallOptions, 'signal'>
+
+/** A method for each operation of the API. */
+const resources = (api: PathMethods, call: Call, wait: Wait) => ({
+  messages: {
+    /** Sends one message. A 202 is a promise: the hub has stored it durably. */
+    send: (body: Schemas['SendRequest'], options: CallOptions = {}) =>
+      api.post('/v1/messages', { body, ...options }),
+    /** Sends up to `limits.batch_max` messages in one request. */
+    sendBatch: (messages: ReadonlyArray<Schemas['BatchMessage']>, options: CallOptions = {}) =>
+      api.post('/v1/messages/batch', { body: { messages: [...messages] }, ...options }),
+    sendAll: makeSendAll(call, wait),
+    /** Parts and price of one message. */
+    estimate: (body: Schemas['EstimateRequest'], options: CallOptions = {}) =>
+      api.post('/v1/messages/estimate', { body, ...options }) as Promise<Schemas['Estimate']>,
+    /** Parts and price of several messages. */
+    estimateBatch: (messages: ReadonlyArray<Schemas['SendRequest']>, options: CallOptions = {}) =>
+      api.post('/v1/messages/estimate', {
+        body: { messages: [...messages] },
+        ...options,
+      }) as Promise<Schemas['EstimateBatch']>,
+    get: (id: string, options: ReadOptions = {}) =>
+      api.get('/v1/messages/{id}', { path: { id }, ...options }),
+    /** Newest first; the messages of a `batch` in the order of acceptance. */
+    list: (query: QueryOf<'/v1/messages'> = {}, options: ReadOptions = {}) =>
+      api.list('/v1/messages', { query, ...options }),
+  },
+  batches: {
+    get: (id: string, options: ReadOptions = {}) => api.get('/v1/batches/{id}', { path: { id }, ...options }),
+  },
+  templates: {
+    create: (body: Schemas['TemplateCreate'], options: CallOptions = {}) =>
+      api.post('/v1/templates', { body, ...options }),
+    get: (id: string, options: ReadOptions = {}) =>
+      api.get('/v1/templates/{id}', { path: { id }, ...options }),
+    list: (query: QueryOf<'/v1/templates'> = {}, options: ReadOptions = {}) =>
+      api.list('/v1/templates', { query, ...options }),
+    delete: (id: string, options: ReadOptions = {}) =>
+      api.delete('/v1/templates/{id}', { path: { id }, ...options }),
+    render: (id: string, body: BodyOf<'/v1/templates/{id}/render', 'post'>, options: CallOptions = {}) =>
+      api.post('/v1/templates/{id}/render', { path: { id }, body, ...options }),
+  },
+  senders: {
+    create: (body: Schemas['SenderCreate'], options: CallOptions = {}) =>
+      api.post('/v1/senders', { body, ...options }),
+    get: (id: string, options: ReadOptions = {}) => api.get('/v1/senders/{id}', { path: { id }, ...options }),
+    list: (query: QueryOf<'/v1/senders'> = {}, options: ReadOptions = {}) =>
+      api.list('/v1/senders', { query, ...options }),
+    delete: (id: string, options: ReadOptions = {}) =>
+      api.delete('/v1/senders/{id}', { path: { id }, ...options }),
+  },
+  webhookEndpoints: {
+    /** Only this answer shows the secret. */
+    create: (body: Schemas['WebhookEndpointCreate'], options: CallOptions = {}) =>
+      api.post('/v1/webhook_endpoints', { body, ...options }),
+    get: (id: string, options: ReadOptions = {}) =>
+      api.get('/v1/webhook_endpoints/{id}', { path: { id }, ...options }),
+    list: (query: QueryOf<'/v1/webhook_endpoints'> = {}, options: ReadOptions = {}) =>
+      api.list('/v1/webhook_endpoints', { query, ...options }),
+    update: (id: string, body: Schemas['WebhookEndpointUpdate'], options: ReadOptions = {}) =>
+      api.patch('/v1/webhook_endpoints/{id}', { path: { id }, body, ...options }),
+    delete: (id: string, options: ReadOptions = {}) =>
+      api.delete('/v1/webhook_endpoints/{id}', { path: { id }, ...options }),
+    rotateSecret: (
+      id: string,
+      body: BodyOf<'/v1/webhook_endpoints/{id}/rotate_secret', 'post'> = {},
+      options: CallOptions = {},
+    ) => api.post('/v1/webhook_endpoints/{id}/rotate_secret', { path: { id }, body, ...options }),
+    /** Delivers one event at once, and returns the attempt. */
+    test: (id: string, options: CallOptions = {}) =>
+      api.post('/v1/webhook_endpoints/{id}/test', { path: { id }, ...options }),
+    enable: (id: string, options: CallOptions = {}) =>
+      api.post('/v1/webhook_endpoints/{id}/enable', { path: { id }, ...options }),
+    /** The attempts to deliver to a subscription, newest first. */
+    deliveries: (
+      id: string,
+      query: QueryOf<'/v1/webhook_endpoints/{id}/deliveries'> = {},
+      options: ReadOptions = {},
+    ) => api.list('/v1/webhook_endpoints/{id}/deliveries', { path: { id }, query, ...options }),
+    /** Sends the batch of an attempt again at once, and returns the new attempt. */
+    resend: (id: string, delivery: string, options: CallOptions = {}) =>
+      api.post('/v1/webhook_endpoints/{id}/deliveries/{delivery}/resend', {
+        path: { id, delivery },
+        ...options,
+      }),
+  },
+  events: {
+    /** The recorded events, oldest first. It ends; `follow` waits for new ones. */
+    list: (query: QueryOf<'/v1/events'> = {}, options: ReadOptions = {}) =>
+      api.list('/v1/events', { query, ...options }),
+    follow: makeFollow(makeFollowPages(call, wait)),
+    /** Like `follow`, in pages of at most 100 events, as a webhook has them. */
+    followPages: makeFollowPages(call, wait),
+  },
+  account: {
+    get: (options: ReadOptions = {}): Promise<AnswerOf<'/v1/account', 'get'>> =>
+      api.get('/v1/account', options),
+  },
+  stats: {
+    get: (query: QueryOf<'/v1/stats'> = {}, options: ReadOptions = {}) =>
+      api.get('/v1/stats', { query, ...options } as Arguments<paths['/v1/stats']['get']>[0] & object),
+  },
+})
+
+export type HubClient = PathMethods & ReturnType<typeof resources>
+
+/** Creates a client for one API key. Throws a `HubOptionError` if an option is invalid. */
+export const createHubClient = (options: HubClientOptions): HubClient => makeHubClient(options, waitFor)
+
+/** Like `createHubClient`, with another implementation of waiting, for tests. */
+export const makeHubClient = (options: HubClientOptions, wait: Wait): HubClient => {
+  const call = makeCall(options, wait)
+  const api = pathMethods(call)
+  return { ...api, ...resources(api, call, wait) }
 }

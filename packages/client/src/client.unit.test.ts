@@ -1,5 +1,18 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { type HubClient, HubError, makeHubClient } from './client.ts'
+import { createHubClient, type HubClient, makeHubClient } from './client.ts'
+import {
+  HubAuthenticationError,
+  HubConflictError,
+  HubConnectionError,
+  HubError,
+  HubInvalidRequestError,
+  HubNotFoundError,
+  HubOptionError,
+  HubRateLimitError,
+  HubUnavailableError,
+} from './errors.ts'
+import type { BatchMessage, SendResult } from './send-all.ts'
 
 interface Seen {
   readonly method: string
@@ -157,14 +170,343 @@ describe('a retry', () => {
     const long = hubOf([failing(429, 'hub_daily_limit_reached', 3600)])
     await expect(long.hub.post('/v1/messages', { body: SEND })).rejects.toMatchObject({ retryAfter: 3600 })
     const broken = hubOf([() => new Error('socket hang up')])
-    await expect(broken.hub.delete('/v1/webhook_endpoints/{id}', { path: { id: 'we_1' } })).rejects.toThrow(
-      'hang up',
-    )
+    await expect(
+      broken.hub.delete('/v1/webhook_endpoints/{id}', { path: { id: 'we_1' } }),
+    ).rejects.toMatchObject({ code: 'connection_failed', cause: new Error('socket hang up') })
     const failed = hubOf([failing(500, 'internal_error')])
     await expect(
       failed.hub.delete('/v1/webhook_endpoints/{id}', { path: { id: 'we_1' } }),
     ).rejects.toBeInstanceOf(HubError)
     expect([long.seen, broken.seen, failed.seen].map(({ length }) => length)).toEqual([1, 1, 1])
+  })
+})
+
+describe('an error', () => {
+  it.each([
+    [401, 'invalid_api_key', HubAuthenticationError],
+    [404, 'not_found', HubNotFoundError],
+    [409, 'idempotency_conflict', HubConflictError],
+    [413, 'payload_too_large', HubInvalidRequestError],
+    [422, 'recipient_invalid', HubInvalidRequestError],
+    [429, 'rate_limited', HubRateLimitError],
+    [500, 'internal_error', HubUnavailableError],
+    [503, 'overloaded', HubUnavailableError],
+  ])('of status %d with code %s has a class of its own', async (status, code, expected) => {
+    const { hub } = hubOf([failing(status, code)], 0)
+    const error: unknown = await hub.account.get().catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(expected)
+    expect(error).toBeInstanceOf(HubError)
+    expect(error).toMatchObject({ name: expected.name, status, code, isOutcomeUnknown: false })
+  })
+
+  it('without an answer says that the outcome is unknown, and has the cause', async () => {
+    const cause = new Error('socket hang up')
+    const { hub } = hubOf([() => cause], 0)
+    const error: unknown = await hub.messages.send(SEND).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(HubConnectionError)
+    expect(error).toMatchObject({ status: null, code: 'connection_failed', isOutcomeUnknown: true, cause })
+  })
+
+  it.each([
+    ['', 'must be the URL of the hub'],
+    ['hub.example.com', 'must be the URL of the hub'],
+    ['ftp://hub.example.com', 'must begin with https://'],
+    ['https://user:word@hub.example.com', 'must not contain a user'],
+    ['https://hub.example.com/?a=b', 'must not contain a query'],
+    ['https://hub.example.com/#a', 'must not contain a query'],
+    ['https://hub.example.com/v1', 'must not end with /v1'],
+    ['https://hub.example.com/sms/v1/', 'must not end with /v1'],
+  ])('refuses the base URL "%s" at once', (baseUrl, reason) => {
+    const make = () => createHubClient({ baseUrl, apiKey: 'hub_test_x' })
+    expect(make).toThrow(HubOptionError)
+    expect(make).toThrow(reason)
+  })
+
+  it('refuses an API key that cannot be a header, without repeating it', () => {
+    for (const apiKey of ['', 'hub_test_x\n', 'hub test', 'ключ']) {
+      const make = () => createHubClient({ baseUrl: 'https://hub.example.com', apiKey })
+      expect(make).toThrow(expect.objectContaining({ code: 'invalid_option', param: 'apiKey' }))
+      expect(make).not.toThrow(apiKey === '' ? 'hub test' : apiKey)
+    }
+  })
+})
+
+describe('a named method', () => {
+  it('exists for each operation, and calls its path', async () => {
+    const { hub, seen } = hubOf([json(200, { data: [], has_more: false, next_cursor: null })])
+    const id = 'id_1'
+    await hub.messages.send(SEND, { idempotencyKey: 'k' })
+    await hub.messages.sendBatch([{ ...SEND, client_ref: 'a' }])
+    await hub.messages.estimate(SEND)
+    await hub.messages.estimateBatch([SEND])
+    await hub.messages.get(id)
+    await hub.messages.list({ status: 'sent' }).next()
+    await hub.batches.get(id)
+    await hub.templates.create({ name: 'a', class: 'otp', sender: 'HUB', body: 'b' })
+    await hub.templates.get(id)
+    await hub.templates.list().next()
+    await hub.templates.delete(id)
+    await hub.templates.render(id, { variables: {} })
+    await hub.senders.create({ name: 'HUB' })
+    await hub.senders.get(id)
+    await hub.senders.list().next()
+    await hub.senders.delete(id)
+    await hub.webhookEndpoints.create({ url: 'https://example.com/' })
+    await hub.webhookEndpoints.get(id)
+    await hub.webhookEndpoints.list().next()
+    await hub.webhookEndpoints.update(id, { description: null })
+    await hub.webhookEndpoints.delete(id)
+    await hub.webhookEndpoints.rotateSecret(id, { expire_previous: true })
+    await hub.webhookEndpoints.test(id)
+    await hub.webhookEndpoints.enable(id)
+    await hub.webhookEndpoints.deliveries(id).next()
+    await hub.webhookEndpoints.resend(id, 'whd_1')
+    await hub.events.list({ type: ['message.sent'] }).next()
+    await hub.account.get()
+    await hub.stats.get({ group_by: 'hour' })
+    expect(seen.map(({ method, url }) => `${method} ${url.replace('https://hub.example.com', '')}`)).toEqual([
+      'POST /v1/messages',
+      'POST /v1/messages/batch',
+      'POST /v1/messages/estimate',
+      'POST /v1/messages/estimate',
+      'GET /v1/messages/id_1',
+      'GET /v1/messages?status=sent',
+      'GET /v1/batches/id_1',
+      'POST /v1/templates',
+      'GET /v1/templates/id_1',
+      'GET /v1/templates',
+      'DELETE /v1/templates/id_1',
+      'POST /v1/templates/id_1/render',
+      'POST /v1/senders',
+      'GET /v1/senders/id_1',
+      'GET /v1/senders',
+      'DELETE /v1/senders/id_1',
+      'POST /v1/webhook_endpoints',
+      'GET /v1/webhook_endpoints/id_1',
+      'GET /v1/webhook_endpoints',
+      'PATCH /v1/webhook_endpoints/id_1',
+      'DELETE /v1/webhook_endpoints/id_1',
+      'POST /v1/webhook_endpoints/id_1/rotate_secret',
+      'POST /v1/webhook_endpoints/id_1/test',
+      'POST /v1/webhook_endpoints/id_1/enable',
+      'GET /v1/webhook_endpoints/id_1/deliveries',
+      'POST /v1/webhook_endpoints/id_1/deliveries/whd_1/resend',
+      'GET /v1/events?type=message.sent',
+      'GET /v1/account',
+      'GET /v1/stats?group_by=hour',
+    ])
+    expect(seen[0]!.headers['idempotency-key']).toBe('k')
+    const { paths } = JSON.parse(
+      readFileSync(new URL('../../contract/openapi.json', import.meta.url), 'utf8'),
+    ) as { readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>> }
+    const operations = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods)
+        .filter((method) => ['get', 'post', 'patch', 'delete', 'put'].includes(method))
+        .map((method) => `${method.toUpperCase()} ${path}`),
+    )
+    const called = new Set(
+      seen.map(({ method, url }) => {
+        const path = new URL(url).pathname.replace('whd_1', '{delivery}').replace('id_1', '{id}')
+        return `${method} ${path}`
+      }),
+    )
+    expect(operations.filter((operation) => !called.has(operation))).toEqual(['GET /v1/openapi.json'])
+  })
+})
+
+/** A fake hub whose answers depend on the request. */
+const serving = (
+  answer: (path: string, body: any, calls: number) => Answer | Promise<Answer>,
+): ReturnType<typeof hubOf> => {
+  const seen: Array<Seen> = []
+  const waits: Array<number> = []
+  const send = (async (url: string, init: RequestInit) => {
+    const body = init.body as string | undefined
+    seen.push({ method: init.method ?? '', url, headers: init.headers as Record<string, string>, body })
+    const given = await answer(
+      new URL(url).pathname + new URL(url).search,
+      body === undefined ? null : JSON.parse(body),
+      seen.length,
+    )
+    if (given instanceof Error) throw given
+    return given
+  }) as unknown as typeof fetch
+  const hub = makeHubClient(
+    { baseUrl: 'https://hub.example.com', apiKey: 'hub_test_x', fetch: send },
+    async (ms, signal) => {
+      signal?.throwIfAborted()
+      waits.push(ms)
+    },
+  )
+  return { hub, seen, waits }
+}
+
+const messagesOf = (count: number): ReadonlyArray<BatchMessage> =>
+  Array.from({ length: count }, (_, index) => ({ ...SEND, client_ref: `ref-${index}` }))
+
+const acceptedBatch = (messages: ReadonlyArray<BatchMessage>): Response =>
+  json(202, {
+    results: messages.map(({ client_ref }, index) => ({ index, client_ref, result: 'accepted' })),
+  })()
+
+const collect = async <A>(all: AsyncIterable<A>): Promise<ReadonlyArray<A>> => {
+  const found: Array<A> = []
+  for await (const one of all) found.push(one)
+  return found
+}
+
+const brief = (results: ReadonlyArray<SendResult>): ReadonlyArray<unknown> =>
+  results.map(({ client_ref, index, result }) => [index, client_ref, result])
+
+describe('sendAll', () => {
+  it('sends batches of the size that the account allows, and yields the results in order', async () => {
+    const { hub, seen } = serving(async (path, body, calls) => {
+      if (path === '/v1/account') return json(200, { limits: { batch_max: 3 } })()
+      // A later batch is answered before an earlier one.
+      for (let turn = 0; turn < 10 - calls; turn++) await Promise.resolve()
+      return acceptedBatch(body.messages)
+    })
+    const results = await collect(hub.messages.sendAll(messagesOf(7)))
+    expect(brief(results)).toEqual(
+      messagesOf(7).map(({ client_ref }, index) => [index, client_ref, 'accepted']),
+    )
+    const sizes = seen.slice(1).map(({ body }) => JSON.parse(body ?? '').messages.length)
+    expect(sizes).toEqual([3, 3, 1])
+  })
+
+  it('reads a generator only as far as batches are in progress', async () => {
+    let read = 0
+    const source = function* () {
+      for (const message of messagesOf(100)) {
+        read += 1
+        yield message
+      }
+    }
+    const { hub } = serving((_path, body) => acceptedBatch(body.messages))
+    const results = hub.messages.sendAll(source(), { batchSize: 5, concurrency: 2 })
+    await results.next()
+    // Two batches, and the message that begins the next one.
+    expect(read).toBeLessThanOrEqual(11)
+    await results.return()
+    expect(read).toBeLessThanOrEqual(11)
+  })
+
+  it('splits batches that are too large for one request', async () => {
+    const big = messagesOf(5).map((message) => ({ ...message, variables: { code: 'я'.repeat(500_000) } }))
+    const { hub, seen } = serving((_path, body) => acceptedBatch(body.messages))
+    expect(await collect(hub.messages.sendAll(big, { batchSize: 1000 }))).toHaveLength(5)
+    expect(seen.map(({ body }) => JSON.parse(body ?? '').messages.length)).toEqual([4, 1])
+    expect(Math.max(...seen.map(({ body }) => Buffer.byteLength(body ?? '')))).toBeLessThan(4 * 1024 * 1024)
+  })
+
+  it('retries a batch after retry_after, under one idempotency key', async () => {
+    const { hub, seen, waits } = serving((_path, body, calls) =>
+      calls < 4 ? failing(503, 'overloaded', 2)() : acceptedBatch(body.messages),
+    )
+    expect(await collect(hub.messages.sendAll(messagesOf(2), { batchSize: 2 }))).toHaveLength(2)
+    expect(waits).toEqual([2000, 2000, 2000])
+    expect(new Set(seen.map(({ headers }) => headers['idempotency-key'])).size).toBe(1)
+  })
+
+  it('repeats only the rejected messages that the hub may accept later, under a new key', async () => {
+    const { hub, seen, waits } = serving((_path, body, calls) => {
+      const answer = body.messages.map(({ client_ref }: BatchMessage, index: number) => {
+        const code = { 'ref-1': 'provider_unavailable', 'ref-2': 'recipient_invalid' }[client_ref]
+        return code === undefined || (calls > 1 && code === 'provider_unavailable')
+          ? { index, client_ref, result: 'accepted' }
+          : { index, client_ref, result: 'rejected', error: { code, retry_after: 3 } }
+      })
+      return json(202, { results: answer })()
+    })
+    const results = await collect(hub.messages.sendAll(messagesOf(4), { batchSize: 4 }))
+    expect(results.map(({ index, result }) => [index, result])).toEqual([
+      [0, 'accepted'],
+      [1, 'accepted'],
+      [2, 'rejected'],
+      [3, 'accepted'],
+    ])
+    expect(waits).toEqual([3000])
+    expect(JSON.parse(seen[1]?.body ?? '').messages).toEqual([messagesOf(4)[1]])
+    expect(seen[0]?.headers['idempotency-key']).not.toBe(seen[1]?.headers['idempotency-key'])
+  })
+
+  it('throws the error of a batch after the results of the earlier ones', async () => {
+    const { hub } = serving((_path, body) =>
+      body.messages[0].client_ref === 'ref-2'
+        ? failing(401, 'invalid_api_key')()
+        : acceptedBatch(body.messages),
+    )
+    const yielded: Array<number> = []
+    const sending = async () => {
+      for await (const { index } of hub.messages.sendAll(messagesOf(6), { batchSize: 2 })) yielded.push(index)
+    }
+    await expect(sending()).rejects.toBeInstanceOf(HubAuthenticationError)
+    expect(yielded).toEqual([0, 1])
+  })
+
+  it('refuses options that are no count', async () => {
+    const { hub } = hubOf([])
+    for (const options of [{ batchSize: 0 }, { concurrency: 1.5 }]) {
+      await expect(hub.messages.sendAll([], options).next()).rejects.toBeInstanceOf(HubOptionError)
+    }
+  })
+})
+
+describe('follow', () => {
+  const page = (ids: ReadonlyArray<string>, more: boolean, cursor = ids.at(-1) ?? null) =>
+    json(200, { data: ids.map((id) => ({ id })), has_more: more, next_cursor: cursor })
+
+  it('yields the events after the cursor, waits for new ones, and ends when the signal aborts', async () => {
+    const { hub, seen, waits } = hubOf([
+      page(['evt_2', 'evt_3'], true),
+      page(['evt_4'], false),
+      page([], false, 'evt_4'),
+      page(['evt_5'], false),
+    ])
+    const stop = new AbortController()
+    const ids: Array<string> = []
+    for await (const { id } of hub.events.follow('evt_1', { signal: stop.signal, pollMs: 70 })) {
+      ids.push(id)
+      if (id === 'evt_5') stop.abort()
+    }
+    expect(ids).toEqual(['evt_2', 'evt_3', 'evt_4', 'evt_5'])
+    expect(seen.map(({ url }) => new URL(url).searchParams.get('starting_after'))).toEqual([
+      'evt_1',
+      'evt_3',
+      'evt_4',
+      'evt_4',
+    ])
+    expect(waits.slice(0, 2)).toEqual([70, 70])
+  })
+
+  it('without a cursor begins at the first event, or after a time', async () => {
+    const { hub, seen } = hubOf([page(['evt_1'], true)])
+    await hub.events.follow(null, { createdAfter: '2026-11-21T09:30:00.000Z' }).next()
+    await hub.events.follow(null, { type: ['message.sent'] }).next()
+    expect(seen.map(({ url }) => new URL(url).search)).toEqual([
+      '?limit=100&created_after=2026-11-21T09%3A30%3A00.000Z',
+      '?limit=100&type=message.sent',
+    ])
+  })
+
+  it('waits while the hub is unavailable or cannot be reached, and yields each event once', async () => {
+    const down = [
+      failing(503, 'overloaded', 1),
+      () => new Error('socket hang up'),
+      failing(429, 'rate_limited', 2),
+    ]
+    const { hub } = hubOf([page(['evt_1'], true), ...down, ...down, ...down, page(['evt_2'], true)])
+    const ids: Array<string> = []
+    for await (const { id } of hub.events.follow()) {
+      ids.push(id)
+      if (id === 'evt_2') break
+    }
+    expect(ids).toEqual(['evt_1', 'evt_2'])
+  })
+
+  it('fails if a repeat would fail again', async () => {
+    const { hub } = hubOf([failing(401, 'invalid_api_key')])
+    await expect(hub.events.follow().next()).rejects.toBeInstanceOf(HubAuthenticationError)
   })
 })
 

@@ -2,11 +2,7 @@
  * Verifies webhooks: `Hub-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>]`, an HMAC-SHA-256 over
  * `t`, a full stop and the raw body, with the whole secret (`whsec_…`) as key.
  */
-import { createHmac, timingSafeEqual } from 'node:crypto'
-import type { components } from './contract.ts'
-
-/** An event of a webhook. Ignore unknown types. */
-export type HubEvent = components['schemas']['Event']
+import type { HubEvent } from './follow.ts'
 
 /** Maximum difference between `t` and the local clock in both directions, in seconds. */
 export const TOLERANCE_SECONDS = 300
@@ -23,6 +19,8 @@ export type SignatureProblem =
   | 'timestamp_too_new'
   /** No signature matches this body and any of the secrets. */
   | 'no_match'
+  /** No secret is given, for example because a variable is not set. A mistake in the receiver. */
+  | 'secret_missing'
   /** The argument is not the raw body, so it cannot be verified. A mistake in the receiver. */
   | 'body_not_raw'
   /** The signed body is not a JSON array of events. */
@@ -35,6 +33,7 @@ const MESSAGES: Readonly<Record<SignatureProblem, string>> = {
   timestamp_too_new: 'The webhook was signed in the future; is the clock of this machine right?',
   no_match:
     'No signature matches. Is the body given byte for byte as it was received, and the secret that of this subscription?',
+  secret_missing: 'There is no secret to verify with: is the variable with the secret set?',
   body_not_raw:
     'The body must be given as raw bytes or as their text, before any JSON parser: what was parsed cannot be verified.',
   body_malformed: 'The body is not a JSON array of events.',
@@ -58,82 +57,106 @@ export interface VerifyOptions {
   readonly now?: number
 }
 
-const digest = (secret: string, timestamp: number, body: Uint8Array): Buffer =>
-  createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest()
+const encoder = new TextEncoder()
+
+/** The signed bytes: `t`, a full stop and the body. */
+const signedBytes = (timestamp: number, body: Uint8Array): Uint8Array<ArrayBuffer> => {
+  const prefix = encoder.encode(`${timestamp}.`)
+  const bytes = new Uint8Array(prefix.length + body.length)
+  bytes.set(prefix)
+  bytes.set(body, prefix.length)
+  return bytes
+}
+
+const keyOf = (secret: string) =>
+  crypto.subtle.importKey('raw', encoder.encode(secret), { name: 'HMAC', hash: 'SHA-256' }, false, [
+    'sign',
+    'verify',
+  ])
+
+const fromHex = (hex: string): Uint8Array<ArrayBuffer> =>
+  Uint8Array.from(hex.match(/../gu) ?? [], (byte) => Number.parseInt(byte, 16))
+
+const toHex = (bytes: Uint8Array): string =>
+  Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 
 interface Parsed {
   readonly timestamp: number
-  readonly signatures: ReadonlyArray<Buffer>
+  readonly signatures: ReadonlyArray<Uint8Array<ArrayBuffer>>
 }
 
 const parseHeader = (header: string): Parsed | null => {
   let timestamp: number | null = null
-  const signatures: Array<Buffer> = []
+  const signatures: Array<Uint8Array<ArrayBuffer>> = []
   for (const element of header.split(',').map((part) => part.trim())) {
     if (/^t=(?:0|[1-9][0-9]{0,11})$/u.test(element) && timestamp === null)
       timestamp = Number(element.slice(2))
     // A repeated or malformed time: it is unknown which one was signed.
     else if (element.startsWith('t=')) return null
-    else if (/^v1=[0-9a-f]{64}$/u.test(element)) signatures.push(Buffer.from(element.slice(3), 'hex'))
+    else if (/^v1=[0-9a-f]{64}$/u.test(element)) signatures.push(fromHex(element.slice(3)))
     // Other elements belong to future schemes and are ignored.
   }
   return timestamp === null || signatures.length === 0 ? null : { timestamp, signatures }
 }
 
 const bytesOf = (body: unknown): Uint8Array => {
-  if (typeof body === 'string') return Buffer.from(body)
+  if (typeof body === 'string') return encoder.encode(body)
   if (body instanceof Uint8Array) return body
   if (body instanceof ArrayBuffer) return new Uint8Array(body)
   throw new WebhookSignatureError('body_not_raw')
 }
 
-/**
- * Verifies a webhook; throws a {@link WebhookSignatureError} if it is invalid.
- *
- * `body` is the raw body, before any parser: bytes, or their text. `header` is the value of
- * `Hub-Signature`. `secret` is the secret of the subscription, or several if one URL serves several
- * subscriptions. One match of a signature and a secret is enough, so that a receiver with the old or
- * the new secret keeps working during a rotation. The comparison takes constant time.
- */
-export const verifySignature = (
-  body: Uint8Array | ArrayBuffer | string,
+/** Fails unless a signature of the header matches the body and one of the secrets. */
+const verify = async (
+  bytes: Uint8Array,
   header: string | ReadonlyArray<string> | null | undefined,
   secret: string | ReadonlyArray<string>,
-  options: VerifyOptions = {},
-): void => {
-  const bytes = bytesOf(body)
+  options: VerifyOptions,
+): Promise<void> => {
   const text =
     typeof header === 'string' || header === null || header === undefined ? header : header.join(',')
   if (text === null || text === undefined || text === '') throw new WebhookSignatureError('header_missing')
   const parsed = parseHeader(text)
   if (parsed === null) throw new WebhookSignatureError('header_malformed')
-  const age = (options.now ?? Date.now()) / 1000 - parsed.timestamp
-  const tolerance = options.toleranceSeconds ?? TOLERANCE_SECONDS
+  const secrets = (typeof secret === 'string' ? [secret] : secret).filter((one) => one !== '')
+  if (secrets.length === 0) throw new WebhookSignatureError('secret_missing')
+  const signed = signedBytes(parsed.timestamp, bytes)
   let matches = false
-  for (const key of typeof secret === 'string' ? [secret] : secret) {
-    const expected = digest(key, parsed.timestamp, bytes)
-    for (const signature of parsed.signatures) matches = timingSafeEqual(signature, expected) || matches
+  for (const one of secrets) {
+    const key = await keyOf(one)
+    for (const signature of parsed.signatures) {
+      // WebCrypto compares in constant time.
+      matches = (await crypto.subtle.verify('HMAC', key, signature, signed)) || matches
+    }
   }
   if (!matches) throw new WebhookSignatureError('no_match')
+  const age = (options.now ?? Date.now()) / 1000 - parsed.timestamp
+  const tolerance = options.toleranceSeconds ?? TOLERANCE_SECONDS
   // `t` has whole seconds, so the tolerance ignores fractions.
   if (Math.floor(age) > tolerance) throw new WebhookSignatureError('timestamp_too_old')
   if (Math.ceil(age) < -tolerance) throw new WebhookSignatureError('timestamp_too_new')
 }
 
 /**
- * Verifies a webhook and returns its events. Delivery is at least once and in any order: drop known
- * events by `event.id`. Throws a {@link WebhookSignatureError}. Parameters: {@link verifySignature}.
+ * Verifies a webhook and returns its events; rejects with a {@link WebhookSignatureError} if it is
+ * invalid. Delivery is at least once and in any order: drop known events by `event.id`.
+ *
+ * `body` is the raw body, before any parser: bytes, or their text. `header` is the value of
+ * `Hub-Signature`. `secret` is the secret of the subscription, or several: one match of a signature
+ * and a secret is enough, so that a receiver with the old or the new secret keeps working during a
+ * rotation. The comparison takes constant time.
  */
-export const readEvents = (
+export const readEvents = async (
   body: Uint8Array | ArrayBuffer | string,
   header: string | ReadonlyArray<string> | null | undefined,
   secret: string | ReadonlyArray<string>,
   options: VerifyOptions = {},
-): ReadonlyArray<HubEvent> => {
-  verifySignature(body, header, secret, options)
+): Promise<ReadonlyArray<HubEvent>> => {
+  const bytes = bytesOf(body)
+  await verify(bytes, header, secret, options)
   let events: unknown
   try {
-    events = JSON.parse(Buffer.from(bytesOf(body)).toString('utf8'))
+    events = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
   } catch {
     throw new WebhookSignatureError('body_malformed')
   }
@@ -141,8 +164,17 @@ export const readEvents = (
   return events as ReadonlyArray<HubEvent>
 }
 
-/** The header that the hub would send, for tests of a receiver. `at`: ms since the epoch. */
-export const signForTest = (body: Uint8Array | string, secret: string, at: number = Date.now()): string => {
+/**
+ * The header `Hub-Signature` that the hub would send, for tests of a receiver. `at`: milliseconds
+ * since the epoch.
+ */
+export const signForTest = async (
+  body: Uint8Array | string,
+  secret: string,
+  at: number = Date.now(),
+): Promise<string> => {
   const timestamp = Math.floor(at / 1000)
-  return `t=${timestamp},v1=${digest(secret, timestamp, bytesOf(body)).toString('hex')}`
+  const key = await keyOf(secret)
+  const signature = await crypto.subtle.sign('HMAC', key, signedBytes(timestamp, bytesOf(body)))
+  return `t=${timestamp},v1=${toHex(new Uint8Array(signature))}`
 }

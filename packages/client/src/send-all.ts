@@ -1,0 +1,143 @@
+/** Sends any number of messages in batches, and yields a result for each of them, in order. */
+import type { components } from './contract.ts'
+import { HubOptionError } from './errors.ts'
+import { type Call, LONGEST_WAIT_MS, type Wait, waitBefore } from './http.ts'
+
+export type BatchMessage = components['schemas']['BatchMessage']
+/** `accepted`, `duplicate` or `rejected`. `index` is the place of the message among all of them. */
+export type SendResult = components['schemas']['BatchResult']
+type AcceptedBatch = components['schemas']['AcceptedBatch']
+
+export interface SendAllOptions {
+  /** Messages of a batch. Default: `limits.batch_max` of the account. */
+  readonly batchSize?: number
+  /** Batches in progress at the same time. Default 4. */
+  readonly concurrency?: number
+  /** Maximum number of retries of a batch, and of a rejected message that may be repeated. Default 8. */
+  readonly maxRetries?: number
+  readonly signal?: AbortSignal
+}
+
+/** The hub reads a body of 4 MiB. The rest is for the frame of the batch. */
+const MAX_BATCH_BYTES = 4 * 1024 * 1024 - 4096
+
+const DEFAULT_CONCURRENCY = 4
+/** With the waits of `waitBefore`: about a minute, as long as a restart of the hub can take. */
+const DEFAULT_RETRIES = 8
+
+/** Codes of rejected messages that the hub accepts later, without a change of the message. */
+const REPEATABLE: ReadonlySet<string> = new Set(['overloaded', 'provider_unavailable', 'internal_error'])
+
+interface Element {
+  readonly index: number
+  readonly message: BatchMessage
+}
+
+const encoder = new TextEncoder()
+
+/** Splits the messages by number and by size of the body. */
+const inBatches = async function* (
+  messages: Iterable<BatchMessage> | AsyncIterable<BatchMessage>,
+  batchSize: number,
+): AsyncGenerator<ReadonlyArray<Element>, void, undefined> {
+  let batch: Array<Element> = []
+  let bytes = 0
+  let index = 0
+  for await (const message of messages) {
+    // With the comma.
+    const size = encoder.encode(JSON.stringify(message)).length + 1
+    if (batch.length === batchSize || (batch.length > 0 && bytes + size > MAX_BATCH_BYTES)) {
+      yield batch
+      batch = []
+      bytes = 0
+    }
+    batch.push({ index, message })
+    bytes += size
+    index += 1
+  }
+  if (batch.length > 0) yield batch
+}
+
+const isRepeatable = (result: SendResult): boolean =>
+  result.result === 'rejected' &&
+  REPEATABLE.has(result.error.code) &&
+  (result.error.retry_after ?? 0) * 1000 <= LONGEST_WAIT_MS
+
+const checkCount = (param: string, count: number): number => {
+  if (Number.isSafeInteger(count) && count >= 1) return count
+  throw new HubOptionError(param, `${param} must be a whole number from 1.`)
+}
+
+export const makeSendAll = (call: Call, wait: Wait) =>
+  /**
+   * Sends all messages. Each message needs a `client_ref` of its own, so a repeat after a failure
+   * creates nothing twice. If a batch fails after all retries, the error is thrown after the results
+   * of the earlier batches.
+   */
+  async function* (
+    messages: Iterable<BatchMessage> | AsyncIterable<BatchMessage>,
+    options: SendAllOptions = {},
+  ): AsyncGenerator<SendResult, void, undefined> {
+    const concurrency = checkCount('concurrency', options.concurrency ?? DEFAULT_CONCURRENCY)
+    const maxRetries = options.maxRetries ?? DEFAULT_RETRIES
+    const ended = new AbortController()
+    const signal =
+      options.signal === undefined ? ended.signal : AbortSignal.any([options.signal, ended.signal])
+    const account =
+      options.batchSize === undefined
+        ? ((await call('get', '/v1/account', { signal })) as components['schemas']['Account'])
+        : null
+    const batchSize = checkCount('batchSize', options.batchSize ?? account?.limits.batch_max ?? 1)
+
+    const sendBatch = async (batch: ReadonlyArray<Element>): Promise<ReadonlyArray<SendResult>> => {
+      const results = new Map<number, SendResult>()
+      let open = batch
+      for (let tries = 0; ; tries++) {
+        const body = { messages: open.map(({ message }) => message) }
+        const answer = (await call('post', '/v1/messages/batch', {
+          body,
+          signal,
+          maxRetries,
+        })) as AcceptedBatch
+        const repeated: Array<Element> = []
+        let retryAfter: number | null = null
+        for (const [place, element] of open.entries()) {
+          const result = answer.results[place]
+          if (result === undefined) throw new Error('The hub answered fewer results than messages.')
+          results.set(element.index, { ...result, index: element.index })
+          if (result.result !== 'rejected' || !isRepeatable(result)) continue
+          repeated.push(element)
+          retryAfter = Math.max(retryAfter ?? 0, result.error.retry_after ?? 0) || null
+        }
+        if (repeated.length === 0 || tries >= maxRetries) break
+        await wait(waitBefore(tries, retryAfter), signal)
+        // With a new idempotency key, because the body is another one. `client_ref` stays the same.
+        open = repeated
+      }
+      return batch.map(({ index }) => results.get(index)!)
+    }
+
+    const batches = inBatches(messages, batchSize)
+    const running: Array<Promise<ReadonlyArray<SendResult>>> = []
+    try {
+      for (let isAtEnd = false; ;) {
+        while (!isAtEnd && running.length < concurrency) {
+          const next = await batches.next()
+          if (next.done === true) isAtEnd = true
+          else {
+            const sending = sendBatch(next.value)
+            // It is awaited in its turn. Until then, a failure must not be reported as unhandled.
+            sending.catch(() => {})
+            running.push(sending)
+          }
+        }
+        const first = running.shift()
+        if (first === undefined) return
+        yield* await first
+      }
+    } finally {
+      ended.abort()
+      await batches.return()
+      await Promise.allSettled(running)
+    }
+  }
