@@ -12,6 +12,7 @@ const SIMULATION_WORKERS = 2
  * under load. Those run one at a time, beside these.
  */
 const CONCURRENT = [
+  'test/cli/**/*.e2e.test.ts',
   'test/contract/**/*.e2e.test.ts',
   'test/operator/**/*.e2e.test.ts',
   'test/e2e/**/*.e2e.test.ts',

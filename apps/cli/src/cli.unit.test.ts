@@ -1,0 +1,214 @@
+/**
+ * The command line: each command has complete help without a hub, and each failure is one sentence with a
+ * code and an exit code.
+ */
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Changes, commandsOf } from '@hub/command-line'
+import { Context, Effect } from 'effect'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { hubCommand } from './cli.ts'
+import { hubPage } from './page.ts'
+import { runHub } from './testing/run-hub.ts'
+
+let folder = ''
+/** An environment without a hub. */
+let nowhere: Readonly<Record<string, string>> = {}
+beforeAll(() => {
+  folder = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'hub-cli-'))
+  nowhere = { XDG_CONFIG_HOME: folder }
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const commands = commandsOf(hubCommand)
+
+describe('every command', () => {
+  it.each(commands.map(({ command, path }) => [path.join(' '), path, command] as const))(
+    '%s documents its effect, its changes and an example, without a hub',
+    async (words, path, command) => {
+      const ran = await runHub(nowhere, [...path, '--help'])
+      assert.strictEqual(ran.code, 0, ran.err)
+      assert.strictEqual(ran.err, '')
+      assert.include(ran.out, 'Changes: ')
+      assert.isNotEmpty(Context.get(command.annotations, Changes))
+      assert.isNotEmpty(command.shortDescription)
+      assert.isNotEmpty(command.examples)
+      for (const example of command.examples) {
+        assert.include(example.command, `hub ${words}`)
+        assert.include(ran.out, example.command)
+      }
+    },
+  )
+})
+
+describe('a wrong command line', () => {
+  it.each([
+    [['snd'], 'Unknown subcommand "snd" for "hub". Did you mean send? See: hub --help'],
+    [['events', 'tale'], 'Did you mean tail? See: hub events --help'],
+    [['send', '--tmplate', 'a'], 'Did you mean --template?'],
+    [['send', '--template', 'a'], 'Give either --to or --csv.'],
+    [['send', '--template', 'a', '--to', '+79000000001', '--csv', 'a.csv'], 'Give either --to or --csv.'],
+    [['send', '--template', 'a', '--csv', 'a.csv', '--client-ref', 'b'], '--client-ref, --ttl and --wait'],
+    [['listen', '--forward-to', 'localhost:3000'], '--forward-to must be a URL'],
+    [['trigger', 'message.lost'], 'message.lost'],
+    [['messages', 'list', '--limit', '0'], '--limit'],
+    [['completion'], 'shell'],
+  ])('gets one sentence and exit code 2: %j', async (words, sentence) => {
+    const ran = await runHub(nowhere, words)
+    assert.deepStrictEqual([ran.code, ran.out], [2, ''])
+    assert.include(ran.err, sentence)
+    assert.include(ran.err, '(usage)')
+    assert.notInclude(ran.err.trim(), '\n')
+  })
+
+  it('does not take -v for the version, because it is a value of a template', async () => {
+    assert.strictEqual((await runHub(nowhere, ['-v'])).code, 2)
+    assert.include((await runHub(nowhere, ['--version'])).out, '0.4.0')
+  })
+})
+
+describe('the selection of the hub', () => {
+  it('needs a hub, and names the ways to select one', async () => {
+    const ran = await runHub(nowhere, ['stats', '--json'])
+    assert.deepStrictEqual([ran.code, ran.out], [1, ''])
+    const { code, message } = JSON.parse(ran.err).error
+    assert.strictEqual(code, 'no_hub')
+    for (const word of ['hub login', 'HUB_URL', 'npm start']) assert.include(message, word)
+  })
+
+  it.each([
+    [{ HUB_URL: 'https://hub.example.com' }, ['stats'], 'HUB_KEY is not'],
+    [{ HUB_KEY: 'hub_test_x' }, ['stats'], 'HUB_URL is not'],
+    [{ HUB_URL: 'https://h.example', HUB_KEY: 'hub_live_x' }, ['stats'], 'Add --live'],
+    [{ HUB_URL: 'https://h.example', HUB_KEY: 'hub_test_x' }, ['stats', '--live'], 'is a test key'],
+  ])('refuses half a selection, and a live key without --live: %j %j', async (variables, words, sentence) => {
+    const ran = await runHub({ ...nowhere, ...variables }, words)
+    assert.strictEqual(ran.code, 2)
+    assert.include(ran.err, sentence)
+  })
+
+  it('refuses an address that is no URL', async () => {
+    const ran = await runHub({ ...nowhere, HUB_URL: 'hub.example.com', HUB_KEY: 'hub_test_x' }, ['stats'])
+    assert.strictEqual(ran.code, 1)
+    assert.include(ran.err, 'baseUrl must be the URL of the hub')
+  })
+})
+
+/** An HTTP server on this machine. */
+const serve = async (
+  status: number,
+  body: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<{ readonly url: string; readonly close: () => void }> => {
+  const server = createServer((_request, response) => {
+    response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close: () => server.close(),
+  }
+}
+
+describe('a failure of the hub', () => {
+  it('that cannot be reached is one sentence with exit code 3', async () => {
+    const { close, url } = await serve(200, {})
+    close()
+    const ran = await runHub({ ...nowhere, HUB_URL: url, HUB_KEY: 'hub_test_x' }, ['stats'])
+    assert.strictEqual(ran.code, 3)
+    assert.include(
+      ran.err,
+      'hub: The hub cannot be reached (ECONNREFUSED): check its address. (hub_unreachable)',
+    )
+  })
+
+  it('that refuses the key is one sentence with exit code 1', async () => {
+    const { close, url } = await serve(401, { error: { code: 'invalid_api_key', message: 'words' } })
+    const ran = await runHub({ ...nowhere, HUB_URL: url, HUB_KEY: 'hub_test_x' }, ['stats'])
+    close()
+    assert.strictEqual(ran.code, 1)
+    assert.include(ran.err, 'The hub refuses the API key: it is wrong, has expired')
+    assert.include(ran.err, '(invalid_api_key)')
+    assert.notInclude(ran.err, 'hub_test_x')
+  })
+
+  it.each([
+    [-3600, 'is 3600 s ahead of that of the hub'],
+    [3600, 'is 3600 s behind that of the hub'],
+  ])('whose clock differs by %d s is one sentence with exit code 1', async (seconds, sentence) => {
+    const date = new Date(Math.floor(Date.now() / 1000) * 1000 + seconds * 1000).toUTCString()
+    const account = { id: 'acc_1', name: 'A' }
+    const { close, url } = await serve(200, account, { date })
+    const environment = { ...nowhere, HUB_URL: url, HUB_KEY: 'hub_test_x' }
+    const listening = await runHub(environment, ['listen', '--forward-to', 'http://127.0.0.1:1/'])
+    const login = await runHub(nowhere, ['login', '--url', url], { input: 'hub_test_x' })
+    close()
+    for (const ran of [listening, login]) {
+      assert.strictEqual(ran.code, 1)
+      assert.match(ran.err.replace(/3[56]\d\d s/u, '3600 s'), new RegExp(sentence, 'u'))
+      assert.include(ran.err, '(clock_wrong)')
+    }
+  })
+})
+
+describe('hub login', () => {
+  it('stores one key of each mode for a hub, readable only by the owner, and never prints them', async () => {
+    const { close, url } = await serve(200, { id: 'acc_1', name: 'Shop' })
+    for (const key of ['hub_test_secret', 'hub_live_secret']) {
+      const ran = await runHub(nowhere, ['login', '--url', url, '--json'], { input: `${key}\n` })
+      assert.strictEqual(ran.code, 0, ran.err)
+      assert.notInclude(ran.out + ran.err, key)
+      const { file } = ran.json<{ readonly file: string }>()
+      assert.strictEqual(statSync(file).mode & 0o777, 0o600)
+    }
+    const file = join(folder, 'sms-delivery-hub/login.json')
+    assert.deepStrictEqual(JSON.parse(readFileSync(file, 'utf8')), {
+      base_url: url,
+      keys: { test: 'hub_test_secret', live: 'hub_live_secret' },
+    })
+    const used = await runHub(nowhere, ['stats', '--live', '--json'])
+    assert.include(used.err, `Hub: ${url} (hub login), live key`)
+    writeFileSync(file, '{')
+    assert.include((await runHub(nowhere, ['stats'])).err, '(login_damaged)')
+    rmSync(file)
+    close()
+  })
+
+  it('refuses what is no key, before it calls the hub', async () => {
+    const ran = await runHub(nowhere, ['login', '--url', 'http://127.0.0.1:1'], { input: 'password' })
+    assert.strictEqual(ran.code, 1)
+    assert.include(ran.err, '(invalid_api_key)')
+  })
+})
+
+describe('completion', () => {
+  it.each([['--posix'], ['-eu']])('prints a script that bash %s reads with source', async (mode) => {
+    const { out } = await runHub(nowhere, ['completion', 'bash'])
+    const ask = 'COMP_LINE="hub messages l"; COMP_POINT=14; COMP_WORDS=(hub messages l); COMP_CWORD=2'
+    const { stderr, stdout } = spawnSync(
+      'bash',
+      // With a socket as input, bash reads the settings of interactive shells otherwise.
+      ['--norc', mode, '-c', `eval "$(cat)"; ${ask}; _hub hub l messages; echo "\${COMPREPLY[*]}"`],
+      { input: `${out}\n`, encoding: 'utf8' },
+    )
+    assert.deepStrictEqual([stderr, stdout], ['', 'list\n'])
+  })
+
+  it.each(['zsh', 'fish'])('prints a script for %s', async (shell) => {
+    const ran = await runHub(nowhere, ['completion', shell])
+    assert.strictEqual(ran.code, 0)
+    assert.include(ran.out, 'messages')
+    assert.notInclude(ran.out, '--completions')
+  })
+})
+
+describe('docs/hub.md', () => {
+  it('matches the commands; otherwise run npm run generate', async () => {
+    const page = readFileSync(new URL('../../../docs/hub.md', import.meta.url), 'utf8')
+    assert.strictEqual(page, await Effect.runPromise(hubPage))
+  })
+})

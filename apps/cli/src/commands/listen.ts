@@ -1,0 +1,97 @@
+/** `hub listen`: passes events on to a receiver on this machine, as signed webhooks. */
+import { CommandFailed, defineCommand, Json, printNote, usageError } from '@hub/command-line'
+import type { HubEvent } from '@sms-delivery-hub/client'
+import { Console, Effect, Option } from 'effect'
+import { Flag } from 'effect/cli'
+import { attempt, clockProblem, connect } from '../connection/connection.ts'
+import { Surroundings } from '../connection/environment.ts'
+import { forward } from '../listen/forward.ts'
+import { readState, stateFile, writeState } from '../listen/state.ts'
+import { afterFlag, eventTypes, startOf, typeFlag } from './flags.ts'
+
+/** `message.sent, 2 message.delivered` */
+const typesOf = (events: ReadonlyArray<HubEvent>): string => {
+  const counts = new Map<string, number>()
+  for (const { type } of events) counts.set(type, (counts.get(type) ?? 0) + 1)
+  return [...counts].map(([type, count]) => (count === 1 ? type : `${count} ${type}`)).join(', ')
+}
+
+export const listen = defineCommand(
+  'listen',
+  {
+    short: 'Pass events on to a receiver on your machine',
+    about:
+      'Follows the events of the account, and posts them to an address as the hub would: the same batches, ' +
+      'headers and signature. The address may be http and on this machine. The command prints the secret for ' +
+      'the verification; it stays the same for the address. It prints the status and the duration of each ' +
+      'post. While the receiver cannot be reached, it waits and repeats. An answer that is not 2xx is printed, ' +
+      'and the next events follow. After a restart, the command continues where it stopped.',
+    changes: 'A file in ~/.config/sms-delivery-hub/listen with the secret and the position.',
+    examples: [
+      { command: 'hub listen --forward-to http://localhost:3000/hooks/sms' },
+      {
+        command: 'hub listen --forward-to http://localhost:3000/hooks/sms --type message.delivered',
+        description: 'Only some types',
+      },
+    ],
+  },
+  {
+    forwardTo: Flag.String('forward-to').pipe(
+      Flag.withDescription('The address of the receiver, http or https'),
+    ),
+    type: typeFlag,
+    after: afterFlag,
+  },
+  Effect.fnUntraced(function* ({ after, forwardTo, type }) {
+    const url = URL.canParse(forwardTo) ? new URL(forwardTo) : null
+    if (url === null || !['http:', 'https:'].includes(url.protocol)) {
+      return yield* usageError('--forward-to must be a URL, such as http://localhost:3000/hooks/sms.')
+    }
+    const connection = yield* connect
+    const { environment } = yield* Surroundings
+    const json = yield* Json
+    const console = yield* Console.Console
+    const account = yield* attempt((signal) => connection.client.account.get({ signal }))
+    const problem = clockProblem(connection)
+    if (problem instanceof CommandFailed) return yield* problem
+    const file = stateFile(environment, [connection.baseUrl, account.id, connection.mode, url.href])
+    const state = yield* attempt(async () => readState(file))
+    const isResumed = Option.isNone(after) && state.cursor !== null
+    const start = yield* attempt((signal) =>
+      isResumed ? Promise.resolve({ cursor: state.cursor }) : startOf(connection, after, signal),
+    )
+    yield* attempt(async () => writeState(file, { secret: state.secret, cursor: start.cursor }))
+    yield* Console.log(
+      json
+        ? JSON.stringify({ object: 'listening', forward_to: url.href, secret: state.secret })
+        : `Secret: ${state.secret}\nPassing ${isResumed ? `the events after ${state.cursor}` : 'new events'} on to ${url.href}. Ctrl-C ends it.`,
+    )
+    yield* attempt(async (signal) => {
+      for await (const page of connection.client.events.followPages(start.cursor, {
+        type: eventTypes(type),
+        ...('createdAfter' in start ? { createdAfter: start.createdAfter } : {}),
+        signal,
+      })) {
+        const { ms, status } = await forward(page, {
+          url: url.href,
+          secret: state.secret,
+          signal,
+          onUnreachable: (reason) =>
+            console.error(`${url.href} cannot be reached (${reason}). Waiting for it …`),
+        })
+        writeState(file, { secret: state.secret, cursor: page.at(-1)?.id ?? null })
+        console.log(
+          json
+            ? JSON.stringify({ object: 'forwarded', status, ms, event_ids: page.map(({ id }) => id) })
+            : `${new Date().toISOString()}  ${status} in ${ms} ms  ${typesOf(page)}`,
+        )
+        if (status < 200 || status >= 300) {
+          console.error(
+            `The receiver answered ${status}. The hub would repeat these events; to pass them on again, start with --after and the event before ${page[0]?.id}.`,
+          )
+        }
+      }
+    })
+    yield* printNote('Ended.')
+  }),
+)

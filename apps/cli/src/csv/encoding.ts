@@ -1,0 +1,103 @@
+/** Decodes blocks of bytes to text, and reports the first byte that is not of the encoding. */
+import { isUtf8 } from 'node:buffer'
+import { refused } from '@hub/command-line'
+
+export const ENCODINGS = ['utf-8', 'windows-1251'] as const
+export type Encoding = (typeof ENCODINGS)[number]
+
+/** The bytes of an incomplete character at the end of a block, 0 to 3. */
+const incompleteTail = (bytes: Uint8Array): number => {
+  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
+    const byte = bytes[bytes.length - back] ?? 0
+    // A continuation byte: the character began before it.
+    if ((byte & 0b1100_0000) === 0b1000_0000) continue
+    const length = byte >= 0b1111_0000 ? 4 : byte >= 0b1110_0000 ? 3 : byte >= 0b1100_0000 ? 2 : 1
+    return length > back ? back : 0
+  }
+  return 0
+}
+
+const isUtf16 = ([first, second]: Uint8Array): boolean =>
+  (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff)
+
+/** The characters that an editor counts, as far as it does not combine them. */
+const countCharacters = (text: string): number => Array.from(text).length
+
+/** The characters of a line before its first invalid byte. `line`: bytes that are not valid. */
+const validCharacters = (line: Uint8Array): number => {
+  let valid = 0
+  for (let end = 1; end <= line.length; end++) {
+    if (isUtf8(line.subarray(0, end))) valid = end
+    // A character has at most four bytes.
+    else if (end - valid > 4) break
+  }
+  return countCharacters(new TextDecoder().decode(line.subarray(0, valid)))
+}
+
+/** A place in the file: its line, and the characters of that line before it. */
+interface Place {
+  readonly line: number
+  readonly charactersBefore: number
+}
+
+/** The place behind a text. */
+const placeBehind = ({ charactersBefore, line }: Place, text: string): Place => {
+  const last = text.lastIndexOf('\n')
+  if (last === -1) return { line, charactersBefore: charactersBefore + countCharacters(text) }
+  let newlines = 0
+  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) newlines += 1
+  return { line: line + newlines, charactersBefore: countCharacters(text.slice(last + 1)) }
+}
+
+/** Fails with the line and the column of the first invalid byte. `bytes` begin at `place`. */
+const failAt = (bytes: Uint8Array, place: Place): never => {
+  let { line, charactersBefore } = place
+  let start = 0
+  for (;;) {
+    const newline = bytes.indexOf(10, start)
+    const end = newline === -1 ? bytes.length : newline
+    if (!isUtf8(bytes.subarray(start, end))) break
+    if (newline === -1) break
+    line += 1
+    charactersBefore = 0
+    start = newline + 1
+  }
+  const newline = bytes.indexOf(10, start)
+  const column =
+    charactersBefore + validCharacters(bytes.subarray(start, newline === -1 ? bytes.length : newline)) + 1
+  throw refused(
+    'csv_encoding',
+    line === 1
+      ? `Line 1, column ${column}: the file is not UTF-8. Save it as UTF-8, or name its encoding: --encoding windows-1251`
+      : `Line ${line}, column ${column}: this is not UTF-8, although the text before it is. The file mixes encodings: save it again as UTF-8.`,
+  )
+}
+
+/** Decodes the blocks of a file. Nothing of an invalid block is passed on. */
+export const decodeBlocks = async function* (
+  blocks: AsyncIterable<Buffer>,
+  encoding: Encoding,
+): AsyncGenerator<string, void, undefined> {
+  if (encoding !== 'utf-8') {
+    const decoder = new TextDecoder(encoding)
+    for await (const block of blocks) yield decoder.decode(block, { stream: true })
+    return
+  }
+  let rest: Uint8Array = Buffer.alloc(0)
+  let place: Place = { line: 1, charactersBefore: 0 }
+  let isFirst = true
+  for await (const block of blocks) {
+    if (isFirst && isUtf16(block)) {
+      throw refused('csv_encoding', 'Line 1, column 1: the file is UTF-16. Save it as UTF-8.')
+    }
+    isFirst = false
+    const bytes = rest.length === 0 ? block : Buffer.concat([rest, block])
+    const whole = bytes.subarray(0, bytes.length - incompleteTail(bytes))
+    if (!isUtf8(whole)) failAt(whole, place)
+    const text = whole.toString('utf8')
+    yield text
+    place = placeBehind(place, text)
+    rest = bytes.subarray(whole.length)
+  }
+  if (rest.length > 0) failAt(rest, place)
+}

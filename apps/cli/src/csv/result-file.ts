@@ -1,0 +1,167 @@
+/**
+ * The result file: one line for each row of the CSV, in the order of the rows. It is also the progress
+ * of a run: the next start continues behind its last complete line.
+ */
+import { createReadStream, rmSync, writeFileSync } from 'node:fs'
+import { type FileHandle, open, readFile } from 'node:fs/promises'
+import { refused } from '@hub/command-line'
+import { clientRefOf } from './run-id.ts'
+
+export const OUTCOMES = ['accepted', 'duplicate', 'rejected', 'skipped'] as const
+/** `duplicate`: an interrupted run had sent the row. `skipped`: the row was invalid (`--skip-invalid`). */
+export type Outcome = (typeof OUTCOMES)[number]
+
+export type Counts = Readonly<Record<Outcome, number>>
+
+export interface RowResult {
+  readonly row: number
+  readonly line: number
+  readonly outcome: Outcome
+  readonly messageId?: string
+  /** A code of the error catalogue. */
+  readonly error?: string
+  readonly param?: string
+}
+
+const HEADING = 'row,line,client_ref,result,message_id,error,param\n'
+const LINE = /^(?<row>\d+),\d+,(?<ref>csv-[0-9a-f]{32}-\d+),(?<outcome>[a-z]+),\w*,\w*,[\w.[\]]*$/u
+
+/** Writes are collected up to this size. */
+const FLUSH_CHARACTERS = 64 * 1024
+
+interface Progress {
+  /** The last row with a complete line; 0 without one. */
+  readonly lastRow: number
+  readonly counts: Counts
+  /** The length of the valid part of the file, in bytes. */
+  readonly bytes: number
+}
+
+const noCounts = (): Record<Outcome, number> => ({ accepted: 0, duplicate: 0, rejected: 0, skipped: 0 })
+
+const readProgress = async (path: string, runId: string): Promise<Progress | null> => {
+  const counts = noCounts()
+  let lastRow = 0
+  let bytes = 0
+  let isFirst = true
+  let rest = ''
+  const foreign = () =>
+    refused(
+      'result_of_another_run',
+      `${path} is not the result of this file with this template and these values. Choose another file with --result, or delete it.`,
+    )
+  try {
+    for await (const chunk of createReadStream(path, { encoding: 'latin1' })) {
+      const lines = (rest + String(chunk)).split('\n')
+      rest = lines.pop() ?? ''
+      for (const line of lines) {
+        if (isFirst) {
+          if (`${line}\n` !== HEADING) throw foreign()
+          isFirst = false
+        } else {
+          const { outcome = '', ref, row } = LINE.exec(line)?.groups ?? {}
+          // What a crash of the machine left. Its rows are sent again, and are duplicates.
+          if (Number(row) !== lastRow + 1 || !(OUTCOMES as ReadonlyArray<string>).includes(outcome)) {
+            return { lastRow, counts, bytes }
+          }
+          if (ref !== clientRefOf(runId, lastRow + 1)) throw foreign()
+          counts[outcome as Outcome] += 1
+          lastRow += 1
+        }
+        bytes += line.length + 1
+      }
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+  if (isFirst && !HEADING.startsWith(rest)) throw foreign()
+  return { lastRow, counts, bytes }
+}
+
+/** The last row of earlier runs; 0 at the first one. Changes nothing. */
+export const lastRowOf = async (path: string, runId: string): Promise<number> =>
+  (await readProgress(path, runId))?.lastRow ?? 0
+
+/** Whether a process with this id runs. */
+const isRunning = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+/** Takes the lock of a result file, so that two processes do not write it. A killed process leaves it. */
+const takeLock = async (path: string): Promise<() => void> => {
+  const lock = `${path}.lock`
+  for (;;) {
+    try {
+      writeFileSync(lock, String(process.pid), { flag: 'wx' })
+      return () => rmSync(lock, { force: true })
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    }
+    const holder = Number(await readFile(lock, 'utf8').catch(() => ''))
+    if (Number.isSafeInteger(holder) && holder > 0 && isRunning(holder)) {
+      throw refused(
+        'run_in_progress',
+        `Another process (${holder}) writes ${path}. If it is no run of this command, delete ${lock}.`,
+      )
+    }
+    rmSync(lock, { force: true })
+  }
+}
+
+export interface ResultFile {
+  /** The last row of earlier runs; 0 at the first one. */
+  readonly lastRow: number
+  /** The counts of all lines, of this run and earlier ones. */
+  readonly counts: () => Counts
+  readonly add: (result: RowResult) => Promise<void>
+  /** Writes what is collected. */
+  readonly flush: () => Promise<void>
+  readonly close: () => Promise<void>
+}
+
+/** Opens the result file of a run, and cuts an incomplete end off. */
+export const openResultFile = async (path: string, runId: string): Promise<ResultFile> => {
+  const unlock = await takeLock(path)
+  let file: FileHandle | undefined
+  try {
+    const progress = await readProgress(path, runId)
+    const counts = { ...(progress?.counts ?? noCounts()) }
+    file = await open(path, 'a')
+    if (progress !== null) await file.truncate(progress.bytes)
+    const handle = file
+    let collected = progress === null || progress.bytes === 0 ? HEADING : ''
+    // One write after the other: an interrupted run closes the file while it is being written.
+    let writing = Promise.resolve()
+    const flush = (): Promise<void> => {
+      const text = collected
+      collected = ''
+      if (text !== '') writing = writing.then(() => handle.appendFile(text, 'latin1'))
+      return writing
+    }
+    return {
+      lastRow: progress?.lastRow ?? 0,
+      counts: () => counts,
+      add: async ({ error = '', line, messageId = '', outcome, param = '', row }) => {
+        counts[outcome] += 1
+        collected += `${row},${line},${clientRefOf(runId, row)},${outcome},${messageId},${error},${param}\n`
+        if (collected.length >= FLUSH_CHARACTERS) await flush()
+      },
+      flush,
+      close: async () => {
+        await flush()
+        await handle.close()
+        unlock()
+      },
+    }
+  } catch (error) {
+    await file?.close()
+    unlock()
+    throw error
+  }
+}
