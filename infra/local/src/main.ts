@@ -8,6 +8,7 @@ import { join, relative } from 'node:path'
 import { loginLink } from './apps.ts'
 import { refuseIfRunning, stopProcessesOf } from './data-dir-lock.ts'
 import { type Hub, type HubDescription, hubFile, startHub } from './hub.ts'
+import { withLocalReceivers } from './local-receivers.ts'
 import { UserError } from './user-error.ts'
 import { openLog, tail } from './processes.ts'
 import { ensureSecrets } from './secrets.ts'
@@ -43,11 +44,9 @@ const short = (path: string): string => {
 const quoted = (word: string): string =>
   /^[\w./@%+=:,-]+$/u.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 
-/** The command that checks this hub. hubctl uses the default data folder without HUB_DATA_DIR. */
-const doctorCommand = ({ dataDir }: Settings): string =>
-  dataDir === join(ROOT, '.local')
-    ? 'npx hubctl doctor'
-    : `HUB_DATA_DIR=${quoted(short(dataDir))} npx hubctl doctor`
+/** A command for this hub. The command lines use the default data folder without HUB_DATA_DIR. */
+const commandFor = ({ dataDir }: Settings, command: string): string =>
+  dataDir === join(ROOT, '.local') ? command : `HUB_DATA_DIR=${quoted(short(dataDir))} ${command}`
 
 const consoleLines = ({ console_login_url: link, console_url: url }: HubDescription): string =>
   url === undefined || link === undefined
@@ -68,16 +67,24 @@ The hub is ready at ${hub.base_url} (reference: ${hub.base_url}/docs). ${ending}
 Test key: ${hub.keys.test}
 All keys and addresses: ${short(hubFile(settings.dataDir))}   Logs: ${short(logDir(settings.dataDir))}
 
-To look up a message by its id, and to list the events of the account:
+To send a message, which is delivered within seconds, and to see its events:
 
+${commandFor(settings, 'npx hub send --to +79000000001 --template otp_code -v code=1234 --wait')}
+${commandFor(settings, 'npx hub events tail --after start')}
+
+To receive webhooks, with an example receiver or with your own:
+
+${commandFor(settings, 'npm run receiver')}
+${commandFor(settings, 'npx hub listen --forward-to http://localhost:3000/hooks/sms')}
+
+To send with any HTTP client, to look up the message by its id, and to list the events of the account:
+
+curl -s ${hub.base_url}/v1/messages ${authorization} -H 'Content-Type: application/json' -d '{"to":"+79000000001","class":"otp","template":"otp_code","variables":{"code":"1234"}}'
 curl -s ${hub.base_url}/v1/messages/msg_... ${authorization}
 curl -s ${hub.base_url}/v1/events ${authorization}
 
-To send a message, which is delivered within seconds:
-
-curl -s ${hub.base_url}/v1/messages ${authorization} -H 'Content-Type: application/json' -d '{"to":"+79000000001","class":"otp","template":"otp_code","variables":{"code":"1234"}}'
 ${consoleLines(hub)}
-To diagnose problems:  ${doctorCommand(settings)}`
+To diagnose problems:  ${commandFor(settings, 'npx hubctl doctor')}`
 }
 
 const explain = (error: unknown): string => {
@@ -119,9 +126,10 @@ const run = async (
   }
   process.on('uncaughtException', failed)
   process.on('unhandledRejection', failed)
+  prepareDataDir(settings.dataDir)
   const hub = await startHub({
     settings,
-    environment: process.env,
+    environment: await withLocalReceivers(settings.dataDir, process.env),
     report: out.line,
     restart: true,
     operations: true,

@@ -24,12 +24,17 @@ export interface CertificateAuthority {
 
 const makeKeys = () => crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify'])
 
-export const makeCertificateAuthority = async (): Promise<CertificateAuthority> => {
+/** An authority for the duration of a test. */
+export const makeCertificateAuthority = (): Promise<CertificateAuthority> => makeAuthorityFor(1)
+
+/** `validDays`: how long the certificates of the authority and of its servers are valid. */
+export const makeAuthorityFor = async (validDays: number): Promise<CertificateAuthority> => {
+  const end = new Date(Date.now() + validDays * DAY_MS)
   const keys = await makeKeys()
   const authority = await x509.X509CertificateGenerator.createSelfSigned({
     name: 'CN=hub test authority',
     notBefore: new Date(Date.now() - 2 * DAY_MS),
-    notAfter: new Date(Date.now() + DAY_MS),
+    notAfter: end,
     keys,
     signingAlgorithm: ALGORITHM,
     extensions: [
@@ -45,7 +50,7 @@ export const makeCertificateAuthority = async (): Promise<CertificateAuthority> 
         subject: 'CN=receiver',
         issuer: authority.subject,
         notBefore: new Date(Date.now() - DAY_MS),
-        notAfter: new Date(Date.now() + (options.expired === true ? -3_600_000 : DAY_MS)),
+        notAfter: options.expired === true ? new Date(Date.now() - 3_600_000) : end,
         publicKey: serverKeys.publicKey,
         signingKey: keys.privateKey,
         signingAlgorithm: ALGORITHM,

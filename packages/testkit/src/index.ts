@@ -6,6 +6,7 @@
 export { type FaultProxy, faultProxy, SILENT_FAULTS } from './fault-proxy.ts'
 export {
   type CertificateAuthority,
+  makeAuthorityFor,
   makeCertificateAuthority,
   type ServerCertificate,
 } from './certificates.ts'
