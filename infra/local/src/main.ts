@@ -68,21 +68,14 @@ Test key: ${hub.keys.test}
 All keys and addresses: ${short(hubFile(settings.dataDir))}   Logs: ${short(logDir(settings.dataDir))}
 
 To send a message, which is delivered within seconds, and to see its events:
-
 ${commandFor(settings, 'npx hub send --to +79000000001 --template otp_code -v code=1234 --wait')}
 ${commandFor(settings, 'npx hub events tail --after start')}
-
 To receive webhooks, with an example receiver or with your own:
-
 ${commandFor(settings, 'npm run receiver')}
 ${commandFor(settings, 'npx hub listen --forward-to http://localhost:3000/hooks/sms')}
-
-To send with any HTTP client, to look up the message by its id, and to list the events of the account:
-
+To send with any HTTP client, and to list the events of the account:
 curl -s ${hub.base_url}/v1/messages ${authorization} -H 'Content-Type: application/json' -d '{"to":"+79000000001","class":"otp","template":"otp_code","variables":{"code":"1234"}}'
-curl -s ${hub.base_url}/v1/messages/msg_... ${authorization}
 curl -s ${hub.base_url}/v1/events ${authorization}
-
 ${consoleLines(hub)}
 To diagnose problems:  ${commandFor(settings, 'npx hubctl doctor')}`
 }
