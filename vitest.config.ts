@@ -20,10 +20,10 @@ const CONCURRENT = [
   'test/operating/{restore,upgrade}.e2e.test.ts',
   'test/privacy/**/*.e2e.test.ts',
   'test/read-models/**/*.e2e.test.ts',
-  'test/chaos/poison-records.e2e.test.ts',
+  'test/chaos/{dead-connections,kafka-outage,poison-records,rate-without-redis}.e2e.test.ts',
   'test/histories/**/*.e2e.test.ts',
 ]
-const HUB_WORKERS = 2
+const HUB_WORKERS = 3
 
 // With `isolate: false`, each worker imports each module once. Otherwise a worker imports everything
 // again for each file, which takes a second of processor time.
