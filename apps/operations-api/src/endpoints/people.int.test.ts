@@ -30,6 +30,24 @@ describe('the check of an opt-out', () => {
   })
 })
 
+describe('an opt-out', () => {
+  it('is recorded, listed and lifted by the hash, with who did it', async () => {
+    const sam = await api.signIn('Sam', 'support')
+    const body = { recipient: recipientHash(HASH_SECRET, '+79000000046') }
+    expect((await api.call('/v1/opt_outs', { as: sam, body })).body).toMatchObject({ added: true })
+    const listed = await api.call('/v1/opt_outs?source=operator', { as: sam })
+    expect(listed.body).toMatchObject({ total: 1, data: [{ ...body, source: 'operator' }] })
+    expect((await api.call('/v1/opt_outs/lift', { as: sam, body })).body).toMatchObject({ opted_out: false })
+    const again = await api.call('/v1/opt_outs/lift', { as: sam, body })
+    expect([again.status, again.body.error.code]).toEqual([422, 'not_opted_out'])
+    const { body: checked } = await api.call('/v1/opt_outs/check', { as: sam, body })
+    expect(checked.history).toMatchObject([
+      { change: 'opted_out', actor: 'Sam' },
+      { change: 'opted_in', actor: 'Sam' },
+    ])
+  })
+})
+
 describe('an erasure', () => {
   it('is requested by one person, and confirmed by another', async () => {
     const anna = await api.signIn('Anna', 'operator')

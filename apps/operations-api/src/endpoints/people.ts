@@ -1,5 +1,5 @@
 /** Requests of recipients about their own data. A phone number is in the body, and never in a URL. */
-import { Erasures, OptOutHistory } from '@hub/operations'
+import { Erasures, OptOutHistory, OptOuts } from '@hub/operations'
 import { endpoint, type EndpointGroup } from './endpoint.ts'
 import { CURSOR_INVALID } from './refusals.ts'
 
@@ -22,6 +22,34 @@ export const people: EndpointGroup = {
         'Whether a recipient is opted out, and each change: when, and by which word or by whom. Nothing changes.',
       useCase: OptOutHistory.check,
       refusals: RECIPIENT,
+    }),
+    endpoint({
+      operation: 'people.list_opt_outs',
+      method: 'GET',
+      path: '/v1/opt_outs',
+      summary: 'List opt-outs',
+      description: 'The recipients who are opted out, by their hash, newest first.',
+      useCase: OptOuts.list,
+      refusals: CURSOR_INVALID,
+    }),
+    endpoint({
+      operation: 'people.add_opt_out',
+      method: 'POST',
+      path: '/v1/opt_outs',
+      summary: 'Record an opt-out',
+      description:
+        'Records an opt-out at the request of a recipient, by the hash from the check. The accounts that wrote to the recipient in the last 90 days get an event.',
+      useCase: OptOuts.add,
+    }),
+    endpoint({
+      operation: 'people.lift_opt_out',
+      method: 'POST',
+      path: '/v1/opt_outs/lift',
+      summary: 'Lift an opt-out',
+      description:
+        'Lifts an opt-out at the request of a recipient, by the hash from the check. Its record stays.',
+      useCase: OptOuts.lift,
+      refusals: { not_opted_out: { message: 'The recipient is not opted out.', param: 'recipient' } },
     }),
     endpoint({
       operation: 'people.list_erasure_requests',
