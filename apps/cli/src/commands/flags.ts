@@ -1,4 +1,5 @@
 /** Flags that several commands use. */
+import type { EventStart } from '../listen/state.ts'
 import type { FollowOptions } from '@sms-delivery-hub/client'
 import { Option } from 'effect'
 import { Flag } from 'effect/cli'
@@ -53,7 +54,7 @@ export const startOf = async (
   connection: Connection,
   after: Option.Option<string>,
   signal: AbortSignal,
-): Promise<{ readonly cursor: string | null; readonly createdAfter?: string }> => {
+): Promise<EventStart> => {
   const event = Option.getOrNull(after)
   if (event === 'start') return { cursor: null }
   if (event !== null) return { cursor: event }

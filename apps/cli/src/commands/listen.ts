@@ -56,20 +56,19 @@ export const listen = defineCommand(
     if (problem instanceof CommandFailed) return yield* problem
     const file = stateFile(environment, [connection.baseUrl, account.id, connection.mode, url.href])
     const state = yield* attempt(async () => readState(file))
-    const isResumed = Option.isNone(after) && state.cursor !== null
-    const start = yield* attempt((signal) =>
-      isResumed ? Promise.resolve({ cursor: state.cursor }) : startOf(connection, after, signal),
-    )
-    yield* attempt(async () => writeState(file, { secret: state.secret, cursor: start.cursor }))
+    const resumed = Option.isNone(after) ? state.next : null
+    const start = resumed ?? (yield* attempt((signal) => startOf(connection, after, signal)))
+    // Also before the first event: a command that is killed until then must not skip what follows.
+    yield* attempt(async () => writeState(file, { secret: state.secret, next: start }))
     yield* Console.log(
       json
         ? JSON.stringify({ object: 'listening', forward_to: url.href, secret: state.secret })
-        : `Secret: ${state.secret}\nPassing ${isResumed ? `the events after ${state.cursor}` : 'new events'} on to ${url.href}. Ctrl-C ends it.`,
+        : `Secret: ${state.secret}\nPassing ${resumed === null ? 'new events' : `the events after ${resumed.cursor ?? resumed.createdAfter ?? 'the beginning'}`} on to ${url.href}. Ctrl-C ends it.`,
     )
     yield* attempt(async (signal) => {
       for await (const page of connection.client.events.followPages(start.cursor, {
         type: eventTypes(type),
-        ...('createdAfter' in start ? { createdAfter: start.createdAfter } : {}),
+        ...(start.createdAfter === undefined ? {} : { createdAfter: start.createdAfter }),
         signal,
       })) {
         const { ms, status } = await forward(page, {
@@ -79,7 +78,7 @@ export const listen = defineCommand(
           onUnreachable: (reason) =>
             console.error(`${url.href} cannot be reached (${reason}). Waiting for it …`),
         })
-        writeState(file, { secret: state.secret, cursor: page.at(-1)?.id ?? null })
+        writeState(file, { secret: state.secret, next: { cursor: page.at(-1)?.id ?? null } })
         console.log(
           json
             ? JSON.stringify({ object: 'forwarded', status, ms, event_ids: page.map(({ id }) => id) })

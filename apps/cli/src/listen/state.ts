@@ -1,14 +1,22 @@
-/** What `hub listen` remembers of an address: its secret, and the last event that it has passed on. */
+/** What `hub listen` remembers of an address: its secret, and where its next events begin. */
 import { createHash, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import type { Environment } from '../connection/environment.ts'
 import { configFolder, readIfExists, writePrivateFile } from '../connection/login-file.ts'
 
+/** Where events begin. */
+export interface EventStart {
+  /** The id of the event before; `null`: the first event of the account. */
+  readonly cursor: string | null
+  /** Only events that the hub recorded after this time. */
+  readonly createdAfter?: string
+}
+
 export interface ListenState {
   /** `whsec_…`, the same for each start, so that the receiver keeps it. */
   readonly secret: string
-  /** The id of the last event that was passed on; `null` before the first one. */
-  readonly cursor: string | null
+  /** `null` before the first start. */
+  readonly next: EventStart | null
 }
 
 /** The secret of a subscription has 32 bytes too. */
@@ -27,7 +35,7 @@ export const readState = (path: string): ListenState => {
   } catch {
     // A damaged file is replaced.
   }
-  return { secret: newSecret(), cursor: null }
+  return { secret: newSecret(), next: null }
 }
 
 export const writeState = (path: string, state: ListenState): void =>
