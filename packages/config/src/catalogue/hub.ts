@@ -168,7 +168,7 @@ export const hubctl = inGroup('process', {
   erasurePersons: withDefault(kind.integer(1, 2), '1', {
     name: 'HUB_ERASURE_PERSONS',
     unit: 'persons',
-    readBy: ['hubctl'],
+    readBy: ['operations-api', 'hubctl'],
     doc: 'How many persons an erasure of a recipient needs. With 2, one requests it, and another one confirms it.',
   }),
   hubctlAdminUrls: withDefault(kind.words('name=URL, more than one separated by commas'), '', {
