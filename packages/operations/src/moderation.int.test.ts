@@ -85,6 +85,26 @@ describe('moderation', () => {
     )
   })
 
+  it('says who decided and when, also to a person who decides the same again', async () => {
+    const [template] = (await run(Templates.queue, { account: null, limit: 1, cursor: null })).data
+    const id = template?.id ?? ''
+    assert.isNull((await run(Templates.get, { id })).decision)
+    const before = new Date().toISOString()
+    await run(Templates.approve, { id })
+    const { decision } = await run(Templates.get, { id })
+    assert.strictEqual(decision?.by, 'mo')
+    assert.isAtLeast(Date.parse(decision?.at ?? ''), Date.parse(before) - 60_000)
+    const again = await refusal(Templates.approve, { id })
+    assert.deepInclude(again, { code: 'already_decided', details: { ...decision } })
+    // The last decision counts.
+    await run(Templates.decline, { id, reason: 'The sender is unknown' })
+    assert.notDeepEqual((await run(Templates.get, { id })).decision, decision)
+    const [sender] = (
+      await run(Senders.list, { account: null, mode: null, status: null, limit: 1, cursor: null })
+    ).data
+    assert.strictEqual((await run(Senders.get, { id: sender?.id ?? '' })).decision?.by, 'mo')
+  })
+
   it('knows no template of another id', async () => {
     const id = encodeId('tpl', randomUUID())
     for (const useCase of [Templates.get, Templates.approve]) {

@@ -18,10 +18,11 @@ import {
   uuidOf,
 } from '@hub/store'
 import { Clock, Effect, Schema } from 'effect'
-import { refused } from './failures.ts'
-import { Line, Mode, publicId } from './fields.ts'
+import { OperationRefused, refused } from './failures.ts'
+import { Line, Mode, publicId, Timestamp } from './fields.ts'
 import { decodeRowCursor, pageFields, pageOf, rowKey } from './pages.ts'
 import { query } from './sql.ts'
+import { readDecision } from './tables/audit.ts'
 
 const account = Schema.NullOr(publicId('acc'))
 
@@ -46,6 +47,16 @@ export const idInput = (prefix: IdPrefix) => Schema.Struct({ id: publicId(prefix
 
 /** The input of `decline`. The account sees the reason. */
 export const declineInput = (prefix: IdPrefix) => Schema.Struct({ id: publicId(prefix), reason: Line })
+
+/** Who decided last, and when. */
+export const Decision = Schema.NullOr(Schema.Struct({ by: Schema.String, at: Timestamp })).annotate({
+  description: 'Who decided last, and when; `null`: nobody yet, or a process of the hub.',
+})
+
+const decisionOf = Effect.fnUntraced(function* (id: string) {
+  const row = yield* query((q) => readDecision(q, id))
+  return row === null ? null : { by: row.actor, at: row.at.toISOString() }
+})
 
 /** What differs between senders and templates. */
 interface Moderated<Status extends string, Row extends ModeratedRow & ModerationState<Status>, Value> {
@@ -139,7 +150,8 @@ export const moderated = <
 
     get: Effect.fnUntraced(function* (id: string) {
       const [row] = yield* query((q) => table.find(q, { ...ANY, id: uuidOf(prefix, id), limit: 1 }))
-      return row ?? (yield* notFound(id))
+      if (row === undefined) return yield* notFound(id)
+      return { row, decision: yield* decisionOf(id) }
     }),
 
     decide: Effect.fnUntraced(function* (id: string, decision: ModerationDecision) {
@@ -158,7 +170,12 @@ export const moderated = <
       })
       if (saved === 'not found') return yield* notFound(id)
       if (saved === 'unchanged') {
-        return yield* refused('already_decided', `${id} already has this decision. Nothing was changed.`)
+        const decision = yield* decisionOf(id)
+        return yield* new OperationRefused({
+          code: 'already_decided',
+          message: `${id} already has this decision${decision === null ? '' : `, by ${decision.by}`}. Nothing was changed.`,
+          ...(decision === null ? {} : { details: decision }),
+        })
       }
       return toValue(saved)
     }),

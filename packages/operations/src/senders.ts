@@ -5,6 +5,7 @@ import { Effect, Schema } from 'effect'
 import { Mode, publicId, Timestamp } from './fields.ts'
 import {
   commonFields,
+  Decision,
   declineInput,
   idInput,
   listInput,
@@ -32,6 +33,8 @@ export type Sender = typeof Sender.Type
 
 /** A sender that waits for its registration. */
 export const WaitingSender = Schema.Struct({ ...Sender.fields, ...waitingFields })
+/** A sender with its last decision. */
+export const SenderDetails = Schema.Struct({ ...Sender.fields, decision: Decision })
 
 const toValue = (row: CommandSenders.SenderRow): Sender => ({
   ...commonFields('sender', 'snd', row),
@@ -75,9 +78,9 @@ export const get = defineUseCase({
   name: 'senders show',
   permission: 'moderation.read',
   input: idInput('snd'),
-  output: Sender,
+  output: SenderDetails,
   audit: null,
-  run: ({ id }) => Effect.map(moderation.get(id), toValue),
+  run: ({ id }) => Effect.map(moderation.get(id), ({ decision, row }) => ({ ...toValue(row), decision })),
 })
 
 /** Records that the SMS operator has registered a sender. It may replace an earlier refusal. */

@@ -11,6 +11,7 @@ import { Effect, Schema } from 'effect'
 import { Mode, publicId, Timestamp } from './fields.ts'
 import {
   commonFields,
+  Decision,
   declineInput,
   idInput,
   listInput,
@@ -47,6 +48,7 @@ export const TemplateDetails = Schema.Struct({
   ...Template.fields,
   sender_status: Schema.Literals(SENDER_STATUSES),
   preview,
+  decision: Decision,
 })
 
 /** A template that waits for a decision, with its preview. */
@@ -104,10 +106,11 @@ export const get = defineUseCase({
   output: TemplateDetails,
   audit: null,
   run: ({ id }) =>
-    Effect.map(moderation.get(id), (row) => ({
+    Effect.map(moderation.get(id), ({ decision, row }) => ({
       ...toValue(row),
       sender_status: row.sender_status,
       preview: previewOf(row.body),
+      decision,
     })),
 })
 

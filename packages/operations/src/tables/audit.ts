@@ -71,3 +71,20 @@ export const readNewest = async (
        AND (${command}::text IS NULL OR b.command = ${command} OR starts_with(b.command, ${command} || ' '))
        AND (${before}::bigint IS NULL OR b.place < ${before})
      ORDER BY b.place DESC LIMIT ${limit}`
+
+/** A decision about a template or a sender. */
+export interface DecisionRow {
+  readonly actor: string
+  readonly at: Date
+}
+
+/** The last decision about a template or a sender, by its public id; `null`: there was none. */
+export const readDecision = async (q: Queries, id: string): Promise<DecisionRow | null> => {
+  const [row] = await q<DecisionRow[]>`
+    SELECT actor, at FROM command.audit
+     WHERE coalesce(arguments ->> 'template', arguments ->> 'sender') = ${id}
+       AND outcome = 'done'
+       AND command IN ('templates approve', 'templates decline', 'senders approve', 'senders decline')
+     ORDER BY place DESC LIMIT 1`
+  return row ?? null
+}
