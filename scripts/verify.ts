@@ -14,6 +14,8 @@ const CHECKS: ReadonlyArray<{
   readonly args: ReadonlyArray<string>
 }> = [
   { name: 'types', command: tool('tsc'), args: ['--noEmit', '--project', ROOT] },
+  // The console runs in a browser, with other globals than Node.
+  { name: 'types of the console', command: tool('tsc'), args: ['--project', join(ROOT, 'apps/console')] },
   // This includes the import rule (.oxlintrc.json).
   { name: 'lint', command: tool('oxlint'), args: ['--type-aware', '--max-warnings', '0'] },
   { name: 'format', command: tool('oxfmt'), args: ['--check', '.'] },

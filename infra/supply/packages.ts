@@ -7,6 +7,8 @@ export const ROOT = join(import.meta.dirname, '../..')
 /** The folders of the programs in the image. */
 export const PROGRAMS = [
   'apps/command-api',
+  // Its packages are in the built files.
+  'apps/console',
   'apps/dispatcher',
   'apps/hubctl',
   'apps/operations-api',

@@ -1,0 +1,228 @@
+/** The frame of all pages: navigation, search, theme and user. */
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { may, request, session } from '../api/client.ts'
+import { GO_TO, type KeyState, onKey } from '../keyboard/keys.ts'
+import { location, navigate } from '../routing/location.ts'
+import { strings } from '../strings.ts'
+import { shortcutsOn, THEMES, theme } from '../theme.ts'
+import { searchFor } from '../screens/search.tsx'
+
+/** Pages of the navigation, with the permission that they need. */
+const PAGES = [
+  { href: '/', name: 'start', permission: 'hub.read' },
+  { href: '/messages', name: 'messages', permission: 'messages.read' },
+  { href: '/moderation/templates', name: 'moderation', permission: 'moderation.read' },
+  { href: '/webhooks', name: 'webhooks', permission: 'webhooks.read' },
+  { href: '/stuck', name: 'stuck', permission: 'hub.read' },
+  { href: '/accounts', name: 'accounts', permission: 'accounts.read' },
+  { href: '/usage', name: 'usage', permission: 'usage.read' },
+  { href: '/opt-outs', name: 'optOuts', permission: 'opt_outs.read' },
+  { href: '/audit', name: 'audit', permission: 'audit.read' },
+] as const
+
+const isCurrent = (href: string, pathname: string): boolean => {
+  if (href === '/') return pathname === '/'
+  const group = `/${href.split('/')[1]}`
+  return pathname === group || pathname.startsWith(`${group}/`)
+}
+
+const Navigation = () => (
+  <nav aria-label={strings.navigation.title}>
+    <ul>
+      {PAGES.map(({ href, name, permission }) =>
+        may(permission) ? (
+          <li key={href}>
+            <a href={href} aria-current={isCurrent(href, location.value.pathname) ? 'page' : undefined}>
+              {strings.navigation[name]}
+            </a>
+          </li>
+        ) : null,
+      )}
+    </ul>
+  </nav>
+)
+
+const SearchBox = () => (
+  <form
+    role="search"
+    aria-label={strings.search.title}
+    class="search-box"
+    onSubmit={(event) => {
+      event.preventDefault()
+      const field = event.currentTarget.elements.namedItem('q')
+      if (field instanceof HTMLInputElement && field.value.trim() !== '') {
+        searchFor(field.value.trim())
+        field.value = ''
+        field.blur()
+      }
+    }}
+  >
+    <label for="search">{strings.search.label}</label>
+    <input
+      id="search"
+      name="q"
+      type="search"
+      placeholder={strings.search.placeholder}
+      autocomplete="off"
+      spellcheck={false}
+    />
+  </form>
+)
+
+const ThemeChoice = () => (
+  <label class="theme">
+    {strings.theme.label}
+    <select
+      value={theme.value}
+      onChange={(event) => {
+        theme.value = THEMES.find((name) => name === event.currentTarget.value) ?? 'system'
+      }}
+    >
+      {THEMES.map((name) => (
+        <option key={name} value={name}>
+          {strings.theme[name]}
+        </option>
+      ))}
+    </select>
+  </label>
+)
+
+const signOut = async (): Promise<void> => {
+  await request('/logout', { method: 'POST', body: {} })
+  session.value = { state: 'signed_out' }
+}
+
+const User = ({ openHelp }: { readonly openHelp: () => void }) => {
+  if (session.value.state !== 'signed_in') return null
+  const { name, roles } = session.value.me
+  return (
+    <div class="user">
+      <span>
+        {name} <span class="muted">({roles.join(', ')})</span>
+      </span>
+      <ThemeChoice />
+      <button type="button" class="quiet" onClick={openHelp}>
+        {strings.help.open}
+      </button>
+      <button
+        type="button"
+        class="quiet"
+        onClick={() => {
+          // Without an answer the session may still be valid, so the page stays as it is.
+          signOut().catch(() => {})
+        }}
+      >
+        {strings.signOut}
+      </button>
+    </div>
+  )
+}
+
+const Help = ({ onClose }: { readonly onClose: () => void }) => {
+  const dialog = useRef<HTMLDialogElement>(null)
+  useEffect(() => {
+    const element = dialog.current
+    if (element !== null && !element.open) element.showModal()
+    return () => element?.close()
+  }, [])
+  return (
+    <dialog ref={dialog} aria-labelledby="help-title" onClose={onClose}>
+      <h2 id="help-title">{strings.help.title}</h2>
+      <table>
+        <tbody>
+          <tr>
+            <th scope="row">
+              <kbd>/</kbd>
+            </th>
+            <td>{strings.help.search}</td>
+          </tr>
+          <tr>
+            <th scope="row">
+              <kbd>?</kbd>
+            </th>
+            <td>{strings.help.help}</td>
+          </tr>
+          {GO_TO.map(([letter, href]) => (
+            <tr key={letter}>
+              <th scope="row">
+                <kbd>g</kbd> <kbd>{letter}</kbd>
+              </th>
+              <td>{strings.navigation[PAGES.find((page) => page.href === href)?.name ?? 'start']}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={shortcutsOn.value}
+          onChange={(event) => {
+            shortcutsOn.value = event.currentTarget.checked
+          }}
+        />
+        {strings.help.on}
+      </label>
+      <p>{strings.help.times}</p>
+      <div class="actions">
+        <button type="button" class="primary" onClick={onClose}>
+          {strings.close}
+        </button>
+      </div>
+    </dialog>
+  )
+}
+
+const isTyping = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement &&
+  (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName))
+
+/** Shortcuts work while no dialog is open. */
+const useShortcuts = (openHelp: () => void): void => {
+  useEffect(() => {
+    let state: KeyState = null
+    const listen = (event: KeyboardEvent): void => {
+      if (!shortcutsOn.value || document.querySelector('dialog[open]') !== null) return
+      const result = onKey(state, {
+        key: event.key,
+        modified: event.ctrlKey || event.metaKey || event.altKey,
+        typing: isTyping(event.target),
+        at: performance.now(),
+      })
+      state = result.state
+      if (result.shortcut === null) return
+      event.preventDefault()
+      if (result.shortcut === 'search') document.getElementById('search')?.focus()
+      else if (result.shortcut === 'help') openHelp()
+      else navigate(result.shortcut.go)
+    }
+    window.addEventListener('keydown', listen)
+    return () => window.removeEventListener('keydown', listen)
+  }, [])
+}
+
+export const Layout = ({ children }: { readonly children: ComponentChildren }) => {
+  const [help, setHelp] = useState(false)
+  useShortcuts(() => setHelp(true))
+  return (
+    <>
+      <a class="skip" href="#main">
+        {strings.skip}
+      </a>
+      <header>
+        <div class="bar">
+          <a class="product" href="/">
+            {strings.product}
+          </a>
+          <SearchBox />
+          <User openHelp={() => setHelp(true)} />
+        </div>
+        <Navigation />
+      </header>
+      <main id="main" tabIndex={-1}>
+        {children}
+      </main>
+      {help ? <Help onClose={() => setHelp(false)} /> : null}
+    </>
+  )
+}

@@ -1,0 +1,143 @@
+/** A list as a table. Of a long list only the visible rows are in the page. */
+import type { ComponentChildren } from 'preact'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import type { Pages } from '../api/resource.ts'
+import { strings } from '../strings.ts'
+import { Empty, Failed, Loading, Time } from './basics.tsx'
+import { visibleRange } from './visible-range.ts'
+
+export interface Column<Row> {
+  readonly title: string
+  readonly cell: (row: Row) => ComponentChildren
+  /** Numbers stand at the right. */
+  readonly numeric?: boolean
+}
+
+interface TableProps<Row> {
+  /** What the table contains, for screen readers. */
+  readonly label: string
+  readonly rows: ReadonlyArray<Row>
+  readonly columns: ReadonlyArray<Column<Row>>
+  readonly rowKey: (row: Row) => string
+  readonly hasMore?: boolean
+}
+
+/** Shorter tables are rendered whole, and their rows may have several lines. */
+const WINDOWED_FROM = 300
+/** Before the first measurement. */
+const ASSUMED_ROW_PX = 36
+
+export const Table = <Row,>({ columns, hasMore = false, label, rowKey, rows }: TableProps<Row>) => {
+  const body = useRef<HTMLTableSectionElement>(null)
+  const rowHeight = useRef(ASSUMED_ROW_PX)
+  const [range, setRange] = useState({ from: 0, until: WINDOWED_FROM })
+  const isWindowed = rows.length >= WINDOWED_FROM
+
+  const measure = (): void => {
+    const element = body.current
+    if (element === null || !isWindowed) return
+    const row = element.querySelector<HTMLTableRowElement>('tr[aria-rowindex]')
+    if (row !== null && row.offsetHeight > 0) rowHeight.current = row.offsetHeight
+    const next = visibleRange({
+      rows: rows.length,
+      rowHeight: rowHeight.current,
+      top: element.getBoundingClientRect().top,
+      viewHeight: window.innerHeight,
+    })
+    setRange((last) => (last.from === next.from && last.until === next.until ? last : next))
+  }
+  useLayoutEffect(measure, [rows.length])
+  useEffect(() => {
+    if (!isWindowed) return
+    window.addEventListener('scroll', measure, { passive: true })
+    window.addEventListener('resize', measure)
+    return () => {
+      window.removeEventListener('scroll', measure)
+      window.removeEventListener('resize', measure)
+    }
+  }, [rows.length, isWindowed])
+
+  const from = isWindowed ? Math.min(range.from, rows.length) : 0
+  const until = isWindowed ? Math.min(range.until, rows.length) : rows.length
+  const space = (count: number) =>
+    count > 0 ? (
+      <tr aria-hidden="true" class="space">
+        <td colSpan={columns.length} style={{ height: `${count * rowHeight.current}px` }} />
+      </tr>
+    ) : null
+  return (
+    <div class="table" role="group" aria-label={label} tabIndex={0}>
+      <table class={isWindowed ? 'windowed' : ''} aria-rowcount={hasMore ? -1 : rows.length + 1}>
+        <thead>
+          <tr aria-rowindex={1}>
+            {columns.map(({ numeric, title }) => (
+              <th key={title} scope="col" class={numeric === true ? 'numeric' : ''}>
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody ref={body}>
+          {space(from)}
+          {rows.slice(from, until).map((row, i) => (
+            <tr key={rowKey(row)} aria-rowindex={from + i + 2}>
+              {columns.map(({ cell, numeric, title }) => (
+                <td key={title} class={numeric === true ? 'numeric' : ''}>
+                  {cell(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+          {space(rows.length - until)}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+interface PagedTableProps<Row> extends Omit<TableProps<Row>, 'rows' | 'hasMore'> {
+  readonly pages: Pages<Row>
+  /** Shown if the list is empty: how to get something to see. */
+  readonly empty: ComponentChildren
+}
+
+/** The pages of a list. The next page loads when its end becomes visible, or with the button. */
+export const PagedTable = <Row,>({ empty, pages, ...table }: PagedTableProps<Row>) => {
+  const end = useRef<HTMLDivElement>(null)
+  const { failure, hasMore, loadMore, loading, rows, searchedUntil } = pages
+  useEffect(() => {
+    const element = end.current
+    // A page without rows does not continue by itself: the search could read everything.
+    if (element === null || !hasMore || loading || failure !== null || searchedUntil !== null) return
+    const observer = new IntersectionObserver((entries) => {
+      if (entries.some(({ isIntersecting }) => isIntersecting)) loadMore()
+    })
+    observer.observe(element)
+    return () => observer.disconnect()
+  }, [rows.length, hasMore, loading, failure])
+  return (
+    <>
+      {rows.length > 0 ? <Table {...table} rows={rows} hasMore={hasMore} /> : null}
+      {rows.length === 0 && !hasMore && !loading && failure === null ? <Empty>{empty}</Empty> : null}
+      {loading ? <Loading /> : null}
+      {failure === null ? null : <Failed failure={failure} retry={loadMore} />}
+      <div ref={end} class="list-end">
+        {hasMore && !loading && failure === null ? (
+          <>
+            <button type="button" onClick={loadMore}>
+              {searchedUntil === null ? strings.more : strings.searchOn}
+            </button>{' '}
+            {searchedUntil === null ? null : (
+              <span class="muted">
+                {strings.searchedUntil} <Time at={searchedUntil} />
+              </span>
+            )}
+          </>
+        ) : null}
+        {!hasMore && !loading && failure === null && rows.length > 0 ? (
+          <span class="muted">{strings.endOfList(rows.length)}</span>
+        ) : null}
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,218 @@
+/** Accounts: their limits, keys, spend, and how their messages end. */
+import { usePages, useResource } from '../api/resource.ts'
+import type { Account, AccountRow, ApiKey, TemplatePerformance } from '../api/types.ts'
+import { Facts, Failed, Id, Loading, PageTitle, Status, Time } from '../components/basics.tsx'
+import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
+import { type Column, PagedTable, Table } from '../components/table.tsx'
+import { countText, moneyText, percentText, wordsOf } from '../format/number.ts'
+import { durationText } from '../format/time.ts'
+import { withFilters } from '../routing/routes.ts'
+import { strings } from '../strings.ts'
+
+const COLUMNS: ReadonlyArray<Column<AccountRow>> = [
+  { title: strings.columns.name, cell: ({ id, name }) => <a href={`/accounts/${id}`}>{name}</a> },
+  { title: strings.columns.account, cell: ({ id }) => <Id id={id} /> },
+  { title: strings.accounts.liveKeys, numeric: true, cell: ({ live_keys }) => countText(live_keys) },
+  { title: strings.accounts.testKeys, numeric: true, cell: ({ test_keys }) => countText(test_keys) },
+  {
+    title: strings.accounts.certification,
+    cell: ({ certified }) => (certified ? strings.accounts.certified : strings.accounts.notCertified),
+  },
+  { title: strings.columns.created, cell: ({ created_at }) => <Time at={created_at} /> },
+]
+
+export const Accounts = () => {
+  const pages = usePages<AccountRow>('/v1/accounts?limit=100')
+  return (
+    <>
+      <PageTitle text={strings.accounts.title} />
+      <PagedTable
+        label={strings.accounts.title}
+        pages={pages}
+        columns={COLUMNS}
+        rowKey={({ id }) => id}
+        empty={strings.accounts.empty}
+      />
+    </>
+  )
+}
+
+const KEYS: ReadonlyArray<Column<ApiKey>> = [
+  { title: strings.accounts.key, cell: ({ id }) => <code>{id}</code> },
+  { title: strings.accounts.lastFour, cell: ({ last_four }) => <code>…{last_four}</code> },
+  { title: strings.columns.mode, cell: ({ mode }) => mode },
+  {
+    title: strings.columns.status,
+    cell: ({ revoked_at, works }) => (
+      <Status value={works ? 'enabled' : revoked_at === null ? 'expired' : 'revoked'} />
+    ),
+  },
+  { title: strings.accounts.lastUsed, cell: ({ last_used_at }) => <Time at={last_used_at} /> },
+  {
+    title: strings.accounts.networks,
+    cell: ({ allowed_addresses }) => allowed_addresses?.join(', ') ?? strings.accounts.anywhere,
+  },
+  { title: strings.accounts.expires, cell: ({ expires_at }) => <Time at={expires_at} /> },
+  { title: strings.columns.created, cell: ({ created_at }) => <Time at={created_at} /> },
+]
+
+const latency = (ms: number | null): string => (ms === null ? '' : durationText(ms))
+
+const templatesOf = (account: string): ReadonlyArray<Column<TemplatePerformance>> => [
+  {
+    title: strings.columns.template,
+    cell: ({ template }) => <a href={withFilters('/messages', { account, template })}>{template}</a>,
+  },
+  { title: strings.columns.class, cell: (row) => row.class },
+  { title: strings.accounts.accepted, numeric: true, cell: ({ accepted }) => countText(accepted) },
+  { title: strings.charts.delivered, numeric: true, cell: ({ delivered }) => countText(delivered) },
+  { title: strings.charts.failed, numeric: true, cell: ({ failed }) => countText(failed) },
+  {
+    title: strings.accounts.failureRate,
+    numeric: true,
+    cell: ({ failure_rate }) => (failure_rate === null ? '' : percentText(failure_rate)),
+  },
+  { title: strings.accounts.sent50, numeric: true, cell: ({ sent_p50_ms }) => latency(sent_p50_ms) },
+  { title: strings.accounts.sent99, numeric: true, cell: ({ sent_p99_ms }) => latency(sent_p99_ms) },
+  {
+    title: strings.accounts.delivered50,
+    numeric: true,
+    cell: ({ delivered_p50_ms }) => latency(delivered_p50_ms),
+  },
+  {
+    title: strings.accounts.delivered99,
+    numeric: true,
+    cell: ({ delivered_p99_ms }) => latency(delivered_p99_ms),
+  },
+]
+
+const settingText = (value: number | string | null | undefined): string =>
+  value === null || value === undefined ? strings.none : String(value)
+
+const Settings = ({ account }: { readonly account: Account }) => {
+  const names = Object.keys(account.modes[0]?.in_force ?? {})
+  return (
+    <Table
+      label={strings.accounts.limits}
+      rows={names}
+      rowKey={(name) => name}
+      columns={[
+        { title: strings.accounts.setting, cell: (name) => wordsOf(name) },
+        ...account.modes.map(({ in_force, mode, overridden }) => ({
+          title: mode,
+          numeric: true,
+          cell: (name: string) => (
+            <>
+              {overridden.includes(name) ? (
+                <strong title={strings.accounts.overridden}>{settingText(in_force[name])} *</strong>
+              ) : (
+                settingText(in_force[name])
+              )}
+            </>
+          ),
+        })),
+      ]}
+    />
+  )
+}
+
+const DAY_MS = 86_400_000
+const PERIOD_DAYS = 30
+
+const PERFORMANCE_FIELDS: ReadonlyArray<FilterField> = [
+  { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: ['live', 'test'] },
+]
+
+const Performance = ({ id }: { readonly id: string }) => {
+  const now = Date.now()
+  const day = (at: number): string => new Date(at).toISOString().slice(0, 10)
+  const { mode = 'live' } = currentFilters(PERFORMANCE_FIELDS)
+  const { data, failure, reload } = useResource<{ readonly data: ReadonlyArray<TemplatePerformance> }>(
+    withFilters('/v1/usage/templates', {
+      account: id,
+      mode,
+      from: day(now - PERIOD_DAYS * DAY_MS),
+      to: day(now),
+    }),
+  )
+  return (
+    <section aria-labelledby="performance">
+      <h2 id="performance">{strings.accounts.performance(PERIOD_DAYS)}</h2>
+      <FilterBar fields={PERFORMANCE_FIELDS} />
+      {failure === null ? null : <Failed failure={failure} retry={reload} />}
+      {data === null && failure === null ? <Loading /> : null}
+      {data === null ? null : data.data.length === 0 ? (
+        <p class="empty">{strings.accounts.noMessages}</p>
+      ) : (
+        <Table
+          label={strings.accounts.performance(PERIOD_DAYS)}
+          rows={data.data}
+          columns={templatesOf(id)}
+          rowKey={({ class: of, template }) => `${of} ${template}`}
+        />
+      )}
+    </section>
+  )
+}
+
+const Keys = ({ id }: { readonly id: string }) => {
+  const pages = usePages<ApiKey>(withFilters('/v1/keys', { account: id, ended: 'true', limit: '100' }))
+  return (
+    <section aria-labelledby="keys">
+      <h2 id="keys">{strings.accounts.keys}</h2>
+      <PagedTable
+        label={strings.accounts.keys}
+        pages={pages}
+        columns={KEYS}
+        rowKey={(key) => key.id}
+        empty={strings.accounts.noKeys(id)}
+      />
+    </section>
+  )
+}
+
+export const AccountPage = ({ id }: { readonly id: string }) => {
+  const { data, failure, reload } = useResource<Account>(`/v1/accounts/${encodeURIComponent(id)}`)
+  return (
+    <>
+      <PageTitle text={data === null ? id : data.name}>
+        <code>{id}</code>
+      </PageTitle>
+      {failure === null ? null : <Failed failure={failure} retry={reload} />}
+      {data === null && failure === null ? <Loading /> : null}
+      {data === null ? null : (
+        <>
+          <Facts
+            rows={[
+              [
+                strings.accounts.spend(data.spending.period),
+                <>
+                  {moneyText({ amount: data.spending.spent, currency: data.spending.currency })}{' '}
+                  {data.spending.threshold_told ? strings.accounts.told : ''}
+                </>,
+              ],
+              [
+                strings.accounts.lists,
+                <>
+                  <a href={withFilters('/messages', { account: id })}>{strings.messages.title}</a>{' '}
+                  <a href={withFilters('/moderation/templates', { account: id })}>
+                    {strings.moderation.templates}
+                  </a>{' '}
+                  <a href={withFilters('/webhooks', { account: id })}>{strings.webhooks.title}</a>{' '}
+                  <a href={withFilters('/usage', { account: id })}>{strings.usage.title}</a>
+                </>,
+              ],
+            ]}
+          />
+          <section aria-labelledby="limits">
+            <h2 id="limits">{strings.accounts.limits}</h2>
+            <p class="muted">{strings.accounts.limitsNote}</p>
+            <Settings account={data} />
+          </section>
+          <Keys id={id} />
+          <Performance id={id} />
+        </>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,68 @@
+/** The recent messages of all accounts, newest first. */
+import { usePages } from '../api/resource.ts'
+import type { Message } from '../api/types.ts'
+import { Id, PageTitle, Status, Time } from '../components/basics.tsx'
+import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
+import { type Column, PagedTable } from '../components/table.tsx'
+import { wordsOf } from '../format/number.ts'
+import { withFilters } from '../routing/routes.ts'
+import { strings } from '../strings.ts'
+
+const STATUSES = ['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired']
+const REASONS = [
+  'recipient_unreachable',
+  'recipient_nonexistent',
+  'recipient_blocked',
+  'delivery_failed',
+  'spam_filter_content',
+  'spam_filter_sender',
+  'operator_rejected',
+  'dlr_timeout',
+  'dlr_timeout_local',
+  'ttl_expired_before_submit',
+]
+
+const FIELDS: ReadonlyArray<FilterField> = [
+  { name: 'account', label: strings.columns.account, kind: 'text', placeholder: 'acc_…' },
+  { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: ['live', 'test'] },
+  { name: 'class', label: strings.columns.class, kind: 'choice', choices: ['otp', 'service'] },
+  { name: 'template', label: strings.columns.template, kind: 'text' },
+  { name: 'status', label: strings.columns.status, kind: 'choice', choices: STATUSES },
+  { name: 'reason', label: strings.columns.reason, kind: 'choice', choices: REASONS },
+  { name: 'batch', label: strings.columns.batch, kind: 'text', placeholder: 'bat_…' },
+  { name: 'created_after', label: strings.filters.after, kind: 'time' },
+  { name: 'created_before', label: strings.filters.before, kind: 'time' },
+]
+
+const COLUMNS: ReadonlyArray<Column<Message>> = [
+  { title: strings.columns.created, cell: ({ created_at }) => <Time at={created_at} /> },
+  { title: strings.columns.message, cell: ({ id }) => <Id id={id} /> },
+  { title: strings.columns.status, cell: ({ status }) => <Status value={status} /> },
+  { title: strings.columns.reason, cell: ({ reason_code }) => wordsOf(reason_code ?? '') },
+  { title: strings.columns.class, cell: (message) => message.class },
+  { title: strings.columns.template, cell: ({ template }) => template },
+  { title: strings.columns.mode, cell: ({ mode }) => mode },
+  { title: strings.columns.account, cell: ({ account }) => <Id id={account} /> },
+  { title: strings.columns.clientRef, cell: ({ client_ref }) => client_ref ?? '' },
+]
+
+/** Rows of a page. Two screens of rows load in one request. */
+const PAGE = 100
+
+export const Messages = () => {
+  const filters = currentFilters(FIELDS)
+  const pages = usePages<Message>(withFilters('/v1/messages', { ...filters, limit: String(PAGE) }))
+  return (
+    <>
+      <PageTitle text={strings.messages.title} />
+      <FilterBar fields={FIELDS} />
+      <PagedTable
+        label={strings.messages.title}
+        pages={pages}
+        columns={COLUMNS}
+        rowKey={({ id }) => id}
+        empty={Object.keys(filters).length > 0 ? strings.messages.emptyFilter : strings.messages.empty}
+      />
+    </>
+  )
+}

@@ -1,0 +1,60 @@
+/** What the messages of a month cost, by account, class and template. */
+import { useResource } from '../api/resource.ts'
+import type { ChargedUsage } from '../api/types.ts'
+import { Empty, Failed, Loading, PageTitle } from '../components/basics.tsx'
+import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
+import { type Column, Table } from '../components/table.tsx'
+import { countText, moneyText } from '../format/number.ts'
+import { withFilters } from '../routing/routes.ts'
+import { strings } from '../strings.ts'
+
+const FIELDS: ReadonlyArray<FilterField> = [
+  { name: 'month', label: strings.usage.month, kind: 'month' },
+  { name: 'account', label: strings.columns.account, kind: 'text', placeholder: 'acc_…' },
+]
+
+const money = ({ currency }: ChargedUsage, amount: string): string => moneyText({ amount, currency })
+
+const COLUMNS: ReadonlyArray<Column<ChargedUsage>> = [
+  {
+    title: strings.columns.account,
+    cell: ({ account, name }) => <a href={`/accounts/${account}`}>{name}</a>,
+  },
+  { title: strings.columns.class, cell: (row) => row.class ?? strings.none },
+  { title: strings.columns.template, cell: ({ template }) => template ?? strings.none },
+  { title: strings.messages.title, numeric: true, cell: ({ messages }) => countText(messages) },
+  { title: strings.message.parts, numeric: true, cell: ({ parts }) => countText(parts) },
+  { title: strings.usage.charged, numeric: true, cell: (row) => money(row, row.charged) },
+  { title: strings.usage.returned, numeric: true, cell: (row) => money(row, row.returned) },
+  { title: strings.message.price, numeric: true, cell: (row) => money(row, row.price) },
+]
+
+export const Usage = () => {
+  const filters = currentFilters(FIELDS)
+  const month = filters['month'] ?? new Date().toISOString().slice(0, 7)
+  const path = withFilters('/v1/usage/charges', { ...filters, month })
+  const { data, failure, reload } = useResource<{ readonly data: ReadonlyArray<ChargedUsage> }>(path)
+  return (
+    <>
+      <PageTitle text={strings.usage.titleOf(month)} />
+      <FilterBar fields={FIELDS} />
+      <p>
+        <a href={withFilters('/v1/usage/charges.csv', { ...filters, month })} download={`usage-${month}.csv`}>
+          {strings.usage.csv}
+        </a>
+      </p>
+      {failure === null ? null : <Failed failure={failure} retry={reload} />}
+      {data === null && failure === null ? <Loading /> : null}
+      {data === null ? null : data.data.length === 0 ? (
+        <Empty>{strings.usage.empty}</Empty>
+      ) : (
+        <Table
+          label={strings.usage.titleOf(month)}
+          rows={data.data}
+          columns={COLUMNS}
+          rowKey={(row) => `${row.account} ${row.class ?? ''} ${row.template ?? ''} ${row.currency}`}
+        />
+      )}
+    </>
+  )
+}

@@ -1,0 +1,359 @@
+/** Webhook subscriptions, the attempts to deliver to them, and one attempt with its signed body. */
+import { useState } from 'preact/hooks'
+import { may, request } from '../api/client.ts'
+import { usePages, useResource } from '../api/resource.ts'
+import type { Attempt, AttemptDetails, Subscription } from '../api/types.ts'
+import {
+  Age,
+  CopyButton,
+  Facts,
+  Failed,
+  Id,
+  Json,
+  Loading,
+  PageTitle,
+  Status,
+  Time,
+} from '../components/basics.tsx'
+import { ActionButton, textOf } from '../components/dialog.tsx'
+import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
+import { type Column, PagedTable } from '../components/table.tsx'
+import { countText, wordsOf } from '../format/number.ts'
+import { durationText, utcOfField } from '../format/time.ts'
+import { withFilters } from '../routing/routes.ts'
+import { strings } from '../strings.ts'
+
+const PAGE = '100'
+
+const SUBSCRIPTION_FIELDS: ReadonlyArray<FilterField> = [
+  { name: 'account', label: strings.columns.account, kind: 'text', placeholder: 'acc_…' },
+  { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: ['live', 'test'] },
+  {
+    name: 'status',
+    label: strings.columns.status,
+    kind: 'choice',
+    choices: ['enabled', 'disabled_by_failures'],
+  },
+]
+
+const SUBSCRIPTION_COLUMNS: ReadonlyArray<Column<Subscription>> = [
+  { title: strings.webhooks.endpoint, cell: ({ id, url }) => <a href={`/webhooks/${id}`}>{url}</a> },
+  { title: strings.columns.status, cell: ({ status }) => <Status value={status} /> },
+  {
+    title: strings.webhooks.failures,
+    numeric: true,
+    cell: ({ consecutive_failures }) => countText(consecutive_failures),
+  },
+  { title: strings.webhooks.backlog, numeric: true, cell: ({ backlog }) => countText(backlog.batches) },
+  { title: strings.webhooks.oldest, cell: ({ backlog }) => <Age at={backlog.oldest_at} /> },
+  { title: strings.columns.mode, cell: ({ mode }) => mode },
+  { title: strings.columns.account, cell: ({ account }) => <Id id={account} /> },
+]
+
+export const Webhooks = () => {
+  const filters = currentFilters(SUBSCRIPTION_FIELDS)
+  const pages = usePages<Subscription>(withFilters('/v1/webhook_endpoints', { ...filters, limit: PAGE }))
+  return (
+    <>
+      <PageTitle text={strings.webhooks.title} />
+      <FilterBar fields={SUBSCRIPTION_FIELDS} />
+      <PagedTable
+        label={strings.webhooks.title}
+        pages={pages}
+        columns={SUBSCRIPTION_COLUMNS}
+        rowKey={({ id }) => id}
+        empty={Object.keys(filters).length > 0 ? strings.webhooks.emptyFilter : strings.webhooks.empty}
+      />
+    </>
+  )
+}
+
+const ATTEMPT_FIELDS: ReadonlyArray<FilterField> = [
+  { name: 'status', label: strings.columns.status, kind: 'choice', choices: ['succeeded', 'failed'] },
+  { name: 'response_code', label: strings.webhooks.code, kind: 'text', placeholder: '503' },
+  { name: 'event', label: strings.webhooks.event, kind: 'text', placeholder: 'evt_…' },
+  { name: 'created_after', label: strings.filters.after, kind: 'time' },
+  { name: 'created_before', label: strings.filters.before, kind: 'time' },
+]
+
+const originOf = ({ redelivery, resend, trial }: Attempt): string =>
+  trial
+    ? strings.webhooks.origins.trial
+    : resend
+      ? strings.webhooks.origins.resend
+      : redelivery
+        ? strings.webhooks.origins.redelivery
+        : strings.webhooks.origins.schedule
+
+const ATTEMPT_COLUMNS: ReadonlyArray<Column<Attempt>> = [
+  { title: strings.columns.created, cell: ({ created_at }) => <Time at={created_at} /> },
+  {
+    title: strings.webhooks.attempt,
+    cell: ({ id }) => <Id id={id} />,
+  },
+  { title: strings.columns.status, cell: ({ status }) => <Status value={status} /> },
+  { title: strings.webhooks.code, numeric: true, cell: ({ response_code }) => response_code ?? '' },
+  { title: strings.columns.reason, cell: ({ reason }) => wordsOf(reason ?? '') },
+  { title: strings.webhooks.number, numeric: true, cell: ({ attempt }) => attempt },
+  { title: strings.webhooks.duration, numeric: true, cell: ({ duration_ms }) => durationText(duration_ms) },
+  { title: strings.webhooks.events, numeric: true, cell: ({ event_ids }) => event_ids.length },
+  { title: strings.webhooks.origin, cell: originOf },
+  { title: strings.webhooks.next, cell: ({ next_attempt_at }) => <Time at={next_attempt_at} /> },
+]
+
+/** What an attempt on demand returned: the receiver's answer. */
+const Outcome = ({ attempt }: { readonly attempt: Attempt }) => (
+  <p role="status">
+    <Status value={attempt.status} />{' '}
+    {strings.webhooks.outcome(
+      attempt.response_code,
+      wordsOf(attempt.reason ?? ''),
+      durationText(attempt.duration_ms),
+    )}{' '}
+    <a href={`/attempts/${attempt.id}`}>{strings.webhooks.openAttempt}</a>
+  </p>
+)
+
+const SubscriptionActions = ({
+  reload,
+  subscription,
+}: {
+  readonly subscription: Subscription
+  readonly reload: () => void
+}) => {
+  const [outcome, setOutcome] = useState<Attempt | null>(null)
+  const [period, setPeriod] = useState<string | null>(null)
+  const path = `/v1/webhook_endpoints/${subscription.id}`
+  return (
+    <>
+      <div class="actions">
+        {subscription.status !== 'enabled' && may('webhooks.change') ? (
+          <ActionButton
+            label={strings.webhooks.enable}
+            tone="primary"
+            title={strings.webhooks.enable}
+            about={strings.webhooks.enableAbout}
+            action={strings.webhooks.enable}
+            onSubmit={async () => {
+              await request(`${path}/enable`, { method: 'POST', body: {} })
+              reload()
+            }}
+          />
+        ) : null}
+        {may('messages.resend') ? (
+          <>
+            <ActionButton
+              label={strings.webhooks.test}
+              title={strings.webhooks.test}
+              about={strings.webhooks.testAbout(subscription.url)}
+              action={strings.webhooks.test}
+              onSubmit={async () => {
+                setOutcome(await request<Attempt>(`${path}/test`, { method: 'POST', body: {} }))
+                reload()
+              }}
+            />
+            <ActionButton
+              label={strings.webhooks.redeliver}
+              title={strings.webhooks.redeliver}
+              about={strings.webhooks.redeliverAbout}
+              action={strings.webhooks.redeliver}
+              onSubmit={async (fields) => {
+                const from = utcOfField(textOf(fields, 'from'))
+                const until = utcOfField(textOf(fields, 'until'))
+                const queued = await request<{ readonly id: string }>(`${path}/redeliver`, {
+                  method: 'POST',
+                  body: { from, ...(until === null ? {} : { until }) },
+                })
+                setPeriod(queued.id)
+              }}
+            >
+              <label>
+                {strings.filters.after}
+                <input type="datetime-local" name="from" required />
+              </label>
+              <label>
+                {strings.webhooks.until}
+                <input type="datetime-local" name="until" />
+              </label>
+            </ActionButton>
+          </>
+        ) : null}
+      </div>
+      {outcome === null ? null : <Outcome attempt={outcome} />}
+      {period === null ? null : <p role="status">{strings.webhooks.queued(period)}</p>}
+    </>
+  )
+}
+
+const SubscriptionFacts = ({ subscription }: { readonly subscription: Subscription }) => (
+  <Facts
+    rows={[
+      [strings.columns.status, <Status value={subscription.status} />],
+      subscription.disabled_at === null
+        ? null
+        : [strings.webhooks.disabled, <Time at={subscription.disabled_at} />],
+      subscription.disabled_reason === null
+        ? null
+        : [strings.webhooks.disabledReason, wordsOf(subscription.disabled_reason)],
+      [strings.webhooks.failures, countText(subscription.consecutive_failures)],
+      [strings.webhooks.backlog, countText(subscription.backlog.batches)],
+      [strings.webhooks.oldest, <Age at={subscription.backlog.oldest_at} />],
+      [strings.webhooks.next, <Time at={subscription.backlog.next_attempt_at} />],
+      [
+        strings.webhooks.types,
+        subscription.event_types.length === 0
+          ? strings.webhooks.allTypes
+          : subscription.event_types.join(', '),
+      ],
+      [strings.columns.account, <Id id={subscription.account} />],
+      [strings.columns.mode, subscription.mode],
+      [strings.columns.created, <Time at={subscription.created_at} />],
+      [strings.columns.id, <code>{subscription.id}</code>],
+    ]}
+  />
+)
+
+export const SubscriptionPage = ({ id }: { readonly id: string }) => {
+  const path = `/v1/webhook_endpoints/${encodeURIComponent(id)}`
+  const { data, failure, reload } = useResource<Subscription>(path)
+  const filters = currentFilters(ATTEMPT_FIELDS)
+  const pages = usePages<Attempt>(
+    withFilters('/v1/webhook_attempts', { ...filters, webhook_endpoint: id, limit: PAGE }),
+  )
+  return (
+    <>
+      <PageTitle text={data === null ? id : data.url} />
+      {failure === null ? null : <Failed failure={failure} retry={reload} />}
+      {data === null && failure === null ? <Loading /> : null}
+      {data === null ? null : (
+        <>
+          <SubscriptionFacts subscription={data} />
+          <SubscriptionActions
+            subscription={data}
+            reload={() => {
+              reload()
+              pages.reload()
+            }}
+          />
+          <h2>{strings.webhooks.attempts}</h2>
+          <FilterBar fields={ATTEMPT_FIELDS} />
+          <PagedTable
+            label={strings.webhooks.attempts}
+            pages={pages}
+            columns={ATTEMPT_COLUMNS}
+            rowKey={(attempt) => attempt.id}
+            empty={
+              Object.keys(filters).length > 0
+                ? strings.webhooks.noAttemptsFilter
+                : strings.webhooks.noAttempts
+            }
+          />
+        </>
+      )}
+    </>
+  )
+}
+
+/** JSON in lines for people. The button copies the bytes that were signed. */
+const pretty = (body: string): string => {
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2)
+  } catch {
+    return body
+  }
+}
+
+const SignedBody = ({ body }: { readonly body: string | null }) => {
+  const [isExact, setIsExact] = useState(false)
+  return (
+    <section aria-labelledby="body">
+      <h2 id="body">{strings.webhooks.body}</h2>
+      {body === null ? (
+        <p>{strings.webhooks.noBody}</p>
+      ) : (
+        <>
+          <p class="muted">{strings.webhooks.bodyAbout}</p>
+          <div class="actions">
+            <label class="check">
+              <input
+                type="checkbox"
+                checked={isExact}
+                onChange={(event) => setIsExact(event.currentTarget.checked)}
+              />{' '}
+              {strings.webhooks.exact}
+            </label>
+            <CopyButton text={body} label={strings.webhooks.copyBody} />
+          </div>
+          <Json label={strings.webhooks.body} value={isExact ? body : pretty(body)} />
+        </>
+      )}
+    </section>
+  )
+}
+
+export const AttemptPage = ({ id }: { readonly id: string }) => {
+  const { data, failure, reload } = useResource<AttemptDetails>(
+    `/v1/webhook_attempts/${encodeURIComponent(id)}`,
+  )
+  const [outcome, setOutcome] = useState<Attempt | null>(null)
+  return (
+    <>
+      {data === null ? null : (
+        <p>
+          <a href={`/webhooks/${data.webhook_endpoint}`}>{strings.webhooks.back}</a>
+        </p>
+      )}
+      <PageTitle text={strings.webhooks.attempt}>
+        <code>{id}</code>
+      </PageTitle>
+      {failure === null ? null : <Failed failure={failure} retry={reload} />}
+      {data === null && failure === null ? <Loading /> : null}
+      {data === null ? null : (
+        <>
+          <Facts
+            rows={[
+              [strings.columns.status, <Status value={data.status} />],
+              [strings.webhooks.code, data.response_code ?? strings.none],
+              [strings.columns.reason, wordsOf(data.reason ?? '') || strings.none],
+              [strings.columns.created, <Time at={data.created_at} precise />],
+              [strings.webhooks.duration, durationText(data.duration_ms)],
+              [strings.webhooks.number, data.attempt],
+              [strings.webhooks.origin, originOf(data)],
+              [strings.webhooks.next, <Time at={data.next_attempt_at} />],
+              [strings.webhooks.batch, <code>{data.event_batch}</code>],
+            ]}
+          />
+          {may('messages.resend') && !data.trial ? (
+            <div class="actions">
+              <ActionButton
+                label={strings.webhooks.resend}
+                tone="primary"
+                title={strings.webhooks.resend}
+                about={strings.webhooks.resendAbout}
+                action={strings.webhooks.resend}
+                onSubmit={async () => {
+                  setOutcome(
+                    await request<Attempt>(`/v1/webhook_endpoints/${data.webhook_endpoint}/resend`, {
+                      method: 'POST',
+                      body: { delivery: id },
+                    }),
+                  )
+                }}
+              />
+            </div>
+          ) : null}
+          {outcome === null ? null : <Outcome attempt={outcome} />}
+          <h2>{strings.webhooks.events}</h2>
+          <ul>
+            {data.event_ids.map((event) => (
+              <li key={event}>
+                <Id id={event} />
+              </li>
+            ))}
+          </ul>
+          <SignedBody body={data.signed_body} />
+        </>
+      )}
+    </>
+  )
+}
