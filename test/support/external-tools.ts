@@ -77,17 +77,26 @@ export const pythonTool = (name: string, version: string) =>
     })
   })
 
-/** Installs npm packages into a separate folder: exact versions, no install scripts. */
-export const npmTool = (name: string, packages: Readonly<Record<string, string>>) =>
+/**
+ * Installs npm packages into a separate folder: exact versions, no install scripts. `prepare` completes
+ * the folder.
+ */
+export const npmTool = (
+  name: string,
+  packages: Readonly<Record<string, string>>,
+  prepare?: (folder: string) => Promise<Output>,
+) =>
   cachedTool(name, async (folder) => {
     writeFileSync(
       join(folder, 'package.json'),
       JSON.stringify({ name, private: true, type: 'module', dependencies: packages }),
     )
-    return runTool('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'], {
-      cwd: folder,
-      withinMs: INSTALL_WITHIN_MS,
-    })
+    const installed = await runTool(
+      'npm',
+      ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'],
+      { cwd: folder, withinMs: INSTALL_WITHIN_MS },
+    )
+    return installed.code !== 0 || prepare === undefined ? installed : prepare(folder)
   })
 
 /**
