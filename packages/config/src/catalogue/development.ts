@@ -89,6 +89,11 @@ export const tests = inGroup('tests', {
     readBy: TESTS,
     doc: 'The folder for the data of hubs that tests start.',
   }),
+  testChromium: optional(kind.path('a program'), 'the Chromium of the machine, or one from npm', {
+    name: 'HUB_TEST_CHROMIUM',
+    readBy: TESTS,
+    doc: 'The browser of the tests of the console.',
+  }),
   crashPoints: optional(kind.path('a folder'), 'no crash points', {
     name: 'HUB_CRASH_POINTS',
     readBy: [...ALL_APPS, 'hubctl', 'tests'],
