@@ -16,7 +16,8 @@ const PACKAGES = {
   'openapi-fetch': '0.17.0',
   typescript: '5.9.3',
 } as const
-const STEP_WITHIN_MS = 60_000
+/** A step takes seconds on a quiet machine, and a minute beside three other hubs on two cores. */
+const STEP_WITHIN_MS = 170_000
 
 /** A program that a user of the API might write. It prints its results. */
 const PROGRAM = `
@@ -89,62 +90,66 @@ beforeAll(async () => {
 afterAll(() => hub?.stop())
 
 describe('a client generated from the OpenAPI description', () => {
-  it('compiles and sends a batch', async (context) => {
-    const tool = await npmTool('generated-client-1', PACKAGES)
-    if ('missing' in tool) {
-      console.log(`Skipped, because the generator is not available: ${tool.missing}`)
-      context.skip(tool.missing)
-      return
-    }
-    const { base_url, keys } = hub.describe()
-    const dir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'client-'))
-    mkdirSync(join(dir, 'src'))
-    symlinkSync(join(tool.folder, 'node_modules'), join(dir, 'node_modules'))
-    writeFileSync(join(dir, 'package.json'), JSON.stringify({ type: 'module', private: true }))
-    const description = await client(base_url, null).get('/v1/openapi.json')
-    writeFileSync(join(dir, 'openapi.json'), description.text)
-    writeFileSync(join(dir, 'src/program.ts'), PROGRAM)
-    writeFileSync(
-      join(dir, 'tsconfig.json'),
-      JSON.stringify({
-        compilerOptions: {
-          target: 'es2023',
-          module: 'nodenext',
-          strict: true,
-          noUncheckedIndexedAccess: true,
-          exactOptionalPropertyTypes: true,
-          lib: ['es2023', 'dom'],
-          types: [],
-          outDir: 'out',
-          rootDir: 'src',
-        },
-        include: ['src'],
-      }),
-    )
-    const node = (script: string, ...args: ReadonlyArray<string>) =>
-      runTool(process.execPath, [join(tool.folder, 'node_modules', script), ...args], {
+  it(
+    'compiles and sends a batch',
+    async (context) => {
+      const tool = await npmTool('generated-client-1', PACKAGES)
+      if ('missing' in tool) {
+        console.log(`Skipped, because the generator is not available: ${tool.missing}`)
+        context.skip(tool.missing)
+        return
+      }
+      const { base_url, keys } = hub.describe()
+      const dir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'client-'))
+      mkdirSync(join(dir, 'src'))
+      symlinkSync(join(tool.folder, 'node_modules'), join(dir, 'node_modules'))
+      writeFileSync(join(dir, 'package.json'), JSON.stringify({ type: 'module', private: true }))
+      const description = await client(base_url, null).get('/v1/openapi.json')
+      writeFileSync(join(dir, 'openapi.json'), description.text)
+      writeFileSync(join(dir, 'src/program.ts'), PROGRAM)
+      writeFileSync(
+        join(dir, 'tsconfig.json'),
+        JSON.stringify({
+          compilerOptions: {
+            target: 'es2023',
+            module: 'nodenext',
+            strict: true,
+            noUncheckedIndexedAccess: true,
+            exactOptionalPropertyTypes: true,
+            lib: ['es2023', 'dom'],
+            types: [],
+            outDir: 'out',
+            rootDir: 'src',
+          },
+          include: ['src'],
+        }),
+      )
+      const node = (script: string, ...args: ReadonlyArray<string>) =>
+        runTool(process.execPath, [join(tool.folder, 'node_modules', script), ...args], {
+          cwd: dir,
+          withinMs: STEP_WITHIN_MS,
+        })
+      const generated = await node('openapi-typescript/bin/cli.js', 'openapi.json', '-o', 'src/hub.d.ts')
+      expect(generated.code, generated.text).toBe(0)
+      const compiled = await node('typescript/bin/tsc', '--project', 'tsconfig.json')
+      expect(compiled.code, compiled.text).toBe(0)
+      const ran = await runTool(process.execPath, [join(dir, 'out/program.js'), base_url, keys.test], {
         cwd: dir,
         withinMs: STEP_WITHIN_MS,
       })
-    const generated = await node('openapi-typescript/bin/cli.js', 'openapi.json', '-o', 'src/hub.d.ts')
-    expect(generated.code, generated.text).toBe(0)
-    const compiled = await node('typescript/bin/tsc', '--project', 'tsconfig.json')
-    expect(compiled.code, compiled.text).toBe(0)
-    const ran = await runTool(process.execPath, [join(dir, 'out/program.js'), base_url, keys.test], {
-      cwd: dir,
-      withinMs: STEP_WITHIN_MS,
-    })
-    expect(ran.code, ran.text).toBe(0)
-    expect(JSON.parse(ran.text)).toMatchObject({
-      status: 202,
-      id: expect.stringMatching(/^bat_/u),
-      counts: { total: 3, accepted: 2, rejected: 1, duplicate: 0 },
-      outcomes: [expect.stringMatching(/^msg_/u), expect.stringMatching(/^msg_/u), 'recipient_invalid'],
-      text: 'Заказ 1 готов',
-      estimated: 200,
-      events: 'list',
-      stats: 'stats',
-      refused: 'not_found',
-    })
-  })
+      expect(ran.code, ran.text).toBe(0)
+      expect(JSON.parse(ran.text)).toMatchObject({
+        status: 202,
+        id: expect.stringMatching(/^bat_/u),
+        counts: { total: 3, accepted: 2, rejected: 1, duplicate: 0 },
+        outcomes: [expect.stringMatching(/^msg_/u), expect.stringMatching(/^msg_/u), 'recipient_invalid'],
+        text: 'Заказ 1 готов',
+        estimated: 200,
+        events: 'list',
+        stats: 'stats',
+        refused: 'not_found',
+      })
+    },
+    4 * STEP_WITHIN_MS,
+  )
 })
