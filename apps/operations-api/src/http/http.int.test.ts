@@ -63,6 +63,23 @@ describe('every answer', () => {
   })
 })
 
+describe('an API with an https address', () => {
+  it('tells browsers to use https only, and expects changes from this address', async () => {
+    const other = await startOperationsApi({ operationsUrl: 'https://operations.example.com' })
+    try {
+      const { headers } = await other.call('/login')
+      expect(headers.get('strict-transport-security')).toBe('max-age=31536000')
+      const session = await other.signIn('Anna', 'viewer')
+      const from = (origin: string) =>
+        other.call('/logout', { method: 'POST', as: session, headers: { origin } })
+      expect((await from('http://operations.example.com')).status).toBe(403)
+      expect((await from('https://operations.example.com')).status).toBe(200)
+    } finally {
+      await other.stop()
+    }
+  })
+})
+
 describe('an input that is not right is refused with its name', () => {
   const id = 'tpl_01m7yt89qhe54swwc8wkxj6n8e'
   const decline = `/v1/moderation/templates/${id}/decline`

@@ -153,6 +153,10 @@ const makeApp = Effect.fnUntraced(function* (options: RouterOptions) {
   const edge = yield* HttpEdge
   const files = yield* readConsoleFiles(options.consoleDir)
   if (!files.isBuilt) yield* Effect.logInfo('http: the console is not built')
+  // Browsers remember it, so nobody signs in over plain HTTP, also not after a mistyped address.
+  const transport: Readonly<Record<string, string>> = options.operationsUrl.startsWith('https:')
+    ? { 'strict-transport-security': 'max-age=31536000' }
+    : {}
   const docBase = new URL(ERROR_PAGE_PATH, options.operationsUrl).toString()
   const services = yield* Effect.context<OperationServices | HttpEdge>()
   let inProgress = 0
@@ -203,7 +207,7 @@ const makeApp = Effect.fnUntraced(function* (options: RouterOptions) {
         Effect.map((outcome) => {
           const response = isStream(outcome)
             ? streamResponse(outcome, requestId)
-            : toResponse({ ...outcome, headers: { ...outcome.headers, ...more } }, requestId)
+            : toResponse({ ...outcome, headers: { ...outcome.headers, ...transport, ...more } }, requestId)
           answers.add({ status: `${Math.trunc(response.status / 100)}xx` as AnswerKind })
           labelled(requestSeconds, {
             method,
