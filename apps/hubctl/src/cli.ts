@@ -26,6 +26,7 @@ import { templates } from './commands/templates.ts'
 import { topics } from './commands/topics.ts'
 import { usage } from './commands/usage.ts'
 import { webhooks } from './commands/webhooks.ts'
+import { Api } from './api.ts'
 import { Yes } from './command-line/confirm.ts'
 import { EXIT, toCommandFailed } from './command-line/failure.ts'
 import { Json, printFailure } from './command-line/output.ts'
@@ -59,7 +60,8 @@ const completion = defineCommand(
 export const hubctlCommand = Command.make('hubctl').pipe(
   Command.withDescription(
     'The command line of the hub staff. If HUB_DATABASE_URL is set, it uses the hub that the ' +
-      'environment describes. Otherwise it uses the local hub that npm start runs. It prints on ' +
+      'environment describes. Otherwise it uses the local hub that npm start runs. With --api or ' +
+      'HUBCTL_API_URL, it uses the operations API, and needs only HUBCTL_API_TOKEN. It prints on ' +
       'standard error which hub it uses.',
   ),
   Command.withSubcommands([
@@ -84,7 +86,7 @@ export const hubctlCommand = Command.make('hubctl').pipe(
       ],
     },
   ]),
-  Command.withGlobalFlags([Json, Yes]),
+  Command.withGlobalFlags([Json, Yes, Api]),
 )
 
 /** Prints requested help. A usage error is printed like every other failure. */

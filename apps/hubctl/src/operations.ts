@@ -1,8 +1,9 @@
-/** Performs the use cases of `@hub/operations` for the person at the command line. */
+/** Performs the use cases of `@hub/operations` for the person at the command line, here or through the API. */
 import { userInfo } from 'node:os'
 import { settings } from '@hub/config'
 import { type Actor, OperationRefused, perform, type UseCase } from '@hub/operations'
 import { type Config, Effect } from 'effect'
+import { performOverApi, selectedApi } from './api.ts'
 
 /** The user id of a container may have no name. */
 const osUser = Effect.sync(() => {
@@ -24,7 +25,11 @@ export const actor: Effect.Effect<Actor, Config.ConfigError> = Effect.gen(functi
 
 /** Performs a use case. Confirm first: an unconfirmed command leaves no row in the audit trail. */
 export const run = <Input, Output, E, R>(useCase: UseCase<Input, Output, E, R>, input: Input) =>
-  Effect.flatMap(actor, (who) => perform(who, useCase, input))
+  Effect.gen(function* () {
+    const api = yield* selectedApi
+    if (api !== null) return yield* performOverApi(api, useCase, input)
+    return yield* perform(yield* actor, useCase, input)
+  })
 
 /** Adds the command that helps to the sentence of a refusal with this code. */
 export const withHint = (code: string, hint: string) =>

@@ -2,56 +2,92 @@
  * The connections of commands. A command opens only what it uses, and only when it starts: help and
  * completion need no server. Each layer includes the settings of the hub.
  */
-import { countersLayer } from '@hub/counters'
+import { Counters, countersLayer } from '@hub/counters'
 import {
   catalogueConfig,
+  ConsumerGroups,
+  EventLog,
   kafkaConnectionConfig,
   layerConsumerGroups,
   layerEventLog,
   layerTopicReader,
   PayloadKeyTopics,
+  TopicReader,
   topicNames,
 } from '@hub/kafka'
 import { MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
-import { Config, Effect, Layer } from 'effect'
-import { selectedHub } from '../config.ts'
+import { Config, ConfigProvider, Context, Effect, Layer } from 'effect'
+import { noServers, selectedApi } from '../api.ts'
+import { Environment, selectedHub } from '../config.ts'
+import { printNote } from './output.ts'
 
 /** The client name that servers see. */
 const CLIENT = 'hubctl'
 
+/** With `--api`, the operations API instead of the servers and the settings of the hub. */
+const orApi = <A, E, R>(
+  servers: Layer.Layer<A, E, R>,
+  ...services: ReadonlyArray<{ readonly key: string }>
+) =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      const api = yield* selectedApi
+      if (api === null) return servers
+      yield* printNote(`hubctl: the operations API at ${api.url}`)
+      const none = Context.makeUnsafe<A>(new Map(services.map(({ key }) => [key, noServers])))
+      return Layer.merge(
+        Layer.succeedContext(none),
+        ConfigProvider.layer(Effect.map(Environment, (env) => ConfigProvider.fromEnv({ env }))),
+      )
+    }),
+  )
+
 /** PostgreSQL: `Sql`. */
-export const database = Sql.layer(CLIENT).pipe(Layer.provideMerge(selectedHub))
+export const database = orApi(Sql.layer(CLIENT).pipe(Layer.provideMerge(selectedHub)), Sql)
 
 /** PostgreSQL and Redis: `Sql`, `Counters`. */
-export const databaseAndRedis = Layer.mergeAll(Sql.layer(CLIENT), countersLayer(CLIENT)).pipe(
-  Layer.provideMerge(selectedHub),
+export const databaseAndRedis = orApi(
+  Layer.mergeAll(Sql.layer(CLIENT), countersLayer(CLIENT)).pipe(Layer.provideMerge(selectedHub)),
+  Sql,
+  Counters,
 )
 
 /** The configuration of Kafka: the connection and the options of the topic catalogue. */
 const kafkaConfig = Config.all([kafkaConnectionConfig(CLIENT), catalogueConfig])
 
 /** PostgreSQL and Kafka: `Sql`, `EventLog`, `ConsumerGroups`. */
-export const databaseAndKafka = Layer.unwrap(
-  Effect.map(kafkaConfig, ([connection, { partitions }]) =>
-    Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
-  ),
-).pipe(Layer.merge(Sql.layer(CLIENT)), Layer.provideMerge(selectedHub))
+export const databaseAndKafka = orApi(
+  Layer.unwrap(
+    Effect.map(kafkaConfig, ([connection, { partitions }]) =>
+      Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
+    ),
+  ).pipe(Layer.merge(Sql.layer(CLIENT)), Layer.provideMerge(selectedHub)),
+  Sql,
+  EventLog,
+  ConsumerGroups,
+)
 
 /**
  * PostgreSQL and Kafka, to read encrypted records: `Sql`, `EventLog`, `TopicReader`,
  * `PayloadEncryption`.
  */
-export const encryptedRecords = Layer.unwrap(
-  Effect.map(kafkaConfig, ([connection, { partitions, prefix }]) =>
-    PayloadEncryption.layer.pipe(
-      Layer.provide(Layer.merge(MasterKeyEncryption.layer, PayloadKeyTopics.layer(topicNames(prefix)))),
-      Layer.provideMerge(
-        Layer.mergeAll(
-          layerEventLog({ connection, partitions }),
-          layerTopicReader({ connection }),
-          Sql.layer(CLIENT),
+export const encryptedRecords = orApi(
+  Layer.unwrap(
+    Effect.map(kafkaConfig, ([connection, { partitions, prefix }]) =>
+      PayloadEncryption.layer.pipe(
+        Layer.provide(Layer.merge(MasterKeyEncryption.layer, PayloadKeyTopics.layer(topicNames(prefix)))),
+        Layer.provideMerge(
+          Layer.mergeAll(
+            layerEventLog({ connection, partitions }),
+            layerTopicReader({ connection }),
+            Sql.layer(CLIENT),
+          ),
         ),
       ),
     ),
-  ),
-).pipe(Layer.provideMerge(selectedHub))
+  ).pipe(Layer.provideMerge(selectedHub)),
+  Sql,
+  EventLog,
+  TopicReader,
+  PayloadEncryption,
+)

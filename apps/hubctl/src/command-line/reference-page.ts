@@ -22,6 +22,10 @@ uses the local hub: \`npm start\` writes its variables to \`.local/hubctl.env\` 
 changes the folder). hubctl prints on standard error which hub it uses. Help and completion need
 no hub.
 
+**Over the operations API.** With \`--api URL\`, or \`HUBCTL_API_URL\`, hubctl needs no settings of the
+apps, only \`HUBCTL_API_TOKEN\`: a token of the identity provider. The roles of the token apply, and
+the audit trail names its person. Commands without an endpoint in the API are refused.
+
 **Output.** The result goes to standard output, as a table or, with \`--json\`, as one JSON
 document. Everything else goes to standard error. A failure has a sentence and a code, with
 \`--json\` as \`{"error": {"code", "message"}}\`. Exit codes: 0 success; 1 the hub refuses the

@@ -1,93 +1,7 @@
 /** Sign-ins and bearer tokens with a real OpenID Connect provider: npm's `oidc-provider`. */
-import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { freePort } from '@hub/testkit'
-import { Provider } from 'oidc-provider'
+import { freePort, startIdentityProvider, type TestIdentityProvider } from '@hub/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startOperationsApi, type TestOperationsApi, type TestResponse } from '../testing/harness.ts'
-
-const CLIENT = { id: 'hub-console', secret: 'a client secret for tests' }
-const AUDIENCE = 'urn:hub:operations'
-
-/** The groups of each person at the provider. */
-const GROUPS: Readonly<Record<string, ReadonlyArray<string>>> = {
-  anna: ['sms-support', 'sales'],
-  boris: ['sales'],
-  mallory: ['sms-admins'],
-}
-
-/** A provider whose login page asks for a name only: the development pages of the library. */
-const startProvider = async (redirectUri: string) => {
-  const server: Server = createServer()
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const provider = new Provider(issuer, {
-    clients: [
-      {
-        client_id: CLIENT.id,
-        client_secret: CLIENT.secret,
-        redirect_uris: [redirectUri],
-        grant_types: ['authorization_code'],
-        response_types: ['code'],
-      },
-      {
-        client_id: 'nightly-job',
-        client_secret: CLIENT.secret,
-        redirect_uris: [],
-        response_types: [],
-        grant_types: ['client_credentials'],
-      },
-    ],
-    claims: { openid: ['sub'], profile: ['preferred_username', 'groups'] },
-    conformIdTokenClaims: false,
-    findAccount: (_context, sub) => ({
-      accountId: sub,
-      claims: () => ({ sub, preferred_username: sub, groups: [...(GROUPS[sub] ?? [])] }),
-    }),
-    cookies: { keys: ['a key of cookies for tests'] },
-    pkce: { required: () => true },
-    features: {
-      clientCredentials: { enabled: true },
-      resourceIndicators: {
-        enabled: true,
-        defaultResource: () => AUDIENCE,
-        getResourceServerInfo: (_context, resource) => ({
-          scope: 'operate',
-          audience: resource,
-          accessTokenFormat: 'jwt',
-        }),
-      },
-    },
-    extraTokenClaims: (_context, token) =>
-      token.kind === 'ClientCredentials' ? { groups: ['sms-support'] } : undefined,
-  })
-  // The test only reads what the provider answers.
-  provider.on('server_error', () => {})
-  const answer = provider.callback()
-  server.on('request', (request, response) => void answer(request, response))
-  return {
-    issuer,
-    tokenFor: async (resource: string): Promise<string> => {
-      const response = await fetch(`${issuer}/token`, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/x-www-form-urlencoded',
-          authorization: `Basic ${Buffer.from(`nightly-job:${encodeURIComponent(CLIENT.secret)}`).toString('base64')}`,
-        },
-        body: new URLSearchParams({ grant_type: 'client_credentials', resource, scope: 'operate' }),
-      })
-      return String(((await response.json()) as { access_token?: string }).access_token)
-    },
-    stop: async (): Promise<void> => {
-      server.closeAllConnections()
-      server.close()
-      await once(server, 'close')
-    },
-  }
-}
-type TestProvider = Awaited<ReturnType<typeof startProvider>>
 
 /** A browser as far as the sign-in needs one: it keeps cookies by host, follows redirects and sends forms. */
 const makeBrowser = () => {
@@ -127,22 +41,26 @@ const makeBrowser = () => {
   return { visit, follow, cookies: (host: string) => jar.get(host) ?? new Map<string, string>() }
 }
 
-let provider: TestProvider
+let provider: TestIdentityProvider
 let api: TestOperationsApi
 
 beforeAll(async () => {
   const port = await freePort()
   const operationsUrl = `http://127.0.0.1:${port}`
-  provider = await startProvider(`${operationsUrl}/login/callback`)
+  provider = await startIdentityProvider({
+    redirectUri: `${operationsUrl}/login/callback`,
+    people: { anna: ['sms-support', 'sales'], boris: ['sales'], mallory: ['sms-admins'] },
+    program: ['sms-support'],
+  })
   api = await startOperationsApi({
     port,
     operationsUrl,
     localLogin: false,
     provider: {
       HUB_OIDC_ISSUER: provider.issuer,
-      HUB_OIDC_CLIENT_ID: CLIENT.id,
-      HUB_OIDC_CLIENT_SECRET: CLIENT.secret,
-      HUB_OIDC_AUDIENCE: AUDIENCE,
+      HUB_OIDC_CLIENT_ID: provider.clientId,
+      HUB_OIDC_CLIENT_SECRET: provider.clientSecret,
+      HUB_OIDC_AUDIENCE: provider.audience,
       HUB_OIDC_ROLES: JSON.stringify({ 'sms-support': 'support', 'sms-admins': 'admin' }),
     },
   })
@@ -271,7 +189,7 @@ describe('a bearer token', () => {
   const as = (token: string) => ({ authorization: `Bearer ${token}` })
 
   it('gives a program its roles, without a session and without a CSRF token', async () => {
-    const token = await provider.tokenFor(AUDIENCE)
+    const token = await provider.tokenFor(provider.audience)
     const me = await api.call('/v1/me', { headers: as(token) })
     expect(me.status).toBe(200)
     expect(me.body).toMatchObject({
@@ -296,7 +214,9 @@ describe('a bearer token', () => {
   })
 
   it('with a changed content, without a signature, or signed with a public value is refused', async () => {
-    const [header = '', payload = '', signature = ''] = (await provider.tokenFor(AUDIENCE)).split('.')
+    const [header = '', payload = '', signature = ''] = (await provider.tokenFor(provider.audience)).split(
+      '.',
+    )
     const claims = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8')) as object
     const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
     const admin = encode({ ...claims, groups: ['sms-admins'] })
@@ -319,8 +239,8 @@ describe('without an answer of the identity provider', () => {
     const other = await startOperationsApi({
       provider: {
         HUB_OIDC_ISSUER: `http://127.0.0.1:${port}`,
-        HUB_OIDC_CLIENT_ID: CLIENT.id,
-        HUB_OIDC_AUDIENCE: AUDIENCE,
+        HUB_OIDC_CLIENT_ID: provider.clientId,
+        HUB_OIDC_AUDIENCE: provider.audience,
         HUB_OIDC_ROLES: '{"sms-support": "support"}',
       },
     })

@@ -7,7 +7,7 @@ import { Effect, Schema } from 'effect'
 import type { Caller } from '../access/caller.ts'
 import { type Answer, jsonAnswer } from '../http/answer.ts'
 import type { OwnErrorCode } from '../http/failures.ts'
-import { makeInputDecoder, type RequestInput } from '../http/input.ts'
+import { makeInputDecoder, makeJsonDecoder, type RequestInput } from '../http/input.ts'
 import type { OperationServices } from '../services.ts'
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
@@ -38,6 +38,12 @@ export interface Endpoint extends Texts {
   /** Codes of this API beside those of every endpoint. */
   readonly codes: ReadonlyArray<OwnErrorCode>
   readonly otherMedia: Readonly<Record<string, string>>
+  /** The use case by its name, without the form of a request; `null`: there is none. */
+  readonly performs: {
+    readonly name: string
+    /** `input`: JSON, complete as hubctl has it. */
+    readonly run: (caller: Caller, input: unknown) => Effect.Effect<Answer, unknown, OperationServices>
+  } | null
   readonly handle: (
     caller: Caller,
     request: RequestInput,
@@ -76,9 +82,23 @@ export const endpoint = <Input, Output, E, R extends OperationServices>(
   const hasLimit = 'limit' in (Reflect.get(input, 'fields') ?? {})
   const defaults = { ...(hasLimit ? { limit: DEFAULT_LIMIT } : {}), ...is.defaults }
   const decode = makeInputDecoder(input, is.path, is.method !== 'GET', defaults)
+  const decodeJson = makeJsonDecoder(input, 'input')
   const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(output))
+  // Before the input is checked: who may not do it needs no help with the form of the request.
+  const checkPermission = ({ actor }: Caller): Effect.Effect<void, Forbidden> =>
+    allowingRole(actor, useCase.permission) === null
+      ? Effect.fail(new Forbidden({ permission: useCase.permission }))
+      : Effect.void
   return {
     ...texts,
+    performs: {
+      name: useCase.name,
+      run: Effect.fnUntraced(function* (caller, given) {
+        yield* checkPermission(caller)
+        const result = yield* perform(caller.actor, useCase, (yield* decodeJson(given)) as Input)
+        return jsonAnswer(200, yield* Effect.orDie(encode(result)))
+      }),
+    },
     permission: useCase.permission,
     input,
     output,
@@ -86,13 +106,10 @@ export const endpoint = <Input, Output, E, R extends OperationServices>(
     refusals: is.refusals ?? {},
     codes: [],
     otherMedia: is.otherMedia ?? {},
-    handle: Effect.fnUntraced(function* ({ actor }, request) {
-      // Before the input is checked: who may not do it needs no help with the form of the request.
-      if (allowingRole(actor, useCase.permission) === null) {
-        return yield* new Forbidden({ permission: useCase.permission })
-      }
+    handle: Effect.fnUntraced(function* (caller, request) {
+      yield* checkPermission(caller)
       const decoded = (yield* decode(request)) as Input
-      const result = yield* perform(actor, useCase, decoded)
+      const result = yield* perform(caller.actor, useCase, decoded)
       const own = answer?.(result, request) ?? null
       // An output that does not fit its schema is a defect of the use case.
       return own ?? jsonAnswer(200, yield* Effect.orDie(encode(result)))
@@ -114,6 +131,7 @@ export const ownEndpoint = ({ answer, ...is }: OwnEndpoint): Endpoint => {
   const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(is.output))
   return {
     ...is,
+    performs: null,
     input,
     defaults: {},
     refusals: {},

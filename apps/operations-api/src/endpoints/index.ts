@@ -12,8 +12,9 @@ import { people } from './people.ts'
 import { stuck } from './stuck.ts'
 import { usage } from './usage.ts'
 import { webhooks } from './webhooks.ts'
+import { performGroup } from './perform.ts'
 
-export const endpointGroups: ReadonlyArray<EndpointGroup> = [
+const groups: ReadonlyArray<EndpointGroup> = [
   me,
   overview,
   messages,
@@ -27,6 +28,11 @@ export const endpointGroups: ReadonlyArray<EndpointGroup> = [
   usage,
   people,
   audit,
+]
+
+export const endpointGroups: ReadonlyArray<EndpointGroup> = [
+  ...groups,
+  performGroup(groups.flatMap((group) => group.endpoints)),
 ]
 
 export const endpoints: ReadonlyArray<Endpoint> = endpointGroups.flatMap((group) => group.endpoints)

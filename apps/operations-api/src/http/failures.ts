@@ -3,7 +3,14 @@
  * codes are in {@link ERRORS}. A use case adds the codes with which it refuses an operation; their status
  * follows from their form ({@link statusOfRefusal}).
  */
-import { Forbidden, INPUT_INVALID, OperationRefused, OperationUnavailable, rolesWith } from '@hub/operations'
+import {
+  describeFailure,
+  Forbidden,
+  INPUT_INVALID,
+  OperationRefused,
+  OperationUnavailable,
+  rolesWith,
+} from '@hub/operations'
 import { Data } from 'effect'
 
 interface ErrorEntry {
@@ -99,14 +106,6 @@ export const invalidParameter = (param: string, message: string): ApiFailure =>
 export const statusOfRefusal = ({ code, param }: Pick<OperationRefused, 'code' | 'param'>): number =>
   code.endsWith('_not_found') ? 404 : param === undefined && code !== INPUT_INVALID ? 409 : 422
 
-/** Failures of packages that mean: a server does not answer in time. */
-const UNAVAILABLE: ReadonlySet<unknown> = new Set([
-  'StorageUnavailable',
-  'KafkaUnavailable',
-  'RedisUnusable',
-  'CountersUnavailable',
-])
-
 const optional = <Name extends string, Value>(name: Name, value: Value | undefined) =>
   (value === undefined ? {} : { [name]: value }) as { readonly [_ in Name]?: Value }
 
@@ -132,8 +131,7 @@ export const failureOf = (error: unknown): ApiFailure | null => {
     const { code, message } = error
     return new ApiFailure({ status: 503, code, message, retryAfter: ERRORS.unavailable.retryAfter })
   }
-  const tag: unknown = typeof error === 'object' && error !== null ? Reflect.get(error, '_tag') : null
-  return UNAVAILABLE.has(tag) ? apiFailure('unavailable') : null
+  return describeFailure(error)?.retryable === true ? apiFailure('unavailable') : null
 }
 
 /** The error envelope. `docBase`: the address of the page of errors. */

@@ -95,6 +95,18 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_.[\]]*$/u
 const nameToShow = (name: string): string =>
   name.length <= MAX_NAME_LENGTH && NAME.test(name) && !/\d{5}/u.test(name) ? name : 'a parameter'
 
+/** A decoder of JSON for one input schema. `path`: of the input in the request; '' for the whole request. */
+export const makeJsonDecoder = (input: Schema.Codec<unknown, unknown>, path = '') => {
+  const decode = Schema.decodeUnknownEffect(Schema.toCodecJson(input), { onExcessProperty: 'error' })
+  return (value: unknown): Effect.Effect<unknown, ApiFailure> =>
+    Effect.mapError(decode(value), (error) => {
+      const [first] = describe(error.issue).issues
+      const at = [path, pathText(first?.path)].filter((part) => part !== '').join('.')
+      const param = nameToShow(at || 'body')
+      return invalidParameter(param, sentence(param, first?.message ?? 'is not valid'))
+    })
+}
+
 /** A decoder of requests for one input schema. */
 export const makeInputDecoder = (
   input: Schema.Codec<unknown, unknown>,
@@ -107,7 +119,7 @@ export const makeInputDecoder = (
   const nullable = Object.keys(fields).filter((name) => isNullable(fields[name]!))
   const inPath = new Set(pathParameters(path))
   const absent = { ...Object.fromEntries(nullable.map((name) => [name, null])), ...defaults }
-  const decode = Schema.decodeUnknownEffect(Schema.toCodecJson(input), { onExcessProperty: 'error' })
+  const decode = makeJsonDecoder(input)
 
   return ({ body, params, query }: RequestInput): Effect.Effect<unknown, ApiFailure> => {
     const values: Record<string, unknown> = {}
@@ -132,10 +144,6 @@ export const makeInputDecoder = (
       const shown = nameToShow(unknownQuery)
       return Effect.fail(invalidParameter(shown, `${shown} belongs in the body.`))
     }
-    return Effect.mapError(decode({ ...absent, ...values }), (error) => {
-      const [first] = describe(error.issue).issues
-      const param = nameToShow(pathText(first?.path) || 'body')
-      return invalidParameter(param, sentence(param, first?.message ?? 'is not valid'))
-    })
+    return decode({ ...absent, ...values })
   }
 }

@@ -178,6 +178,19 @@ export const hubctl = inGroup('process', {
   }),
 })
 
+export const hubctlApi = inGroup('process', {
+  hubctlApiUrl: optional(kind.url('https', 'http'), 'direct connections to the servers', {
+    name: 'HUBCTL_API_URL',
+    readBy: ['hubctl'],
+    doc: 'The address of the operations API that `hubctl` uses instead of the servers, like its flag `--api`. No secret of the hub is needed then.',
+  }),
+  hubctlApiToken: optional(kind.secret({ least: 1 }), 'no access to an operations API', {
+    name: 'HUBCTL_API_TOKEN',
+    readBy: ['hubctl'],
+    doc: 'The access token of the identity provider with which `hubctl --api` signs in.',
+  }),
+})
+
 export const api = inGroup('api', {
   port: required(kind.port, {
     name: 'HUB_PORT',

@@ -1,7 +1,7 @@
 /** The catalogue of all settings. Each is defined once. */
 import { GROUPS, type Group, type Setting } from '../setting.ts'
 import { local, simulator, tests } from './development.ts'
-import { api, hubctl, operations, processes, secrets, servers, webhooks } from './hub.ts'
+import { api, hubctl, hubctlApi, operations, processes, secrets, servers, webhooks } from './hub.ts'
 import { messages } from './messages.ts'
 import { http, optOutWords, smpp } from './operators.ts'
 
@@ -10,6 +10,7 @@ export const settings = {
   ...secrets,
   ...processes,
   ...hubctl,
+  ...hubctlApi,
   ...api,
   ...messages,
   ...smpp,

@@ -1,0 +1,109 @@
+/**
+ * `hubctl --api` against a hub with an identity provider: no database, no master key and no hash secret on
+ * the machine of the person.
+ */
+import { join } from 'node:path'
+import { ROOT } from '@hub/local-stack'
+import { openDatabase, startIdentityProvider, type TestIdentityProvider } from '@hub/testkit'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runTool } from '../support/external-tools.ts'
+import { startHub, type TestHub } from '../support/hub.ts'
+
+/** Only ends a command that hangs. */
+const WITHIN_MS = 120_000
+
+let provider: TestIdentityProvider
+let hub: TestHub
+
+beforeAll(async () => {
+  provider = await startIdentityProvider({ redirectUri: null, program: ['sms-operators'] })
+  hub = await startHub({
+    operations: true,
+    apps: ['command-api'],
+    environment: {
+      HUB_OIDC_ISSUER: provider.issuer,
+      HUB_OIDC_CLIENT_ID: provider.clientId,
+      HUB_OIDC_CLIENT_SECRET: provider.clientSecret,
+      HUB_OIDC_AUDIENCE: provider.audience,
+      HUB_OIDC_ROLES: '{"sms-operators": "operator"}',
+    },
+  })
+})
+afterAll(async () => {
+  await hub.stop()
+  await provider.stop()
+})
+
+const hubctl = async (
+  args: ReadonlyArray<string>,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<{ readonly code: number; readonly text: string }> =>
+  runTool(
+    'env',
+    [
+      '-i',
+      `PATH=${process.env['PATH'] ?? ''}`,
+      `HUBCTL_API_TOKEN=${await provider.tokenFor(provider.audience)}`,
+      ...Object.entries(environment).map(([name, value]) => `${name}=${value}`),
+      process.execPath,
+      join(ROOT, 'apps/hubctl/src/main.ts'),
+      ...args,
+      '--yes',
+    ],
+    { withinMs: WITHIN_MS },
+  )
+
+const api = (): string => hub.describe().operations_url ?? ''
+
+describe('hubctl --api', () => {
+  it('creates an account and a key, in the name and with the role of the token', async () => {
+    const created = await hubctl(['accounts', 'create', 'Shop', '--json', '--api', api()])
+    expect(created.code, created.text).toBe(0)
+    const account = /acc_[0-9a-z]{26}/u.exec(created.text)?.[0] ?? ''
+    const issued = await hubctl(['keys', 'issue', account], { HUBCTL_API_URL: api() })
+    expect(issued.code, issued.text).toBe(0)
+    const key = /hub_test_[A-Za-z0-9]+/u.exec(issued.text)?.[0] ?? ''
+    const answer = await fetch(`${hub.describe().base_url}/v1/account`, {
+      headers: { authorization: `Bearer ${key}` },
+    })
+    expect(await answer.json()).toMatchObject({ id: account })
+    const sql = openDatabase(hub.describe().database_url)
+    const rows = await sql`
+      SELECT actor, role, command, outcome FROM command.audit WHERE outcome = 'done' ORDER BY place`
+    await sql.end()
+    expect(rows).toMatchObject([
+      { actor: provider.program, role: 'operator', command: 'accounts create' },
+      { actor: provider.program, role: 'operator', command: 'keys issue' },
+    ])
+  })
+
+  it('refuses what the roles do not permit, and what does not exist', async () => {
+    const approved = await hubctl(['templates', 'approve', 'tpl_01m7yt89qhe54swwc8wkxj6n8e', '--api', api()])
+    expect(approved.code).toBe(1)
+    expect(approved.text).toContain('(forbidden)')
+    const shown = await hubctl(['accounts', 'show', 'acc_01m7yt89qhe54swwc8wkxj6n8e', '--api', api()])
+    expect(shown.code).toBe(1)
+    expect(shown.text).toContain('(account_not_found)')
+  })
+
+  it('refuses a command that needs the servers, and says why', async () => {
+    const { code, text } = await hubctl(['migrations', 'status', '--api', api()])
+    expect(code).not.toBe(0)
+    expect(text).toContain('does not work with --api')
+  })
+
+  it('needs a token, and an address that nobody can read', async () => {
+    const without = await hubctl(['accounts', 'list', '--api', api()], { HUBCTL_API_TOKEN: '' })
+    expect(without.code).toBe(3)
+    expect(without.text).toContain('HUBCTL_API_TOKEN is not set')
+    const plain = await hubctl(['accounts', 'list', '--api', 'http://hub.example.com'])
+    expect(plain.code).toBe(2)
+    expect(plain.text).toContain('must have an https address')
+  })
+
+  it('says that the API does not answer', async () => {
+    const { code, text } = await hubctl(['accounts', 'list', '--api', 'http://127.0.0.1:1'])
+    expect(code).toBe(3)
+    expect(text).toContain('(api_unavailable)')
+  })
+})
