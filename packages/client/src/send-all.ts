@@ -28,6 +28,27 @@ const DEFAULT_RETRIES = 8
 /** Codes of rejected messages that the hub accepts later, without a change of the message. */
 const REPEATABLE: ReadonlySet<string> = new Set(['overloaded', 'provider_unavailable', 'internal_error'])
 
+/**
+ * A slow batch must not stop the others: their results wait for it, up to this multiple of the batches in
+ * progress.
+ */
+const WINDOW = 4
+
+interface OpenBatch {
+  readonly results: Promise<ReadonlyArray<SendResult>>
+  /** Resolves when the results are known, also if they are an error. */
+  readonly settled: Promise<void>
+  isSettled: boolean
+}
+
+const openBatch = (results: Promise<ReadonlyArray<SendResult>>): OpenBatch => {
+  const settle = (): void => {
+    batch.isSettled = true
+  }
+  const batch: OpenBatch = { results, settled: results.then(settle, settle), isSettled: false }
+  return batch
+}
+
 interface Element {
   readonly index: number
   readonly message: BatchMessage
@@ -118,26 +139,30 @@ export const makeSendAll = (call: Call, wait: Wait) =>
     }
 
     const batches = inBatches(messages, batchSize)
-    const running: Array<Promise<ReadonlyArray<SendResult>>> = []
+    /** Batches whose results were not yielded yet, in order. */
+    const open: Array<OpenBatch> = []
+    const isInProgress = ({ isSettled }: OpenBatch): boolean => !isSettled
     try {
       for (let isAtEnd = false; ;) {
-        while (!isAtEnd && running.length < concurrency) {
+        while (
+          !isAtEnd &&
+          open.length < concurrency * WINDOW &&
+          open.filter(isInProgress).length < concurrency
+        ) {
           const next = await batches.next()
           if (next.done === true) isAtEnd = true
-          else {
-            const sending = sendBatch(next.value)
-            // It is awaited in its turn. Until then, a failure must not be reported as unhandled.
-            sending.catch(() => {})
-            running.push(sending)
-          }
+          else open.push(openBatch(sendBatch(next.value)))
         }
-        const first = running.shift()
+        const [first] = open
         if (first === undefined) return
-        yield* await first
+        if (first.isSettled) {
+          open.shift()
+          yield* await first.results
+        } else await Promise.race(open.filter(isInProgress).map(({ settled }) => settled))
       }
     } finally {
       ended.abort()
       await batches.return()
-      await Promise.allSettled(running)
+      await Promise.all(open.map(({ settled }) => settled))
     }
   }
