@@ -1,9 +1,9 @@
 /** `hubctl --api`: performs use cases through the operations API, without the servers of the hub. */
+import { refused, unavailable, usageError } from '@hub/command-line'
 import { isLoopback, settings } from '@hub/config'
 import { OperationRefused, OperationUnavailable, type UseCase } from '@hub/operations'
 import { ConfigProvider, Effect, Redacted, Schema } from 'effect'
 import { Flag, GlobalFlag } from 'effect/cli'
-import { refused, unavailable, usageError } from './command-line/failure.ts'
 import { Environment } from './config.ts'
 
 /** `--api`, a flag of every command. */

@@ -1,9 +1,9 @@
 /** The command line: the tree of commands, the global flags, and the exit code of a run. */
 import { readFileSync } from 'node:fs'
-import { Cause, Console, Effect, Exit, Layer, Logger, References } from 'effect'
-import { Argument, CliConfig, CliOutput, Command, Completions, GlobalFlag } from 'effect/cli'
-import { defineCommand, NOTHING } from './command-line/command.ts'
-import { completionScript, SHELLS } from './command-line/completion-script.ts'
+import { completionScript, Json, NOTHING, runProgram, SHELLS, Yes } from '@hub/command-line'
+import { Console, Effect, Layer } from 'effect'
+import { Argument, Command, Completions } from 'effect/cli'
+import { defineCommand } from './command-line/command.ts'
 import { accounts } from './commands/accounts.ts'
 import { audit } from './commands/audit.ts'
 import { deadLetters } from './commands/dead-letters.ts'
@@ -27,9 +27,7 @@ import { topics } from './commands/topics.ts'
 import { usage } from './commands/usage.ts'
 import { webhooks } from './commands/webhooks.ts'
 import { Api } from './api.ts'
-import { Yes } from './command-line/confirm.ts'
-import { EXIT, toCommandFailed } from './command-line/failure.ts'
-import { Json, printFailure } from './command-line/output.ts'
+import { toCommandFailed } from './command-line/failure.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   readonly version: string
@@ -53,7 +51,9 @@ const completion = defineCommand(
   },
   { shell: Argument.Literals('shell', SHELLS).pipe(Argument.withDescription('bash, zsh or fish')) },
   ({ shell }): Effect.Effect<void> =>
-    Effect.suspend(() => Console.log(completionScript(shell, Completions.fromCommand(hubctlCommand)))),
+    Effect.suspend(() =>
+      Console.log(completionScript('hubctl', shell, Completions.fromCommand(hubctlCommand))),
+    ),
 )
 
 /** All commands. `commands/` has one file for each group. */
@@ -89,31 +89,6 @@ export const hubctlCommand = Command.make('hubctl').pipe(
   Command.withGlobalFlags([Json, Yes, Api]),
 )
 
-/** Prints requested help. A usage error is printed like every other failure. */
-const presenter: CliOutput.Presenter = {
-  present: (event) =>
-    event._tag === 'InvalidInvocation' ? Effect.void : CliOutput.defaultPresenter.present(event),
-}
-
-const services = Layer.mergeAll(
-  CliConfig.layer({ builtIns: [GlobalFlag.Help, GlobalFlag.Version] }),
-  CliOutput.layerPresenter(presenter),
-  // Logs of the packages go to standard error, and never into the result.
-  Logger.layer([Logger.withConsoleError(Logger.formatLogFmt)]),
-  Layer.succeed(References.MinimumLogLevel, 'Warn'),
-)
-
 /** Runs a command line (without the program name), prints a failure, and returns the exit code. */
 export const hubctl = (args: ReadonlyArray<string>): Effect.Effect<number, never, Command.Environment> =>
-  Command.runWith(hubctlCommand, { version })(args).pipe(
-    Effect.exit,
-    Effect.flatMap((exit) => {
-      if (Exit.isSuccess(exit)) return Effect.succeed(0)
-      if (Cause.hasInterruptsOnly(exit.cause)) return Effect.interrupt
-      const failure = toCommandFailed(Cause.squash(exit.cause))
-      return failure === null
-        ? Effect.succeed(EXIT.usage)
-        : Effect.as(printFailure(failure, args.includes('--json')), failure.exit)
-    }),
-    Effect.provide(services),
-  )
+  runProgram({ command: hubctlCommand, version, hasShortVersion: true, toFailure: toCommandFailed }, args)

@@ -3,11 +3,11 @@
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { Changes, commandsOf } from '@hub/command-line'
 import { Context, Effect } from 'effect'
 import { assert, describe, it } from 'vitest'
 import { hubctlCommand } from './cli.ts'
-import { Changes } from './command-line/command.ts'
-import { hubctlPage, commandsOf } from './command-line/reference-page.ts'
+import { hubctlPage } from './command-line/reference-page.ts'
 import { runHubctl } from './testing/run-hubctl.ts'
 
 /** An environment without a hub. */

@@ -6,9 +6,8 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
+import { type CommandFailed, printNote, unavailable } from '@hub/command-line'
 import { ConfigProvider, Context, Effect, Layer, Result } from 'effect'
-import { type CommandFailed, unavailable } from './command-line/failure.ts'
-import { printNote } from './command-line/output.ts'
 
 /** The checkout of this file, in which a local hub has its data folder. */
 const ROOT = resolve(import.meta.dirname, '../../..')

@@ -13,7 +13,7 @@ interface Guide {
   readonly short: string
   /** What the command does, in sentences. */
   readonly about: string
-  /** What changes, and how to undo it. `NOTHING` for reads. */
+  /** What changes, when it takes effect, and how to undo it. `NOTHING` for reads. */
   readonly changes: string
   /** Complete command lines. */
   readonly examples: readonly [Command.Command.Example, ...ReadonlyArray<Command.Command.Example>]

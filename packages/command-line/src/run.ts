@@ -23,7 +23,6 @@ const presenter: CliOutput.Presenter = {
 }
 
 const services = Layer.mergeAll(
-  CliConfig.layer({ builtIns: [GlobalFlag.Help, Version] }),
   CliOutput.layerPresenter(presenter),
   // Logs go to standard error, and never into the result.
   Logger.layer([Logger.withConsoleError(Logger.formatLogFmt)]),
@@ -33,6 +32,8 @@ const services = Layer.mergeAll(
 interface Program<Name extends string, Input, ContextInput, E, R> {
   readonly command: Command.Command<Name, Input, ContextInput, E, R>
   readonly version: string
+  /** Whether `-v` shows the version too. */
+  readonly hasShortVersion?: boolean
   /** `null`: the command only printed help. */
   readonly toFailure: (error: unknown) => CommandFailed | null
 }
@@ -42,7 +43,7 @@ interface Program<Name extends string, Input, ContextInput, E, R> {
  * interrupted run stays interrupted.
  */
 export const runProgram = <Name extends string, Input, ContextInput, E, R>(
-  { command, toFailure, version }: Program<Name, Input, ContextInput, E, R>,
+  { command, hasShortVersion = false, toFailure, version }: Program<Name, Input, ContextInput, E, R>,
   args: ReadonlyArray<string>,
 ) =>
   Command.runWith(command, { version })(args).pipe(
@@ -56,4 +57,7 @@ export const runProgram = <Name extends string, Input, ContextInput, E, R>(
         : Effect.as(printFailure(command.name, failure, args.includes('--json')), failure.exit)
     }),
     Effect.provide(services),
+    Effect.provide(
+      CliConfig.layer({ builtIns: [GlobalFlag.Help, hasShortVersion ? GlobalFlag.Version : Version] }),
+    ),
   )

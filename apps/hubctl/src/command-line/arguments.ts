@@ -1,4 +1,5 @@
 /** Arguments and flags that several commands use: ids, modes, limits, durations, timestamps. */
+import { type CommandFailed, refused, unavailable, usageError } from '@hub/command-line'
 import { settings } from '@hub/config'
 import {
   CACHE_TTL_MS,
@@ -13,7 +14,6 @@ import { isPlainLine, MAX_LINE_LENGTH } from '@hub/operations'
 import { recipientOfErasure } from '@hub/store'
 import { type Config, Duration, Effect, Option, Redacted, Stdio, Stream } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { type CommandFailed, refused, unavailable, usageError } from './failure.ts'
 
 /** A required id: `acc_…`. */
 export const idArgument = (prefix: IdPrefix, name: string, about: string) =>

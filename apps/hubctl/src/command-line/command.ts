@@ -1,22 +1,11 @@
-/** Defines commands and groups, so that each command documents its effect and its use. */
-import { Context, type Effect, type Layer } from 'effect'
+/** Defines commands of hubctl, which open connections when they start. */
+import { defineCommand as defineProgramCommand } from '@hub/command-line'
+import type { Effect, Layer } from 'effect'
 import { Command } from 'effect/cli'
 
-/** What a command changes. An annotation for the reference in docs/hubctl.md. */
-export const Changes = Context.Reference<string>('@hub/hubctl/Changes', { defaultValue: () => '' })
+type Guide = Parameters<typeof defineProgramCommand>[1]
 
-/** For commands that only read. */
-export const NOTHING = 'Nothing.'
-
-interface Guide<LA, LE, LR> {
-  /** A few words, for the list of commands. */
-  readonly short: string
-  /** What the command does, in sentences. */
-  readonly about: string
-  /** What changes, when running processes see it, and how to undo it. `NOTHING` for reads. */
-  readonly changes: string
-  /** Complete command lines. */
-  readonly examples: readonly [Command.Command.Example, ...ReadonlyArray<Command.Command.Example>]
+interface GuideWithNeeds<LA, LE, LR> extends Guide {
   /** The connections of the command (`connections.ts`), opened when it starts. */
   readonly needs: Layer.Layer<LA, LE, LR>
 }
@@ -31,32 +20,7 @@ export const defineCommand = <
   LR,
 >(
   name: Name,
-  guide: Guide<LA, LE, LR>,
+  guide: GuideWithNeeds<LA, LE, LR>,
   config: Config,
   run: (input: Command.Command.Config.Infer<Config>) => Effect.Effect<void, E, R>,
-) =>
-  Command.make(name, config, run).pipe(
-    Command.withDescription(`${guide.about}\n\nChanges: ${guide.changes}`),
-    Command.withShortDescription(guide.short),
-    Command.withExamples(guide.examples),
-    Command.annotate(Changes, guide.changes),
-    Command.provide(guide.needs),
-  )
-
-/** A group of commands about one subject: `hubctl keys …`. */
-export const defineGroup = <
-  const Name extends string,
-  const Commands extends readonly [
-    Command.Command.SubcommandEntry,
-    ...Array<Command.Command.SubcommandEntry>,
-  ],
->(
-  name: Name,
-  guide: { readonly short: string; readonly about: string },
-  commands: Commands,
-) =>
-  Command.make(name).pipe(
-    Command.withDescription(guide.about),
-    Command.withShortDescription(guide.short),
-    Command.withSubcommands(commands),
-  )
+) => defineProgramCommand(name, guide, config, run).pipe(Command.provide(guide.needs))

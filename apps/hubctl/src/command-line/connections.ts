@@ -2,6 +2,7 @@
  * The connections of commands. A command opens only what it uses, and only when it starts: help and
  * completion need no server. Each layer includes the settings of the hub.
  */
+import { printNote } from '@hub/command-line'
 import { Counters, countersLayer } from '@hub/counters'
 import {
   catalogueConfig,
@@ -19,7 +20,6 @@ import { MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
 import { Config, ConfigProvider, Context, Effect, Layer } from 'effect'
 import { noServers, selectedApi } from '../api.ts'
 import { Environment, selectedHub } from '../config.ts'
-import { printNote } from './output.ts'
 
 /** The client name that servers see. */
 const CLIENT = 'hubctl'

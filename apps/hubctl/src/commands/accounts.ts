@@ -1,14 +1,12 @@
 /** `hubctl accounts`: accounts with their settings and their spend. */
+import { confirm, defineGroup, fields, NOTHING, show, showList, table, usageError } from '@hub/command-line'
 import { CACHE_TTL_MS, CURRENCY, MODES } from '@hub/domain'
 import { Accounts } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
 import { accountArgument, accountFlag, limitFlag, plainLine, takesEffect } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { confirm } from '../command-line/confirm.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
-import { usageError } from '../command-line/failure.ts'
-import { fields, show, showList, table } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 /** The settings of an account, by column. A flag has the name of the column with dashes. */

@@ -1,11 +1,11 @@
 /** `hubctl audit`: the audit trail of hubctl. */
+import { defineGroup, NOTHING, showList } from '@hub/command-line'
 import { Audit } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { limitFlag } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
-import { showList } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 const factsText = (facts: Readonly<Record<string, unknown>> | null): string =>

@@ -1,13 +1,12 @@
 /** `hubctl certification`: the checklist that an account fulfils before it gets live keys. */
+import { confirm, defineGroup, fields, NOTHING, show, table } from '@hub/command-line'
 import { type Confirmation, CONFIRMATION_NAMES } from '@hub/domain'
 import { Accounts, Certification } from '@hub/operations'
 import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
 import { accountArgument } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { confirm } from '../command-line/confirm.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
-import { fields, show, table } from '../command-line/output.ts'
 import { run, withHint } from '../operations.ts'
 
 const check = defineCommand(

@@ -1,4 +1,5 @@
 /** `hubctl config`: the catalogue of settings, with their effective values. */
+import { NOTHING, printNote, refused, show, table } from '@hub/command-line'
 import {
   ALL_APPS,
   catalogue,
@@ -12,9 +13,7 @@ import {
 } from '@hub/config'
 import { Config, ConfigProvider, Effect, Option, Result } from 'effect'
 import { Flag } from 'effect/cli'
-import { defineCommand, NOTHING } from '../command-line/command.ts'
-import { refused } from '../command-line/failure.ts'
-import { printNote, show, table } from '../command-line/output.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { Environment, findHub } from '../config.ts'
 
 /** The settings of the selected hub or, without a hub, the environment of the process. */

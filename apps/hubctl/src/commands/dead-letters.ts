@@ -1,12 +1,11 @@
 /** `hubctl dead-letters`: records that a consumer could not read or apply, and their handling. */
+import { confirm, defineGroup, fields, NOTHING, show, showList } from '@hub/command-line'
 import { DeadLetters } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
 import { limitFlag, switchFlag } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { confirm } from '../command-line/confirm.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { databaseAndKafka } from '../command-line/connections.ts'
-import { fields, show, showList } from '../command-line/output.ts'
 import { run, withHint } from '../operations.ts'
 
 const EXAMPLE = 'hub.messages.v1.dead-letter/3/17'

@@ -1,12 +1,12 @@
 /** `hubctl deliveries`: the webhook delivery log of all accounts, and resends. */
+import { defineGroup, fields, NOTHING, show, showList } from '@hub/command-line'
 import { decodeId, toTimestamp } from '@hub/domain'
 import { Deliveries } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { choiceFlag, idArgument, limitFlag, timestampFlag } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
-import { fields, show, showList } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 const subscriptionArgument = idArgument('we', 'subscription', 'An id from hubctl webhooks list')

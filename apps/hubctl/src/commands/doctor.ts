@@ -1,10 +1,9 @@
 /** `hubctl doctor`: checks all dependencies of the hub, and shows the findings on one screen. */
+import { NOTHING, refused, show, withoutControlCharacters } from '@hub/command-line'
 import { Doctor } from '@hub/operations'
 import { Effect } from 'effect'
 import { CliOutput } from 'effect/cli'
-import { defineCommand, NOTHING } from '../command-line/command.ts'
-import { refused } from '../command-line/failure.ts'
-import { show, withoutControlCharacters } from '../command-line/output.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { Environment, selectedHub } from '../config.ts'
 import { run } from '../operations.ts'
 

@@ -1,8 +1,8 @@
 /** `hubctl hash`: the recipient hash of a phone number, by which topics and tables name it. */
+import { NOTHING, show } from '@hub/command-line'
 import { Effect } from 'effect'
 import { hashNumberArgument, numberArgument } from '../command-line/arguments.ts'
-import { defineCommand, NOTHING } from '../command-line/command.ts'
-import { show } from '../command-line/output.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { selectedHub } from '../config.ts'
 
 export const hash = defineCommand(

@@ -1,12 +1,11 @@
 /** `hubctl hub`: the daily limit of the whole hub, and the stop switch. */
+import { confirm, defineGroup, fields, NOTHING, show } from '@hub/command-line'
 import { Hub } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Argument } from 'effect/cli'
 import { durationFlag, takesEffect } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { confirm } from '../command-line/confirm.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database, databaseAndRedis } from '../command-line/connections.ts'
-import { fields, show } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 const hubText = (hub: Hub.HubSettings): string =>

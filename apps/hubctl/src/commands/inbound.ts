@@ -1,11 +1,11 @@
 /** `hubctl inbound`: the messages that recipients wrote to the hub. */
+import { defineGroup, showList } from '@hub/command-line'
 import { Inbound } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { hashRecipientArgument, limitFlag } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup } from '../command-line/command.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { encryptedRecords } from '../command-line/connections.ts'
-import { showList } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 const list = defineCommand(

@@ -1,4 +1,14 @@
 /** `hubctl keys`: API keys. A key is shown once, when it is issued. */
+import {
+  type Cell,
+  confirm,
+  defineGroup,
+  fields,
+  NOTHING,
+  show,
+  showList,
+  usageError,
+} from '@hub/command-line'
 import { MODES } from '@hub/domain'
 import { Accounts, Keys } from '@hub/operations'
 import { Effect } from 'effect'
@@ -13,11 +23,8 @@ import {
   switchFlag,
   takesEffect,
 } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { confirm } from '../command-line/confirm.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
-import { usageError } from '../command-line/failure.ts'
-import { type Cell, fields, show, showList } from '../command-line/output.ts'
 import { run, withHint } from '../operations.ts'
 
 const allowFlag = Flag.String('allow').pipe(

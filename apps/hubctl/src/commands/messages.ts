@@ -1,4 +1,5 @@
 /** `hubctl messages`: finds a message and what happened to it, for support. */
+import { defineGroup, fields, show, showList, table, usageError } from '@hub/command-line'
 import { Messages } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
@@ -10,10 +11,8 @@ import {
   limitFlag,
   modeFlag,
 } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup } from '../command-line/command.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database, encryptedRecords } from '../command-line/connections.ts'
-import { usageError } from '../command-line/failure.ts'
-import { fields, show, showList, table } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 const ONLY_AUDIT = 'Only the audit trail, because the command reads data of a person.'

@@ -1,13 +1,12 @@
 /** `hubctl migrations`: the schema of PostgreSQL. */
+import { defineGroup, NOTHING, refused, show, table } from '@hub/command-line'
 import { settings } from '@hub/config'
 import { auditedAfterwards } from '@hub/operations'
 import { migrate, migrationStatus } from '@hub/store'
 import { Effect, Redacted, Schedule } from 'effect'
 import { Flag } from 'effect/cli'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
-import { refused } from '../command-line/failure.ts'
-import { show, table } from '../command-line/output.ts'
 import { actor } from '../operations.ts'
 
 interface Row {

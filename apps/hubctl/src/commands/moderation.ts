@@ -2,6 +2,7 @@
  * The commands that senders and templates share. The SMS operator decides about both, and hub staff
  * record the decision.
  */
+import { type Cell, type Columns, fields, NOTHING, show, showList } from '@hub/command-line'
 import type { IdPrefix, Mode } from '@hub/domain'
 import type { UseCase } from '@hub/operations'
 import type { Sql } from '@hub/store'
@@ -14,9 +15,8 @@ import {
   modeFlag,
   reasonFlag,
 } from '../command-line/arguments.ts'
-import { defineCommand, NOTHING } from '../command-line/command.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
-import { type Cell, type Columns, fields, show, showList } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 /** Help texts of one command. */

@@ -2,6 +2,16 @@
  * `hubctl opt-outs`: recipients who get no `service` messages. The hub stores only their hashes.
  */
 import { readFile } from 'node:fs/promises'
+import {
+  confirm,
+  defineGroup,
+  fields,
+  NOTHING,
+  show,
+  table,
+  unavailable,
+  usageError,
+} from '@hub/command-line'
 import { isRecipientNumber, toTimestamp } from '@hub/domain'
 import { OptOutHistory, OptOuts } from '@hub/operations'
 import { Effect, Option } from 'effect'
@@ -16,11 +26,8 @@ import {
   switchFlag,
   timestampFlag,
 } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { confirm } from '../command-line/confirm.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
-import { unavailable, usageError } from '../command-line/failure.ts'
-import { fields, show, table } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 const TAKES_EFFECT = 'The next check of a send sees it.'

@@ -1,12 +1,20 @@
 /** `hubctl projections`: the lag of the read models behind the log, and their rebuild. */
+import {
+  confirm,
+  defineGroup,
+  fields,
+  NOTHING,
+  printNote,
+  refused,
+  show,
+  table,
+  usageError,
+} from '@hub/command-line'
 import { Projections } from '@hub/operations'
 import { Duration, Effect, Schedule } from 'effect'
 import { switchFlag } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { confirm } from '../command-line/confirm.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
-import { refused, usageError } from '../command-line/failure.ts'
-import { fields, printNote, show, table } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 const differenceText = (missing: 'live' | 'rebuilt' | null, columns: ReadonlyArray<string>): string =>

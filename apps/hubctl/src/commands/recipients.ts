@@ -1,4 +1,5 @@
 /** `hubctl recipients`: the erasure of personal data at the request of a recipient. */
+import { confirm as confirmed, defineGroup, fields, NOTHING, show, showList } from '@hub/command-line'
 import { Erasures } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
@@ -9,10 +10,8 @@ import {
   reasonFlag,
   switchFlag,
 } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { confirm as confirmed } from '../command-line/confirm.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
-import { fields, show, showList } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 type Receipt = typeof Erasures.ErasureReceipt.Type

@@ -1,12 +1,10 @@
 /** `hubctl restore`: restores data from Kafka that a database backup does not contain. */
+import { confirm, defineGroup, refused, show } from '@hub/command-line'
 import { Restore } from '@hub/operations'
 import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
-import { defineCommand, defineGroup } from '../command-line/command.ts'
-import { confirm } from '../command-line/confirm.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database, databaseAndKafka } from '../command-line/connections.ts'
-import { refused } from '../command-line/failure.ts'
-import { show } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 const journal = defineCommand(

@@ -1,10 +1,10 @@
 /**
  * `hubctl senders`: the names that recipients see, and their registration with the SMS operator.
  */
+import { defineGroup } from '@hub/command-line'
 import { SENDER_STATUSES } from '@hub/domain'
 import { Senders } from '@hub/operations'
 import { takesEffect } from '../command-line/arguments.ts'
-import { defineGroup } from '../command-line/command.ts'
 import { moderationCommands } from './moderation.ts'
 
 export const senders = defineGroup(

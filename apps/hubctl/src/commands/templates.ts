@@ -1,8 +1,8 @@
 /** `hubctl templates`: the moderation queue, and the decisions of the SMS operator. */
+import { defineGroup } from '@hub/command-line'
 import { TEMPLATE_STATUSES } from '@hub/domain'
 import { Templates } from '@hub/operations'
 import { takesEffect } from '../command-line/arguments.ts'
-import { defineGroup } from '../command-line/command.ts'
 import { moderationCommands } from './moderation.ts'
 
 export const templates = defineGroup(

@@ -1,13 +1,11 @@
 /**
  * `hubctl topics`: compares the topics of the cluster with the topic catalogue, and changes them.
  */
+import { confirm, defineGroup, NOTHING, refused, show, table } from '@hub/command-line'
 import { Topics } from '@hub/operations'
 import { Effect } from 'effect'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { confirm } from '../command-line/confirm.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
-import { refused } from '../command-line/failure.ts'
-import { show, table } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 const stepsTable = (steps: ReadonlyArray<Topics.Step>, none = ''): string => {

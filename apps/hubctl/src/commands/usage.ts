@@ -1,11 +1,11 @@
 /** `hubctl usage`: the messages and prices of a month, for the bill of each account. */
+import { NOTHING, show } from '@hub/command-line'
 import { csv, Usage } from '@hub/operations'
 import { Clock, Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { accountFlag, modeFlag } from '../command-line/arguments.ts'
-import { defineCommand, NOTHING } from '../command-line/command.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
-import { show } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 export const usage = defineCommand(

@@ -1,4 +1,5 @@
 /** `hubctl webhooks`: webhook subscriptions of all accounts, and redeliveries. */
+import { confirm, defineGroup, fields, NOTHING, show, showList } from '@hub/command-line'
 import { SUBSCRIPTION_STATUSES, toTimestamp } from '@hub/domain'
 import { Webhooks } from '@hub/operations'
 import { Clock, Effect, Option } from 'effect'
@@ -11,10 +12,8 @@ import {
   modeFlag,
   timestampFlag,
 } from '../command-line/arguments.ts'
-import { defineCommand, defineGroup, NOTHING } from '../command-line/command.ts'
-import { confirm } from '../command-line/confirm.ts'
+import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
-import { fields, show, showList } from '../command-line/output.ts'
 import { run } from '../operations.ts'
 
 const subscriptionArgument = idArgument('we', 'subscription', 'An id from hubctl webhooks list')
