@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { RunResult } from '@hub/command-line'
 import { encodeId } from '@hub/domain'
 import {
   acceptedRecord,
@@ -18,7 +19,7 @@ import {
 import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
 import { Effect } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type RunResult, runHubctl } from '../testing/run-hubctl.ts'
+import { runHubctl } from '../testing/run-hubctl.ts'
 
 const PARTITIONS = 3
 const prefix = topicPrefix()

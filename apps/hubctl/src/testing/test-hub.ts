@@ -1,10 +1,11 @@
 /** The stores of a hub for tests of commands: an own database, and rows that no command creates. */
 import { randomUUID } from 'node:crypto'
+import type { RunResult } from '@hub/command-line'
 import { encodeId, type MessageClass, type Mode, recipientHash } from '@hub/domain'
 import { CommandSenders, CommandTemplates } from '@hub/store'
 import { freshDatabase, openDatabase, testRedisUrl } from '@hub/testkit'
 import { assert } from 'vitest'
-import { type RunResult, runHubctl } from './run-hubctl.ts'
+import { runHubctl } from './run-hubctl.ts'
 
 const HASH_SECRET = 'a secret of at least 32 characters for tests'
 
