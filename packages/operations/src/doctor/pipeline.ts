@@ -4,26 +4,16 @@ import { readRedis, utcDay } from '@hub/counters'
 import { toTimestamp } from '@hub/domain'
 import {
   compareTopics,
-  describeGroup,
   layerEventLog,
   layerKeysAndErasures,
   readOffsetRanges,
   topicCatalogue,
   type TopicDifference,
-  type TopicNames,
   topicNames,
-  type OffsetRange,
 } from '@hub/kafka'
-import {
-  CommandHubSettings,
-  missingErasures,
-  oldestUnpublishedErasure,
-  ReadCheckpoints,
-  readWaitingRows,
-  type Sql,
-  WebhooksPositions,
-} from '@hub/store'
+import { CommandHubSettings, missingErasures, oldestUnpublishedErasure, readWaitingRows } from '@hub/store'
 import { Clock, Effect, Layer } from 'effect'
+import { type Consumer, CONSUMERS, keepsPositionsInPostgresql, readConsumer } from '../consumer-lag.ts'
 import { kafkaConfig } from '../kafka.ts'
 import { query } from '../sql.ts'
 import { type Check, problem, notice, ok } from './check.ts'
@@ -62,85 +52,25 @@ const topics: Check = {
   }),
 }
 
-/** The next offset of a reader, by topic and partition. */
-type Positions = ReadonlyMap<string, ReadonlyMap<number, number>>
-
-const lagOf = (ranges: ReadonlyMap<string, ReadonlyArray<OffsetRange>>, positions: Positions): number => {
-  let lag = 0
-  for (const [topic, partitions] of ranges) {
-    for (const { high, low, partition } of partitions) {
-      lag += Math.max(0, high - Math.max(low, positions.get(topic)?.get(partition) ?? low))
-    }
-  }
-  return lag
-}
-
-interface StoredPosition {
-  readonly topic: string
-  readonly partition: number
-  readonly position: number
-}
-
-const positionsOf = (stored: ReadonlyArray<StoredPosition>): Positions =>
-  new Map(
-    [...Map.groupBy(stored, ({ topic }) => topic)].map(([topic, own]) => [
-      topic,
-      new Map(own.map(({ partition, position }) => [partition, Math.max(0, position)])),
-    ]),
-  )
-
 /** Some seconds of the design load. A larger lag is worth a notice. */
 const HIGH_LAG = 10_000
 
 /** Missing members are a problem. A lag is only a notice, because readers do not cause it. */
-const reader = (
-  app: string,
-  read: (names: TopicNames) => ReadonlyArray<string>,
-  /** The positions in PostgreSQL, if the reader does not commit them to the group. */
-  positions: ((names: TopicNames, prefix: string) => Effect.Effect<Positions, unknown, Sql>) | null,
-): Check => ({
-  subject: `${app} group`,
-  needs: [KAFKA, ...(positions === null ? [] : [MIGRATIONS])],
+const reader = (consumer: Consumer): Check => ({
+  subject: `${consumer} group`,
+  needs: [KAFKA, ...(keepsPositionsInPostgresql(consumer) ? [MIGRATIONS] : [])],
   mend: 'Read the logs of its processes.',
   run: Effect.gen(function* () {
     const [connection, { prefix }] = yield* kafkaConfig
-    const names = topicNames(prefix)
-    const [group, ranges, stored] = yield* Effect.all(
-      [
-        describeGroup(connection, `${prefix}hub.${app}`),
-        readOffsetRanges(connection, read(names)),
-        positions === null ? Effect.succeed(null) : positions(names, prefix),
-      ],
-      { concurrency: 'unbounded' },
-    )
-    const lag = lagOf(ranges, stored ?? group.committed)
-    const facts = { members: group.members, state: group.state, lag }
-    const said = `${group.members} ${group.members === 1 ? 'member' : 'members'}, ${lag} ${lag === 1 ? 'record' : 'records'} behind`
-    if (group.members === 0) return problem(`nobody reads, ${lag} records wait`, `Start ${app}.`, facts)
+    const { lag, members, state } = yield* readConsumer(connection, prefix, consumer)
+    const facts = { members, state, lag }
+    const said = `${members} ${members === 1 ? 'member' : 'members'}, ${lag} ${lag === 1 ? 'record' : 'records'} behind`
+    if (members === 0) return problem(`nobody reads, ${lag} records wait`, `Start ${consumer}.`, facts)
     return lag > HIGH_LAG ? notice(said, facts) : ok(said, facts)
   }),
 })
 
-const readers: ReadonlyArray<Check> = [
-  // Without the log: its low-water mark depends on open messages, so it does not measure lag.
-  reader('dispatcher', (names) => [names.acceptedOtp, names.acceptedService, names.operatorReports], null),
-  reader(
-    'projector',
-    (names) => [names.acceptedOtp, names.acceptedService, names.messages],
-    (_, prefix) =>
-      Effect.map(query(ReadCheckpoints.readPositions), (rows) =>
-        positionsOf(rows.map((row) => ({ ...row, topic: `${prefix}${row.topic}` }))),
-      ),
-  ),
-  reader(
-    'webhook-fanout',
-    (names) => [names.webhooks],
-    ({ webhooks }) =>
-      Effect.map(query(WebhooksPositions.readAll), (rows) =>
-        positionsOf(rows.map((row) => ({ ...row, topic: webhooks }))),
-      ),
-  ),
-]
+const readers = CONSUMERS.map(reader)
 
 /** A relay turn takes a second, so a row that waits for a minute is stuck. */
 const STUCK_AFTER_MS = 60_000
