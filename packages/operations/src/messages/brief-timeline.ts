@@ -2,37 +2,23 @@
  * What happened to a message, from PostgreSQL alone: its statuses, its events, and the attempts to
  * deliver them. `timeline.ts` also reads Kafka.
  */
-import { encodeId, messageEventIds, toTimestamp } from '@hub/domain'
-import {
-  type Queries,
-  ReadEvents,
-  ReadMessages,
-  uuidOf,
-  WebhooksAttempts,
-  WebhooksEndpoints,
-} from '@hub/store'
+import { encodeId, toTimestamp } from '@hub/domain'
+import { type Queries, ReadMessages, uuidOf } from '@hub/store'
 import { Effect, Schema } from 'effect'
 import { refused } from '../failures.ts'
 import { publicId, Timestamp } from '../fields.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
+import { readDeliveries } from './read-deliveries.ts'
 
-/** The most attempts to show for one event of one subscription. */
-const MOST_ATTEMPTS = 50
 /** An account has few subscriptions. */
-const MOST_SUBSCRIPTIONS = 100
+const MOST = { subscriptions: 100, attempts: 50 }
 
 interface Happening {
   /** Milliseconds since the epoch. */
   readonly at: number
   readonly what: string
   readonly detail: string | null
-}
-
-interface EventBody {
-  readonly id: string
-  readonly type: string
-  readonly created_at: string
 }
 
 const statusesOf = ({ created_at, history }: ReadMessages.ProjectedMessage): ReadonlyArray<Happening> => [
@@ -42,42 +28,27 @@ const statusesOf = ({ created_at, history }: ReadMessages.ProjectedMessage): Rea
     .map(({ at, reason, status }) => ({ at, what: status, detail: reason })),
 ]
 
-/** The events of a message, and the attempts to deliver them, also to disabled subscriptions. */
+/** The events of a message, and the attempts to deliver each of them. */
 const deliveriesOf = async (
   q: Queries,
-  { account, id, mode }: ReadMessages.ProjectedMessage,
+  row: ReadMessages.ProjectedMessage,
 ): Promise<ReadonlyArray<Happening>> => {
-  const ids = messageEventIds(encodeId('msg', id), []).map((event) => uuidOf('evt', event))
-  const events = (await ReadEvents.readBodies(q, { account, mode }, ids)).map(
-    (body) => JSON.parse(body) as EventBody,
-  )
-  const filter = { account, mode, status: null, limit: MOST_SUBSCRIPTIONS }
-  const endpoints = events.length === 0 ? [] : await WebhooksEndpoints.readNewest(q, filter)
-  const happened: Array<Happening> = events.map((event) => ({
-    at: Date.parse(event.created_at),
-    what: 'event',
-    detail: `${event.type} ${event.id}`,
-  }))
-  for (const event of events) {
-    for (const endpoint of endpoints) {
-      const attempts = await WebhooksAttempts.readPage(
-        q,
-        endpoint.id,
-        { ...WebhooksAttempts.ALL_ATTEMPTS, event: uuidOf('evt', event.id) },
-        null,
-        MOST_ATTEMPTS,
-      )
-      for (const one of attempts ?? []) {
-        const answer = one.response_code === null ? (one.reason ?? '') : `HTTP ${one.response_code}`
-        happened.push({
-          at: one.created_at.getTime(),
-          what: `webhook ${one.status}`,
-          detail: `${event.type} to ${encodeId('we', endpoint.id)}: ${encodeId('whd', one.id)}, attempt ${one.attempt}, ${answer}`,
-        })
-      }
-    }
-  }
-  return happened
+  const { attempts, events } = await readDeliveries(q, row, MOST)
+  return [
+    ...events.map(({ created_at, id, type }) => ({
+      at: Date.parse(created_at),
+      what: 'event',
+      detail: `${type} ${id}`,
+    })),
+    ...attempts.flatMap(({ attempt, endpoint, events: carried }) => {
+      const answer = attempt.response_code === null ? (attempt.reason ?? '') : `HTTP ${attempt.response_code}`
+      return carried.map(({ type }) => ({
+        at: attempt.created_at.getTime(),
+        what: `webhook ${attempt.status}`,
+        detail: `${type} to ${encodeId('we', endpoint)}: ${encodeId('whd', attempt.id)}, attempt ${attempt.attempt}, ${answer}`,
+      }))
+    }),
+  ]
 }
 
 export const briefTimeline = defineUseCase({

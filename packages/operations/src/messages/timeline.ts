@@ -3,23 +3,17 @@
  * read model, the lanes, the log, the reports, the event journal and the delivery log. What cannot
  * be shown is named, with the reason.
  */
-import { encodeId, type MessageFact, messageEventIds } from '@hub/domain'
-import {
-  type Queries,
-  ReadEvents,
-  type ReadMessages,
-  uuidOf,
-  WebhooksAttempts,
-  WebhooksEndpoints,
-} from '@hub/store'
+import type { MessageFact } from '@hub/domain'
+import type { ReadMessages } from '@hub/store'
 import { readTraceparent } from '@hub/telemetry'
 import { Clock, Duration, Effect, Schema } from 'effect'
 import { publicId } from '../fields.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
-import { entriesOf, Entry, type JournalEvent, type MessageAttempt } from './entries.ts'
+import { entriesOf, Entry } from './entries.ts'
 import { Message, toMessage } from './message.ts'
 import { between, type Period } from './periods.ts'
+import { readDeliveries } from './read-deliveries.ts'
 import { readMessage } from './read-message.ts'
 import { answersOf, factsOf, type Found, readPeriods, reportsOf } from './records.ts'
 
@@ -28,10 +22,8 @@ const Missing = Schema.Struct({
   why: Schema.String,
 })
 
-/** The most attempts to show for one subscription. */
-const MOST_ATTEMPTS = 100
 /** An account has at most 20 subscriptions in a mode. */
-const MOST_SUBSCRIPTIONS = 20
+const MOST = { subscriptions: 20, attempts: 100 }
 
 /** People wait for a page. The parts of the topics are usually read within a second. */
 const KAFKA_DEADLINE = Duration.seconds(8)
@@ -54,37 +46,6 @@ const logPeriods = (row: ReadMessages.ProjectedMessage, now: number): ReadonlyAr
 /** The periods of the reports topic: around each fact, because an answer or a report caused it. */
 const reportPeriods = (facts: ReadonlyArray<Found<MessageFact>>): ReadonlyArray<Period> =>
   facts.map(({ value }) => between(value.at, value.at))
-
-/** The events of the message, and the attempts to deliver them. */
-const readDeliveries = async (q: Queries, { account, id, mode }: ReadMessages.ProjectedMessage) => {
-  const ids = messageEventIds(encodeId('msg', id), []).map((event) => uuidOf('evt', event))
-  const bodies = await ReadEvents.readBodies(q, { account, mode }, ids)
-  const events = bodies.map((body): JournalEvent => {
-    const { created_at, id: event, type } = JSON.parse(body) as JournalEvent
-    return { id: event, type, created_at }
-  })
-  const filter = { account, mode, status: null, limit: MOST_SUBSCRIPTIONS }
-  const endpoints = events.length === 0 ? [] : await WebhooksEndpoints.readNewest(q, filter)
-  const attempts: Array<MessageAttempt> = []
-  for (const endpoint of endpoints) {
-    const found = new Map<string, WebhooksAttempts.Attempt>()
-    for (const event of events) {
-      const page = await WebhooksAttempts.readPage(
-        q,
-        endpoint.id,
-        { ...WebhooksAttempts.ALL_ATTEMPTS, event: uuidOf('evt', event.id) },
-        null,
-        MOST_ATTEMPTS,
-      )
-      for (const attempt of page ?? []) found.set(attempt.id, attempt)
-    }
-    for (const attempt of found.values()) {
-      const carried = events.filter(({ id: event }) => attempt.event_ids.includes(uuidOf('evt', event)))
-      attempts.push({ endpoint: endpoint.id, attempt, events: carried })
-    }
-  }
-  return { events, attempts, hasSubscriptions: endpoints.length > 0 }
-}
 
 /** The records of Kafka about a message; `null`: Kafka does not answer in time. */
 const readKafka = Effect.fnUntraced(function* (row: ReadMessages.ProjectedMessage) {
@@ -172,7 +133,7 @@ export const timeline = defineUseCase({
             Effect.timeoutOrElse({ duration: KAFKA_DEADLINE, orElse: () => Effect.succeed(null) }),
             Effect.catchTag('KafkaUnavailable', () => Effect.succeed(null)),
           ),
-          query((q) => readDeliveries(q, row)),
+          query((q) => readDeliveries(q, row, MOST)),
         ],
         { concurrency: 'unbounded' },
       )
