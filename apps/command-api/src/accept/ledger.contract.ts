@@ -127,6 +127,16 @@ export const againIn = (code: LedgerEntry, batch: BatchRow): LedgerEntry => ({
   fact: { ...code.fact, at: code.fact.at + 1, batch: batch.id, republished: true },
 })
 
+/** A new owner with open batches for one message each, and a code that is recorded in the first one. */
+const recordedCode = Effect.fnUntraced(function* () {
+  const owner = newOwner()
+  const at = yield* ledgerNow
+  const batches = [openBatch(owner, at, 1), openBatch(owner, at, 1), openBatch(owner, at, 1)] as const
+  const code = codeIn(batches[0])
+  yield* recordInBatch(code, batches[0])
+  return { owner, batches, code }
+})
+
 /** Records a code together with its batch. */
 export const recordInBatch = Effect.fnUntraced(function* (code: LedgerEntry, batch: BatchRow) {
   const ledger = yield* Ledger
@@ -303,15 +313,8 @@ export const ledgerContract = (name: string, adapter: Layer.Layer<Ledger | TestL
       Effect.gen(function* () {
         const ledger = yield* Ledger
         const store = yield* TestLedger
-        const owner = newOwner()
-        const at = yield* ledgerNow
-        const [first, second, third] = [
-          openBatch(owner, at, 1),
-          openBatch(owner, at, 1),
-          openBatch(owner, at, 1),
-        ]
-        const code = codeIn(first)
-        yield* recordInBatch(code, first)
+        const { batches, code } = yield* recordedCode()
+        const [, second, third] = batches
         assert.isFalse(yield* isUnpublished(code))
         yield* refund(code)
         assert.isTrue(yield* isUnpublished(code))
@@ -327,11 +330,8 @@ export const ledgerContract = (name: string, adapter: Layer.Layer<Ledger | TestL
       Effect.gen(function* () {
         const ledger = yield* Ledger
         const store = yield* TestLedger
-        const owner = newOwner()
-        const at = yield* ledgerNow
-        const [batch, other] = [openBatch(owner, at, 1), openBatch(owner, at, 1)]
-        const code = codeIn(batch)
-        yield* recordInBatch(code, batch)
+        const { batches, code } = yield* recordedCode()
+        const [batch, other] = batches
         const again = againIn(code, batch)
         yield* ledger.commit(commitOf([], [again]))
         yield* refund(again)
@@ -346,15 +346,8 @@ export const ledgerContract = (name: string, adapter: Layer.Layer<Ledger | TestL
       Effect.gen(function* () {
         const ledger = yield* Ledger
         const store = yield* TestLedger
-        const owner = newOwner()
-        const at = yield* ledgerNow
-        const [first, second, third] = [
-          openBatch(owner, at, 1),
-          openBatch(owner, at, 1),
-          openBatch(owner, at, 1),
-        ]
-        const code = codeIn(first)
-        yield* recordInBatch(code, first)
+        const { batches, code } = yield* recordedCode()
+        const [, second, third] = batches
         yield* refund(code)
         // Two processes have found it unpublished.
         yield* ledger.commit(commitOf([], [againIn(code, second)]))
@@ -395,11 +388,8 @@ export const ledgerContract = (name: string, adapter: Layer.Layer<Ledger | TestL
       Effect.gen(function* () {
         const ledger = yield* Ledger
         const store = yield* TestLedger
-        const owner = newOwner()
-        const at = yield* ledgerNow
-        const [batch, other] = [openBatch(owner, at, 1), openBatch(owner, at, 1)]
-        const code = codeIn(batch)
-        yield* recordInBatch(code, batch)
+        const { batches, code, owner } = yield* recordedCode()
+        const [batch, other] = batches
         yield* sealBatch(batch)
         const committed = yield* ledger.commit(commitOf([], [againIn(code, other)]))
         assert.deepStrictEqual([...committed.takenElsewhere], [code.fact.messageId])
@@ -430,11 +420,8 @@ export const ledgerContract = (name: string, adapter: Layer.Layer<Ledger | TestL
       Effect.gen(function* () {
         const ledger = yield* Ledger
         const store = yield* TestLedger
-        const owner = newOwner()
-        const at = yield* ledgerNow
-        const [batch, other] = [openBatch(owner, at, 1), openBatch(owner, at, 1)]
-        const code = codeIn(batch)
-        yield* recordInBatch(code, batch)
+        const { batches, code } = yield* recordedCode()
+        const [batch, other] = batches
         yield* refund(code)
         yield* ledger.commit(commitOf([], [againIn(code, other)]))
         assert.strictEqual(yield* store.batchOf(code), other.id)
