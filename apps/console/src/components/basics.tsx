@@ -2,6 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import type { Failure } from '../api/client.ts'
+import type { Resource } from '../api/resource.ts'
 import { ageText, localText, utcText } from '../format/time.ts'
 import { wordsOf } from '../format/number.ts'
 import { pageOfId } from '../routing/routes.ts'
@@ -152,6 +153,18 @@ export const Failed = ({ failure, retry }: { readonly failure: Failure; readonly
     </div>
   )
 }
+
+/** What a page says while its resource is not loaded: the failure, or that it is being loaded. */
+export const ResourceState = ({
+  data,
+  failure,
+  reload,
+}: Pick<Resource<unknown>, 'data' | 'failure' | 'reload'>) => (
+  <>
+    {failure === null ? null : <Failed failure={failure} retry={reload} />}
+    {data === null && failure === null ? <Loading /> : null}
+  </>
+)
 
 /** Names and values of one item. */
 export const Facts = ({

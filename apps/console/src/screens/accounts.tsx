@@ -1,7 +1,7 @@
 /** Accounts: their limits, keys, spend, and how their messages end. */
 import { usePages, useResource } from '../api/resource.ts'
 import type { Account, AccountRow, ApiKey, TemplatePerformance } from '../api/types.ts'
-import { Facts, Failed, Id, Loading, PageTitle, Status, Time } from '../components/basics.tsx'
+import { Facts, Id, PageTitle, ResourceState, Status, Time } from '../components/basics.tsx'
 import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
 import { type Column, PagedTable, Table } from '../components/table.tsx'
 import { countText, moneyText, percentText, wordsOf } from '../format/number.ts'
@@ -139,8 +139,7 @@ const Performance = ({ id }: { readonly id: string }) => {
     <section aria-labelledby="performance">
       <h2 id="performance">{strings.accounts.performance(PERIOD_DAYS)}</h2>
       <FilterBar fields={PERFORMANCE_FIELDS} />
-      {failure === null ? null : <Failed failure={failure} retry={reload} />}
-      {data === null && failure === null ? <Loading /> : null}
+      <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : data.data.length === 0 ? (
         <p class="empty">{strings.accounts.noMessages}</p>
       ) : (
@@ -178,8 +177,7 @@ export const AccountPage = ({ id }: { readonly id: string }) => {
       <PageTitle text={data === null ? id : data.name}>
         <code>{id}</code>
       </PageTitle>
-      {failure === null ? null : <Failed failure={failure} retry={reload} />}
-      {data === null && failure === null ? <Loading /> : null}
+      <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : (
         <>
           <Facts

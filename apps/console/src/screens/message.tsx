@@ -5,17 +5,7 @@ import { useResource } from '../api/resource.ts'
 import type { OperatorRecord, RevealedMessage, Timeline, TimelineEntry } from '../api/types.ts'
 import { performerOf } from '../charts/timeline.ts'
 import { TimelineChart } from '../charts/timeline-chart.tsx'
-import {
-  CopyButton,
-  Facts,
-  Failed,
-  Id,
-  Json,
-  Loading,
-  PageTitle,
-  Status,
-  Time,
-} from '../components/basics.tsx'
+import { CopyButton, Facts, Id, Json, PageTitle, ResourceState, Status, Time } from '../components/basics.tsx'
 import { ActionButton, ReasonField, textOf } from '../components/dialog.tsx'
 import { moneyText, wordsOf } from '../format/number.ts'
 import { durationText } from '../format/time.ts'
@@ -249,8 +239,7 @@ export const MessagePage = ({ id }: { readonly id: string }) => {
           {strings.reload}
         </button>
       </PageTitle>
-      {failure === null ? null : <Failed failure={failure} retry={reload} />}
-      {data === null && failure === null ? <Loading /> : null}
+      <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : (
         <>
           <Record timeline={data} />

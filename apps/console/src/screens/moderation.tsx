@@ -10,8 +10,8 @@ import {
   Failed,
   Id,
   Json,
-  Loading,
   PageTitle,
+  ResourceState,
   Status,
   Time,
 } from '../components/basics.tsx'
@@ -190,8 +190,7 @@ const Item = ({ id, kind }: { readonly id: string; readonly kind: Kind }) => {
         <a href={`/moderation/${kind}`}>{strings.moderation.back}</a>
       </p>
       <PageTitle text={data === null ? id : data.name} />
-      {failure === null ? null : <Failed failure={failure} retry={reload} />}
-      {data === null && failure === null ? <Loading /> : null}
+      <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : (
         <>
           <Facts

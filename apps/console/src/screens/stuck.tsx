@@ -2,18 +2,7 @@
 import { may, request } from '../api/client.ts'
 import { usePages, useResource } from '../api/resource.ts'
 import type { DeadLetter, StuckWork } from '../api/types.ts'
-import {
-  Age,
-  Empty,
-  Facts,
-  Failed,
-  Id,
-  Json,
-  Loading,
-  PageTitle,
-  Status,
-  Time,
-} from '../components/basics.tsx'
+import { Age, Empty, Facts, Id, Json, PageTitle, ResourceState, Status, Time } from '../components/basics.tsx'
 import { ActionButton, ReasonField, textOf } from '../components/dialog.tsx'
 import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
 import { type Column, PagedTable, Table } from '../components/table.tsx'
@@ -109,8 +98,7 @@ export const Stuck = () => {
           {strings.reload}
         </button>
       </PageTitle>
-      {failure === null ? null : <Failed failure={failure} retry={reload} />}
-      {data === null && failure === null ? <Loading /> : null}
+      <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : (
         <>
           {data.missing.map(({ what, why }) => (
@@ -229,8 +217,7 @@ const Letter = ({ id }: { readonly id: string }) => {
       <PageTitle text={strings.deadLetters.letter}>
         <code>{id}</code>
       </PageTitle>
-      {failure === null ? null : <Failed failure={failure} retry={reload} />}
-      {data === null && failure === null ? <Loading /> : null}
+      <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : (
         <>
           <Facts

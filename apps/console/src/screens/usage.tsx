@@ -1,7 +1,7 @@
 /** What the messages of a month cost, by account, class and template. */
 import { useResource } from '../api/resource.ts'
 import type { ChargedUsage } from '../api/types.ts'
-import { Empty, Failed, Loading, PageTitle } from '../components/basics.tsx'
+import { Empty, PageTitle, ResourceState } from '../components/basics.tsx'
 import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
 import { type Column, Table } from '../components/table.tsx'
 import { countText, moneyText } from '../format/number.ts'
@@ -43,8 +43,7 @@ export const Usage = () => {
           {strings.usage.csv}
         </a>
       </p>
-      {failure === null ? null : <Failed failure={failure} retry={reload} />}
-      {data === null && failure === null ? <Loading /> : null}
+      <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : data.data.length === 0 ? (
         <Empty>{strings.usage.empty}</Empty>
       ) : (

@@ -7,11 +7,10 @@ import {
   Age,
   CopyButton,
   Facts,
-  Failed,
   Id,
   Json,
-  Loading,
   PageTitle,
+  ResourceState,
   Status,
   Time,
 } from '../components/basics.tsx'
@@ -223,8 +222,7 @@ export const SubscriptionPage = ({ id }: { readonly id: string }) => {
   return (
     <>
       <PageTitle text={data === null ? id : data.url} />
-      {failure === null ? null : <Failed failure={failure} retry={reload} />}
-      {data === null && failure === null ? <Loading /> : null}
+      <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : (
         <>
           <SubscriptionFacts subscription={data} />
@@ -306,8 +304,7 @@ export const AttemptPage = ({ id }: { readonly id: string }) => {
       <PageTitle text={strings.webhooks.attempt}>
         <code>{id}</code>
       </PageTitle>
-      {failure === null ? null : <Failed failure={failure} retry={reload} />}
-      {data === null && failure === null ? <Loading /> : null}
+      <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : (
         <>
           <Facts
