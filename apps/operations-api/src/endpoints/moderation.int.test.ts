@@ -1,6 +1,6 @@
 /** Moderation over HTTP: the first use cases of the API, from the request to the audit trail. */
 import { randomUUID } from 'node:crypto'
-import { encodeId } from '@hub/domain'
+import { decodeId, encodeId } from '@hub/domain'
 import { CommandSenders, CommandTemplates } from '@hub/store'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startOperationsApi, type TestOperationsApi } from '../testing/harness.ts'
@@ -42,6 +42,12 @@ describe('the moderation queue', () => {
   it('has pages', async () => {
     const anna = await api.signIn('Anna', 'viewer')
     const ids = [await addTemplate('a'), await addTemplate('b'), await addTemplate('c')]
+    // The queue is ordered by this time, and then by the random id.
+    for (const [index, id] of ids.entries()) {
+      await api.sql`
+        UPDATE command.templates SET created_at = ${new Date(Date.UTC(2026, 10, 21 + index))}
+         WHERE id = ${decodeId('tpl', id)}`
+    }
     const first = await api.call('/v1/moderation/queue/templates?limit=2', { as: anna })
     expect(first.status).toBe(200)
     expect(first.body).toMatchObject({ object: 'list', data: [{ id: ids[0] }, { id: ids[1] }] })
