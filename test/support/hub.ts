@@ -130,7 +130,8 @@ interface TestHubOptions {
   readonly report?: (line: string) => void
 }
 
-const makeHandle = (service: Service): ProcessHandle => ({
+/** `isStopped`: whether the hub of this process has stopped or is about to. */
+const makeHandle = (service: Service, isStopped: () => boolean): ProcessHandle => ({
   name: service.name,
   pid: () => {
     const pid = service.pid()
@@ -145,6 +146,8 @@ const makeHandle = (service: Service): ProcessHandle => ({
   },
   restart: async () => {
     await service.end()
+    // A test that continues after a signal has stopped its hub must not leave a process behind.
+    if (isStopped()) throw new Error(`${service.name} does not start: its hub has stopped`)
     await service.start()
   },
   waitReady: service.waitReady,
@@ -203,21 +206,30 @@ const onFreePorts = async <A>(start: (settings: Settings) => Promise<A>): Promis
   }
 }
 
-const makeStop = (dataDir: string, stop: () => Promise<void>): (() => Promise<void>) => {
+interface Stopping {
+  /** Further calls do nothing. */
+  readonly stop: () => Promise<void>
+  /** Whether `stop` was called. */
+  readonly isStopped: () => boolean
+}
+
+const makeStopping = (dataDir: string, stop: () => Promise<void>): Stopping => {
   let stopped: Promise<void> | null = null
   const stopOnce = async (): Promise<void> => {
     await stop()
+    // A process that was starting meanwhile.
+    killProcessesOf(dataDir)
     remove(dataDir)
   }
-  return () => (stopped ??= stopOnce())
+  return { stop: () => (stopped ??= stopOnce()), isStopped: () => stopped !== null }
 }
 
 const makeFind =
-  (services: ReadonlyArray<Service>) =>
+  (services: ReadonlyArray<Service>, isStopped: () => boolean) =>
   (name: string): ProcessHandle => {
     const service = services.find((candidate) => candidate.name === name)
     if (service === undefined) throw new Error(`this hub has no process named ${name}`)
-    return makeHandle(service)
+    return makeHandle(service, isStopped)
   }
 
 interface TestStackOptions extends Pick<TestHubOptions, 'report'> {
@@ -232,17 +244,18 @@ export const startStack = (options: TestStackOptions = {}): Promise<TestStack> =
     const release = await lockDataDir(settings, report)
     if (options.database !== undefined) renameSync(options.database, databaseFolder(settings.dataDir))
     const stack = await startLocalStack(settings, cleanEnvironment(), report)
+    const { isStopped, stop } = makeStopping(settings.dataDir, async () => {
+      await stack.stop()
+      release()
+    })
     return {
       brokers: stack.brokers,
       databaseUrl: stack.databaseUrl,
       adminDatabaseUrl: stack.adminDatabaseUrl,
       redisUrl: stack.redisUrl,
       dataDir: settings.dataDir,
-      server: makeFind(stack.services),
-      stop: makeStop(settings.dataDir, async () => {
-        await stack.stop()
-        release()
-      }),
+      server: makeFind(stack.services, isStopped),
+      stop,
     }
   })
 
@@ -293,7 +306,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       dispatchers: options.dispatchers ?? 1,
     })
     const services = [...hub.services]
-    const stop = makeStop(settings.dataDir, hub.stop)
+    const { isStopped, stop } = makeStopping(settings.dataDir, hub.stop)
     if (options.apiRps !== undefined) {
       try {
         await setApiRps(hub.describe().database_url, options.apiRps)
@@ -302,7 +315,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
         throw error
       }
     }
-    const find = makeFind(services)
+    const find = makeFind(services, isStopped)
     return {
       describe: hub.describe,
       dataDir: settings.dataDir,
@@ -323,7 +336,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
         const adminPort = await freePort()
         const service = hub.addInstance(app, { name, adminPort })
         services.push(service)
-        return { ...makeHandle(service), metricsUrl: `http://127.0.0.1:${adminPort}/metrics` }
+        return { ...makeHandle(service, isStopped), metricsUrl: `http://127.0.0.1:${adminPort}/metrics` }
       },
       stop,
     }
@@ -364,7 +377,7 @@ export const startHubProcess = async (
   const ended = once(supervisor, 'exit')
   const file = join(dataDir, 'hub.json')
   const describe = (): HubDescription => JSON.parse(readFileSync(file, 'utf8')) as HubDescription
-  const stop = makeStop(dataDir, async () => {
+  const { stop } = makeStopping(dataDir, async () => {
     supervisor.kill('SIGTERM')
     await ended
   })
