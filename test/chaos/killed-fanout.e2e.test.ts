@@ -16,11 +16,6 @@ const KILL_AT = [3000, 6500]
  * Deliveries that may come again after each kill: the subscription has at most 256 unrecorded ones.
  */
 const REPEATED_AT_MOST = 300
-/**
- * Until the next process delivers: it starts, and the consumer group detects that the last one is
- * gone.
- */
-const RECOVERED_WITHIN_MS = 15_000
 
 let stack: TestStack
 let hub: FanoutFixture
@@ -104,7 +99,6 @@ describe(`SIGKILL during ${BATCHES} batches of one event`, () => {
     expect(bodies.size).toBe(BATCHES)
     // Each batch is in the delivery log once, and none counts as a failure.
     expect(await logOf(endpoint)).toEqual({ lines: BATCHES, batches: BATCHES, failures: 0 })
-    expect(longestPause).toBeLessThanOrEqual(RECOVERED_WITHIN_MS)
   })
 
   it('of PostgreSQL loses no batch and repeats none', async () => {

@@ -1,6 +1,6 @@
 /**
  * Restarts every process in order while messages are sent at a constant rate and webhooks are
- * delivered. No message is lost or handed over twice, no request gets a 5xx, and every event is
+ * delivered. No message is lost or handed over twice, no restart refuses a request, and every event is
  * delivered.
  *
  *   HUB_ROLLING_RATE=500 HUB_ROLLING_READY_SECONDS=10 npm run test:e2e -- rolling
@@ -12,20 +12,15 @@ import { percentile } from '../../benchmarks/numbers.ts'
 import { type LoadBalancer, startLoadBalancer } from '../support/load-balancer.ts'
 import { client } from '../support/client.ts'
 import { type WebhookReceiver, startWebhookReceiver } from '../support/webhook-receiver.ts'
-import { expectFewRefusals, expectNothingLostOrRepeated, startTraffic } from '../support/traffic.ts'
+import { expectNothingLostOrRepeated, expectOnlyOverload, startTraffic } from '../support/traffic.ts'
 
 /** Sends per second. The default of `npm test` suits two busy cores. */
-const RATE = Number(process.env['HUB_ROLLING_RATE'] ?? 100)
+const RATE = Number(process.env['HUB_ROLLING_RATE'] ?? 50)
 /**
  * The time between SIGTERM and the end of a process, in which it reports that it is not ready: some
  * polls of a load balancer.
  */
 const SHUTDOWN_DELAY_MS = 1000
-/**
- * The share of sends that a machine short of CPU time may refuse temporarily. A quiet machine
- * refuses none.
- */
-const MAX_REFUSED_SHARE = 0.02
 /**
  * The time between restarts, in seconds of accepted messages, so that each restart has messages
  * before it and in flight. The manifests wait ten seconds (`minReadySeconds`).
@@ -68,7 +63,7 @@ afterAll(async () => {
 
 describe(`a restart of every process under ${RATE} sends a second`, () => {
   it(
-    'loses no message, answers no 5xx, hands no message over twice, and delivers every event',
+    'loses no message, refuses none, hands no message over twice, and delivers every event',
     async () => {
       const { base_url, keys } = hub.describe()
       for (const mode of ['test', 'live'] as const) {
@@ -115,7 +110,7 @@ describe(`a restart of every process under ${RATE} sends a second`, () => {
       await traffic.stop()
       const sent = performance.now()
 
-      expectFewRefusals(traffic, MAX_REFUSED_SHARE)
+      expectOnlyOverload(traffic)
       const outcome = await expectNothingLostOrRepeated(hub, traffic, receiver)
       const latencies = traffic.latenciesMs.toSorted((a, b) => a - b)
       const latencyAt = (share: number): string => `${percentile(latencies, share).toFixed(0)} ms`

@@ -135,8 +135,8 @@ export interface Outcome {
 
 /**
  * Refusals of a hub that is short of CPU time: it could not answer in time, Kafka did not confirm a
- * code in time, or Redis did not check the flood windows in time. `npm test` shares two cores with the hub and the
- * starting processes. A quiet machine has none.
+ * code in time, or Redis did not check the flood windows in time. `npm test` shares two cores with
+ * the hub and the starting processes, so their number says nothing. A quiet machine has none.
  */
 const OVERLOADED: ReadonlySet<string> = new Set([
   '503 overloaded',
@@ -144,15 +144,10 @@ const OVERLOADED: ReadonlySet<string> = new Set([
   '503 internal_error',
 ])
 
-/**
- * Fails if sends were refused for another reason than overload, or by a process that was shutting
- * down, or more often than `share` of them.
- */
-export const expectFewRefusals = (traffic: Traffic, share: number): void => {
+/** Fails if sends were refused for another reason than overload, or by a process that was shutting down. */
+export const expectOnlyOverload = (traffic: Traffic): void => {
   expect([...traffic.refusals.keys()].filter((error) => !OVERLOADED.has(error))).toEqual([])
   expect(traffic.refusedDuringShutdown()).toBe(0)
-  const refused = [...traffic.refusals.values()].reduce((sum, times) => sum + times, 0)
-  expect(refused, JSON.stringify([...traffic.refusals])).toBeLessThanOrEqual(share * traffic.count())
 }
 
 /** Only ends a wait that hangs: a busy machine may have a backlog of some thousand messages. */
