@@ -17,10 +17,10 @@ import { expectNothingLostOrRepeated, expectOnlyOverload, startTraffic } from '.
 /** Sends per second. The default of `npm test` suits two busy cores. */
 const RATE = Number(process.env['HUB_ROLLING_RATE'] ?? 50)
 /**
- * The time between SIGTERM and the end of a process, in which it reports that it is not ready: some
- * polls of a load balancer.
+ * The time between SIGTERM and the end of a process, in which it reports that it is not ready: many
+ * polls of the load balancer, because each of them may take long on a busy machine.
  */
-const SHUTDOWN_DELAY_MS = 1000
+const SHUTDOWN_DELAY_MS = 4000
 /**
  * The time between restarts, in seconds of accepted messages, so that each restart has messages
  * before it and in flight. The manifests wait ten seconds (`minReadySeconds`).

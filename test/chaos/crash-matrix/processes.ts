@@ -39,6 +39,19 @@ export const makeProcesses = (byApp: Readonly<Record<App, ReadonlyArray<ProcessH
     return next
   }
 
+  /** The process may be killed by another cell of the wave while this one waits. */
+  const untilReady = async (process: ProcessHandle): Promise<void> => {
+    for (let attempt = 1; ; attempt++) {
+      await startAgain(process)
+      try {
+        await process.waitReady()
+        return
+      } catch (error) {
+        if (attempt === MAX_STARTS || pidOf(process) !== null) throw error
+      }
+    }
+  }
+
   const known = new Map<number, ProcessHandle>()
   const remember = (): void => {
     for (const process of all) {
@@ -88,10 +101,7 @@ export const makeProcesses = (byApp: Readonly<Record<App, ReadonlyArray<ProcessH
       await Promise.all(byApp[app].map(startAgain))
     },
     waitReady: async (): Promise<void> => {
-      for (const process of all) {
-        await startAgain(process)
-        await process.waitReady()
-      }
+      for (const process of all) await untilReady(process)
     },
   }
 }
