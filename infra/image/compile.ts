@@ -16,29 +16,29 @@ const PROGRAMS: ReadonlyArray<{
   readonly args: ReadonlyArray<string>
   readonly exitCode: number
 }> = [
-  { name: 'command-api', args: ['--max-semi-space-size=32', 'apps/command-api/src/main.ts'], exitCode: 1 },
+  { name: 'command-api', args: ['--max-semi-space-size=32', 'programs/command-api.mjs'], exitCode: 1 },
   {
     name: 'dispatcher',
-    args: ['--max-semi-space-size=8', '--max-old-space-size=768', 'apps/dispatcher/src/main.ts'],
+    args: ['--max-semi-space-size=8', '--max-old-space-size=768', 'programs/dispatcher.mjs'],
     exitCode: 1,
   },
-  { name: 'projector', args: ['--max-semi-space-size=16', 'apps/projector/src/main.ts'], exitCode: 1 },
+  { name: 'projector', args: ['--max-semi-space-size=16', 'programs/projector.mjs'], exitCode: 1 },
   {
     name: 'webhook-fanout',
     args: [
       '--max-semi-space-size=4',
       '--initial-old-space-size=128',
       '--no-parallel-scavenge',
-      'apps/webhook-fanout/src/main.ts',
+      'programs/webhook-fanout.mjs',
     ],
     exitCode: 1,
   },
   {
     name: 'operations-api',
-    args: ['--max-semi-space-size=8', 'apps/operations-api/src/main.ts'],
+    args: ['--max-semi-space-size=8', 'programs/operations-api.mjs'],
     exitCode: 1,
   },
-  { name: 'hubctl', args: ['apps/hubctl/src/main.ts', '--help'], exitCode: 0 },
+  { name: 'hubctl', args: ['programs/hubctl.mjs', '--help'], exitCode: 0 },
 ]
 
 /** A program loads within two seconds. One that needs a minute hangs. */

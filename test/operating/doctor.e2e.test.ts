@@ -1,12 +1,10 @@
 /** Runs `hubctl doctor` on a whole hub: it reports a healthy hub, or exactly the problems. */
 import { execFile } from 'node:child_process'
-import { join } from 'node:path'
 import { alterTopics, topicCatalogue } from '@hub/kafka'
+import { programFile } from '@hub/local-stack'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { Effect } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-
-const HUBCTL = join(import.meta.dirname, '../../apps/hubctl/src/main.ts')
 
 interface Finding {
   readonly subject: string
@@ -24,18 +22,20 @@ afterAll(() => hub?.stop())
 /**
  * Runs the command without variables that name a hub. It finds the local hub by its data folder.
  */
-const doctor = (
+const doctor = async (
   ...flags: ReadonlyArray<string>
-): Promise<{ readonly code: number; readonly out: string; readonly err: string }> =>
-  new Promise((resolve, reject) => {
+): Promise<{ readonly code: number; readonly out: string; readonly err: string }> => {
+  const hubctl = await programFile('hubctl')
+  return new Promise((resolve, reject) => {
     const { NODE_COMPILE_CACHE, PATH } = process.env
     const env = { NODE_COMPILE_CACHE, PATH, HUB_DATA_DIR: hub.dataDir }
-    execFile(process.execPath, [HUBCTL, 'doctor', ...flags], { env }, (error, out, err) => {
+    execFile(process.execPath, [hubctl, 'doctor', ...flags], { env }, (error, out, err) => {
       const code = error === null ? 0 : error.code
       if (typeof code === 'number') resolve({ code, out, err })
       else reject(error ?? new Error('hubctl did not run'))
     })
   })
+}
 
 const findProblems = async (): Promise<ReadonlyArray<Finding>> =>
   (JSON.parse((await doctor('--json')).out) as { readonly findings: ReadonlyArray<Finding> }).findings.filter(

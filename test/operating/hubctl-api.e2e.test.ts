@@ -2,8 +2,7 @@
  * `hubctl --api` against a hub with an identity provider: no database, no master key and no hash secret on
  * the machine of the person.
  */
-import { join } from 'node:path'
-import { ROOT } from '@hub/local-stack'
+import { programFile } from '@hub/local-stack'
 import { openDatabase, startIdentityProvider, type TestIdentityProvider } from '@hub/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runTool } from '../support/external-tools.ts'
@@ -46,7 +45,7 @@ const hubctl = async (
       `HUBCTL_API_TOKEN=${await provider.tokenFor(provider.audience)}`,
       ...Object.entries(environment).map(([name, value]) => `${name}=${value}`),
       process.execPath,
-      join(ROOT, 'apps/hubctl/src/main.ts'),
+      await programFile('hubctl'),
       ...args,
       '--yes',
     ],

@@ -3,13 +3,11 @@
  * the file in the data folder of the local stack, as after `npm start`.
  */
 import { execFile } from 'node:child_process'
-import { join } from 'node:path'
 import { eventually, openDatabase } from '@hub/testkit'
+import { programFile } from '@hub/local-stack'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { type Client, client } from '../support/client.ts'
-
-const MAIN = join(import.meta.dirname, '../../apps/hubctl/src/main.ts')
 
 /** These limits only end a wait that hangs. A quiet machine needs seconds. */
 const WITHIN = { withinMs: 60_000, everyMs: 100 }
@@ -31,14 +29,16 @@ interface Ended {
   readonly err: string
 }
 
-const run = (...words: ReadonlyArray<string>): Promise<Ended> =>
-  new Promise((resolve) => {
+const run = async (...words: ReadonlyArray<string>): Promise<Ended> => {
+  const main = await programFile('hubctl')
+  return new Promise((resolve) => {
     const { NODE_COMPILE_CACHE, PATH } = process.env
     const environment = { NODE_COMPILE_CACHE, PATH, HUB_DATA_DIR: hub.dataDir, HUBCTL_ACTOR: 'on call' }
-    execFile(process.execPath, [MAIN, ...words], { env: environment }, (error, out, err) =>
+    execFile(process.execPath, [main, ...words], { env: environment }, (error, out, err) =>
       resolve({ code: typeof error?.code === 'number' ? error.code : error === null ? 0 : -1, out, err }),
     )
   })
+}
 
 /** Runs a command that must succeed, and returns its JSON document. */
 const hubctl = async <A>(...words: ReadonlyArray<string>): Promise<A> => {

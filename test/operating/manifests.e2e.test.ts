@@ -5,7 +5,7 @@
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ROOT } from '@hub/local-stack'
+import { programFile, ROOT } from '@hub/local-stack'
 import { afterAll, describe, expect, it, type TestContext } from 'vitest'
 import { goFiles, pythonTool, runTool } from '../support/external-tools.ts'
 import { prometheusRule } from '../../infra/observability/src/prometheus-rule.ts'
@@ -149,10 +149,7 @@ const once = { rendered: onceOnly(render), validated: onceOnly(validate) }
 describe.each(OVERLAYS)('the overlay %s', (name) => {
   it('renders with kustomize, and agrees with the code', async (context) => {
     const documents = (await orSkip(context, once.rendered()))[name]
-    expect([
-      ...workloadFindings(workloadsOf(documents), code),
-      ...kubernetesFindings(documents, code),
-    ]).toEqual([])
+    expect([...workloadFindings(workloadsOf(documents)), ...kubernetesFindings(documents, code)]).toEqual([])
     // The unit test without kubectl must check the same workloads that kustomize renders.
     const namesOf = (found: ReadonlyArray<Doc>) => workloadsOf(found).map(({ where }) => where)
     expect(namesOf(documents).sort()).toEqual(namesOf(readBase()).sort())
@@ -196,7 +193,7 @@ describe('the commands of hubctl in the manifests', () => {
   it.each([...commands])('hubctl %s exists', async (command) => {
     const ran = await runTool(
       process.execPath,
-      [join(ROOT, 'apps/hubctl/src/main.ts'), ...command.split(' '), '--help'],
+      [await programFile('hubctl'), ...command.split(' '), '--help'],
       {
         withinMs: TOOL_WITHIN_MS,
       },

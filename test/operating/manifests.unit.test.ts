@@ -35,8 +35,8 @@ type Read = typeof originals
 const read = (): Read => structuredClone(originals)
 
 const findingsOf = ({ base, compile, compose, composeText, dockerfile, envExample, prometheus }: Read) => [
-  ...workloadFindings(workloadsOf(base), code),
-  ...workloadFindings(composeWorkloads(compose), code),
+  ...workloadFindings(workloadsOf(base)),
+  ...workloadFindings(composeWorkloads(compose)),
   ...kubernetesFindings(base, code),
   ...composeFindings(compose, { text: composeText, envExample, prometheus }, code),
   ...imageFileFindings(dockerfile, compile, code),
@@ -78,8 +78,8 @@ describe('the manifests', () => {
     ],
     [
       'a program that does not exist',
-      (all) => (container(all, 'projector').args[1] = 'apps/projector/main.ts'),
-      /no program apps\/projector\/main\.ts/u,
+      (all) => (container(all, 'projector').args[1] = 'programs/journal.mjs'),
+      /no program programs\/journal\.mjs/u,
     ],
     [
       'other Node flags',

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decodeId, encodeId, newId } from '@hub/domain'
 import { createTopics, topicCatalogue } from '@hub/kafka'
-import { nodeFlags } from '@hub/local-stack'
+import { nodeFlags, programFile } from '@hub/local-stack'
 import { MasterKeyEncryption } from '@hub/store'
 import {
   type CertificateAuthority,
@@ -23,7 +23,6 @@ import { ConfigProvider, Effect } from 'effect'
 import type { Sql } from 'postgres'
 
 export const FANOUT_PARTITIONS = 6
-const MAIN = new URL('../../apps/webhook-fanout/src/main.ts', import.meta.url).pathname
 const MASTER_KEY = randomBytes(32).toString('base64')
 
 export interface Servers {
@@ -109,7 +108,8 @@ export const startFanoutFixture = async (servers: Servers): Promise<FanoutFixtur
 
   const start = async (flags: ReadonlyArray<string> = []): Promise<void> => {
     const output = openSync(join(dir, 'fanout.log'), 'a')
-    const running = spawn(process.execPath, [...nodeFlags('webhook-fanout'), ...flags, MAIN], {
+    const main = await programFile('webhook-fanout')
+    const running = spawn(process.execPath, [...nodeFlags('webhook-fanout'), ...flags, main], {
       stdio: ['ignore', output, output],
       env: {
         PATH: process.env['PATH'],

@@ -1,7 +1,7 @@
 /** Runs the `hubctl` command line. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ROOT } from '@hub/local-stack'
+import { programFile } from '@hub/local-stack'
 import type { TestHub, TestStack } from './hub.ts'
 import { runTool } from './external-tools.ts'
 
@@ -31,7 +31,7 @@ export const hubctl = async (
       `HUB_NUMBER_HASH_SECRET=${secrets.numberHashSecret}`,
       `HUB_BASE_URL=${hub.describe().base_url}`,
       process.execPath,
-      join(ROOT, 'apps/hubctl/src/main.ts'),
+      await programFile('hubctl'),
       ...args,
       '--json',
       '--yes',

@@ -2,9 +2,10 @@
 import { createHmac } from 'node:crypto'
 import { join } from 'node:path'
 import { localLoginUrl } from '@hub/local-login'
+import { bundleOf } from '../../bundle/bundle.ts'
 import type { Ports } from './ports.ts'
 import type { Secrets } from './secrets.ts'
-import { type Environment, type SimulatorProtocol, ROOT } from './settings.ts'
+import type { Environment, SimulatorProtocol } from './settings.ts'
 import type { Stack } from './stack.ts'
 
 export const APP_NAMES = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
@@ -108,10 +109,12 @@ export const secondBaseUrl = (ports: Ports): string => `http://127.0.0.1:${ports
 export const operationsUrl = (ports: Ports): string => `http://127.0.0.1:${ports.operationsApi}`
 export const operatorUrl = (ports: Ports): string => `http://127.0.0.1:${ports.operatorSimulator}`
 
-/** The main module of an app in the checkout `sources`. */
-export const appMain = (name: ProgramName, sources: string): string =>
-  join(sources, 'apps', name, 'src', 'main.ts')
-export const simulatorMain = join(ROOT, 'infra/local/operator-simulator/main.ts')
+/**
+ * The main module of an app: its bundle, or in another checkout (`bundles`: `null`) its sources, because that
+ * checkout may bundle in another way or not at all.
+ */
+export const appMain = (name: ProgramName, sources: string, bundles: string | null): string =>
+  bundles === null ? join(sources, 'apps', name, 'src', 'main.ts') : bundleOf(bundles, name)
 
 /** The folder for the own files of an app, such as its member id. */
 const appData = (dataDir: string, name: string): string => join(dataDir, 'apps', name)

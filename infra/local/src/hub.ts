@@ -29,8 +29,9 @@ import {
   secondBaseUrl,
   SIMULATOR,
   simulatorEnvironment,
-  simulatorMain,
 } from './apps.ts'
+import { bundleOf } from '../../bundle/bundle.ts'
+import { ensureBundles } from './bundles.ts'
 import { ensureConsole } from './console.ts'
 import { lockDataDir } from './data-dir-lock.ts'
 import { inParallel } from './parallel.ts'
@@ -180,32 +181,35 @@ const makeNodeService = (
   })
 }
 
+/** The main module of a program. */
+type MainOf = (name: ProgramName) => string
+
 /** An instance of an app as a service. It is ready when its admin port says so. */
 const makeAppService = (
   context: AppContext,
-  sources: string,
+  mainOf: MainOf,
   app: ProgramName,
   name: string,
   env: Environment,
   title = name,
 ): Service => {
   const readyUrl = `http://127.0.0.1:${env['HUB_ADMIN_PORT']}/readyz`
-  return makeNodeService(context, name, title, appMain(app, sources), env, readyUrl, nodeFlags(app))
+  return makeNodeService(context, name, title, mainOf(app), env, readyUrl, nodeFlags(app))
 }
 
 const makeApps = (
   context: AppContext,
-  sources: string,
-  withSimulator: boolean,
+  mainOf: MainOf,
+  simulatorMain: string | null,
   withSecond: boolean,
   extraDispatchers: ReadonlyArray<ExtraDispatcher>,
   operations: Environment | null,
 ): ReadonlyArray<Service> => {
   const { ports } = context
   const services = APP_NAMES.map((name) =>
-    makeAppService(context, sources, name, name, appEnvironment(name, context)),
+    makeAppService(context, mainOf, name, name, appEnvironment(name, context)),
   )
-  if (withSimulator) {
+  if (simulatorMain !== null) {
     const title = 'The operator simulator'
     const env = simulatorEnvironment(context)
     const readyUrl = `${operatorUrl(ports)}/statistics`
@@ -217,15 +221,15 @@ const makeApps = (
     const name = SECOND_COMMAND_API
     const instance = { name, port: ports.secondCommandApi, adminPort: ports.secondCommandApiAdmin }
     const env = instanceEnvironment('command-api', instance, context)
-    services.push(makeAppService(context, sources, 'command-api', name, env, 'The second command-api'))
+    services.push(makeAppService(context, mainOf, 'command-api', name, env, 'The second command-api'))
   }
   for (const name of extraDispatchers) {
     const adminPort = ports[EXTRA_DISPATCHERS[name]]
     const env = instanceEnvironment('dispatcher', { name, adminPort }, context)
-    services.push(makeAppService(context, sources, 'dispatcher', name, env))
+    services.push(makeAppService(context, mainOf, 'dispatcher', name, env))
   }
   if (operations !== null) {
-    services.push(makeAppService(context, sources, OPERATIONS_API, OPERATIONS_API, operations))
+    services.push(makeAppService(context, mainOf, OPERATIONS_API, OPERATIONS_API, operations))
   }
   return services
 }
@@ -270,16 +274,17 @@ const supervise = async (
 /**
  * Runs migrations, seeds and the creation of topics, each as soon as its server is ready, and reports
  * variables that look like settings and are none. The process loads its packages while the servers start.
+ * `otherModule`: the prepare.ts of another checkout.
  */
 const startPreparation = (
-  sources: string,
+  program: string,
+  otherModule: string | null,
   environment: Environment,
   secrets: Secrets,
   report: ReportProgress,
   signal: AbortSignal,
 ) => {
-  const prepareUrl = pathToFileURL(join(sources, 'infra/local/src/prepare.ts')).href
-  const child = fork(join(import.meta.dirname, 'prepare-process.ts'), [prepareUrl], {
+  const child = fork(program, otherModule === null ? [] : [pathToFileURL(otherModule).href], {
     signal,
     killSignal: 'SIGKILL',
   })
@@ -377,24 +382,42 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
       ...stackPorts(settings),
     ])
     const secrets = ensureSecrets(dataDir)
-    const prepare = startPreparation(sources, environment, secrets, report, stopping.signal)
+    const bundling = ensureBundles()
+    const prepare = bundling.then((bundles) =>
+      startPreparation(
+        bundleOf(bundles, 'prepare'),
+        sources === ROOT ? null : join(sources, 'infra/local/src/prepare.ts'),
+        environment,
+        secrets,
+        report,
+        stopping.signal,
+      ),
+    )
+    // `await prepare` below reports a failure.
+    const ignore = (): void => {}
+    const prepareDatabase = (url: string): void => void prepare.then(({ database }) => database(url), ignore)
+    const prepareTopics = (brokers: ReadonlyArray<string>): void =>
+      void prepare.then(({ topics }) => topics(brokers), ignore)
     // Beside the start of the servers, which takes longer.
     const consoleDir = withOperations ? ensureConsole(sources, dataDir, report) : null
-    if (settings.databaseUrl !== undefined) prepare.database(settings.databaseUrl)
-    if (settings.kafkaBrokers !== undefined) prepare.topics(settings.kafkaBrokers)
+    if (settings.databaseUrl !== undefined) prepareDatabase(settings.databaseUrl)
+    if (settings.kafkaBrokers !== undefined) prepareTopics(settings.kafkaBrokers)
     stack = await startStack(settings, environment, report, {
       ...(signal === undefined ? {} : { signal }),
       onReady: (server, addresses) => {
-        if (server === 'postgres') prepare.database(addresses.databaseUrl)
-        if (server === 'kafka') prepare.topics(addresses.brokers)
+        if (server === 'postgres') prepareDatabase(addresses.databaseUrl)
+        if (server === 'kafka') prepareTopics(addresses.brokers)
       },
     })
-    await prepare.done()
+    await (await prepare).done()
+    const bundles = await bundling
 
     const { cacheDir, liveOperator } = settings
     const context: AppContext = { ports, dataDir, cacheDir, stack, secrets, liveOperator, environment }
     const operations = withOperations ? operationsEnvironment(context, await consoleDir) : null
-    apps = makeApps(context, sources, withSimulator, withSecond, extraDispatchers, operations)
+    const mainOf: MainOf = (name) => appMain(name, sources, sources === ROOT ? bundles : null)
+    const simulatorMain = withSimulator ? bundleOf(bundles, SIMULATOR) : null
+    apps = makeApps(context, mainOf, simulatorMain, withSecond, extraDispatchers, operations)
     const interrupt = (): void => void inParallel(apps.map((app) => app.end())).catch(() => {})
     signal?.addEventListener('abort', interrupt)
     const began = performance.now()
@@ -413,7 +436,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
     const services = [...stack.services, ...apps]
     const addInstance: Hub['addInstance'] = (app, instance) => {
       const environmentOfInstance = instanceEnvironment(app, instance, context)
-      const service = makeAppService(context, sources, app, instance.name, environmentOfInstance)
+      const service = makeAppService(context, mainOf, app, instance.name, environmentOfInstance)
       apps = [...apps, service]
       return service
     }

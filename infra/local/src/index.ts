@@ -3,6 +3,7 @@ export { killProcessesOf, lockDataDir, stopProcessesOf } from './data-dir-lock.t
 export { freePortBase, PORT_PLAN, PortInUseError, type Ports, portsAt } from './ports.ts'
 export { processStartTime } from './pidfile.ts'
 export { ensureJars, type Jars, type JarSet, STACK_JARS } from './jars.ts'
+export { programFile } from './bundles.ts'
 export { findJava } from './java.ts'
 export { type ClusterNode, newKafkaId, type SecuredListener, startKafka } from './kafka.ts'
 export {

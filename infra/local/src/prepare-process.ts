@@ -2,7 +2,7 @@
  * Prepares a hub in a process of its own. The packages that it needs take 70 MiB, which the supervisor
  * would keep as long as the hub runs.
  *
- *   prepare-process.ts <URL of prepare.ts>
+ *   prepare-process.ts [URL of the prepare.ts of another checkout]
  */
 import type { prepareDatabase, prepareTopics } from './prepare.ts'
 
@@ -28,12 +28,15 @@ export interface PreparationResult {
   readonly failure: { readonly message: string; readonly isUserError: boolean } | null
 }
 
+type Preparation = typeof import('./prepare.ts')
+
 const perform = async ({ kind, of }: PreparationTask): Promise<ReadonlyArray<string>> => {
   if (kind === 'variables') {
     const { describeUnknown, unknownVariables } = await import('@hub/config')
     return unknownVariables(of[0]).map(describeUnknown)
   }
-  const prepare = (await import(process.argv[2] ?? './prepare.ts')) as typeof import('./prepare.ts')
+  const [url] = process.argv.slice(2)
+  const prepare = (await (url === undefined ? import('./prepare.ts') : import(url))) as Preparation
   // The supervisor aborts a task by ending this process.
   const { signal } = new AbortController()
   if (kind === 'database') await prepare.prepareDatabase(...of, signal)

@@ -11,7 +11,7 @@ import type { App } from '@hub/config'
 import type { CrashFault, CrashPoint } from '@hub/crash-points'
 import { verifySignature } from '@hub/domain'
 import { decodeOutboxRow } from '@hub/kafka'
-import { ROOT } from '@hub/local-stack'
+import { programFile } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
 import { Result } from 'effect'
 import { send } from '../../support/client.ts'
@@ -97,10 +97,10 @@ const unprovenCodes: Scenario = {
 }
 
 /** Runs `hubctl` as hub staff do. The process may be killed at the point. */
-const hubctl = ({ world }: Context, args: ReadonlyArray<string>): Promise<any> =>
-  new Promise((resolve) => {
-    const env = parseEnv(readFileSync(join(world.hub.dataDir, 'hubctl.env'), 'utf8'))
-    const main = join(ROOT, 'apps/hubctl/src/main.ts')
+const hubctl = async ({ world }: Context, args: ReadonlyArray<string>): Promise<any> => {
+  const env = parseEnv(readFileSync(join(world.hub.dataDir, 'hubctl.env'), 'utf8'))
+  const main = await programFile('hubctl')
+  return new Promise((resolve) => {
     execFile(
       process.execPath,
       [main, ...args, '--json', '--yes'],
@@ -109,6 +109,7 @@ const hubctl = ({ world }: Context, args: ReadonlyArray<string>): Promise<any> =
         resolve(error === null ? JSON.parse(stdout.slice(0, stdout.lastIndexOf('}') + 1)) : null),
     )
   })
+}
 
 /** Repeats a command until it succeeds. */
 const hubctlUntilDone = (context: Context, args: ReadonlyArray<string>): Promise<any> =>

@@ -6,11 +6,13 @@ import { ALL_APPS, catalogue, findInvalidSettings, unknownVariables } from '@hub
 import { topicCatalogue } from '@hub/kafka'
 import { nodeFlags } from '@hub/local-stack'
 import { isPublicAddress } from '@hub/webhooks'
+import { PROGRAMS } from '../../../infra/bundle/bundle.ts'
 import { ConfigProvider, Effect } from 'effect'
 import {
   type Code,
   type Doc,
   interpolatedIn,
+  programInImage,
   programOf,
   type Source,
   type Workload,
@@ -77,18 +79,21 @@ const settingFindings = ({ own, reader, shared, where }: Workload): ReadonlyArra
   ]
 }
 
+/** The files of all programs in the image. */
+const IMAGE_PROGRAMS: ReadonlySet<string> = new Set(Object.keys(PROGRAMS).map(programInImage))
+
 const SETUP_COMMANDS = [
   ['migrations', 'apply'],
   ['topics', 'apply'],
 ] as const
 
-const wordFindings = (workloads: ReadonlyArray<Workload>, { exists }: Code): ReadonlyArray<string> => [
+const wordFindings = (workloads: ReadonlyArray<Workload>): ReadonlyArray<string> => [
   ...workloads.flatMap(({ reader, where, words }) => {
     const program = programOf(words)
     const flags = words.slice(0, words.indexOf(program))
     const wanted = reader === 'hubctl' ? [] : nodeFlags(reader)
     return [
-      ...(exists(program) ? [] : [`${where}: there is no program ${program}`]),
+      ...(IMAGE_PROGRAMS.has(program) ? [] : [`${where}: there is no program ${program}`]),
       ...(flags.join(' ') === wanted.join(' ')
         ? []
         : [`${where}: Node is started with ${flags.join(' ')} and not with ${wanted.join(' ')}`]),
@@ -111,9 +116,9 @@ const serverFindings = (workloads: ReadonlyArray<Workload>): ReadonlyArray<strin
   )
 
 /** Checks that apply to Kubernetes and Compose. */
-export const workloadFindings = (workloads: ReadonlyArray<Workload>, code: Code): ReadonlyArray<string> => [
+export const workloadFindings = (workloads: ReadonlyArray<Workload>): ReadonlyArray<string> => [
   ...workloads.flatMap(settingFindings),
-  ...wordFindings(workloads, code),
+  ...wordFindings(workloads),
 ]
 
 // Kubernetes
@@ -560,9 +565,7 @@ export const imageFileFindings = (
       : [`Dockerfile: its version is not ${version}`]),
     ...ALL_APPS.filter(
       (app) =>
-        !compiled.includes(
-          [...nodeFlags(app), `apps/${app}/src/main.ts`].map((word) => `'${word}'`).join(', '),
-        ),
+        !compiled.includes([...nodeFlags(app), programInImage(app)].map((word) => `'${word}'`).join(', ')),
     ).map((app) => `compile.ts: ${app} is compiled with other flags than it runs with`),
   ]
 }

@@ -47,12 +47,15 @@ export interface Workload {
   readonly shared: ReadonlyMap<string, Source>
 }
 
+/** The file of a program in the image, as the Dockerfile bundles it. */
+export const programInImage = (name: string): string => `programs/${name}.mjs`
+
 /** Returns the program in a command. */
 export const programOf = (words: ReadonlyArray<string>): string =>
-  words.find((word) => word.endsWith('.ts')) ?? ''
+  words.find((word) => word.endsWith('.mjs')) ?? ''
 
 const readerOf = (words: ReadonlyArray<string>): Workload['reader'] =>
-  ALL_APPS.find((app) => programOf(words).startsWith(`apps/${app}/`)) ?? 'hubctl'
+  ALL_APPS.find((app) => programOf(words) === programInImage(app)) ?? 'hubctl'
 
 // Kubernetes
 
