@@ -32,6 +32,7 @@ export const NAMES: Readonly<Record<ProcessName, string>> = {
   kafka: 'Kafka',
   postgres: 'PostgreSQL',
   redis: 'Redis',
+  'operations-api': 'operations-api',
   'operator-simulator': 'simulator',
   supervisor: 'supervisor',
 }

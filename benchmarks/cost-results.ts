@@ -13,8 +13,8 @@ export const COUNTED = [
   'postgres',
   'redis',
 ] as const
-/** The other processes of a local hub. */
-export const NOT_COUNTED = ['operator-simulator', 'supervisor'] as const
+/** The other processes of a local hub. Messages do not need them. */
+export const NOT_COUNTED = ['operations-api', 'operator-simulator', 'supervisor'] as const
 export const PROCESSES = [...COUNTED, ...NOT_COUNTED] as const
 export type ProcessName = (typeof PROCESSES)[number]
 export type ByProcess<A> = Readonly<Record<ProcessName, A>>
