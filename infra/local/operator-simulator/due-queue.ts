@@ -1,4 +1,8 @@
 /** A queue of items that become due at a time, earliest first. */
+import type { EventEmitter } from 'node:events'
+
+/** Emits `push` after each new item of any queue, so that an idle sender sleeps until then. */
+export type Pushes = EventEmitter<{ readonly push: [] }>
 
 interface DueQueue<A> {
   readonly push: (at: number, item: A) => void
@@ -9,7 +13,7 @@ interface DueQueue<A> {
   readonly size: () => number
 }
 
-export const makeDueQueue = <A>(): DueQueue<A> => {
+export const makeDueQueue = <A>(pushes: Pushes): DueQueue<A> => {
   const items: Array<{ readonly at: number; readonly item: A }> = []
   let sorted = true
   // Most delays are equal, so items arrive nearly in order and sorting is cheap.
@@ -22,6 +26,7 @@ export const makeDueQueue = <A>(): DueQueue<A> => {
       const last = items.at(-1)
       if (last !== undefined && last.at > at) sorted = false
       items.push({ at, item })
+      pushes.emit('push')
     },
     take: (now, limit) => {
       sort()

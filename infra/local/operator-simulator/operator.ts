@@ -3,6 +3,7 @@
  * HTTP it deduplicates by reference. SMPP has no reference, so each submission over SMPP is new,
  * and the operator counts how often the same text came for the same number.
  */
+import { EventEmitter } from 'node:events'
 import {
   type Behaviour,
   changeBehaviour,
@@ -14,7 +15,7 @@ import {
   plannedReports,
   type ReportStatus,
 } from './behaviour.ts'
-import { makeDueQueue } from './due-queue.ts'
+import { makeDueQueue, type Pushes } from './due-queue.ts'
 import { evictOldest } from './evict-oldest.ts'
 import { type Entry, openJournal, type PlannedReportEntry } from './journal.ts'
 import { makePrivacy } from './privacy.ts'
@@ -126,6 +127,8 @@ export interface Operator {
   /** The reference of a message over SMPP: a keyed hash. */
   readonly referenceOf: (to: string, text: string) => string
   readonly statistics: () => Record<string, number>
+  /** The new items of the queues of reports, receipts and inbound messages. */
+  readonly pushes: Pushes
   /** Removes up to `limit` due reports. The caller must acknowledge or postpone each of them. */
   readonly takeDue: (now: number, limit: number) => ReadonlyArray<Report>
   /** The time of the next report, or null. */
@@ -136,6 +139,7 @@ export interface Operator {
   readonly postpone: (reports: ReadonlyArray<Report>, at: number) => void
   /** As `takeDue`, for receipts. */
   readonly takeDueReceipts: (now: number, limit: number) => ReadonlyArray<Receipt>
+  readonly receiptsWaiting: () => number
   readonly queueReceipt: (receipt: Receipt, at: number) => void
   readonly acknowledgeReceipts: (receipts: ReadonlyArray<Receipt>) => void
   /** Counts queued and acknowledged parts of inbound messages. */
@@ -154,8 +158,9 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
   const smppMessages = new Map<string, MessageState>()
   /** Reports of parts over SMPP by operator id. */
   const partReports = new Map<string, ReadonlyArray<ReportState>>()
-  const pendingReports = makeDueQueue<Report>()
-  const pendingReceipts = makeDueQueue<Receipt>()
+  const pushes: Pushes = new EventEmitter()
+  const pendingReports = makeDueQueue<Report>(pushes)
+  const pendingReceipts = makeDueQueue<Receipt>(pushes)
   let behaviour = DEFAULT_BEHAVIOUR
   let dropped = new Set<string>()
   /** In the form of `GET /statistics`. */
@@ -405,6 +410,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
       }
     },
     statistics: () => ({ ...counts, reports_waiting: waiting() }),
+    pushes,
     takeDue: pendingReports.take,
     nextDueAt: pendingReports.next,
     sent: (count) => write([{ entry: 'sent', count }]),
@@ -419,6 +425,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
       for (const report of reports) pendingReports.push(at, report)
     },
     takeDueReceipts: pendingReceipts.take,
+    receiptsWaiting: pendingReceipts.size,
     queueReceipt: (receipt, at) => pendingReceipts.push(at, receipt),
     acknowledgeReceipts: (receipts) =>
       write([

@@ -1,5 +1,6 @@
 /** Sends signed delivery reports to the HTTP callback of the hub until they are acknowledged. */
 import { createHmac } from 'node:crypto'
+import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { GIVE_UP_AFTER_MS, type Operator, type Report } from './operator.ts'
 
@@ -10,7 +11,7 @@ const SENDERS = 4
 const ANSWER_WITHIN_MS = 5_000
 const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 5_000
-/** The longest sleep of an idle sender, which bounds the delay of a new report. */
+/** The longest sleep of a sender while reports wait, which bounds the delay of one that is due earlier. */
 const IDLE_MS = 20
 
 /** The value of the signature header. `seconds` is Unix time. */
@@ -64,8 +65,12 @@ export const runReporter = async ({
       const now = Date.now()
       const reports = operator.takeDue(now, BATCH)
       if (reports.length === 0) {
-        const wait = Math.min(IDLE_MS, Math.max(1, (operator.nextDueAt() ?? Infinity) - now))
-        await delay(wait, undefined, { signal }).catch(() => {})
+        const next = operator.nextDueAt()
+        const waiting =
+          next === null
+            ? once(operator.pushes, 'push', { signal })
+            : delay(Math.min(IDLE_MS, Math.max(1, next - now)), undefined, { signal })
+        await waiting.catch(() => {})
         continue
       }
       operator.sent(reports.length)

@@ -1,4 +1,5 @@
 /** Sends receipts and inbound messages over the receiving binds until each is acknowledged. */
+import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { makeDueQueue } from '../due-queue.ts'
 import { GIVE_UP_AFTER_MS, type Operator, type Receipt } from '../operator.ts'
@@ -7,7 +8,7 @@ import { type Fields, type Inbound, inboundFields, receiptFields } from './recei
 
 /** The maximum of `deliver_sm` in flight on a bind. */
 const WINDOW = 100
-/** The interval between checks for due deliveries. */
+/** The interval between checks for due deliveries, while any wait. */
 const IDLE_MS = 10
 /** The delay before an unacknowledged delivery is repeated. */
 const RETRY_MS = 500
@@ -41,7 +42,7 @@ export interface Deliveries {
 
 export const makeDeliveries = (operator: Operator): Deliveries => {
   const receivers: Array<Receiver> = []
-  const inbound = makeDueQueue<Extract<Delivery, { type: 'inbound' }>>()
+  const inbound = makeDueQueue<Extract<Delivery, { type: 'inbound' }>>(operator.pushes)
   let references = 0
   let turn = 0
   let checkedAt = 0
@@ -154,7 +155,13 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
           checkedAt = now
           requeueUnanswered(now)
         }
-        await delay(IDLE_MS, undefined, { signal }).catch(() => {})
+        const isIdle =
+          inbound.size() + operator.receiptsWaiting() === 0 &&
+          receivers.every(({ inFlight }) => inFlight.size === 0)
+        const waiting = isIdle
+          ? once(operator.pushes, 'push', { signal })
+          : delay(IDLE_MS, undefined, { signal })
+        await waiting.catch(() => {})
       }
     },
   }
