@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 const ignored = ['**/node_modules/**', '**/.local/**']
 
@@ -27,10 +28,33 @@ const CONCURRENT = [
 ]
 const HUB_WORKERS = 3
 
+/** The files of `CONCURRENT` that take longest, with the longest one first. */
+const LONGEST = [
+  'test/chaos/crash-matrix/',
+  'test/histories/',
+  'test/cli/send-csv.',
+  'test/contract/client-package.',
+  'test/contract/conformance.',
+  'test/contract/fuzz.',
+]
+
+/** Starts the longest files first, so that at the end no worker waits for one of them. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: Array<TestSpecification>): Promise<Array<TestSpecification>> {
+    const sorted = await super.sort(files)
+    const rank = ({ moduleId }: TestSpecification): number => {
+      const index = LONGEST.findIndex((part) => moduleId.includes(part))
+      return index === -1 ? LONGEST.length : index
+    }
+    return sorted.toSorted((a, b) => rank(a) - rank(b))
+  }
+}
+
 // With `isolate: false`, each worker imports each module once. Otherwise a worker imports everything
 // again for each file, which takes a second of processor time.
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {

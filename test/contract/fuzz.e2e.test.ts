@@ -19,7 +19,7 @@ const VERSION = '4.32.5'
  */
 const EXAMPLES = Number(process.env['HUB_FUZZ_EXAMPLES'] ?? 10)
 /** The minimum number of requests of a run. Most of them come from the boundary phase. */
-const CASES = 1500
+const CASES = 1400
 const WITHIN_MS = 400_000
 
 let hub: TestHub
