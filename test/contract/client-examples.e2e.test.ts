@@ -9,7 +9,7 @@ import { pathToFileURL } from 'node:url'
 import { eventually, freePort } from '@hub/testkit'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type ClientPackage, installClient } from '../support/client-package.ts'
-import { npmTool, runTool } from '../support/external-tools.ts'
+import { npmTool, orSkip, runTool } from '../support/external-tools.ts'
 
 const PACKAGES = {
   '@types/express': '5.0.6',
@@ -80,12 +80,7 @@ describe('the examples of the client package', () => {
   it(
     'compile, accept a valid signature and refuse an invalid one',
     async (context) => {
-      const tool = await npmTool('client-examples-1', PACKAGES)
-      if ('missing' in tool) {
-        console.log(`Skipped, because the compiler is not available: ${tool.missing}`)
-        context.skip(tool.missing)
-        return
-      }
+      const tool = await orSkip(context, npmTool('client-examples-1', PACKAGES))
       const library = await installClient(tool.folder)
       expect([...library.examples.keys()]).toEqual([
         'call.ts',

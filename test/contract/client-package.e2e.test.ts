@@ -11,13 +11,25 @@ import { createContext, runInContext } from 'node:vm'
 import { gzipSync } from 'node:zlib'
 import { eventually, freePort } from '@hub/testkit'
 import { rolldown } from 'rolldown'
-import { afterAll, beforeAll, describe, expect, it, type TestContext } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type ClientPackage, installClient, packPackage, runOrThrow } from '../support/client-package.ts'
-import { npmTool, runTool } from '../support/external-tools.ts'
+import { npmTool, orSkip, runTool } from '../support/external-tools.ts'
 
 const SECRET = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='
 const BODY = JSON.stringify([{ id: 'evt_1', object: 'event', type: 'message.sent', note: 'Заказ ✓' }])
 const STEP_WITHIN_MS = 170_000
+
+const NEST = {
+  '@nestjs/common': '11.2.10',
+  '@nestjs/core': '11.2.10',
+  '@nestjs/platform-express': '11.2.10',
+  '@types/express': '5.0.6',
+  '@types/node': '24.19.2',
+  'reflect-metadata': '0.2.2',
+  rxjs: '7.8.2',
+  typescript: '5.9.3',
+} as const
+const NEXT = { next: '16.4.6', react: '19.3.1', 'react-dom': '19.3.1' } as const
 
 /** What a browser or an edge runtime loads, minified and compressed. It is 4.4 KiB now. */
 const BUNDLE_BUDGET_BYTES = 5 * 1024
@@ -33,11 +45,6 @@ const children: Array<ReturnType<typeof spawn>> = []
 afterAll(() => {
   for (const child of children) child.kill('SIGKILL')
 })
-
-const skip = (context: TestContext, reason: string): void => {
-  console.log(`Skipped: ${reason}`)
-  context.skip(reason)
-}
 
 /** Starts a receiver, and returns its answers to a valid and to an invalid webhook. */
 const judge = async (
@@ -149,17 +156,7 @@ describe('the packed client package', () => {
 
 describe('a fresh project', () => {
   it('with NestJS, CommonJS and the module resolution node10 compiles and verifies webhooks', async (context) => {
-    const tool = await npmTool('client-nest-1', {
-      '@nestjs/common': '11.2.10',
-      '@nestjs/core': '11.2.10',
-      '@nestjs/platform-express': '11.2.10',
-      '@types/express': '5.0.6',
-      '@types/node': '24.19.2',
-      'reflect-metadata': '0.2.2',
-      rxjs: '7.8.2',
-      typescript: '5.9.3',
-    })
-    if ('missing' in tool) return skip(context, `NestJS cannot be installed: ${tool.missing}`)
+    const tool = await orSkip(context, npmTool('client-nest-1', NEST))
     const { folder } = await installClient(tool.folder)
     writeFileSync(join(folder, 'main.ts'), client.examples.get('nest.ts') ?? '')
     writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, type: 'commonjs' }))
@@ -189,8 +186,7 @@ describe('a fresh project', () => {
   })
 
   it('with Next.js builds and verifies webhooks', async (context) => {
-    const tool = await npmTool('client-next-1', { next: '16.4.6', react: '19.3.1', 'react-dom': '19.3.1' })
-    if ('missing' in tool) return skip(context, `Next.js cannot be installed: ${tool.missing}`)
+    const tool = await orSkip(context, npmTool('client-next-1', NEXT))
     // Next.js finds its packages only below the folder of the project, so the project is in that of the tool.
     const folder = mkdtempSync(join(tool.folder, 'project-'))
     const route = join(folder, 'app/hooks/sms')
@@ -223,8 +219,7 @@ describe('a fresh project', () => {
 
   it('with Bun calls the client', async (context) => {
     const name = `@oven/bun-${process.platform}-${process.arch}`
-    const tool = await npmTool('client-bun-1', { [name]: '1.4.5' })
-    if ('missing' in tool) return skip(context, `Bun cannot be installed: ${tool.missing}`)
+    const tool = await orSkip(context, npmTool('client-bun-1', { [name]: '1.4.5' }))
     const program = `
       import { readEvents, signForTest } from '@sms-delivery-hub/client'
       const body = ${JSON.stringify(BODY)}

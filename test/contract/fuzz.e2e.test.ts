@@ -10,7 +10,7 @@ import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client, send } from '../support/client.ts'
 import { type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
-import { pythonTool, runTool } from '../support/external-tools.ts'
+import { orSkip, pythonTool, runTool } from '../support/external-tools.ts'
 
 const VERSION = '4.32.5'
 /**
@@ -38,12 +38,7 @@ describe('the OpenAPI description', () => {
   it(
     `holds for ${CASES} requests of a fuzzer`,
     async (context) => {
-      const tool = await pythonTool('schemathesis', VERSION)
-      if ('missing' in tool) {
-        console.log(`Skipped, because the fuzzer is not available: ${tool.missing}`)
-        context.skip(tool.missing)
-        return
-      }
+      const tool = await orSkip(context, pythonTool('schemathesis', VERSION))
       const { base_url } = hub.describe()
       const account = await admin.createAccount()
       const apiClient = client(base_url, account.keys.test)

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client } from '../support/client.ts'
-import { npmTool, runTool } from '../support/external-tools.ts'
+import { npmTool, orSkip, runTool } from '../support/external-tools.ts'
 
 /** The generator needs TypeScript 5, so it has its own folder. */
 const PACKAGES = {
@@ -93,12 +93,7 @@ describe('a client generated from the OpenAPI description', () => {
   it(
     'compiles and sends a batch',
     async (context) => {
-      const tool = await npmTool('generated-client-1', PACKAGES)
-      if ('missing' in tool) {
-        console.log(`Skipped, because the generator is not available: ${tool.missing}`)
-        context.skip(tool.missing)
-        return
-      }
+      const tool = await orSkip(context, npmTool('generated-client-1', PACKAGES))
       const { base_url, keys } = hub.describe()
       const dir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'client-'))
       mkdirSync(join(dir, 'src'))

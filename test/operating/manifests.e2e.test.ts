@@ -6,8 +6,8 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { programFile, ROOT } from '@hub/local-stack'
-import { afterAll, describe, expect, it, type TestContext } from 'vitest'
-import { goFiles, pythonTool, runTool } from '../support/external-tools.ts'
+import { afterAll, describe, expect, it } from 'vitest'
+import { type Found, goFiles, orSkip, pythonTool, runTool } from '../support/external-tools.ts'
 import { prometheusRule } from '../../infra/observability/src/prometheus-rule.ts'
 import { kubernetesFindings, workloadFindings } from './manifests/check-manifests.ts'
 import {
@@ -42,18 +42,6 @@ const SCHEMAS = {
 }
 
 const code = readCode()
-
-/** A result, or the name of a missing tool. */
-type Found<A> = A | { readonly missing: string }
-
-const orSkip = async <A extends object>(context: TestContext, finding: Promise<Found<A>>): Promise<A> => {
-  const found = await finding
-  if ('missing' in found) {
-    console.log(`Skipped, because a tool is not available: ${found.missing}`)
-    return context.skip(found.missing)
-  }
-  return found
-}
 
 type Rendered = Readonly<Record<(typeof OVERLAYS)[number], ReadonlyArray<Doc>>>
 

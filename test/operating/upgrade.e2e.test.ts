@@ -10,6 +10,7 @@ import { openDatabase } from '@hub/testkit'
 import { startHub, startStack, type TestHub, type TestStack } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type LoadBalancer, startLoadBalancer } from '../support/load-balancer.ts'
+import { orSkip } from '../support/external-tools.ts'
 import { checkOutPreviousVersion } from '../support/previous-version.ts'
 import { client } from '../support/client.ts'
 import { type WebhookReceiver, startWebhookReceiver } from '../support/webhook-receiver.ts'
@@ -66,11 +67,7 @@ describe('an upgrade under load', () => {
   it(
     'from the previous version loses no message and repeats none',
     async (context) => {
-      if ('missing' in previous) {
-        console.log(`Skipped, because the previous version is not available: ${previous.missing}`)
-        context.skip(previous.missing)
-        return
-      }
+      const { revision } = await orSkip(context, previous)
       const { base_url, database_url, keys } = old.describe()
       for (const mode of ['test', 'live'] as const) {
         const { status } = await client(base_url, keys[mode]).post('/v1/webhook_endpoints', {
@@ -119,7 +116,7 @@ describe('an upgrade under load', () => {
 
         const outcome = await expectNothingLostOrRepeated(next, traffic, receiver)
         console.log(
-          `from ${previous.revision.slice(0, 12)}: ${applied.length} migrations (${applied.join(', ')}); ` +
+          `from ${revision.slice(0, 12)}: ${applied.length} migrations (${applied.join(', ')}); ` +
             `${outcome.messages} messages, ${outcome.events} events, ${outcome.unknown} handovers of unknown outcome; ` +
             `temporary refusals: ${JSON.stringify([...traffic.refusals])}; time to stop: ${ends.join(', ')}`,
         )

@@ -11,7 +11,7 @@ import { Effect, type Scope } from 'effect'
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest'
 import { type Program, startProgram } from '../support/program.ts'
 import { bindSmppOperator, makeSubmission, untilBound } from '../support/smpp-operator.ts'
-import { pythonTool } from '../support/external-tools.ts'
+import { orSkip, pythonTool } from '../support/external-tools.ts'
 
 const VERSION = '1.5.0'
 const SMSC_PROGRAM = join(import.meta.dirname, 'faulty_smsc.py')
@@ -110,17 +110,12 @@ interface Scenario {
 }
 
 /** Runs a test with its own SMSC and operator adapter. Skips it if the SMSC is not available. */
-const runScenario = (
+const runScenario = async (
   context: TestContext,
   settings: Partial<SmppSettings>,
   run: (scenario: Scenario) => Effect.Effect<void, never, Scope.Scope>,
 ): Promise<void> => {
-  if ('missing' in tool) {
-    console.log(`Skipped, because the SMSC is not available: ${tool.missing}`)
-    context.skip(tool.missing)
-    return Promise.resolve()
-  }
-  const { folder } = tool
+  const { folder } = await orSkip(context, tool)
   return Effect.runPromise(
     Effect.gen(function* () {
       const port = yield* Effect.promise(freePortBase)

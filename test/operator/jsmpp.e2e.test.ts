@@ -9,7 +9,7 @@ import { freePortBase } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
 import { Effect, type Scope } from 'effect'
 import { describe, expect, it } from 'vitest'
-import { javaLibrary } from '../support/external-tools.ts'
+import { javaLibrary, orSkip } from '../support/external-tools.ts'
 import { type Program, SHORT_JAVA_RUN, startProgram } from '../support/program.ts'
 import { bindSmppOperator, makeSubmission } from '../support/smpp-operator.ts'
 
@@ -92,24 +92,20 @@ describe('the SMSC simulator of jsmpp', () => {
   it(
     `accepts ${MESSAGES} messages, and every report matches its submit`,
     async (context) => {
-      const found = await javaLibrary({
+      const library = javaLibrary({
         pom: join(FOLDER, 'pom.xml'),
         checksums: join(FOLDER, 'jars.sha256'),
         what: 'the SMPP simulator of jsmpp',
         size: '1 MB',
       })
-      if ('missing' in found) {
-        console.log(`Skipped, because the simulator is not available: ${found.missing}`)
-        context.skip(found.missing)
-        return
-      }
+      const { classPath, java } = await orSkip(context, library)
       const numbers = Array.from({ length: MESSAGES }, (_, i) => `+7900${String(i).padStart(7, '0')}`)
       const shares = Array.from({ length: SIMULATORS }, (_, smsc) =>
         numbers.filter((_number, i) => i % SIMULATORS === smsc),
       )
       const taken = await Effect.runPromise(
         Effect.all(
-          shares.map((share) => sendThroughSimulator(found.java, found.classPath, share)),
+          shares.map((share) => sendThroughSimulator(java, classPath, share)),
           { concurrency: SIMULATORS },
         ),
       )

@@ -23,7 +23,7 @@ import { Effect } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allEvents, type Client, client, send, subscribeToNothing } from '../support/client.ts'
 import { startRegistry } from '../support/schema-registry.ts'
-import { pythonTool, runTool } from '../support/external-tools.ts'
+import { orSkip, pythonTool, runTool } from '../support/external-tools.ts'
 
 const VERSION = '2.14.2'
 const CONSUMER = join(import.meta.dirname, 'analytics_consumer.py')
@@ -221,14 +221,10 @@ const eraseSomebody = async (): Promise<void> => {
 
 describe('a stock Avro consumer', () => {
   it('reads every topic through the schemas that the hub serves, as docs/analytics.md describes them', async (context) => {
-    if ('missing' in tool) {
-      console.log(`Skipped, because the consumer is not available: ${tool.missing}`)
-      context.skip(tool.missing)
-      return
-    }
+    const { folder } = await orSkip(context, tool)
     await Promise.all([sendMessages(), appendEveryVersion(), eraseSomebody()])
     const names = Object.values(topicNames())
-    const found = await consume(tool.folder, hub.describe().schema_registry_url, [...names, EVERY_VERSION])
+    const found = await consume(folder, hub.describe().schema_registry_url, [...names, EVERY_VERSION])
     const page = documented()
 
     expect(new Set(page.topics.keys())).toEqual(new Set(names))
@@ -261,16 +257,11 @@ describe('a stock Avro consumer', () => {
   })
 
   it('reads every topic through a third-party registry with the same schemas', async (context) => {
-    const missing = [tool, registry].find((one) => 'missing' in one)
-    if ('missing' in tool || 'missing' in registry) {
-      const why = missing !== undefined && 'missing' in missing ? missing.missing : ''
-      console.log(`Skipped, because the registry or the consumer is not available: ${why}`)
-      context.skip(why)
-      return
-    }
+    const { folder } = await orSkip(context, tool)
+    const { url } = await orSkip(context, registry)
     // The script is described in docs/analytics.md. A second run finds all schemas registered.
     for (const words of [/registered/u, /there already/u]) {
-      const given = await runTool(process.execPath, ['packages/kafka/scripts/register.ts', registry.url], {
+      const given = await runTool(process.execPath, ['packages/kafka/scripts/register.ts', url], {
         cwd: ROOT,
         withinMs: READ_WITHIN_MS,
       })
@@ -280,7 +271,7 @@ describe('a stock Avro consumer', () => {
       for (const line of lines) expect(line).toMatch(words)
     }
     const topics = [...Object.values(topicNames()), EVERY_VERSION]
-    const found = await consume(tool.folder, registry.url, topics)
+    const found = await consume(folder, url, topics)
     const versions = SCHEMAS.map(({ name, version }) => `${name}.v${version}`)
     expect(Object.keys(found.topics[EVERY_VERSION]!).toSorted()).toEqual(versions.toSorted())
     for (const topic of topics) {

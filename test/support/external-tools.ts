@@ -7,11 +7,28 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, w
 import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { ensureJars, findJava, type JarSet, readSettings, UserError } from '@hub/local-stack'
+import type { TestContext } from 'vitest'
 
 const run = promisify(execFile)
 
 /** A package index that does not respond must not block the tests. */
 const INSTALL_WITHIN_MS = 180_000
+
+/** A result, or the reason why this machine cannot provide it. */
+export type Found<A> = A | { readonly missing: string }
+
+/** Returns what was found. If it is missing, prints the reason and skips the test. */
+export const orSkip = async <A extends object>(
+  context: TestContext,
+  finding: Found<A> | Promise<Found<A>>,
+): Promise<A> => {
+  const found = await finding
+  if ('missing' in found) {
+    console.log(`Skipped: ${found.missing}`)
+    return context.skip(found.missing)
+  }
+  return found
+}
 
 export interface Output {
   readonly code: number
@@ -47,7 +64,7 @@ export const runTool = async (
 const cachedTool = async (
   name: string,
   install: (folder: string) => Promise<Output>,
-): Promise<{ readonly folder: string } | { readonly missing: string }> => {
+): Promise<Found<{ readonly folder: string }>> => {
   const folder = join(readSettings(process.env).cacheDir, 'test-tools', name)
   if (existsSync(folder)) return { folder }
   mkdirSync(dirname(folder), { recursive: true })
@@ -125,7 +142,7 @@ export const goFiles = (name: string, files: Readonly<Record<string, ReadonlyArr
  */
 export const javaLibrary = async (
   jars: JarSet,
-): Promise<{ readonly java: string; readonly classPath: string } | { readonly missing: string }> => {
+): Promise<Found<{ readonly java: string; readonly classPath: string }>> => {
   try {
     const { command } = await findJava(process.env)
     const { files } = await ensureJars(
