@@ -31,8 +31,10 @@ export const runOrThrow = async (
   return text
 }
 
+type Workspace = 'packages/client' | 'apps/cli'
+
 /** Builds and packs a package of this repository into a new folder. Returns the path of the file. */
-export const packPackage = async (workspace: 'packages/client' | 'apps/cli'): Promise<string> => {
+export const packPackage = async (workspace: Workspace): Promise<string> => {
   const outer = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'package-'))
   const built = join(outer, 'built')
   await runOrThrow(process.execPath, [join(ROOT, workspace, 'scripts/build.ts'), built], ROOT)
@@ -42,8 +44,17 @@ export const packPackage = async (workspace: 'packages/client' | 'apps/cli'): Pr
   return join(outer, packed)
 }
 
+const packed = new Map<Workspace, Promise<string>>()
+
+/** As `packPackage`, but once for all test files that run in this process. */
+export const packPackageOnce = (workspace: Workspace): Promise<string> => {
+  const file = packed.get(workspace) ?? packPackage(workspace)
+  packed.set(workspace, file)
+  return file
+}
+
 /**
- * Packs and installs the package. `beside`: a folder with further packages that the programs can
+ * Installs the package. `beside`: a folder with further packages that the programs can
  * import.
  */
 export const installClient = async (beside?: string): Promise<ClientPackage> => {
@@ -52,8 +63,8 @@ export const installClient = async (beside?: string): Promise<ClientPackage> => 
   const folder = join(outer, 'consumer')
   const installed = join(folder, 'node_modules', NAME)
   mkdirSync(installed, { recursive: true })
-  const packed = await packPackage('packages/client')
-  await runOrThrow('tar', ['-xzf', packed, '-C', installed, '--strip-components=1'], outer)
+  const file = await packPackageOnce('packages/client')
+  await runOrThrow('tar', ['-xzf', file, '-C', installed, '--strip-components=1'], outer)
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
   const readme = readFileSync(join(installed, 'README.md'), 'utf8')
   return {
