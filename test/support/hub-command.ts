@@ -44,13 +44,14 @@ export const runHubCommand = async (
   hub: Pick<TestHub, 'dataDir'>,
   config: string,
   args: ReadonlyArray<string>,
+  program?: ReadonlyArray<string>,
 ): Promise<{
   readonly code: number | null
   readonly out: string
   readonly err: string
   readonly json: any
 }> => {
-  const started = startHubCommand(hub, config, [...args, '--json'])
+  const started = startHubCommand(hub, config, [...args, '--json'], program)
   const code = await started.ended
   const out = started.out()
   return { code, out, err: started.err(), json: out.trim() === '' ? null : JSON.parse(out) }
