@@ -632,6 +632,20 @@ describe('without a key', () => {
     const subjects = await call(api.url, '/schema-registry/subjects')
     assert.include(subjects.body as ReadonlyArray<string>, 'hub.MessageAccepted')
     assert.strictEqual((await call(api.url, '/schema-registry/nope')).status, 404)
+    const few = await call(api.url, '/schema-registry/subjects?subjectPrefix=hub.MessageAcc')
+    assert.deepStrictEqual(few.body, ['hub.MessageAccepted'])
+  })
+
+  it('clients cannot change the schemas', async () => {
+    const refused = await call(api.url, '/schema-registry/config', {
+      method: 'PUT',
+      body: JSON.stringify({ compatibility: 'NONE' }),
+    })
+    assert.strictEqual(refused.status, 422)
+    assert.propertyVal(refused.body as object, 'error_code', 42205)
+    const { body } = await call(api.url, '/schema-registry/config')
+    assert.deepStrictEqual(body, { compatibilityLevel: 'BACKWARD_TRANSITIVE' })
+    assert.strictEqual((await call(api.url, '/docs', { method: 'POST' })).status, 405)
   })
 })
 

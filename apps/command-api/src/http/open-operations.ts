@@ -61,8 +61,8 @@ const serveDocument =
 const SCHEMA_REGISTRY_PATH = '/schema-registry'
 
 /** The read-only part of the Confluent schema registry API that Avro consumers use. */
-const schemaRegistry: OpenOperation = ({ path }) => {
-  const { body, status } = registryAnswer(path.slice(SCHEMA_REGISTRY_PATH.length))
+const schemaRegistry: OpenOperation = ({ method, path, query }) => {
+  const { body, status } = registryAnswer({ method, path: path.slice(SCHEMA_REGISTRY_PATH.length), query })
   return Effect.succeed({ ...jsonAnswer(status, body), contentType: REGISTRY_CONTENT_TYPE })
 }
 
@@ -71,10 +71,18 @@ export const openOperations: Readonly<Record<string, OpenOperation>> = {
   'description.openapi': serveDocument(descriptionDocument),
 }
 
-/** Paths beside the contract, all of them for GET. */
-export const openPaths: Readonly<Record<`/${string}`, OpenOperation>> = {
-  [REFERENCE_PATH]: serveDocument(referencePage),
-  [ERROR_PAGE_PATH]: serveDocument(errorPage),
-  [CHANGELOG_PATH]: serveDocument(changelogPage),
-  [`${SCHEMA_REGISTRY_PATH}/*`]: schemaRegistry,
+/** Operations beside the contract. */
+interface OpenPath {
+  readonly methods: ReadonlyArray<string>
+  readonly operation: OpenOperation
+}
+
+const forReading = (operation: OpenOperation): OpenPath => ({ methods: ['GET'], operation })
+
+/** Paths beside the contract. The schema registry refuses changes with an error of its own format. */
+export const openPaths: Readonly<Record<`/${string}`, OpenPath>> = {
+  [REFERENCE_PATH]: forReading(serveDocument(referencePage)),
+  [ERROR_PAGE_PATH]: forReading(serveDocument(errorPage)),
+  [CHANGELOG_PATH]: forReading(serveDocument(changelogPage)),
+  [`${SCHEMA_REGISTRY_PATH}/*`]: { methods: ['GET', 'POST', 'PUT', 'DELETE'], operation: schemaRegistry },
 }

@@ -97,7 +97,10 @@ export type Operation = (call: Call) => Effect.Effect<Answer, ApiError | Storage
 
 /** An operation without an API key, such as reading the API description. */
 export type OpenOperation = (request: {
+  readonly method: string
   readonly path: string
+  /** The text behind `?`. */
+  readonly query: string
   readonly headers: IncomingHttpHeaders
 }) => Effect.Effect<Answer>
 

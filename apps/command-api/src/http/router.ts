@@ -51,11 +51,13 @@ const targetsOf = (operations: Readonly<Record<string, Operation>>): ReadonlyArr
     if (!key && open !== undefined) return { ...at, run: { kind: 'open', operation: open } }
     throw new Error(`the operation ${operation} of the contract has no handler: add it to operations.ts`)
   }),
-  ...Object.entries(openPaths).map(([path, operation]): Target => ({
-    method: 'GET',
-    path: path as HttpRouter.PathInput,
-    run: { kind: 'open', operation },
-  })),
+  ...Object.entries(openPaths).flatMap(([path, { methods, operation }]) =>
+    methods.map((method): Target => ({
+      method,
+      path: path as HttpRouter.PathInput,
+      run: { kind: 'open', operation },
+    })),
+  ),
 ]
 
 /** The value of `Allow`. Each path with `GET` also supports `HEAD`. */
@@ -109,7 +111,12 @@ const respond = (
     const { run } = target
     return yield* exchange(edge, observedOf(request, target.path), (current) =>
       run.kind === 'open'
-        ? run.operation({ path, headers: NodeHttpServerRequest.toIncomingMessage(request).headers })
+        ? run.operation({
+            method,
+            path,
+            query,
+            headers: NodeHttpServerRequest.toIncomingMessage(request).headers,
+          })
         : runChecked(
             auth,
             request,

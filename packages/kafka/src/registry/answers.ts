@@ -1,7 +1,8 @@
 /**
  * Read-only answers of a Confluent-compatible schema registry. command-api serves them below
  * `/schema-registry` where no registry is configured, so that a standard Avro consumer can read the
- * topics of a local hub.
+ * topics of a local hub. The registry is in the mode `READONLY` and refuses every change as
+ * Confluent's registry does in this mode.
  *
  * Subjects follow RecordNameStrategy: the full name of the record (`hub.MessageSent`). A topic has
  * several record types, and both lanes have the same type, so the name of a topic identifies no
@@ -17,6 +18,13 @@ interface RegistryAnswer {
 
 export const REGISTRY_CONTENT_TYPE = 'application/vnd.schemaregistry.v1+json'
 
+/** The gate of the schemas checks this level for every subject (`compatibility.ts`). */
+const COMPATIBILITY = { compatibilityLevel: 'BACKWARD_TRANSITIVE' }
+const MODE = { mode: 'READONLY' }
+const SCHEMA_TYPES = ['AVRO']
+/** Only the default context. */
+const CONTEXTS = ['.']
+
 const error = (status: 404 | 422, code: number, message: string): RegistryAnswer => ({
   status,
   body: { error_code: code, message },
@@ -31,6 +39,7 @@ const BAD_VERSION = error(
   42202,
   'The specified version is not a valid version id. Allowed values are 1 to 2147483647 and "latest".',
 )
+const READ_ONLY = error(422, 42205, 'The schemas of the hub are read-only.')
 
 export const subjectOf = (name: string): string => `hub.${name}`
 
@@ -63,27 +72,80 @@ const subjectVersion = (subject: string, version: string): RegistryAnswer => {
     : ok({ subject, version: found.version, id: found.id, schemaType: 'AVRO', schema: schemaText(found) })
 }
 
-/** The answer to a path below `/schema-registry`, such as `/subjects/hub.MessageSent/versions`. */
-export const registryAnswer = (path: string): RegistryAnswer => {
-  const [first, second, third, fourth, ...rest] = path
-    .split('?', 1)[0]!
-    .split('/')
-    .filter((part) => part !== '')
-  if (rest.length > 0) return NO_RESOURCE
-  if (first === 'schemas' && second === 'ids' && third !== undefined && fourth === undefined)
-    return schemaById(third)
-  if (first !== 'subjects') return NO_RESOURCE
-  if (second === undefined) return ok([...bySubject.keys()])
-  if (third !== 'versions') return NO_RESOURCE
-  const subject = decodeComponent(second)
-  if (subject === null) return NO_SUBJECT
-  return fourth === undefined ? subjectVersions(subject) : subjectVersion(subject, fourth)
+/**
+ * The subject prefix without its context. `null`: a context that does not exist. `:*:` means all
+ * contexts, `:.:` the default one.
+ */
+const withoutContext = (prefix: string): string | null => {
+  const context = /^:([^:]*):/u.exec(prefix)
+  if (context === null) return prefix
+  return ['*', '.', ''].includes(context[1]!) ? prefix.slice(context[0].length) : null
 }
+
+/** `GET /subjects`, with the query parameter `subjectPrefix`. */
+const subjects = (query: URLSearchParams): RegistryAnswer => {
+  const prefix = withoutContext(query.get('subjectPrefix') ?? '')
+  return ok(prefix === null ? [] : [...bySubject.keys()].filter((subject) => subject.startsWith(prefix)))
+}
+
+/**
+ * `GET /config`, `/mode`, and the same of a subject. Every known subject has the global value as its
+ * own. `defaultToGlobal=true` gives it to other subjects too.
+ */
+const globalOrOf =
+  (body: unknown, unknownSubject: (subject: string) => RegistryAnswer) =>
+  (subject: string | null, query: URLSearchParams): RegistryAnswer =>
+    subject === null || bySubject.has(subject) || query.get('defaultToGlobal') === 'true'
+      ? ok(body)
+      : unknownSubject(subject)
+
+const config = globalOrOf(COMPATIBILITY, (subject) =>
+  error(404, 40408, `Subject '${subject}' does not have subject-level compatibility configured`),
+)
+const mode = globalOrOf(MODE, (subject) =>
+  error(404, 40409, `Subject '${subject}' does not have subject-level mode configured`),
+)
 
 const decodeComponent = (part: string): string | null => {
   try {
     return decodeURIComponent(part)
   } catch {
     return null
+  }
+}
+
+interface RegistryRequest {
+  readonly method: string
+  /** The path below `/schema-registry`, such as `/subjects/hub.MessageSent/versions`. */
+  readonly path: string
+  /** The text behind `?`. */
+  readonly query?: string
+}
+
+/** The answer to a request for a path below `/schema-registry`. */
+export const registryAnswer = ({ method, path, query: text = '' }: RegistryRequest): RegistryAnswer => {
+  if (method !== 'GET' && method !== 'HEAD') return READ_ONLY
+  const query = new URLSearchParams(text)
+  const [first, second, third, fourth, ...rest] = path.split('/').filter((part) => part !== '')
+  if (rest.length > 0) return NO_RESOURCE
+  const subject = second === undefined ? null : decodeComponent(second)
+  switch (first) {
+    case 'schemas':
+      if (second === 'ids' && third !== undefined && fourth === undefined) return schemaById(third)
+      return second === 'types' && third === undefined ? ok(SCHEMA_TYPES) : NO_RESOURCE
+    case 'contexts':
+      return second === undefined ? ok(CONTEXTS) : NO_RESOURCE
+    case 'config':
+    case 'mode':
+      if (third !== undefined) return NO_RESOURCE
+      if (second !== undefined && subject === null) return NO_SUBJECT
+      return (first === 'config' ? config : mode)(subject, query)
+    case 'subjects':
+      if (second === undefined) return subjects(query)
+      if (third !== 'versions') return NO_RESOURCE
+      if (subject === null) return NO_SUBJECT
+      return fourth === undefined ? subjectVersions(subject) : subjectVersion(subject, fourth)
+    default:
+      return NO_RESOURCE
   }
 }

@@ -183,31 +183,75 @@ describe('publicationProblems', () => {
 })
 
 describe('registryAnswer', () => {
+  const get = (url: string) => {
+    const [path, query] = url.split('?') as [string, string?]
+    return registryAnswer({ method: 'GET', path, ...(query === undefined ? {} : { query }) })
+  }
+  const codeOf = ({ body, status }: ReturnType<typeof registryAnswer>) => [
+    status,
+    (body as { error_code: number }).error_code,
+  ]
+
   it('answers the requests of a standard client', () => {
-    const byId = registryAnswer('/schemas/ids/5')
+    const byId = get('/schemas/ids/5')
     assert.strictEqual(byId.status, 200)
     const { schema } = byId.body as { schema: string }
     assert.strictEqual(JSON.parse(schema).name, 'MessageDelivered')
-    assert.deepStrictEqual(registryAnswer('/subjects/hub.MessageDelivered/versions'), {
+    assert.deepStrictEqual(get('/subjects/hub.MessageDelivered/versions'), {
       status: 200,
       body: [1],
     })
-    assert.deepStrictEqual(registryAnswer('/subjects/hub.MessageDelivered/versions/latest'), {
+    assert.deepStrictEqual(get('/subjects/hub.MessageDelivered/versions/latest'), {
       status: 200,
       body: { subject: 'hub.MessageDelivered', version: 1, id: 5, schemaType: 'AVRO', schema },
     })
     assert.deepStrictEqual(
-      registryAnswer('/subjects/hub.MessageDelivered/versions/1'),
-      registryAnswer('/subjects/hub.MessageDelivered/versions/latest?deleted=false'),
+      get('/subjects/hub.MessageDelivered/versions/1'),
+      get('/subjects/hub.MessageDelivered/versions/latest?deleted=false'),
     )
-    assert.include(registryAnswer('/subjects').body as ReadonlyArray<string>, 'hub.EventRecorded')
+    assert.include(get('/subjects').body as ReadonlyArray<string>, 'hub.EventRecorded')
+  })
+
+  it('lists the subjects with a prefix', () => {
+    const listed = (prefix: string) =>
+      get(`/subjects?subjectPrefix=${encodeURIComponent(prefix)}`).body as ReadonlyArray<string>
+    assert.deepStrictEqual(listed('hub.MessageSe'), ['hub.MessageSent', 'hub.MessageSeen'])
+    assert.deepStrictEqual(listed('MessageSe'), [])
+    const all = get('/subjects').body
+    assert.deepStrictEqual(listed(''), all)
+    // All contexts, and the default one.
+    assert.deepStrictEqual(listed(':*:'), all)
+    assert.deepStrictEqual(listed(':.:hub.MessageSe'), ['hub.MessageSent', 'hub.MessageSeen'])
+    assert.deepStrictEqual(listed(':.other:'), [])
+  })
+
+  it('tells its settings', () => {
+    const compatibility = { status: 200 as const, body: { compatibilityLevel: 'BACKWARD_TRANSITIVE' } }
+    const mode = { status: 200 as const, body: { mode: 'READONLY' } }
+    for (const subject of ['', '/hub.MessageSent', '/none?defaultToGlobal=true']) {
+      assert.deepStrictEqual(get(`/config${subject}`), compatibility)
+      assert.deepStrictEqual(get(`/mode${subject}`), mode)
+    }
+    assert.deepStrictEqual(codeOf(get('/config/none')), [404, 40408])
+    assert.deepStrictEqual(codeOf(get('/mode/none?defaultToGlobal=false')), [404, 40409])
+    assert.deepStrictEqual(codeOf(get('/config/%')), [404, 40401])
+    assert.deepStrictEqual(get('/schemas/types'), { status: 200, body: ['AVRO'] })
+    assert.deepStrictEqual(get('/contexts'), { status: 200, body: ['.'] })
+  })
+
+  it('refuses every change as a registry in the mode READONLY does', () => {
+    for (const [method, path] of [
+      ['POST', '/subjects/hub.MessageSent/versions'],
+      ['DELETE', '/subjects/hub.MessageSent'],
+      ['PUT', '/config'],
+      ['PUT', '/mode/hub.MessageSent'],
+    ] as const) {
+      assert.deepStrictEqual(codeOf(registryAnswer({ method, path })), [422, 42205])
+    }
   })
 
   it('answers with the error codes of a real registry', () => {
-    const code = (path: string) => {
-      const { status, body } = registryAnswer(path)
-      return [status, (body as { error_code: number }).error_code]
-    }
+    const code = (path: string) => codeOf(get(path))
     assert.deepStrictEqual(code('/schemas/ids/99'), [404, 40403])
     assert.deepStrictEqual(code('/schemas/ids/x'), [404, 40403])
     assert.deepStrictEqual(code('/subjects/none/versions'), [404, 40401])
@@ -217,6 +261,8 @@ describe('registryAnswer', () => {
     assert.deepStrictEqual(code('/subjects/hub.MessageDelivered/versions/0'), [422, 42202])
     assert.deepStrictEqual(code('/subjects/hub.MessageDelivered/versions/newest'), [422, 42202])
     assert.deepStrictEqual(code('/subjects/hub.MessageDelivered/versions/1/schema'), [404, 404])
+    assert.deepStrictEqual(code('/config/hub.MessageDelivered/more'), [404, 404])
+    assert.deepStrictEqual(code('/contexts/more'), [404, 404])
     assert.deepStrictEqual(code('/'), [404, 404])
   })
 })
