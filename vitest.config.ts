@@ -32,7 +32,7 @@ const HUB_WORKERS = 3
 const LONGEST = [
   'test/chaos/crash-matrix/',
   'test/histories/',
-  'test/cli/send-csv.',
+  'test/cli/',
   'test/contract/client-package.',
   'test/contract/conformance.',
   'test/contract/fuzz.',

@@ -9,9 +9,9 @@ import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type FanoutFixture, startFanoutFixture } from '../support/fanout-fixture.ts'
 
-const BATCHES = 10_000
+const BATCHES = 4_000
 /** The numbers of deliveries at which the process is killed. */
-const KILL_AT = [3000, 6500]
+const KILL_AT = [1200, 2600]
 /**
  * Deliveries that may come again after each kill: the subscription has at most 256 unrecorded ones.
  */
