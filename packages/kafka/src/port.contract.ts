@@ -674,6 +674,24 @@ export const portContract = (
         assert.deepStrictEqual(yield* reader.readKey({ ...query, to: records[0]!.appendedAt }), [])
       }))
 
+    test('is read for a period in all partitions', () =>
+      Effect.gen(function* () {
+        const { log, topic } = yield* setup
+        const reader = yield* TopicReader
+        const period = { topic, from: 0, to: Number.MAX_SAFE_INTEGER }
+        const all = { ...period, wanted: () => true }
+        assert.deepStrictEqual(yield* reader.readPeriod(all), [])
+        const written = Array.from({ length: 20 }, (_, i) => record(topic, `k${i}`, `value ${i}`, i % 2))
+        yield* log.append(written)
+        const found = yield* reader.readPeriod({ ...period, wanted: ({ key }) => ['k3', 'k8'].includes(key) })
+        assert.sameMembers(found.map(textOf), ['value 3', 'value 8'])
+        const records = yield* reader.readPeriod(all)
+        assert.lengthOf(records, 20)
+        const times = records.map(({ appendedAt }) => appendedAt)
+        assert.deepStrictEqual(yield* reader.readPeriod({ ...all, from: Math.max(...times) + 1 }), [])
+        assert.deepStrictEqual(yield* reader.readPeriod({ ...all, to: Math.min(...times) }), [])
+      }))
+
     test('cannot be read without Kafka or while it hangs, and can be read afterwards', () =>
       Effect.gen(function* () {
         const { kafka, log, topic } = yield* setup

@@ -73,6 +73,15 @@ export interface KeyQuery {
   readonly to: number
 }
 
+/** Which records `TopicReader.readPeriod` returns. Times are milliseconds since the epoch. */
+export interface PeriodQuery {
+  readonly topic: string
+  readonly from: number
+  readonly to: number
+  /** Only these records are kept in memory. */
+  readonly wanted: (record: IncomingRecord) => boolean
+}
+
 export class TopicReader extends Context.Service<
   TopicReader,
   {
@@ -87,6 +96,13 @@ export class TopicReader extends Context.Service<
      * of the key in this period, so it can take up to a minute.
      */
     readonly readKey: (query: KeyQuery) => Effect.Effect<ReadonlyArray<IncomingRecord>, KafkaUnavailable>
+    /**
+     * The wanted records that Kafka received in a period. The records of a partition are in order. It
+     * reads all partitions in this period, so it can take up to a minute.
+     */
+    readonly readPeriod: (
+      query: PeriodQuery,
+    ) => Effect.Effect<ReadonlyArray<IncomingRecord>, KafkaUnavailable>
   }
 >()('@hub/kafka/TopicReader') {}
 

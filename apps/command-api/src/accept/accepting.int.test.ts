@@ -1,5 +1,5 @@
 /** Batches, idempotency keys and limits over HTTP, against the real servers. */
-import { decodeId, factId } from '@hub/domain'
+import { decodeId, encodeId, factId } from '@hub/domain'
 import { decodeBatchSealed } from '@hub/kafka'
 import { eventually } from '@hub/testkit'
 import { Result } from 'effect'
@@ -111,6 +111,30 @@ describe('POST /v1/messages', () => {
     ])
     assert.deepStrictEqual(words(batch), ['invalid_parameter', 'accepted'])
     assert.strictEqual(batch.results[0]?.error?.param, 'messages[0].ttl_seconds')
+  })
+
+  it('records the request id and the API key with each message', async () => {
+    const lane = await deployment.tail(deployment.topics.acceptedService)
+    const single = await send(service())
+    const many = await post(
+      '/v1/messages/batch',
+      { messages: [service({ client_ref: 'origin-1' }), service({ client_ref: 'origin-2' })] },
+      { idempotencyKey: 'origin' },
+    )
+    const ids = [
+      (single.body as Shown).id,
+      ...(many.body as ShownBatch).results.map(({ message }) => message?.id ?? ''),
+    ]
+    const found = () => ids.map((id) => lane.find((record) => record.id === factId(id, 'accepted')))
+    await eventually(() => !found().includes(undefined), { withinMs: 10_000 })
+    const [row] = await deployment.sql<{ id: string }[]>(
+      (q) => q`SELECT id FROM command.api_keys WHERE account = ${account.uuid} AND mode = 'live'`,
+    )
+    const [ofSingle, ofMany] = [single, many].map(({ headers }) => headers.get('request-id'))
+    assert.deepStrictEqual(
+      facts(found().flatMap((record) => record ?? [])).map(({ apiKey, request }) => [request, apiKey]),
+      [ofSingle, ofMany, ofMany].map((request) => [request, encodeId('key', row!.id)]),
+    )
   })
 
   it('takes a client_ref again three years after its acceptance, also while its row exists', async () => {

@@ -37,6 +37,8 @@ export interface RequestContext {
   /** When the request began, milliseconds since the epoch, by the clock of this process. */
   readonly startedAt?: number
   readonly trace?: { readonly span: Span; readonly traceparent: string } | null
+  /** The request id (`req_…`) and the id of its API key (`key_…`). The facts contain both. */
+  readonly origin?: { readonly request: string; readonly apiKey: string }
   /** The admission of the request. */
   readonly ticket?: Ticket | null
   /** The weight of the account among those whose sends wait. Default 1. */

@@ -74,6 +74,8 @@ const prepareSend = (
     ttlMs: draft.ttlSeconds === undefined ? undefined : draft.ttlSeconds * 1000,
     sealingKey: key.id,
     sealed: key.encrypt(messageId, payloadOf(draft)),
+    request: request.context.origin?.request ?? null,
+    apiKey: request.context.origin?.apiKey ?? null,
   })
   const republished = decision.type === 'republish'
   const fact = republished ? republish(accepted) : accepted

@@ -60,7 +60,7 @@ export const messageOperations = Effect.fnUntraced(function* ({
     Result.map(outcome, ({ duplicate, view }) => jsonAnswer(202, acceptedBody(view, duplicate)))
 
   const sendMessage: Operation = Effect.fnUntraced(function* (call) {
-    const { body, caller, idempotency, mayRemain, startedAt, ticket, trace } = call
+    const { body, caller, idempotency, mayRemain, requestId, startedAt, ticket, trace } = call
     const send = yield* Effect.fromResult(
       Result.flatMap(parseBody(body), (json) => decodeSendRequest(json, '', { longestTtl })),
     )
@@ -74,14 +74,16 @@ export const messageOperations = Effect.fnUntraced(function* ({
       return yield* checked.draft.failure
     }
     mayRemain()
+    const origin = { request: requestId, apiKey: caller.key }
     const accepted = yield* acceptor.accept(
       [checked],
       idempotency === null
-        ? { startedAt, ticket, trace, weight: settings.weight }
+        ? { startedAt, ticket, trace, origin, weight: settings.weight }
         : {
             startedAt,
             ticket,
             trace,
+            origin,
             weight: settings.weight,
             lock: idempotency.lock,
             response: ([outcome]) => {
@@ -125,7 +127,7 @@ export const messageOperations = Effect.fnUntraced(function* ({
   })
 
   const sendBatch: Operation = Effect.fnUntraced(function* (call: Call) {
-    const { body, caller, idempotency, errorObject, mayRemain, startedAt, ticket, trace } = call
+    const { body, caller, idempotency, errorObject, mayRemain, requestId, startedAt, ticket, trace } = call
     const settings = yield* accounts.settings(caller)
     const elements = yield* Effect.fromResult(
       Result.flatMap(parseBody(body), (json) => decodeBatch(json, settings.batchMax, longestTtl)),
@@ -154,6 +156,7 @@ export const messageOperations = Effect.fnUntraced(function* ({
       startedAt,
       ticket,
       trace,
+      origin: { request: requestId, apiKey: caller.key },
       weight: settings.weight,
       ...(idempotency === null
         ? undefined

@@ -24,6 +24,8 @@ const accepted: MessageAccepted = {
   sealingKey: 'otp-1',
   sealed: Buffer.from([1, 2, 3]),
   republished: false,
+  request: null,
+  apiKey: null,
 }
 const recordOf = (value: Uint8Array): IncomingRecord => ({
   topic: 't',

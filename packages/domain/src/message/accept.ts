@@ -31,6 +31,9 @@ export interface Acceptance {
   readonly ttlMs?: number | undefined
   readonly sealingKey: string
   readonly sealed: Uint8Array
+  /** `req_…` and `key_…` of the send; `null`: not known. */
+  readonly request: string | null
+  readonly apiKey: string | null
 }
 
 /** The price of a text. Estimates show it in both modes. */
@@ -65,6 +68,8 @@ export const accept = (acceptance: Acceptance): MessageAccepted => ({
   sealingKey: acceptance.sealingKey,
   sealed: acceptance.sealed,
   republished: false,
+  request: acceptance.request,
+  apiKey: acceptance.apiKey,
 })
 
 /** Marks a fact for publication after an unknown outcome. The fact keeps its id. */

@@ -29,10 +29,12 @@ const acceptance: Acceptance = {
   lifetimes: DEFAULT_LIFETIMES,
   sealingKey: 'k1',
   sealed: Uint8Array.of(1, 2, 3),
+  request: 'req_01h455vb4pex5vsknk084sn02q',
+  apiKey: 'key_01h455vb4pex5vsknk084sn02q',
 }
 
 describe('acceptance', () => {
-  it('records account, recipient, price and end of the lifetime', () => {
+  it('records account, recipient, price, end of the lifetime, and the request', () => {
     expect(accept(acceptance)).toEqual({
       type: 'MessageAccepted',
       messageId: acceptance.messageId,
@@ -52,6 +54,8 @@ describe('acceptance', () => {
       sealingKey: 'k1',
       sealed: Uint8Array.of(1, 2, 3),
       republished: false,
+      request: acceptance.request,
+      apiKey: acceptance.apiKey,
     })
   })
 

@@ -76,6 +76,10 @@ export interface MessageAccepted extends FactBase {
   readonly sealed: Uint8Array
   /** True if this is a second publication, after one with an unknown outcome. */
   readonly republished: boolean
+  /** `req_…` of the send. Absent in facts of older versions, and of the reconciler. */
+  readonly request?: string | null
+  /** `key_…` of the send. Absent as `request` is. */
+  readonly apiKey?: string | null
 }
 
 /** A handover claim. Kafka acknowledges it before the dispatcher submits the message. */

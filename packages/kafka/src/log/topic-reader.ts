@@ -7,7 +7,13 @@ import { type Fork, type KafkaClient, type KafkaConnection, makeKafka } from '..
 import { reasonOf } from '../connection/errors.ts'
 import type { InnerCluster } from '../kafkajs-patches/internals.ts'
 import { createCluster } from '../kafkajs-patches/leave-group-for.ts'
-import { type IncomingRecord, KafkaUnavailable, type KeyQuery, TopicReader } from '../port.ts'
+import {
+  type IncomingRecord,
+  KafkaUnavailable,
+  type KeyQuery,
+  type PeriodQuery,
+  TopicReader,
+} from '../port.ts'
 import { fetchRequest } from '../wire/fetch.ts'
 import { sendRequest } from '../wire/protocol.ts'
 
@@ -20,7 +26,7 @@ interface TopicReaderOptions {
 /** Reading some hundred records takes milliseconds. */
 const DEADLINE_MS = 3000
 /** A partition of a busy hub has some hundred thousand records in a day. */
-const KEY_DEADLINE_MS = 60_000
+const PERIOD_DEADLINE_MS = 60_000
 /** Bytes of one fetch. Larger topics need several. */
 const MAX_FETCH_BYTES = 8 * 1024 * 1024
 /** The records exist already, so the broker has nothing to wait for. */
@@ -46,8 +52,13 @@ class Connections {
     return this.#read((cluster) => readAll(cluster, topic))
   }
 
-  readKey(query: KeyQuery): Promise<ReadonlyArray<IncomingRecord>> {
-    return this.#read((cluster) => readKey(cluster, query))
+  readKey({ key, partition, ...period }: KeyQuery): Promise<ReadonlyArray<IncomingRecord>> {
+    const query = { ...period, wanted: (record: IncomingRecord) => record.key === key }
+    return this.#read((cluster) => readPeriod(cluster, query, [partition]))
+  }
+
+  readPeriod(query: PeriodQuery): Promise<ReadonlyArray<IncomingRecord>> {
+    return this.#read((cluster) => readPeriod(cluster, query))
   }
 
   async #read(
@@ -126,10 +137,13 @@ const offsetsOf = async (
   return new Map(answer?.partitions.map(({ offset, partition }) => [partition, Number(offset)]))
 }
 
+const partitionsOf = (cluster: InnerCluster, topic: string): ReadonlyArray<number> =>
+  cluster.findTopicPartitionMetadata(topic).map(({ partitionId }) => partitionId)
+
 /** The records of all partitions, from their first offsets to their current ends. */
 const readAll = async (cluster: InnerCluster, topic: string): Promise<ReadonlyArray<IncomingRecord>> => {
   await cluster.addTargetTopic(topic)
-  const partitions = cluster.findTopicPartitionMetadata(topic).map(({ partitionId }) => partitionId)
+  const partitions = partitionsOf(cluster, topic)
   const [starts, ends] = await Promise.all([
     offsetsOf(cluster, topic, partitions, { fromBeginning: true }),
     offsetsOf(cluster, topic, partitions, { fromBeginning: false }),
@@ -142,25 +156,28 @@ const readAll = async (cluster: InnerCluster, topic: string): Promise<ReadonlyAr
   return records
 }
 
-/** The records of a key in a period. */
-const readKey = async (
+/** The wanted records of a period, from the given partitions, or from all of them. */
+const readPeriod = async (
   cluster: InnerCluster,
-  { from, key, partition, to, topic }: KeyQuery,
+  { from, to, topic, wanted }: PeriodQuery,
+  given?: ReadonlyArray<number>,
 ): Promise<ReadonlyArray<IncomingRecord>> => {
   await cluster.addTargetTopic(topic)
+  const partitions = given ?? partitionsOf(cluster, topic)
   const [since, until, ends] = await Promise.all([
-    offsetsOf(cluster, topic, [partition], { fromTimestamp: from }),
-    offsetsOf(cluster, topic, [partition], { fromTimestamp: to }),
-    offsetsOf(cluster, topic, [partition], { fromBeginning: false }),
+    offsetsOf(cluster, topic, partitions, { fromTimestamp: from }),
+    offsetsOf(cluster, topic, partitions, { fromTimestamp: to }),
+    offsetsOf(cluster, topic, partitions, { fromBeginning: false }),
   ])
-  const end = ends.get(partition) ?? 0
-  /** No record is as young: the end of the partition. */
-  const orEnd = (offset = -1) => (offset < 0 ? end : offset)
-  const range = { from: orEnd(since.get(partition)), to: orEnd(until.get(partition)) }
   const records: Array<IncomingRecord> = []
-  await readOffsets(cluster, topic, partition, range, (record) => {
-    if (record.key === key) records.push(record)
-  })
+  for (const partition of partitions) {
+    /** No record is as young: the end of the partition. */
+    const orEnd = (offset = -1) => (offset < 0 ? (ends.get(partition) ?? 0) : offset)
+    const range = { from: orEnd(since.get(partition)), to: orEnd(until.get(partition)) }
+    await readOffsets(cluster, topic, partition, range, (record) => {
+      if (wanted(record)) records.push(record)
+    })
+  }
   return records
 }
 
@@ -193,7 +210,8 @@ export const layerTopicReader = (options: TopicReaderOptions): Layer.Layer<Topic
         )
       return TopicReader.of({
         readAll: (topic) => within(options.deadlineMs ?? DEADLINE_MS, () => connections.readAll(topic)),
-        readKey: (query) => within(KEY_DEADLINE_MS, () => connections.readKey(query)),
+        readKey: (query) => within(PERIOD_DEADLINE_MS, () => connections.readKey(query)),
+        readPeriod: (query) => within(PERIOD_DEADLINE_MS, () => connections.readPeriod(query)),
       })
     }),
   )

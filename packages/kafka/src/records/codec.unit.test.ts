@@ -39,6 +39,8 @@ const accepted: MessageFact = {
   sealingKey: 'otp-1',
   sealed: Uint8Array.from([1, 2, 3, 255]),
   republished: false,
+  request: 'req_06fs37r7c5yb6k1v9b2h8zq4mt',
+  apiKey: 'key_06fs37r7c5yb6k1v9b2h8zq4mt',
 }
 
 /** Each record type, with rare combinations of fields. */
@@ -50,6 +52,8 @@ const examples: ReadonlyArray<HubRecord> = [
     clientRef: 'Заказ 7',
     batch: 'bat_06fs37r7c5yb6k1v9b2h8zq4mt',
     variables: [],
+    request: null,
+    apiKey: null,
   },
   {
     type: 'HandoverStarted',
@@ -275,8 +279,8 @@ describe('the codec', () => {
   it('writes records that a standard Avro reader decodes with the published schema', () => {
     const bytes = Buffer.from(encodeRecord(accepted))
     assert.strictEqual(bytes[0], 0)
-    assert.strictEqual(bytes.readInt32BE(1), 1)
-    const published = SCHEMAS.find(({ id }) => id === 1)!
+    const published = SCHEMAS.findLast(({ name }) => name === 'MessageAccepted')!
+    assert.strictEqual(bytes.readInt32BE(1), published.id)
     const read = avro.Type.forSchema(published.schema as avro.Schema).fromBuffer(bytes.subarray(5))
     assert.strictEqual(read.message_id, id)
     assert.strictEqual(read.expires_at, at + 300_000)
@@ -307,6 +311,18 @@ describe('the codec', () => {
         assert.deepStrictEqual(Result.getOrThrow(decodeRecord(bytes)), { ...fact, ...missing } as object)
       }
     }
+  })
+
+  it('decodes an acceptance of the version without a request and a key', () => {
+    const { apiKey: _, request: __, ...older } = accepted
+    const now = Buffer.from(encodeRecord(older))
+    // A missing field is one byte.
+    const bytes = Buffer.from(now.subarray(0, now.length - 2))
+    bytes.writeInt32BE(1, 1)
+    assert.deepStrictEqual(
+      bytesFirst(Result.getOrThrow(decodeRecord(bytes))),
+      bytesFirst({ ...older, request: null, apiKey: null }),
+    )
   })
 
   it('encodes a record that is larger than its buffer', () => {

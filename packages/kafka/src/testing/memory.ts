@@ -157,6 +157,13 @@ const make = Effect.fnUntraced(function* (partitions: number) {
       ),
     )
 
+  const readPeriod: TopicReader['Service']['readPeriod'] = ({ from, to, topic, wanted }) =>
+    ifAvailable(() =>
+      topicOf(topic)
+        .flat()
+        .filter((record) => record.appendedAt >= from && record.appendedAt < to && wanted(record)),
+    )
+
   const controlOf = (
     group: Group,
     partitionStates: Map<string, PartitionState>,
@@ -365,7 +372,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
 
   return Context.make(EventLog, { append, partitionOf: (key) => partitionFor(key, partitions) }).pipe(
     Context.add(ConsumerGroups, { join }),
-    Context.add(TopicReader, { readAll, readKey }),
+    Context.add(TopicReader, { readAll, readKey, readPeriod }),
     Context.add(MemoryKafka, {
       set: (next) =>
         Effect.sync(() => {

@@ -66,6 +66,8 @@ const ofAcceptance = (
           record: recordText(fact.record),
           republished: fact.value.republished,
           payload_key: fact.value.sealingKey,
+          request: fact.value.request ?? null,
+          api_key: fact.value.apiKey ?? null,
         }),
   },
 })

@@ -1,6 +1,7 @@
 /** The search and the list of messages over PostgreSQL. */
 import { randomUUID } from 'node:crypto'
-import { encodeId, eventIdOf, newId } from '@hub/domain'
+import { encodeId, eventIdOf, type MessageAccepted, newId } from '@hub/domain'
+import { acceptedRecord } from '@hub/kafka'
 import { uuidOf } from '@hub/store'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import type { Actor } from '../actor.ts'
@@ -114,7 +115,7 @@ describe('the search', () => {
     }
   })
 
-  it('explains where to look for a request, and what ids look like', async () => {
+  it('explains where to look for a request without messages, and what ids look like', async () => {
     const at = Date.now() - 1000
     const request = newId('req', at, Buffer.alloc(10))
     const found = await search(request)
@@ -199,3 +200,56 @@ describe('the list of messages', () => {
 })
 
 const pageOf = (input: Parameters<typeof list.run>[0]) => hub.run(list, input, VIEWER)
+
+// Last: the tests of lists know all messages.
+describe('the search by a request', () => {
+  it('finds the batch and the messages of a request, also before the projectors have recorded them', async () => {
+    const at = Date.now()
+    const request = newId('req', at, Buffer.alloc(10, 1))
+    const projected = await hub.message({ account: shop.uuid, at, batch })
+    const [waiting, ofOther] = [0, 1].map((n) => newId('msg', at + 1, Buffer.alloc(10, n)))
+    const accepted = (messageId: string, over: Partial<MessageAccepted> = {}) =>
+      acceptedRecord(hub.topics, {
+        type: 'MessageAccepted',
+        messageId,
+        at,
+        account: shop.id,
+        mode: 'live',
+        class: 'service',
+        recipient: hub.hashOf(NUMBER),
+        template: 'order_ready',
+        sender: 'SHOP',
+        clientRef: null,
+        batch: encodeId('bat', batch),
+        parts: 1,
+        price: { amount: '0.00', currency: 'RUB' },
+        variables: [],
+        expiresAt: at,
+        sealingKey: 'a key',
+        sealed: new Uint8Array([1]),
+        republished: false,
+        request,
+        apiKey: null,
+        ...over,
+      })
+    await hub.append([
+      accepted(projected),
+      // An append whose answer was lost is repeated.
+      accepted(projected),
+      accepted(waiting!, { class: 'otp', recipient: hub.hashOf('+79007654321') }),
+      // The client_ref of another send is no request id.
+      accepted(ofOther!, { request: newId('req', at, Buffer.alloc(10, 2)), clientRef: request }),
+    ])
+    const found = await search(request)
+    assert.isNull(found.explanation)
+    assert.deepStrictEqual(
+      found.data.map(({ account, id, message, type }) => [type, id, account, message?.id ?? null]),
+      [
+        ['batch', encodeId('bat', batch), shop.id, null],
+        ['message', projected, shop.id, projected],
+        ['message', waiting, shop.id, null],
+      ],
+    )
+    assert.strictEqual((await search(request, bank.id)).data[0]?.type, 'request')
+  })
+})

@@ -18,6 +18,7 @@ import {
   ReadMessages,
   ReadOperatorIds,
   timeOfUuid,
+  uuidOf,
   WebhooksAttempts,
   WebhooksEndpoints,
 } from '@hub/store'
@@ -27,6 +28,7 @@ import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
 import { Message, readInOrder, toMessage } from './message.ts'
 import { type Recognized, recognize } from './recognize.ts'
+import { readRequest } from './read-request.ts'
 
 const TYPES = [
   'message',
@@ -98,7 +100,7 @@ const subjectOf = (body: string): string | null => {
 type Finder = (q: Queries, id: string, uuid: string) => Promise<ReadonlyArray<Hit>>
 
 /** How to find a resource by its id. */
-const BY_ID: Readonly<Record<IdPrefix, Finder>> = {
+const BY_ID: Readonly<Record<Exclude<IdPrefix, 'req'>, Finder>> = {
   msg: (q, _, uuid) => messageHits(q, [uuid]),
   bat: async (q, id, uuid) => {
     const [row] = await q<
@@ -148,14 +150,56 @@ const BY_ID: Readonly<Record<IdPrefix, Finder>> = {
     const row = await CommandApiKeys.read(q, uuid)
     return row === null ? [] : [hit('api_key', id, { account: accountId(row.account) })]
   },
-  req: (_, id, uuid) => Promise.resolve([hit('request', id, { at: toTimestamp(timeOfUuid(uuid)) })]),
 }
 
 const ofId = (id: string) => ({ id, account: null, mode: null, status: null, after: null, limit: 1 })
 
-const REQUESTS =
-  'The hub does not store which request a message came from. Request ids are in the log lines of command-api ' +
-  '(request_id) and in sampled traces (hub.request_id). The messages that were accepted within seconds after `at` are a start.'
+const NO_MESSAGES =
+  'No message has this request id. The request may have sent nothing. The hub cannot find messages that waited for ' +
+  'Kafka before they were published, and those of older versions. The log lines of command-api (request_id) and sampled traces (hub.request_id) ' +
+  'have the id too, and the messages that were accepted within seconds after `at` are a start.'
+const NO_KAFKA = 'Kafka did not answer in time. Try again.'
+
+/** The hits of a request: its batch and its messages, and the request itself if none was found. */
+const findRequest = Effect.fnUntraced(function* (id: string, uuid: string, account: string | null) {
+  const itself = hit('request', id, { at: toTimestamp(timeOfUuid(uuid)) })
+  const found = yield* readRequest(id, timeOfUuid(uuid))
+  if (found === null) return { data: [itself], explanation: NO_KAFKA }
+  const facts = found.filter((fact) => account === null || fact.account === account)
+  const [first] = facts
+  if (first === undefined) return { data: [itself], explanation: NO_MESSAGES }
+  const shown = facts.slice(0, MOST_HITS)
+  const rows = yield* query((q) =>
+    readInOrder(
+      q,
+      shown.map(({ messageId }) => uuidOf('msg', messageId)),
+    ),
+  )
+  const messages = new Map(rows.map((row) => [encodeId('msg', row.id), toMessage(row)]))
+  return {
+    data: [
+      ...(first.batch === null ? [] : [hit('batch', first.batch, { account: first.account })]),
+      ...shown.map((fact) =>
+        hit('message', fact.messageId, {
+          account: fact.account,
+          message: messages.get(fact.messageId) ?? null,
+        }),
+      ),
+    ],
+    explanation:
+      facts.length > shown.length
+        ? `The request has ${facts.length} messages, and these are the first ${shown.length}. Its batch has all of them.`
+        : null,
+  }
+})
+
+const findById = Effect.fnUntraced(function* (
+  { id, prefix, uuid }: Extract<Recognized, { kind: 'id' }>,
+  account: string | null,
+) {
+  if (prefix === 'req') return yield* findRequest(id, uuid, account)
+  return { data: yield* query((q) => BY_ID[prefix](q, id, uuid)), explanation: null }
+})
 
 const NUMBER_RULE =
   'The hub has messages of the last year by phone number. Those of an erased recipient, and older ones, have no number any more.'
@@ -211,7 +255,6 @@ const idsOf = async (
 
 const explanationOf = (recognized: Recognized, found: number): string | null => {
   if (recognized.kind === 'malformed_id') return idRule(recognized.prefix)
-  if (recognized.kind === 'id' && recognized.prefix === 'req') return REQUESTS
   if (found > 0) return null
   if (recognized.kind === 'id') return NOTHING_BY_ID
   return recognized.kind === 'text' ? NOTHING_BY_TEXT : NUMBER_RULE
@@ -244,19 +287,21 @@ export const find = defineUseCase({
       const recognized = recognize(typed)
       const hash = yield* hashOf(recognized)
       const owner = account === null ? null : decodeId('acc', account)
-      const found = yield* query(async (q) =>
+      const found =
         recognized.kind === 'id'
-          ? BY_ID[recognized.prefix](q, recognized.id, recognized.uuid)
-          : messageHits(q, (await idsOf(q, recognized, hash, owner)).slice(0, MOST_HITS)),
-      )
-      const data = found.filter(
+          ? yield* findById(recognized, account)
+          : yield* query(async (q) => {
+              const ids = await idsOf(q, recognized, hash, owner)
+              return { data: await messageHits(q, ids.slice(0, MOST_HITS)), explanation: null }
+            })
+      const data = found.data.filter(
         ({ account: of, message }) => account === null || message === null || of === account,
       )
       return {
         object: 'search_result' as const,
         kind: recognized.kind,
         data,
-        explanation: explanationOf(recognized, data.length),
+        explanation: found.explanation ?? explanationOf(recognized, data.length),
       }
     }),
 })

@@ -1,6 +1,6 @@
 /** The timeline of a message over PostgreSQL and Kafka, and what is revealed of it. */
 import { randomUUID } from 'node:crypto'
-import { encodeId, eventIdOf, type LogFact, type MessageAccepted } from '@hub/domain'
+import { encodeId, eventIdOf, type LogFact, type MessageAccepted, newId } from '@hub/domain'
 import {
   acceptedRecord,
   type DeliveryReportReceived,
@@ -19,6 +19,8 @@ import { timeline } from './timeline.ts'
 
 const VIEWER: Actor = { name: 'vera', roles: ['viewer'], via: 'api' }
 const SUPPORT: Actor = { name: 'sam', roles: ['support'], via: 'api' }
+const REQUEST = newId('req', Date.now(), Buffer.alloc(10, 1))
+const KEY = encodeId('key', randomUUID())
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 
 let hub: TestHub
@@ -48,6 +50,8 @@ const accepted = (messageId: string, at: number): MessageAccepted => ({
   sealingKey: 'a key',
   sealed: new Uint8Array([1]),
   republished: false,
+  request: REQUEST,
+  apiKey: KEY,
 })
 
 /** What the operator sent, encrypted as the dispatcher does. */
@@ -163,7 +167,8 @@ describe('the timeline of a message', () => {
         'webhook delivery_log',
       ],
     )
-    const [, claim, , refusal, , sent, report, final, recorded, webhook] = shown.entries
+    const [acceptance, claim, , refusal, , sent, report, final, recorded, webhook] = shown.entries
+    assert.deepInclude(acceptance?.detail, { request: REQUEST, api_key: KEY })
     assert.deepInclude(claim?.detail, { attempt: 1, operator: 'smpp', epoch: 3 })
     assert.property(refusal?.detail, 'retry_at')
     assert.deepInclude(sent?.detail, { operator_ids: ['part 1', 'part 2'] })
@@ -175,10 +180,7 @@ describe('the timeline of a message', () => {
       webhook_delivery: attempt,
       response_code: 500,
     })
-    assert.deepStrictEqual(
-      shown.missing.map(({ what }) => what),
-      ['The request id and the API key of the send'],
-    )
+    assert.deepStrictEqual(shown.missing, [])
     const everything = JSON.stringify(shown)
     assert.notInclude(everything, NUMBER.slice(1))
     assert.notInclude(everything, 'THROTTLED')
@@ -222,6 +224,19 @@ describe('the timeline of a message', () => {
     const shown = await hub.run(timeline, { id: encodeId('msg', uuid) }, VIEWER)
     assert.strictEqual(shown.entries[0]?.source, 'ledger')
     assert.include(JSON.stringify(shown.missing), 'have not recorded the message yet')
+  })
+
+  it('says that an older version of the hub did not record the request', async () => {
+    const at = Date.now()
+    const id = await hub.message({ account: account.uuid, at })
+    const { apiKey: _, request: __, ...older } = accepted(id, at)
+    await hub.append([acceptedRecord(hub.topics, older)])
+    const shown = await hub.run(timeline, { id }, VIEWER)
+    assert.deepInclude(shown.entries[0], { source: 'lane' })
+    assert.include(
+      shown.missing.map(({ what }) => what),
+      'The request id and the API key of the send',
+    )
   })
 
   it('knows no message that never was', async () => {

@@ -72,12 +72,16 @@ const missingOf = (
   records: KafkaRecords | null,
   hasSubscriptions: boolean,
 ): ReadonlyArray<typeof Missing.Type> => {
-  const missing = [
-    {
+  const missing: Array<typeof Missing.Type> = []
+  const hasRequest = records?.facts.some(
+    ({ value }) => value.type === 'MessageAccepted' && value.request != null,
+  )
+  if (hasRequest !== true) {
+    missing.push({
       what: 'The request id and the API key of the send',
-      why: 'The hub does not store them with a message. A sampled trace has the request id (hub.request_id), and so has the log of command-api.',
-    },
-  ]
+      why: 'Only the record of the acceptance in Kafka has them. It cannot be read now, or an older version of the hub or the reconciler wrote it.',
+    })
+  }
   if (!isProjected) {
     missing.push({
       what: 'Everything after the acceptance',

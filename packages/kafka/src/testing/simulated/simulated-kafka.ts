@@ -100,6 +100,13 @@ export const simulatedKafka = (
             (record) => record.key === key && record.appendedAt >= from && record.appendedAt < to,
           ),
         ),
+      readPeriod: ({ from, to, topic, wanted }) =>
+        read(topic, () =>
+          broker
+            .topic(topic)
+            .flat()
+            .filter((record) => record.appendedAt >= from && record.appendedAt < to && wanted(record)),
+        ),
     }),
   )
 }
