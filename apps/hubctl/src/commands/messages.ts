@@ -128,8 +128,9 @@ const raw = defineCommand(
     short: 'Show what the operator sent about a message',
     about:
       'Shows the answers to the submits of a message and its delivery reports, as the operator sent ' +
-      'them: text, or hexadecimal for SMPP. The hub keeps them encrypted for 90 days. They can contain ' +
-      'the number and the text. Reports later than an hour after the last change are left out.',
+      'them. Octets that are no text, such as in SMPP, are shown as `\\x00`. The hub keeps them ' +
+      'encrypted for 90 days. They can contain the number and the text. Reports later than an hour ' +
+      'after the last change are left out.',
     changes: 'Only the audit trail, because the command reads data of a person.',
     examples: [{ command: 'hubctl messages raw msg_06fs37r7c5yb6k1v9b2h8zq4mt' }],
     needs: encryptedRecords,

@@ -32,15 +32,19 @@ const OperatorRecord = Schema.Struct({
   }),
   outcome: Schema.NullOr(Schema.String),
   raw: Schema.NullOr(Schema.String).annotate({
-    description: 'As the operator sent it: text, or hexadecimal for SMPP. `null`: its key is destroyed.',
+    description:
+      'As the operator sent it. Octets that are no text, such as in SMPP, are shown as `\\x00`. `null`: its key is destroyed.',
   }),
 }).annotate({ identifier: 'OperatorRecord' })
 
-/** Printable text as it is, other octets (SMPP) in hexadecimal. */
+/** Text as it is. Of other records (SMPP), the octets that are no printable text as `\x00`. */
 const rawText = (plain: Buffer): string => {
   const text = plain.toString('utf8')
   // eslint-disable-next-line no-control-regex
-  return /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\ufffd]/u.test(text) ? plain.toString('hex') : text
+  if (!/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\ufffd]/u.test(text)) return text
+  return plain
+    .toString('latin1')
+    .replaceAll(/[^\u0020-\u007e]/gu, (octet) => `\\x${octet.charCodeAt(0).toString(16).padStart(2, '0')}`)
 }
 
 const decryptedText = Effect.fnUntraced(function* (

@@ -55,12 +55,13 @@ const accepted = (messageId: string, at: number): MessageAccepted => ({
 })
 
 /** What the operator sent, encrypted as the dispatcher does. */
-const encrypted = (context: string, text: string) =>
+const encrypted = (context: string, sent: string | Buffer) =>
   hub.runtime.runPromise(
     Effect.gen(function* () {
       const keys = yield* (yield* PayloadEncryption).recipientShareKeys
       const key = keys[0]!
-      return { rawKey: key.id, rawSealed: key.encrypt(context, Buffer.from(text)) }
+      const bytes = typeof sent === 'string' ? Buffer.from(sent) : sent
+      return { rawKey: key.id, rawSealed: key.encrypt(context, bytes) }
     }),
   )
 
@@ -121,7 +122,8 @@ const deliveredMessage = async (): Promise<string> => {
     ),
     deliveryReportRecord(hub.topics, {
       ...report,
-      ...(await encrypted(reportContext(report), 'stat:DELIVRD')),
+      // A deliver_sm: a header, and text.
+      ...(await encrypted(reportContext(report), Buffer.from('\0\0\0\xa2stat:DELIVRD', 'latin1'))),
     }),
   ])
   return id
@@ -279,7 +281,7 @@ describe('what is revealed of a message', () => {
       data.map(({ kind, operator_id, raw: text }) => [kind, operator_id, text]),
       [
         ['answer', null, 'ESME_RTHROTTLED for +79001234567'],
-        ['report', 'part 1', 'stat:DELIVRD'],
+        ['report', 'part 1', String.raw`\x00\x00\x00\xa2stat:DELIVRD`],
       ],
     )
   })
