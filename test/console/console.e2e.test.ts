@@ -27,8 +27,9 @@ describe.skipIf('missing' in started)('the console', () => {
   operatorTests(running)
   peopleTests(running)
   roleTests(running)
-  attackTests(running)
   accessibilityTests(running)
   // It restarts the API.
   sessionTests(running)
+  // Last: the pictures of the other tests show no texts of attackers.
+  attackTests(running)
 })

@@ -149,6 +149,14 @@ export const sendAndWait = async (
   return body.id as string
 }
 
+/** Opens the raw reports on the page of a message. */
+export const openRawReports = async (page: Page): Promise<void> => {
+  await page.getByRole('button', { name: 'Open raw reports' }).click()
+  await page.getByRole('dialog').getByLabel('Reason or ticket').fill('Ticket 4712')
+  await page.getByRole('dialog').getByRole('button', { name: 'Open raw reports' }).click()
+  await page.getByRole('heading', { name: 'Answers and reports of the SMS operator' }).waitFor()
+}
+
 /** Calls the API from a page, with its session and token, as the console does. */
 export const callFrom = (
   page: Page,

@@ -30,6 +30,10 @@ export interface Behaviour {
   readonly receipts_before_answer: boolean
   readonly id_form: (typeof ID_FORMS)[number]
   readonly receipt_form: (typeof RECEIPT_FORMS)[number]
+  /** SMPP: `err` in the text of receipts; null: the code of the reason. */
+  readonly receipt_error: string | null
+  /** SMPP: `text` in the text of receipts, which quotes the message at many SMSCs. */
+  readonly receipt_text: string
 }
 
 export const DEFAULT_BEHAVIOUR: Behaviour = {
@@ -47,10 +51,15 @@ export const DEFAULT_BEHAVIOUR: Behaviour = {
   receipts_before_answer: false,
   id_form: 'opaque',
   receipt_form: 'both',
+  receipt_error: null,
+  receipt_text: '',
 }
 
 /** One day, which is longer than every deadline of the hub. */
 const MAX_DELAY_MS = 24 * 60 * 60 * 1000
+
+/** With two such texts, the text of a receipt still fits into a `short_message`. */
+const MAX_TEXT = 60
 
 /** The requirement of a setting if the value violates it, else null. */
 const requirementOf = (name: keyof Behaviour, value: unknown): string | null => {
@@ -65,6 +74,12 @@ const requirementOf = (name: keyof Behaviour, value: unknown): string | null => 
       return oneOf(ID_FORMS)
     case 'receipt_form':
       return oneOf(RECEIPT_FORMS)
+    case 'receipt_error':
+    case 'receipt_text':
+      return (name === 'receipt_error' && value === null) ||
+        (typeof value === 'string' && value.length <= MAX_TEXT)
+        ? null
+        : `a text of at most ${MAX_TEXT} characters`
     case 'receipts_before_answer':
       return typeof value === 'boolean' ? null : 'true or false'
     case 'throttle_per_second':

@@ -29,6 +29,8 @@ describe('behaviour', () => {
     { change: { report_delay_ms: null } },
     { change: { id_form: 'octal' } },
     { change: { receipt_form: null } },
+    { change: { receipt_text: null } },
+    { change: { receipt_error: 'x'.repeat(61) } },
     { change: { receipts_before_answer: 1 } },
     { change: { silent_percent: 60, undelivered_percent: 60 } },
   ]

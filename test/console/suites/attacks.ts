@@ -1,15 +1,23 @@
 /** What attackers try: code in texts, foreign forms, prepared sessions and frames. */
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { type Console, idOf, SCRIPT } from '../support.ts'
+import { freshNumber } from '../../support/hub-admin.ts'
+import { type Console, idOf, openRawReports, SCRIPT, sendAndWait } from '../support.ts'
 
 const wasAttacked = (page: Page): Promise<unknown> => page.evaluate('window.attacked ?? null')
 
 export const attackTests = (console_: Console): void => {
-  const { admin, hub, signIn } = console_
+  const { account, admin, hub, signIn } = console_
+  const operatorWrites = async (behaviour: object): Promise<void> => {
+    const { ok } = await fetch(`${hub.describe().operator_url}/behaviour`, {
+      method: 'PUT',
+      body: JSON.stringify(behaviour),
+    })
+    expect(ok).toBe(true)
+  }
   describe('attacks', () => {
     it('with HTML in the texts of a client run no code', async () => {
-      await admin.addTemplate(console_.account, 'live', {
+      await admin.addTemplate(account, 'live', {
         name: SCRIPT,
         class: 'service',
         body: `${SCRIPT} {{order}}`,
@@ -21,6 +29,22 @@ export const attackTests = (console_: Console): void => {
       await page.getByRole('link', { name: SCRIPT }).click()
       await page.getByRole('heading', { name: SCRIPT }).waitFor()
       expect(await page.getByText(SCRIPT).count()).toBeGreaterThan(1)
+      expect(await page.locator('img').count()).toBe(0)
+      expect(await wasAttacked(page)).toBeNull()
+      await page.context().close()
+    })
+
+    it("with HTML in a client_ref, and in the code and the text of an operator's report, run no code", async () => {
+      await operatorWrites({ receipt_error: SCRIPT, receipt_text: `${SCRIPT}2` })
+      const id = await sendAndWait(account.live, 'otp', freshNumber(), `${SCRIPT}1`)
+      await operatorWrites({ receipt_error: null, receipt_text: '' })
+      const page = await signIn(['support'])
+      await page.goto(`/messages/${id}`)
+      await page.getByText(`${SCRIPT}1`).first().waitFor()
+      await openRawReports(page)
+      await page.getByText(`err:${SCRIPT} text:${SCRIPT}2`).first().waitFor()
+      await page.getByLabel('Raw facts').check()
+      await page.getByText('"kind": "claimed"').waitFor()
       expect(await page.locator('img').count()).toBe(0)
       expect(await wasAttacked(page)).toBeNull()
       await page.context().close()
@@ -65,7 +89,7 @@ export const attackTests = (console_: Console): void => {
         foreign.evaluate('document.forms[0].submit()'),
       ])
       expect(answer.status()).toBeGreaterThanOrEqual(401)
-      expect((await console_.account.live.get(`/v1/templates/${id}`)).body.status).not.toBe('declined')
+      expect((await account.live.get(`/v1/templates/${id}`)).body.status).not.toBe('declined')
       await page.context().close()
     })
 

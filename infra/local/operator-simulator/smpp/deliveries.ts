@@ -62,9 +62,7 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
   /** Writes a delivery to a bind. */
   const send = (receiver: Receiver, delivery: Delivery, now: number): void => {
     const fields =
-      delivery.type === 'receipt'
-        ? receiptFields(delivery.receipt, operator.behaviour().receipt_form)
-        : delivery.fields
+      delivery.type === 'receipt' ? receiptFields(delivery.receipt, operator.behaviour()) : delivery.fields
     const { session, inFlight } = receiver
     const pdu = new codec.PDU('deliver_sm', fields)
     const written = session.send(pdu, (answer) => {

@@ -64,13 +64,20 @@ const addresses = (from: string, to: string): Fields => {
   }
 }
 
-/** The PDU of a receipt. It omits the text of the message, as many SMSCs do. */
-export const receiptFields = (receipt: Receipt, form: Behaviour['receipt_form']): Fields => {
+/** The PDU of a receipt. By default it omits the text of the message, as many SMSCs do. */
+export const receiptFields = (
+  receipt: Receipt,
+  {
+    receipt_error,
+    receipt_form: form,
+    receipt_text,
+  }: Pick<Behaviour, 'receipt_error' | 'receipt_form' | 'receipt_text'>,
+): Fields => {
   const { due, reason, receipt_id, sender, status, to } = receipt
   const { stat, state } = STATES[status]
   const error = reason === null ? 0 : (ERROR_CODES[reason] ?? 99)
   const delivered = status === 'delivered' || status === 'seen' ? '001' : '000'
-  const text = `id:${receipt_id} sub:001 dlvrd:${delivered} submit date:${date(due)} done date:${date(due)} stat:${stat} err:${digits(error, 3)} text:`
+  const text = `id:${receipt_id} sub:001 dlvrd:${delivered} submit date:${date(due)} done date:${date(due)} stat:${stat} err:${receipt_error ?? digits(error, 3)} text:${receipt_text}`
   const networkError = Buffer.from([3, error >> 8, error & 0xff])
   return {
     ...addresses(to, sender),
