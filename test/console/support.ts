@@ -54,7 +54,14 @@ const startWith = async (browser: Browser): Promise<Console> => {
   const receiver = await startWebhookReceiver(200)
   const hub = await startHub({
     // An erasure needs two persons.
-    environment: { ...receiver.environment, HUB_ERASURE_PERSONS: '2' },
+    environment: {
+      ...receiver.environment,
+      HUB_ERASURE_PERSONS: '2',
+      // Only requests with a sampled parent are traced. Nothing receives the traces.
+      HUB_OTLP_URL: 'http://127.0.0.1:9',
+      HUB_TRACE_RATIO: '0',
+      HUB_TRACE_URL: 'https://traces.example/{trace_id}',
+    },
     apiRps: 10_000,
     operations: true,
   })

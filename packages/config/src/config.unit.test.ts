@@ -397,6 +397,28 @@ describe('the log level', () => {
   )
 })
 
+describe('the address of traces', () => {
+  it.effect.each([
+    ['https://tempo.example/trace', 'has no {trace_id} in it'],
+    ['javascript:{trace_id}', 'is something else'],
+  ] as const)('is not %s', ([text, problem]) =>
+    Effect.gen(function* () {
+      const found = yield* findInvalidSettings('operations-api').pipe(from({ ...RIGHT, HUB_TRACE_URL: text }))
+      assert.deepStrictEqual(
+        found.map((mistake) => [mistake.variable, mistake.problem]),
+        [['HUB_TRACE_URL', problem]],
+      )
+    }),
+  )
+
+  it.effect('has a place for the id of a trace', () =>
+    Effect.gen(function* () {
+      const text = 'https://tempo.example/trace/{trace_id}'
+      assert.strictEqual(yield* settings.traceUrl.config.pipe(from({ HUB_TRACE_URL: text })), text)
+    }),
+  )
+})
+
 describe('a secret', () => {
   it.effect('is not trimmed and must not end with a line break', () =>
     Effect.gen(function* () {

@@ -164,6 +164,14 @@ export const url = (...schemes: ReadonlyArray<string>): Kind<string> =>
     return read.password === '' ? Result.succeed(text) : Result.fail('has a password in it')
   })
 
+/** A URL with a place for a value, such as `{trace_id}`. */
+export const urlTemplate = (place: string, ...schemes: ReadonlyArray<string>): Kind<string> => {
+  const { expected, read } = url(...schemes)
+  return kind('url', `${expected}, with ${place} in it`, (text) =>
+    text.includes(place) ? read(text) : Result.fail(`has no ${place} in it`),
+  )
+}
+
 const secretKind = <A>(
   expected: string,
   read: (text: string) => Result.Result<A, string>,

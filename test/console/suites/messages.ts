@@ -1,10 +1,12 @@
 /** Support: "the customer got no code". Support finds the message, and sees the reason. */
 import { describe, expect, it } from 'vitest'
+import { send } from '../../support/client.ts'
 import { freshNumber } from '../../support/hub-admin.ts'
-import { type Console, openRawReports, screenshot, sendAndWait } from '../support.ts'
+import { type Console, openRawReports, screenshot, sendAndWait, untilFinal } from '../support.ts'
 
 /** The sandbox number whose messages are not delivered. */
 const UNREACHABLE = '+79000000002'
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
 
 export const messageTests = ({ account, signIn }: Console): void => {
   describe('finding a message', () => {
@@ -83,10 +85,24 @@ export const messageTests = ({ account, signIn }: Console): void => {
   })
 
   describe('the timeline of a message', () => {
-    it('shows each step with its time and who performed it, and the raw facts', async () => {
-      const id = await sendAndWait(account.live, 'otp', freshNumber(), 'order-4711')
+    it('is found by the request, and shows each step with its time and who performed it', async () => {
+      const { body, headers } = await account.live.post(
+        '/v1/messages',
+        send('otp', freshNumber(), 'order-4711'),
+        { traceparent: `00-${TRACE}-00f067aa0ba902b7-01` },
+      )
+      await untilFinal(account.live, body.id)
       const page = await signIn(['support'])
-      await page.goto(`/messages/${id}`)
+      const request = headers.get('request-id') ?? ''
+      await page.getByRole('searchbox', { name: 'Search' }).fill(request)
+      await page.keyboard.press('Enter')
+      await page.waitForURL(`**/messages/${body.id}`)
+      // The request and the key are links.
+      await page.getByRole('link', { name: request }).waitFor()
+      await page.getByRole('link', { name: /^key_/u }).waitFor()
+      expect(await page.getByRole('link', { name: TRACE }).getAttribute('href')).toBe(
+        `https://traces.example/${TRACE}`,
+      )
       await page.getByText('The SMS operator reported the delivery.', { exact: true }).waitFor()
       await page.getByText('The SMS operator took the message.', { exact: true }).waitFor()
       await page.getByRole('img', { name: /steps in/u }).waitFor()

@@ -90,6 +90,7 @@ export type ModerationItem = Template | Sender
 export interface Timeline {
   readonly message: Message
   readonly trace_id: string | null
+  readonly trace_url: string | null
   readonly entries: ReadonlyArray<TimelineEntry>
   /** What cannot be shown, and why. */
   readonly missing: ReadonlyArray<{ readonly what: string; readonly why: string }>

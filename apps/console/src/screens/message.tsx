@@ -61,7 +61,7 @@ const Entries = ({ entries }: { readonly entries: ReadonlyArray<TimelineEntry> }
 
 const Steps = ({ timeline }: { readonly timeline: Timeline }) => {
   const [showsRaw, setShowsRaw] = useState(false)
-  const { entries, missing, trace_id: trace } = timeline
+  const { entries, missing, trace_id: trace, trace_url: traceUrl } = timeline
   // A deadline of an open message is in the future, and would push the steps together.
   const steps = entries
     .filter(({ kind }) => kind !== 'deadline')
@@ -81,7 +81,8 @@ const Steps = ({ timeline }: { readonly timeline: Timeline }) => {
       </div>
       {trace === null ? null : (
         <p>
-          {strings.message.trace} <code>{trace}</code> <CopyButton text={trace} label={strings.copy} />
+          {strings.message.trace} {traceUrl === null ? <code>{trace}</code> : <a href={traceUrl}>{trace}</a>}{' '}
+          <CopyButton text={trace} label={strings.copy} />
         </p>
       )}
       <TimelineChart steps={steps} />

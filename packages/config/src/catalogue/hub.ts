@@ -322,6 +322,11 @@ export const operations = inGroup('operations', {
     readBy: ['operations-api'],
     doc: 'The folder with the built files of the console.',
   }),
+  traceUrl: optional(kind.urlTemplate('{trace_id}', 'https', 'http'), 'no link', {
+    name: 'HUB_TRACE_URL',
+    readBy: ['operations-api', 'hubctl'],
+    doc: 'The address of a trace in the tracing backend, such as `https://tempo.example/trace/{trace_id}`. The timeline of a message links to it, if the request of the message was sampled.',
+  }),
   localLoginSecret: optional(kind.secret({ least: LEAST_LOCAL_SECRET }), 'no login links', {
     name: 'HUB_OPERATIONS_LOCAL_SECRET',
     readBy: ['operations-api'],

@@ -26,7 +26,7 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c'
 let hub: TestHub
 let account: { readonly uuid: string; readonly id: string }
 beforeAll(async () => {
-  hub = await makeTestHub()
+  hub = await makeTestHub({ HUB_TRACE_URL: 'https://tempo.example/trace/{trace_id}?org=1' })
   account = await hub.account('Online shop')
 })
 afterAll(() => hub.remove())
@@ -153,6 +153,7 @@ describe('the timeline of a message', () => {
     const { attempt, endpoint, event } = await insertDelivery(id)
     const shown = await hub.run(timeline, { id }, VIEWER)
     assert.strictEqual(shown.trace_id, TRACE)
+    assert.strictEqual(shown.trace_url, `https://tempo.example/trace/${TRACE}?org=1`)
     assert.strictEqual(shown.message.id, id)
     assert.deepStrictEqual(
       shown.entries.map(({ kind, source }) => `${kind} ${source}`),
@@ -235,6 +236,8 @@ describe('the timeline of a message', () => {
     await hub.append([acceptedRecord(hub.topics, older)])
     const shown = await hub.run(timeline, { id }, VIEWER)
     assert.deepInclude(shown.entries[0], { source: 'lane' })
+    // Its request was not sampled.
+    assert.deepInclude(shown, { trace_id: null, trace_url: null })
     assert.include(
       shown.missing.map(({ what }) => what),
       'The request id and the API key of the send',

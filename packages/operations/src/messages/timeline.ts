@@ -3,6 +3,7 @@
  * read model, the lanes, the log, the reports, the event journal and the delivery log. What cannot
  * be shown is named, with the reason.
  */
+import { settings } from '@hub/config'
 import type { MessageFact } from '@hub/domain'
 import type { ReadMessages } from '@hub/store'
 import { readTraceparent } from '@hub/telemetry'
@@ -66,6 +67,12 @@ type KafkaRecords = Effect.Success<ReturnType<typeof readKafka>>
 
 const NOTHING: KafkaRecords = { facts: [], answers: [], reports: [] }
 
+/** The id of the trace in which the request was sampled: 32 hexadecimal digits. */
+const traceOf = (facts: KafkaRecords['facts']): string | null => {
+  const traceparent = facts.map(({ record }) => record.traceparent).find((one) => one !== null)
+  return traceparent === undefined ? null : (readTraceparent(traceparent)?.traceId ?? null)
+}
+
 const missingOf = (
   row: ReadMessages.ProjectedMessage,
   isProjected: boolean,
@@ -123,6 +130,9 @@ export const timeline = defineUseCase({
     trace_id: Schema.NullOr(Schema.String).annotate({
       description: 'The trace of the request, if it was sampled.',
     }),
+    trace_url: Schema.NullOr(Schema.String).annotate({
+      description: 'The address of the trace, if the hub knows the tracing backend.',
+    }),
     entries: Schema.Array(Entry),
     missing: Schema.Array(Missing).annotate({ description: 'What cannot be shown, and why.' }),
   }).annotate({ identifier: 'Timeline' }),
@@ -142,11 +152,13 @@ export const timeline = defineUseCase({
         { concurrency: 'unbounded' },
       )
       const read = records ?? NOTHING
-      const traceparent = read.facts.map(({ record }) => record.traceparent).find((one) => one !== null)
+      const trace = traceOf(read.facts)
+      const traceUrl = yield* settings.traceUrl.config
       return {
         object: 'timeline' as const,
         message: toMessage(row),
-        trace_id: traceparent == null ? null : (readTraceparent(traceparent)?.traceId ?? null),
+        trace_id: trace,
+        trace_url: trace === null ? null : (traceUrl?.replaceAll('{trace_id}', trace) ?? null),
         entries: entriesOf({ row, isProjected, ...read, events, attempts }),
         missing: missingOf(row, isProjected, records, hasSubscriptions),
       }
