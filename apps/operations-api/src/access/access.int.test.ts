@@ -21,12 +21,12 @@ describe('a login link', () => {
     expect(me.body.permissions).not.toContain('moderation.decide')
   })
 
-  it('opens the console, with a cookie that only this host gets and scripts cannot read', async () => {
+  it('opens the console, with a cookie that scripts cannot read and Safari stores without TLS', async () => {
     const response = await api.call(api.linkFor('Anna', ['viewer']))
     expect(response.status).toBe(303)
     expect(response.headers.get('location')).toBe('/')
     const [cookie] = response.headers.getSetCookie()
-    expect(cookie).toMatch(/^__Host-hub_operations=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Strict$/u)
+    expect(cookie).toMatch(/^hub_operations=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict$/u)
   })
 
   it('works once', async () => {
@@ -89,7 +89,7 @@ describe('a session', () => {
   })
 
   it('does not begin with a token that the browser already has', async () => {
-    const chosen = `__Host-hub_operations=${'A'.repeat(43)}`
+    const chosen = `hub_operations=${'A'.repeat(43)}`
     const response = await api.call(api.linkFor('Anna', ['viewer']), { headers: { cookie: chosen } })
     expect(api.sessionOf(response)).not.toBe(chosen)
     expect(code(await api.call('/v1/me', { headers: { cookie: chosen } }))).toBe('session_expired')
@@ -144,7 +144,7 @@ describe('a session', () => {
     const session = await api.signIn('Anna', 'viewer')
     const response = await api.call('/logout', { method: 'POST', as: session })
     expect(response.status).toBe(200)
-    expect(response.headers.getSetCookie()[0]).toMatch(/^__Host-hub_operations=; .*Max-Age=0$/u)
+    expect(response.headers.getSetCookie()[0]).toMatch(/^hub_operations=; .*Max-Age=0$/u)
     expect(code(await api.call('/v1/me', { as: session }))).toBe('session_expired')
   })
 
@@ -170,7 +170,7 @@ describe('a request', () => {
   it.each(['', 'x', 'A'.repeat(43), 'A'.repeat(5000), "' OR 1=1 --", '%00'])(
     'with the unknown token %s is refused',
     async (token) => {
-      const response = await api.call('/v1/me', { headers: { cookie: `__Host-hub_operations=${token}` } })
+      const response = await api.call('/v1/me', { headers: { cookie: `hub_operations=${token}` } })
       expect(code(response)).toBe('session_expired')
     },
   )

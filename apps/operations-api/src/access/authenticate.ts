@@ -5,7 +5,7 @@ import { Effect } from 'effect'
 import { type ApiFailure, apiFailure } from '../http/failures.ts'
 import { loginsRefused } from '../metrics.ts'
 import type { Caller } from './caller.ts'
-import { cookieOf, SESSION_COOKIE } from './cookies.ts'
+import type { Cookies } from './cookies.ts'
 import { IdentityProvider } from './identity-provider.ts'
 import { isCsrfToken, Sessions } from './sessions.ts'
 
@@ -27,7 +27,7 @@ interface AuthenticatedRequest {
  * Makes the check of requests. `origin`: of the console. A request with a session that changes something
  * must come from a page of this origin, and have the CSRF token.
  */
-export const makeAuthenticate = Effect.fnUntraced(function* (origin: string) {
+export const makeAuthenticate = Effect.fnUntraced(function* (origin: string, cookies: Cookies) {
   const sessions = yield* Sessions
   const provider = yield* IdentityProvider
 
@@ -61,7 +61,7 @@ export const makeAuthenticate = Effect.fnUntraced(function* (origin: string) {
         const token = BEARER.exec(authorization)?.groups?.['token']
         return yield* token === undefined ? Effect.fail(apiFailure('token_invalid')) : byToken(token)
       }
-      const cookie = cookieOf(headers.cookie, SESSION_COOKIE)
+      const cookie = cookies.read(headers.cookie, 'session')
       if (cookie === null) return yield* apiFailure('not_signed_in', { details: LOGIN })
       const session = yield* sessions.find(cookie, isUse)
       if (session === null) return yield* apiFailure('session_expired', { details: LOGIN })

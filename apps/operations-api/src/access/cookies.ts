@@ -1,28 +1,48 @@
 /**
  * The cookies of the operations API. With the prefix `__Host-`, browsers accept a cookie only from this
- * host, over a secure connection, and for all paths. They treat the loopback interface as secure.
+ * host, over a secure connection, and for all paths.
+ *
+ * A local hub has no TLS, and Safari stores no `Secure` cookie of `http://127.0.0.1`. So its cookies have
+ * neither the prefix nor `Secure` (docs/decisions/0076). They never leave the machine.
  */
+import { isLoopback } from '@hub/config'
 
-/** The token of the session. Sent only with requests from pages of the console. */
-export const SESSION_COOKIE = '__Host-hub_operations'
-/** The state of a sign-in that is in progress. It must survive the redirect from the identity provider. */
-export const LOGIN_COOKIE = '__Host-hub_login'
-
-const ATTRIBUTES = 'Path=/; HttpOnly; Secure'
-
-export const sessionCookie = (token: string): string =>
-  `${SESSION_COOKIE}=${token}; ${ATTRIBUTES}; SameSite=Strict`
-
-export const loginCookie = (value: string, seconds: number): string =>
-  `${LOGIN_COOKIE}=${value}; ${ATTRIBUTES}; SameSite=Lax; Max-Age=${seconds}`
-
-export const expiredCookie = (name: string): string => `${name}=; ${ATTRIBUTES}; Max-Age=0`
-
-/** The value of a cookie; `null` without one. */
-export const cookieOf = (header: string | undefined, name: string): string | null => {
-  for (const part of (header ?? '').split(';')) {
-    const mark = part.indexOf('=')
-    if (mark > 0 && part.slice(0, mark).trim() === name) return part.slice(mark + 1).trim()
-  }
-  return null
+interface CookieNames {
+  /** The token of the session. Sent only with requests from pages of the console. */
+  readonly session: string
+  /** The state of a sign-in that is in progress. It must survive the redirect from the identity provider. */
+  readonly login: string
 }
+
+const SECURE: CookieNames = { session: '__Host-hub_operations', login: '__Host-hub_login' }
+const LOCAL: CookieNames = { session: 'hub_operations', login: 'hub_login' }
+
+interface CookieOptions {
+  /** The address of the console. */
+  readonly operationsUrl: string
+  /** Whether there are login links. Production refuses them. */
+  readonly hasLoginLinks: boolean
+}
+
+export const makeCookies = ({ hasLoginLinks, operationsUrl }: CookieOptions) => {
+  const { hostname, protocol } = new URL(operationsUrl)
+  const isLocal = hasLoginLinks && protocol === 'http:' && isLoopback(hostname)
+  const names = isLocal ? LOCAL : SECURE
+  const attributes = `Path=/; HttpOnly${isLocal ? '' : '; Secure'}`
+  return {
+    names,
+    session: (token: string): string => `${names.session}=${token}; ${attributes}; SameSite=Strict`,
+    login: (value: string, seconds: number): string =>
+      `${names.login}=${value}; ${attributes}; SameSite=Lax; Max-Age=${seconds}`,
+    expired: (cookie: keyof CookieNames): string => `${names[cookie]}=; ${attributes}; Max-Age=0`,
+    /** The value of a cookie of a request; `null` without one. */
+    read: (header: string | undefined, cookie: keyof CookieNames): string | null => {
+      for (const part of (header ?? '').split(';')) {
+        const mark = part.indexOf('=')
+        if (mark > 0 && part.slice(0, mark).trim() === names[cookie]) return part.slice(mark + 1).trim()
+      }
+      return null
+    },
+  }
+}
+export type Cookies = ReturnType<typeof makeCookies>

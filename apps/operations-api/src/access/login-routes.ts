@@ -11,14 +11,7 @@ import { Clock, Effect, Redacted } from 'effect'
 import { type Answer, htmlAnswer, jsonAnswer, redirectAnswer } from '../http/answer.ts'
 import { type ApiFailure } from '../http/failures.ts'
 import { logins, loginsRefused } from '../metrics.ts'
-import {
-  cookieOf,
-  expiredCookie,
-  LOGIN_COOKIE,
-  loginCookie,
-  SESSION_COOKIE,
-  sessionCookie,
-} from './cookies.ts'
+import type { Cookies } from './cookies.ts'
 import type { makeAuthenticate } from './authenticate.ts'
 import { CALLBACK_PATH, IdentityProvider, type PendingLogin } from './identity-provider.ts'
 import { knownRoles, Sessions, type SignedIn } from './sessions.ts'
@@ -85,6 +78,7 @@ const AGAIN = '<a href="/login">Sign in again</a>'
 
 export const makeLoginRoutes = Effect.fnUntraced(function* (
   { localSecret, operationsUrl }: LoginOptions,
+  cookies: Cookies,
   authenticate: Effect.Success<ReturnType<typeof makeAuthenticate>>,
 ) {
   const sessions = yield* Sessions
@@ -104,13 +98,13 @@ export const makeLoginRoutes = Effect.fnUntraced(function* (
         'You are known, but none of your groups has a role in the hub. Ask the people who run the hub for a role.',
       )
     }
-    const token = yield* sessions.begin(person, cookieOf(request.headers.cookie, SESSION_COOKIE))
+    const token = yield* sessions.begin(person, cookies.read(request.headers.cookie, 'session'))
     if (token === null) {
       loginsRefused.add({ kind, reason: 'refused' })
       return message(403, 'Used before', 'This sign-in has been used before, and works only once.', AGAIN)
     }
     logins.add({ kind })
-    return redirectAnswer(returnTo, [sessionCookie(token), expiredCookie(LOGIN_COOKIE)])
+    return redirectAnswer(returnTo, [cookies.session(token), cookies.expired('login')])
   })
 
   const login: Route = (_request, query) => {
@@ -133,7 +127,7 @@ export const makeLoginRoutes = Effect.fnUntraced(function* (
     }
     return provider.begin(returnTo).pipe(
       Effect.map(({ pending, url }) =>
-        redirectAnswer(url, [loginCookie(encodePending(pending), PENDING_SECONDS)]),
+        redirectAnswer(url, [cookies.login(encodePending(pending), PENDING_SECONDS)]),
       ),
       Effect.catchTag('ProviderUnavailable', ({ detail }) => providerUnavailable(detail)),
     )
@@ -150,7 +144,7 @@ export const makeLoginRoutes = Effect.fnUntraced(function* (
 
   const callback: Route = (request) =>
     Effect.gen(function* () {
-      const pending = decodePending(cookieOf(request.headers.cookie, LOGIN_COOKIE))
+      const pending = decodePending(cookies.read(request.headers.cookie, 'login'))
       if (provider === null || pending === null) {
         return message(
           403,
@@ -201,7 +195,7 @@ export const makeLoginRoutes = Effect.fnUntraced(function* (
     Effect.gen(function* () {
       const { session } = yield* authenticate({ method: 'POST', headers: request.headers, isUse: true })
       if (session !== null) yield* sessions.end(session.token)
-      return { ...jsonAnswer(200, { object: 'logout' }), cookies: [expiredCookie(SESSION_COOKIE)] }
+      return { ...jsonAnswer(200, { object: 'logout' }), cookies: [cookies.expired('session')] }
     })
 
   return [

@@ -153,7 +153,7 @@ const SECURITY_SCHEMES = {
     in: 'cookie',
     name: '__Host-hub_operations',
     description:
-      'The session of a person. It begins at `/login`. A request that changes something also needs the header `X-CSRF-Token` with `csrf_token` of `GET /v1/me`.',
+      'The session of a person. It begins at `/login`. Local hubs without TLS name it `hub_operations`. A request that changes something also needs the header `X-CSRF-Token` with `csrf_token` of `GET /v1/me`.',
   },
   bearer: {
     type: 'http',

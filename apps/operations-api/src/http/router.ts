@@ -12,6 +12,7 @@ import { memoizeLabels } from '@hub/telemetry'
 import { Cause, Context, Duration, Effect, Layer, type Redacted, type Stream } from 'effect'
 import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from 'effect/http'
 import { makeAuthenticate } from '../access/authenticate.ts'
+import { makeCookies } from '../access/cookies.ts'
 import { makeLoginRoutes } from '../access/login-routes.ts'
 import { readConsoleFiles } from '../console/files.ts'
 import { descriptionText } from '../description/describe.ts'
@@ -104,8 +105,10 @@ const streamResponse = ({ events }: EventStream, requestId: string): HttpServerR
   })
 
 const makeRoutes = Effect.fnUntraced(function* (options: RouterOptions) {
-  const authenticate = yield* makeAuthenticate(new URL(options.operationsUrl).origin)
-  const loginRoutes = yield* makeLoginRoutes(options, authenticate)
+  const { localSecret, operationsUrl } = options
+  const cookies = makeCookies({ operationsUrl, hasLoginLinks: localSecret !== null })
+  const authenticate = yield* makeAuthenticate(new URL(operationsUrl).origin, cookies)
+  const loginRoutes = yield* makeLoginRoutes(options, cookies, authenticate)
 
   const ofEndpoint = ({ handle, method, path }: Endpoint): Route => ({
     method,

@@ -6,7 +6,7 @@ import { Readiness } from '@hub/telemetry'
 import { freshDatabase, openDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, ManagedRuntime, Metric, Redacted } from 'effect'
 import { HttpServer } from 'effect/http'
-import { SESSION_COOKIE } from '../access/cookies.ts'
+import { makeCookies } from '../access/cookies.ts'
 import { IdentityProvider } from '../access/identity-provider.ts'
 import { operationsApi } from '../app.ts'
 import { overviewViewers } from '../metrics.ts'
@@ -63,6 +63,7 @@ export const startOperationsApi = async (options: HarnessOptions = {}) => {
   const sql = openDatabase(database.url)
   const kafka: KafkaConnection = { brokers: testBrokers(), clientId: 'operations-api-test' }
   const operationsUrl = options.operationsUrl ?? OPERATIONS_URL
+  const { names } = makeCookies({ operationsUrl, hasLoginLinks: options.localLogin !== false })
   const prefix = topicPrefix()
   const environment = ConfigProvider.layer(
     ConfigProvider.fromUnknown({
@@ -141,9 +142,7 @@ export const startOperationsApi = async (options: HarnessOptions = {}) => {
     response.headers
       .getSetCookie()
       .map((cookie) => cookie.split(';', 1)[0] ?? '')
-      .find(
-        (cookie) => cookie.startsWith(`${SESSION_COOKIE}=`) && cookie.length > SESSION_COOKIE.length + 1,
-      ) ?? null
+      .find((cookie) => cookie.startsWith(`${names.session}=`) && !cookie.endsWith('=')) ?? null
 
   const withCsrf = async (cookie: string): Promise<TestSession> => {
     const me = await call('/v1/me', { headers: { cookie } })
