@@ -204,6 +204,7 @@ const english = {
     language: 'Language',
     text: 'Text',
     preview: 'Preview with example values',
+    noPreview: 'The text cannot be rendered. Sends with this template would fail.',
     parts: (parts: number, characters: number, encoding: string) =>
       `${parts} ${parts === 1 ? 'part' : 'parts'}, ${characters} characters, ${encoding}`,
     registration: 'Registration',

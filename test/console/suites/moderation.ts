@@ -51,5 +51,20 @@ export const moderationTests = (console_: Console): void => {
       await first.getByText('registered', { exact: true }).waitFor()
       for (const page of [first, second]) await page.context().close()
     })
+
+    it('shows a template whose text cannot be rendered', async () => {
+      await admin.addTemplate(console_.account, 'live', {
+        name: 'broken_text',
+        class: 'service',
+        body: 'Order {{order',
+        status: 'pending_moderation',
+      })
+      const page = await signIn(['moderator'])
+      await page.goto('/moderation/templates')
+      await page.getByRole('link', { name: 'broken_text' }).click()
+      await page.getByText('The text cannot be rendered.').waitFor()
+      await page.getByRole('button', { name: 'Decline' }).waitFor()
+      await page.context().close()
+    })
   })
 }

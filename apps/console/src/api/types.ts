@@ -70,13 +70,13 @@ export interface Template extends Moderated {
   readonly body: string
   readonly language: string | null
   readonly sender_status?: string
-  /** The text with example values. */
+  /** The text with example values; `null`: it cannot be rendered. */
   readonly preview?: {
     readonly text: string
     readonly parts: number
     readonly characters: number
     readonly encoding: string
-  }
+  } | null
 }
 
 export interface Sender extends Moderated {

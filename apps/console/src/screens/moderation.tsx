@@ -159,7 +159,9 @@ const Preview = ({ item }: { readonly item: ModerationItem }) =>
     <section aria-labelledby="text">
       <h2 id="text">{strings.moderation.text}</h2>
       <p class="sms">{item.body}</p>
-      {item.preview === undefined ? null : (
+      {item.preview === null || item.preview === undefined ? (
+        <Empty>{strings.moderation.noPreview}</Empty>
+      ) : (
         <>
           <h3>{strings.moderation.preview}</h3>
           <p class="sms">{item.preview.text}</p>
