@@ -27,6 +27,7 @@ const originals = {
   envExample: textOf(ENV_EXAMPLE),
   prometheus: documentsIn(textOf('infra/compose/prometheus.yml'))[0] ?? {},
   dockerfile: textOf('infra/image/Dockerfile'),
+  dockerignore: textOf('.dockerignore'),
   compile: textOf('infra/image/compile.ts'),
 }
 type Read = typeof originals
@@ -34,12 +35,12 @@ type Read = typeof originals
 /** Returns a copy of all manifests that a test can modify. */
 const read = (): Read => structuredClone(originals)
 
-const findingsOf = ({ base, compile, compose, composeText, dockerfile, envExample, prometheus }: Read) => [
+const findingsOf = ({ base, compose, composeText, envExample, prometheus, ...image }: Read) => [
   ...workloadFindings(workloadsOf(base)),
   ...workloadFindings(composeWorkloads(compose)),
   ...kubernetesFindings(base, code),
   ...composeFindings(compose, { text: composeText, envExample, prometheus }, code),
-  ...imageFileFindings(dockerfile, compile, code),
+  ...imageFileFindings(image, code),
 ]
 
 describe('the manifests', () => {
@@ -274,6 +275,11 @@ describe('the manifests', () => {
       'an image of a folder that does not exist',
       (all) => (all.dockerfile = all.dockerfile.replace('COPY apps apps', 'COPY services apps')),
       /there is no services/u,
+    ],
+    [
+      'an image of a folder that its builder does not get',
+      (all) => (all.dockerignore = all.dockerignore.replace('!infra/bundle\n', '')),
+      /the builder does not get infra\/bundle/u,
     ],
   ]
   it.each(mistakes)('report %s', (_what, corrupt, expected) => {

@@ -2,6 +2,7 @@
  * Compares the manifests with the code, and returns one sentence for each error. It reads no files,
  * so that tests can show that it detects errors.
  */
+import { matchesGlob } from 'node:path'
 import { ALL_APPS, catalogue, findInvalidSettings, unknownVariables } from '@hub/config'
 import { topicCatalogue } from '@hub/kafka'
 import { nodeFlags } from '@hub/local-stack'
@@ -538,13 +539,25 @@ const OF_COMPOSE: ReadonlySet<string> = new Set([
 
 // Image
 
+/** Whether `.dockerignore` keeps a file out of the builder. The last pattern that matches decides. */
+export const isIgnored = (dockerignore: string, path: string): boolean => {
+  const patterns = dockerignore.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  let ignored = false
+  for (const line of patterns) {
+    const isException = line.startsWith('!')
+    const pattern = isException ? line.slice(1) : line
+    // A pattern of a folder matches everything in it.
+    if (matchesGlob(path, pattern) || matchesGlob(path, `${pattern}/**`)) ignored = !isException
+  }
+  return ignored
+}
+
 /**
- * Checks that the image copies existing folders, uses the tested Node version, and compiles with
- * the flags of each app.
+ * Checks that the image copies existing folders that its builder gets, uses the tested Node version,
+ * and compiles with the flags of each app.
  */
 export const imageFileFindings = (
-  dockerfile: string,
-  compile: string,
+  { compile, dockerfile, dockerignore }: Readonly<Record<'compile' | 'dockerfile' | 'dockerignore', string>>,
   { exists, node, version }: Code,
 ): ReadonlyArray<string> => {
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(?<words>.+)$/gmu)].flatMap(({ groups }) =>
@@ -554,6 +567,9 @@ export const imageFileFindings = (
   const compiled = compile.replaceAll(/\s+/gu, ' ')
   return [
     ...copied.filter((path) => !exists(path)).map((path) => `Dockerfile: there is no ${path}`),
+    ...copied
+      .filter((path) => isIgnored(dockerignore, path))
+      .map((path) => `.dockerignore: the builder does not get ${path}`),
     ...(dockerfile.includes(`ARG NODE_IMAGE=node:${node}-`)
       ? []
       : [`Dockerfile: its Node version is not ${node}`]),
