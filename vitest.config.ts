@@ -23,7 +23,6 @@ const CONCURRENT = [
   'test/read-models/**/*.e2e.test.ts',
   'test/chaos/{dead-connections,kafka-outage,poison-records,rate-without-redis}.e2e.test.ts',
   'test/chaos/crash-matrix/**/*.e2e.test.ts',
-  'test/console/**/*.e2e.test.ts',
   'test/histories/**/*.e2e.test.ts',
 ]
 const HUB_WORKERS = 3
