@@ -7,6 +7,7 @@
  *   npm run bench -- flow        the behaviour under load; writes flow.json, FLOW.md, charts/
  *   npm run bench -- cost        the cost of a message; writes cost.json, COST.md, charts/
  *   npm run bench -- growth      the same after growth; writes growth.json, COST.md
+ *   npm run bench -- console     the console in a browser, among a million messages; prints its figures
  *
  * Sections: `accepting`, `dispatching`, `webhooks`, `read-models`. Each starts servers of its own.
  */
@@ -14,6 +15,7 @@ import './end-on-signal.ts'
 import { startHub, startStack } from '../test/support/hub.ts'
 import { measureAccepting } from './accepting.ts'
 import { MACHINE } from './conditions.ts'
+import { runConsole } from './console.ts'
 import { runCost } from './cost.ts'
 import { measureDispatching } from './dispatching.ts'
 import { runFlow } from './flow.ts'
@@ -61,6 +63,10 @@ if (first === 'cost') {
   await runCost(log, parts)
   process.exit()
 }
+if (first === 'console') {
+  await runConsole(log, parts)
+  process.exit()
+}
 if (first === 'growth') {
   await runGrowth(log, parts)
   process.exit()
@@ -70,7 +76,7 @@ const wanted = process.argv.slice(2)
 const unknown = wanted.filter((name) => !SECTIONS.some((section) => section === name))
 if (unknown.length > 0) {
   console.error(
-    `Unknown section ${unknown.join(', ')}. The sections are: ${SECTIONS.join(', ')}, flow, cost, growth.`,
+    `Unknown section ${unknown.join(', ')}. The sections are: ${SECTIONS.join(', ')}, flow, cost, growth, console.`,
   )
   process.exit(2)
 }

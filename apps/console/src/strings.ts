@@ -17,6 +17,8 @@ const english = {
   notCopied: 'Not copied: the browser does not permit it.',
   skip: 'Go to the content',
   signOut: 'Sign out',
+  droppedRows: (rows: number) => `The first ${rows} rows are not on this page any more.`,
+  beginAgain: 'Begin again',
   endOfList: (rows: number) => `End of the list (${rows}).`,
 
   navigation: {

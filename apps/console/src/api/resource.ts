@@ -1,6 +1,7 @@
 /** Reads of the API as hooks: one resource, and the pages of a list. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { type Failure, request, RequestFailed } from './client.ts'
+import { type KeptRows, withPage } from './kept-rows.ts'
 
 export interface Resource<A> {
   /** The last answer. It stays while a newer one is loaded, and after a failure. */
@@ -60,8 +61,7 @@ interface Page<Row> {
   readonly searched_until?: string | null
 }
 
-export interface Pages<Row> {
-  readonly rows: ReadonlyArray<Row>
+export interface Pages<Row> extends KeptRows<Row> {
   readonly failure: Failure | null
   readonly loading: boolean
   readonly hasMore: boolean
@@ -72,9 +72,8 @@ export interface Pages<Row> {
   readonly reload: () => void
 }
 
-interface PagesState<Row> {
+interface PagesState<Row> extends KeptRows<Row> {
   readonly path: string
-  readonly rows: ReadonlyArray<Row>
   /** Where the next page begins. `null`: there is none. */
   readonly next: string | null
   readonly searchedUntil: string | null
@@ -82,14 +81,24 @@ interface PagesState<Row> {
   readonly loading: boolean
 }
 
-const pageAddress = (path: string, cursor: string): string =>
-  `${path}${path.includes('?') ? '&' : '?'}cursor=${encodeURIComponent(cursor)}`
+/** From so many rows on, who reads on reads far: pages are larger, so that fewer requests delay the scrolling. */
+const FAR_ROWS = 500
+const FAR_LIMIT = '500'
+
+const pageAddress = (path: string, cursor: string, rows: number): string => {
+  const [pathname, query] = path.split('?')
+  const given = new URLSearchParams(query)
+  given.set('cursor', cursor)
+  if (rows >= FAR_ROWS && given.has('limit')) given.set('limit', FAR_LIMIT)
+  return `${pathname}?${given.toString()}`
+}
 
 /** The pages of a list, from its beginning. A changed `path` begins again. */
 export const usePages = <Row>(path: string): Pages<Row> => {
   const initial: PagesState<Row> = {
     path,
     rows: [],
+    dropped: 0,
     next: null,
     searchedUntil: null,
     failure: null,
@@ -98,17 +107,25 @@ export const usePages = <Row>(path: string): Pages<Row> => {
   const [state, setState] = useState(initial)
   const running = useRef<AbortController | null>(null)
 
-  const load = (cursor: string | null, before: ReadonlyArray<Row>): void => {
+  const load = (cursor: string | null, before: KeptRows<Row>): void => {
     running.current?.abort()
     const abort = new AbortController()
     running.current = abort
-    const begun: PagesState<Row> = { ...initial, rows: before, next: cursor }
+    const begun: PagesState<Row> = { ...initial, rows: before.rows, dropped: before.dropped, next: cursor }
     setState(begun)
-    request<Page<Row>>(cursor === null ? path : pageAddress(path, cursor), { signal: abort.signal }).then(
+    const address = cursor === null ? path : pageAddress(path, cursor, before.rows.length)
+    request<Page<Row>>(address, { signal: abort.signal }).then(
       (page) => {
         const searchedUntil = page.data.length === 0 ? (page.searched_until ?? null) : null
-        const rows = [...before, ...page.data]
-        setState({ path, rows, next: page.next_cursor ?? null, searchedUntil, failure: null, loading: false })
+        const kept = withPage(before, page.data)
+        setState({
+          path,
+          ...kept,
+          next: page.next_cursor ?? null,
+          searchedUntil,
+          failure: null,
+          loading: false,
+        })
       },
       (error: unknown) => {
         if (abort.signal.aborted) return
@@ -117,20 +134,21 @@ export const usePages = <Row>(path: string): Pages<Row> => {
     )
   }
   useEffect(() => {
-    load(null, [])
+    load(null, initial)
     return () => running.current?.abort()
   }, [path])
 
   const shown = state.path === path ? state : initial
   return {
     rows: shown.rows,
+    dropped: shown.dropped,
     failure: shown.failure,
     loading: shown.loading,
     hasMore: shown.next !== null,
     searchedUntil: shown.searchedUntil,
     loadMore: () => {
-      if (!shown.loading && (shown.next !== null || shown.failure !== null)) load(shown.next, shown.rows)
+      if (!shown.loading && (shown.next !== null || shown.failure !== null)) load(shown.next, shown)
     },
-    reload: () => load(null, []),
+    reload: () => load(null, initial),
   }
 }

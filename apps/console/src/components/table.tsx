@@ -20,14 +20,25 @@ interface TableProps<Row> {
   readonly columns: ReadonlyArray<Column<Row>>
   readonly rowKey: (row: Row) => string
   readonly hasMore?: boolean
+  /** Rows before `rows` that are not in memory any more. Default 0. */
+  readonly dropped?: number
 }
 
 /** Shorter tables are rendered whole, and their rows may have several lines. */
 const WINDOWED_FROM = 300
+/** The next page loads so far before its place becomes visible, so that scrolling seldom waits. */
+const LOADED_AHEAD_PX = 1500
 /** Before the first measurement. */
 const ASSUMED_ROW_PX = 36
 
-export const Table = <Row,>({ columns, hasMore = false, label, rowKey, rows }: TableProps<Row>) => {
+export const Table = <Row,>({
+  columns,
+  dropped = 0,
+  hasMore = false,
+  label,
+  rowKey,
+  rows,
+}: TableProps<Row>) => {
   const body = useRef<HTMLTableSectionElement>(null)
   const rowHeight = useRef(ASSUMED_ROW_PX)
   const [range, setRange] = useState({ from: 0, until: WINDOWED_FROM })
@@ -46,7 +57,15 @@ export const Table = <Row,>({ columns, hasMore = false, label, rowKey, rows }: T
     })
     setRange((last) => (last.from === next.from && last.until === next.until ? last : next))
   }
-  useLayoutEffect(measure, [rows.length])
+  const droppedBefore = useRef(dropped)
+  useLayoutEffect(() => {
+    // The rows that the viewer sees stay where they are.
+    if (dropped > droppedBefore.current) {
+      window.scrollBy(0, (droppedBefore.current - dropped) * rowHeight.current)
+    }
+    droppedBefore.current = dropped
+    measure()
+  }, [rows.length, dropped])
   useEffect(() => {
     if (!isWindowed) return
     window.addEventListener('scroll', measure, { passive: true })
@@ -67,7 +86,7 @@ export const Table = <Row,>({ columns, hasMore = false, label, rowKey, rows }: T
     ) : null
   return (
     <div class="table" role="group" aria-label={label} tabIndex={0}>
-      <table class={isWindowed ? 'windowed' : ''} aria-rowcount={hasMore ? -1 : rows.length + 1}>
+      <table class={isWindowed ? 'windowed' : ''} aria-rowcount={hasMore ? -1 : dropped + rows.length + 1}>
         <thead>
           <tr aria-rowindex={1}>
             {columns.map(({ numeric, title }) => (
@@ -80,7 +99,7 @@ export const Table = <Row,>({ columns, hasMore = false, label, rowKey, rows }: T
         <tbody ref={body}>
           {space(from)}
           {rows.slice(from, until).map((row, i) => (
-            <tr key={rowKey(row)} aria-rowindex={from + i + 2}>
+            <tr key={rowKey(row)} aria-rowindex={dropped + from + i + 2}>
               {columns.map(({ cell, numeric, title }) => (
                 <td key={title} class={numeric === true ? 'numeric' : ''}>
                   {cell(row)}
@@ -95,7 +114,7 @@ export const Table = <Row,>({ columns, hasMore = false, label, rowKey, rows }: T
   )
 }
 
-interface PagedTableProps<Row> extends Omit<TableProps<Row>, 'rows' | 'hasMore'> {
+interface PagedTableProps<Row> extends Omit<TableProps<Row>, 'rows' | 'hasMore' | 'dropped'> {
   readonly pages: Pages<Row>
   /** Shown if the list is empty: how to get something to see. */
   readonly empty: ComponentChildren
@@ -104,20 +123,37 @@ interface PagedTableProps<Row> extends Omit<TableProps<Row>, 'rows' | 'hasMore'>
 /** The pages of a list. The next page loads when its end becomes visible, or with the button. */
 export const PagedTable = <Row,>({ empty, pages, ...table }: PagedTableProps<Row>) => {
   const end = useRef<HTMLDivElement>(null)
-  const { failure, hasMore, loadMore, loading, rows, searchedUntil } = pages
+  const { dropped, failure, hasMore, loadMore, loading, reload, rows, searchedUntil } = pages
   useEffect(() => {
     const element = end.current
     // A page without rows does not continue by itself: the search could read everything.
     if (element === null || !hasMore || loading || failure !== null || searchedUntil !== null) return
-    const observer = new IntersectionObserver((entries) => {
-      if (entries.some(({ isIntersecting }) => isIntersecting)) loadMore()
-    })
+    const observer = new IntersectionObserver(
+      (entries) => {
+        if (entries.some(({ isIntersecting }) => isIntersecting)) loadMore()
+      },
+      { rootMargin: `${LOADED_AHEAD_PX}px` },
+    )
     observer.observe(element)
     return () => observer.disconnect()
-  }, [rows.length, hasMore, loading, failure])
+  }, [rows.length, dropped, hasMore, loading, failure])
   return (
     <>
-      {rows.length > 0 ? <Table {...table} rows={rows} hasMore={hasMore} /> : null}
+      {dropped > 0 ? (
+        <p class="muted">
+          {strings.droppedRows(dropped)}{' '}
+          <button
+            type="button"
+            onClick={() => {
+              window.scrollTo(0, 0)
+              reload()
+            }}
+          >
+            {strings.beginAgain}
+          </button>
+        </p>
+      ) : null}
+      {rows.length > 0 ? <Table {...table} rows={rows} dropped={dropped} hasMore={hasMore} /> : null}
       {rows.length === 0 && !hasMore && !loading && failure === null ? <Empty>{empty}</Empty> : null}
       {loading ? <Loading /> : null}
       {failure === null ? null : <Failed failure={failure} retry={loadMore} />}
@@ -135,7 +171,7 @@ export const PagedTable = <Row,>({ empty, pages, ...table }: PagedTableProps<Row
           </>
         ) : null}
         {!hasMore && !loading && failure === null && rows.length > 0 ? (
-          <span class="muted">{strings.endOfList(rows.length)}</span>
+          <span class="muted">{strings.endOfList(dropped + rows.length)}</span>
         ) : null}
       </div>
     </>
