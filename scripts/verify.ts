@@ -25,6 +25,11 @@ const CHECKS: ReadonlyArray<{
     args: [join(ROOT, 'tools/contract-gate/main.ts')],
   },
   {
+    name: 'types of the APIs',
+    command: process.execPath,
+    args: [join(ROOT, 'scripts/openapi-types.ts'), '--check'],
+  },
+  {
     name: 'schema gate',
     command: process.execPath,
     args: [join(ROOT, 'packages/kafka/scripts/gate.ts')],

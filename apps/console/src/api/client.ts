@@ -3,7 +3,7 @@
  * cookie. Requests that change something also have the CSRF token of the session.
  */
 import { signal } from '@preact/signals'
-import type { Me } from './types.ts'
+import type { Me, Permission } from './types.ts'
 
 /** Why a request failed, and so what the user can do. */
 export type Failure =
@@ -95,7 +95,7 @@ export const request = async <A>(path: string, options: RequestOptions = {}): Pr
       headers: {
         accept: 'application/json',
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...(method === 'GET' || me === null ? {} : { 'x-csrf-token': me.csrf_token }),
+        ...(method === 'GET' || me === null ? {} : { 'x-csrf-token': me.csrf_token ?? '' }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal: options.signal === undefined ? timeout : AbortSignal.any([options.signal, timeout]),
@@ -129,5 +129,5 @@ export const loadSession = async (): Promise<void> => {
 }
 
 /** Whether the user may do something. Only for what the console shows: the API decides. */
-export const may = (permission: string): boolean =>
+export const may = (permission: Permission): boolean =>
   session.value.state === 'signed_in' && session.value.me.permissions.includes(permission)

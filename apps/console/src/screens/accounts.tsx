@@ -1,6 +1,6 @@
 /** Accounts: their limits, keys, spend, and how their messages end. */
 import { usePages, useResource } from '../api/resource.ts'
-import type { Account, AccountRow, ApiKey, TemplatePerformance } from '../api/types.ts'
+import type { Account, AccountRow, AccountSetting, ApiKey, TemplatePerformance } from '../api/types.ts'
 import { Facts, Id, PageTitle, ResourceState, Status, Time } from '../components/basics.tsx'
 import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
 import { type Column, PagedTable, Table } from '../components/table.tsx'
@@ -90,7 +90,7 @@ const settingText = (value: number | string | null | undefined): string =>
   value === null || value === undefined ? strings.none : String(value)
 
 const Settings = ({ account }: { readonly account: Account }) => {
-  const names = Object.keys(account.modes[0]?.in_force ?? {})
+  const names = Object.keys(account.modes[0]?.in_force ?? {}) as ReadonlyArray<AccountSetting>
   return (
     <Table
       label={strings.accounts.limits}
@@ -101,7 +101,7 @@ const Settings = ({ account }: { readonly account: Account }) => {
         ...account.modes.map(({ in_force, mode, overridden }) => ({
           title: mode,
           numeric: true,
-          cell: (name: string) => (
+          cell: (name: AccountSetting) => (
             <>
               {overridden.includes(name) ? (
                 <strong title={strings.accounts.overridden}>{settingText(in_force[name])} *</strong>

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import { type Failure, may, request, RequestFailed } from '../api/client.ts'
 import { usePages, useResource } from '../api/resource.ts'
-import type { ModerationItem } from '../api/types.ts'
+import type { ModerationItem, ModerationRow } from '../api/types.ts'
 import {
   Age,
   Empty,
@@ -35,7 +35,7 @@ const fieldsOf = (kind: Kind): ReadonlyArray<FilterField> => [
   { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: ['live', 'test'] },
 ]
 
-const columnsOf = (kind: Kind): ReadonlyArray<Column<ModerationItem>> => [
+const columnsOf = (kind: Kind): ReadonlyArray<Column<ModerationRow>> => [
   { title: strings.columns.name, cell: ({ id, name }) => <a href={`/moderation/${kind}/${id}`}>{name}</a> },
   { title: strings.columns.status, cell: ({ status }) => <Status value={status} /> },
   { title: strings.columns.waiting, cell: ({ created_at }) => <Age at={created_at} /> },
@@ -73,7 +73,7 @@ const Queue = ({ kind }: { readonly kind: Kind }) => {
   const isQueue = Object.keys(filters).every((name) => name === 'account')
   // Without filters, the page shows the work to do: live items that wait.
   const list = isQueue ? `/v1/moderation/queue/${kind}` : `/v1/moderation/${kind}`
-  const pages = usePages<ModerationItem>(withFilters(list, { ...filters, limit: '100' }))
+  const pages = usePages<ModerationRow>(withFilters(list, { ...filters, limit: '100' }))
   return (
     <>
       <PageTitle text={strings.moderation.title} />
@@ -159,7 +159,7 @@ const Preview = ({ item }: { readonly item: ModerationItem }) =>
     <section aria-labelledby="text">
       <h2 id="text">{strings.moderation.text}</h2>
       <p class="sms">{item.body}</p>
-      {item.preview === null || item.preview === undefined ? (
+      {item.preview === null ? (
         <Empty>{strings.moderation.noPreview}</Empty>
       ) : (
         <>
@@ -198,7 +198,7 @@ const Item = ({ id, kind }: { readonly id: string; readonly kind: Kind }) => {
           <Facts
             rows={[
               [strings.columns.status, <Status value={data.status} />],
-              data.decision === null || data.decision === undefined
+              data.decision === null
                 ? null
                 : [
                     strings.moderation.decided,
@@ -214,8 +214,7 @@ const Item = ({ id, kind }: { readonly id: string; readonly kind: Kind }) => {
                 ? [
                     strings.columns.sender,
                     <>
-                      {data.sender}{' '}
-                      {data.sender_status === undefined ? null : <Status value={data.sender_status} />}
+                      {data.sender} <Status value={data.sender_status} />
                     </>,
                   ]
                 : null,
