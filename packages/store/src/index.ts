@@ -21,7 +21,7 @@ export { DecryptionFailed, type EncryptionPurpose, MasterKeyEncryption } from '.
 export { decodePayload, encodePayload, type MessagePayload } from './message-payload.ts'
 export { migrate, MigrationMismatch, type MigrationStatus, migrationStatus } from './migrate.ts'
 export { storageCrashPoint, transactionCrashPoint } from './crash-points.ts'
-export { readWaitingRows, relayOutbox } from './outbox.ts'
+export { publishInTransaction, readWaitingRows, relayOutbox } from './outbox.ts'
 export {
   PayloadEncryption,
   type PayloadKey,

@@ -13,6 +13,14 @@ import { type Queries, Sql, type StorageError } from './sql.ts'
  */
 const DEADLINE = { deadline: Duration.seconds(9) }
 
+/** What a transaction publishes. */
+interface Taken<A> {
+  readonly content: A
+  readonly count: number
+  /** Removes it from the table. */
+  readonly done: () => Promise<unknown>
+}
+
 /** Rows of one step. */
 const ROWS_PER_STEP = 50
 
@@ -23,17 +31,16 @@ const ROWS_PER_STEP = 50
 const BYTES_PER_STEP = 2 * 1024 * 1024
 
 /**
- * Publishes the oldest rows in order and deletes them. An advisory lock lets one process at a time
- * do this for a table, so that the order holds with any number of replicas. Returns the number of
- * published rows: 0 while another process has the lock.
+ * Publishes what `take` finds, and then calls `done`, in one transaction: after a failure of `publish`
+ * nothing has changed. An advisory lock lets one process at a time do this for a table, so that the order
+ * holds with any number of replicas. Returns the count of `take`: 0 while another process has the lock.
  *
- * `publish` gets the rows in order. It must fail if Kafka has not acknowledged every record; then
- * all rows stay. `olderThanMs` excludes younger rows, which their writer is publishing itself.
+ * `publish` must fail if Kafka has not acknowledged every record.
  */
-export const relayOutbox = <E, R>(
-  table: 'command.outbox' | 'read.event_outbox',
-  publish: (rows: ReadonlyArray<Uint8Array>) => Effect.Effect<void, E, R>,
-  options?: { readonly olderThanMs?: number },
+export const publishInTransaction = <A, E, R>(
+  table: string,
+  take: (q: Queries) => Promise<Taken<A> | null>,
+  publish: (content: A) => Effect.Effect<void, E, R>,
 ): Effect.Effect<number, StorageError | E, Sql | R> =>
   Effect.gen(function* () {
     const sql = yield* Sql
@@ -44,7 +51,37 @@ export const relayOutbox = <E, R>(
       const [lock] = await q<
         { taken: boolean }[]
       >`SELECT pg_try_advisory_xact_lock(hashtext(${table})) AS taken`
-      if (lock?.taken !== true) return 0
+      const taken = lock?.taken === true ? await take(q) : null
+      if (taken === null) return 0
+      const exit = await Effect.runPromiseExitWith(context)(publish(taken.content))
+      if (exit._tag === 'Failure') {
+        publishFailure = { exit: Effect.failCause(exit.cause) }
+        return 0
+      }
+      await taken.done()
+      return taken.count
+    }, DEADLINE)
+    const count = yield* published
+    if (publishFailure !== null)
+      return yield* (publishFailure as { readonly exit: Effect.Effect<never, E> }).exit
+    return count
+  })
+
+/**
+ * Publishes the oldest rows in order and deletes them, as `publishInTransaction` does. Returns the number
+ * of published rows.
+ *
+ * `publish` gets the rows in order. `olderThanMs` excludes younger rows, which their writer is publishing
+ * itself.
+ */
+export const relayOutbox = <E, R>(
+  table: 'command.outbox' | 'read.event_outbox',
+  publish: (rows: ReadonlyArray<Uint8Array>) => Effect.Effect<void, E, R>,
+  options?: { readonly olderThanMs?: number },
+): Effect.Effect<number, StorageError | E, Sql | R> =>
+  publishInTransaction(
+    table,
+    async (q) => {
       const rows = await q<{ id: string; records: Buffer }[]>`
         SELECT id, records FROM (
           SELECT id, records, sum(length(records)) OVER (ORDER BY id) - length(records) AS before FROM (
@@ -52,20 +89,15 @@ export const relayOutbox = <E, R>(
              WHERE created_at <= now() - make_interval(secs => ${(options?.olderThanMs ?? 0) / 1000})
              ORDER BY id LIMIT ${ROWS_PER_STEP}) AS oldest) AS sized
          WHERE before < ${BYTES_PER_STEP} ORDER BY id`
-      if (rows.length === 0) return 0
-      const exit = await Effect.runPromiseExitWith(context)(publish(rows.map((row) => row.records)))
-      if (exit._tag === 'Failure') {
-        publishFailure = { exit: Effect.failCause(exit.cause) }
-        return 0
+      if (rows.length === 0) return null
+      return {
+        content: rows.map((row) => row.records),
+        count: rows.length,
+        done: () => q`DELETE FROM ${q(table)} WHERE id IN ${q(rows.map((row) => row.id))}`,
       }
-      await q`DELETE FROM ${q(table)} WHERE id IN ${q(rows.map((row) => row.id))}`
-      return rows.length
-    }, DEADLINE)
-    const count = yield* published
-    if (publishFailure !== null)
-      return yield* (publishFailure as { readonly exit: Effect.Effect<never, E> }).exit
-    return count
-  })
+    },
+    publish,
+  )
 
 /** The rows that wait in a table. */
 interface WaitingRows {
