@@ -12,6 +12,7 @@ import {
   layerEventLog,
   RECORD_NAMES,
   SCHEMAS,
+  subjectOf,
   topicNames,
 } from '@hub/kafka'
 import { ROOT } from '@hub/local-stack'
@@ -37,7 +38,7 @@ let registry: Awaited<ReturnType<typeof startRegistry>>
 beforeAll(async () => {
   // The default operator is SMPP, which also delivers inbound messages.
   ;[hub, tool, registry] = await Promise.all([
-    startHub(),
+    startHub({ environment: { HUB_MESSAGE_OUTCOMES: 'on' } }),
     pythonTool('confluent-kafka[avro]', VERSION),
     startRegistry(),
   ])
@@ -219,10 +220,21 @@ const eraseSomebody = async (): Promise<void> => {
   }
 }
 
+/** Waits until the topic of outcomes contains all messages with a final status. */
+const outcomesPublished = async (): Promise<void> => {
+  const sql = openDatabase(hub.describe().database_url)
+  try {
+    await eventually(async () => (await sql`SELECT 1 FROM read.outcomes_due LIMIT 1`).length === 0, WITHIN)
+  } finally {
+    await sql.end()
+  }
+}
+
 describe('a stock Avro consumer', () => {
   it('reads every topic through the schemas that the hub serves, as docs/analytics.md describes them', async (context) => {
     const { folder } = await orSkip(context, tool)
     await Promise.all([sendMessages(), appendEveryVersion(), eraseSomebody()])
+    await outcomesPublished()
     const names = Object.values(topicNames())
     const found = await consume(folder, hub.describe().schema_registry_url, [...names, EVERY_VERSION])
     const page = documented()
@@ -248,7 +260,7 @@ describe('a stock Avro consumer', () => {
     const versions = SCHEMAS.map(({ name, version }) => `${name}.v${version}`)
     expect(Object.keys(everyVersion).toSorted()).toEqual(versions.toSorted())
     const latest = new Map(SCHEMAS.map((schema) => [schema.name, schema]))
-    const ids = [...latest].map(([name, { id }]) => [`hub.${name}`, id] as const)
+    const ids = [...latest].map(([name, { id }]) => [subjectOf(name), id] as const)
     expect(found.subjects).toEqual(Object.fromEntries(ids))
     for (const [name, { version }] of latest) {
       const type = `${name}.v${version}`
@@ -278,7 +290,7 @@ describe('a stock Avro consumer', () => {
       const records = Object.values(found.topics[topic]!).reduce((sum, one) => sum + one.records, 0)
       expect(records, topic).toBeGreaterThan(0)
     }
-    const latest = new Map(SCHEMAS.map(({ id, name }) => [`hub.${name}`, id]))
+    const latest = new Map(SCHEMAS.map(({ id, name }) => [subjectOf(name), id]))
     expect(found.subjects).toEqual(Object.fromEntries(latest))
   })
 })

@@ -14,6 +14,7 @@ import {
 import { adminLayer, loggerLayer, Readiness, tracingLayer } from '@hub/telemetry'
 import { Effect, Layer } from 'effect'
 import { APP, configuration } from './config.ts'
+import { runOutcomes } from './outcomes/publish-outcomes.ts'
 import { makeProjector } from './projection/projector.ts'
 import { runRebuilds } from './rebuild/runner.ts'
 import { layerPostgresStore } from './store/postgres-store.ts'
@@ -23,16 +24,18 @@ const projector = Layer.effectDiscard(
     const {
       catalogue: { partitions, prefix },
       memberFile,
+      outcomes,
     } = yield* configuration
     const sql = yield* Sql
     const readiness = yield* Readiness
     yield* readiness.add('database', sql.answers)
-    const { isHealthy } = yield* makeProjector({ prefix, partitions, memberFile })
+    const { isHealthy } = yield* makeProjector({ prefix, partitions, memberFile, outcomes })
     yield* readiness.add('group', isHealthy)
     yield* readiness.add('erasures', yield* watchErasures)
     yield* Effect.forkScoped(keepErasuresPublished)
     yield* runRetention
-    yield* runRebuilds({ prefix, partitions })
+    yield* runRebuilds({ prefix, partitions, outcomes })
+    yield* runOutcomes(topicNames(prefix), outcomes)
     yield* readiness.started
     yield* Effect.logInfo('projector: started')
   }),

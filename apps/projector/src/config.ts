@@ -10,6 +10,8 @@ export const APP = 'projector'
 export const configuration = Config.all({
   catalogue: catalogueConfig,
   connection: kafkaConnectionConfig(`hub-${APP}`),
+  /** Whether the outcomes of messages are written to their topic. */
+  outcomes: Config.map(settings.messageOutcomes.config, (value) => value === 'on'),
   /** The file that keeps the member id across restarts. */
   memberFile: Config.map(settings.dataDir.config, (dataDir) =>
     join(dataDir ?? `.local/${APP}`, `${APP}.member`),

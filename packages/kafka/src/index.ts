@@ -23,6 +23,7 @@ export {
   decodeEventRecorded,
   decodeFact,
   decodeInboundMessageReceived,
+  decodeMessageOutcome,
   decodeOperatorAnswerReceived,
   decodeOpenMessagesCarried,
   decodeRecipientErased,

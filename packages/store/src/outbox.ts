@@ -102,18 +102,20 @@ export const relayOutbox = <E, R>(
 /** The rows that wait in a table. */
 interface WaitingRows {
   /** What the rows contain. */
-  readonly content: 'accepted messages' | 'events' | 'events to be written'
+  readonly content: 'accepted messages' | 'events' | 'events to be written' | 'outcomes'
   readonly rows: number
   /** Age of the oldest row, milliseconds; `null` without rows. */
   readonly ageMs: number | null
 }
 
-/** The rows that wait in the two outboxes and in the event inbox. */
+/** The rows that wait in the two outboxes, in the event inbox, and for the topic of outcomes. */
 export const readWaitingRows = async (q: Queries): Promise<ReadonlyArray<WaitingRows>> => {
   const waiting = (content: WaitingRows['content'], table: string) => q`
     SELECT ${content}::text AS content, count(*)::float8 AS rows,
            (extract(epoch FROM now() - min(created_at)) * 1000)::float8 AS "ageMs" FROM ${q(table)}`
+  // What a rebuild repeats may take hours, and delays nothing else.
   return q<WaitingRows[]>`
     ${waiting('accepted messages', 'command.outbox')} UNION ALL ${waiting('events', 'read.event_outbox')}
-    UNION ALL ${waiting('events to be written', 'command.event_inbox')}`
+    UNION ALL ${waiting('events to be written', 'command.event_inbox')}
+    UNION ALL ${waiting('outcomes', 'read.outcomes_due')} WHERE message_ids IS NOT NULL`
 }

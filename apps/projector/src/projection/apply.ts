@@ -29,6 +29,8 @@ interface ApplyOptions {
   /** The consumer group, as an attribute of traces. */
   readonly group: string
   readonly topics: TopicNames
+  /** Whether outcomes are written to their topic. */
+  readonly outcomes: boolean
   readonly personalData: Effect.Success<typeof makePersonalData>
   readonly publisher: Publisher
   /** False when the member lost a partition of the batch or the process ends. Then retries stop. */
@@ -47,6 +49,7 @@ export const makeApply = Effect.fnUntraced(function* ({
   group,
   isWanted,
   onApplied,
+  outcomes,
   personalData,
   publisher,
   topics,
@@ -119,7 +122,8 @@ export const makeApply = Effect.fnUntraced(function* ({
   const transact = Effect.fnUntraced(function* (decoded: DecodedRecords, traces: BatchTraces) {
     const { accepted, advances, facts, seals } = decoded
     const encrypted = yield* personalData.encrypt(accepted)
-    return yield* applyBatch(topics, { advances, facts, seals, personalData: encrypted }, traces)
+    const batch = { advances, facts, seals, personalData: encrypted }
+    return yield* applyBatch(topics, batch, { outcomes, traces })
   })
 
   /** After the commit: moves the positions in memory, and publishes the events. */

@@ -94,6 +94,7 @@ export const decodeAndValidate = (record: IncomingRecord): DecodedRecord => {
     case 'OperatorAnswerReceived':
     case 'SealingKeyCreated':
     case 'RecipientErased':
+    case 'MessageOutcome':
       return { kind: 'invalid', reason: 'unexpected_type' }
     default:
       return unlessInvalid(invalidFieldOf(content), { kind: 'fact', fact: content })

@@ -29,6 +29,8 @@ interface ProjectorOptions {
   readonly memberFile?: string
   /** Records of one transaction at most. */
   readonly maxBatchRecords?: number
+  /** Whether outcomes are written to their topic. Default: no. */
+  readonly outcomes?: boolean
 }
 
 /**
@@ -133,7 +135,15 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
       function* (batch: TransactionBatch) {
         const isWanted = () => worker.isWanted(batch)
         const onApplied = (published: boolean) => worker.onApplied(published)
-        const apply = yield* makeApply({ group, topics, personalData, publisher, isWanted, onApplied })
+        const apply = yield* makeApply({
+          group,
+          topics,
+          outcomes: options.outcomes ?? false,
+          personalData,
+          publisher,
+          isWanted,
+          onApplied,
+        })
         if ((yield* apply(batch)) === 'applied' || !isWanted()) return
         yield* countFailure('superseded')
         yield* Effect.logWarning('projector: another member owns a partition of the batch, reading again')

@@ -16,6 +16,7 @@ import {
 import { assignSequences, journalsOf, notRecordedBefore, withRecords } from '../events/journal.ts'
 import { type Changes, fold } from '../messages/fold.ts'
 import type { EncryptedPersonalData } from '../messages/personal-data.ts'
+import { finalNow } from '../outcomes/final-now.ts'
 import {
   type BatchTransaction,
   type BatchWrites,
@@ -95,6 +96,8 @@ interface BatchContext {
   readonly traces: BatchTraces
   /** Milliseconds since the epoch. */
   readonly now: number
+  /** Whether outcomes are written to their topic. */
+  readonly outcomes: boolean
 }
 
 const recordingOf = (
@@ -143,6 +146,7 @@ export const transactionOf = (context: BatchContext, batch: DecodedBatch): Batch
       personalData,
       candidates,
       periods,
+      outcomesDue: context.outcomes ? finalNow(rows, changes) : [],
       recording: recordingOf(context, reads.messageIds, changes, { candidates, periods }),
     }
   }
@@ -153,8 +157,8 @@ export const transactionOf = (context: BatchContext, batch: DecodedBatch): Batch
 export const applyBatch = (
   topics: TopicNames,
   batch: DecodedBatch,
-  traces: BatchTraces = UNTRACED,
+  { outcomes = false, traces = UNTRACED }: Partial<Pick<BatchContext, 'outcomes' | 'traces'>> = {},
 ): Effect.Effect<TransactionOutcome, StorageError, ProjectionStore> =>
   Effect.flatMap(Effect.all([ProjectionStore, Clock.currentTimeMillis]), ([store, now]) =>
-    store.apply(transactionOf({ topics, traces, now }, batch)),
+    store.apply(transactionOf({ topics, traces, now, outcomes }, batch)),
   )

@@ -25,6 +25,7 @@ import { movePositions } from '../projection/transaction.ts'
 import { MAX_BATCH_RECORDS } from '../projection/worker.ts'
 import { type Checkpoint, partitionKey } from '../store/projection-store.port.ts'
 import { readCheckpoints } from '../tables/checkpoints.ts'
+import { insertAllOutcomesDue } from '../tables/outcomes-due.ts'
 import { withoutPersonalData } from '../tables/personal-data.ts'
 import { endRebuild, type RebuildLease, saveComparison, setState } from './lease.ts'
 import { compareTables, countDifferences, takeSnapshot } from './compare.ts'
@@ -47,6 +48,8 @@ interface RebuildDependencies {
   readonly personalData: Effect.Success<typeof makePersonalData>
   /** Records of one transaction at most. */
   readonly maxBatchRecords?: number
+  /** Whether the swap makes all outcomes of the rebuilt messages due. */
+  readonly outcomes?: boolean
 }
 
 /** The pause after the live projection could not be stopped. */
@@ -104,7 +107,7 @@ interface Comparison {
 
 /** The two steps of a rebuild, in this order. */
 export const makeRebuild = Effect.fnUntraced(function* (dependencies: RebuildDependencies) {
-  const { horizon, lease, personalData, reader } = dependencies
+  const { horizon, lease, outcomes = false, personalData, reader } = dependencies
   const sql = yield* Sql
   const context = yield* Effect.context<Sql>()
   const currentBounds = Effect.map(Clock.currentTimeMillis, (now) =>
@@ -313,6 +316,8 @@ export const makeRebuild = Effect.fnUntraced(function* (dependencies: RebuildDep
     yield* atSamePositions(lockOutMaintenance, async (q) => {
       if (!(await endRebuild(q, lease, 'swapped'))) return false
       await swapTables(q, horizon, bounds.operatorIdsFrom)
+      // The outcomes before that would lose their operator.
+      if (outcomes) await insertAllOutcomesDue(q, bounds.operatorIdsFrom)
       atSwapping()
       return true
     }).pipe(atSwapped)

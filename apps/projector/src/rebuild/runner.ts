@@ -30,6 +30,8 @@ import { awaitOpen, makeRebuild, RebuildLost, withLease } from './rebuild.ts'
 interface RebuildOptions extends RebuildReaderOptions {
   /** Records of one transaction at most. */
   readonly maxBatchRecords?: number
+  /** Whether a swap makes all outcomes of the rebuilt messages due. Default: no. */
+  readonly outcomes?: boolean
 }
 
 /** How often an idle runner looks for a requested rebuild. */

@@ -48,6 +48,7 @@ projectionStoreContract(
                 .filter((charge) => charge.account === account)
                 .map(({ amount, kind }) => `${kind} ${amount.amount}`),
             ),
+          outcomesDue: Effect.sync(() => [...store.tables.outcomesDue.keys()]),
           status: (messageId) => Effect.sync(() => store.tables.messages.get(messageId)?.status ?? null),
         }),
       )

@@ -79,6 +79,10 @@ const layerTestProjection = Layer.effect(
             SELECT kind || ' ' || amount AS charge FROM read.charges WHERE account = ${uuid(account)}`
           return rows.map(({ charge }) => charge)
         }),
+      outcomesDue: run(async (q) => {
+        const rows = await q<{ id: string }[]>`SELECT unnest(message_ids) AS id FROM read.outcomes_due`
+        return rows.map(({ id }) => encodeId('msg', id))
+      }),
       status: (messageId) =>
         run(async (q) => {
           const [row] = await q<{ status: string }[]>`

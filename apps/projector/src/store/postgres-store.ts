@@ -16,6 +16,7 @@ import { takeSpendThresholds } from '../events/spend-thresholds.ts'
 import { recordEvents, writeJournal } from '../events/write-journal.ts'
 import { closeBatches } from '../tables/batches.ts'
 import { acquireCheckpoints } from '../tables/checkpoints.ts'
+import { insertOutcomesDue } from '../tables/outcomes-due.ts'
 import { lockAndRead, writeCharges, writeMessages, writePersonal, writeSums } from './batch-statements.ts'
 import {
   type EventSourceName,
@@ -62,12 +63,14 @@ const makePostgresStore = Effect.gen(function* () {
         sql.transaction<TransactionOutcome>(async (q) => {
           const decided = transaction.decide(await lockAndRead(q, transaction))
           if (typeof decided === 'string') return { kind: decided }
-          const { candidates, changes, checkpoints, periods, personalData, recording, seals } = decided
+          const { candidates, changes, checkpoints, outcomesDue, periods, personalData, recording, seals } =
+            decided
           // A connection executes statements in the order of their start. Shared rows, the journal
           // heads most of all, must be locked for as short a time as possible.
           const writes = [
             ...writeMessages(q, checkpoints, changes),
             ...writePersonal(q, changes, personalData),
+            ...(outcomesDue.length > 0 ? [insertOutcomesDue(q, outcomesDue)] : []),
             ...writeSums(q, changes, seals),
             ...writeCharges(q, changes),
           ].map((statement) => statement.execute())

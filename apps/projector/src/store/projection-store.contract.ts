@@ -45,6 +45,8 @@ export class TestProjection extends Context.Service<
     readonly hourlyStats: (account: string) => Effect.Effect<ReadonlyArray<string>>
     /** `kind amount` of each charge, in some order. */
     readonly charges: (account: string) => Effect.Effect<ReadonlyArray<string>>
+    /** The ids of messages whose outcomes are due. */
+    readonly outcomesDue: Effect.Effect<ReadonlyArray<string>>
     /** The status of a message. */
     readonly status: (messageId: string) => Effect.Effect<string | null>
   }
@@ -118,14 +120,19 @@ const apply = (
   owned: OwnedPartition,
   content: Partial<Pick<DecodedBatch, 'facts' | 'seals' | 'personalData'>>,
   to = owned.position + 1,
+  options?: Parameters<typeof applyBatch>[2],
 ) =>
-  applyBatch(TOPICS, {
-    facts: [],
-    seals: [],
-    personalData: new Map(),
-    ...content,
-    advances: [{ owned, to, fence: 3 }],
-  }).pipe(
+  applyBatch(
+    TOPICS,
+    {
+      facts: [],
+      seals: [],
+      personalData: new Map(),
+      ...content,
+      advances: [{ owned, to, fence: 3 }],
+    },
+    options,
+  ).pipe(
     Effect.tap(({ kind }) =>
       Effect.sync(() => {
         if (kind === 'applied') owned.position = to
@@ -254,6 +261,22 @@ export const projectionStoreContract = (
         assert.deepStrictEqual(
           (yield* projection.events(journalOf(fact.account))).map(({ type }) => type),
           ['message.accepted', 'message.sent', 'message.delivered'],
+        )
+      }))
+
+    test('stores whose outcome is due, if outcomes are written to their topic', () =>
+      Effect.gen(function* () {
+        const projection = yield* TestProjection
+        const account = newAccount()
+        const [one, two, off] = [accept(account), accept(account), accept(account)]
+        const owned = yield* acquire()
+        const facts = [one, two, sent(one), sent(two), delivered(one)]
+        yield* apply(owned, { facts }, owned.position + 1, { outcomes: true })
+        yield* apply(owned, { facts: [off, delivered(off)] })
+        const due = new Set(yield* projection.outcomesDue)
+        assert.deepStrictEqual(
+          [one, two, off].map(({ messageId }) => due.has(messageId)),
+          [true, false, false],
         )
       }))
 

@@ -111,6 +111,8 @@ export interface BatchWrites {
   readonly candidates: ReadonlyArray<ClosingCandidate>
   /** The periods that may have reached their soft threshold. */
   readonly periods: ReadonlyArray<ChargedPeriod>
+  /** The messages whose outcomes are to be written to their topic; empty while that is off. */
+  readonly outcomesDue: ReadonlyArray<string>
   /** `null`: the batch causes no event, so no journal head is locked. */
   readonly recording: EventRecording | null
 }

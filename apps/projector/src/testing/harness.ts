@@ -101,12 +101,18 @@ export const subscribe = (owner: string, mode: Mode = 'live') =>
   Effect.flatMap(Sql, (sql) => sql.transaction((q) => insertSubscription(q, owner, mode), GENEROUS))
 
 /** Runs a projector in this process until the scope closes. */
-export const startProjector = ({ prefix }: TestEnvironment, maxBatchRecords = MAX_BATCH_RECORDS) =>
-  makeProjector({ prefix, partitions: PARTITIONS, maxBatchRecords })
+export const startProjector = (
+  { prefix }: TestEnvironment,
+  maxBatchRecords = MAX_BATCH_RECORDS,
+  outcomes = false,
+) => makeProjector({ prefix, partitions: PARTITIONS, maxBatchRecords, outcomes })
 
 /** Executes rebuilds in this process until the scope closes. */
-export const startRebuilds = ({ prefix }: TestEnvironment, maxBatchRecords = MAX_BATCH_RECORDS) =>
-  runRebuilds({ prefix, partitions: PARTITIONS, maxBatchRecords })
+export const startRebuilds = (
+  { prefix }: TestEnvironment,
+  maxBatchRecords = MAX_BATCH_RECORDS,
+  outcomes = false,
+) => runRebuilds({ prefix, partitions: PARTITIONS, maxBatchRecords, outcomes })
 
 const layerOf = (url: string, connection: KafkaConnection, prefix: string) =>
   // Fresh: a layer with another address of the database has another store.
@@ -117,7 +123,7 @@ const layerOf = (url: string, connection: KafkaConnection, prefix: string) =>
         MasterKeyEncryption.layer.pipe(
           Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_MASTER_KEY: MASTER_KEY }))),
         ),
-        PayloadKeyTopics.layer(topicNames(prefix)).pipe(Layer.provide(layerTopicReader({ connection }))),
+        PayloadKeyTopics.layer(topicNames(prefix)).pipe(Layer.provideMerge(layerTopicReader({ connection }))),
         layerConsumerGroups({ connection }),
         Logger.layer([]),
       ),

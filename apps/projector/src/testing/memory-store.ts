@@ -87,6 +87,7 @@ const emptyTables = () => ({
   spendPeriods: new Map<string, SpendPeriod>(),
   journals: new Map<string, Journal>(),
   outbox: new Map<string, OutboxRow>(),
+  outcomesDue: new Map<string, true>(),
 })
 export type MemoryTables = ReturnType<typeof emptyTables>
 type TableName = keyof MemoryTables
@@ -230,10 +231,11 @@ export class MemoryTransaction {
     return { events: events.length, publication: { outboxId, records } }
   }
 
-  #writeRows({ changes, checkpoints, personalData, seals }: BatchWrites): void {
+  #writeRows({ changes, checkpoints, outcomesDue, personalData, seals }: BatchWrites): void {
     const { accepted, charges, history, operatorIds, unaccepted, updated } = changes
     const { tables } = this.#store
     const written = this.#written
+    for (const messageId of outcomesDue) written.outcomesDue.set(messageId, true)
     for (const checkpoint of checkpoints) {
       const name = partitionKey(checkpoint)
       const epoch = tables.checkpoints.get(name)?.epoch ?? 0

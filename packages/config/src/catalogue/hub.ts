@@ -151,6 +151,12 @@ export const processes = inGroup('process', {
     readBy: ALL_APPS,
     doc: 'The share of requests without a `traceparent` that are traced.',
   }),
+  // An outcome costs CPU time and bytes for each message, and only some hubs have analysts.
+  messageOutcomes: withDefault(kind.choice(['off', 'on']), 'off', {
+    name: 'HUB_MESSAGE_OUTCOMES',
+    readBy: ['projector', 'npm start'],
+    doc: 'Whether the hub writes one record for each message with a final status to the topic `hub.message-outcomes.v1`, for analysts. Set it to the same value for all projectors.',
+  }),
   dataDir: optional(kind.path('a folder'), '`.local/<app>`', {
     name: 'HUB_DATA_DIR',
     readBy: ['dispatcher', 'projector', 'webhook-fanout', 'hubctl', 'npm start'],

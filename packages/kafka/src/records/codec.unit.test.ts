@@ -13,7 +13,7 @@ import {
 } from './codec.ts'
 import { decodeOutboxRow, encodeOutboxRow } from './outbox-row.ts'
 import type { OutgoingRecord } from '../port.ts'
-import { type DeliveryReportReceived, reportOutcome, type HubRecord } from './records.ts'
+import { type DeliveryReportReceived, type HubRecord, type MessageOutcome, reportOutcome } from './records.ts'
 import { SCHEMAS } from '../schemas/schemas.ts'
 
 const id = 'msg_06fs37r7c5yb6k1v9b2h8zq4mt'
@@ -41,6 +41,27 @@ const accepted: MessageFact = {
   republished: false,
   request: 'req_06fs37r7c5yb6k1v9b2h8zq4mt',
   apiKey: 'key_06fs37r7c5yb6k1v9b2h8zq4mt',
+}
+
+const outcome: MessageOutcome = {
+  type: 'MessageOutcome',
+  messageId: id,
+  accountId: 'acc_06fs37r7c5yb6k1v9b2h8zq4mt',
+  messageMode: 'live',
+  messageClass: 'service',
+  templateName: 'order_ready',
+  senderName: 'HUB',
+  batchId: 'bat_06fs37r7c5yb6k1v9b2h8zq4mt',
+  operatorName: 'smpp',
+  partCount: 2,
+  attemptCount: 1,
+  finalStatus: 'delivered',
+  reasonCode: null,
+  priceHundredths: 500,
+  priceCurrency: 'RUB',
+  acceptedAt: at,
+  submittedAt: at + 10,
+  finalAt: at + 900,
 }
 
 /** Each record type, with rare combinations of fields. */
@@ -207,6 +228,17 @@ const examples: ReadonlyArray<HubRecord> = [
   },
   { type: 'SealingKeyCreated', keyId: 'otp-k', wrapped: Uint8Array.from([2, 1]), at },
   { type: 'RecipientErased', erasure: 'e', recipient: hash, requestedAt: at, before: at },
+  outcome,
+  {
+    ...outcome,
+    batchId: null,
+    operatorName: null,
+    attemptCount: 0,
+    finalStatus: 'expired',
+    reasonCode: 'ttl_expired_before_submit',
+    priceHundredths: 0,
+    submittedAt: null,
+  },
 ]
 
 const reportOf = (

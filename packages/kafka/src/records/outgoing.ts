@@ -16,6 +16,7 @@ import type {
   EventRecorded,
   HubRecord,
   InboundMessageReceived,
+  MessageOutcome,
   OpenMessagesCarried,
   OperatorAnswerReceived,
   RecipientErased,
@@ -177,6 +178,15 @@ export const recipientErasedRecord = (topics: TopicNames, record: RecipientErase
     },
     { partition: 0 },
   )
+
+/** The outcome of a message. The topic keeps the last record of a message. */
+export const messageOutcomeRecord = (topics: TopicNames, record: MessageOutcome): OutgoingRecord =>
+  outgoing(record, {
+    topic: topics.outcomes,
+    key: record.messageId,
+    id: factId(record.messageId, `outcome:${record.finalStatus}`),
+    occurredAt: record.finalAt,
+  })
 
 /** An operator's answer to a submit. `number` distinguishes the answers of one moment. */
 export const operatorAnswerRecord = (

@@ -4,12 +4,14 @@
  */
 import {
   type ExpiredReason,
+  type MessageClass,
   type MessageFact,
   type Mode,
   type OpenMessageCarried,
   type ReasonCode,
   REJECTED_REASONS,
   type ReportOutcome,
+  type Status,
   UNDELIVERED_REASONS,
 } from '@hub/domain'
 
@@ -179,6 +181,33 @@ export interface OperatorAnswerReceived {
   readonly rawSealed: Uint8Array
 }
 
+/** The outcome of a message with a final status, for analysts. It has no recipient hash. */
+export interface MessageOutcome {
+  readonly type: 'MessageOutcome'
+  /** `msg_…`; the record's key. */
+  readonly messageId: string
+  /** `acc_…` */
+  readonly accountId: string
+  readonly messageMode: Mode
+  readonly messageClass: MessageClass
+  readonly templateName: string
+  readonly senderName: string
+  /** `bat_…` */
+  readonly batchId: string | null
+  /** The operator that took the message last. */
+  readonly operatorName: string | null
+  readonly partCount: number
+  readonly attemptCount: number
+  readonly finalStatus: Status
+  readonly reasonCode: ReasonCode | null
+  /** The final charge in hundredths of the currency. */
+  readonly priceHundredths: number
+  readonly priceCurrency: string
+  readonly acceptedAt: number
+  readonly submittedAt: number | null
+  readonly finalAt: number
+}
+
 /** Every record type of the hub's topics. */
 export type HubRecord =
   | MessageFact
@@ -192,6 +221,7 @@ export type HubRecord =
   | OperatorAnswerReceived
   | SealingKeyCreated
   | RecipientErased
+  | MessageOutcome
 
 /**
  * The outcome of a report as a value of the domain. A reason that is missing, or belongs to another

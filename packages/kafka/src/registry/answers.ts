@@ -6,9 +6,11 @@
  *
  * Subjects follow RecordNameStrategy: the full name of the record (`hub.MessageSent`). A topic has
  * several record types, and both lanes have the same type, so the name of a topic identifies no
- * schema.
+ * schema. The topic of the outcomes is for tools that expect one type in a topic, and follows
+ * TopicNameStrategy.
  */
-import { SCHEMAS, type SchemaVersion } from '../schemas/schemas.ts'
+import { type RecordName, SCHEMAS, type SchemaVersion } from '../schemas/schemas.ts'
+import { topicNames } from '../topics/catalogue.ts'
 
 /** The body is JSON of type `REGISTRY_CONTENT_TYPE`. */
 interface RegistryAnswer {
@@ -41,7 +43,11 @@ const BAD_VERSION = error(
 )
 const READ_ONLY = error(422, 42205, 'The schemas of the hub are read-only.')
 
-export const subjectOf = (name: string): string => `hub.${name}`
+const OUTCOME: RecordName = 'MessageOutcome'
+
+/** The subject of a record. It has no deployment prefix, which production does not have either. */
+export const subjectOf = (name: string): string =>
+  name === OUTCOME ? `${topicNames().outcomes}-value` : `hub.${name}`
 
 const schemaText = (version: SchemaVersion) => JSON.stringify(version.schema)
 const numberIn = (text: string) => (/^[0-9]{1,10}$/.test(text) ? Number(text) : null)

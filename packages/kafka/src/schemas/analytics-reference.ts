@@ -61,6 +61,13 @@ export const TOPIC_CONTENT: Readonly<
     key: 'recipient hash',
     records: ['RecipientErased'],
   },
+  outcomes: {
+    holds:
+      'One flat record for each message with a final status, for analysts. Kafka keeps the last one of each ' +
+      'message (compaction). It is empty without `HUB_MESSAGE_OUTCOMES=on`.',
+    key: 'id of the message',
+    records: ['MessageOutcome'],
+  },
 }
 
 const HOUR_MS = 60 * 60 * 1000

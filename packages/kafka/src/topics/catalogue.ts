@@ -37,6 +37,12 @@ const KEY_BASES = {
 /** The erasures: Kafka keeps the last one of each recipient for ever. */
 const ERASURES = 'hub.erasures.v1'
 
+/**
+ * The outcomes of messages, for analysts: Kafka keeps the last one of each message. No group of the hub
+ * reads them, so they have no shards and no dead letters.
+ */
+const OUTCOMES = { name: 'hub.message-outcomes.v1', retentionMs: THIRTEEN_MONTHS } as const
+
 /** Staff must have time to notice, read and retry dead letters. */
 const DEAD_LETTER_RETENTION_MS = 90 * DAY
 
@@ -58,6 +64,8 @@ export interface TopicNames {
   readonly serviceKeys: string
   /** The last erasure of each recipient. One partition. Key: recipient hash. */
   readonly erasures: string
+  /** The outcomes of messages. Key: the message id. */
+  readonly outcomes: string
 }
 
 /** The topic names with a prefix (`HUB_TOPIC_PREFIX`; empty in production). */
@@ -70,6 +78,7 @@ export const topicNames = (prefix = ''): TopicNames => ({
   otpKeys: prefix + KEY_BASES.otpKeys.name,
   serviceKeys: prefix + KEY_BASES.serviceKeys.name,
   erasures: prefix + ERASURES,
+  outcomes: prefix + OUTCOMES.name,
 })
 
 /** The topics that groups read in shards. They have dead-letter topics. */
@@ -137,6 +146,7 @@ export const topicCatalogue = (options: CatalogueOptions): ReadonlyArray<TopicSp
   }
   const kept = spec(options.prefix + ERASURES, -1)
   const erasures = { ...kept, partitions: 1, config: { ...kept.config, 'cleanup.policy': 'compact' } }
+  const outcomes = spec(options.prefix + OUTCOMES.name, OUTCOMES.retentionMs)
   return [
     ...Object.values(BASES).flatMap(({ name, retentionMs }) => [
       spec(options.prefix + name, retentionMs),
@@ -144,6 +154,7 @@ export const topicCatalogue = (options: CatalogueOptions): ReadonlyArray<TopicSp
     ]),
     ...Object.values(KEY_BASES).map(keySpec),
     erasures,
+    { ...outcomes, config: { ...outcomes.config, 'cleanup.policy': 'compact,delete' } },
   ]
 }
 

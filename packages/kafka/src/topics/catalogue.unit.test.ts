@@ -11,15 +11,16 @@ describe('topicCatalogue', () => {
   const production = topicCatalogue({ prefix: '', partitions: 48, replicationFactor: 3 })
 
   it('contains every topic, and the dead-letter topics of the topics that shards read', () => {
-    const { erasures, otpKeys, serviceKeys } = topicNames()
+    const { erasures, otpKeys, outcomes, serviceKeys } = topicNames()
     const names = shardedTopics(topicNames())
-    assert.sameMembers(Object.values(topicNames()), [...names, erasures, otpKeys, serviceKeys])
+    assert.sameMembers(Object.values(topicNames()), [...names, erasures, otpKeys, outcomes, serviceKeys])
     const partitions = Object.fromEntries(production.map((spec) => [spec.topic, spec.partitions]))
     assert.deepStrictEqual(partitions, {
       ...Object.fromEntries([...names, ...names.map(deadLetterTopic)].map((name) => [name, 48])),
       [otpKeys]: 1,
       [serviceKeys]: 1,
       [erasures]: 1,
+      [outcomes]: 48,
     })
   })
 
@@ -44,6 +45,14 @@ describe('topicCatalogue', () => {
   it('keeps the last erasure of each recipient for ever', () => {
     const config = production.find(({ topic }) => topic === topicNames().erasures)?.config
     assert.deepInclude(config, { 'cleanup.policy': 'compact', 'retention.ms': '-1' })
+  })
+
+  it('keeps the last outcome of each message for as long as the log', () => {
+    const configOf = (topic: string) => production.find((spec) => spec.topic === topic)?.config
+    assert.deepStrictEqual(configOf(topicNames().outcomes), {
+      ...configOf(topicNames().messages),
+      'cleanup.policy': 'compact,delete',
+    })
   })
 
   it('keeps a payload key for the lifetime of the last message under it', () => {

@@ -59,6 +59,7 @@ export const TABLE_OWNERS = {
   'read.message_history': ['projector'],
   'read.messages': ['projector'],
   'read.operator_ids': ['projector'],
+  'read.outcomes_due': ['projector'],
   'read.personal_data': ['projector'],
   'webhooks.attempts': ['webhook-fanout'],
   'webhooks.batch_events': ['webhook-fanout'],
