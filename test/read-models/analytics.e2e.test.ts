@@ -1,9 +1,11 @@
 /**
  * A third-party consumer, `confluent-kafka` for Python, reads every topic of a hub through the
  * schemas that the hub serves. The fields must be those that docs/analytics.md describes. The same
- * works through a third-party schema registry, Apicurio.
+ * works through a third-party schema registry, Apicurio. The examples for analysts run against the topic
+ * of outcomes.
  */
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
   createTopics,
@@ -15,6 +17,7 @@ import {
   subjectOf,
   topicNames,
 } from '@hub/kafka'
+import { encodeId } from '@hub/domain'
 import { ROOT } from '@hub/local-stack'
 import { eventually, openDatabase } from '@hub/testkit'
 import { startHub, operatorStatistics, type TestHub } from '../support/hub.ts'
@@ -24,13 +27,20 @@ import { Effect } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allEvents, type Client, client, send, subscribeToNothing } from '../support/client.ts'
 import { startRegistry } from '../support/schema-registry.ts'
-import { orSkip, pythonTool, runTool } from '../support/external-tools.ts'
+import { javaCompilerMissing, javaLibrary, orSkip, pythonTool, runTool } from '../support/external-tools.ts'
 
 const VERSION = '2.14.2'
+const DUCKDB_VERSION = '2.0.1'
+/** ClickHouse as a library, in its smallest build. */
+const CHDB_VERSION = '26.5.0'
 const CONSUMER = join(import.meta.dirname, 'analytics_consumer.py')
 /** These limits only end a wait that hangs. */
 const READ_WITHIN_MS = 120_000
 const WITHIN = { withinMs: 60_000, everyMs: 200 }
+
+const EXAMPLES = join(ROOT, 'examples/analytics')
+const FLINK_PARSER = join(import.meta.dirname, 'flink-parser')
+const SQL_RUNNER = join(import.meta.dirname, 'analytics_sql.py')
 
 let hub: TestHub
 let tool: Awaited<ReturnType<typeof pythonTool>>
@@ -39,7 +49,7 @@ beforeAll(async () => {
   // The default operator is SMPP, which also delivers inbound messages.
   ;[hub, tool, registry] = await Promise.all([
     startHub({ environment: { HUB_MESSAGE_OUTCOMES: 'on' } }),
-    pythonTool('confluent-kafka[avro]', VERSION),
+    pythonTool('confluent-kafka[avro]', VERSION, { duckdb: DUCKDB_VERSION }),
     startRegistry(),
   ])
 }, 300_000)
@@ -292,5 +302,108 @@ describe('a stock Avro consumer', () => {
     }
     const latest = new Map(SCHEMAS.map(({ id, name }) => [subjectOf(name), id]))
     expect(found.subjects).toEqual(Object.fromEntries(latest))
+  })
+})
+
+describe('the examples for analysts', () => {
+  let folder: string
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'hub-analytics-'))
+  })
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  /** Runs a script, and returns its output. */
+  const python = async (toolFolder: string, ...args: ReadonlyArray<string>): Promise<string> => {
+    const { code, text } = await runTool(join(toolFolder, 'bin/python'), args, { withinMs: READ_WITHIN_MS })
+    expect(code, text).toBe(0)
+    return text.split('\n', 1)[0]!
+  }
+  const example = (file: string) => join(EXAMPLES, file)
+
+  interface DuckDb {
+    readonly table: ReadonlyArray<
+      readonly [id: string, status: string, reason: string | null, price: number, operator: string | null]
+    >
+    readonly answers: ReadonlyArray<ReadonlyArray<ReadonlyArray<unknown>>>
+  }
+  let duckDb: DuckDb | null = null
+
+  it('DuckDB: the consumer copies each message with its outcome once, and the queries answer', async (context) => {
+    const { folder: venv } = await orSkip(context, tool)
+    await outcomesPublished()
+    const { database_url, kafka, schema_registry_url } = hub.describe()
+    const file = join(folder, 'outcomes.duckdb')
+    const consumeOnce = [example('duckdb/consume.py'), kafka.brokers.join(','), schema_registry_url, file]
+    expect(await python(venv, ...consumeOnce)).toMatch(/^[1-9]\d* records$/u)
+    expect(await python(venv, ...consumeOnce)).toBe('0 records')
+    const queries = example('duckdb/queries.sql')
+    const output = await python(venv, SQL_RUNNER, 'duckdb', file, join(folder, 'outcomes.json'), queries)
+    duckDb = JSON.parse(output) as DuckDb
+
+    const sql = openDatabase(database_url)
+    try {
+      const rows = await sql<{ id: string; status: string; reason: string | null; price: number }[]>`
+        SELECT id, status, reason_code AS reason, (price * 100)::int AS price
+          FROM read.messages WHERE final AND account IS NOT NULL`
+      const expected = rows.map(({ id, ...row }) => [encodeId('msg', id), row] as const)
+      const found = duckDb.table.map(
+        ([id, status, reason, price]) => [id, { status, reason, price }] as const,
+      )
+      expect(found).toHaveLength(expected.length)
+      expect(Object.fromEntries(found)).toEqual(Object.fromEntries(expected))
+    } finally {
+      await sql.end()
+    }
+    expect(new Set(duckDb.table.map(([, , , , operator]) => operator))).toContain('smpp')
+    for (const answer of duckDb.answers) expect(answer.length).toBeGreaterThan(0)
+  })
+
+  it('ClickHouse: the statements are valid, and the queries give the same answers', async (context) => {
+    const { folder: venv } = await orSkip(context, pythonTool('chdb-core-lite', CHDB_VERSION))
+    const expected = await orSkip<DuckDb>(
+      context,
+      duckDb ?? { missing: 'DuckDB has no rows to compare with.' },
+    )
+    const [tables, queries] = [example('clickhouse/tables.sql'), example('clickhouse/queries.sql')]
+    const rows = join(folder, 'outcomes.json')
+    const output = await python(venv, SQL_RUNNER, 'clickhouse', rows, tables, queries)
+    const { answers, parsed } = JSON.parse(output) as { answers: DuckDb['answers']; parsed: Array<string> }
+    console.log(`Without its engine Kafka, which the library lacks: ${parsed.join(', ')}`)
+    expect(parsed).toHaveLength(2)
+    /** The messages by status and reason. The texts of times and quantiles differ. */
+    const reasons = (all: DuckDb['answers']) =>
+      Object.fromEntries(
+        all[1]!.map(([status, reason, messages]) => [JSON.stringify([status, reason]), Number(messages)]),
+      )
+    expect(reasons(answers)).toEqual(reasons(expected.answers))
+    expect(answers.map(({ length }) => length)).toEqual(expected.answers.map(({ length }) => length))
+  })
+
+  it('Flink: its parser accepts the statements', async (context) => {
+    const library = await orSkip(
+      context,
+      javaLibrary({
+        pom: join(FLINK_PARSER, 'pom.xml'),
+        checksums: join(FLINK_PARSER, 'jars.sha256'),
+        what: 'the SQL parser of Flink',
+        size: '19 MB',
+      }),
+    )
+    const missing = await javaCompilerMissing(library.java)
+    await orSkip(context, missing === null ? library : { missing })
+    console.log('Flink only parses the statements: the test has no Flink cluster.')
+    const { code, text } = await runTool(
+      library.java,
+      [
+        '-cp',
+        library.classPath,
+        join(FLINK_PARSER, 'Parse.java'),
+        example('flink/tables.sql'),
+        example('flink/queries.sql'),
+      ],
+      { withinMs: READ_WITHIN_MS },
+    )
+    expect(code, text).toBe(0)
+    expect(text.trim().split('\n')).toEqual(['1', '4'])
   })
 })

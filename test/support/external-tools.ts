@@ -84,15 +84,22 @@ const cachedTool = async (
   return { folder }
 }
 
-/** Installs a PyPI package with its command line tools into a virtual environment. */
-export const pythonTool = (name: string, version: string) =>
-  cachedTool(`${name}-${version}`, async (folder) => {
+/**
+ * Installs a PyPI package with its command line tools into a virtual environment. `others`: the versions of
+ * further packages.
+ */
+export const pythonTool = (name: string, version: string, others: Readonly<Record<string, string>> = {}) => {
+  const packages = Object.entries({ [name]: version, ...others })
+  const toolName = packages.map(([one, ofOne]) => `${one}-${ofOne}`).join('-')
+  return cachedTool(toolName, async (folder) => {
     const made = await runTool('python3', ['-m', 'venv', folder], { withinMs: INSTALL_WITHIN_MS })
     if (made.code !== 0) return made
-    return runTool(join(folder, 'bin/python'), ['-m', 'pip', 'install', '--quiet', `${name}==${version}`], {
+    const exact = packages.map(([one, ofOne]) => `${one}==${ofOne}`)
+    return runTool(join(folder, 'bin/python'), ['-m', 'pip', 'install', '--quiet', ...exact], {
       withinMs: INSTALL_WITHIN_MS,
     })
   })
+}
 
 /**
  * Installs npm packages into a separate folder: exact versions, no install scripts. `prepare` completes
