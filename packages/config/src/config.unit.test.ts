@@ -85,7 +85,9 @@ describe('the catalogue', () => {
       // Tests use invented names, and manifests have names that no process reads. The command line of
       // clients runs without a hub, and has variables of its own (docs/hub.md).
       .filter(
-        (file) => !file.endsWith('.test.ts') && !/^(?:test\/operating\/manifests|apps\/cli\/)/u.test(file),
+        (file) =>
+          !file.endsWith('.test.ts') &&
+          !/^(?:test\/operating\/manifests|apps\/cli\/|test\/cli\/)/u.test(file),
       )
       .flatMap((file) =>
         [...readFileSync(join(ROOT, file), 'utf8').matchAll(/['`"[.](HUB_[A-Z_]+[A-Z])['`"\]]/gu)]
