@@ -9,9 +9,10 @@
  * The settings are in docs/configuration.md, `config.ts` and `operator/live-operator.ts`.
  */
 import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
 import { makeShardHost, makeSupervisor, type ShardHost } from '@hub/actor'
 import { checkSettings, settings } from '@hub/config'
-import { SharedTexts, sharedTextsLayer } from '@hub/counters'
+import { OPERATOR_STATUS_MS, recordOperatorStatus, SharedTexts, sharedTextsLayer } from '@hub/counters'
 import { CACHE_TTL_MS, type Lifetimes, type OptOutVocabulary } from '@hub/domain'
 import {
   catalogueConfig,
@@ -39,7 +40,7 @@ import {
 } from '@hub/telemetry'
 // The whole package would take 25 MB more.
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
-import { Effect, FiberSet, Layer, Redacted, type Scope } from 'effect'
+import { Clock, Effect, FiberSet, Layer, Redacted, type Scope } from 'effect'
 import { lifetimes, vocabulary } from './config.ts'
 import { makeHandoverLoop } from './handover/handover-loop.ts'
 import { makeApplyInbound } from './inbound/apply.ts'
@@ -53,6 +54,7 @@ import { makeLookUp } from './lookup/look-up.ts'
 import { APP, GROUP, membership } from './membership/identity.ts'
 import { makeMetrics } from './metrics.ts'
 import { authorities, type LiveOperator, liveOperator, smppErrors } from './operator/live-operator.ts'
+import { makeStatusReports, type ObservedOperator } from './operator/operator-status.ts'
 import { makeOperators, type ProvidedOperator, receiveCallbacks } from './operator/operators.ts'
 import { makeRateSharing } from './pacing/share-rate.ts'
 import type { CallbackPortUnavailable } from './reports/callback-listener.ts'
@@ -88,6 +90,8 @@ export interface Dispatcher {
   /** Never succeeds. It dies when a part has died that the process cannot work without. */
   readonly failure: Effect.Effect<never>
   readonly callbackPort: number | null
+  /** The operators now, for the report to hub staff. */
+  readonly observe: () => ReadonlyArray<ObservedOperator>
 }
 
 /** The interval of lookups in the read model. It costs nothing while nothing waits. */
@@ -261,7 +265,19 @@ export const makeDispatcher = (
     yield* every(GAUGES_MS, Effect.sync(handoverLoop.observeAccounts))
     yield* every(LAG_MS, lag)
 
+    const observe = (): ReadonlyArray<ObservedOperator> => {
+      const rates = new Map(handoverLoop.rates().map((rate) => [rate.operator, rate]))
+      return Array.from(operators.byName.values(), ({ binds, name }) => ({
+        name,
+        binds: binds?.() ?? [],
+        rate: rates.get(name)?.hub ?? null,
+        configured: rates.get(name)?.configured ?? null,
+        ...handoverLoop.answeredParts(name),
+      }))
+    }
+
     return {
+      observe,
       isReady: running.isReady,
       failure: Effect.raceFirst(running.failure, failure),
       callbackPort: live === null ? null : yield* withSink(receiveCallbacks(live)),
@@ -278,6 +294,20 @@ const kafka = Layer.unwrap(
     ).pipe(Layer.provideMerge(layerEventLog({ connection, partitions })))
   }),
 )
+
+/** Reports the operators to hub staff, until it is interrupted. */
+const reportStatus = Effect.fnUntraced(function* (observe: Dispatcher['observe']) {
+  const shared = yield* SharedTexts
+  const identity = { member: randomUUID(), host: hostname() }
+  const reports = makeStatusReports()
+  return Effect.gen(function* () {
+    const statuses = reports(observe(), yield* Clock.currentTimeMillis)
+    yield* recordOperatorStatus(shared, identity, statuses).pipe(
+      Effect.catch((error) => Effect.logDebug('dispatcher: the operator status was not recorded', error)),
+    )
+    yield* Effect.sleep(OPERATOR_STATUS_MS)
+  }).pipe(Effect.forever)
+})
 
 const dispatcher = Effect.gen(function* () {
   const { partitions, prefix } = yield* catalogueConfig
@@ -297,6 +327,7 @@ const dispatcher = Effect.gen(function* () {
   yield* readiness.add('shards', running.isReady)
   yield* readiness.add('erasures', yield* watchErasures)
   yield* readiness.started
+  yield* Effect.forkScoped(yield* reportStatus(running.observe))
   return yield* running.failure
 }).pipe(
   Effect.scoped,

@@ -24,5 +24,12 @@ export { readRedis, type RedisState, RedisUnusable } from './inspect.ts'
 export { countersLayer, makeRedisCounters, type RedisCountersOptions } from './redis.ts'
 export { type CountersState, MemoryCounters, memoryCounters, type MemoryCountersOptions } from './memory.ts'
 export { MemorySharedTexts, memorySharedTexts } from './shared/memory.ts'
+export {
+  type DispatcherStatus,
+  OPERATOR_STATUS_MS,
+  type OperatorStatus,
+  readOperatorStatus,
+  recordOperatorStatus,
+} from './shared/operator-status.ts'
 export { SharedTexts, type SharedTextsShape } from './shared/port.ts'
 export { makeRedisSharedTexts, sharedTextsLayer } from './shared/redis.ts'

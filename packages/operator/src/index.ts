@@ -1,5 +1,6 @@
 /** The operator port and its adapters: sandbox, HTTP, SMPP. */
 export {
+  type Binds,
   type Capabilities,
   type InboundMessage,
   type OpenSubmission,

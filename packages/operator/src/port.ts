@@ -77,6 +77,14 @@ export interface Capabilities {
   readonly submitsIndividually?: boolean
 }
 
+/** The binds of one process and role. */
+export interface Binds {
+  readonly role: 'transceiver' | 'transmitter' | 'receiver'
+  readonly established: number
+  /** As many as are configured. */
+  readonly wanted: number
+}
+
 export interface Operator {
   /** The name in facts, reports and metrics. */
   readonly name: string
@@ -96,6 +104,8 @@ export interface Operator {
    * Called with the open messages after a restart, for adapters whose reports do not survive it.
    */
   readonly resume: (open: ReadonlyArray<OpenSubmission>) => Effect.Effect<void>
+  /** The binds now. Absent: the operator has none. */
+  readonly binds?: () => ReadonlyArray<Binds>
 }
 
 /**

@@ -161,6 +161,7 @@ export const dispatcherStores = (
     Context.add(SharedTexts, {
       change: (name, ttlMs, change) =>
         redisCall(simulation, process, 'change a text', () => texts.change(name, ttlMs, change)),
+      read: (name) => redisCall(simulation, process, 'read a text', () => texts.read(name)),
     }),
   )
 }

@@ -51,9 +51,17 @@ interface OperatorState {
   /** Messages for the next submit. */
   claimed: Array<Claimed>
   readonly answers: Array<Answered>
+  /** Answered parts since the start. */
+  passedParts: number
+  throttledParts: number
 }
 
 const partsOf = (message: Message | null): number => message?.laneRecord?.parts ?? 1
+
+interface AnsweredParts {
+  readonly passedParts: number
+  readonly throttledParts: number
+}
 
 export interface HandoverLoop {
   /** Submits the claimed messages, and takes further ones from the shards. */
@@ -65,6 +73,8 @@ export interface HandoverLoop {
   readonly inFlight: () => number
   /** The rates at the operators that may throttle. */
   readonly rates: () => ReadonlyArray<Omit<GaugedRate, 'isShared'>>
+  /** The parts that an operator has answered since the start. */
+  readonly answeredParts: (operator: string) => AnsweredParts
   /** Call it every second: sets the metrics about accounts that wait. */
   readonly observeAccounts: () => void
 }
@@ -99,6 +109,8 @@ export const makeHandoverLoop = (options: {
           turns: Array.from({ length: LANES }, () => new FairTurns<DispatcherShard>()),
           windows: Array.from({ length: LANES }, () => new FairnessWindow()),
           answers: [],
+          passedParts: 0,
+          throttledParts: 0,
         },
       ]),
     )
@@ -123,8 +135,13 @@ export const makeHandoverLoop = (options: {
       if (shard.handle.isCurrent()) shard.submitAnswered(message, outcome, submission)
     }
 
-    const processAnswers = ({ answers, pace }: OperatorState) => {
+    const processAnswers = (state: OperatorState) => {
+      const { answers, pace } = state
       const batch = answers.splice(0)
+      for (const { outcome, request } of batch) {
+        if (outcome.type === 'accepted' || outcome.type === 'rejected') state.passedParts += request.parts
+        state.throttledParts += outcome.throttledParts ?? 0
+      }
       apply(() => {
         pace.answered(
           batch.map(({ message, outcome, reaction, request }) => ({
@@ -313,6 +330,10 @@ export const makeHandoverLoop = (options: {
           const own = rate === null ? null : rate * share
           return [{ operator: name, hub: rate, own, configured: capabilities.maxPartsPerSecond ?? null }]
         }),
+      answeredParts: (operator) => {
+        const { passedParts = 0, throttledParts = 0 } = states.get(operator) ?? {}
+        return { passedParts, throttledParts }
+      },
       observeAccounts: () => {
         for (const { operator, windows } of states.values()) {
           for (const [lane, window] of windows.entries()) {

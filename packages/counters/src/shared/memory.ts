@@ -24,17 +24,21 @@ export const memorySharedTexts: Layer.Layer<SharedTexts | MemorySharedTexts> = L
     const texts = new Map<string, { readonly text: string; readonly expiresAt: number }>()
     let advanced = 0
     let isUnreachable = false
+    const read = (name: string) =>
+      Effect.suspend(() => {
+        if (isUnreachable) return Effect.fail(unreachable)
+        const now = clock.currentTimeMillisUnsafe() + advanced
+        const found = texts.get(name)
+        return Effect.succeed({ text: found !== undefined && found.expiresAt > now ? found.text : null, now })
+      })
     return Context.make(SharedTexts, {
       change: (name, ttlMs, change) =>
-        Effect.suspend(() => {
-          if (isUnreachable) return Effect.fail(unreachable)
-          const now = clock.currentTimeMillisUnsafe() + advanced
-          const found = texts.get(name)
-          const isValid = found !== undefined && found.expiresAt > now
-          const { result, text } = change(isValid ? found.text : null, now)
-          texts.set(name, { text, expiresAt: now + ttlMs })
-          return Effect.succeed(result)
+        Effect.map(read(name), (before) => {
+          const { result, text } = change(before.text, before.now)
+          texts.set(name, { text, expiresAt: before.now + ttlMs })
+          return result
         }),
+      read,
     }).pipe(
       Context.add(MemorySharedTexts, {
         setUnreachable: (value) =>

@@ -54,6 +54,16 @@ export const sharedTextsContract = (
         assert.strictEqual(yield* append(texts, 'a', 'x'), '')
       }))
 
+    test('reads a text, and changes nothing', (texts, { other }) =>
+      Effect.gen(function* () {
+        assert.isNull((yield* texts.read('a')).text)
+        yield* append(texts, 'a', 'x')
+        const { now, text } = yield* other.read('a')
+        assert.strictEqual(text, 'x')
+        assert.isAbove(now, 1_600_000_000_000)
+        assert.strictEqual(yield* append(texts, 'a', ''), 'x')
+      }))
+
     test('applies concurrent changes of several processes one after the other', (texts, { other }) =>
       Effect.gen(function* () {
         const increment = (process: SharedTextsShape) =>

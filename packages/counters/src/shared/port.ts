@@ -10,6 +10,13 @@ export interface Changed<A> {
   readonly result: A
 }
 
+export interface StoredText {
+  /** `null` if there is none, or if it has expired. */
+  readonly text: string | null
+  /** The clock of the store, milliseconds since the epoch. */
+  readonly now: number
+}
+
 export interface SharedTextsShape {
   /**
    * Changes the text of a name, and returns the result of the change that took effect. No other
@@ -25,6 +32,8 @@ export interface SharedTextsShape {
     ttlMs: number,
     change: (text: string | null, now: number) => Changed<A>,
   ) => Effect.Effect<A, CountersUnavailable>
+  /** Reads the text of a name, and the clock of the store. It changes nothing, also not the time to live. */
+  readonly read: (name: string) => Effect.Effect<StoredText, CountersUnavailable>
 }
 
 /** The shared texts: `sharedTextsLayer` in Redis, `memorySharedTexts` in memory. */

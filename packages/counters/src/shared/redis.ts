@@ -5,20 +5,15 @@ import { keyNames } from '../keys.ts'
 import { makeLink } from '../link.ts'
 import { CountersUnavailable } from '../port.ts'
 import type { RedisCountersOptions } from '../redis.ts'
-import { type Changed, SharedTexts, type SharedTextsShape } from './port.ts'
+import { type Changed, SharedTexts, type SharedTextsShape, type StoredText } from './port.ts'
 
 /** Each lost round is a change of another process. So many in a row mean that something is wrong. */
 const MOST_ROUNDS = 100
 
 const busy = new CountersUnavailable({ reason: 'busy', detail: 'changed by others' })
 
-interface Read {
-  readonly text: string | null
-  readonly now: number
-}
-
 /** The answer of the scripts: the text, or nothing without one, and the time in milliseconds. */
-const readFrom = (answer: unknown): Read => {
+const readFrom = (answer: unknown): StoredText => {
   const [now, text = null] = answer as readonly [string, string?]
   return { text, now: Number(now) }
 }
@@ -38,6 +33,12 @@ export const makeRedisSharedTexts = (
       deadlineMs: options.deadlineMs,
     })
 
+    const readKey = (key: string) =>
+      Effect.map(
+        link.call('shared', 'quick', (run) => run('readText', [key], [time()])),
+        readFrom,
+      )
+
     /** Writes the text if it is still the expected one, and otherwise returns the current one. */
     const write = (key: string, expected: string | null, text: string, ttlMs: number) =>
       Effect.map(
@@ -53,17 +54,17 @@ export const makeRedisSharedTexts = (
       decide: (text: string | null, now: number) => Changed<A>,
     ) {
       const key = keys.shared(name)
-      let read = readFrom(yield* link.call('shared', 'quick', (run) => run('readText', [key], [time()])))
+      let read = yield* readKey(key)
       for (let round = 0; round < MOST_ROUNDS; round++) {
         const { result, text } = decide(read.text, read.now)
-        const current: Read | null = yield* write(key, read.text, text, ttlMs)
+        const current: StoredText | null = yield* write(key, read.text, text, ttlMs)
         if (current === null) return result
         read = current
       }
       return yield* busy
     })
 
-    return { change }
+    return { change, read: (name) => readKey(keys.shared(name)) }
   })
 
 /** The shared texts of the hub. Settings: `redisUrl`, `redisPrefix`. */

@@ -252,6 +252,7 @@ export const makeSmppOperator = (
         }),
       // The SMSC keeps submitted messages and reports on them itself.
       resume: () => Effect.void,
+      binds: () => roles.map((role) => ({ role, established: countBinds(role), wanted: settings.binds })),
       isReady: Effect.sync(() => roles.every((role) => countBinds(role) > 0)),
     }
   })
