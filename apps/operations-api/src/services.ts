@@ -2,7 +2,7 @@
  * The services that use cases may need: the servers of the hub, with the keys to its data. `app.ts`
  * provides them to every endpoint.
  */
-import { type Counters, countersLayer } from '@hub/counters'
+import { type Counters, countersLayer, type SharedTexts, sharedTextsLayer } from '@hub/counters'
 import {
   type ConsumerGroups,
   type EventLog,
@@ -22,6 +22,7 @@ import { Layer } from 'effect'
 export type Stores =
   | Sql
   | Counters
+  | SharedTexts
   | EventLog
   | ConsumerGroups
   | TopicReader
@@ -39,6 +40,7 @@ export const storesLayer = (
   const servers = Layer.mergeAll(
     Sql.layer(app),
     countersLayer(app),
+    sharedTextsLayer(app),
     layerEventLog({ connection, partitions }),
     layerConsumerGroups({ connection }),
     layerTopicReader({ connection }),

@@ -1,7 +1,9 @@
 /** Stuck work over PostgreSQL and Kafka. */
 import { randomUUID } from 'node:crypto'
+import { recordOperatorStatus, SharedTexts } from '@hub/counters'
 import { encodeId } from '@hub/domain'
 import { deadLetterRecord, type IncomingRecord, logRecord } from '@hub/kafka'
+import { Effect } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { stuck } from './stuck.ts'
 import { makeTestHub, NUMBER, type TestHub } from './testing/test-hub.ts'
@@ -26,6 +28,32 @@ describe('stuck work', () => {
     assert.deepStrictEqual([shown.oldest_open, shown.dead_letters, shown.webhook_endpoints], [[], [], []])
     assert.deepStrictEqual(shown.moderation.templates, { rows: 0, oldest_at: null })
     assert.deepStrictEqual(shown.missing, [])
+    assert.deepStrictEqual(shown.operators, [])
+  })
+
+  it('shows the binds and the pace that the dispatchers report', async () => {
+    await hub.runtime.runPromise(
+      Effect.flatMap(SharedTexts, (shared) =>
+        recordOperatorStatus(shared, { member: 'a', host: 'dispatcher-0' }, [
+          {
+            operator: 'smpp',
+            binds: [{ role: 'receiver', established: 0, wanted: 2, since: Date.now() }],
+            rate: 40,
+            configured: null,
+            passed: 12,
+            throttled: 1,
+          },
+        ]),
+      ),
+    )
+    const { operators } = await hub.run(stuck, {})
+    assert.deepInclude(operators[0], {
+      operator: 'smpp',
+      binds: [{ role: 'receiver', established: 0, wanted: 2 }],
+      rate: 40,
+      passed_per_second: 12,
+    })
+    assert.strictEqual(operators[0]?.incomplete[0]?.dispatcher, 'dispatcher-0')
   })
 
   it('shows lag by shard, dead letters, the oldest open messages, outboxes, failing subscriptions and moderation', async () => {

@@ -14,6 +14,7 @@ import {
 import { Clock, Duration, Effect, Schema } from 'effect'
 import { CONSUMERS, readConsumers } from './consumer-lag.ts'
 import { publicId, Timestamp } from './fields.ts'
+import { OperatorState, readOperators } from './operators.ts'
 import { query } from './sql.ts'
 import { defineUseCase } from './use-case.ts'
 import { WebhookEndpoint, withBacklogs } from './webhooks/endpoints.ts'
@@ -43,6 +44,9 @@ export const StuckWork = Schema.Struct({
   object: Schema.Literal('stuck_work'),
   at: Timestamp,
   consumers: Schema.Array(Consumer),
+  operators: Schema.Array(OperatorState).annotate({
+    description: 'The SMS operators, as the dispatchers see them. A dispatcher reports every five seconds.',
+  }),
   oldest_open: Schema.Array(OldestOpen),
   outboxes: Schema.Array(
     Schema.Struct({ content: Schema.String, rows: Schema.Int, age_ms: Schema.NullOr(Schema.Int) }),
@@ -101,7 +105,7 @@ export const stuck = defineUseCase({
   run: () =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const [kafka, { endpoints, open, outboxes, senders, templates }] = yield* Effect.all(
+      const [kafka, operators, { endpoints, open, outboxes, senders, templates }] = yield* Effect.all(
         [
           readKafka.pipe(
             Effect.timeoutOrElse({ duration: KAFKA_DEADLINE, orElse: () => Effect.succeed(null) }),
@@ -110,6 +114,7 @@ export const stuck = defineUseCase({
               KafkaRequestRejected: () => Effect.succeed(null),
             }),
           ),
+          readOperators.pipe(Effect.catchTag('CountersUnavailable', () => Effect.succeed(null))),
           readDatabase,
         ],
         { concurrency: 'unbounded' },
@@ -122,6 +127,7 @@ export const stuck = defineUseCase({
         object: 'stuck_work' as const,
         at: toTimestamp(now),
         consumers: kafka?.consumers ?? [],
+        operators: operators ?? [],
         oldest_open: open.map((row) => ({
           class: row.class,
           mode: row.mode,
@@ -139,10 +145,14 @@ export const stuck = defineUseCase({
         dead_letters: kafka?.deadLetters ?? [],
         webhook_endpoints: endpoints,
         moderation: { templates: waiting(templates), senders: waiting(senders) },
-        missing:
-          kafka === null
+        missing: [
+          ...(kafka === null
             ? [{ what: 'Lag of the consumers, and dead letters', why: 'Kafka did not answer in time.' }]
-            : [],
+            : []),
+          ...(operators === null
+            ? [{ what: 'Binds and pace of the SMS operators', why: 'Redis did not answer in time.' }]
+            : []),
+        ],
       }
     }),
 })

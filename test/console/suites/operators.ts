@@ -1,8 +1,12 @@
 /** Operators on call and product owners: stuck work, dead letters, accounts and usage. */
 import { readFileSync } from 'node:fs'
+import { eventually } from '@hub/testkit'
 import { describe, expect, it } from 'vitest'
 import { freshNumber } from '../../support/hub-admin.ts'
 import { type Console, screenshot, sendAndWait } from '../support.ts'
+
+/** Only ends a wait that hangs. */
+const WITHIN = { withinMs: 30_000 }
 
 export const operatorTests = ({ account, signIn }: Console): void => {
   describe('stuck work', () => {
@@ -12,6 +16,15 @@ export const operatorTests = ({ account, signIn }: Console): void => {
       for (const consumer of ['dispatcher', 'projector', 'webhook-fanout']) {
         await page.getByRole('cell', { name: consumer, exact: true }).waitFor()
       }
+      // The dispatcher reports its operators every five seconds.
+      await eventually(async () => {
+        await page.getByRole('button', { name: 'Reload' }).click()
+        return (await page.getByRole('cell', { name: 'sandbox', exact: true }).count()) > 0 ? true : null
+      }, WITHIN)
+      await page.getByRole('cell', { name: /transceiver \d+ of \d+/u }).waitFor()
+      // The findings of hubctl doctor.
+      await page.getByRole('cell', { name: 'dead letters', exact: true }).waitFor()
+      await page.getByRole('cell', { name: 'PostgreSQL', exact: true }).waitFor()
       await screenshot(page, 'stuck')
       await page.getByRole('link', { name: 'All dead letters' }).click()
       await page.getByText(/There are no dead letters|End of the list/u).waitFor()

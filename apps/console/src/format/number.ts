@@ -5,6 +5,9 @@ const oneDigit = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 
 export const countText = (value: number): string => integers.format(value)
 
+/** A rate with at most one digit after the point. */
+export const rateText = (value: number): string => oneDigit.format(value)
+
 /** `0.125` as `12.5 %`. */
 export const percentText = (share: number): string => `${oneDigit.format(share * 100)} %`
 

@@ -6,7 +6,7 @@ import type { Mode, Overview } from '../api/types.ts'
 import { lastHour } from '../charts/minutes.ts'
 import { TrafficChart } from '../charts/traffic-chart.tsx'
 import { Age, Loading, PageTitle, Time } from '../components/basics.tsx'
-import { countText } from '../format/number.ts'
+import { countText, rateText } from '../format/number.ts'
 import { durationText } from '../format/time.ts'
 import { withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
@@ -44,7 +44,10 @@ const hourOf = (overview: Overview, filters: Readonly<Record<string, string>>): 
   })
 
 const Waiting = ({ overview }: { readonly overview: Overview }) => {
-  const { consumers, endpoints, hub, moderation, waiting } = overview
+  const { consumers, endpoints, hub, moderation, operators, waiting } = overview
+  const binds = operators.flatMap((operator) => operator.binds)
+  const established = binds.reduce((sum, one) => sum + one.established, 0)
+  const wanted = binds.reduce((sum, one) => sum + one.wanted, 0)
   const records = consumers.reduce((sum, { lag }) => sum + lag, 0)
   const missing = consumers.filter(({ members }) => members === 0).map(({ consumer }) => consumer)
   const open = waiting.reduce((sum, { messages }) => sum + messages, 0)
@@ -82,6 +85,24 @@ const Waiting = ({ overview }: { readonly overview: Overview }) => {
         {missing.length > 0
           ? strings.start.noMember(missing.join(', '))
           : consumers.map(({ consumer, lag }) => `${consumer} ${countText(lag)}`).join(', ')}
+      </Tile>
+      <Tile
+        label={strings.start.operators}
+        value={wanted === 0 ? strings.start.noBinds : strings.start.binds(established, wanted)}
+        href="/stuck"
+        isBad={established < wanted}
+      >
+        {operators.length === 0
+          ? strings.start.noReport
+          : operators
+              .map(({ operator, passed_per_second, rate }) =>
+                strings.start.pace(
+                  operator,
+                  rateText(passed_per_second),
+                  rate === null ? null : rateText(rate),
+                ),
+              )
+              .join(', ')}
       </Tile>
       <Tile
         label={strings.start.failing}

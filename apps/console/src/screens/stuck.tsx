@@ -1,12 +1,12 @@
 /** Stuck work: what waits, since when, and whose it is; and dead letters. */
 import { may, request } from '../api/client.ts'
 import { usePages, useResource } from '../api/resource.ts'
-import type { DeadLetter, StuckWork } from '../api/types.ts'
+import type { DeadLetter, DoctorReport, Finding, SmsOperator, StuckWork } from '../api/types.ts'
 import { Age, Empty, Facts, Id, Json, PageTitle, ResourceState, Status, Time } from '../components/basics.tsx'
 import { ActionButton, ReasonField, textOf } from '../components/dialog.tsx'
 import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
 import { type Column, PagedTable, Table } from '../components/table.tsx'
-import { countText } from '../format/number.ts'
+import { countText, rateText } from '../format/number.ts'
 import { durationText } from '../format/time.ts'
 import { location } from '../routing/location.ts'
 import { filtersOf, withFilters } from '../routing/routes.ts'
@@ -28,6 +28,90 @@ const CONSUMERS: ReadonlyArray<Column<Row<'consumers'>>> = [
         .join(', '),
   },
 ]
+
+const OPERATORS: ReadonlyArray<Column<SmsOperator>> = [
+  { title: strings.stuck.operator, cell: ({ operator }) => operator },
+  { title: strings.stuck.members, numeric: true, cell: ({ dispatchers }) => countText(dispatchers) },
+  {
+    title: strings.stuck.binds,
+    cell: ({ binds, incomplete }) =>
+      binds.length === 0 ? (
+        strings.stuck.noBinds
+      ) : (
+        <>
+          <Status value={incomplete.length === 0 ? 'ok' : 'problem'} />{' '}
+          {binds
+            .map(({ established, role, wanted }) => strings.stuck.bindsOf(role, established, wanted))
+            .join(', ')}
+        </>
+      ),
+  },
+  {
+    title: strings.stuck.incomplete,
+    cell: ({ incomplete }) =>
+      incomplete.map(({ dispatcher, established, role, since, wanted }) => (
+        <div key={`${dispatcher} ${role}`}>
+          {strings.stuck.missingBinds(dispatcher, role, established, wanted)} <Age at={since} />
+        </div>
+      )),
+  },
+  {
+    title: strings.stuck.rate,
+    numeric: true,
+    cell: ({ configured_rate, rate }) =>
+      `${rate === null ? strings.stuck.noRate : rateText(rate)}${
+        configured_rate === null ? '' : ` ${strings.stuck.configured(rateText(configured_rate))}`
+      }`,
+  },
+  {
+    title: strings.stuck.passed,
+    numeric: true,
+    cell: ({ passed_per_second }) => rateText(passed_per_second),
+  },
+  {
+    title: strings.stuck.throttled,
+    numeric: true,
+    cell: ({ throttled_per_second }) => rateText(throttled_per_second),
+  },
+]
+
+/** The words of verdicts in the output of hubctl are older. */
+const VERDICTS = { well: 'ok', note: 'notice', ill: 'problem', unknown: 'unknown' } as const
+
+const FINDINGS: ReadonlyArray<Column<Finding>> = [
+  { title: strings.stuck.subject, cell: ({ subject }) => subject },
+  {
+    title: strings.stuck.verdict,
+    cell: ({ verdict }) => <Status value={VERDICTS[verdict]} />,
+  },
+  { title: strings.stuck.finding, cell: ({ said }) => said },
+  { title: strings.stuck.repair, cell: ({ mend }) => mend ?? '' },
+]
+
+/** What `hubctl doctor` finds, without the checks of the environment of hubctl. */
+const Checks = () => {
+  const { data, failure, loading, reload } = useResource<DoctorReport>('/v1/doctor')
+  return (
+    <section aria-label={strings.stuck.checks}>
+      <h2>{strings.stuck.checks}</h2>
+      <p class="muted">
+        {strings.stuck.checking}{' '}
+        <button type="button" class="quiet" disabled={loading} onClick={reload}>
+          {strings.stuck.checkAgain}
+        </button>
+      </p>
+      <ResourceState data={data} failure={failure} reload={reload} />
+      {data === null ? null : (
+        <Table
+          label={strings.stuck.checks}
+          rows={data.findings}
+          columns={FINDINGS}
+          rowKey={({ subject }) => subject}
+        />
+      )}
+    </section>
+  )
+}
 
 const OLDEST: ReadonlyArray<Column<Row<'oldest_open'>>> = [
   { title: strings.columns.class, cell: (row) => row.class },
@@ -114,6 +198,13 @@ export const Stuck = () => {
             empty={strings.stuck.unknown}
           />
           <Section
+            title={strings.stuck.operators}
+            rows={data.operators}
+            columns={OPERATORS}
+            rowKey={({ operator }) => operator}
+            empty={strings.stuck.noOperator}
+          />
+          <Section
             title={strings.stuck.oldestOpen}
             rows={data.oldest_open}
             columns={OLDEST}
@@ -149,6 +240,7 @@ export const Stuck = () => {
           </p>
         </>
       )}
+      <Checks />
     </>
   )
 }

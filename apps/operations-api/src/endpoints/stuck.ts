@@ -1,5 +1,5 @@
 /** Stuck work. */
-import { stuck as showStuck } from '@hub/operations'
+import { Doctor, stuck as showStuck } from '@hub/operations'
 import { endpoint, type EndpointGroup } from './endpoint.ts'
 
 export const stuck: EndpointGroup = {
@@ -13,8 +13,17 @@ export const stuck: EndpointGroup = {
       path: '/v1/stuck',
       summary: 'Read the stuck work',
       description:
-        'The lag of each consumer by shard, the oldest open messages, outboxes, dead letters, failing subscriptions, and what waits for moderation.',
+        'The lag of each consumer by shard, the binds and the pace of the SMS operators, the oldest open messages, outboxes, dead letters, failing subscriptions, and what waits for moderation.',
       useCase: showStuck,
+    }),
+    endpoint({
+      operation: 'stuck.check',
+      method: 'GET',
+      path: '/v1/doctor',
+      summary: 'Check the dependencies of the hub',
+      description:
+        'PostgreSQL, Redis, Kafka, topics, consumers, outboxes, erasures, dead letters, the stop and the daily limit, each with its repair. It takes some seconds. `hubctl doctor` also checks its own environment.',
+      useCase: Doctor.checkHub,
     }),
   ],
 }

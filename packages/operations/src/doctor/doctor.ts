@@ -1,7 +1,7 @@
 /** Checks all dependencies of the hub. */
 import { Effect, Schema } from 'effect'
 import { defineUseCase } from '../use-case.ts'
-import { runChecks } from './check.ts'
+import { type Check, runChecks } from './check.ts'
 import { environmentChecks } from './environment.ts'
 import { pipelineChecks } from './pipeline.ts'
 import { serverChecks } from './servers.ts'
@@ -19,6 +19,19 @@ export const Finding = Schema.Struct({
   ),
 })
 
+const Report = Schema.Struct({
+  object: Schema.Literal('doctor'),
+  healthy: Schema.Boolean,
+  findings: Schema.Array(Finding),
+})
+
+const report = (checks: ReadonlyArray<Check>) =>
+  Effect.map(runChecks(checks), (findings) => ({
+    object: 'doctor' as const,
+    healthy: findings.every(({ verdict }) => verdict !== 'ill'),
+    findings,
+  }))
+
 export const check = defineUseCase({
   name: 'doctor',
   permission: 'hub.read',
@@ -26,19 +39,20 @@ export const check = defineUseCase({
     /** The names of the environment variables of hubctl; `null`: its settings are not checked. */
     variables: Schema.NullOr(Schema.Array(Schema.String)),
   }),
-  output: Schema.Struct({
-    object: Schema.Literal('doctor'),
-    healthy: Schema.Boolean,
-    findings: Schema.Array(Finding),
-  }),
+  output: Report,
   audit: null,
-  run: ({ variables }) =>
-    Effect.map(
-      runChecks([...environmentChecks(variables), ...serverChecks, ...pipelineChecks]),
-      (findings) => ({
-        object: 'doctor' as const,
-        healthy: findings.every(({ verdict }) => verdict !== 'ill'),
-        findings,
-      }),
-    ),
+  run: ({ variables }) => report([...environmentChecks(variables), ...serverChecks, ...pipelineChecks]),
+})
+
+/**
+ * The checks without those of the own environment: a process of the hub has other settings and another
+ * network than hubctl.
+ */
+export const checkHub = defineUseCase({
+  name: 'doctor hub',
+  permission: 'hub.read',
+  input: Schema.Struct({}),
+  output: Report,
+  audit: null,
+  run: () => report([...serverChecks, ...pipelineChecks]),
 })

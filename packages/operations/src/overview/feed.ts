@@ -2,11 +2,13 @@
  * Reads the overview for all viewers: once for all of them, and only while somebody watches or asks.
  * `pacing.ts` bounds the cost.
  */
+import { OPERATOR_STATUS_MS, SharedTexts } from '@hub/counters'
 import { toTimestamp } from '@hub/domain'
 import type { KafkaConnection } from '@hub/kafka'
 import { type Queries, Sql } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer, PubSub, Semaphore, Stream } from 'effect'
 import { readConsumers } from '../consumer-lag.ts'
+import { readOperators } from '../operators.ts'
 import {
   EMPTY,
   HOUR_MS,
@@ -21,7 +23,14 @@ import {
 import { afterRead, isDue, newPace } from './pacing.ts'
 
 /** How often a part is read, if that is cheap. */
-const EVERY_MS = { hour: 300_000, minutes: 5000, submission: 10_000, work: 5000, consumers: 15_000 } as const
+const EVERY_MS = {
+  hour: 300_000,
+  minutes: 5000,
+  submission: 10_000,
+  work: 5000,
+  consumers: 15_000,
+  operators: OPERATOR_STATUS_MS,
+} as const
 type Read = keyof typeof EVERY_MS
 /** The part that each read belongs to. */
 const PART_OF: Readonly<Record<Read, Part>> = {
@@ -30,6 +39,7 @@ const PART_OF: Readonly<Record<Read, Part>> = {
   submission: 'minutes',
   work: 'work',
   consumers: 'consumers',
+  operators: 'operators',
 }
 /** How often the parts are checked for being due. */
 const TICK = Duration.seconds(1)
@@ -57,7 +67,7 @@ export class OverviewFeed extends Context.Service<
     readonly changes: Stream.Stream<Overview | null>
   }
 >()('@hub/operations/OverviewFeed') {
-  static readonly layer = (options: FeedOptions): Layer.Layer<OverviewFeed, never, Sql> =>
+  static readonly layer = (options: FeedOptions): Layer.Layer<OverviewFeed, never, Sql | SharedTexts> =>
     Layer.effect(OverviewFeed, makeFeed(options))
 }
 
@@ -68,6 +78,7 @@ const makeFeed = Effect.fnUntraced(function* ({
   topicPrefix,
 }: FeedOptions) {
   const sql = yield* Sql
+  const shared = yield* SharedTexts
   const scope = yield* Effect.scope
   const published = yield* PubSub.sliding<Overview>(1)
   // One read at a time: concurrent viewers share it.
@@ -130,7 +141,12 @@ const makeFeed = Effect.fnUntraced(function* ({
         consumers: withoutShards(consumers),
       })),
     )
-    return hour || recent || times || work || consumers
+    const operators = yield* readIfDue('operators', () =>
+      Effect.map(readOperators, (operators) => ({ operators })).pipe(
+        Effect.provideService(SharedTexts, shared),
+      ),
+    )
+    return hour || recent || times || work || consumers || operators
   }).pipe(Effect.provideService(Sql, sql), reading.withPermits(1))
 
   const snapshot = Effect.map(Clock.currentTimeMillis, (at): Overview => ({

@@ -14,6 +14,7 @@ import {
 import { Schema } from 'effect'
 import { CONSUMERS, type ConsumerLag } from '../consumer-lag.ts'
 import { Timestamp } from '../fields.ts'
+import { OperatorState } from '../operators.ts'
 
 const Mode = Schema.Literals(MODES)
 const MessageClass = Schema.Literals(MESSAGE_CLASSES)
@@ -23,7 +24,7 @@ const Milliseconds = Schema.Int.annotate({ description: 'Milliseconds.' })
 const Queue = Schema.Struct({ waiting: Count, oldest_at: Schema.NullOr(Timestamp) })
 
 /** The parts of the overview. Each is read on its own, and has its own time. */
-export const PARTS = ['minutes', 'work', 'consumers'] as const
+export const PARTS = ['minutes', 'work', 'consumers', 'operators'] as const
 export type Part = (typeof PARTS)[number]
 
 export const Overview = Schema.Struct({
@@ -67,6 +68,9 @@ export const Overview = Schema.Struct({
       lag: Count.annotate({ description: 'Records that it has not read or applied.' }),
     }),
   ),
+  operators: Schema.Array(OperatorState).annotate({
+    description: 'The SMS operators, as the dispatchers see them. A dispatcher reports every five seconds.',
+  }),
   outboxes: Schema.Array(
     Schema.Struct({ content: Schema.String, rows: Count, oldest_seconds: Schema.NullOr(Count) }),
   ),
@@ -90,6 +94,7 @@ export const EMPTY: Omit<Overview, 'at' | 'unavailable'> = {
   submission: [],
   waiting: [],
   consumers: [],
+  operators: [],
   outboxes: [],
   endpoints: { enabled: 0, failing: 0, disabled: 0 },
   moderation: {

@@ -1,5 +1,6 @@
 /** The servers of a hub for tests of use cases: an own database and own topics, and rows of the apps. */
 import { randomBytes, randomUUID } from 'node:crypto'
+import { SharedTexts, sharedTextsLayer } from '@hub/counters'
 import {
   encodeId,
   isFinal,
@@ -28,7 +29,7 @@ import {
   Sql,
   uuidOf,
 } from '@hub/store'
-import { freshDatabase, openDatabase, testBrokers, topicPrefix } from '@hub/testkit'
+import { freshDatabase, openDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, ManagedRuntime, Result, Schema } from 'effect'
 import type { Actor } from '../actor.ts'
 import { Forbidden, OperationRefused } from '../failures.ts'
@@ -43,7 +44,7 @@ const APPEND_DEADLINE_MS = 20_000
 export const NUMBER = '+79001234567'
 export const ADMIN: Actor = { name: 'ada', roles: ['admin'], via: 'api' }
 
-type Services = Sql | EventLog | TopicReader | MasterKeyEncryption | PayloadEncryption
+type Services = Sql | SharedTexts | EventLog | TopicReader | MasterKeyEncryption | PayloadEncryption
 
 interface InsertedMessage {
   /** UUID. */
@@ -79,6 +80,8 @@ export const makeTestHub = async (settings: Readonly<Record<string, string>> = {
       HUB_PARTITIONS: String(PARTITIONS),
       HUB_NUMBER_HASH_SECRET: HASH_SECRET,
       HUB_MASTER_KEY: randomBytes(32).toString('base64'),
+      HUB_REDIS_URL: testRedisUrl(),
+      HUB_REDIS_PREFIX: prefix,
       ...settings,
     }),
   )
@@ -88,7 +91,14 @@ export const makeTestHub = async (settings: Readonly<Record<string, string>> = {
   )
   const layer: Layer.Layer<Services, unknown> = PayloadEncryption.layer.pipe(
     Layer.provide(PayloadKeyTopics.layer(topics)),
-    Layer.provideMerge(Layer.mergeAll(kafka, Sql.layer('operations-test'), MasterKeyEncryption.layer)),
+    Layer.provideMerge(
+      Layer.mergeAll(
+        kafka,
+        sharedTextsLayer('operations-test'),
+        Sql.layer('operations-test'),
+        MasterKeyEncryption.layer,
+      ),
+    ),
     Layer.provideMerge(environment),
   )
   const runtime = ManagedRuntime.make(layer)
