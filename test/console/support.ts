@@ -53,10 +53,11 @@ export const startConsole = async (): Promise<Console | { readonly missing: stri
 const startWith = async (browser: Browser): Promise<Console> => {
   const receiver = await startWebhookReceiver(200)
   const hub = await startHub({
-    // An erasure needs two persons.
+    // An erasure and a live key need two persons.
     environment: {
       ...receiver.environment,
       HUB_ERASURE_PERSONS: '2',
+      HUB_LIVE_KEY_PERSONS: '2',
       // Only requests with a sampled parent are traced. Nothing receives the traces.
       HUB_OTLP_URL: 'http://127.0.0.1:9',
       HUB_TRACE_RATIO: '0',

@@ -368,7 +368,11 @@ const english = {
     certified: 'certified',
     notCertified: 'not certified',
     limits: 'Limits and prices',
-    limitsNote: 'A star marks a value that differs from the default. hubctl accounts set changes them.',
+    limitsNote: 'A star marks a value that differs from the default.',
+    change: 'Change',
+    changeMode: (mode: string) => `Change ${mode} settings`,
+    changeAbout:
+      'The hub applies changes within seconds. Accepted messages keep their price. An empty field means the default, which the field shows in grey.',
     overridden: 'differs from the default',
     setting: 'Setting',
     keys: 'API keys',
@@ -378,7 +382,29 @@ const english = {
     networks: 'Allowed from',
     anywhere: 'anywhere',
     expires: 'Expires',
-    noKeys: (id: string) => `The account has no keys. hubctl keys issue ${id} issues one.`,
+    noKeys: (id: string) => `The account has no keys. hubctl keys issue ${id} issues one, too.`,
+    issue: 'Issue a key',
+    issueAbout:
+      'Test keys send to the sandbox. A live key sends to real recipients, and requires a certified account. If this hub needs two persons for a live key, another one must confirm.',
+    networksField: 'Allowed addresses or networks, separated by commas (empty: anywhere)',
+    daysField: 'Stops working after so many days (empty: never)',
+    issued: 'The new key',
+    issuedAbout: 'Store the key now: it is not shown again.',
+    revoke: 'Revoke',
+    revokeAbout: (mode: string, lastFour: string) =>
+      `The ${mode} key that ends with ${lastFour} stops working within seconds, and cannot be restored. Messages accepted with it are sent.`,
+    keyRequests: 'Requested live keys',
+    confirmKey: 'Issue the live key',
+    confirmKeyAbout: (by: string) =>
+      `${by} requested this live key. It is shown to you once: give it to the client. Who requested it cannot confirm it.`,
+    certify: 'Certify',
+    certifyAbout: 'The account may then have live keys. Confirm what the hub cannot observe.',
+    withdraw: 'Withdraw the certification',
+    withdrawAbout: 'The account gets no further live keys. Its existing live keys continue to work.',
+    point: 'Point',
+    wanted: 'What is required',
+    pointBy: 'Known by',
+    pointsBy: { seen: 'the hub', confirmed: 'a person' },
     performance: (days: number) => `Templates in the last ${days} days`,
     noMessages: 'No messages in this time and mode.',
     accepted: 'accepted',
@@ -390,6 +416,22 @@ const english = {
     spend: (period: string) => `Spend ${period}`,
     told: '(above the soft limit)',
     lists: 'Lists',
+  },
+
+  hub: {
+    title: 'Hub',
+    /** Typed to confirm the stop. */
+    name: 'hub',
+    accepts: 'accepts messages',
+    limit: 'Daily limit',
+    today: 'Accepted today (UTC)',
+    unknown: 'unknown: Redis does not answer',
+    stop: 'Stop the hub',
+    stopAbout:
+      'The hub refuses the new messages of all accounts for some time. Accepted messages are sent. Use it only for an emergency.',
+    minutes: 'For so many minutes',
+    resume: 'End the stop',
+    resumeAbout: 'The hub accepts messages again within seconds.',
   },
 
   usage: {

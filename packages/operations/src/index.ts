@@ -22,6 +22,7 @@ export {
 export { isPlainLine, MAX_LINE_LENGTH } from './fields.ts'
 export * as Hub from './hub.ts'
 export * as Inbound from './inbound.ts'
+export * as KeyRequests from './key-requests.ts'
 export * as Keys from './keys.ts'
 export * as Messages from './messages/index.ts'
 export * as OptOutHistory from './opt-out-history.ts'

@@ -1,6 +1,7 @@
 /** API keys of accounts. A key is shown once, when it is issued. */
 import { randomBytes } from 'node:crypto'
 import { isIPv4, isIPv6 } from 'node:net'
+import { settings } from '@hub/config'
 import {
   API_KEY_RANDOM_BYTES,
   apiKeyDigest,
@@ -29,7 +30,7 @@ export const isNetwork = (text: string): boolean => {
 }
 
 /** The networks that may use a key, in CIDR notation; `null`: any. */
-const Networks = Schema.NullOr(
+export const Networks = Schema.NullOr(
   Schema.Array(
     Schema.String.check(
       Schema.makeFilter(
@@ -44,7 +45,7 @@ type Networks = typeof Networks.Type
 export const MAX_LIFETIME_SECONDS = 3660 * 86_400
 
 /** Until the key stops working; `null`: it does not expire. */
-const Lifetime = Schema.NullOr(
+export const Lifetime = Schema.NullOr(
   Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: MAX_LIFETIME_SECONDS })),
 )
 
@@ -77,6 +78,8 @@ const newKeyFields = {
   allowed_addresses: Networks,
 }
 
+export const NewKey = Schema.Struct({ ...newKeyFields, expires_at: Schema.NullOr(Timestamp) })
+
 const toValue = (row: CommandApiKeys.ApiKeyRow): ApiKey => ({
   id: encodeId('key', row.id),
   object: 'api_key',
@@ -92,7 +95,9 @@ const toValue = (row: CommandApiKeys.ApiKeyRow): ApiKey => ({
 })
 
 /** PostgreSQL rejects a network whose host bits are set: `10.1.2.3/8` is more likely a mistake. */
-const hostBitsAsRefusal = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
+export const hostBitsAsRefusal = <A, E extends { readonly _tag: string }, R>(
+  effect: Effect.Effect<A, E, R>,
+) =>
   effect.pipe(
     Effect.catchIf(
       (error) => error._tag === 'StorageRejected' && 'code' in error && error.code === '22P02',
@@ -106,6 +111,15 @@ const hostBitsAsRefusal = <A, E extends { readonly _tag: string }, R>(effect: Ef
     ),
   )
 
+/** Makes a new key with the row that stores its digest. `account` is a UUID. */
+export const generateKey = Effect.fnUntraced(function* (
+  of: Required<Pick<CommandApiKeys.NewApiKey, 'account' | 'mode' | 'allowed' | 'expiresAfter'>>,
+) {
+  const { uuid } = yield* generateId('key')
+  const key = apiKeyFrom(of.mode, randomBytes(API_KEY_RANDOM_BYTES))
+  return { key, row: { ...of, id: uuid, digest: apiKeyDigest(key), ending: apiKeyEnding(key) } }
+})
+
 /** Issues a key. It works immediately in all processes. `account` is a UUID. */
 const issueKey = Effect.fnUntraced(function* (
   account: string,
@@ -113,19 +127,20 @@ const issueKey = Effect.fnUntraced(function* (
   allowed: Networks,
   expiresAfter: number | null,
 ) {
-  const { id, uuid } = yield* generateId('key')
-  const key = apiKeyFrom(mode, randomBytes(API_KEY_RANDOM_BYTES))
-  const row = {
-    id: uuid,
-    account,
-    mode,
-    digest: apiKeyDigest(key),
-    ending: apiKeyEnding(key),
-    allowed,
-    expiresAfter,
-  }
+  const { key, row } = yield* generateKey({ account, mode, allowed, expiresAfter })
   yield* hostBitsAsRefusal(query((q) => CommandApiKeys.insert(q, row)))
-  return { id, key }
+  return { id: encodeId('key', row.id), key }
+})
+
+export const requireCertified = Effect.fnUntraced(function* (account: string) {
+  if (yield* isCertified(account)) return
+  return yield* refused('not_certified', `${account} is not certified for live keys.`, 'account')
+})
+
+/** With two persons, a live key exists only after the confirmation of its request. */
+const requireOnePerson = Effect.fnUntraced(function* (mode: KeyMode, advice: string) {
+  if (mode === 'test' || (yield* settings.liveKeyPersons.config) === 1) return
+  return yield* refused('second_person_required', `A live key needs two persons. ${advice}`)
 })
 
 const requireKey = Effect.fnUntraced(function* (id: string) {
@@ -185,7 +200,7 @@ export const issue = defineUseCase({
     allowed_addresses: Networks,
     expires_after_seconds: Lifetime,
   }),
-  output: Schema.Struct({ ...newKeyFields, expires_at: Schema.NullOr(Timestamp) }),
+  output: NewKey,
   audit: ({ account, allowed_addresses, expires_after_seconds, mode }) => ({
     account,
     mode,
@@ -195,9 +210,8 @@ export const issue = defineUseCase({
   result: ({ id, key }) => ({ key: id, ending: apiKeyEnding(key) }),
   run: Effect.fnUntraced(function* ({ account, allowed_addresses: allowed, expires_after_seconds, mode }) {
     yield* requireAccount(account)
-    if (mode === 'live' && !(yield* isCertified(account))) {
-      return yield* refused('not_certified', `${account} is not certified for live keys.`, 'account')
-    }
+    if (mode === 'live') yield* requireCertified(account)
+    yield* requireOnePerson(mode, 'Request it, and another person confirms it.')
     const issued = yield* issueKey(uuidOf('acc', account), mode, allowed, expires_after_seconds)
     const { expires_at } = toValue(yield* requireKey(issued.id))
     return { ...issued, object: 'api_key' as const, account, mode, allowed_addresses: allowed, expires_at }
@@ -232,6 +246,7 @@ export const rotate = defineUseCase({
   }),
   run: Effect.fnUntraced(function* ({ expires_after_seconds, id, overlap_seconds }) {
     const old = yield* requireWorkingKey(id)
+    yield* requireOnePerson(old.mode, 'Request another key, and revoke this one when it is in use.')
     const oldLifetime =
       old.expires_at === null ? null : (old.expires_at.getTime() - old.created_at.getTime()) / 1000
     const issued = yield* issueKey(old.account, old.mode, old.allowed, expires_after_seconds ?? oldLifetime)

@@ -15,6 +15,7 @@ const PERMISSIONS = {
   'accounts.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
   'accounts.change': ['operator', 'admin'],
   'keys.change': ['operator', 'admin'],
+  'keys.confirm': ['operator', 'admin'],
   'usage.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
   'hub.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
   'hub.change': ['operator', 'admin'],

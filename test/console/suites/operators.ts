@@ -2,13 +2,14 @@
 import { readFileSync } from 'node:fs'
 import { eventually } from '@hub/testkit'
 import { describe, expect, it } from 'vitest'
+import { send } from '../../support/client.ts'
 import { freshNumber } from '../../support/hub-admin.ts'
 import { type Console, screenshot, sendAndWait } from '../support.ts'
 
 /** Only ends a wait that hangs. */
 const WITHIN = { withinMs: 30_000 }
 
-export const operatorTests = ({ account, signIn }: Console): void => {
+export const operatorTests = ({ account, admin, signIn }: Console): void => {
   describe('stuck work', () => {
     it('shows the consumers, the oldest open messages and what waits', async () => {
       const page = await signIn(['operator'])
@@ -53,6 +54,107 @@ export const operatorTests = ({ account, signIn }: Console): void => {
         .split('\n')
       expect(lines[0]).toMatch(/^month,account,name/u)
       expect(lines.some((line) => line.includes(account.id) && line.includes('otp_code'))).toBe(true)
+      await page.context().close()
+    })
+
+    it('changes limits, and issues and revokes a test key', async () => {
+      const own = await admin.createAccount()
+      const page = await signIn(['operator'])
+      await page.goto(`/accounts/${own.id}`)
+      await page.getByRole('button', { name: 'Change live settings' }).click()
+      const settings = page.getByRole('dialog')
+      await settings.getByLabel('weight').fill('7')
+      await settings.getByLabel('spend limit').fill('90000')
+      await settings.getByRole('button', { name: 'Change', exact: true }).click()
+      await page.getByRole('cell', { name: '90000.00 *' }).waitFor()
+      await page.getByRole('cell', { name: '7 *' }).waitFor()
+
+      await page.getByRole('button', { name: 'Issue a key' }).click()
+      const form = page.getByRole('dialog')
+      await form.getByLabel(/Stops working/u).fill('30')
+      await form.getByRole('button', { name: 'Issue a key' }).click()
+      await page.getByRole('heading', { name: 'The new key' }).waitFor()
+      const key = (await page.locator('.revealed code').first().textContent()) ?? ''
+      expect(key).toMatch(/^hub_test_/u)
+      const row = page.getByRole('row').filter({ hasText: `…${key.slice(-4)}` })
+      await row.getByRole('button', { name: 'Revoke' }).click()
+      const dialog = page.getByRole('dialog')
+      const revoke = dialog.getByRole('button', { name: 'Revoke' })
+      expect(await revoke.isDisabled()).toBe(true)
+      await dialog
+        .getByLabel(/To confirm, type/u)
+        .fill((await dialog.locator('.to-type').textContent()) ?? '')
+      await revoke.click()
+      await row.getByText('revoked').waitFor()
+      await page.context().close()
+    })
+
+    it('certifies an account, and issues a live key by two persons', async () => {
+      const own = await admin.createAccount()
+      const first = await signIn(['operator'])
+      await first.goto(`/accounts/${own.id}`)
+      await first.getByRole('button', { name: 'Certify' }).click()
+      const checklist = first.getByRole('dialog')
+      for (const box of await checklist.getByRole('checkbox').all()) await box.check()
+      await checklist.getByRole('button', { name: 'Certify' }).click()
+      // The hub has not seen what the account must do first.
+      await checklist.getByText(/These points are open/u).waitFor()
+      await checklist.getByRole('button', { name: 'Cancel' }).click()
+      await admin.sql`INSERT INTO command.certifications (account, granted_by, confirmed)
+        VALUES (${own.uuid}, 'a test', '{}')`
+
+      await first.getByRole('button', { name: 'Issue a key' }).click()
+      const form = first.getByRole('dialog')
+      await form.getByLabel('Mode').selectOption('live')
+      await form.getByRole('button', { name: 'Issue a key' }).click()
+      await first.getByText('Another person must confirm it within a week.').waitFor()
+      const confirm = async (page: typeof first): Promise<void> => {
+        await page.getByRole('button', { name: 'Confirm' }).click()
+        const dialog = page.getByRole('dialog')
+        await dialog
+          .getByLabel(/To confirm, type/u)
+          .fill((await dialog.locator('.to-type').textContent()) ?? '')
+        await dialog.getByRole('button', { name: 'Issue the live key' }).click()
+      }
+      await confirm(first)
+      await first
+        .getByRole('dialog')
+        .getByText(/Another person must confirm it/u)
+        .waitFor()
+
+      const second = await signIn(['operator', 'viewer'])
+      await second.goto(`/accounts/${own.id}`)
+      await confirm(second)
+      await second.getByRole('heading', { name: 'The new key' }).waitFor()
+      expect(await second.locator('.revealed code').first().textContent()).toMatch(/^hub_live_/u)
+      await screenshot(second, 'account-keys')
+      await second.getByRole('button', { name: 'Withdraw the certification' }).click()
+      const dialog = second.getByRole('dialog')
+      await dialog
+        .getByLabel(/To confirm, type/u)
+        .fill((await dialog.locator('.to-type').textContent()) ?? '')
+      await dialog.getByRole('button', { name: 'Withdraw the certification' }).click()
+      await second.getByRole('button', { name: 'Certify' }).waitFor()
+      for (const page of [first, second]) await page.context().close()
+    })
+
+    it('stops the hub, and ends the stop', async () => {
+      const page = await signIn(['operator'])
+      await page.goto('/accounts')
+      await page.getByRole('button', { name: 'Stop the hub' }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByLabel('For so many minutes').fill('5')
+      await dialog.getByLabel(/To confirm, type/u).fill('hub')
+      await dialog.getByRole('button', { name: 'Stop the hub' }).click()
+      await page.getByText('stopped', { exact: true }).waitFor()
+      await page.getByRole('button', { name: 'End the stop' }).click()
+      await page.getByRole('dialog').getByRole('button', { name: 'End the stop' }).click()
+      await page.getByText('accepts messages', { exact: true }).waitFor()
+      // The tests behind this one send messages.
+      await eventually(async () => {
+        const { status } = await account.test.post('/v1/messages', send('otp', freshNumber()))
+        return status === 202 ? true : null
+      }, WITHIN)
       await page.context().close()
     })
   })

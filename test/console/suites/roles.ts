@@ -43,12 +43,42 @@ export const roleTests = (console_: Console): void => {
             call: '/v1/erasures',
             body: { recipient: freshNumber(), reason: 'no' },
           })),
+          ...(['viewer', 'support', 'moderator'] as const).flatMap((one): ReadonlyArray<Forbidden> => [
+            {
+              role: one,
+              page: `/accounts/${account.id}`,
+              button: 'Issue a key',
+              call: '/v1/keys',
+              body: { account: account.id, mode: 'test' },
+            },
+            {
+              role: one,
+              page: `/accounts/${account.id}`,
+              button: 'Certify',
+              call: `/v1/accounts/${account.id}/certification`,
+              body: { confirmed: [] },
+            },
+            {
+              role: one,
+              page: `/accounts/${account.id}`,
+              button: 'Issue the live key',
+              call: '/v1/key_requests/00000000-0000-4000-8000-000000000000/confirm',
+              body: {},
+            },
+            {
+              role: one,
+              page: '/accounts',
+              button: 'Stop the hub',
+              call: '/v1/hub/stop',
+              body: { seconds: 0 },
+            },
+          ]),
         ]
         const page = await signIn([role])
         for (const forbidden of all.filter((one) => one.role === role)) {
           await page.goto(forbidden.page)
           await page.getByRole('heading', { level: 1 }).waitFor()
-          await page.getByText('Loading …').waitFor({ state: 'detached' })
+          await page.getByText('Loading …').first().waitFor({ state: 'detached' })
           expect(await page.getByRole('button', { name: forbidden.button }).count(), forbidden.button).toBe(0)
           expect(await callFrom(page, forbidden.call, forbidden.body)).toEqual({
             status: 403,

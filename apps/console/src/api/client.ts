@@ -76,7 +76,7 @@ const onSignedOut = (): void => {
 }
 
 interface RequestOptions {
-  readonly method?: 'GET' | 'POST'
+  readonly method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   readonly body?: unknown
   readonly signal?: AbortSignal
 }

@@ -88,6 +88,7 @@ const TONES: Readonly<Record<string, 'good' | 'bad' | 'waiting'>> = {
   problem: 'bad',
   disabled_by_failures: 'bad',
   revoked: 'bad',
+  stopped: 'bad',
   accepted: 'waiting',
   sent: 'waiting',
   pending: 'waiting',

@@ -1,13 +1,17 @@
 /** Accounts: their limits, keys, spend, and how their messages end. */
 import { usePages, useResource } from '../api/resource.ts'
-import type { Account, AccountRow, AccountSetting, ApiKey, TemplatePerformance } from '../api/types.ts'
-import { Facts, Id, PageTitle, ResourceState, Status, Time } from '../components/basics.tsx'
+import type { Account, AccountRow, TemplatePerformance } from '../api/types.ts'
+import { Facts, Id, PageTitle, ResourceState, Time } from '../components/basics.tsx'
 import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
 import { type Column, PagedTable, Table } from '../components/table.tsx'
-import { countText, moneyText, percentText, wordsOf } from '../format/number.ts'
+import { countText, moneyText, percentText } from '../format/number.ts'
 import { durationText } from '../format/time.ts'
 import { withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
+import { Certification } from './account-certification.tsx'
+import { Keys } from './account-keys.tsx'
+import { Settings } from './account-settings.tsx'
+import { HubStop } from './hub-stop.tsx'
 
 const COLUMNS: ReadonlyArray<Column<AccountRow>> = [
   { title: strings.columns.name, cell: ({ id, name }) => <a href={`/accounts/${id}`}>{name}</a> },
@@ -33,28 +37,10 @@ export const Accounts = () => {
         rowKey={({ id }) => id}
         empty={strings.accounts.empty}
       />
+      <HubStop />
     </>
   )
 }
-
-const KEYS: ReadonlyArray<Column<ApiKey>> = [
-  { title: strings.accounts.key, cell: ({ id }) => <code>{id}</code> },
-  { title: strings.accounts.lastFour, cell: ({ last_four }) => <code>…{last_four}</code> },
-  { title: strings.columns.mode, cell: ({ mode }) => mode },
-  {
-    title: strings.columns.status,
-    cell: ({ revoked_at, works }) => (
-      <Status value={works ? 'enabled' : revoked_at === null ? 'expired' : 'revoked'} />
-    ),
-  },
-  { title: strings.accounts.lastUsed, cell: ({ last_used_at }) => <Time at={last_used_at} /> },
-  {
-    title: strings.accounts.networks,
-    cell: ({ allowed_addresses }) => allowed_addresses?.join(', ') ?? strings.accounts.anywhere,
-  },
-  { title: strings.accounts.expires, cell: ({ expires_at }) => <Time at={expires_at} /> },
-  { title: strings.columns.created, cell: ({ created_at }) => <Time at={created_at} /> },
-]
 
 const latency = (ms: number | null): string => (ms === null ? '' : durationText(ms))
 
@@ -85,36 +71,6 @@ const templatesOf = (account: string): ReadonlyArray<Column<TemplatePerformance>
     cell: ({ delivered_p99_ms }) => latency(delivered_p99_ms),
   },
 ]
-
-const settingText = (value: number | string | null | undefined): string =>
-  value === null || value === undefined ? strings.none : String(value)
-
-const Settings = ({ account }: { readonly account: Account }) => {
-  const names = Object.keys(account.modes[0]?.in_force ?? {}) as ReadonlyArray<AccountSetting>
-  return (
-    <Table
-      label={strings.accounts.limits}
-      rows={names}
-      rowKey={(name) => name}
-      columns={[
-        { title: strings.accounts.setting, cell: (name) => wordsOf(name) },
-        ...account.modes.map(({ in_force, mode, overridden }) => ({
-          title: mode,
-          numeric: true,
-          cell: (name: AccountSetting) => (
-            <>
-              {overridden.includes(name) ? (
-                <strong title={strings.accounts.overridden}>{settingText(in_force[name])} *</strong>
-              ) : (
-                settingText(in_force[name])
-              )}
-            </>
-          ),
-        })),
-      ]}
-    />
-  )
-}
 
 const DAY_MS = 86_400_000
 const PERIOD_DAYS = 30
@@ -154,22 +110,6 @@ const Performance = ({ id }: { readonly id: string }) => {
   )
 }
 
-const Keys = ({ id }: { readonly id: string }) => {
-  const pages = usePages<ApiKey>(withFilters('/v1/keys', { account: id, ended: 'true', limit: '100' }))
-  return (
-    <section aria-labelledby="keys">
-      <h2 id="keys">{strings.accounts.keys}</h2>
-      <PagedTable
-        label={strings.accounts.keys}
-        pages={pages}
-        columns={KEYS}
-        rowKey={(key) => key.id}
-        empty={strings.accounts.noKeys(id)}
-      />
-    </section>
-  )
-}
-
 export const AccountPage = ({ id }: { readonly id: string }) => {
   const { data, failure, reload } = useResource<Account>(`/v1/accounts/${encodeURIComponent(id)}`)
   return (
@@ -202,12 +142,9 @@ export const AccountPage = ({ id }: { readonly id: string }) => {
               ],
             ]}
           />
-          <section aria-labelledby="limits">
-            <h2 id="limits">{strings.accounts.limits}</h2>
-            <p class="muted">{strings.accounts.limitsNote}</p>
-            <Settings account={data} />
-          </section>
-          <Keys id={id} />
+          <Settings account={data} reload={reload} />
+          <Keys id={id} name={data.name} />
+          <Certification account={data} reloadAccount={reload} />
           <Performance id={id} />
         </>
       )}

@@ -26,6 +26,18 @@ export const idArgument = (prefix: IdPrefix, name: string, about: string) =>
     ),
   )
 
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/u
+
+/** A required id of what hub staff request: a UUID. */
+export const uuidArgument = (name: string, about: string) =>
+  Argument.String(name).pipe(
+    Argument.withDescription(about),
+    Argument.filter(
+      (id) => UUID.test(id),
+      () => 'a UUID',
+    ),
+  )
+
 export const accountArgument = idArgument('acc', 'account', 'An id from hubctl accounts list')
 
 /** Selects one account; `null`: all. */
@@ -173,7 +185,6 @@ export const recipientArgument = Argument.String('recipient').pipe(
 )
 
 const HASH = /^[0-9a-f]{64}$/u
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/u
 
 /** The recipient hash in a receipt as JSON; `null` for other texts. */
 const hashInReceipt = (text: string): string | null => {

@@ -10,7 +10,7 @@ import {
   usageError,
 } from '@hub/command-line'
 import { MODES } from '@hub/domain'
-import { Accounts, Keys } from '@hub/operations'
+import { Accounts, KeyRequests, Keys } from '@hub/operations'
 import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
 import {
@@ -22,6 +22,7 @@ import {
   modeFlag,
   switchFlag,
   takesEffect,
+  uuidArgument,
 } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
@@ -97,7 +98,8 @@ const issue = defineCommand(
     short: 'Issue a key',
     about:
       'Issues a key and shows it once: the hub stores only its hash. Test keys send to the sandbox. A ' +
-      'live key requires a certified account (hubctl certification check).',
+      'live key requires a certified account (hubctl certification check). With HUB_LIVE_KEY_PERSONS=2, ' +
+      'hubctl keys request requests a live key, and another person confirms it.',
     changes: 'A new key of the account, which works immediately. Other keys stay.',
     examples: [
       { command: 'hubctl keys issue acc_01m7yt89qhe54swwc8wkxj6n8e', description: 'A test key' },
@@ -237,11 +239,106 @@ const allow = defineCommand(
   }),
 )
 
+const request = defineCommand(
+  'request',
+  {
+    short: 'Request a live key, for another person to confirm',
+    about:
+      'Requests a live key of a certified account. Another person confirms it within a week, and gets the ' +
+      'key. A hub with HUB_LIVE_KEY_PERSONS=2 issues live keys only in this way.',
+    changes: 'A request. There is no key before the confirmation.',
+    examples: [
+      { command: 'hubctl keys request acc_01m7yt89qhe54swwc8wkxj6n8e --allow 192.0.2.0/24 --expires 365d' },
+    ],
+    needs: database,
+  },
+  { account: accountArgument, allow: allowFlag, expires: expiresFlag('When the key stops working') },
+  Effect.fnUntraced(function* ({ account, allow, expires }) {
+    const made = yield* run(KeyRequests.request, {
+      account,
+      allowed_addresses: allow.length === 0 ? null : allow,
+      expires_after_seconds: expires === null ? null : expires / 1000,
+    }).pipe(withHint('not_certified', `See: hubctl certification check ${account}`))
+    yield* show(made, ({ expires_at, id, name, requested_by }) =>
+      [
+        fields({
+          request: id,
+          account: `${account} (${name})`,
+          'requested by': requested_by,
+          until: expires_at,
+        }),
+        '',
+        `There is no key yet. Another person confirms it: hubctl keys confirm ${id}`,
+      ].join('\n'),
+    )
+  }),
+)
+
+const confirmRequest = defineCommand(
+  'confirm',
+  {
+    short: 'Confirm a live key that another person requested',
+    about:
+      'Confirms a live key that another person requested within the last week, issues it and shows it once. ' +
+      'Give it to the client.',
+    changes: 'A new live key of the account, which works immediately.',
+    examples: [{ command: 'hubctl keys confirm 0199c4de-6f0a-4d1e-9a65-3f1f5f7a2b11' }],
+    needs: database,
+  },
+  { id: uuidArgument('request', 'An id from hubctl keys requests') },
+  Effect.fnUntraced(function* ({ id }) {
+    yield* confirm('Issue this live key?')
+    const issued = yield* run(KeyRequests.confirm, { id })
+    yield* show(issued, (one) =>
+      newKeyText({
+        key: one.key,
+        id: one.id,
+        account: one.account,
+        mode: one.mode,
+        'allowed from': networksText(one.allowed_addresses),
+        expires: one.expires_at ?? 'never',
+      }),
+    )
+  }),
+)
+
+const requests = defineCommand(
+  'requests',
+  {
+    short: 'List the live keys that wait for another person',
+    about: 'Lists the requested live keys, newest first: those that can be confirmed, or all.',
+    changes: NOTHING,
+    examples: [{ command: 'hubctl keys requests' }],
+    needs: database,
+  },
+  {
+    account: accountFlag,
+    all: switchFlag('all', 'Include confirmed and expired ones'),
+    limit: limitFlag,
+  },
+  Effect.fnUntraced(function* ({ account, all, limit }) {
+    const { data } = yield* run(KeyRequests.list, { account, open: !all, limit, cursor: null })
+    yield* showList(
+      data,
+      {
+        request: (row) => row.id,
+        account: (row) => row.account,
+        status: (row) => row.status,
+        by: (row) => row.requested_by,
+        requested: (row) => row.requested_at,
+        expires: (row) => row.expires_at,
+        'confirmed by': (row) => row.confirmed_by,
+      },
+      'No live key waits.',
+    )
+  }),
+)
+
 export const keys = defineGroup(
   'keys',
   {
     short: 'API keys: issue, rotate, revoke, allowed networks',
     about: 'A key authenticates an account in one mode. It is shown once; the hub stores only its hash.',
   },
-  [list, issue, rotate, revoke, allow],
+  [list, issue, rotate, revoke, allow, request, requests, confirmRequest],
 )

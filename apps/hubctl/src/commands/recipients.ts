@@ -2,13 +2,14 @@
 import { confirm as confirmed, defineGroup, fields, NOTHING, show, showList } from '@hub/command-line'
 import { Erasures } from '@hub/operations'
 import { Effect, Option } from 'effect'
-import { Argument, Flag } from 'effect/cli'
+import { Flag } from 'effect/cli'
 import {
   hashRecipientArgument,
   limitFlag,
   recipientArgument,
   reasonFlag,
   switchFlag,
+  uuidArgument,
 } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
@@ -95,8 +96,6 @@ const erase = defineCommand(
   }),
 )
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/u
-
 const confirm = defineCommand(
   'confirm',
   {
@@ -109,13 +108,7 @@ const confirm = defineCommand(
     needs: database,
   },
   {
-    id: Argument.String('request').pipe(
-      Argument.withDescription('An id from hubctl recipients requests'),
-      Argument.filter(
-        (id) => UUID.test(id),
-        () => 'a UUID',
-      ),
-    ),
+    id: uuidArgument('request', 'An id from hubctl recipients requests'),
   },
   Effect.fnUntraced(function* ({ id }) {
     yield* confirmed('Erase this recipient from all stores? It cannot be undone.')

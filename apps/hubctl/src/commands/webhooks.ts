@@ -3,7 +3,7 @@ import { confirm, defineGroup, fields, NOTHING, show, showList } from '@hub/comm
 import { SUBSCRIPTION_STATUSES, toTimestamp } from '@hub/domain'
 import { Webhooks } from '@hub/operations'
 import { Clock, Effect, Option } from 'effect'
-import { Argument, Flag } from 'effect/cli'
+import { Flag } from 'effect/cli'
 import {
   accountFlag,
   choiceFlag,
@@ -11,6 +11,7 @@ import {
   limitFlag,
   modeFlag,
   timestampFlag,
+  uuidArgument,
 } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
@@ -121,8 +122,6 @@ const redeliver = defineCommand(
   }),
 )
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/u
-
 const redelivery = defineCommand(
   'redelivery',
   {
@@ -135,13 +134,7 @@ const redelivery = defineCommand(
     needs: database,
   },
   {
-    id: Argument.String('id').pipe(
-      Argument.withDescription('The id from hubctl webhooks redeliver'),
-      Argument.filter(
-        (id) => UUID.test(id),
-        () => 'a UUID',
-      ),
-    ),
+    id: uuidArgument('id', 'The id from hubctl webhooks redeliver'),
   },
   Effect.fnUntraced(function* ({ id }) {
     yield* show(yield* run(Webhooks.redelivery, { id }), ({ batches, events, pending, queued_at }) =>

@@ -1,10 +1,17 @@
 /** API keys of accounts. */
-import { Keys } from '@hub/operations'
+import { KeyRequests, Keys } from '@hub/operations'
 import { endpoint, type EndpointGroup } from './endpoint.ts'
 import { ACCOUNT_NOT_FOUND, CURSOR_INVALID } from './refusals.ts'
 
 const KEY_NOT_FOUND = { key_not_found: { message: 'There is no such key.', param: 'id' } }
 const KEY_REVOKED = { key_revoked: { message: 'The key is revoked already, or has expired.', param: 'id' } }
+
+const NOT_CERTIFIED = {
+  not_certified: { message: 'The account is not certified for live keys.', param: 'account' },
+}
+const SECOND_PERSON = {
+  second_person_required: { message: 'A live key of this hub needs two persons: request it.' },
+}
 
 export const keys: EndpointGroup = {
   name: 'keys',
@@ -37,10 +44,7 @@ export const keys: EndpointGroup = {
       summary: 'Issue a key',
       description: 'The answer contains the key, once. A live key requires a certified account.',
       useCase: Keys.issue,
-      refusals: {
-        ...ACCOUNT_NOT_FOUND,
-        not_certified: { message: 'The account is not certified for live keys.', param: 'account' },
-      },
+      refusals: { ...ACCOUNT_NOT_FOUND, ...NOT_CERTIFIED, ...SECOND_PERSON },
     }),
     endpoint({
       operation: 'keys.rotate',
@@ -49,7 +53,7 @@ export const keys: EndpointGroup = {
       summary: 'Rotate a key',
       description: 'Issues another key for the same account, and revokes this one after an overlap.',
       useCase: Keys.rotate,
-      refusals: { ...KEY_NOT_FOUND, ...KEY_REVOKED },
+      refusals: { ...KEY_NOT_FOUND, ...KEY_REVOKED, ...SECOND_PERSON },
     }),
     endpoint({
       operation: 'keys.revoke',
@@ -68,6 +72,41 @@ export const keys: EndpointGroup = {
       description: 'The addresses and networks that may use the key. `null`: any.',
       useCase: Keys.allow,
       refusals: { ...KEY_NOT_FOUND, ...KEY_REVOKED },
+    }),
+    endpoint({
+      operation: 'keys.list_requests',
+      method: 'GET',
+      path: '/v1/key_requests',
+      summary: 'List requested live keys',
+      description:
+        'The live keys that another person must confirm, newest first. `open=false` lists all requests.',
+      useCase: KeyRequests.list,
+      defaults: { open: true },
+      refusals: CURSOR_INVALID,
+    }),
+    endpoint({
+      operation: 'keys.request',
+      method: 'POST',
+      path: '/v1/key_requests',
+      summary: 'Request a live key',
+      description: 'Another person confirms it within a week. Until then, there is no key.',
+      useCase: KeyRequests.request,
+      refusals: { ...ACCOUNT_NOT_FOUND, ...NOT_CERTIFIED },
+    }),
+    endpoint({
+      operation: 'keys.confirm',
+      method: 'POST',
+      path: '/v1/key_requests/:id/confirm',
+      summary: 'Confirm a live key',
+      description: 'Issues the live key that another person requested. The answer contains the key, once.',
+      useCase: KeyRequests.confirm,
+      refusals: {
+        ...NOT_CERTIFIED,
+        key_request_not_found: { message: 'There is no such request.', param: 'id' },
+        same_person: { message: 'Another person must confirm it.' },
+        key_request_expired: { message: 'The request is older than a week.' },
+        already_confirmed: { message: 'The request was confirmed already.' },
+      },
     }),
   ],
 }

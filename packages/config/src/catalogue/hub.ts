@@ -177,6 +177,12 @@ export const hubctl = inGroup('process', {
     readBy: ['operations-api', 'hubctl'],
     doc: 'How many persons an erasure of a recipient needs. With 2, one requests it, and another one confirms it.',
   }),
+  liveKeyPersons: withDefault(kind.integer(1, 2), '1', {
+    name: 'HUB_LIVE_KEY_PERSONS',
+    unit: 'persons',
+    readBy: ['operations-api', 'hubctl'],
+    doc: 'How many persons a live key needs. With 2, one requests it, and another one confirms it and gets it.',
+  }),
   hubctlAdminUrls: withDefault(kind.words('name=URL, more than one separated by commas'), '', {
     name: 'HUBCTL_ADMIN_URLS',
     readBy: ['hubctl'],

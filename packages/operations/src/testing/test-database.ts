@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { encodeId } from '@hub/domain'
 import { CommandAccounts, makeSql, Sql } from '@hub/store'
 import { freshDatabase, openDatabase } from '@hub/testkit'
-import { Effect, Layer, ManagedRuntime, Redacted, Schema } from 'effect'
+import { ConfigProvider, Effect, Layer, ManagedRuntime, Redacted, Schema } from 'effect'
 import type { Actor } from '../actor.ts'
 import { perform } from '../perform.ts'
 import { type AuditRow, readNewest } from '../tables/audit.ts'
@@ -33,11 +33,15 @@ export const readPages = async <Item>(
   return items
 }
 
-export const makeTestDatabase = async () => {
+/** `settings`: what use cases read while they run. */
+export const makeTestDatabase = async (settings: Readonly<Record<string, string>> = {}) => {
   const database = await freshDatabase()
   const sql = openDatabase(database.url)
   const runtime = ManagedRuntime.make(
-    Layer.effect(Sql, makeSql(Redacted.make(database.url), CONNECTIONS, 'operations-test')),
+    Layer.merge(
+      Layer.effect(Sql, makeSql(Redacted.make(database.url), CONNECTIONS, 'operations-test')),
+      ConfigProvider.layer(ConfigProvider.fromUnknown(settings)),
+    ),
   )
 
   return {

@@ -34,6 +34,7 @@ export const TABLE_OWNERS = {
   'command.hub_settings': ['command-api'],
   'command.idempotency_keys': ['command-api'],
   'command.inbound_messages': ['dispatcher', 'store'],
+  'command.key_requests': ['operations'],
   'command.operations_sessions': ['operations-api'],
   // The dispatcher inserts the changes. The projector writes `announced_at`.
   'command.opt_out_history': ['dispatcher', 'projector'],

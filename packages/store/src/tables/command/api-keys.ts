@@ -24,7 +24,7 @@ export interface ApiKeyRow {
 }
 
 /** A new API key. The database stores its digest and last characters, never the key itself. */
-interface NewApiKey extends Pick<ApiKeyRow, 'id' | 'account' | 'mode' | 'allowed'> {
+export interface NewApiKey extends Pick<ApiKeyRow, 'id' | 'account' | 'mode' | 'allowed'> {
   /** SHA-256 of the key, hexadecimal. */
   readonly digest: string
   /** The last four characters, which clients see. */

@@ -1,0 +1,222 @@
+/** The API keys of an account: issue, revoke, and live keys that another person must confirm. */
+import { useState } from 'preact/hooks'
+import { may, request, RequestFailed } from '../api/client.ts'
+import { usePages } from '../api/resource.ts'
+import type { ApiKey, IssuedKey, KeyRequest } from '../api/types.ts'
+import { CopyButton, Facts, Status, Time } from '../components/basics.tsx'
+import { ActionButton, textOf } from '../components/dialog.tsx'
+import { type Column, PagedTable } from '../components/table.tsx'
+import { withFilters } from '../routing/routes.ts'
+import { strings } from '../strings.ts'
+
+const networksText = (networks: ReadonlyArray<string> | null): string =>
+  networks?.join(', ') ?? strings.accounts.anywhere
+
+const KEYS: ReadonlyArray<Column<ApiKey>> = [
+  { title: strings.accounts.key, cell: ({ id }) => <code>{id}</code> },
+  { title: strings.accounts.lastFour, cell: ({ last_four }) => <code>…{last_four}</code> },
+  { title: strings.columns.mode, cell: ({ mode }) => mode },
+  {
+    title: strings.columns.status,
+    cell: ({ revoked_at, works }) => (
+      <Status value={works ? 'enabled' : revoked_at === null ? 'expired' : 'revoked'} />
+    ),
+  },
+  { title: strings.accounts.lastUsed, cell: ({ last_used_at }) => <Time at={last_used_at} /> },
+  { title: strings.accounts.networks, cell: ({ allowed_addresses }) => networksText(allowed_addresses) },
+  { title: strings.accounts.expires, cell: ({ expires_at }) => <Time at={expires_at} /> },
+  { title: strings.columns.created, cell: ({ created_at }) => <Time at={created_at} /> },
+]
+
+const DAY_SECONDS = 86_400
+
+/** The fields of a form as the input of the API. */
+const keyOf = (fields: FormData) => {
+  const networks = textOf(fields, 'networks').split(/[\s,]+/u)
+  const allowed = networks.filter((network) => network !== '')
+  const days = textOf(fields, 'days')
+  return {
+    allowed_addresses: allowed.length === 0 ? null : allowed,
+    expires_after_seconds: days === '' ? null : Number(days) * DAY_SECONDS,
+  }
+}
+
+const IssueKey = ({
+  account,
+  onIssued,
+  onRequested,
+}: {
+  readonly account: string
+  readonly onIssued: (key: IssuedKey) => void
+  readonly onRequested: () => void
+}) => (
+  <ActionButton
+    label={strings.accounts.issue}
+    title={strings.accounts.issue}
+    about={strings.accounts.issueAbout}
+    action={strings.accounts.issue}
+    onSubmit={async (fields) => {
+      const key = keyOf(fields)
+      try {
+        const body = { account, mode: textOf(fields, 'mode'), ...key }
+        onIssued(await request<IssuedKey>('/v1/keys', { method: 'POST', body }))
+      } catch (error) {
+        const isRequestNeeded =
+          error instanceof RequestFailed &&
+          error.failure.kind === 'refused' &&
+          error.failure.code === 'second_person_required'
+        if (!isRequestNeeded) throw error
+        await request('/v1/key_requests', { method: 'POST', body: { account, ...key } })
+        onRequested()
+      }
+    }}
+  >
+    <label>
+      {strings.columns.mode}
+      <select name="mode">
+        <option value="test">test</option>
+        <option value="live">live</option>
+      </select>
+    </label>
+    <label>
+      {strings.accounts.networksField}
+      <input name="networks" autocomplete="off" spellcheck={false} placeholder="192.0.2.0/24" />
+    </label>
+    <label>
+      {strings.accounts.daysField}
+      <input name="days" autocomplete="off" inputMode="numeric" pattern="[1-9]\d{0,3}" placeholder="365" />
+    </label>
+  </ActionButton>
+)
+
+const Issued = ({ issued }: { readonly issued: IssuedKey }) => (
+  <section aria-labelledby="issued" class="revealed">
+    <h3 id="issued">{strings.accounts.issued}</h3>
+    <Facts
+      rows={[
+        [strings.accounts.key, <code>{issued.key}</code>],
+        [strings.columns.id, <code>{issued.id}</code>],
+        [strings.columns.mode, issued.mode],
+        [strings.accounts.expires, <Time at={issued.expires_at} />],
+      ]}
+    />
+    <p>
+      {strings.accounts.issuedAbout} <CopyButton text={issued.key} label={strings.copy} />
+    </p>
+  </section>
+)
+
+const RevokeKey = ({ apiKey, reload }: { readonly apiKey: ApiKey; readonly reload: () => void }) => (
+  <ActionButton
+    label={strings.accounts.revoke}
+    title={strings.accounts.revoke}
+    about={strings.accounts.revokeAbout(apiKey.mode, apiKey.last_four)}
+    action={strings.accounts.revoke}
+    confirmName={apiKey.id}
+    onSubmit={async () => {
+      await request(`/v1/keys/${apiKey.id}/revoke`, { method: 'POST', body: {} })
+      reload()
+    }}
+  />
+)
+
+/** The person of a request must not confirm it. The API checks it; the page says it before. */
+const ConfirmKey = ({
+  made,
+  name,
+  onIssued,
+}: {
+  readonly made: KeyRequest
+  /** Of the account. */
+  readonly name: string
+  readonly onIssued: (key: IssuedKey) => void
+}) => (
+  <ActionButton
+    label={strings.people.confirm}
+    title={strings.accounts.confirmKey}
+    about={strings.accounts.confirmKeyAbout(made.requested_by)}
+    action={strings.accounts.confirmKey}
+    confirmName={name}
+    onSubmit={async () => {
+      const path = `/v1/key_requests/${made.id}/confirm`
+      onIssued(await request<IssuedKey>(path, { method: 'POST', body: {} }))
+    }}
+  />
+)
+
+export const Keys = ({ id, name }: { readonly id: string; readonly name: string }) => {
+  const [issued, setIssued] = useState<IssuedKey | null>(null)
+  const [requested, setRequested] = useState(false)
+  const pages = usePages<ApiKey>(withFilters('/v1/keys', { account: id, ended: 'true', limit: '100' }))
+  const requests = usePages<KeyRequest>(
+    withFilters('/v1/key_requests', { account: id, open: 'false', limit: '20' }),
+  )
+  const onIssued = (key: IssuedKey): void => {
+    setIssued(key)
+    setRequested(false)
+    pages.reload()
+    requests.reload()
+  }
+  const keyColumns: ReadonlyArray<Column<ApiKey>> = may('keys.change')
+    ? [
+        ...KEYS,
+        {
+          title: strings.people.action,
+          cell: (key) => (key.works ? <RevokeKey apiKey={key} reload={pages.reload} /> : null),
+        },
+      ]
+    : KEYS
+  const requestColumns: ReadonlyArray<Column<KeyRequest>> = [
+    { title: strings.people.requested, cell: ({ requested_at }) => <Time at={requested_at} /> },
+    { title: strings.people.actor, cell: ({ requested_by }) => requested_by },
+    { title: strings.columns.status, cell: ({ status }) => <Status value={status} /> },
+    { title: strings.accounts.networks, cell: ({ allowed_addresses }) => networksText(allowed_addresses) },
+    { title: strings.people.confirmed, cell: ({ confirmed_by }) => confirmed_by ?? '' },
+    { title: strings.accounts.key, cell: ({ key }) => (key === null ? null : <code>{key}</code>) },
+    {
+      title: strings.people.action,
+      cell: (made) =>
+        made.status === 'waiting' && may('keys.confirm') ? (
+          <ConfirmKey made={made} name={name} onIssued={onIssued} />
+        ) : null,
+    },
+  ]
+  return (
+    <section aria-labelledby="keys">
+      <h2 id="keys">{strings.accounts.keys}</h2>
+      {may('keys.change') ? (
+        <div class="actions">
+          <IssueKey
+            account={id}
+            onIssued={onIssued}
+            onRequested={() => {
+              setRequested(true)
+              requests.reload()
+            }}
+          />
+        </div>
+      ) : null}
+      {requested ? <p role="status">{strings.people.waitsForSecond}</p> : null}
+      {issued === null ? null : <Issued issued={issued} />}
+      <PagedTable
+        label={strings.accounts.keys}
+        pages={pages}
+        columns={keyColumns}
+        rowKey={(key) => key.id}
+        empty={strings.accounts.noKeys(id)}
+      />
+      {requests.rows.length === 0 ? null : (
+        <>
+          <h3>{strings.accounts.keyRequests}</h3>
+          <PagedTable
+            label={strings.accounts.keyRequests}
+            pages={requests}
+            columns={requestColumns}
+            rowKey={(made) => made.id}
+            empty={strings.none}
+          />
+        </>
+      )}
+    </section>
+  )
+}

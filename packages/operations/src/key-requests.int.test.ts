@@ -1,0 +1,127 @@
+/** Live keys by two persons, over PostgreSQL. */
+import { uuidOf } from '@hub/store'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import type { Actor } from './actor.ts'
+import * as KeyRequests from './key-requests.ts'
+import * as Keys from './keys.ts'
+import * as Certifications from './tables/certifications.ts'
+import { makeTestDatabase, readPages, type TestDatabase } from './testing/test-database.ts'
+
+const OLGA: Actor = { name: 'olga', roles: ['operator'], via: 'api' }
+const PAUL: Actor = { name: 'paul', roles: ['operator'], via: 'api' }
+const SUPPORT: Actor = { name: 'sam', roles: ['support'], via: 'api' }
+
+let database: TestDatabase
+let account: { readonly id: string; readonly uuid: string }
+
+beforeAll(async () => {
+  database = await makeTestDatabase({ HUB_LIVE_KEY_PERSONS: '2' })
+  account = await database.account('Shop')
+  await Certifications.upsert(database.sql, account.uuid, 'olga', [])
+})
+afterAll(() => database.remove())
+
+const wanted = (more: object = {}) => ({
+  account: account.id,
+  allowed_addresses: ['192.0.2.0/24'],
+  expires_after_seconds: 3600,
+  ...more,
+})
+
+const makeRequest = () => database.run(OLGA, KeyRequests.request, wanted())
+
+describe('a live key of a hub that needs two persons', () => {
+  it('is not issued by one person, and a test key is', async () => {
+    const issue = (mode: 'live' | 'test') => ({ ...wanted(), mode })
+    assert.include(await database.refusal(OLGA, Keys.issue, issue('live')), {
+      code: 'second_person_required',
+    })
+    assert.strictEqual((await database.run(OLGA, Keys.issue, issue('test'))).mode, 'test')
+  })
+
+  it('exists after another person has confirmed it, who gets it once', async () => {
+    const made = await makeRequest()
+    assert.include(made, { status: 'waiting', requested_by: 'olga', key: null, name: 'Shop' })
+    const count = async () =>
+      (await database.sql`SELECT 1 FROM command.api_keys WHERE account = ${account.uuid} AND mode = 'live'`)
+        .length
+    assert.strictEqual(await count(), 0)
+    assert.include(await database.refusal(OLGA, KeyRequests.confirm, { id: made.id }), {
+      code: 'same_person',
+    })
+    assert.include(await database.refusal(SUPPORT, KeyRequests.confirm, { id: made.id }), {
+      _tag: 'Forbidden',
+    })
+    const issued = await database.run(PAUL, KeyRequests.confirm, { id: made.id })
+    assert.match(issued.key, /^hub_live_/u)
+    assert.deepStrictEqual(issued.allowed_addresses, ['192.0.2.0/24'])
+    assert.isNotNull(issued.expires_at)
+    assert.isTrue((await database.run(SUPPORT, Keys.get, { id: issued.id })).works)
+    assert.include(await database.refusal(PAUL, KeyRequests.confirm, { id: made.id }), {
+      code: 'already_confirmed',
+    })
+    assert.strictEqual(await count(), 1)
+    const [row] = await database.auditRows('keys confirm')
+    assert.include(row, { actor: 'paul' })
+    for (const line of await database.auditRows('keys')) {
+      assert.notInclude(JSON.stringify(line), issued.key)
+    }
+    // A rotation would be another live key.
+    assert.include(
+      await database.refusal(PAUL, Keys.rotate, {
+        id: issued.id,
+        overlap_seconds: 0,
+        expires_after_seconds: null,
+      }),
+      { code: 'second_person_required' },
+    )
+  })
+
+  it('is issued once if two persons confirm it at the same time', async () => {
+    const { id } = await makeRequest()
+    const confirmed = await Promise.allSettled(
+      ['paul', 'rosa'].map((name) => database.run({ ...PAUL, name }, KeyRequests.confirm, { id })),
+    )
+    assert.deepStrictEqual(confirmed.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
+  })
+
+  it('is not issued a week later, and never by the person of the request', async () => {
+    const { id } = await makeRequest()
+    await database.sql`UPDATE command.key_requests SET expires_at = now() WHERE id = ${id}`
+    assert.include(await database.refusal(PAUL, KeyRequests.confirm, { id }), { code: 'key_request_expired' })
+    const bypassed = await database.sql`
+      UPDATE command.key_requests SET confirmed_by = 'olga' WHERE id = ${id}`.catch((error: unknown) => error)
+    assert.include(bypassed, { constraint_name: 'key_requests_two_persons' })
+  })
+
+  it('needs a certified account at the request and at the confirmation', async () => {
+    const other = await database.account('Bank')
+    const input = wanted({ account: other.id })
+    assert.include(await database.refusal(OLGA, KeyRequests.request, input), { code: 'not_certified' })
+    await Certifications.upsert(database.sql, other.uuid, 'olga', [])
+    const { id } = await database.run(OLGA, KeyRequests.request, input)
+    await Certifications.remove(database.sql, uuidOf('acc', other.id))
+    assert.include(await database.refusal(PAUL, KeyRequests.confirm, { id }), { code: 'not_certified' })
+  })
+
+  it('is in the list of the requests, page after page, newest first', async () => {
+    const listed = await readPages((page) =>
+      database.run(SUPPORT, KeyRequests.list, { account: account.id, open: false, ...page }),
+    )
+    assert.deepStrictEqual(
+      listed.map(({ status }) => status),
+      ['expired', 'confirmed', 'confirmed'],
+    )
+    const open = await makeRequest()
+    const waiting = await database.run(SUPPORT, KeyRequests.list, {
+      account: account.id,
+      open: true,
+      limit: 10,
+      cursor: null,
+    })
+    assert.deepStrictEqual(
+      waiting.data.map(({ id }) => id),
+      [open.id],
+    )
+  })
+})

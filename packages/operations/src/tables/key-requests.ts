@@ -1,0 +1,80 @@
+/** `command.key_requests`: live keys that one person requests and another one confirms. Ids are UUIDs. */
+import type { Queries } from '@hub/store'
+
+export interface KeyRequest {
+  readonly id: string
+  readonly account: string
+  readonly allowed: ReadonlyArray<string> | null
+  readonly expires_after_seconds: number | null
+  readonly requested_by: string
+  readonly requested_at: Date
+  readonly expires_at: Date
+  readonly confirmed_by: string | null
+  readonly confirmed_at: Date | null
+  /** The issued key; `null`: not confirmed. */
+  readonly key: string | null
+  /** It can be confirmed, by the clock of PostgreSQL. */
+  readonly is_open: boolean
+}
+
+/** A second person answers within a working week. */
+const EXPIRES_AFTER_SECONDS = 7 * 86_400
+
+const columns = (q: Queries) => q`
+  id, account, allowed_addresses::text[] AS allowed, expires_after_seconds, requested_by, requested_at, expires_at,
+  confirmed_by, confirmed_at, key, confirmed_at IS NULL AND expires_at > now() AS is_open`
+
+/** PostgreSQL rejects a network whose host bits are set (22P02). */
+export const insert = async (
+  q: Queries,
+  request: Pick<KeyRequest, 'id' | 'account' | 'allowed' | 'expires_after_seconds' | 'requested_by'>,
+): Promise<void> => {
+  const { account, allowed, expires_after_seconds, id, requested_by } = request
+  await q`
+    INSERT INTO command.key_requests (id, account, allowed_addresses, expires_after_seconds, requested_by, expires_at)
+    VALUES (${id}, ${account}, ${allowed === null ? null : [...allowed]}::text[]::cidr[], ${expires_after_seconds},
+            ${requested_by}, now() + make_interval(secs => ${EXPIRES_AFTER_SECONDS}))`
+}
+
+export const read = async (q: Queries, id: string): Promise<KeyRequest | null> => {
+  const [row] = await q<KeyRequest[]>`SELECT ${columns(q)} FROM command.key_requests WHERE id = ${id}`
+  return row ?? null
+}
+
+/** Reads a request and locks it until the end of the transaction. */
+export const readForConfirmation = async (q: Queries, id: string): Promise<KeyRequest | null> => {
+  const [row] = await q<KeyRequest[]>`
+    SELECT ${columns(q)} FROM command.key_requests WHERE id = ${id} FOR UPDATE`
+  return row ?? null
+}
+
+export const setConfirmed = async (
+  q: Queries,
+  id: string,
+  confirmedBy: string,
+  key: string,
+): Promise<void> => {
+  await q`
+    UPDATE command.key_requests SET confirmed_by = ${confirmedBy}, confirmed_at = now(), key = ${key}
+     WHERE id = ${id}`
+}
+
+/** The newest requests. `open`: only those that can be confirmed. `account`: `null` is any. */
+export const readNewest = async (
+  q: Queries,
+  filter: {
+    readonly account: string | null
+    readonly open: boolean
+    /** Only requests behind this one. */
+    readonly before: { readonly created_at: Date; readonly id: string } | null
+    readonly limit: number
+  },
+): Promise<ReadonlyArray<KeyRequest>> => {
+  const { account, before, limit, open } = filter
+  return q<KeyRequest[]>`
+    SELECT ${columns(q)} FROM command.key_requests
+     WHERE (${account}::uuid IS NULL OR account = ${account})
+       ${open ? q`AND confirmed_at IS NULL AND expires_at > now()` : q``}
+       ${before === null ? q`` : q`AND (requested_at, id) < (${before.created_at}, ${before.id})`}
+     ORDER BY requested_at DESC, id DESC LIMIT ${limit}`
+}
