@@ -438,6 +438,8 @@ const english = {
     title: 'Usage',
     titleOf: (month: string) => `Usage ${month}`,
     month: 'Month (UTC)',
+    day: 'Day (UTC)',
+    byDay: (month: string) => `Spend by day ${month}`,
     charged: 'Charged',
     returned: 'Returned',
     csv: 'Download as CSV',

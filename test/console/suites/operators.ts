@@ -41,6 +41,10 @@ export const operatorTests = ({ account, admin, signIn }: Console): void => {
       await page.getByRole('cell', { name: 'api rps' }).waitFor()
       await page.getByText(`…${account.keys.live.slice(-4)}`).waitFor()
       await page.getByRole('link', { name: 'otp_code' }).first().waitFor()
+      await page
+        .getByRole('cell', { name: new Date().toISOString().slice(0, 7) })
+        .first()
+        .waitFor()
       await screenshot(page, 'account')
       await page.getByRole('main').getByRole('link', { name: 'Usage' }).click()
       await page.getByRole('cell', { name: 'otp_code' }).first().waitFor()

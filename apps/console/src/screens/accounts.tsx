@@ -1,6 +1,6 @@
 /** Accounts: their limits, keys, spend, and how their messages end. */
 import { usePages, useResource } from '../api/resource.ts'
-import type { Account, AccountRow, TemplatePerformance } from '../api/types.ts'
+import type { Account, AccountRow, DaySpend, TemplatePerformance } from '../api/types.ts'
 import { Facts, Id, PageTitle, ResourceState, Time } from '../components/basics.tsx'
 import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
 import { type Column, PagedTable, Table } from '../components/table.tsx'
@@ -75,14 +75,16 @@ const templatesOf = (account: string): ReadonlyArray<Column<TemplatePerformance>
 const DAY_MS = 86_400_000
 const PERIOD_DAYS = 30
 
-const PERFORMANCE_FIELDS: ReadonlyArray<FilterField> = [
+/** One set of filters for the page: those of another set would be lost. */
+const FIELDS: ReadonlyArray<FilterField> = [
+  { name: 'month', label: strings.usage.month, kind: 'month' },
   { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: ['live', 'test'] },
 ]
 
 const Performance = ({ id }: { readonly id: string }) => {
   const now = Date.now()
   const day = (at: number): string => new Date(at).toISOString().slice(0, 10)
-  const { mode = 'live' } = currentFilters(PERFORMANCE_FIELDS)
+  const { mode = 'live' } = currentFilters(FIELDS)
   const { data, failure, reload } = useResource<{ readonly data: ReadonlyArray<TemplatePerformance> }>(
     withFilters('/v1/usage/templates', {
       account: id,
@@ -94,7 +96,6 @@ const Performance = ({ id }: { readonly id: string }) => {
   return (
     <section aria-labelledby="performance">
       <h2 id="performance">{strings.accounts.performance(PERIOD_DAYS)}</h2>
-      <FilterBar fields={PERFORMANCE_FIELDS} />
       <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : data.data.length === 0 ? (
         <p class="empty">{strings.accounts.noMessages}</p>
@@ -104,6 +105,40 @@ const Performance = ({ id }: { readonly id: string }) => {
           rows={data.data}
           columns={templatesOf(id)}
           rowKey={({ class: of, template }) => `${of} ${template}`}
+        />
+      )}
+    </section>
+  )
+}
+
+const amountOf = ({ currency }: DaySpend, amount: string): string => moneyText({ amount, currency })
+
+const DAYS: ReadonlyArray<Column<DaySpend>> = [
+  { title: strings.usage.day, cell: ({ day }) => day },
+  { title: strings.messages.title, numeric: true, cell: ({ messages }) => countText(messages) },
+  { title: strings.usage.charged, numeric: true, cell: (row) => amountOf(row, row.charged) },
+  { title: strings.usage.returned, numeric: true, cell: (row) => amountOf(row, row.returned) },
+  { title: strings.message.price, numeric: true, cell: (row) => amountOf(row, row.price) },
+]
+
+const Spend = ({ id }: { readonly id: string }) => {
+  const month = currentFilters(FIELDS)['month'] ?? new Date().toISOString().slice(0, 7)
+  const { data, failure, reload } = useResource<{ readonly data: ReadonlyArray<DaySpend> }>(
+    withFilters('/v1/usage/days', { account: id, month }),
+  )
+  return (
+    <section aria-labelledby="spend">
+      <h2 id="spend">{strings.usage.byDay(month)}</h2>
+      <FilterBar fields={FIELDS} />
+      <ResourceState data={data} failure={failure} reload={reload} />
+      {data === null ? null : data.data.length === 0 ? (
+        <p class="empty">{strings.usage.empty}</p>
+      ) : (
+        <Table
+          label={strings.usage.byDay(month)}
+          rows={data.data}
+          columns={DAYS}
+          rowKey={({ currency, day }) => `${day} ${currency}`}
         />
       )}
     </section>
@@ -145,6 +180,7 @@ export const AccountPage = ({ id }: { readonly id: string }) => {
           <Settings account={data} reload={reload} />
           <Keys id={id} name={data.name} />
           <Certification account={data} reloadAccount={reload} />
+          <Spend id={id} />
           <Performance id={id} />
         </>
       )}

@@ -34,6 +34,16 @@ describe('the charges of a month', () => {
   })
 })
 
+describe('the spend by day', () => {
+  it('is that of an account and a month', async () => {
+    const path = `/v1/usage/days?account=${encodeId('acc', account)}&month=2026-10`
+    const { body } = await api.call(path, { as: viewer })
+    expect(body).toMatchObject({ month: '2026-10', data: [{ messages: 1, price: '1.50', currency: 'RUB' }] })
+    const unknown = path.replace(/acc_[^&]+/u, 'acc_01m7yt89qhe54swwc8wkxj6n8e')
+    expect((await api.call(unknown, { as: viewer })).status).toBe(404)
+  })
+})
+
 describe('the performance of templates', () => {
   it('is that of an account and a period', async () => {
     const path = `/v1/usage/templates?account=${encodeId('acc', account)}&mode=live&from=2026-10-01&to=2026-10-31`

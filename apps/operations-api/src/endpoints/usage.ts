@@ -2,6 +2,7 @@
 import { Usage } from '@hub/operations'
 import type { Answer } from '../http/answer.ts'
 import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { ACCOUNT_NOT_FOUND } from './refusals.ts'
 
 const CSV_TYPE = 'text/csv; charset=utf-8'
 
@@ -37,6 +38,16 @@ export const usage: EndpointGroup = {
       useCase: Usage.charges,
       otherMedia: { [CSV_TYPE]: 'One line for each account, class, template and currency.' },
       answer: csvAnswer,
+    }),
+    endpoint({
+      operation: 'usage.days',
+      method: 'GET',
+      path: '/v1/usage/days',
+      summary: 'Read the spend of an account by day',
+      description:
+        'The charges of live messages by the day (UTC) of their acceptance. The return of a charge is on the day of the charge, so the days add up to the charges of the month.',
+      useCase: Usage.days,
+      refusals: ACCOUNT_NOT_FOUND,
     }),
     endpoint({
       operation: 'usage.templates',

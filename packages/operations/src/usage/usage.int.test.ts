@@ -3,6 +3,7 @@ import { uuidOf } from '@hub/store'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { makeTestHub, type TestHub } from '../testing/test-hub.ts'
 import { charges, chargesCsv } from './charges.ts'
+import { days } from './days.ts'
 import { templates } from './templates.ts'
 
 let hub: TestHub
@@ -67,6 +68,42 @@ describe('the charges of a month', () => {
       `2026-10,${shop.id},"'=Shop, ""new""",otp,code,1,2,1000000.01,0,0.00,1000000.01,RUB`,
     )
     assert.deepStrictEqual((await hub.run(charges, { month: '2026-08', account: null })).data, [])
+  })
+})
+
+describe('the spend by day', () => {
+  it('adds up to the bill of the month, with returns on the day of the charge', async () => {
+    const { id, uuid } = await hub.account('Days')
+    const other = await hub.account('Others')
+    const row = (account: string, message: string, kind: string, at: string, amount: string) =>
+      hub.sql`INSERT INTO read.charges (message_id, kind, account, period, amount, currency, created_at)
+        VALUES (${uuidOf('msg', message)}, ${kind}, ${account}, '2026-10-01', ${amount}, 'RUB', ${at})`
+    const day = (n: number, time: string) => `2026-10-${String(n).padStart(2, '0')}T${time}Z`
+    const messageAt = (account: string, at: string) => hub.message({ account, at: Date.parse(at) })
+    const late = await messageAt(uuid, day(1, '23:59:59.999'))
+    const early = await messageAt(uuid, day(2, '00:00:00.000'))
+    const returned = await messageAt(uuid, day(31, '12:00:00.000'))
+    await row(uuid, late, 'charge', day(1, '23:59:59.999'), '0.10')
+    await row(uuid, early, 'charge', day(2, '00:00:00.000'), '0.20')
+    await row(uuid, returned, 'charge', day(31, '12:00:00.000'), '3.00')
+    await row(uuid, returned, 'reversal', '2026-11-02T09:00:00.000Z', '3.00')
+    const foreign = await messageAt(other.uuid, day(2, '00:00:00.000'))
+    await row(other.uuid, foreign, 'charge', day(2, '00:00:00.000'), '9.00')
+    const { data } = await hub.run(days, { account: id, month: '2026-10' })
+    assert.deepStrictEqual(
+      data.map((one) => [one.day, one.messages, one.charged, one.returned, one.price]),
+      [
+        ['2026-10-01', 1, '0.10', '0.00', '0.10'],
+        ['2026-10-02', 1, '0.20', '0.00', '0.20'],
+        ['2026-10-31', 1, '3.00', '3.00', '0.00'],
+      ],
+    )
+    const bill = await hub.run(charges, { month: '2026-10', account: id })
+    assert.deepStrictEqual(
+      bill.data.map(({ price }) => price),
+      ['0.30'],
+    )
+    assert.deepStrictEqual((await hub.run(days, { account: id, month: '2026-09' })).data, [])
   })
 })
 

@@ -49,3 +49,32 @@ export const readSums = async (
      WHERE c.message_id >= ${uuidFloor(from)} AND c.message_id < ${uuidFloor(to)} AND c.period = ${month}::date
        AND (${account}::uuid IS NULL OR c.account = ${account})
      GROUP BY 1, 2, 3, 4`
+
+/** The charges of an account for the messages that were accepted on one day, in one currency. */
+export interface DaySum {
+  /** In UTC: `2026-11-21`. */
+  readonly day: string
+  readonly currency: string
+  /** Numbers and sums of amounts are decimal texts. */
+  readonly messages: string
+  readonly charged: string
+  readonly returned: string
+  readonly price: string
+}
+
+/**
+ * The sums of an account (UUID) by the day of acceptance, in a month given by its first day. The return
+ * of a charge belongs to the day of its charge, as it belongs to its month.
+ */
+export const readDays = async (q: Queries, account: string, month: string): Promise<ReadonlyArray<DaySum>> =>
+  q<DaySum[]>`
+    WITH messages AS (
+      SELECT currency, min(created_at) AS accepted_at,
+             coalesce(sum(amount) FILTER (WHERE kind = 'charge'), 0) AS charged,
+             coalesce(sum(amount) FILTER (WHERE kind = 'reversal'), 0) AS returned
+        FROM read.charges WHERE account = ${account} AND period = ${month}::date
+       GROUP BY message_id, currency)
+    SELECT (accepted_at AT TIME ZONE 'UTC')::date::text AS day, currency, count(*)::text AS messages,
+           sum(charged)::numeric(18, 2)::text AS charged, sum(returned)::numeric(18, 2)::text AS returned,
+           sum(charged - returned)::numeric(18, 2)::text AS price
+      FROM messages GROUP BY 1, 2 ORDER BY 1, 2`
