@@ -253,6 +253,10 @@ const english = {
     resend: 'Send again',
     resendAbout:
       'Sends the batch of this attempt again now, with the same events and the same Hub-Event-Id, and shows the answer. It does not count as a failure.',
+    resendEvent: 'Send only this event',
+    resendEventAbout:
+      'The receiver gets exactly this event once more, with its original id, in a batch of its own with a new Hub-Event-Id. It does not count as a failure.',
+    eventQueued: 'The event is queued. Its attempt appears among the attempts of the subscription.',
     outcome: (code: number | null, reason: string, duration: string) =>
       `The receiver answered ${code ?? 'nothing'}${reason === '' ? '' : ` (${reason})`} after ${duration}.`,
     openAttempt: 'Open the attempt',

@@ -24,5 +24,11 @@ export {
 export { awaitOnDemand, NotDelivered } from './on-demand.ts'
 export { resendDelivery, ResendRefused } from './resend.ts'
 export { deliverTest, TestDeliveryRefused } from './test-delivery.ts'
-export { readRedelivery, RedeliveryRefused, requestRedelivery } from './redelivery.ts'
+export {
+  EventRedeliveryRefused,
+  readRedelivery,
+  RedeliveryRefused,
+  requestEventRedelivery,
+  requestRedelivery,
+} from './redelivery.ts'
 export { UrlRefused } from './url.ts'

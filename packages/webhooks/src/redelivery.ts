@@ -1,8 +1,8 @@
 /**
- * Redeliveries: the hub's staff has the events of a period delivered again. Source: specification,
- * What the service does, and Delivery of events, 10.
+ * Redeliveries: the hub's staff has the events of a period, or one event, delivered again. Source:
+ * specification, What the service does, and Delivery of events, 10.
  *
- * A request is a row. The fan-out finds it and stores the events of the period, from the journal
+ * A request is a row. The fan-out finds it and stores the events, from the journal
  * and with their ids, in separate batches. The delivery log marks their attempts. They do not
  * change the endpoint health: their failures do not disable the subscription, and their successes
  * do not release a backlog.
@@ -81,6 +81,50 @@ export const requestRedelivery = Effect.fn('requestRedelivery')(function* ({
     })
     .pipe(atRequested)
   return outcome === 'requested' ? id : yield* new RedeliveryRefused({ reason: outcome })
+})
+
+/** The event cannot be delivered again. A retry is refused again. */
+export class EventRedeliveryRefused extends Data.TaggedError('EventRedeliveryRefused')<{
+  readonly reason: 'subscription_unknown' | 'event_unknown' | 'type_not_wanted'
+}> {}
+
+/**
+ * Requests a redelivery of one event (`evt_…`) and returns its id. The event comes in a batch of its own
+ * with a new id, because a receiver may drop a batch that it has seen. A repeat delivers it once more.
+ */
+export const requestEventRedelivery = Effect.fn('requestEventRedelivery')(function* ({
+  event,
+  subscription,
+}: {
+  /** `we_…`, of any account. */
+  readonly subscription: string
+  readonly event: string
+}): Effect.fn.Return<string, EventRedeliveryRefused | StorageError, Sql> {
+  const sql = yield* Sql
+  const endpoint = decodeId('we', subscription)
+  if (endpoint === null) return yield* new EventRedeliveryRefused({ reason: 'subscription_unknown' })
+  const uuid = decodeId('evt', event)
+  if (uuid === null) return yield* new EventRedeliveryRefused({ reason: 'event_unknown' })
+  const id = randomUUID()
+  const outcome = yield* sql
+    .transaction(async (q): Promise<'requested' | EventRedeliveryRefused['reason']> => {
+      const [found] = await q<{ account: string; mode: string; event_types: ReadonlyArray<string> }[]>`
+      SELECT account, mode, event_types FROM webhooks.endpoints
+      WHERE id = ${endpoint} AND deleted_at IS NULL FOR KEY SHARE`
+      if (found === undefined) return 'subscription_unknown'
+      const { account, event_types, mode } = found
+      const [row] = await q<{ type: string }[]>`
+      SELECT type FROM read.events WHERE id = ${uuid} AND account = ${account} AND mode = ${mode}`
+      if (row === undefined) return 'event_unknown'
+      if (event_types.length > 0 && !event_types.includes(row.type)) return 'type_not_wanted'
+      await q`
+      INSERT INTO webhooks.redeliveries (id, endpoint_id, created_from, created_before, after_sequence, event_id)
+      SELECT ${id}, ${endpoint}, created_at, created_at + interval '1 millisecond', sequence - 1, id
+        FROM read.events WHERE id = ${uuid} AND account = ${account} AND mode = ${mode}`
+      return 'requested'
+    })
+    .pipe(atRequested)
+  return outcome === 'requested' ? id : yield* new EventRedeliveryRefused({ reason: outcome })
 })
 
 /** The progress of a redelivery (UUID); `null`: there is none with this id. */

@@ -44,6 +44,25 @@ export const webhookTests = ({ admin, receiver, signIn }: Console): void => {
       await page.getByText(/The receiver answered 200/u).waitFor()
       expect(receiver.received.slice(count).map(({ body }) => body.toString('utf8'))).toContain(shown)
 
+      const [event] = JSON.parse(shown ?? '[]') as ReadonlyArray<{ readonly id: string }>
+      const batches = receiver.received.length
+      await page
+        .getByRole('listitem')
+        .filter({ hasText: event!.id })
+        .getByRole('button', { name: 'Send only this event' })
+        .click()
+      await page.getByRole('dialog').getByRole('button', { name: 'Send only this event' }).click()
+      await page.getByText('The event is queued.').waitFor()
+      await eventually(() => {
+        const alone = receiver.received
+          .slice(batches)
+          .some(
+            ({ body }) =>
+              (JSON.parse(body.toString('utf8')) as ReadonlyArray<{ id: string }>)[0]?.id === event!.id,
+          )
+        return alone ? true : null
+      }, WITHIN)
+
       await page.getByRole('link', { name: 'Back to the subscription' }).click()
       await page.getByRole('button', { name: 'Send a test delivery' }).click()
       await page.getByRole('dialog').getByRole('button', { name: 'Send a test delivery' }).click()

@@ -294,6 +294,7 @@ export const AttemptPage = ({ id }: { readonly id: string }) => {
     `/v1/webhook_attempts/${encodeURIComponent(id)}`,
   )
   const [outcome, setOutcome] = useState<Attempt | null>(null)
+  const [queued, setQueued] = useState(false)
   return (
     <>
       {data === null ? null : (
@@ -344,10 +345,24 @@ export const AttemptPage = ({ id }: { readonly id: string }) => {
           <ul>
             {data.event_ids.map((event) => (
               <li key={event}>
-                <Id id={event} />
+                <Id id={event} />{' '}
+                {may('messages.resend') && !data.trial ? (
+                  <ActionButton
+                    label={strings.webhooks.resendEvent}
+                    title={strings.webhooks.resendEvent}
+                    about={strings.webhooks.resendEventAbout}
+                    action={strings.webhooks.resendEvent}
+                    onSubmit={async () => {
+                      const path = `/v1/webhook_endpoints/${data.webhook_endpoint}/redeliver_event`
+                      await request(path, { method: 'POST', body: { event } })
+                      setQueued(true)
+                    }}
+                  />
+                ) : null}
               </li>
             ))}
           </ul>
+          {queued ? <p role="status">{strings.webhooks.eventQueued}</p> : null}
           <SignedBody body={data.signed_body} />
         </>
       )}

@@ -223,6 +223,9 @@ describe('webhooks', () => {
       pending: 0,
     })
     assert.strictEqual(await hub.refusal(['webhooks', 'redelivery', randomUUID()]), 'redelivery_not_found')
+    const event = ['webhooks', 'redeliver-event', endpoint, 'evt_01m7yt89qhe54swwc8wkxj6n8e']
+    assert.strictEqual(await hub.refusal(event), 'confirmation_required')
+    assert.strictEqual(await hub.refusal([...event, '--yes']), 'event_not_found')
   })
 })
 
@@ -247,6 +250,7 @@ describe('the audit trail', () => {
       'recipients receipts',
       'webhooks enable',
       'webhooks redeliver',
+      'webhooks redeliver-event',
     ])
     assert.include(trail.out, hub.hashOf(NUMBER))
     const [row] = await hub.sql`SELECT string_agg(audit::text, ' ') AS text FROM command.audit`

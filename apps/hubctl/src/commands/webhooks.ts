@@ -122,6 +122,36 @@ const redeliver = defineCommand(
   }),
 )
 
+const redeliverEvent = defineCommand(
+  'redeliver-event',
+  {
+    short: 'Deliver one event again',
+    about:
+      'Requests another delivery of exactly one event to a subscription, with its original id. Each repeat ' +
+      'of the command delivers once more. hubctl deliveries resend sends a whole batch again.',
+    changes:
+      'The receiver gets the event again, in a batch of its own with a new id. The result does not affect ' +
+      'the health of the subscription.',
+    examples: [
+      {
+        command:
+          'hubctl webhooks redeliver-event we_01m7yt89qhe54swwc8wkxj6n8e evt_01m7yt89qhe54swwc8wkxj6n8e',
+      },
+    ],
+    needs: database,
+  },
+  {
+    subscription: subscriptionArgument,
+    event: idArgument('evt', 'event', 'An id from GET /v1/events or a delivery log'),
+  },
+  Effect.fnUntraced(function* ({ event, subscription }) {
+    yield* confirm(`Deliver ${event} to ${subscription} again?`)
+    yield* show(yield* run(Webhooks.redeliverEvent, { id: subscription, event }), ({ id }) =>
+      fields({ redelivery: id, event, next: `hubctl webhooks redelivery ${id}` }),
+    )
+  }),
+)
+
 const redelivery = defineCommand(
   'redelivery',
   {
@@ -155,5 +185,5 @@ export const webhooks = defineGroup(
     short: 'Webhook subscriptions: enable, deliver again',
     about: 'Accounts manage their webhook subscriptions through the API. Hub staff help them here.',
   },
-  [list, enable, redeliver, redelivery],
+  [list, enable, redeliver, redeliverEvent, redelivery],
 )

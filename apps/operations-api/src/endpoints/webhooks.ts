@@ -66,6 +66,23 @@ export const webhooks: EndpointGroup = {
       },
     }),
     endpoint({
+      operation: 'webhooks.redeliver_event',
+      method: 'POST',
+      path: '/v1/webhook_endpoints/:id/redeliver_event',
+      summary: 'Deliver one event again',
+      description:
+        'Requests another delivery of exactly one event, in a batch of its own with a new id. Each repeat delivers it once more.',
+      useCase: Webhooks.redeliverEvent,
+      refusals: {
+        ...NOT_FOUND,
+        event_not_found: { message: 'The account has no such event in this mode.', param: 'event' },
+        type_not_wanted: {
+          message: 'The subscription does not receive events of this type.',
+          param: 'event',
+        },
+      },
+    }),
+    endpoint({
       operation: 'webhooks.read_redelivery',
       method: 'GET',
       path: '/v1/redeliveries/:id',

@@ -87,11 +87,15 @@ export const makeJournalReplay = Effect.fnUntraced(function* (options: ReplayOpt
           limit: PAGE,
         })
         if (subscription.closed) return
-        const finished = events.length < PAGE
+        // One event is the first that is read.
+        const finished = redelivery.event !== null || events.length < PAGE
         after = events.at(-1)?.sequence ?? after
         const batches = batchesOf(
           subscription,
-          events.filter((event) => subscription.wantsType(event)),
+          events.filter(
+            (event) =>
+              subscription.wantsType(event) && (redelivery.event === null || redelivery.event === event.id),
+          ),
         )
         const progress = { id: redelivery.id, afterSequence: after, finished }
         const storing = store.storeBatches(ownership, position(), batches, progress)

@@ -1,8 +1,10 @@
 /** Redeliveries: the hub's staff has the events of a period delivered again. */
+import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from '@effect/vitest'
+import { encodeId } from '@hub/domain'
 import { Sql } from '@hub/store'
 import { statusResponse, type Received, tlsReceiver } from '@hub/testkit'
-import { readRedelivery, requestRedelivery } from '@hub/webhooks'
+import { readRedelivery, requestEventRedelivery, requestRedelivery } from '@hub/webhooks'
 import { Effect, type Scope } from 'effect'
 import { certificate, type Deployment, type Endpoint, makeDeployment, RETRY_MS } from '../testing/harness.ts'
 
@@ -159,6 +161,36 @@ describe('a redelivery', () => {
       yield* waitUntilDone(hub, id)
       const got = receiver.received.filter(({ path }) => path === '/').flatMap(eventIds)
       expect(new Set(got)).toEqual(new Set(idsOf(events)))
+    }))
+
+  test('of one event delivers exactly this event, each time under a new batch id', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url(), { eventTypes: ['message.sent'] })
+      yield* hub.start()
+      const events = yield* hub.emit(account, 5)
+      const [other] = yield* hub.emit(account, 1, 'message.delivered')
+      yield* receiver.until((received) => received.flatMap(eventIds).length === 5)
+      // All events have the same time: the sequence alone does not select one.
+      yield* hub.sql.run((q) => q`UPDATE read.events SET created_at = now() WHERE account = ${account.uuid}`)
+      const before = receiver.received.length
+      const again = (event: string) =>
+        requestEventRedelivery({ subscription: endpoint.id, event }).pipe(Effect.provideService(Sql, hub.sql))
+      for (let repeat = 0; repeat < 2; repeat++) yield* waitUntilDone(hub, yield* again(events[2]!.id))
+      const resent = receiver.received.slice(before)
+      expect(resent.map(eventIds)).toEqual([[events[2]!.id], [events[2]!.id]])
+      const ids = receiver.received.map(({ headers }) => headers['hub-event-id'])
+      expect(new Set(ids).size).toBe(ids.length)
+      const reason = (event: string) =>
+        Effect.map(Effect.flip(again(event)), (error) =>
+          error._tag === 'EventRedeliveryRefused' ? error.reason : error._tag,
+        )
+      expect(yield* reason(other!.id)).toBe('type_not_wanted')
+      expect(yield* reason(encodeId('evt', randomUUID()))).toBe('event_unknown')
+      const stranger = yield* hub.account()
+      const [foreign] = yield* hub.emit(stranger, 1)
+      expect(yield* reason(foreign!.id)).toBe('event_unknown')
     }))
 
   test('is refused for an unknown or deleted subscription, and for an empty period', (hub) =>

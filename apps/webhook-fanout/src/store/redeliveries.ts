@@ -6,14 +6,18 @@ import type { NewBatch, OpenRedelivery, RedeliveryProgress } from './store.port.
 /** Those that are not finished, oldest first, at most 100. */
 export const selectOpenRedeliveries = async (q: Queries): Promise<ReadonlyArray<OpenRedelivery>> => {
   const rows = await q<OpenRedelivery[]>`
-    SELECT r.id, r.endpoint_id AS endpoint, e.account, e.mode, r.after_sequence::float8 AS "afterSequence",
+    SELECT r.id, r.endpoint_id AS endpoint, e.account, e.mode, r.after_sequence::float8 AS "afterSequence", r.event_id AS event,
            (extract(epoch FROM r.created_before) * 1000)::float8 AS "createdBefore",
            (SELECT count(*) FROM webhooks.batches b
              WHERE b.endpoint_id = e.id AND b.redelivery = r.id)::integer AS pending
       FROM webhooks.redeliveries r JOIN webhooks.endpoints e ON e.id = r.endpoint_id
      WHERE r.finished_at IS NULL AND e.deleted_at IS NULL
      ORDER BY r.requested_at LIMIT 100`
-  return rows.map((row) => ({ ...row, account: encodeId('acc', row.account) }))
+  return rows.map((row) => ({
+    ...row,
+    account: encodeId('acc', row.account),
+    event: row.event === null ? null : encodeId('evt', row.event),
+  }))
 }
 
 export const moveRedelivery = (

@@ -70,6 +70,8 @@ export interface OpenRedelivery extends EventSource {
   readonly id: string
   /** UUID of the subscription. */
   readonly endpoint: string
+  /** The only event of it (`evt_…`); `null`: all events of a period. */
+  readonly event: string | null
   /** Journal sequence of the last event that is stored in a batch. */
   readonly afterSequence: number
   /** It contains events created before this, milliseconds since the epoch. */

@@ -1,6 +1,11 @@
-/** Redeliveries: the events of a period are delivered to a subscription again. */
+/** Redeliveries: the events of a period, or one event, are delivered to a subscription again. */
 import { fromTimestamp, toTimestamp } from '@hub/domain'
-import { readRedelivery, requestRedelivery } from '@hub/webhooks'
+import {
+  type EventRedeliveryRefused,
+  readRedelivery,
+  requestEventRedelivery,
+  requestRedelivery,
+} from '@hub/webhooks'
 import { Clock, Effect, Schema } from 'effect'
 import { refused } from '../failures.ts'
 import { publicId, Timestamp } from '../fields.ts'
@@ -51,6 +56,39 @@ export const redeliver = defineUseCase({
         until: toTimestamp(end),
       }
     }),
+})
+
+const EVENT_REFUSED: Readonly<
+  Record<EventRedeliveryRefused['reason'], readonly [code: string, message: string, param: string]>
+> = {
+  subscription_unknown: ['subscription_not_found', 'There is no such subscription.', 'id'],
+  event_unknown: ['event_not_found', 'The account and mode of the subscription have no such event.', 'event'],
+  type_not_wanted: ['type_not_wanted', 'The subscription does not receive events of this type.', 'event'],
+}
+
+/**
+ * Requests a redelivery of one event, in a batch of its own. A resend repeats the whole batch with its id;
+ * one event under that id would be another content, and a receiver may drop a batch that it has seen.
+ */
+export const redeliverEvent = defineUseCase({
+  name: 'webhooks redeliver-event',
+  permission: 'messages.resend',
+  input: Schema.Struct({ id: publicId('we'), event: publicId('evt') }),
+  output: Schema.Struct({
+    id: Schema.String,
+    object: Schema.Literal('redelivery'),
+    subscription: publicId('we'),
+    event: publicId('evt'),
+  }),
+  audit: ({ event, id }) => ({ subscription: id, event }),
+  result: ({ id }) => ({ redelivery: id }),
+  run: ({ event, id }) =>
+    requestEventRedelivery({ subscription: id, event }).pipe(
+      Effect.catchTag('EventRedeliveryRefused', ({ reason }) =>
+        Effect.fail(refused(...EVENT_REFUSED[reason])),
+      ),
+      Effect.map((made) => ({ id: made, object: 'redelivery' as const, subscription: id, event })),
+    ),
 })
 
 /** The progress of a redelivery. */
