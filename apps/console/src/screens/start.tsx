@@ -36,6 +36,12 @@ const Tile = ({
   </li>
 )
 
+/** Hub staff get the alert HubModerationWaits then: two days. */
+const LONG_WAIT_MS = 2 * 86_400_000
+
+const waitsLong = (oldestAt: string | null, now: string): boolean =>
+  oldestAt !== null && Date.parse(now) - Date.parse(oldestAt) > LONG_WAIT_MS
+
 /** The address of a list of messages of the last hour. */
 const hourOf = (overview: Overview, filters: Readonly<Record<string, string>>): string =>
   withFilters('/messages', {
@@ -116,6 +122,7 @@ const Waiting = ({ overview }: { readonly overview: Overview }) => {
         label={strings.start.templates}
         value={countText(moderation.templates.waiting)}
         href="/moderation/templates"
+        isBad={waitsLong(moderation.templates.oldest_at, overview.at)}
       >
         {moderation.templates.oldest_at === null ? null : (
           <>
@@ -127,6 +134,7 @@ const Waiting = ({ overview }: { readonly overview: Overview }) => {
         label={strings.start.senders}
         value={countText(moderation.senders.waiting)}
         href="/moderation/senders"
+        isBad={waitsLong(moderation.senders.oldest_at, overview.at)}
       >
         {moderation.senders.oldest_at === null ? null : (
           <>
