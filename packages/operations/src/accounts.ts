@@ -210,11 +210,11 @@ export const get = defineUseCase({
 /** A million entries of an index are read in a second. */
 const BACKLOG_DEADLINE = '20 seconds'
 
-/** The waiting messages of each account, mode and class, the longest wait first. */
+/** The waiting messages of each account, mode and class: the `limit` longest waits first. */
 export const backlog = defineUseCase({
   name: 'accounts backlog',
   permission: 'accounts.read',
-  input: Schema.Struct({ account: Schema.NullOr(publicId('acc')) }),
+  input: Schema.Struct({ account: Schema.NullOr(publicId('acc')), limit: pageFields.limit }),
   output: Schema.Struct({
     object: Schema.Literal('list'),
     data: Schema.Array(
@@ -230,7 +230,7 @@ export const backlog = defineUseCase({
     ),
   }),
   audit: null,
-  run: Effect.fnUntraced(function* ({ account }) {
+  run: Effect.fnUntraced(function* ({ account, limit }) {
     const sql = yield* Sql
     const now = yield* Clock.currentTimeMillis
     const rows = yield* sql.run(
@@ -238,6 +238,7 @@ export const backlog = defineUseCase({
         ReadMessages.readWaiting(q, {
           account: account === null ? null : uuidOf('acc', account),
           lifetimeSeconds: LONGEST_LIFETIME_SECONDS.service,
+          limit,
         }),
       { deadline: BACKLOG_DEADLINE },
     )

@@ -29,6 +29,17 @@ describe('opt-outs', () => {
     )
   })
 
+  it('are counted once for a list, and not for each page', async () => {
+    const read = (cursor: string | null) =>
+      database.run(SUPPORT, OptOuts.list, { source: null, since: null, limit: 1, cursor })
+    const first = await read(null)
+    assert.strictEqual(first.total, recipients.length)
+    const recipient = randomBytes(32).toString('hex')
+    await database.run(SUPPORT, OptOuts.add, { recipient })
+    assert.strictEqual((await read(first.next_cursor)).total, recipients.length)
+    assert.strictEqual((await read(null)).total, recipients.length + 1)
+  })
+
   it('are lifted once, and the record names who did it', async () => {
     const [recipient = ''] = recipients
     await database.run(SUPPORT, OptOuts.lift, { recipient })
@@ -58,6 +69,7 @@ describe('the audit trail', () => {
       [
         ['opt-outs lift', 'failed', 'support'],
         ['opt-outs lift', 'done', 'support'],
+        ['opt-outs add', 'done', 'support'],
         ['opt-outs import', 'done', 'support'],
       ],
     )

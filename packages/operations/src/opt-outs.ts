@@ -17,8 +17,11 @@ export const OptOut = Schema.Struct({
   object: Schema.Literal('opt_out'),
 })
 
-/** The key of a page, newest first: the time of the last opt-out in milliseconds, and its recipient. */
-const PageKey = Schema.Tuple([Schema.Int, RecipientHash])
+/**
+ * The key of a page, newest first: the time of the last opt-out in milliseconds, its recipient, and the
+ * number of all opt-outs at the first page, so that the table is counted once for a list.
+ */
+const PageKey = Schema.Tuple([Schema.Int, RecipientHash, Schema.Int])
 
 /** Opt-outs, newest first. */
 export const list = defineUseCase({
@@ -32,23 +35,22 @@ export const list = defineUseCase({
   }),
   output: Schema.Struct({
     ...listOf(OptOut).fields,
-    /** All opt-outs, also those that the filter leaves out. */
-    total: Schema.Int,
+    total: Schema.Int.annotate({
+      description: 'All opt-outs at the first page, also those that the filter leaves out.',
+    }),
   }),
   audit: null,
   run: Effect.fnUntraced(function* ({ cursor, limit, since, source }) {
     const key = yield* decodeCursor(PageKey, cursor)
     const before = key === null ? null : { created_at: new Date(key[0]), recipient: key[1] }
     const filter = { source, since: since === null ? null : new Date(since), before, limit: limit + 1 }
-    const [rows, total] = yield* Effect.all([
-      query((q) => CommandOptOuts.readNewest(q, filter)),
-      query(CommandOptOuts.count),
-    ])
+    const rows = yield* query((q) => CommandOptOuts.readNewest(q, filter))
+    const total = key === null ? yield* query(CommandOptOuts.count) : key[2]
     const page = pageOf(
       rows,
       limit,
       (row) => ({ ...row, created_at: row.created_at.toISOString(), object: 'opt_out' as const }),
-      ({ created_at, recipient }) => [created_at.getTime(), recipient],
+      ({ created_at, recipient }) => [created_at.getTime(), recipient, total],
     )
     return { ...page, total }
   }),

@@ -5,6 +5,7 @@ import { encodeId } from '@hub/domain'
 import { deadLetterRecord, type IncomingRecord, logRecord } from '@hub/kafka'
 import { Effect } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import * as Accounts from './accounts.ts'
 import { stuck } from './stuck.ts'
 import { makeTestHub, NUMBER, type TestHub } from './testing/test-hub.ts'
 
@@ -100,5 +101,20 @@ describe('stuck work', () => {
     assert.isAtLeast(outbox?.age_ms ?? 0, 60_000)
     assert.strictEqual(shown.moderation.senders.rows, 1)
     assert.isNotNull(shown.moderation.senders.oldest_at)
+  })
+})
+
+describe('the backlog of accounts', () => {
+  it('has the longest waits first, and at most as many rows as are asked for', async () => {
+    const first = await hub.account('First')
+    const second = await hub.account('Second')
+    await hub.message({ account: second.uuid, status: 'accepted', at: Date.now() - 200_000 })
+    await hub.message({ account: first.uuid, status: 'accepted', at: Date.now() - 300_000 })
+    const backlog = async (limit: number) => {
+      const { data } = await hub.run(Accounts.backlog, { account: null, limit })
+      return data.map(({ account }) => account)
+    }
+    assert.deepStrictEqual(await backlog(1), [first.id])
+    assert.deepStrictEqual(await backlog(2), [first.id, second.id])
   })
 })

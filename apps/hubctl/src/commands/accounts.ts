@@ -139,9 +139,9 @@ const backlog = defineCommand(
     ],
     needs: database,
   },
-  { account: accountFlag },
-  Effect.fnUntraced(function* ({ account }) {
-    const { data } = yield* run(Accounts.backlog, { account })
+  { account: accountFlag, limit: limitFlag },
+  Effect.fnUntraced(function* (filter) {
+    const { data } = yield* run(Accounts.backlog, filter)
     yield* showList(data, {
       account: (row) => row.account,
       name: (row) => row.name,

@@ -173,6 +173,7 @@ export const readWork = async (
   const waiting = await ReadMessages.readWaiting(q, {
     account: null,
     lifetimeSeconds: LONGEST_LIFETIME_SECONDS.service,
+    limit: null,
   })
   const outboxes = await readWaitingRows(q)
   const templates = await CommandTemplates.readWaiting(q)

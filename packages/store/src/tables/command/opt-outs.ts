@@ -48,10 +48,15 @@ export const readNewest = async (
 ): Promise<ReadonlyArray<OptOutRow>> =>
   q<OptOutRow[]>`
     SELECT ${columns(q)} FROM command.opt_outs
-     WHERE (${source}::text IS NULL OR source = ${source}) AND (${since}::timestamptz IS NULL OR created_at >= ${since})
-       AND (${before?.recipient ?? null}::text IS NULL
-            OR created_at < ${before?.created_at ?? null}
-            OR (created_at = ${before?.created_at ?? null} AND recipient > decode(${before?.recipient ?? null}, 'hex')))
+     WHERE true
+       ${source === null ? q`` : q`AND source = ${source}`}
+       ${since === null ? q`` : q`AND created_at >= ${since}`}
+       ${
+         before === null
+           ? q``
+           : q`AND created_at <= ${before.created_at}
+               AND (created_at < ${before.created_at} OR recipient > decode(${before.recipient}, 'hex'))`
+       }
      ORDER BY created_at DESC, recipient LIMIT ${limit}`
 
 export const count = async (q: Queries): Promise<number> => {

@@ -111,12 +111,20 @@ export interface WaitingRow {
 }
 
 /**
- * The waiting messages of all accounts, or of one (UUID), the longest wait first. No message waits
- * longer than `lifetimeSeconds`. The rows of an account, mode and class are a range of an index.
+ * The waiting messages of all accounts, or of one (UUID), the longest wait first, at most `limit` rows
+ * (`null`: all). No message waits longer than `lifetimeSeconds`. The rows of an account, mode and class are a range of an index.
  */
 export const readWaiting = async (
   q: Queries,
-  { account, lifetimeSeconds }: { readonly account: string | null; readonly lifetimeSeconds: number },
+  {
+    account,
+    lifetimeSeconds,
+    limit,
+  }: {
+    readonly account: string | null
+    readonly lifetimeSeconds: number
+    readonly limit: number | null
+  },
 ): Promise<ReadonlyArray<WaitingRow>> => q<WaitingRow[]>`
   WITH oldest AS (SELECT now() - make_interval(secs => ${lifetimeSeconds}) AS at)
   SELECT a.id AS account, a.name, m.mode, c.class, s.weight, w.messages, w.oldest_at
@@ -130,7 +138,7 @@ export const readWaiting = async (
             AND r.id >= (SELECT command.uuid_floor(at) FROM oldest)) AS w
     LEFT JOIN command.account_settings s ON s.account = a.id AND s.mode = m.mode
    WHERE w.messages > 0 AND (${account}::uuid IS NULL OR a.id = ${account})
-   ORDER BY w.oldest_at, a.id, m.mode, c.class`
+   ORDER BY w.oldest_at, a.id, m.mode, c.class LIMIT ${limit}`
 
 /** Delivered messages whose times `readLatencies` reads. */
 export const MEASURED = 1000
