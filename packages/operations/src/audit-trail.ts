@@ -10,7 +10,13 @@ import { Cause, Effect, Exit } from 'effect'
 import type { Actor, Role } from './actor.ts'
 import { failureCode, type OperationRefused, refused } from './failures.ts'
 import { query } from './sql.ts'
-import { type AuditEntry, type AuditFacts, insert, NUMBER_CONSTRAINTS } from './tables/audit.ts'
+import {
+  type AuditEntry,
+  type AuditFacts,
+  insert,
+  insertForbidden,
+  NUMBER_CONSTRAINTS,
+} from './tables/audit.ts'
 
 /** What is recorded about one operation. */
 export interface AuditedOperation extends Pick<AuditEntry, 'command' | 'arguments' | 'reason'> {
@@ -63,6 +69,25 @@ export const audited = <A, E, R>(
       ),
     )
   })
+
+/**
+ * Records that no role of the actor has the permission for an operation: one line for each actor, operation
+ * and hour. It never fails, so that the actor always gets the same answer.
+ */
+export const recordForbidden = (
+  actor: Actor,
+  command: string,
+  permission: string,
+): Effect.Effect<void, never, Sql> =>
+  query((q) =>
+    insertForbidden(q, { run: randomUUID(), actor: maskNumbers(actor.name), command, permission }),
+  ).pipe(
+    Effect.catch((error) =>
+      Effect.logWarning('operations: an attempt without a role is not in the audit trail').pipe(
+        Effect.annotateLogs({ operation: command, error: error._tag }),
+      ),
+    ),
+  )
 
 /**
  * Records an operation that is already done. Only for migrations, which create the table of the

@@ -13,7 +13,10 @@ export const AuditLine = Schema.Struct({
   at: Timestamp,
   /** A person, a job, or a process of the hub. */
   actor: Schema.String,
-  /** The role that allowed it; `null`: recorded by a version without roles, or by a process of the hub. */
+  /**
+   * The role that allowed it. `null`: none did (`forbidden`), or it was recorded by a version without
+   * roles, or by a process of the hub.
+   */
   role: Schema.NullOr(Schema.String),
   command: Schema.String,
   arguments: Facts,

@@ -55,23 +55,41 @@ describe('perform', () => {
     assert.isNotNull(row?.ended_at)
   })
 
-  it('runs and records nothing without the permission', async () => {
+  it('runs nothing without the permission, and records one attempt for each person and hour', async () => {
     let done = false
     const useCase = changes(
-      'things take',
+      'attempts make',
       Effect.sync(() => {
         done = true
         return 'thing'
       }),
     )
-    const exit = await run(useCase, 'a', { ...OPERATOR, roles: ['viewer', 'support', 'moderator'] })
-    assert.deepInclude(exit, { _tag: 'Failure' })
-    assert.include(exit._tag === 'Failure' ? exit.failure : {}, {
-      _tag: 'Forbidden',
-      permission: 'accounts.change',
-    })
+    const as = (name: string): Actor => ({ ...OPERATOR, name, roles: ['viewer', 'support', 'moderator'] })
+    for (const name of ['boris', 'boris', 'clara +79001234567']) {
+      const exit = await run(useCase, '+79001234567', as(name))
+      assert.include(exit._tag === 'Failure' ? exit.failure : {}, {
+        _tag: 'Forbidden',
+        permission: 'accounts.change',
+      })
+    }
     assert.isFalse(done)
-    assert.deepStrictEqual(await rows('things take'), [])
+    const attempts = await rows('attempts make')
+    assert.deepStrictEqual(
+      attempts.map(({ actor }) => actor.slice(0, 5)),
+      ['clara', 'boris'],
+    )
+    for (const attempt of attempts) {
+      assert.notInclude(JSON.stringify(attempt), '+79001234567')
+      assert.deepInclude(attempt, {
+        role: null,
+        outcome: 'failed',
+        arguments: { permission: 'accounts.change' },
+        detail: { code: 'forbidden' },
+      })
+    }
+    const read = { ...useCase, name: 'things show', audit: null }
+    await run(read, 'a', as('boris'))
+    assert.deepStrictEqual(await rows('things show'), [])
   })
 
   it('records a failure with its code', async () => {

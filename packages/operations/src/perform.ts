@@ -1,11 +1,26 @@
 /** Performs use cases: the one place that checks permissions and writes the audit trail. */
 import type { Sql, StorageError } from '@hub/store'
 import { Effect } from 'effect'
-import type { Actor } from './actor.ts'
-import { audited } from './audit-trail.ts'
+import type { Actor, Role } from './actor.ts'
+import { audited, recordForbidden } from './audit-trail.ts'
 import { Forbidden, inputInvalid, type OperationRefused, refused } from './failures.ts'
 import { allowingRole } from './permission.ts'
 import type { UseCase } from './use-case.ts'
+
+/**
+ * The role of the actor that allows a use case. An attempt without one is recorded, if the use case itself
+ * would be.
+ */
+export const requireRole = (
+  actor: Actor,
+  { audit, name, permission }: Pick<UseCase<never, never, never, never>, 'audit' | 'name' | 'permission'>,
+): Effect.Effect<Role, Forbidden, Sql> =>
+  Effect.gen(function* () {
+    const role = allowingRole(actor, permission)
+    if (role !== null) return role
+    if (audit !== null) yield* recordForbidden(actor, name, permission)
+    return yield* new Forbidden({ permission })
+  })
 
 /**
  * Checks the permission of the actor, and runs the use case between two rows of the audit trail:
@@ -18,9 +33,8 @@ export const perform = <Input, Output, E, R>(
   input: Input,
 ): Effect.Effect<Output, E | OperationRefused | Forbidden | StorageError, R | Sql> =>
   Effect.gen(function* () {
-    const { audit, name, permission, result = () => ({}) } = useCase
-    const role = allowingRole(actor, permission)
-    if (role === null) return yield* new Forbidden({ permission })
+    const { audit, name, result = () => ({}) } = useCase
+    const role = yield* requireRole(actor, useCase)
     const mistake = useCase.check?.(input) ?? null
     if (mistake !== null) return yield* inputInvalid(mistake)
     const reason = useCase.reason?.(input) ?? null

@@ -120,6 +120,12 @@ describe('a dead letter', () => {
 describe('the audit trail', () => {
   it('is for operators and admins, and has pages', async () => {
     expect((await api.call('/v1/audit', { as: viewer })).status).toBe(403)
+    // The attempts of the viewer in the tests above.
+    const attempts = await api.call('/v1/audit?actor=Vera', { as: operator })
+    expect(attempts.body.data).toMatchObject([
+      { command: 'dead-letters drop', role: null, outcome: 'failed', detail: { code: 'forbidden' } },
+      { command: 'accounts set', role: null, outcome: 'failed', detail: { code: 'forbidden' } },
+    ])
     const first = await api.call('/v1/audit?limit=1', { as: operator })
     const cursor = encodeURIComponent(first.body.next_cursor)
     const second = await api.call(`/v1/audit?limit=1&cursor=${cursor}`, { as: operator })

@@ -2,7 +2,15 @@
  * Endpoints: how one use case is called over HTTP. The route, the check of the request, the answer and
  * the API description all follow from one definition.
  */
-import { allowingRole, Forbidden, perform, type Permission, rolesWith, type UseCase } from '@hub/operations'
+import {
+  allowingRole,
+  Forbidden,
+  perform,
+  type Permission,
+  requireRole,
+  rolesWith,
+  type UseCase,
+} from '@hub/operations'
 import { Effect, Schema } from 'effect'
 import type { Caller } from '../access/caller.ts'
 import { type Answer, jsonAnswer } from '../http/answer.ts'
@@ -85,10 +93,7 @@ export const endpoint = <Input, Output, E, R extends OperationServices>(
   const decodeJson = makeJsonDecoder(input, 'input')
   const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(output))
   // Before the input is checked: who may not do it needs no help with the form of the request.
-  const checkPermission = ({ actor }: Caller): Effect.Effect<void, Forbidden> =>
-    allowingRole(actor, useCase.permission) === null
-      ? Effect.fail(new Forbidden({ permission: useCase.permission }))
-      : Effect.void
+  const checkPermission = ({ actor }: Caller) => requireRole(actor, useCase)
   return {
     ...texts,
     performs: {

@@ -101,7 +101,7 @@ describe('a decision', () => {
     expect(second.body.error.code).toBe('already_decided')
   })
 
-  it('of a person without the role changes nothing, and is not in the audit trail', async () => {
+  it('of a person without the role changes nothing, and leaves one line in the audit trail', async () => {
     const id = await addTemplate('f')
     for (const role of ['viewer', 'support', 'operator']) {
       const session = await api.signIn('Carl', role)
@@ -114,6 +114,8 @@ describe('a decision', () => {
     const [row] = await api.sql<{ status: string }[]>`
       SELECT status FROM command.templates WHERE name = 'f'`
     expect(row?.status).toBe('pending_moderation')
-    expect(await api.sql`SELECT 1 FROM command.audit WHERE actor = 'Carl'`).toHaveLength(0)
+    const lines = await api.sql`
+      SELECT command, role, detail FROM command.audit WHERE actor = 'Carl' AND outcome <> 'begun'`
+    expect([...lines]).toEqual([{ command: 'templates approve', role: null, detail: { code: 'forbidden' } }])
   })
 })

@@ -24,7 +24,10 @@ export interface AuditRow extends Pick<AuditEntry, 'actor' | 'command' | 'reason
   /** The order of the runs. */
   readonly place: number
   readonly at: Date
-  /** `null`: recorded by a version without roles, or by a process of the hub. */
+  /**
+   * `null`: no role of the actor allows the operation. Also: recorded by a version without roles, or by a
+   * process of the hub.
+   */
   readonly role: string | null
   readonly arguments: AuditFacts
   readonly detail: AuditFacts | null
@@ -44,6 +47,32 @@ export const insert = async (q: Queries, entry: AuditEntry): Promise<void> => {
     INSERT INTO command.audit (run, actor, role, command, arguments, reason, outcome, detail)
     VALUES (${entry.run}, ${entry.actor}, ${entry.role}, ${entry.command}, ${facts}::text::jsonb, ${entry.reason},
             ${entry.outcome}, ${detail}::text::jsonb)`
+}
+
+/**
+ * Inserts an attempt for which the actor has no role, unless there is one of the same actor and command in
+ * the last hour: so nobody can fill the table with attempts.
+ */
+export const insertForbidden = async (
+  q: Queries,
+  {
+    actor,
+    command,
+    permission,
+    run,
+  }: Pick<AuditEntry, 'run' | 'actor' | 'command'> & { readonly permission: string },
+): Promise<void> => {
+  await q`
+    WITH attempt AS (
+      INSERT INTO command.audit (run, actor, command, arguments, outcome)
+      SELECT ${run}::uuid, ${actor}::text, ${command}::text, jsonb_build_object('permission', ${permission}::text), 'begun'
+       WHERE NOT EXISTS (
+             SELECT 1 FROM command.audit
+              WHERE actor = ${actor} AND command = ${command} AND at > clock_timestamp() - interval '1 hour'
+                AND outcome = 'failed' AND detail ->> 'code' = 'forbidden')
+      RETURNING run, actor, command, arguments)
+    INSERT INTO command.audit (run, actor, command, arguments, outcome, detail)
+    SELECT run, actor, command, arguments, 'failed', '{"code": "forbidden"}' FROM attempt`
 }
 
 /** Filters of runs; `null`: any. */
