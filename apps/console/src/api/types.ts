@@ -35,12 +35,20 @@ export type AttemptDetails = Schemas['WebhookDeliveryDetails']
 
 export type Overview = Schemas['Overview']
 export type StuckWork = Schemas['StuckWork']
+export type SmsOperator = StuckWork['operators'][number]
+export type DoctorReport = Answer<'stuck.check'>
+export type Finding = DoctorReport['findings'][number]
 export type DeadLetter = Row<'dead_letters.list'>
 
 export type AccountRow = Row<'accounts.list'>
 export type Account = Answer<'accounts.read'>
 export type AccountSetting = keyof Account['modes'][number]['in_force']
 export type ApiKey = Row<'keys.list'>
+export type IssuedKey = Answer<'keys.issue'>
+export type KeyRequest = Schemas['KeyRequest']
+export type Certification = Answer<'accounts.read_certification'>
+export type DaySpend = Schemas['DaySpend']
+export type HubState = Answer<'hub.read'>
 export type TemplatePerformance = Schemas['TemplatePerformance']
 export type ChargedUsage = Schemas['ChargedUsage']
 

@@ -1,7 +1,7 @@
 /** The limits, prices and weights of an account, and their change. */
 import { isAmount, fieldText, settingChanges, settingNames } from '../accounts/setting-changes.ts'
 import { may, request } from '../api/client.ts'
-import type { Account } from '../api/types.ts'
+import type { Account, AccountSetting } from '../api/types.ts'
 import { ActionButton, textOf } from '../components/dialog.tsx'
 import { Table } from '../components/table.tsx'
 import { wordsOf } from '../format/number.ts'
@@ -31,7 +31,7 @@ const ChangeSettings = ({
       reload()
     }}
   >
-    {settingNames(settings).map((name) => (
+    {(settingNames(settings) as ReadonlyArray<AccountSetting>).map((name) => (
       <label key={name}>
         {wordsOf(name)}
         <input
@@ -60,14 +60,14 @@ export const Settings = ({ account, reload }: { readonly account: Account; reado
     ) : null}
     <Table
       label={strings.accounts.limits}
-      rows={Object.keys(account.modes[0]?.in_force ?? {})}
+      rows={Object.keys(account.modes[0]?.in_force ?? {}) as ReadonlyArray<AccountSetting>}
       rowKey={(name) => name}
       columns={[
         { title: strings.accounts.setting, cell: (name) => wordsOf(name) },
         ...account.modes.map(({ in_force, mode, overridden }) => ({
           title: mode,
           numeric: true,
-          cell: (name: string) => (
+          cell: (name: AccountSetting) => (
             <>
               {overridden.includes(name) ? (
                 <strong title={strings.accounts.overridden}>{settingText(in_force[name])} *</strong>
