@@ -18,6 +18,8 @@ const FULL_ROWS = process.env['HUB_CSV_ROWS']
 const ROWS = Number(FULL_ROWS ?? 4000)
 /** So that few rows make many batches, which a signal can interrupt. */
 const SMALL_BATCH = { batch_max: 100 } as const
+/** The heap in which the command must send any number of rows. Without a limit, Node collects garbage late. */
+const HEAP_LIMIT = '--max-old-space-size=64'
 /** The command reads the last of these rows only when it has sent thousands. */
 const CHANGED_ROWS = 6000
 /** A run of a million rows takes minutes. */
@@ -65,7 +67,9 @@ export const describeSendCsv = (
     let folder = ''
     let config = ''
     beforeAll(async () => {
-      ;({ hub, program } = fixture())
+      const [node = '', ...words] = fixture().program
+      program = [node, HEAP_LIMIT, ...words]
+      hub = fixture().hub
       admin = makeHubAdmin(hub)
       account = await admin.createAccount({
         live: FULL_ROWS === undefined ? SMALL_BATCH : {},
