@@ -13,6 +13,8 @@ const run = promisify(execFile)
 
 /** A package index that does not respond must not block the tests. */
 const INSTALL_WITHIN_MS = 180_000
+/** Compiling a Go program takes 20 s of processor time, and minutes on a busy machine. */
+const COMPILED_WITHIN_MS = 600_000
 
 /** A result, or the reason why this machine cannot provide it. */
 export type Found<A> = A | { readonly missing: string }
@@ -122,6 +124,15 @@ export const npmTool = (
     )
     return installed.code !== 0 || prepare === undefined ? installed : prepare(folder)
   })
+
+/** Compiles a Go program, `<module>/<folder>@<version>`, into the folder of the tool. */
+export const goTool = (name: string, program: string) =>
+  cachedTool(name, (folder) =>
+    runTool('env', [`GOBIN=${folder}`, 'go', 'install', program], {
+      cwd: folder,
+      withinMs: COMPILED_WITHIN_MS,
+    }),
+  )
 
 /**
  * Copies single files of Go modules (`module@version`) into one folder, for files that are
