@@ -20,7 +20,7 @@ import {
   readWork,
   withoutShards,
 } from './overview.ts'
-import { afterRead, isDue, newPace } from './pacing.ts'
+import { afterFailure, afterRead, isDue, newPace } from './pacing.ts'
 
 /** How often a part is read, if that is cheap. */
 const EVERY_MS = {
@@ -101,7 +101,8 @@ const makeFeed = Effect.fnUntraced(function* ({
       if (!isDue(pace, startedAt)) return false
       const result = yield* Effect.result(values(startedAt))
       const endedAt = yield* Clock.currentTimeMillis
-      paces.set(read, afterRead(pace, startedAt, endedAt))
+      const after = result._tag === 'Success' ? afterRead : afterFailure
+      paces.set(read, after(pace, startedAt, endedAt))
       onRead(part, (endedAt - startedAt) / 1000)
       if (result._tag === 'Success') {
         state = { ...state, ...result.success }

@@ -29,6 +29,18 @@ export const newPace = (everyMs: number): Pace => ({ everyMs, durations: [], due
 
 export const isDue = ({ dueAt }: Pace, now: number): boolean => now >= dueAt
 
+/**
+ * The pause after a failed read. It waited for a server, so it does not say what a read costs. The longest one
+ * waits for 9 s, so the overview shows a server that has come back after 90 s at the latest.
+ */
+const FAILED_PAUSE_RATIO = 10
+
+/** The pace after a read that failed. */
+export const afterFailure = (pace: Pace, startedAt: number, endedAt: number): Pace => ({
+  ...pace,
+  dueAt: Math.max(startedAt + pace.everyMs, endedAt + (endedAt - startedAt) * FAILED_PAUSE_RATIO),
+})
+
 /** The pace after a read. */
 export const afterRead = (pace: Pace, startedAt: number, endedAt: number): Pace => {
   const durations = [...pace.durations, endedAt - startedAt].slice(-SAMPLES)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { afterRead, isDue, newPace } from './pacing.ts'
+import { afterFailure, afterRead, isDue, newPace } from './pacing.ts'
 
 const DAY_MS = 86_400_000
 
@@ -32,5 +32,21 @@ describe('the pace of a read', () => {
 
   it('does not become slow because some reads had to wait', () => {
     expect(runDay(5000, (read) => (read % 3 === 0 ? 2 : 500)).reads).toBeGreaterThan((DAY_MS / 5000) * 0.9)
+  })
+
+  it('is the wanted one again soon after a server was unavailable', () => {
+    let pace = newPace(5000)
+    let now = 0
+    for (let read = 0; read < 5; read++) {
+      pace = afterFailure(pace, now, now + 9000)
+      now = pace.dueAt
+    }
+    const recoveredAt = now - 90_000
+    expect(isDue(pace, recoveredAt + 90_000)).toBe(true)
+    for (let read = 0; read < 5; read++) {
+      pace = afterRead(pace, now, now + 2)
+      now = pace.dueAt
+    }
+    expect(now - recoveredAt).toBe(90_000 + 5 * 5000)
   })
 })
