@@ -25,6 +25,8 @@ import {
   OPERATIONS_API,
   type SimulatorProtocol,
   type Ports,
+  PORT_PLAN,
+  PORT_SPAN,
   PortInUseError,
   portsAt,
   readSettings,
@@ -34,6 +36,8 @@ import {
   type Settings,
   startHub as startLocalHub,
   startStack as startLocalStack,
+  tail,
+  UserError,
 } from '@hub/local-stack'
 import { eventually, freePort, openDatabase } from '@hub/testkit'
 
@@ -130,6 +134,24 @@ interface TestHubOptions {
   readonly report?: (line: string) => void
 }
 
+/**
+ * The ports of a hub that nothing else of it uses, for further processes. Unlike any free port, no other test takes
+ * one of them while it is not in use.
+ */
+const sparePorts = ({ commandApi }: Ports): Array<number> => {
+  const first = Math.max(...Object.values(PORT_PLAN).map(({ offset }) => offset)) + 1
+  return Array.from({ length: PORT_SPAN - first }, (_, index) => commandApi + first + index)
+}
+
+/** The lines of a log that an error shows. */
+const LOG_LINES = 20
+
+/** A start that fails, with the end of the log: the folder with the log is removed after the test. */
+const withLog = (error: unknown): unknown =>
+  error instanceof UserError && error.log !== undefined && !(error instanceof PortInUseError)
+    ? new Error([error.message, ...tail(error.log, LOG_LINES)].join('\n'), { cause: error })
+    : error
+
 /** `isStopped`: whether the hub of this process has stopped or is about to. */
 const makeHandle = (service: Service, isStopped: () => boolean): ProcessHandle => ({
   name: service.name,
@@ -148,7 +170,11 @@ const makeHandle = (service: Service, isStopped: () => boolean): ProcessHandle =
     await service.end()
     // A test that continues after a signal has stopped its hub must not leave a process behind.
     if (isStopped()) throw new Error(`${service.name} does not start: its hub has stopped`)
-    await service.start()
+    try {
+      await service.start()
+    } catch (error) {
+      throw withLog(error)
+    }
   },
   waitReady: service.waitReady,
   logs: service.log,
@@ -200,8 +226,9 @@ const onFreePorts = async <A>(start: (settings: Settings) => Promise<A>): Promis
     try {
       return await start(settings)
     } catch (error) {
+      const explained = withLog(error)
       remove(settings.dataDir)
-      if (!(error instanceof PortInUseError) || attempt === MAX_ATTEMPTS) throw error
+      if (!(error instanceof PortInUseError) || attempt === MAX_ATTEMPTS) throw explained
     }
   }
 }
@@ -316,6 +343,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       }
     }
     const find = makeFind(services, isStopped)
+    const spares = sparePorts(settings.ports)
     return {
       describe: hub.describe,
       dataDir: settings.dataDir,
@@ -333,7 +361,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
         return find('operator-simulator')
       },
       addProcess: async (app, name) => {
-        const adminPort = await freePort()
+        const adminPort = spares.shift() ?? (await freePort())
         const service = hub.addInstance(app, { name, adminPort })
         services.push(service)
         return { ...makeHandle(service, isStopped), metricsUrl: `http://127.0.0.1:${adminPort}/metrics` }
