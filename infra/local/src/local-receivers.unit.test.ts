@@ -1,7 +1,11 @@
 import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { type AddressInfo } from 'node:net'
+import { connect, createServer } from 'node:tls'
+import { makeCertificateAuthority } from '@hub/testkit'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { receiverTlsFile, withLocalReceivers } from './local-receivers.ts'
 
@@ -48,5 +52,22 @@ describe('a local hub', () => {
     await expect(
       withLocalReceivers(dataDir, { HUB_WEBHOOK_CA_FILE: join(dataDir, 'nothing') }),
     ).rejects.toThrow('HUB_WEBHOOK_CA_FILE cannot be read')
+  })
+
+  it('trusts a receiver with a certificate of the developer and one with its own', async () => {
+    const developer = await makeCertificateAuthority()
+    const file = join(dataDir, 'own.pem')
+    writeFileSync(file, developer.pem)
+    const ca = trusted(await withLocalReceivers(dataDir, { HUB_WEBHOOK_CA_FILE: file }))
+    const own = JSON.parse(readFileSync(receiverTlsFile(dataDir), 'utf8'))
+    for (const certificate of [own, await developer.issue(['127.0.0.1'])]) {
+      const server = createServer(certificate)
+      await once(server.listen(0, '127.0.0.1'), 'listening')
+      const socket = connect({ host: '127.0.0.1', port: (server.address() as AddressInfo).port, ca })
+      await once(socket, 'secureConnect')
+      expect(socket.authorized).toBe(true)
+      socket.destroy()
+      await once(server.close(), 'close')
+    }
   })
 })

@@ -1,6 +1,7 @@
 /** A certificate authority for tests, made in memory in a few milliseconds. */
 // The X.509 library requires this polyfill to be imported first.
 import 'reflect-metadata'
+import { randomUUID } from 'node:crypto'
 import * as x509 from '@peculiar/x509'
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const
@@ -32,7 +33,9 @@ export const makeAuthorityFor = async (validDays: number): Promise<CertificateAu
   const end = new Date(Date.now() + validDays * DAY_MS)
   const keys = await makeKeys()
   const authority = await x509.X509CertificateGenerator.createSelfSigned({
-    name: 'CN=hub test authority',
+    // OpenSSL finds the authority of a certificate by its name. A client that trusts two of the same name may
+    // try the wrong one, and refuses the certificate.
+    name: `CN=hub test authority ${randomUUID()}`,
     notBefore: new Date(Date.now() - 2 * DAY_MS),
     notAfter: end,
     keys,
