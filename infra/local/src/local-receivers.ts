@@ -3,9 +3,11 @@
  * folder has a certificate for localhost and that of its authority, which the hub trusts. Only `npm start`
  * uses this: the address policy of the hub itself has no exceptions.
  */
+import { execFile } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import type { Environment } from './settings.ts'
 import { UserError } from './user-error.ts'
 
@@ -42,15 +44,22 @@ const isUsable = (dataDir: string): boolean => {
   }
 }
 
-/** The key of the authority is kept nowhere, so nobody can issue further certificates. */
+/** Milliseconds of work. This only ends a process that hangs. */
+const MADE_WITHIN_MS = 60_000
+
 const makeCertificates = async (dataDir: string): Promise<void> => {
   mkdirSync(folderOf(dataDir), { recursive: true })
-  // Only the first start needs the libraries of the test kit.
-  const { makeAuthorityFor } = await import('@hub/testkit')
-  const authority = await makeAuthorityFor(VALID_DAYS)
-  const certificate = await authority.issue(LOCAL_HOSTS)
-  write(authorityFile(dataDir), authority.pem)
-  write(receiverTlsFile(dataDir), JSON.stringify(certificate))
+  const program = join(import.meta.dirname, 'certificates-process.ts')
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [program, String(VALID_DAYS), ...LOCAL_HOSTS],
+    {
+      timeout: MADE_WITHIN_MS,
+    },
+  )
+  const { authority, ...receiver } = JSON.parse(stdout) as Readonly<Record<string, string>>
+  write(authorityFile(dataDir), authority!)
+  write(receiverTlsFile(dataDir), JSON.stringify(receiver))
 }
 
 const ownAuthorities = (environment: Environment): string => {
