@@ -41,9 +41,9 @@ const keepAddresses = (outDir: string): Plugin => ({
     const of = (path: string): string => `new URL(${JSON.stringify(relative(outDir, path))}, import.meta.url)`
     return {
       code: code
-        .replaceAll('import.meta.dirname', '@dirname@')
         .replaceAll('import.meta.url', `${of(id)}.href`)
-        .replaceAll('@dirname@', `${of(dirname(id))}.pathname`),
+        // The path of an address is encoded, for example its spaces.
+        .replaceAll('import.meta.dirname', `decodeURIComponent(${of(dirname(id))}.pathname)`),
     }
   },
 })
@@ -90,7 +90,7 @@ const SOURCES = [
 /** Changes if a file changes that the bundles contain: the name of a folder in a cache. */
 export const sourcesHash = (root: string): string => {
   const hash = createHash('sha256')
-  for (const path of globSync(SOURCES, { cwd: root }).toSorted()) {
+  for (const path of globSync(SOURCES, { cwd: root, exclude: ['**/*.test.ts'] }).toSorted()) {
     hash
       .update(path)
       .update('\0')

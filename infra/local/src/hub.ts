@@ -393,8 +393,9 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
         stopping.signal,
       ),
     )
-    // `await prepare` below reports a failure.
+    // `await prepare` below reports a failure, also one that comes before a server is ready.
     const ignore = (): void => {}
+    prepare.catch(ignore)
     const prepareDatabase = (url: string): void => void prepare.then(({ database }) => database(url), ignore)
     const prepareTopics = (brokers: ReadonlyArray<string>): void =>
       void prepare.then(({ topics }) => topics(brokers), ignore)
