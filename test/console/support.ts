@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { encodeId } from '@hub/domain'
 import { ROOT } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 import { startBrowser } from '../support/browser.ts'
 import { type Client, send } from '../support/client.ts'
 import { startHub, type TestHub } from '../support/hub.ts'
@@ -164,6 +164,10 @@ export const openRawReports = async (page: Page): Promise<void> => {
   await page.getByRole('dialog').getByRole('button', { name: 'Open raw reports' }).click()
   await page.getByRole('heading', { name: 'Answers and reports of the SMS operator' }).waitFor()
 }
+
+/** Types the name that a dialog asks for before an action that cannot be undone. */
+export const typeName = async (dialog: Locator): Promise<void> =>
+  dialog.getByLabel(/To confirm, type/u).fill((await dialog.locator('.to-type').textContent()) ?? '')
 
 /** Calls the API from a page, with its session and token, as the console does. */
 export const callFrom = (

@@ -4,7 +4,7 @@ import { eventually } from '@hub/testkit'
 import { describe, expect, it } from 'vitest'
 import { send } from '../../support/client.ts'
 import { freshNumber } from '../../support/hub-admin.ts'
-import { type Console, screenshot, sendAndWait } from '../support.ts'
+import { type Console, screenshot, sendAndWait, typeName } from '../support.ts'
 
 /** Only ends a wait that hangs. */
 const WITHIN = { withinMs: 30_000 }
@@ -85,9 +85,7 @@ export const operatorTests = ({ account, admin, signIn }: Console): void => {
       const dialog = page.getByRole('dialog')
       const revoke = dialog.getByRole('button', { name: 'Revoke' })
       expect(await revoke.isDisabled()).toBe(true)
-      await dialog
-        .getByLabel(/To confirm, type/u)
-        .fill((await dialog.locator('.to-type').textContent()) ?? '')
+      await typeName(dialog)
       await revoke.click()
       await row.getByText('revoked').waitFor()
       await page.context().close()
@@ -115,9 +113,7 @@ export const operatorTests = ({ account, admin, signIn }: Console): void => {
       const confirm = async (page: typeof first): Promise<void> => {
         await page.getByRole('button', { name: 'Confirm' }).click()
         const dialog = page.getByRole('dialog')
-        await dialog
-          .getByLabel(/To confirm, type/u)
-          .fill((await dialog.locator('.to-type').textContent()) ?? '')
+        await typeName(dialog)
         await dialog.getByRole('button', { name: 'Issue the live key' }).click()
       }
       await confirm(first)
@@ -134,9 +130,7 @@ export const operatorTests = ({ account, admin, signIn }: Console): void => {
       await screenshot(second, 'account-keys')
       await second.getByRole('button', { name: 'Withdraw the certification' }).click()
       const dialog = second.getByRole('dialog')
-      await dialog
-        .getByLabel(/To confirm, type/u)
-        .fill((await dialog.locator('.to-type').textContent()) ?? '')
+      await typeName(dialog)
       await dialog.getByRole('button', { name: 'Withdraw the certification' }).click()
       await second.getByRole('button', { name: 'Certify' }).waitFor()
       for (const page of [first, second]) await page.context().close()

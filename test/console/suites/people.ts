@@ -1,7 +1,7 @@
 /** Requests of recipients: opt-outs, and an erasure by two persons. */
 import { describe, expect, it } from 'vitest'
 import { freshNumber } from '../../support/hub-admin.ts'
-import { type Console, screenshot, sendAndWait } from '../support.ts'
+import { type Console, screenshot, sendAndWait, typeName } from '../support.ts'
 
 export const peopleTests = ({ account, signIn }: Console): void => {
   describe('opt-outs', () => {
@@ -30,9 +30,7 @@ export const peopleTests = ({ account, signIn }: Console): void => {
       const dialog = page.getByRole('dialog')
       const lift = dialog.getByRole('button', { name: 'Lift the opt-out' })
       expect(await lift.isDisabled()).toBe(true)
-      await dialog
-        .getByLabel(/To confirm, type/u)
-        .fill((await dialog.locator('.to-type').textContent()) ?? '')
+      await typeName(dialog)
       await lift.click()
       await page.getByRole('heading', { name: 'Not opted out' }).waitFor()
       await page.context().close()
@@ -56,7 +54,7 @@ export const peopleTests = ({ account, signIn }: Console): void => {
       const confirm = async (page: typeof first): Promise<void> => {
         await page.getByRole('button', { name: 'Confirm' }).first().click()
         const form = page.getByRole('dialog')
-        await form.getByLabel(/To confirm, type/u).fill((await form.locator('.to-type').textContent()) ?? '')
+        await typeName(form)
         await form.getByRole('button', { name: 'Erase a recipient' }).click()
       }
       await confirm(first)
