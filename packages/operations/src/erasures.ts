@@ -5,24 +5,22 @@
 import { settings } from '@hub/config'
 import { toTimestamp } from '@hub/domain'
 import {
-  type ConfirmationRefused,
   confirmErasure,
   eraseRecipient,
   type Erasure,
+  type ErasureConfirmationRefused,
   type ErasureRequest,
   readErasureRequests,
   readErasures,
   requestErasure,
 } from '@hub/store'
 import { Clock, Effect, Schema } from 'effect'
-import { refused } from './failures.ts'
-import { Reason, Timestamp } from './fields.ts'
+import { refused, SAME_PERSON } from './failures.ts'
+import { optionalTimestamp, Reason, Timestamp, Uuid } from './fields.ts'
 import { recognize } from './messages/recognize.ts'
 import { decodeCursor, listOf, pageFields, pageOf } from './pages.ts'
 import { hashOfRecipient, RecipientInput } from './recipient.ts'
 import { defineUseCase } from './use-case.ts'
-
-const Uuid = Schema.String.check(Schema.isGUID())
 
 export const ErasureReceipt = Schema.Struct({
   id: Uuid,
@@ -69,8 +67,6 @@ const Outcome = Schema.Struct({
   }),
 }).annotate({ identifier: 'ErasureOutcome' })
 
-const timestampOrNull = (at: number | null) => (at === null ? null : toTimestamp(at))
-
 export const toReceipt = (erasure: Erasure): typeof ErasureReceipt.Type => ({
   id: erasure.id,
   object: 'erasure',
@@ -82,10 +78,10 @@ export const toReceipt = (erasure: Erasure): typeof ErasureReceipt.Type => ({
     ledger_rows: erasure.acceptances,
     keys_of_replies: erasure.sealingKeys,
   },
-  cleared_at: timestampOrNull(erasure.clearedAt),
-  sealed_until: timestampOrNull(erasure.sealedUntil),
-  finished_at: timestampOrNull(erasure.finishedAt),
-  recorded_at: timestampOrNull(erasure.publishedAt),
+  cleared_at: optionalTimestamp(erasure.clearedAt),
+  sealed_until: optionalTimestamp(erasure.sealedUntil),
+  finished_at: optionalTimestamp(erasure.finishedAt),
+  recorded_at: optionalTimestamp(erasure.publishedAt),
 })
 
 const toRequest =
@@ -100,7 +96,7 @@ const toRequest =
     requested_at: toTimestamp(request.requestedAt),
     expires_at: toTimestamp(request.expiresAt),
     confirmed_by: request.confirmedBy,
-    confirmed_at: timestampOrNull(request.confirmedAt),
+    confirmed_at: optionalTimestamp(request.confirmedAt),
     receipt: request.erasure,
   })
 
@@ -136,9 +132,9 @@ export const request = defineUseCase({
     }),
 })
 
-const REFUSED: Readonly<Record<ConfirmationRefused, readonly [code: string, message: string]>> = {
+const REFUSED: Readonly<Record<ErasureConfirmationRefused, readonly [code: string, message: string]>> = {
   unknown: ['erasure_request_not_found', 'There is no erasure request with this id.'],
-  same_person: ['same_person', 'Another person must confirm it: you requested it yourself.'],
+  same_person: SAME_PERSON,
   expired: ['erasure_request_expired', 'The request is older than a week. Request the erasure again.'],
   already_confirmed: ['already_confirmed', 'The request was confirmed already. Its receipt has the outcome.'],
 }

@@ -26,6 +26,12 @@ export class Forbidden extends Data.TaggedError('Forbidden')<{ readonly permissi
 export const refused = (code: string, message: string, param?: string): OperationRefused =>
   new OperationRefused({ code, message, ...(param === undefined ? {} : { param }) })
 
+/** Code and message of what only another person may confirm. */
+export const SAME_PERSON = [
+  'same_person',
+  'Another person must confirm it: you requested it yourself.',
+] as const
+
 /** The input is wrong. */
 export const INPUT_INVALID = 'input_invalid'
 

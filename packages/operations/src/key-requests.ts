@@ -1,21 +1,26 @@
 /**
  * Live keys by two persons. With `HUB_LIVE_KEY_PERSONS` = 2, one person requests a live key, and another
- * one confirms it and gets it. See docs/decisions/0076.
+ * one confirms it and gets it. See docs/decisions/0079.
  */
 import { randomUUID } from 'node:crypto'
 import { apiKeyEnding, encodeId } from '@hub/domain'
-import { CommandAccounts, CommandApiKeys, Sql, uuidOf } from '@hub/store'
+import {
+  CommandAccounts,
+  CommandApiKeys,
+  confirmationRefusal,
+  type ConfirmationRefused,
+  Sql,
+  uuidOf,
+} from '@hub/store'
 import { Effect, Schema } from 'effect'
 import { requireAccount } from './accounts.ts'
-import { type OperationRefused, refused } from './failures.ts'
-import { optionalTimestamp, publicId, Timestamp } from './fields.ts'
+import { type OperationRefused, refused, SAME_PERSON } from './failures.ts'
+import { optionalTimestamp, publicId, Timestamp, Uuid } from './fields.ts'
 import { generateKey, hostBitsAsRefusal, Lifetime, Networks, NewKey, requireCertified } from './keys.ts'
 import { decodeRowCursor, listOf, pageFields, pageOf, rowKey } from './pages.ts'
 import { query } from './sql.ts'
 import * as Requests from './tables/key-requests.ts'
 import { defineUseCase } from './use-case.ts'
-
-const Uuid = Schema.String.check(Schema.isGUID())
 
 export const KeyRequest = Schema.Struct({
   id: Uuid,
@@ -86,6 +91,12 @@ export const request = defineUseCase({
   }),
 })
 
+const REFUSED: Readonly<Record<ConfirmationRefused, readonly [code: string, message: string]>> = {
+  already_confirmed: ['already_confirmed', 'The request was confirmed already.'],
+  expired: ['key_request_expired', 'The request is older than a week. Request the key again.'],
+  same_person: SAME_PERSON,
+}
+
 /** Confirms the request of another person, and issues the key. */
 export const confirm = defineUseCase({
   name: 'keys confirm',
@@ -109,15 +120,12 @@ export const confirm = defineUseCase({
     const refusal = yield* sql.transaction(async (q): Promise<OperationRefused | null> => {
       const current = await Requests.readForConfirmation(q, id)
       if (current === null) return notFound(id)
-      if (current.confirmed_at !== null) {
-        return refused('already_confirmed', 'The request was confirmed already.')
-      }
-      if (!current.is_open) {
-        return refused('key_request_expired', 'The request is older than a week. Request the key again.')
-      }
-      if (current.requested_by === actor.name) {
-        return refused('same_person', 'Another person must confirm it: you requested it yourself.')
-      }
+      const isConfirmed = current.confirmed_at !== null
+      const why = confirmationRefusal(
+        { isConfirmed, isExpired: !current.is_open, requestedBy: current.requested_by },
+        actor.name,
+      )
+      if (why !== null) return refused(...REFUSED[why])
       await CommandApiKeys.insert(q, row)
       await Requests.setConfirmed(q, id, actor.name, row.id)
       return null

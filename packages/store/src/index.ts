@@ -1,12 +1,13 @@
 /** PostgreSQL: connections, migrations, tables, outbox, encryption, retention, erasure, restore. */
 export { eraseRecipient, type Erasure, readErasures, recipientOfErasure } from './erasure/erasure.ts'
 export {
-  type ConfirmationRefused,
   confirmErasure,
+  type ErasureConfirmationRefused,
   type ErasureRequest,
   readErasureRequests,
   requestErasure,
 } from './erasure/erasure-requests.ts'
+export { CONFIRMED_WITHIN_SECONDS, confirmationRefusal, type ConfirmationRefused } from './second-person.ts'
 export {
   keepErasuresPublished,
   missingErasures,

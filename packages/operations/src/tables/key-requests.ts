@@ -1,5 +1,5 @@
 /** `command.key_requests`: live keys that one person requests and another one confirms. Ids are UUIDs. */
-import type { Queries } from '@hub/store'
+import { CONFIRMED_WITHIN_SECONDS, type Queries } from '@hub/store'
 
 export interface KeyRequest {
   readonly id: string
@@ -17,9 +17,6 @@ export interface KeyRequest {
   readonly is_open: boolean
 }
 
-/** A second person answers within a working week. */
-const EXPIRES_AFTER_SECONDS = 7 * 86_400
-
 const columns = (q: Queries) => q`
   id, account, allowed_addresses::text[] AS allowed, expires_after_seconds, requested_by, requested_at, expires_at,
   confirmed_by, confirmed_at, key, confirmed_at IS NULL AND expires_at > now() AS is_open`
@@ -33,7 +30,7 @@ export const insert = async (
   await q`
     INSERT INTO command.key_requests (id, account, allowed_addresses, expires_after_seconds, requested_by, expires_at)
     VALUES (${id}, ${account}, ${allowed === null ? null : [...allowed]}::text[]::cidr[], ${expires_after_seconds},
-            ${requested_by}, now() + make_interval(secs => ${EXPIRES_AFTER_SECONDS}))`
+            ${requested_by}, now() + make_interval(secs => ${CONFIRMED_WITHIN_SECONDS}))`
 }
 
 export const read = async (q: Queries, id: string): Promise<KeyRequest | null> => {

@@ -6,10 +6,8 @@
 import { randomUUID } from 'node:crypto'
 import { Clock, Effect } from 'effect'
 import { epochMs, type Queries, Sql, type StorageError } from '../sql.ts'
+import { CONFIRMED_WITHIN_SECONDS, confirmationRefusal, type ConfirmationRefused } from '../second-person.ts'
 import { continueErasure, type Erasure, readErasures, recordErasure } from './erasure.ts'
-
-/** A second person answers within a working week. */
-const EXPIRES_AFTER_MS = 7 * 86_400_000
 
 /** Times in milliseconds since the epoch. */
 export interface ErasureRequest {
@@ -50,7 +48,7 @@ export const requestErasure = Effect.fn('requestErasure')(function* (
        WHERE recipient = ${hash} AND confirmed_at IS NULL AND expires_at <= ${new Date(now)}`
     await q`
       INSERT INTO command.erasure_requests (id, recipient, requested_by, reason, requested_at, expires_at)
-      VALUES (${randomUUID()}, ${hash}, ${requestedBy}, ${reason}, ${new Date(now)}, ${new Date(now + EXPIRES_AFTER_MS)})
+      VALUES (${randomUUID()}, ${hash}, ${requestedBy}, ${reason}, ${new Date(now)}, ${new Date(now + 1000 * CONFIRMED_WITHIN_SECONDS)})
       ON CONFLICT (recipient) WHERE confirmed_at IS NULL DO NOTHING`
     const [row] = await q<ErasureRequest[]>`
       SELECT ${columns(q)} FROM command.erasure_requests WHERE recipient = ${hash} AND confirmed_at IS NULL`
@@ -59,8 +57,8 @@ export const requestErasure = Effect.fn('requestErasure')(function* (
   return found ?? (yield* Effect.die('An erasure request has no row: was it confirmed meanwhile?'))
 })
 
-/** Why a confirmation is refused. `same_person`: who requested the erasure cannot confirm it. */
-export type ConfirmationRefused = 'unknown' | 'same_person' | 'expired' | 'already_confirmed'
+/** Why an erasure is not confirmed. `unknown`: there is no such request. */
+export type ErasureConfirmationRefused = ConfirmationRefused | 'unknown'
 
 interface Confirmed {
   readonly request: ErasureRequest
@@ -71,16 +69,20 @@ interface Confirmed {
 export const confirmErasure = Effect.fn('confirmErasure')(function* (
   id: string,
   confirmedBy: string,
-): Effect.fn.Return<Confirmed | ConfirmationRefused, StorageError, Sql> {
+): Effect.fn.Return<Confirmed | ErasureConfirmationRefused, StorageError, Sql> {
   const sql = yield* Sql
   const now = yield* Clock.currentTimeMillis
-  const outcome = yield* sql.transaction(async (q): Promise<ErasureRequest | ConfirmationRefused> => {
+  const outcome = yield* sql.transaction(async (q): Promise<ErasureRequest | ErasureConfirmationRefused> => {
     const [row] = await q<ErasureRequest[]>`
       SELECT ${columns(q)} FROM command.erasure_requests WHERE id = ${id} FOR UPDATE`
     if (row === undefined) return 'unknown'
-    if (row.confirmedAt !== null) return 'already_confirmed'
-    if (row.expiresAt <= now) return 'expired'
-    if (row.requestedBy === confirmedBy) return 'same_person'
+    const request = {
+      isConfirmed: row.confirmedAt !== null,
+      isExpired: row.expiresAt <= now,
+      requestedBy: row.requestedBy,
+    }
+    const refusal = confirmationRefusal(request, confirmedBy)
+    if (refusal !== null) return refusal
     const erasure = await recordErasure(q, row.recipient, now)
     const [confirmed] = await q<ErasureRequest[]>`
       UPDATE command.erasure_requests
