@@ -19,6 +19,9 @@ export const publicId = (prefix: IdPrefix) =>
     ),
   ).annotate({ description: `An id that begins with \`${prefix}_\`.` })
 
+/** The id of something without a public id. */
+export const Uuid = Schema.String.check(Schema.isGUID())
+
 export const Timestamp = Schema.String.check(
   Schema.makeFilter((text: string) => fromTimestamp(text) !== null || 'expected a timestamp in UTC'),
 ).annotate({ description: 'UTC, ISO 8601 with milliseconds and a trailing Z.' })

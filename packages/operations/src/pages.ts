@@ -1,6 +1,7 @@
 /** Pages of lists: a limit, and an opaque cursor that holds the sort key of the last row. */
 import { Effect, Option, Schema } from 'effect'
 import { type OperationRefused, refused } from './failures.ts'
+import { Uuid } from './fields.ts'
 
 /** Rows of one page: more do not fit on a screen, and the read stays bounded. */
 const MAX_PAGE = 1000
@@ -51,10 +52,7 @@ export const decodeCursor = <Key>(
 const LATEST = 8.64e15
 
 /** The sort key of rows by creation time: milliseconds since the epoch, and the UUID of the row. */
-const RowKey = Schema.Tuple([
-  Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: LATEST })),
-  Schema.String.check(Schema.isGUID()),
-])
+const RowKey = Schema.Tuple([Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: LATEST })), Uuid])
 
 interface KeyedRow {
   readonly created_at: Date

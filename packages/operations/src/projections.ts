@@ -11,7 +11,7 @@ import {
 } from '@hub/store'
 import { Effect, Schema } from 'effect'
 import { refused } from './failures.ts'
-import { optionalTimestamp, Timestamp } from './fields.ts'
+import { optionalTimestamp, Timestamp, Uuid } from './fields.ts'
 import { kafkaConfig } from './kafka.ts'
 import { query } from './sql.ts'
 import { defineUseCase } from './use-case.ts'
@@ -130,7 +130,7 @@ export const status = defineUseCase({
 export const getRebuild = defineUseCase({
   name: 'projections rebuild-status',
   permission: 'hub.read',
-  input: Schema.Struct({ id: Schema.String.check(Schema.isGUID()) }),
+  input: Schema.Struct({ id: Uuid }),
   output: Rebuild,
   audit: null,
   run: Effect.fnUntraced(function* ({ id }) {

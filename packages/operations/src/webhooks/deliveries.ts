@@ -20,7 +20,7 @@ import {
 } from '@hub/webhooks'
 import { Effect, Schema } from 'effect'
 import { OperationUnavailable, refused } from '../failures.ts'
-import { publicId, Timestamp } from '../fields.ts'
+import { publicId, Timestamp, Uuid } from '../fields.ts'
 import { decodeCursor, encodeCursor, listOf, pageFields } from '../pages.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
@@ -41,9 +41,6 @@ export const Delivery = Schema.Struct({
   created_at: Timestamp,
   next_attempt_at: Schema.NullOr(Timestamp),
 }).annotate({ identifier: 'WebhookDelivery' })
-
-/** The cursor of the list: an attempt (UUID). */
-const Below = Schema.String.check(Schema.isGUID())
 
 /** `hubctl deliveries list` reads the log of a deleted subscription too. */
 const requireEndpoint = Effect.fnUntraced(function* (id: string) {
@@ -74,7 +71,8 @@ export const list = defineUseCase({
   run: (input) =>
     Effect.gen(function* () {
       yield* requireEndpoint(input.webhook_endpoint)
-      const below = yield* decodeCursor(Below, input.cursor)
+      // The cursor is an attempt.
+      const below = yield* decodeCursor(Uuid, input.cursor)
       const filter = {
         status: input.status,
         responseCode: input.response_code,

@@ -6,7 +6,7 @@ import { CommandOutbox, type Queries, Sql, uuidOf, WebhooksBatches, WebhooksEndp
 import { enableEndpoint, type EnableResult } from '@hub/webhooks'
 import { Clock, Effect, Schema } from 'effect'
 import { refused } from '../failures.ts'
-import { Mode, publicId, Timestamp } from '../fields.ts'
+import { Mode, optionalTimestamp, publicId, Timestamp } from '../fields.ts'
 import { decodeRowCursor, listOf, pageFields, pageOf, rowKey } from '../pages.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
@@ -35,8 +35,6 @@ export const WebhookEndpoint = Schema.Struct({
 }).annotate({ identifier: 'WebhookEndpoint' })
 export type WebhookEndpoint = typeof WebhookEndpoint.Type
 
-const timestampOrNull = (at: Date | null | undefined) => (at == null ? null : toTimestamp(at.getTime()))
-
 const toValue =
   (backlogs: ReadonlyMap<string, WebhooksBatches.Backlog>) =>
   (row: WebhooksEndpoints.OwnedEndpointRow): WebhookEndpoint => {
@@ -50,12 +48,12 @@ const toValue =
       event_types: row.event_types,
       status: row.status,
       consecutive_failures: row.consecutive_failures,
-      disabled_at: timestampOrNull(row.disabled_at),
+      disabled_at: optionalTimestamp(row.disabled_at?.getTime() ?? null),
       disabled_reason: row.disabled_reason,
       backlog: {
         batches: backlog?.batches ?? 0,
-        oldest_at: timestampOrNull(backlog?.oldest_at),
-        next_attempt_at: timestampOrNull(backlog?.next_attempt_at),
+        oldest_at: optionalTimestamp(backlog?.oldest_at?.getTime() ?? null),
+        next_attempt_at: optionalTimestamp(backlog?.next_attempt_at?.getTime() ?? null),
       },
       created_at: toTimestamp(row.created_at.getTime()),
     }

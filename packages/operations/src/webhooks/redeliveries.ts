@@ -8,7 +8,7 @@ import {
 } from '@hub/webhooks'
 import { Clock, Effect, Schema } from 'effect'
 import { refused } from '../failures.ts'
-import { publicId, Timestamp } from '../fields.ts'
+import { publicId, Timestamp, Uuid } from '../fields.ts'
 import { defineUseCase } from '../use-case.ts'
 
 /** Requests a redelivery. Each repeat delivers the events once more, in separate batches. */
@@ -95,7 +95,7 @@ export const redeliverEvent = defineUseCase({
 export const redelivery = defineUseCase({
   name: 'webhooks redelivery',
   permission: 'webhooks.read',
-  input: Schema.Struct({ id: Schema.String.check(Schema.isGUID()) }),
+  input: Schema.Struct({ id: Uuid }),
   output: Schema.Struct({
     id: Schema.String,
     object: Schema.Literal('redelivery'),
