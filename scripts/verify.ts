@@ -34,6 +34,11 @@ const CHECKS: ReadonlyArray<{
     command: process.execPath,
     args: [join(ROOT, 'packages/kafka/scripts/gate.ts')],
   },
+  {
+    name: 'migration gate',
+    command: process.execPath,
+    args: [join(ROOT, 'packages/store/scripts/gate.ts')],
+  },
 ]
 
 /** The longest check takes less than a minute. This only ends a check that hangs. */

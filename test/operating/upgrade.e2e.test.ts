@@ -2,8 +2,8 @@
  * Upgrades a hub while messages are sent. Apps, schema and topics of the previous version run
  * first. Then the migrations of this version run, and each new app starts beside the old one, which
  * then stops; readers before writers. No message is lost or handed over twice, and every event is
- * recorded once and delivered. The previous version is the commit before the last schema change;
- * `HUB_UPGRADE_FROM=<commit>` selects another.
+ * recorded once and delivered. The previous version is the commit before the last new migration or
+ * record schema; `HUB_UPGRADE_FROM=<commit>` selects another.
  */
 import { rmSync } from 'node:fs'
 import { openDatabase } from '@hub/testkit'

@@ -16,7 +16,7 @@ import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
 import { runTool } from './external-tools.ts'
 
-/** The last change of these paths separates two versions: an upgrade must handle it. */
+/** The last file added to these folders separates two versions: an upgrade must handle it. */
 const PERSISTED = ['packages/store/migrations', 'packages/kafka/schemas']
 /** The folders of the npm workspaces. */
 const WORKSPACES = ['packages', 'apps', 'infra']
@@ -50,7 +50,7 @@ const linkModules = (folder: string): void => {
 }
 
 /**
- * Checks out the commit before the last change of schema or migrations, or the one that
+ * Checks out the commit before the last new migration or record schema, or the one that
  * `HUB_UPGRADE_FROM` names. Returns the reason if the history does not contain it.
  */
 export const checkOutPreviousVersion = async (): Promise<Checkout | { readonly missing: string }> => {
@@ -58,7 +58,7 @@ export const checkOutPreviousVersion = async (): Promise<Checkout | { readonly m
   if (shallow === null) return { missing: 'this folder is no git repository, or git is not installed' }
   if (shallow === 'true') return { missing: 'this clone is shallow: it has no older version' }
   const requested = process.env['HUB_UPGRADE_FROM'] ?? ''
-  const last = await git('log', '-1', '--format=%H', '--', ...PERSISTED)
+  const last = await git('log', '-1', '--diff-filter=A', '--format=%H', '--', ...PERSISTED)
   const wanted = requested === '' ? `${last ?? 'HEAD'}^` : requested
   const revision = await git('rev-parse', '--verify', '--quiet', `${wanted}^{commit}`)
   if (revision === null) return { missing: `the history does not contain ${wanted}` }

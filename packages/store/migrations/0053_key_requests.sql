@@ -1,4 +1,4 @@
--- Live keys by two persons: one requests a key, another one confirms it and gets it. See docs/decisions/0079.
+-- Live keys by two persons: one requests a key, another one confirms it and gets it. See docs/decisions/0076.
 CREATE TABLE command.key_requests (
   id                    uuid PRIMARY KEY,
   account               uuid NOT NULL REFERENCES command.accounts,

@@ -159,7 +159,7 @@ export const tests = inGroup('tests', {
     readBy: TESTS,
     doc: 'The seed of these histories.',
   }),
-  upgradeFrom: optional(kind.string(), 'the commit before the last change of migrations or record schemas', {
+  upgradeFrom: optional(kind.string(), 'the commit before the last new migration or record schema', {
     name: 'HUB_UPGRADE_FROM',
     readBy: TESTS,
     doc: 'The commit whose apps, schema and topics are the start of the upgrade test.',
