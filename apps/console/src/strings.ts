@@ -383,6 +383,7 @@ const english = {
     key: 'Key',
     lastFour: 'Ends with',
     lastUsed: 'Last used',
+    lastUsedFrom: 'Used from',
     networks: 'Allowed from',
     anywhere: 'anywhere',
     expires: 'Expires',

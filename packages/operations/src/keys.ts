@@ -64,6 +64,10 @@ export const ApiKey = Schema.Struct({
   expires_at: Schema.NullOr(Timestamp),
   /** Lags by some seconds; `null`: it was not used yet. */
   last_used_at: Schema.NullOr(Timestamp),
+  last_used_from: Schema.NullOr(Schema.String).annotate({
+    description:
+      'The client address of the last use. `null`: not recorded, or the last use is over a year ago.',
+  }),
   works: Schema.Boolean,
 })
 export type ApiKey = typeof ApiKey.Type
@@ -91,6 +95,7 @@ const toValue = (row: CommandApiKeys.ApiKeyRow): ApiKey => ({
   revoked_at: row.revoked_at?.toISOString() ?? null,
   expires_at: row.expires_at?.toISOString() ?? null,
   last_used_at: row.last_used_at?.toISOString() ?? null,
+  last_used_from: row.last_used_from,
   works: row.works,
 })
 

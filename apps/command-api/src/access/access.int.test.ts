@@ -203,8 +203,15 @@ describe('the use of a key', () => {
   const rowOf = async (key: string) => {
     const hash = createHash('sha256').update(key).digest()
     const [row] = await deployment.sql<
-      ReadonlyArray<{ readonly id: string; readonly last_used_at: Date | null }>
-    >((q) => q`SELECT id, last_used_at FROM command.api_keys WHERE hash = ${hash}`)
+      ReadonlyArray<{
+        readonly id: string
+        readonly last_used_at: Date | null
+        readonly last_used_from: string | null
+      }>
+    >(
+      (q) => q`
+        SELECT id, last_used_at, host(last_used_from) AS last_used_from FROM command.api_keys WHERE hash = ${hash}`,
+    )
     return row
   }
   it('ends when the key expires, with the answer of an unknown key', async () => {
@@ -232,6 +239,27 @@ describe('the use of a key', () => {
     await apart.stop()
     assert.isNotNull((await rowOf(fresh.keys.test))?.last_used_at)
     assert.isNull((await rowOf(fresh.keys.live))?.last_used_at)
+  })
+  it('is visible with the client address, never one that a client claims', async () => {
+    const { live: liveKey, test: testKey } = (await deployment.addAccount()).keys
+    const trusting = await deployment.start({ trustedProxies: ['127.0.0.0/8', '::1', '10.0.0.0/8'] })
+    // The last hop that is no trusted proxy is the client; what precedes it is its own claim.
+    await ask('203.0.113.9, 192.0.2.62, 10.0.0.1', { key: testKey, url: trusting.url })
+    await ask('2001:db8::62', { key: liveKey, url: trusting.url })
+    await trusting.stop()
+    assert.strictEqual((await rowOf(testKey))?.last_used_from, '192.0.2.62')
+    assert.strictEqual((await rowOf(liveKey))?.last_used_from, '2001:db8::62')
+
+    // The last use is recorded to the minute.
+    const { id } = (await rowOf(testKey)) ?? {}
+    await deployment.sql(
+      (q) =>
+        q`UPDATE command.api_keys SET last_used_at = now() - interval '2 minutes' WHERE id = ${id ?? null}`,
+    )
+    const direct = await deployment.start()
+    await ask('192.0.2.63', { key: testKey, url: direct.url })
+    await direct.stop()
+    assert.match((await rowOf(testKey))?.last_used_from ?? '', /^(127\.0\.0\.1|::1)$/)
   })
   it('from an address that is not allowed leaves one audit entry for the address', async () => {
     const fresh = await deployment.addAccount()

@@ -86,7 +86,7 @@ export class ApiKeys extends Context.Service<ApiKeys>()('@hub/command-api/ApiKey
       allowed === null || isWithin(allowed, address)
     const callerOf = (known: KnownKey | null, address: ClientAddress): Caller | null => {
       if (known === null || !mayUse(known, address)) return null
-      use.note(known.uuid)
+      use.note(known.uuid, address)
       return known.caller
     }
     return {

@@ -1,11 +1,13 @@
 /**
- * What is recorded about the use of API keys: the time of the last use, and an audit entry when a
- * client address is refused. Both are written in the background, so no request waits for them.
+ * What is recorded about the use of API keys: the time and the client address of the last use, and an
+ * audit entry when a client address is refused. Both are written in the background, so no request waits for them.
  */
 import { randomUUID } from 'node:crypto'
 import { CommandApiKeys, CommandAudit, Sql } from '@hub/store'
 import { Clock, Duration, Effect, Schedule } from 'effect'
+import { NetAddress } from 'effect/net'
 import type { Caller } from '../accounts/account.ts'
+import type { ClientAddress } from './client-address.ts'
 
 /** Keys that were used are written with this interval: one statement, and one row for each key. */
 const WRITE_EVERY = Duration.seconds(10)
@@ -21,16 +23,21 @@ const DEADLINE = { deadline: Duration.seconds(2) }
 export const makeKeyUse = Effect.gen(function* () {
   const sql = yield* Sql
   const scope = yield* Effect.scope
-  let used = new Set<string>()
+  /** The client address of the latest use, by the UUID of the key. */
+  let used = new Map<string, ClientAddress>()
   const write = Effect.suspend(() => {
     if (used.size === 0) return Effect.void
-    const keys = used
-    used = new Set()
+    const written = used
+    used = new Map()
+    const uses = Array.from(written, ([id, address]) => ({
+      id,
+      address: address === null ? null : NetAddress.formatIp(address),
+    }))
     return sql
-      .run((q) => CommandApiKeys.setLastUse(q, [...keys]), DEADLINE)
+      .run((q) => CommandApiKeys.setLastUses(q, uses), DEADLINE)
       .pipe(
-        // The next write has them again.
-        Effect.catch(() => Effect.sync(() => keys.forEach((key) => used.add(key)))),
+        // The next write has them again. A use meanwhile is later.
+        Effect.catch(() => Effect.sync(() => void (used = new Map([...written, ...used])))),
       )
   })
   yield* Effect.addFinalizer(() => write)
@@ -54,7 +61,7 @@ export const makeKeyUse = Effect.gen(function* () {
 
   return {
     /** Notes that a key was used. `uuid`: of the key. */
-    note: (uuid: string): void => void used.add(uuid),
+    note: (uuid: string, address: ClientAddress): void => void used.set(uuid, address),
 
     /** Records that an address was refused for a valid key. */
     refusedAddress: (caller: Caller, address: string): Effect.Effect<void> =>

@@ -23,6 +23,7 @@ const KEYS: ReadonlyArray<Column<ApiKey>> = [
     ),
   },
   { title: strings.accounts.lastUsed, cell: ({ last_used_at }) => <Time at={last_used_at} /> },
+  { title: strings.accounts.lastUsedFrom, cell: ({ last_used_from }) => <code>{last_used_from}</code> },
   { title: strings.accounts.networks, cell: ({ allowed_addresses }) => networksText(allowed_addresses) },
   { title: strings.accounts.expires, cell: ({ expires_at }) => <Time at={expires_at} /> },
   { title: strings.columns.created, cell: ({ created_at }) => <Time at={created_at} /> },

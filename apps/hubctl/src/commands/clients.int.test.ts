@@ -209,18 +209,22 @@ describe('keys', () => {
   it('can expire, and are listed with their last use', async () => {
     const issued = await issue('--expires', '2d')
     const row = await listed(issued.id)
-    assert.include(row, { works: true, last_used_at: null })
+    assert.include(row, { works: true, last_used_at: null, last_used_from: null })
     const inDays = (Date.parse(String(row?.['expires_at'])) - Date.now()) / 86_400_000
     assert.closeTo(inDays, 2, 0.1)
     const next = await hub.succeed<Issued>(['keys', 'rotate', issued.id])
     const nextDays = (Date.parse(String((await listed(next.id))?.['expires_at'])) - Date.now()) / 86_400_000
     assert.closeTo(nextDays, 2, 0.1)
-    await hub.sql`UPDATE command.api_keys SET expires_at = now(), last_used_at = now()
+    await hub.sql`UPDATE command.api_keys SET expires_at = now(), last_used_at = now(), last_used_from = '2001:db8::7'
                    WHERE id = ${decodeId('key', next.id)}`
     assert.isUndefined(await listed(next.id))
     const expired = await listed(next.id, '--all')
     assert.include(expired, { works: false, revoked_at: null })
     assert.isString(expired?.['last_used_at'])
+    assert.strictEqual(expired?.['last_used_from'], '2001:db8::7')
+    await hub.sql`UPDATE command.api_keys SET last_used_at = now() - interval '366 days'
+                   WHERE id = ${decodeId('key', next.id)}`
+    assert.isNull((await listed(next.id, '--all'))?.['last_used_from'])
     assert.strictEqual(await hub.refusal(['keys', 'rotate', next.id]), 'key_revoked')
     assert.isNull((await listed((await issue()).id))?.['expires_at'])
     for (const words of [['0s'], ['soon'], ['9999d']]) {

@@ -60,8 +60,8 @@ const list = defineCommand(
   {
     short: 'List keys',
     about:
-      'Lists keys, newest first: account, allowed networks, last use (to the minute), end of life, and ' +
-      'whether the key works. Only the last four characters of a key are known.',
+      'Lists keys, newest first: account, allowed networks, last use (to the minute) and its ' +
+      'client address, end of life, and whether the key works. Only the last four characters of a key are known.',
     changes: NOTHING,
     examples: [
       { command: 'hubctl keys list --account acc_01m7yt89qhe54swwc8wkxj6n8e' },
@@ -86,6 +86,7 @@ const list = defineCommand(
       created: (row) => row.created_at,
       works: (row) => row.works,
       'last use': (row) => row.last_used_at,
+      from: (row) => row.last_used_from,
       expires: (row) => row.expires_at,
       revoked: (row) => row.revoked_at,
     })

@@ -8,6 +8,7 @@
  * - De-identified record, history, attempt logs: `messages`, `batches`, `events`, `deliveries`.
  * - Raw responses, inbound messages, requests: `sealing_keys`, `operator_ids`, and topic retention.
  * - Records of inbound messages: `inbound_messages`.
+ * - Client addresses of the last uses of API keys: `key_origins`.
  * - Hourly statistics: `hourly_stats` (three years, as the messages that they count).
  * - Analytics detail: topic retention.
  * - Daily aggregates, charges and opt-outs: no job; the specification keeps them.
@@ -140,6 +141,19 @@ const hourlyStats: Job = {
       DELETE FROM read.hourly_stats WHERE ctid IN (
         SELECT ctid FROM read.hourly_stats WHERE hour < ${new Date(recordsCutoff(now))}
          ORDER BY hour LIMIT ${ROWS_PER_STEP})`
+    return stepOf(rows.count)
+  },
+}
+
+const keyOrigins: Job = {
+  name: 'key_origins',
+  everyMs: HOUR,
+  step: async (q, now) => {
+    const rows = await q`
+      UPDATE command.api_keys SET last_used_from = NULL WHERE id IN (
+        SELECT id FROM command.api_keys
+         WHERE last_used_from IS NOT NULL AND last_used_at < ${new Date(personalDataCutoff(now))}
+         LIMIT ${ROWS_PER_STEP})`
     return stepOf(rows.count)
   },
 }
@@ -335,6 +349,7 @@ export const RETENTION_JOBS: ReadonlyArray<Job> = [
   messages,
   batches,
   hourlyStats,
+  keyOrigins,
   events,
   deliveries,
   operatorIds,

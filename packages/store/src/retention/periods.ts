@@ -11,7 +11,7 @@ const yearsBefore = (now: number, years: number): number => {
   return date.setUTCFullYear(date.getUTCFullYear() - years)
 }
 
-/** Recipient number and text: one year. */
+/** Recipient number and text, and the client address of the last use of a key: one year. */
 export const personalDataCutoff = (now: number): number => yearsBefore(now, 1)
 
 /** De-identified records with their history, events and webhook attempt logs: three years. */

@@ -247,6 +247,32 @@ describe('retention', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  it.effect('removes the client address of a key a year after its last use', () =>
+    Effect.gen(function* () {
+      yield* live(START)
+      const ids = [randomUUID(), randomUUID()]
+      yield* run(async (q) => {
+        await q`INSERT INTO command.accounts (id, name) VALUES (${account}, 'Shop')`
+        for (const [index, id] of ids.entries()) {
+          await q`
+            INSERT INTO command.api_keys (id, account, mode, hash, last_four, last_used_at, last_used_from)
+            VALUES (${id}, ${account}, 'test', decode(md5(${id}), 'hex'), 'abcd', ${new Date(START + index * 2 * DAY)},
+                    '192.0.2.7')`
+        }
+      })
+      const origins = run(
+        (q) => q<{ last_used_from: string | null }[]>`
+          SELECT host(last_used_from) AS last_used_from FROM command.api_keys
+           WHERE id = ANY (${ids}::uuid[]) ORDER BY last_used_at`,
+      ).pipe(Effect.map((rows) => rows.map((row) => row.last_used_from)))
+      yield* live(after(1, -DAY))
+      assert.deepStrictEqual(yield* origins, ['192.0.2.7', '192.0.2.7'])
+      const removed = yield* live(after(1, DAY))
+      assert.strictEqual(removed.get('key_origins'), 1)
+      assert.deepStrictEqual(yield* origins, [null, '192.0.2.7'])
+    }).pipe(Effect.provide(layer)),
+  )
+
   it.effect('drops months of the event journal after three years, without a change of sequence numbers', () =>
     Effect.gen(function* () {
       yield* live(START)

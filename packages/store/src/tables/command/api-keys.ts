@@ -19,6 +19,8 @@ export interface ApiKeyRow {
   readonly expires_at: Date | null
   /** Lags by some seconds; `null`: it was not used yet. */
   readonly last_used_at: Date | null
+  /** The client address of the last use; `null`: not recorded, or the last use is over a year ago. */
+  readonly last_used_from: string | null
   /** By the clock of PostgreSQL. */
   readonly works: boolean
 }
@@ -49,7 +51,9 @@ export const works = (q: Queries) =>
 
 const columns = (q: Queries) => q`
   id, account, mode, last_four, allowed_addresses::text[] AS allowed, created_at, revoked_at,
-  expires_at, last_used_at, ${works(q)} AS works`
+  expires_at, last_used_at,
+  CASE WHEN last_used_at > now() - interval '1 year' THEN host(last_used_from) END AS last_used_from,
+  ${works(q)} AS works`
 
 /** Returns whether the key was inserted. An existing one does not change. */
 export const insert = async (
@@ -92,11 +96,20 @@ export const revoke = async (q: Queries, id: string, afterSeconds: number): Prom
   return row?.revoked_at ?? null
 }
 
+/** A key that was used, and the client address of this use; `null`: unknown. */
+export interface KeyUse {
+  readonly id: string
+  readonly address: string | null
+}
+
 /** Notes that keys were used just now, to the minute. */
-export const setLastUse = async (q: Queries, ids: ReadonlyArray<string>): Promise<void> => {
+export const setLastUses = async (q: Queries, uses: ReadonlyArray<KeyUse>): Promise<void> => {
+  const ids = uses.map(({ id }) => id)
+  const addresses = uses.map(({ address }) => address)
   await q`
-    UPDATE command.api_keys SET last_used_at = now()
-     WHERE id = ANY(${[...ids]}::uuid[]) AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')`
+    UPDATE command.api_keys SET last_used_at = now(), last_used_from = used.address
+      FROM unnest(${ids}::uuid[], ${addresses}::text[]::inet[]) AS used(id, address)
+     WHERE api_keys.id = used.id AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')`
 }
 
 /** `allowed` as in `ApiKeyRow`. PostgreSQL rejects a network whose host bits are set (22P02). */
