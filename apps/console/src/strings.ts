@@ -386,6 +386,7 @@ const english = {
     lastUsedFrom: 'Used from',
     networks: 'Allowed from',
     anywhere: 'anywhere',
+    nowhere: 'nowhere',
     expires: 'Expires',
     noKeys: (id: string) => `The account has no keys. hubctl keys issue ${id} issues one, too.`,
     issue: 'Issue a key',
@@ -393,6 +394,17 @@ const english = {
       'Test keys send to the sandbox. A live key sends to real recipients, and requires a certified account. If this hub needs two persons for a live key, another one must confirm.',
     networksField: 'Allowed addresses or networks, separated by commas (empty: anywhere)',
     daysField: 'Stops working after so many days (empty: never)',
+    sameDaysField: 'The new key stops working after so many days (empty: as long as the old one)',
+    rotate: 'Rotate',
+    rotateAbout: (mode: string, lastFour: string) =>
+      `Issues another ${mode} key for the same networks, and shows it once. The key that ends with ${lastFour} works for some hours more, so that the client can replace it. If a process continues to use it, its address is blocked after 21 failures in a minute, also for the new key.`,
+    overlapField: 'The old key works for so many hours more (0: it ends now)',
+    oldEnds: 'The old key ends',
+    changeNetworks: 'Networks',
+    changeNetworksAbout: (mode: string, lastFour: string) =>
+      `Requests with the ${mode} key that ends with ${lastFour} from other addresses fail like those with an invalid key. A change takes effect within seconds.`,
+    changedNetworksField: 'Allowed addresses or networks, separated by commas',
+    fromAnywhere: 'Allow any address',
     issued: 'The new key',
     issuedAbout: 'Store the key now: it is not shown again.',
     revoke: 'Revoke',
@@ -420,6 +432,9 @@ const english = {
     delivered99: 'Delivered p99',
     spend: (period: string) => `Spend ${period}`,
     told: '(above the soft limit)',
+    resetSpend: 'Reset the spend',
+    resetSpendAbout:
+      'The spend limit counts from now, so the account can send again at once. The charges for invoices stay. Clients get no further event account.spend_threshold this month. It cannot be undone.',
     lists: 'Lists',
   },
 

@@ -4,7 +4,7 @@ import { eventually } from '@hub/testkit'
 import { describe, expect, it } from 'vitest'
 import { send } from '../../support/client.ts'
 import { freshNumber } from '../../support/hub-admin.ts'
-import { type Console, screenshot, sendAndWait, typeName } from '../support.ts'
+import { accessibilityFaults, type Console, screenshot, sendAndWait, typeName } from '../support.ts'
 
 /** Only ends a wait that hangs. */
 const WITHIN = { withinMs: 30_000 }
@@ -61,8 +61,10 @@ export const operatorTests = ({ account, admin, signIn }: Console): void => {
       await page.context().close()
     })
 
-    it('changes limits, and issues and revokes a test key', async () => {
+    it('changes limits, resets the spend, and issues, rotates, limits and revokes a test key', async () => {
       const own = await admin.createAccount()
+      await admin.sql`INSERT INTO command.spend_periods (account, period, spent)
+        VALUES (${own.uuid}, date_trunc('month', now() AT TIME ZONE 'UTC')::date, 12.50)`
       const page = await signIn(['operator'])
       await page.goto(`/accounts/${own.id}`)
       await page.getByRole('button', { name: 'Change live settings' }).click()
@@ -73,6 +75,13 @@ export const operatorTests = ({ account, admin, signIn }: Console): void => {
       await page.getByRole('cell', { name: '90000.00 *' }).waitFor()
       await page.getByRole('cell', { name: '7 *' }).waitFor()
 
+      await page.getByText('12.50').waitFor()
+      await page.getByRole('button', { name: 'Reset the spend' }).click()
+      const reset = page.getByRole('dialog')
+      await typeName(reset)
+      await reset.getByRole('button', { name: 'Reset the spend' }).click()
+      await page.getByText('12.50').waitFor({ state: 'detached' })
+
       await page.getByRole('button', { name: 'Issue a key' }).click()
       const form = page.getByRole('dialog')
       await form.getByLabel(/Stops working/u).fill('30')
@@ -81,6 +90,29 @@ export const operatorTests = ({ account, admin, signIn }: Console): void => {
       const key = (await page.locator('.revealed code').first().textContent()) ?? ''
       expect(key).toMatch(/^hub_test_/u)
       const row = page.getByRole('row').filter({ hasText: `…${key.slice(-4)}` })
+      await row.getByRole('button', { name: 'Networks' }).click()
+      const networks = page.getByRole('dialog')
+      await networks.getByLabel('Allowed addresses or networks').fill('192.0.2.0/24 2001:db8::/32')
+      expect(await accessibilityFaults(page)).toEqual([])
+      await networks.getByRole('button', { name: 'Change' }).click()
+      await row.getByText('192.0.2.0/24, 2001:db8::/32').waitFor()
+
+      await row.getByRole('button', { name: 'Rotate' }).click()
+      const rotation = page.getByRole('dialog')
+      expect(await rotation.getByLabel(/works for so many hours more/u).inputValue()).toBe('24')
+      expect(await accessibilityFaults(page)).toEqual([])
+      await typeName(rotation)
+      await rotation.getByRole('button', { name: 'Rotate' }).click()
+      await page.getByText('The old key ends').waitFor()
+      const next = (await page.locator('.revealed code').first().textContent()) ?? ''
+      const nextRow = page.getByRole('row').filter({ hasText: `…${next.slice(-4)}` })
+      await nextRow.getByText('192.0.2.0/24, 2001:db8::/32').waitFor()
+      await nextRow.getByRole('button', { name: 'Networks' }).click()
+      await networks.getByLabel('Allow any address').check()
+      await networks.getByRole('button', { name: 'Change' }).click()
+      await nextRow.getByText('anywhere').waitFor()
+
+      // The old key still works.
       await row.getByRole('button', { name: 'Revoke' }).click()
       const dialog = page.getByRole('dialog')
       const revoke = dialog.getByRole('button', { name: 'Revoke' })

@@ -54,6 +54,27 @@ export const roleTests = (console_: Console): void => {
             {
               role: one,
               page: `/accounts/${account.id}`,
+              button: 'Rotate',
+              call: '/v1/keys/key_01m7yt89qhe54swwc8wkxj6n8e/rotate',
+              body: { overlap_seconds: 0, expires_after_seconds: null },
+            },
+            {
+              role: one,
+              page: `/accounts/${account.id}`,
+              button: 'Networks',
+              call: '/v1/keys/key_01m7yt89qhe54swwc8wkxj6n8e/allowed_addresses',
+              body: { allowed_addresses: null },
+            },
+            {
+              role: one,
+              page: `/accounts/${account.id}`,
+              button: 'Reset the spend',
+              call: `/v1/accounts/${account.id}/reset_spend`,
+              body: {},
+            },
+            {
+              role: one,
+              page: `/accounts/${account.id}`,
               button: 'Certify',
               call: `/v1/accounts/${account.id}/certification`,
               body: { confirmed: [] },

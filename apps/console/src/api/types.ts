@@ -45,6 +45,7 @@ export type Account = Answer<'accounts.read'>
 export type AccountSetting = keyof Account['modes'][number]['in_force']
 export type ApiKey = Row<'keys.list'>
 export type IssuedKey = Answer<'keys.issue'>
+export type RotatedKey = Answer<'keys.rotate'>
 export type KeyRequest = Schemas['KeyRequest']
 export type Certification = Answer<'accounts.read_certification'>
 export type DaySpend = Schemas['DaySpend']

@@ -1,8 +1,8 @@
-/** The API keys of an account: issue, revoke, and live keys that another person must confirm. */
+/** The API keys of an account: issue, rotate, networks, revoke, and live keys that another person must confirm. */
 import { useState } from 'preact/hooks'
 import { may, request, RequestFailed } from '../api/client.ts'
 import { usePages } from '../api/resource.ts'
-import type { ApiKey, IssuedKey, KeyRequest } from '../api/types.ts'
+import type { ApiKey, IssuedKey, KeyRequest, RotatedKey } from '../api/types.ts'
 import { CopyButton, Facts, Status, Time } from '../components/basics.tsx'
 import { ActionButton, textOf } from '../components/dialog.tsx'
 import { type Column, PagedTable } from '../components/table.tsx'
@@ -10,7 +10,11 @@ import { withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
 
 const networksText = (networks: ReadonlyArray<string> | null): string =>
-  networks?.join(', ') ?? strings.accounts.anywhere
+  networks === null
+    ? strings.accounts.anywhere
+    : networks.length === 0
+      ? strings.accounts.nowhere
+      : networks.join(', ')
 
 const KEYS: ReadonlyArray<Column<ApiKey>> = [
   { title: strings.accounts.key, cell: ({ id }) => <code>{id}</code> },
@@ -29,18 +33,29 @@ const KEYS: ReadonlyArray<Column<ApiKey>> = [
   { title: strings.columns.created, cell: ({ created_at }) => <Time at={created_at} /> },
 ]
 
+const HOUR_SECONDS = 3600
 const DAY_SECONDS = 86_400
 
-/** The fields of a form as the input of the API. */
-const keyOf = (fields: FormData) => {
-  const networks = textOf(fields, 'networks').split(/[\s,]+/u)
-  const allowed = networks.filter((network) => network !== '')
+/** The longest overlap of a rotation that the API admits: 30 days. */
+const MAX_OVERLAP_HOURS = 720
+
+const networksOf = (fields: FormData): ReadonlyArray<string> =>
+  textOf(fields, 'networks')
+    .split(/[\s,]+/u)
+    .filter((network) => network !== '')
+
+/** The lifetime of a new key in a form, as the input of the API. */
+const lifetimeOf = (fields: FormData): number | null => {
   const days = textOf(fields, 'days')
-  return {
-    allowed_addresses: allowed.length === 0 ? null : allowed,
-    expires_after_seconds: days === '' ? null : Number(days) * DAY_SECONDS,
-  }
+  return days === '' ? null : Number(days) * DAY_SECONDS
 }
+
+const LifetimeField = ({ label }: { readonly label: string }) => (
+  <label>
+    {label}
+    <input name="days" autocomplete="off" inputMode="numeric" pattern="[1-9]\d{0,3}" placeholder="365" />
+  </label>
+)
 
 const IssueKey = ({
   account,
@@ -57,7 +72,11 @@ const IssueKey = ({
     about={strings.accounts.issueAbout}
     action={strings.accounts.issue}
     onSubmit={async (fields) => {
-      const key = keyOf(fields)
+      const networks = networksOf(fields)
+      const key = {
+        allowed_addresses: networks.length === 0 ? null : networks,
+        expires_after_seconds: lifetimeOf(fields),
+      }
       try {
         const body = { account, mode: textOf(fields, 'mode'), ...key }
         onIssued(await request<IssuedKey>('/v1/keys', { method: 'POST', body }))
@@ -83,14 +102,11 @@ const IssueKey = ({
       {strings.accounts.networksField}
       <input name="networks" autocomplete="off" spellcheck={false} placeholder="192.0.2.0/24" />
     </label>
-    <label>
-      {strings.accounts.daysField}
-      <input name="days" autocomplete="off" inputMode="numeric" pattern="[1-9]\d{0,3}" placeholder="365" />
-    </label>
+    <LifetimeField label={strings.accounts.daysField} />
   </ActionButton>
 )
 
-const Issued = ({ issued }: { readonly issued: IssuedKey }) => (
+const Issued = ({ issued }: { readonly issued: IssuedKey | RotatedKey }) => (
   <section aria-labelledby="issued" class="revealed">
     <h3 id="issued">{strings.accounts.issued}</h3>
     <Facts
@@ -98,7 +114,9 @@ const Issued = ({ issued }: { readonly issued: IssuedKey }) => (
         [strings.accounts.key, <code>{issued.key}</code>],
         [strings.columns.id, <code>{issued.id}</code>],
         [strings.columns.mode, issued.mode],
-        [strings.accounts.expires, <Time at={issued.expires_at} />],
+        'replaces' in issued
+          ? [strings.accounts.oldEnds, <Time at={issued.replaces.revoked_at} />]
+          : [strings.accounts.expires, <Time at={issued.expires_at} />],
       ]}
     />
     <p>
@@ -106,6 +124,74 @@ const Issued = ({ issued }: { readonly issued: IssuedKey }) => (
     </p>
   </section>
 )
+
+const RotateKey = ({
+  apiKey,
+  onIssued,
+}: {
+  readonly apiKey: ApiKey
+  readonly onIssued: (key: RotatedKey) => void
+}) => (
+  <ActionButton
+    label={strings.accounts.rotate}
+    title={strings.accounts.rotate}
+    about={strings.accounts.rotateAbout(apiKey.mode, apiKey.last_four)}
+    action={strings.accounts.rotate}
+    confirmName={apiKey.id}
+    onSubmit={async (fields) => {
+      const body = {
+        overlap_seconds: Number(textOf(fields, 'hours')) * HOUR_SECONDS,
+        expires_after_seconds: lifetimeOf(fields),
+      }
+      onIssued(await request<RotatedKey>(`/v1/keys/${apiKey.id}/rotate`, { method: 'POST', body }))
+    }}
+  >
+    <label>
+      {strings.accounts.overlapField}
+      <input name="hours" type="number" required min={0} max={MAX_OVERLAP_HOURS} defaultValue="24" />
+    </label>
+    <LifetimeField label={strings.accounts.sameDaysField} />
+  </ActionButton>
+)
+
+/** "Anywhere" is a choice of its own: an emptied field must not open a key to all addresses. */
+const ChangeNetworks = ({ apiKey, reload }: { readonly apiKey: ApiKey; readonly reload: () => void }) => {
+  const [anywhere, setAnywhere] = useState(false)
+  return (
+    <ActionButton
+      label={strings.accounts.changeNetworks}
+      title={strings.accounts.changeNetworks}
+      about={strings.accounts.changeNetworksAbout(apiKey.mode, apiKey.last_four)}
+      action={strings.accounts.change}
+      onSubmit={async (fields) => {
+        const body = { allowed_addresses: anywhere ? null : networksOf(fields) }
+        await request(`/v1/keys/${apiKey.id}/allowed_addresses`, { method: 'POST', body })
+        reload()
+      }}
+    >
+      <label>
+        {strings.accounts.changedNetworksField}
+        <input
+          name="networks"
+          required
+          disabled={anywhere}
+          autocomplete="off"
+          spellcheck={false}
+          placeholder="192.0.2.0/24"
+          defaultValue={apiKey.allowed_addresses?.join(', ') ?? ''}
+        />
+      </label>
+      <label>
+        <input
+          type="checkbox"
+          checked={anywhere}
+          onChange={(event) => setAnywhere(event.currentTarget.checked)}
+        />
+        {strings.accounts.fromAnywhere}
+      </label>
+    </ActionButton>
+  )
+}
 
 const RevokeKey = ({ apiKey, reload }: { readonly apiKey: ApiKey; readonly reload: () => void }) => (
   <ActionButton
@@ -146,13 +232,13 @@ const ConfirmKey = ({
 )
 
 export const Keys = ({ id, name }: { readonly id: string; readonly name: string }) => {
-  const [issued, setIssued] = useState<IssuedKey | null>(null)
+  const [issued, setIssued] = useState<IssuedKey | RotatedKey | null>(null)
   const [requested, setRequested] = useState(false)
   const pages = usePages<ApiKey>(withFilters('/v1/keys', { account: id, ended: 'true', limit: '100' }))
   const requests = usePages<KeyRequest>(
     withFilters('/v1/key_requests', { account: id, open: 'false', limit: '20' }),
   )
-  const onIssued = (key: IssuedKey): void => {
+  const onIssued = (key: IssuedKey | RotatedKey): void => {
     setIssued(key)
     setRequested(false)
     pages.reload()
@@ -163,7 +249,14 @@ export const Keys = ({ id, name }: { readonly id: string; readonly name: string 
         ...KEYS,
         {
           title: strings.people.action,
-          cell: (key) => (key.works ? <RevokeKey apiKey={key} reload={pages.reload} /> : null),
+          cell: (key) =>
+            key.works ? (
+              <div class="actions">
+                <RotateKey apiKey={key} onIssued={onIssued} />
+                <ChangeNetworks apiKey={key} reload={pages.reload} />
+                <RevokeKey apiKey={key} reload={pages.reload} />
+              </div>
+            ) : null,
         },
       ]
     : KEYS

@@ -1,7 +1,9 @@
 /** Accounts: their limits, keys, spend, and how their messages end. */
+import { may, request } from '../api/client.ts'
 import { usePages, useResource } from '../api/resource.ts'
 import type { Account, AccountRow, DaySpend, TemplatePerformance } from '../api/types.ts'
 import { Facts, Id, PageTitle, ResourceState, Time } from '../components/basics.tsx'
+import { ActionButton } from '../components/dialog.tsx'
 import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
 import { type Column, PagedTable, Table } from '../components/table.tsx'
 import { countText, moneyText, percentText } from '../format/number.ts'
@@ -145,6 +147,20 @@ const Spend = ({ id }: { readonly id: string }) => {
   )
 }
 
+const ResetSpend = ({ account, reload }: { readonly account: Account; readonly reload: () => void }) => (
+  <ActionButton
+    label={strings.accounts.resetSpend}
+    title={strings.accounts.resetSpend}
+    about={strings.accounts.resetSpendAbout}
+    action={strings.accounts.resetSpend}
+    confirmName={account.name}
+    onSubmit={async () => {
+      await request(`/v1/accounts/${account.id}/reset_spend`, { method: 'POST', body: {} })
+      reload()
+    }}
+  />
+)
+
 export const AccountPage = ({ id }: { readonly id: string }) => {
   const { data, failure, reload } = useResource<Account>(`/v1/accounts/${encodeURIComponent(id)}`)
   return (
@@ -161,7 +177,8 @@ export const AccountPage = ({ id }: { readonly id: string }) => {
                 strings.accounts.spend(data.spending.period),
                 <>
                   {moneyText({ amount: data.spending.spent, currency: data.spending.currency })}{' '}
-                  {data.spending.threshold_told ? strings.accounts.told : ''}
+                  {data.spending.threshold_told ? strings.accounts.told : ''}{' '}
+                  {may('accounts.change') ? <ResetSpend account={data} reload={reload} /> : null}
                 </>,
               ],
               [
