@@ -54,12 +54,14 @@ interface ClientsOptions {
   readonly hashSecret: string
   /** The sends begin within this time. */
   readonly withinMs: number
+  /** Stores that hub staff opted a recipient out. Default: in the ledger only. */
+  readonly optOutByStaff?: (recipient: string) => void
 }
 
 export const startClients = (
   simulation: Simulation,
   { acceptors, ledger, processes }: CommandApis,
-  { count, hashSecret, numbers, withinMs }: ClientsOptions,
+  { count, hashSecret, numbers, optOutByStaff, withinMs }: ClientsOptions,
 ) => {
   const { broker, faults, violations, world } = simulation
   const random = simulation.random('clients')
@@ -209,7 +211,8 @@ export const startClients = (
     const recipient = recipientHash(hashSecret, random.pick(numbers))
     world.after(random.between(0, withinMs), () => {
       world.note('hub staff', () => 'opt a recipient out')
-      setOptOut(recipient, true)
+      if (optOutByStaff === undefined) setOptOut(recipient, true)
+      else optOutByStaff(recipient)
     })
   }
 

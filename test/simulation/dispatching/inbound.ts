@@ -18,11 +18,21 @@ export class InboundTables {
   readonly stored = new Set<string>()
   /** By recipient hash. */
   readonly optOuts = new Map<string, OptOut>()
+  /** The recipients whom hub staff have opted out at some time. */
+  readonly byStaff = new Set<string>()
   readonly #applied = new Map<string, AppliedWords>()
   readonly #onChange: (recipient: string, isOptedOut: boolean) => void
 
   constructor(onChange: (recipient: string, isOptedOut: boolean) => void = () => {}) {
     this.#onChange = onChange
+  }
+
+  /** Hub staff opt a recipient out. An earlier start word that is applied later does not lift it. */
+  optOut(recipient: string, at: number): void {
+    this.byStaff.add(recipient)
+    if (this.optOuts.has(recipient)) return
+    this.optOuts.set(recipient, { source: 'operator', createdAt: at })
+    this.#onChange(recipient, true)
   }
 
   apply(words: Parameters<OptOuts['Service']['apply']>[0]) {
@@ -111,6 +121,8 @@ export const checkWords = (
       violations.add('an acknowledged inbound message is lost', operatorId)
     }
     const recipient = recipientHash(hashSecret, from)
+    // Whether a start word lifts it depends on the clock of the dispatcher.
+    if (tables.byStaff.has(recipient)) continue
     const expected = isOptedOut.get(recipient) ?? false
     if (tables.optOuts.has(recipient) !== expected) {
       violations.add('a stop or start word has no effect', `${operatorId}: ${expected ? 'not ' : ''}opted in`)

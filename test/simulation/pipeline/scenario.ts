@@ -59,10 +59,10 @@ const run = (simulation: Simulation): number => {
     numbers,
     hashSecret: HASH_SECRET,
     withinMs: FAULTS_MS,
+    optOutByStaff: (recipient) => inbound.optOut(recipient, world.now()),
   })
-  const dispatchers = startDispatchers(simulation, projectors.lookedUp, {
-    inbound: new InboundTables(clients.setOptOut),
-  })
+  const inbound = new InboundTables(clients.setOptOut)
+  const dispatchers = startDispatchers(simulation, projectors.lookedUp, { inbound })
   sendWords(simulation, dispatchers.operator, { numbers, withinMs: FAULTS_MS })
   world.runFor(FAULTS_MS)
   simulation.endFaults()
