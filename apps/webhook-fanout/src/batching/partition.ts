@@ -27,6 +27,7 @@ import { isDeletedSubscription, retryStorage } from '../store/storage-errors.ts'
 import {
   type EventSource,
   FanoutStore,
+  type NewBatch,
   type OpenRedelivery,
   type Ownership,
   type PartitionLost,
@@ -215,19 +216,15 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
   }
 
   /**
-   * A batch that is not returned was stored before. If that transaction was reported as failed, no
-   * process has offered the batch to its deliverer.
+   * Events that are in no returned batch were stored before. If that transaction was reported as failed, no
+   * process has offered their batch to its deliverer. It may have had fewer events than the batch of now.
    */
-  const rescanIncomplete = (
-    given: ReadonlyArray<{ readonly subscription: { readonly uuid: string } }>,
-    stored: ReadonlyArray<StoredBatch>,
-  ) => {
-    if (stored.length === given.length) return
+  const rescanIncomplete = (given: ReadonlyArray<NewBatch>, stored: ReadonlyArray<StoredBatch>) => {
     const missing = new Map<string, number>()
     const count = (uuid: string, change: number) => missing.set(uuid, (missing.get(uuid) ?? 0) + change)
-    for (const { subscription } of given) count(subscription.uuid, 1)
-    for (const { endpoint } of stored) count(endpoint, -1)
-    for (const [uuid, batches] of missing) if (batches > 0) subscriptions.rescan(uuid)
+    for (const { events, subscription } of given) count(subscription.uuid, events.length)
+    for (const { endpoint, events } of stored) count(endpoint, -events)
+    for (const [uuid, events] of missing) if (events > 0) subscriptions.rescan(uuid)
   }
 
   const storeDue = Effect.gen(function* () {

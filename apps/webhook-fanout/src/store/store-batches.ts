@@ -82,5 +82,5 @@ export const storeBatches = async (
     ),
     redelivery?.id ?? null,
   )
-  return rows.map(({ batch, endpoint }) => ({ endpoint, batch }))
+  return rows.map(({ batch, endpoint, eventCount }) => ({ endpoint, batch, events: eventCount }))
 }

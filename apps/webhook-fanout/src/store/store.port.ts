@@ -62,6 +62,8 @@ export interface StoredBatch {
   /** UUID of the subscription. */
   readonly endpoint: string
   readonly batch: PendingBatch
+  /** The number of its events. */
+  readonly events: number
 }
 
 /** A redelivery whose events are not all stored in batches yet. */

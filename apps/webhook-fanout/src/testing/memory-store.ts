@@ -324,7 +324,9 @@ export class MemoryStore {
               }
               this.batches.set(batch.uuid, batch)
               for (const event of fresh) this.batchOf.set(keyOf(event.id), batch.uuid)
-              return [{ endpoint: subscription.uuid, batch: this.#pendingOf(batch, true) }]
+              return [
+                { endpoint: subscription.uuid, batch: this.#pendingOf(batch, true), events: fresh.length },
+              ]
             })
           })
           return isLost ? yield* CONNECTION_LOST : stored
