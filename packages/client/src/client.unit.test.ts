@@ -317,6 +317,7 @@ describe('a named method', () => {
 /** A fake hub whose answers depend on the request. */
 const serving = (
   answer: (path: string, body: any, calls: number) => Answer | Promise<Answer>,
+  waiting: (signal: AbortSignal | undefined) => Promise<void> = async () => {},
 ): ReturnType<typeof hubOf> => {
   const seen: Array<Seen> = []
   const waits: Array<number> = []
@@ -336,6 +337,7 @@ const serving = (
     async (ms, signal) => {
       signal?.throwIfAborted()
       waits.push(ms)
+      await waiting(signal)
     },
   )
   return { hub, seen, waits }
@@ -385,9 +387,9 @@ describe('sendAll', () => {
     const { hub } = serving((_path, body) => acceptedBatch(body.messages))
     const results = hub.messages.sendAll(source(), { batchSize: 5, concurrency: 2 })
     await results.next()
-    // The results of at most eight batches wait, and one message begins the next batch.
+    // The results of at most sixteen batches wait, and one message begins the next batch.
     const most = read
-    expect(most).toBeLessThanOrEqual(41)
+    expect(most).toBeLessThanOrEqual(81)
     await results.return()
     expect(read).toBe(most)
   })
@@ -420,6 +422,114 @@ describe('sendAll', () => {
     expect(await collect(hub.messages.sendAll(messagesOf(2), { batchSize: 2 }))).toHaveLength(2)
     expect(waits).toEqual([2000, 2000, 2000])
     expect(new Set(seen.map(({ headers }) => headers['idempotency-key'])).size).toBe(1)
+  })
+
+  it('sends other batches while a refused one waits for its retry_after', async () => {
+    const refused = new Set<string>()
+    const order: Array<string> = []
+    let endWait = (): void => {}
+    const { hub } = serving(
+      (_path, body) => {
+        const [{ client_ref: first }] = body.messages
+        order.push(first)
+        if (first === 'ref-1' && !refused.has(first)) {
+          refused.add(first)
+          return failing(503, 'overloaded', 9)()
+        }
+        if (first === 'ref-5') endWait()
+        return acceptedBatch(body.messages)
+      },
+      () => new Promise<void>((resolve) => (endWait = resolve)),
+    )
+    const results = await collect(hub.messages.sendAll(messagesOf(8), { batchSize: 1 }))
+    expect(brief(results)).toEqual(
+      messagesOf(8).map(({ client_ref }, index) => [index, client_ref, 'accepted']),
+    )
+    // The repeat comes before the batches that were not sent yet.
+    expect(order).toEqual(['ref-0', 'ref-1', 'ref-2', 'ref-3', 'ref-4', 'ref-5', 'ref-1', 'ref-6', 'ref-7'])
+  })
+
+  it('sends nothing while a hub refuses the only batch in progress', async () => {
+    let inProgress = 0
+    let accepts = false
+    const waits: Array<() => void> = []
+    const { hub, seen } = serving(
+      async (_path, body) => {
+        inProgress += 1
+        await Promise.resolve()
+        inProgress -= 1
+        return accepts ? acceptedBatch(body.messages) : failing(503, 'overloaded', 5)()
+      },
+      () => new Promise<void>((resolve) => waits.push(resolve)),
+    )
+    const collected = collect(hub.messages.sendAll(messagesOf(100), { batchSize: 1 }))
+    const turns = async (): Promise<void> => {
+      for (let turn = 0; turn < 50; turn++) await Promise.resolve()
+    }
+    await turns()
+    // The two first ones. Each end of a wait allows one attempt.
+    expect([seen.length, inProgress]).toEqual([2, 0])
+    waits.shift()?.()
+    await turns()
+    expect([seen.length, inProgress]).toEqual([3, 0])
+    accepts = true
+    for (const end of waits.splice(0)) end()
+    expect(await collected).toHaveLength(100)
+  })
+
+  it('has as many batches in progress as the hub accepts, and four at most', async () => {
+    for (const [room, expected] of [
+      [3, 3],
+      [1, 1],
+      [9, 4],
+    ] as const) {
+      let inProgress = 0
+      const seenInProgress: Array<number> = []
+      const { hub } = serving(async (_path, body) => {
+        if (inProgress >= room) return failing(503, 'overloaded', 1)()
+        inProgress += 1
+        seenInProgress.push(inProgress)
+        for (let turn = 0; turn < 200; turn++) await Promise.resolve()
+        inProgress -= 1
+        return acceptedBatch(body.messages)
+      })
+      expect(await collect(hub.messages.sendAll(messagesOf(200), { batchSize: 1 }))).toHaveLength(200)
+      expect(Math.max(...seenInProgress)).toBe(expected)
+    }
+  })
+
+  it('ends when its signal aborts while one batch waits for its retry_after and another for its turn', async () => {
+    const stop = new AbortController()
+    let waits = 0
+    const { hub } = serving(
+      () => failing(503, 'overloaded', 9)(),
+      (signal) => {
+        waits += 1
+        // Both were refused. The second attempt of the first one is refused too.
+        if (waits < 3) return Promise.resolve()
+        queueMicrotask(() => stop.abort(new Error('stopped')))
+        return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)))
+      },
+    )
+    const sending = collect(hub.messages.sendAll(messagesOf(9), { batchSize: 1, signal: stop.signal }))
+    await expect(sending).rejects.toThrow('stopped')
+  })
+
+  it('yields the results of earlier batches that were refused before it throws', async () => {
+    const refused = new Set<string>()
+    const { hub } = serving((_path, body) => {
+      const [{ client_ref: first }] = body.messages
+      if (first === 'ref-1') return failing(422, 'invalid_request')()
+      if (refused.has(first)) return acceptedBatch(body.messages)
+      refused.add(first)
+      return failing(503, 'overloaded', 1)()
+    })
+    const yielded: Array<number> = []
+    const sending = async () => {
+      for await (const { index } of hub.messages.sendAll(messagesOf(3), { batchSize: 1 })) yielded.push(index)
+    }
+    await expect(sending()).rejects.toBeInstanceOf(HubInvalidRequestError)
+    expect(yielded).toEqual([0])
   })
 
   it('repeats only the rejected messages that the hub may accept later, under a new key', async () => {

@@ -100,8 +100,24 @@ const errorOf = async (response: Response): Promise<HubError> => {
 }
 
 /** Whether a repeat of the same request can succeed. A deletion may have happened. */
-const mayRepeat = (method: Method, status: number): boolean =>
-  status === 429 || (method !== 'delete' && (status === 409 || status >= 500))
+const mayRepeat = (method: Method, failure: HubError): boolean =>
+  failure.status === 429 ||
+  (method !== 'delete' && (failure.status === null || failure.status === 409 || failure.status >= 500))
+
+/**
+ * The wait before the next attempt, in milliseconds; `null`: another attempt would fail again, or the caller
+ * must decide. `tries`: the failed attempts before this one.
+ */
+export const waitAfter = (
+  method: Method,
+  failure: unknown,
+  tries: number,
+  maxRetries: number,
+): number | null => {
+  if (!(failure instanceof HubError) || !mayRepeat(method, failure) || tries >= maxRetries) return null
+  const waitMs = waitBefore(tries, failure.retryAfter)
+  return waitMs > LONGEST_WAIT_MS ? null : waitMs
+}
 
 export const makeCall = (client: HubClientOptions, wait: Wait): Call => {
   const baseUrl = readBaseUrl(client.baseUrl)
@@ -128,14 +144,12 @@ export const makeCall = (client: HubClientOptions, wait: Wait): Call => {
         })
         if (response.ok) return await response.json()
         failure = await errorOf(response)
-        if (!mayRepeat(method, response.status)) throw failure
       } catch (error) {
-        if (error instanceof HubError || options.signal?.aborted === true) throw error
+        if (options.signal?.aborted === true) throw error
         failure = new HubConnectionError(timeout.aborted ? 'timeout' : 'connection_failed', error)
-        if (method === 'delete') throw failure
       }
-      const waitMs = waitBefore(tries, failure.retryAfter)
-      if (tries >= maxRetries || waitMs > LONGEST_WAIT_MS) throw failure
+      const waitMs = waitAfter(method, failure, tries, maxRetries)
+      if (waitMs === null) throw failure
       await wait(waitMs, options.signal)
     }
   }

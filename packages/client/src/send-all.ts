@@ -1,7 +1,8 @@
 /** Sends any number of messages in batches, and yields a result for each of them, in order. */
 import type { components } from './contract.ts'
 import { HubOptionError } from './errors.ts'
-import { type Call, LONGEST_WAIT_MS, type Wait, waitBefore } from './http.ts'
+import { type Call, LONGEST_WAIT_MS, type Wait, waitAfter, waitBefore } from './http.ts'
+import { makeTurns } from './turns.ts'
 
 export type BatchMessage = components['schemas']['BatchMessage']
 /** `accepted`, `duplicate` or `rejected`. `index` is the place of the message among all of them. */
@@ -11,9 +12,12 @@ type AcceptedBatch = components['schemas']['AcceptedBatch']
 export interface SendAllOptions {
   /** Messages of a batch. Default: `limits.batch_max` of the account. */
   readonly batchSize?: number
-  /** Batches in progress at the same time. Default 4. */
+  /**
+   * The most batches in progress at the same time. Default 4. It begins with two. After the hub refused a
+   * batch, there is one fewer, and later one more.
+   */
   readonly concurrency?: number
-  /** Maximum number of retries of a batch, and of a rejected message that may be repeated. Default 8. */
+  /** Maximum number of retries of a batch, or of its rejected messages that may be repeated. Default 8. */
   readonly maxRetries?: number
   readonly signal?: AbortSignal
 }
@@ -30,9 +34,10 @@ const REPEATABLE: ReadonlySet<string> = new Set(['overloaded', 'provider_unavail
 
 /**
  * A slow batch must not stop the others: their results wait for it, up to this multiple of the batches in
- * progress.
+ * progress. A refused one waits for up to 10 s, and a hub does about three batches of 1,000 in a second. The
+ * results of such a batch need less than a megabyte.
  */
-const WINDOW = 4
+const WINDOW = 8
 
 interface OpenBatch {
   readonly results: Promise<ReadonlyArray<SendResult>>
@@ -41,12 +46,22 @@ interface OpenBatch {
   isSettled: boolean
 }
 
-const openBatch = (results: Promise<ReadonlyArray<SendResult>>): OpenBatch => {
+const openBatch = (results: Promise<ReadonlyArray<SendResult>>, onSettled: () => void): OpenBatch => {
   const settle = (): void => {
     batch.isSettled = true
+    onSettled()
   }
   const batch: OpenBatch = { results, settled: results.then(settle, settle), isSettled: false }
   return batch
+}
+
+/** Something that happens again and again. `next` resolves the next time. */
+const makeBell = () => {
+  let ring = (): void => {}
+  return {
+    ring: (): void => ring(),
+    next: (): Promise<void> => new Promise((resolve) => (ring = resolve)),
+  }
 }
 
 interface Element {
@@ -110,55 +125,81 @@ export const makeSendAll = (call: Call, wait: Wait) =>
         : null
     const batchSize = checkCount('batchSize', options.batchSize ?? account?.limits.batch_max ?? 1)
 
+    const changed = makeBell()
+    const turns = makeTurns(concurrency, signal, changed.ring)
+
+    /** Sends the elements as one request. Adds their results, and returns those that must be repeated. */
+    const request = async (
+      elements: ReadonlyArray<Element>,
+      idempotencyKey: string,
+      results: Map<number, SendResult>,
+    ): Promise<{ readonly repeated: ReadonlyArray<Element>; readonly retryAfter: number | null }> => {
+      const answer = (await call('post', '/v1/messages/batch', {
+        body: { messages: elements.map(({ message }) => message) },
+        idempotencyKey,
+        signal,
+        // A batch that waits for its repeat gives its turn to another one.
+        maxRetries: 0,
+      })) as AcceptedBatch
+      const repeated: Array<Element> = []
+      let retryAfter: number | null = null
+      for (const [place, element] of elements.entries()) {
+        const result = answer.results[place]
+        if (result === undefined) throw new Error('The hub answered fewer results than messages.')
+        results.set(element.index, { ...result, index: element.index })
+        if (result.result !== 'rejected' || !isRepeatable(result)) continue
+        repeated.push(element)
+        retryAfter = Math.max(retryAfter ?? 0, result.error.retry_after ?? 0) || null
+      }
+      return { repeated, retryAfter }
+    }
+
     const sendBatch = async (batch: ReadonlyArray<Element>): Promise<ReadonlyArray<SendResult>> => {
       const results = new Map<number, SendResult>()
-      let open = batch
+      let elements = batch
+      let idempotencyKey = crypto.randomUUID()
       for (let tries = 0; ; tries++) {
-        const body = { messages: open.map(({ message }) => message) }
-        const answer = (await call('post', '/v1/messages/batch', {
-          body,
-          signal,
-          maxRetries,
-        })) as AcceptedBatch
-        const repeated: Array<Element> = []
-        let retryAfter: number | null = null
-        for (const [place, element] of open.entries()) {
-          const result = answer.results[place]
-          if (result === undefined) throw new Error('The hub answered fewer results than messages.')
-          results.set(element.index, { ...result, index: element.index })
-          if (result.result !== 'rejected' || !isRepeatable(result)) continue
-          repeated.push(element)
-          retryAfter = Math.max(retryAfter ?? 0, result.error.retry_after ?? 0) || null
+        const turn = await turns.take()
+        let waitMs: number | null
+        try {
+          const { repeated, retryAfter } = await request(elements, idempotencyKey, results)
+          if (repeated.length === 0 || tries >= maxRetries) {
+            turn.accepted()
+            return batch.map(({ index }) => results.get(index)!)
+          }
+          waitMs = waitBefore(tries, retryAfter)
+          elements = repeated
+          // The body is another one. `client_ref` stays the same.
+          idempotencyKey = crypto.randomUUID()
+        } catch (error) {
+          waitMs = waitAfter('post', error, tries, maxRetries)
+          if (waitMs === null) {
+            turn.failed()
+            throw error
+          }
         }
-        if (repeated.length === 0 || tries >= maxRetries) break
-        await wait(waitBefore(tries, retryAfter), signal)
-        // With a new idempotency key, because the body is another one. `client_ref` stays the same.
-        open = repeated
+        turn.refused()
+        await wait(waitMs, signal)
+        turns.resume()
       }
-      return batch.map(({ index }) => results.get(index)!)
     }
 
     const batches = inBatches(messages, batchSize)
     /** Batches whose results were not yielded yet, in order. */
     const open: Array<OpenBatch> = []
-    const isInProgress = ({ isSettled }: OpenBatch): boolean => !isSettled
     try {
       for (let isAtEnd = false; ;) {
-        while (
-          !isAtEnd &&
-          open.length < concurrency * WINDOW &&
-          open.filter(isInProgress).length < concurrency
-        ) {
+        while (!isAtEnd && open.length < concurrency * WINDOW && turns.isFree()) {
           const next = await batches.next()
           if (next.done === true) isAtEnd = true
-          else open.push(openBatch(sendBatch(next.value)))
+          else open.push(openBatch(sendBatch(next.value), changed.ring))
         }
         const [first] = open
         if (first === undefined) return
         if (first.isSettled) {
           open.shift()
           yield* await first.results
-        } else await Promise.race(open.filter(isInProgress).map(({ settled }) => settled))
+        } else await changed.next()
       }
     } finally {
       ended.abort()

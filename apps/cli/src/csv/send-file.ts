@@ -9,7 +9,7 @@ import type { ResultFile, RowResult } from './result-file.ts'
 import { readRows } from './rows.ts'
 import { clientRefOf } from './run-id.ts'
 
-/** Batches in progress at the same time. */
+/** The most batches in progress at the same time. */
 const CONCURRENCY = 4
 
 /** The hub refuses these for a time, so the same command can continue later. */
