@@ -97,6 +97,9 @@ const HEADERS: ReadonlyArray<JsonObject> = [
   header('Hub-Event-Id', 'Identifier of the batch of events, the same in each attempt.', EVENT_BATCH_ID),
 ]
 
+/** Not that of the events which a client reads: some generators would write both classes to one file. */
+export const WEBHOOKS_TAG = { name: 'Webhooks', description: 'What the hub posts to a webhook endpoint.' }
+
 /** One entry for each type of event. A request may contain up to 100 events of different types. */
 export const describeWebhooks = (schemas: JsonObject): JsonObject =>
   Object.fromEntries(
@@ -104,7 +107,7 @@ export const describeWebhooks = (schemas: JsonObject): JsonObject =>
       type,
       {
         post: {
-          tags: ['Events'],
+          tags: [WEBHOOKS_TAG.name],
           operationId: `webhook.${type}`,
           summary: SUMMARIES[type],
           description:

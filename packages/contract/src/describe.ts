@@ -11,7 +11,7 @@ import {
   rewriteSchemas,
   schemasOfRequests,
 } from './describe-details.ts'
-import { describeWebhooks } from './describe-webhooks.ts'
+import { describeWebhooks, WEBHOOKS_TAG } from './describe-webhooks.ts'
 import { HubApi } from './api/hub-api.ts'
 import { LIST_LIMITS, LONG_LIST_LIMITS } from './limits.ts'
 import { cleanDescription, rewrite } from './clean-description.ts'
@@ -161,15 +161,19 @@ const detailedPaths = (paths: Json): Json =>
       : { ...object, responses: rewriteSchemas(object['responses'], openEnumerations) },
   )
 
-const CONTACT = { name: 'The team that runs this hub', url: '/docs' }
-/** The hub serves one company, so the description is not licensed to others. */
-const LICENSE = { name: 'Proprietary' }
+/** Without a URL: each hub has its own address, and validators refuse a relative one here. */
+const CONTACT = { name: 'The team that runs this hub' }
+/**
+ * The hub serves one company, so the description is not licensed to others. Some validators require an
+ * identifier or a URL.
+ */
+const LICENSE = { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' }
 
 const generate = (): JsonObject => {
   // Through JSON, because the type of the generator's result does not fit the steps below.
   const generated = JSON.parse(JSON.stringify(OpenApi.fromApi(HubApi))) as {
     readonly info: JsonObject
-    readonly tags: Json
+    readonly tags: ReadonlyArray<Json>
     readonly paths: Readonly<Record<string, Readonly<Record<string, JsonObject>>>>
     readonly components: { readonly schemas: JsonObject; readonly securitySchemes: JsonObject }
   }
@@ -187,7 +191,7 @@ const generate = (): JsonObject => {
     openapi: '3.1.0',
     info: { ...generated.info, contact: CONTACT, license: LICENSE },
     servers: [{ url: '/', description: 'The hub that serves this description.' }],
-    tags: generated.tags,
+    tags: [...generated.tags, WEBHOOKS_TAG],
     paths: detailedPaths(folded.document),
     webhooks: describeWebhooks(schemas),
     components: {

@@ -283,8 +283,24 @@ describe('the description', () => {
         expect(schema['format']).toMatch(/^(?:int32|int64|double)$/u)
       }
     }
-    expect(at(document, 'info', 'license', 'name')).toBe('Proprietary')
-    expect(at(document, 'info', 'contact', 'name')).not.toBe('')
+    // openapi-generator refuses a license without identifier, and a contact with a relative URL.
+    expect(at(document, 'info', 'license')).toEqual({
+      name: 'Proprietary',
+      identifier: 'LicenseRef-Proprietary',
+    })
+    expect(at(document, 'info', 'contact')).toEqual({ name: expect.any(String) })
+  })
+
+  it('has the webhooks under a tag of their own, so that no generated class replaces that of the events', () => {
+    const tagsOf = (methods: Json): ReadonlyArray<string> =>
+      Object.values(methods as JsonObject).flatMap(
+        (operation) => at(operation, 'tags') as ReadonlyArray<string>,
+      )
+    const ofPaths = new Set(operations.flatMap(({ operation }) => operation['tags'] as ReadonlyArray<string>))
+    const ofWebhooks = Object.values(at(document, 'webhooks') as JsonObject).flatMap(tagsOf)
+    expect(ofWebhooks.filter((tag) => ofPaths.has(tag))).toEqual([])
+    const declared = (document['tags'] as ReadonlyArray<JsonObject>).map(({ name }) => name)
+    expect(declared.toSorted()).toEqual([...ofPaths, ...new Set(ofWebhooks)].toSorted())
   })
 
   it('has an example for every parameter', () => {
