@@ -88,5 +88,5 @@ const weightOf = (accept: string, type: string): number | null => {
 export const prefersCsv = (accept: string | undefined): boolean => {
   if (accept === undefined) return false
   const csv = weightOf(accept, 'text/csv') ?? 0
-  return csv > 0 && csv >= (weightOf(accept, 'application/json') ?? 0)
+  return csv > (weightOf(accept, 'application/json') ?? 0)
 }

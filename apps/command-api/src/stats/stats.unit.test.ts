@@ -43,6 +43,8 @@ describe('prefersCsv', () => {
     ['Text/CSV; charset=utf-8', true],
     ['text/csv, application/json;q=0.5', true],
     ['application/json, text/csv;q=0.5', false],
+    // Generated clients name all media types of the answer, and read it as JSON.
+    ['application/json, text/csv', false],
     ['text/csv;q=0', false],
     ['text/*', false],
   ])('of %j is %j', (accept, wanted) => {
