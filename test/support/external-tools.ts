@@ -135,6 +135,19 @@ export const goTool = (name: string, program: string) =>
   )
 
 /**
+ * Completes the `go.mod` of a program, and gets the modules that it needs. Returns the reason if they cannot be
+ * had on this machine: they are not in the module cache, and there is no network.
+ */
+export const goModules = async (folder: string): Promise<Found<{ readonly folder: string }>> => {
+  const { code, text } = await runTool('go', ['mod', 'tidy'], { cwd: folder, withinMs: INSTALL_WITHIN_MS })
+  const isUnreachable = /dial tcp|no such host|imeout|module lookup disabled|proxyconnect/u.test(text)
+  if (code === 0) return { folder }
+  if (isUnreachable)
+    return { missing: `Go modules could not be downloaded: ${text.trim().split('\n').at(-1)}` }
+  throw new Error(text)
+}
+
+/**
  * Copies single files of Go modules (`module@version`) into one folder, for files that are
  * published nowhere else.
  */
