@@ -2,13 +2,22 @@
  * Clients that stock generators create from the OpenAPI description send, send a batch and read. That in
  * TypeScript compiles under strict rules.
  */
-import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client } from '../support/client.ts'
-import { goModules, goTool, npmTool, orSkip, pythonTool, runTool } from '../support/external-tools.ts'
+import {
+  goModules,
+  goTool,
+  javaCompilerMissing,
+  javaLibrary,
+  npmTool,
+  orSkip,
+  pythonTool,
+  runTool,
+} from '../support/external-tools.ts'
 
 /** The generator needs TypeScript 5, so it has its own folder. */
 const PACKAGES = {
@@ -208,12 +217,24 @@ func main() {
 }
 `
 
+const JAVA_GENERATOR = '7.26.0'
+const JAVA_CLIENT = join(import.meta.dirname, 'java-client')
+/** The library of the client is that of the JDK. `jackson` reads and writes JSON. */
+const JAVA_PROPERTIES =
+  'library=native,apiPackage=hub.api,modelPackage=hub.model,invokerPackage=hub,openApiNullable=false,useJakartaEe=true'
+
 let hub: TestHub
 
 beforeAll(async () => {
   hub = await startHub()
 })
 afterAll(() => hub?.stop())
+
+/** Paths of the Java files in a folder and the folders in it. */
+const javaFilesIn = (folder: string): ReadonlyArray<string> =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.java'))
+    .map((file) => join(folder, file))
 
 /** Writes the description that the hub serves into a folder. Returns the path. */
 const writeDescription = async (folder: string): Promise<string> => {
@@ -359,5 +380,56 @@ describe('a client generated from the OpenAPI description', () => {
     },
     // The first run compiles the generator.
     8 * STEP_WITHIN_MS,
+  )
+
+  it(
+    'in Java sends, sends a batch and reads',
+    async (context) => {
+      const libraries = await orSkip(
+        context,
+        javaLibrary({
+          pom: join(JAVA_CLIENT, 'pom.xml'),
+          checksums: join(JAVA_CLIENT, 'jars.sha256'),
+          what: 'the libraries of a generated Java client',
+          size: '3 MB',
+        }),
+      )
+      const missing = await javaCompilerMissing(libraries.java)
+      if (missing !== null) await orSkip(context, { missing })
+      const { folder } = await orSkip(context, pythonTool('openapi-generator-cli', JAVA_GENERATOR))
+      const { base_url, keys } = hub.describe()
+      const dir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'client-'))
+      const step = async (command: string, ...args: ReadonlyArray<string>): Promise<string> => {
+        const { code, text } = await runTool(command, args, { cwd: dir, withinMs: STEP_WITHIN_MS })
+        expect(code, text).toBe(0)
+        return text
+      }
+      const description = await writeDescription(dir)
+      // The package of the generator has one jar. Its program starts the `java` of the PATH, if there is one.
+      const [jar = ''] = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) =>
+        file.endsWith('openapi-generator.jar'),
+      )
+      const words = ['-g', 'java', '-o', 'generated', '--additional-properties', JAVA_PROPERTIES]
+      await step(libraries.java, '-jar', join(folder, jar), 'generate', '-i', description, ...words)
+      const classPath = ['-cp', `${join(dir, 'classes')}:${libraries.classPath}`]
+      await step(
+        libraries.java,
+        ...['-m', 'jdk.compiler/com.sun.tools.javac.Main', '-d', 'classes', ...classPath],
+        join(JAVA_CLIENT, 'Program.java'),
+        ...javaFilesIn(join(dir, 'generated/src/main')),
+      )
+      expect(JSON.parse(await step(libraries.java, ...classPath, 'Program', base_url, keys.test))).toEqual({
+        sent: expect.stringMatching(/^msg_/u),
+        accepted: 1,
+        rejected: 'recipient_invalid',
+        read: true,
+        text: 'Заказ 1 готов',
+        parts: 1,
+        events: true,
+        stats: 'stats',
+        refused: '404 not_found',
+      })
+    },
+    4 * STEP_WITHIN_MS,
   )
 })
