@@ -9,7 +9,8 @@ import { pathToFileURL } from 'node:url'
 import { eventually, freePort } from '@hub/testkit'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type ClientPackage, installClient } from '../support/client-package.ts'
-import { npmTool, orSkip, runTool } from '../support/external-tools.ts'
+import { npmTool, orSkip } from '../support/external-tools.ts'
+import { compileProject } from '../support/typescript-project.ts'
 
 const PACKAGES = {
   '@types/express': '5.0.6',
@@ -97,30 +98,15 @@ describe('the examples of the client package', () => {
         if (name === 'nest.ts') continue
         writeFileSync(join(library.folder, 'src', name), code)
       }
-      writeFileSync(
-        join(library.folder, 'tsconfig.json'),
-        JSON.stringify({
-          compilerOptions: {
-            target: 'es2023',
-            module: 'nodenext',
-            strict: true,
-            noUncheckedIndexedAccess: true,
-            exactOptionalPropertyTypes: true,
-            noPropertyAccessFromIndexSignature: true,
-            lib: ['es2023'],
-            types: ['node'],
-            typeRoots: [join(tool.folder, 'node_modules/@types')],
-            outDir: 'out',
-            rootDir: 'src',
-          },
-          include: ['src'],
-        }),
-      )
-      const compiled = await runTool(
-        process.execPath,
-        [join(tool.folder, 'node_modules/typescript/bin/tsc'), '--project', 'tsconfig.json'],
-        { cwd: library.folder, withinMs: STEP_WITHIN_MS },
-      )
+      const compiled = await compileProject(library.folder, {
+        toolFolder: tool.folder,
+        compilerOptions: {
+          lib: ['es2023'],
+          types: ['node'],
+          typeRoots: [join(tool.folder, 'node_modules/@types')],
+        },
+        withinMs: STEP_WITHIN_MS,
+      })
       expect(compiled.code, compiled.text).toBe(0)
 
       for (const program of ['express.js', 'fastify.js']) {

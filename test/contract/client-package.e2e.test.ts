@@ -20,6 +20,7 @@ import {
   runOrThrow,
 } from '../support/client-package.ts'
 import { npmTool, orSkip, runTool } from '../support/external-tools.ts'
+import { compileProject } from '../support/typescript-project.ts'
 
 const SECRET = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='
 const BODY = JSON.stringify([{ id: 'evt_1', object: 'event', type: 'message.sent', note: 'Заказ ✓' }])
@@ -163,27 +164,19 @@ describe('a fresh project', () => {
   it('with NestJS, CommonJS and the module resolution node10 compiles and verifies webhooks', async (context) => {
     const tool = await orSkip(context, npmTool('client-nest-1', NEST))
     const { folder } = await installClient(tool.folder)
-    writeFileSync(join(folder, 'main.ts'), client.examples.get('nest.ts') ?? '')
+    mkdirSync(join(folder, 'src'))
+    writeFileSync(join(folder, 'src/main.ts'), client.examples.get('nest.ts') ?? '')
     writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, type: 'commonjs' }))
-    writeFileSync(
-      join(folder, 'tsconfig.json'),
-      JSON.stringify({
-        compilerOptions: {
-          target: 'es2022',
-          module: 'commonjs',
-          moduleResolution: 'node10',
-          strict: true,
-          experimentalDecorators: true,
-          emitDecoratorMetadata: true,
-          types: ['node'],
-          outDir: 'out',
-        },
-        include: ['main.ts'],
-      }),
-    )
-    const tsc = join(tool.folder, 'node_modules/typescript/bin/tsc')
-    const compiled = await runTool(process.execPath, [tsc, '--project', folder], {
-      cwd: folder,
+    const compiled = await compileProject(folder, {
+      toolFolder: tool.folder,
+      compilerOptions: {
+        target: 'es2022',
+        module: 'commonjs',
+        moduleResolution: 'node10',
+        experimentalDecorators: true,
+        emitDecoratorMetadata: true,
+        types: ['node'],
+      },
       withinMs: STEP_WITHIN_MS,
     })
     expect(compiled.code, compiled.text).toBe(0)
