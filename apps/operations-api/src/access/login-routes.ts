@@ -42,6 +42,8 @@ export const returnPath = (given: string | null, operationsUrl: string): string 
       : null
   const isPage =
     wanted?.origin === own.origin &&
+    // A browser would read `//host` as the address of another host. `/.//host` has this path, too.
+    !wanted.pathname.startsWith('//') &&
     !wanted.pathname.startsWith('/v1/') &&
     !wanted.pathname.startsWith('/login')
   return wanted !== null && isPage ? `${wanted.pathname}${wanted.search}${wanted.hash}` : '/'
