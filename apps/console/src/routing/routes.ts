@@ -106,8 +106,23 @@ export const pageOfId = (id: string): string | null => {
   return PAGE_OF_PREFIX[prefix]?.(id) ?? withFilters('/search', { q: id })
 }
 
-/** A phone number is personal data, so it must not become part of an address. */
-export const isPhoneNumber = (text: string): boolean => /^\+?[0-9][0-9 ()-]{5,20}$/u.test(text.trim())
+/** What people write between the digits of a phone number. */
+const SEPARATOR = String.raw`[\s().\u00a0\u2010-\u2015-]`
+const SEPARATORS = new RegExp(SEPARATOR, 'gu')
+/** A mobile number of Russia, also inside of a longer text such as `tel:+79…`, but not inside of a word. */
+const RUSSIAN_NUMBER = new RegExp(
+  String.raw`(?:\+7|(?<![\p{L}\p{N}_-])[78])${SEPARATOR}*9(?:${SEPARATOR}*\d){9}(?!\d)`,
+  'u',
+)
+
+/**
+ * A phone number is personal data, so it must not become part of an address. A number of another country is
+ * one, too: the hub does not know it, but the history of the browser would keep it.
+ */
+export const isPhoneNumber = (text: string): boolean => {
+  const digits = text.replaceAll(SEPARATORS, '')
+  return /^\+?\d{6,15}$/u.test(digits) || RUSSIAN_NUMBER.test(text)
+}
 
 /**
  * Where to return after a login. Only an address of the console itself: anything else would let a link

@@ -71,6 +71,21 @@ describe('phone numbers', () => {
     for (const text of ['+79001234567', '+7 (900) 123-45-67', '89001234567', ' +7900 1234567 ']) {
       expect(isPhoneNumber(text), text).toBe(true)
     }
+  })
+
+  it('do not become part of an address if they are pasted from a page or a contact', () => {
+    for (const text of [
+      '(900) 123-45-67',
+      '8.900.123.45.67',
+      '+7\u00a0900\u00a0123\u201345\u201367',
+      'tel:+79001234567',
+      'Anna, 8 900 123-45-67',
+    ]) {
+      expect(isPhoneNumber(text), text).toBe(true)
+    }
+  })
+
+  it('are no other text', () => {
     for (const text of ['order-79001234567', `msg_${ID}`, '12345', 'abc', '']) {
       expect(isPhoneNumber(text), text).toBe(false)
     }
