@@ -402,7 +402,11 @@ describe('a client generated from the OpenAPI description', () => {
       const classPath = ['-cp', `${join(dir, 'classes')}:${libraries.classPath}`]
       await step(
         libraries.java,
-        ...['-m', 'jdk.compiler/com.sun.tools.javac.Main', '-d', 'classes', ...classPath],
+        '-m',
+        'jdk.compiler/com.sun.tools.javac.Main',
+        '-d',
+        'classes',
+        ...classPath,
         join(JAVA_CLIENT, 'Program.java'),
         ...javaFilesIn(join(dir, 'generated/src/main')),
       )
