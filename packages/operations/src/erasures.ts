@@ -18,7 +18,7 @@ import { Clock, Effect, Schema } from 'effect'
 import { refused, SAME_PERSON } from './failures.ts'
 import { optionalTimestamp, Reason, Timestamp, Uuid } from './fields.ts'
 import { recognize } from './messages/recognize.ts'
-import { decodeCursor, listOf, pageFields, pageOf } from './pages.ts'
+import { CursorTime, decodeCursor, listOf, pageFields, pageOf } from './pages.ts'
 import { hashOfRecipient, RecipientInput } from './recipient.ts'
 import { defineUseCase } from './use-case.ts'
 
@@ -164,8 +164,8 @@ export const confirm = defineUseCase({
     }),
 })
 
-/** The sort key of a page, newest first: time of the request (milliseconds since the epoch) and UUID. */
-const PageKey = Schema.Tuple([Schema.Number, Uuid])
+/** The sort key of a page, newest first: time of the request and UUID. */
+const PageKey = Schema.Tuple([CursorTime, Uuid])
 
 export const requests = defineUseCase({
   name: 'recipients requests',

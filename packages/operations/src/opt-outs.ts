@@ -3,7 +3,7 @@ import { CommandOptOuts } from '@hub/store'
 import { Effect, Schema } from 'effect'
 import { refused } from './failures.ts'
 import { RecipientHash, Timestamp } from './fields.ts'
-import { decodeCursor, listOf, pageFields, pageOf } from './pages.ts'
+import { CursorTime, decodeCursor, listOf, pageFields, pageOf } from './pages.ts'
 import { query } from './sql.ts'
 import { defineUseCase } from './use-case.ts'
 
@@ -18,10 +18,10 @@ export const OptOut = Schema.Struct({
 })
 
 /**
- * The key of a page, newest first: the time of the last opt-out in milliseconds, its recipient, and the
- * number of all opt-outs at the first page, so that the table is counted once for a list.
+ * The key of a page, newest first: the time of the last opt-out, its recipient, and the number of all
+ * opt-outs at the first page, so that the table is counted once for a list.
  */
-const PageKey = Schema.Tuple([Schema.Int, RecipientHash, Schema.Int])
+const PageKey = Schema.Tuple([CursorTime, RecipientHash, Schema.Int])
 
 /** Opt-outs, newest first. */
 export const list = defineUseCase({

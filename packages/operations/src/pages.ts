@@ -48,11 +48,14 @@ export const decodeCursor = <Key>(
   })
 }
 
-/** The latest moment of a `Date`, in milliseconds since the epoch. */
-const LATEST = 8.64e15
+/** The end of the year 9999: PostgreSQL does not read the form in which a `Date` writes later years. */
+const LATEST = Date.UTC(10_000, 0) - 1
 
-/** The sort key of rows by creation time: milliseconds since the epoch, and the UUID of the row. */
-const RowKey = Schema.Tuple([Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: LATEST })), Uuid])
+/** A time in a cursor: milliseconds since the epoch. */
+export const CursorTime = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: LATEST }))
+
+/** The sort key of rows by creation time, and the UUID of the row. */
+const RowKey = Schema.Tuple([CursorTime, Uuid])
 
 interface KeyedRow {
   readonly created_at: Date

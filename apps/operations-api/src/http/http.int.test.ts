@@ -9,6 +9,7 @@ import { startOperationsApi, type TestOperationsApi, type TestSession } from '..
 let folder: string
 let api: TestOperationsApi
 let moderator: TestSession
+let admin: TestSession
 
 const INDEX = `<!doctype html><title>Console</title>${'<p>text</p>'.repeat(200)}`
 
@@ -21,6 +22,7 @@ beforeAll(async () => {
   writeFileSync(join(folder, 'icon.svg'), '<svg xmlns="http://www.w3.org/2000/svg"/>')
   api = await startOperationsApi({ consoleDir: folder })
   moderator = await api.signIn('Anna', 'moderator')
+  admin = await api.signIn('Ada', 'admin')
 })
 afterAll(async () => {
   await api.stop()
@@ -152,6 +154,41 @@ describe('an input that is not right is refused with its name', () => {
   it('in a query that belongs into the body', async () => {
     const response = await api.call(`${decline}?reason=a`, { body: { reason: 'a' }, as: moderator })
     expect(response.body.error).toMatchObject({ code: 'invalid_parameter', param: 'reason' })
+  })
+})
+
+/** A cursor as a list makes it, with another key. */
+const cursorOf = (key: unknown): string => Buffer.from(JSON.stringify(key)).toString('base64url')
+
+describe('a text that PostgreSQL cannot store is refused, and is no failure of the hub', () => {
+  it.each([
+    ['/v1/messages?template=a%00b', 'template'],
+    ['/v1/audit?actor=%00', 'actor'],
+    ['/v1/audit?command=keys%00', 'command'],
+    ['/v1/accounts/%00', 'account'],
+  ])('%s', async (path, param) => {
+    const response = await api.call(path, { as: admin })
+    expect(response.status).toBe(422)
+    expect(response.body.error).toMatchObject({ code: 'invalid_parameter', param })
+    expect(response.body.error.message).toContain('NUL')
+  })
+})
+
+describe('a cursor with a time that PostgreSQL does not have is refused', () => {
+  const UUID = '0199c4de-6f0a-4d1e-9a65-3f1f5f7a2b11'
+  const HASH = 'ab'.repeat(32)
+  const lists: ReadonlyArray<readonly [path: string, keyAt: (time: number) => ReadonlyArray<unknown>]> = [
+    ['/v1/accounts', (time) => [time, UUID]],
+    ['/v1/erasures', (time) => [time, UUID]],
+    ['/v1/opt_outs', (time) => [time, HASH, 1]],
+  ]
+  it.each(lists)('by %s', async (path, keyAt) => {
+    for (const time of [8.64e15, 1e300, -1e15, 0.5]) {
+      const response = await api.call(`${path}?cursor=${cursorOf(keyAt(time))}`, { as: admin })
+      expect(response.status, String(time)).toBe(422)
+      expect(response.body.error).toMatchObject({ code: 'cursor_invalid', param: 'cursor' })
+    }
+    expect((await api.call(`${path}?cursor=${cursorOf(keyAt(0))}`, { as: admin })).status).toBe(200)
   })
 })
 

@@ -107,6 +107,9 @@ export const makeJsonDecoder = (input: Schema.Codec<unknown, unknown>, path = ''
     })
 }
 
+/** PostgreSQL has no NUL in a text. `parseBodyAsSent` refuses it in a body. */
+const hasNul = (texts: ReadonlyArray<string>): boolean => texts.some((text) => text.includes('\0'))
+
 /** A decoder of requests for one input schema. */
 export const makeInputDecoder = (
   input: Schema.Codec<unknown, unknown>,
@@ -123,7 +126,10 @@ export const makeInputDecoder = (
 
   return ({ body, params, query }: RequestInput): Effect.Effect<unknown, ApiFailure> => {
     const values: Record<string, unknown> = {}
-    for (const name of inPath) values[name] = params[name] ?? ''
+    for (const name of inPath) {
+      values[name] = params[name] ?? ''
+      if (hasNul([params[name] ?? ''])) return Effect.fail(invalidParameter(name, `${name} contains a NUL.`))
+    }
     const sent = readsBody ? Object.keys(body ?? {}) : [...query.keys()]
     for (const name of sent) {
       if (!Object.hasOwn(fields, name) || inPath.has(name)) {
@@ -131,6 +137,7 @@ export const makeInputDecoder = (
         return Effect.fail(invalidParameter(shown, sentence(shown, 'is not known here')))
       }
       const texts = query.getAll(name)
+      if (hasNul(texts)) return Effect.fail(invalidParameter(name, `${name} contains a NUL.`))
       if (readsBody) values[name] = body?.[name]
       else {
         values[name] = fromTexts(jsonTypes.get(name) ?? '', texts)
