@@ -26,6 +26,16 @@ export const Timestamp = Schema.String.check(
   Schema.makeFilter((text: string) => fromTimestamp(text) !== null || 'expected a timestamp in UTC'),
 ).annotate({ description: 'UTC, ISO 8601 with milliseconds and a trailing Z.' })
 
+/** A day in UTC that exists: not 30 February, and not of the year 0, which PostgreSQL does not have. */
+export const Day = Schema.String.check(
+  Schema.makeFilter(
+    (day: string) =>
+      fromTimestamp(`${day}T00:00:00.000Z`) !== null || 'expected a day that exists, such as 2026-11-21',
+  ),
+  // For the API description.
+  Schema.isPattern(/^\d{4}-\d{2}-\d{2}$/u),
+)
+
 /** A time in milliseconds since the epoch, as an optional field of an output. */
 export const optionalTimestamp = (ms: number | null): string | null => (ms === null ? null : toTimestamp(ms))
 

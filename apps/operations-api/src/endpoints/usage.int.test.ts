@@ -44,6 +44,20 @@ describe('the spend by day', () => {
   })
 })
 
+describe('a day or a month that does not exist', () => {
+  it.each([
+    ['charges?month=0000-01', 'month'],
+    ['charges.csv?month=0000-01', 'month'],
+    ['days?month=0000-01', 'month'],
+    ['templates?mode=live&from=0000-01-01&to=0000-01-02', 'from'],
+    ['templates?mode=live&from=2026-02-28&to=2026-02-30', 'to'],
+  ])('is refused, and never becomes another one: %s', async (path, param) => {
+    const response = await api.call(`/v1/usage/${path}&account=${encodeId('acc', account)}`, { as: viewer })
+    expect(response.status).toBe(422)
+    expect(response.body.error).toMatchObject({ code: 'invalid_parameter', param })
+  })
+})
+
 describe('the performance of templates', () => {
   it('is that of an account and a period', async () => {
     const path = `/v1/usage/templates?account=${encodeId('acc', account)}&mode=live&from=2026-10-01&to=2026-10-31`

@@ -9,7 +9,8 @@ export const toTimestamp = (ms: number): string => {
   return last.text
 }
 
-const TIMESTAMP = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/
+/** PostgreSQL has no year 0. */
+const TIMESTAMP = /^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/
 
 /** Returns `null` for any other form, and for dates like 30 February. */
 export const fromTimestamp = (text: string): number | null => {

@@ -9,7 +9,7 @@ import { Duration, Effect, Schema } from 'effect'
 import { csv } from '../csv.ts'
 import { publicId } from '../fields.ts'
 import { defineUseCase } from '../use-case.ts'
-import { MONTH_PATTERN } from './month.ts'
+import { Month } from './month.ts'
 
 const Decimal = Schema.String.annotate({ description: 'A decimal amount.' })
 
@@ -97,10 +97,7 @@ export const charges = defineUseCase({
   name: 'usage charges',
   permission: 'usage.read',
   input: Schema.Struct({
-    month: Schema.String.check(Schema.isPattern(MONTH_PATTERN)).annotate({
-      description: 'The month (UTC) of acceptance.',
-      examples: ['2026-11'],
-    }),
+    month: Month,
     account: Schema.NullOr(publicId('acc')),
   }),
   output: Schema.Struct({

@@ -1,5 +1,5 @@
 /** The spend of an account by day, from the charges. The days of a month add up to its bill. */
-import { MONTH_PATTERN } from './month.ts'
+import { Month } from './month.ts'
 import { ReadCharges, Sql, uuidOf } from '@hub/store'
 import { Duration, Effect, Schema } from 'effect'
 import { requireAccount } from '../accounts.ts'
@@ -26,10 +26,7 @@ export const days = defineUseCase({
   permission: 'usage.read',
   input: Schema.Struct({
     account: publicId('acc'),
-    month: Schema.String.check(Schema.isPattern(MONTH_PATTERN)).annotate({
-      description: 'The month (UTC) of acceptance.',
-      examples: ['2026-11'],
-    }),
+    month: Month,
   }),
   output: Schema.Struct({
     object: Schema.Literal('list'),

@@ -2,14 +2,20 @@
 import { encodeId, MESSAGE_CLASSES } from '@hub/domain'
 import { ReadDailyStats, uuidOf } from '@hub/store'
 import { Effect, Schema } from 'effect'
-import { Mode, publicId } from '../fields.ts'
+import { Day, Mode, publicId } from '../fields.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
 
 /** A month in UTC: `2026-11`. */
 export const MONTH_PATTERN = /^\d{4}-(?:0[1-9]|1[0-2])$/u
 
-const Month = Schema.String.check(Schema.isPattern(MONTH_PATTERN)).annotate({
+const isDay = Schema.is(Day)
+
+export const Month = Schema.String.check(
+  Schema.makeFilter((month: string) => isDay(`${month}-01`) || 'expected a month such as 2026-11'),
+  // For the API description.
+  Schema.isPattern(MONTH_PATTERN),
+).annotate({
   description: 'The month (UTC) of acceptance.',
   examples: ['2026-11'],
 })

@@ -3,14 +3,11 @@ import { MESSAGE_CLASSES, MODES } from '@hub/domain'
 import { ReadDailyStats, ReadMessages, uuidOf } from '@hub/store'
 import { Effect, Schema } from 'effect'
 import { refused } from '../failures.ts'
-import { publicId } from '../fields.ts'
+import { Day, publicId } from '../fields.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
 
-const Day = Schema.String.check(Schema.isPattern(/^\d{4}-\d{2}-\d{2}$/u)).annotate({
-  description: 'A day in UTC, included.',
-  examples: ['2026-11-21'],
-})
+const IncludedDay = Day.annotate({ description: 'A day in UTC, included.', examples: ['2026-11-21'] })
 
 const Milliseconds = Schema.NullOr(Schema.Int)
 
@@ -45,8 +42,8 @@ export const templates = defineUseCase({
   input: Schema.Struct({
     account: publicId('acc'),
     mode: Schema.Literals(MODES),
-    from: Day,
-    to: Day,
+    from: IncludedDay,
+    to: IncludedDay,
   }),
   output: Schema.Struct({ object: Schema.Literal('list'), data: Schema.Array(TemplatePerformance) }),
   audit: null,
