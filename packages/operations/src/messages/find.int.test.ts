@@ -203,6 +203,15 @@ const pageOf = (input: Parameters<typeof list.run>[0]) => hub.run(list, input, V
 
 // Last: the tests of lists know all messages.
 describe('the search by a request', () => {
+  it('explains an id whose time is in the future, or before all records', async () => {
+    const future = await search(`req_${'7'.padEnd(26, 'z')}`)
+    assert.deepStrictEqual([future.kind, future.data], ['id', []])
+    assert.include(future.explanation, 'in the future')
+    const past = await search(`req_${'0'.repeat(26)}`)
+    assert.deepInclude(past.data[0], { type: 'request', at: '1970-01-01T00:00:00.000Z' })
+    assert.include(past.explanation, 'No message has this request id')
+  })
+
   it('finds the batch and the messages of a request, also before the projectors have recorded them', async () => {
     const at = Date.now()
     const request = newId('req', at, Buffer.alloc(10, 1))

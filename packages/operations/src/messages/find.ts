@@ -22,7 +22,7 @@ import {
   WebhooksAttempts,
   WebhooksEndpoints,
 } from '@hub/store'
-import { Effect, Redacted, Schema } from 'effect'
+import { Clock, Effect, Redacted, Schema } from 'effect'
 import { publicId, Timestamp } from '../fields.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
@@ -159,11 +159,20 @@ const NO_MESSAGES =
   'Kafka before they were published, and those of older versions. The log lines of command-api (request_id) and sampled traces (hub.request_id) ' +
   'have the id too, and the messages that were accepted within seconds after `at` are a start.'
 const NO_KAFKA = 'Kafka did not answer in time. Try again.'
+const FUTURE_REQUEST =
+  'The time in this request id is in the future. Compare it with its source: a character may be wrong.'
+
+/** The clocks of the hub's machines differ by seconds. */
+const CLOCKS_DIFFER_BY_MS = 60_000
 
 /** The hits of a request: its batch and its messages, and the request itself if none was found. */
 const findRequest = Effect.fnUntraced(function* (id: string, uuid: string, account: string | null) {
-  const itself = hit('request', id, { at: toTimestamp(timeOfUuid(uuid)) })
-  const found = yield* readRequest(id, timeOfUuid(uuid))
+  const at = timeOfUuid(uuid)
+  if (at > (yield* Clock.currentTimeMillis) + CLOCKS_DIFFER_BY_MS) {
+    return { data: [], explanation: FUTURE_REQUEST }
+  }
+  const itself = hit('request', id, { at: toTimestamp(at) })
+  const found = yield* readRequest(id, at)
   if (found === null) return { data: [itself], explanation: NO_KAFKA }
   const facts = found.filter((fact) => account === null || fact.account === account)
   const [first] = facts
@@ -205,7 +214,7 @@ const NUMBER_RULE =
   'The hub has messages of the last year by phone number. Those of an erased recipient, and older ones, have no number any more.'
 
 const idRule = (prefix: IdPrefix): string =>
-  `An id of a ${ID_PREFIXES[prefix]} is ${prefix}_ and 26 characters: digits and lower-case letters without i, l, o and u. ` +
+  `The id of ${/^[ae]/iu.test(ID_PREFIXES[prefix]) ? 'an' : 'a'} ${ID_PREFIXES[prefix]} is ${prefix}_ and 26 characters: digits and lower-case letters without i, l, o and u. ` +
   'Compare it with its source: a character may be missing.'
 
 const NOTHING_BY_ID =

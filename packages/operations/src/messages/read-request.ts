@@ -32,7 +32,8 @@ export const readRequest = Effect.fnUntraced(
       (topic) =>
         reader.readPeriod({
           topic,
-          from: at - BEFORE_MS,
+          // Kafka takes negative times for other questions.
+          from: Math.max(0, at - BEFORE_MS),
           to: at + AFTER_MS,
           // Most records are of other requests. Decoding them takes longer than the search for bytes.
           wanted: ({ value }) => Buffer.from(value.buffer, value.byteOffset, value.length).includes(bytes),
