@@ -13,6 +13,7 @@ import { query } from './sql.ts'
 import {
   type AuditEntry,
   type AuditFacts,
+  containsNumber,
   insert,
   insertForbidden,
   NUMBER_CONSTRAINTS,
@@ -39,12 +40,14 @@ const outcomeOf = <A, E>(
   return { outcome: 'failed', detail: { code } }
 }
 
+const NUMBER_IN_AUDIT = refused(
+  'number_in_audit',
+  'An argument contains a phone number, which the audit trail must not contain. Nothing was done.',
+)
+
 const numberAsRefusal = (error: StorageError): StorageError | OperationRefused =>
   error._tag === 'StorageRejected' && NUMBER_CONSTRAINTS.includes(error.constraint ?? '')
-    ? refused(
-        'number_in_audit',
-        'An argument contains a phone number, which the audit trail must not contain. Nothing was done.',
-      )
+    ? NUMBER_IN_AUDIT
     : error
 
 /**
@@ -58,6 +61,7 @@ export const audited = <A, E, R>(
 ): Effect.Effect<A, E | OperationRefused | StorageError, R | Sql> =>
   Effect.gen(function* () {
     const run = randomUUID()
+    if (containsNumber(operation)) return yield* NUMBER_IN_AUDIT
     yield* Effect.mapError(write(operation, { run, outcome: 'begun', detail: null }), numberAsRefusal)
     return yield* Effect.onExit(work, (exit) =>
       write(operation, { run, ...outcomeOf(exit, result) }).pipe(

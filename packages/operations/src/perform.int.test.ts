@@ -130,6 +130,15 @@ describe('perform', () => {
     assert.isFalse(done)
   })
 
+  it('sends PostgreSQL no row with a phone number, because it would write the row to its log', async () => {
+    await run(changes('things number'), 'a')
+    await run(changes('things number'), '+79001234567')
+    await run(changes('things number'), 'b')
+    const [last, first] = await rows('things number')
+    // Also a refused row takes a place.
+    assert.strictEqual(last!.place - first!.place, 2)
+  })
+
   it('records no read that concerns no person', async () => {
     const useCase = { ...changes('things list'), audit: null }
     assert.strictEqual((await run(useCase))._tag, 'Success')

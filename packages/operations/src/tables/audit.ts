@@ -34,6 +34,15 @@ export interface AuditRow extends Pick<AuditEntry, 'actor' | 'command' | 'reason
   readonly ended_at: Date | null
 }
 
+/**
+ * Whether a row would contain a phone number. The constraints of the table refuse it too, but PostgreSQL
+ * writes a refused row to its log.
+ */
+export const containsNumber = ({
+  arguments: facts,
+  reason,
+}: Pick<AuditEntry, 'arguments' | 'reason'>): boolean => /\+\d{11}/u.test(JSON.stringify([facts, reason]))
+
 /** The constraints that refuse a phone number in a row. */
 export const NUMBER_CONSTRAINTS: ReadonlyArray<string> = [
   'audit_holds_no_number',
