@@ -10,6 +10,7 @@ import {
 } from '@hub/domain'
 import { maskNumbers } from '@hub/telemetry'
 import { Schema } from 'effect'
+import { containsWrittenNumber } from './messages/recognize.ts'
 
 /** A public id: `acc_…`. */
 export const publicId = (prefix: IdPrefix) =>
@@ -66,7 +67,10 @@ export const Line = Schema.String.check(
 
 /** Why the actor reveals data of a person: a sentence or a ticket, in the audit trail. */
 export const Reason = Line.check(
-  Schema.makeFilter((text: string) => maskNumbers(text) === text || 'expected no phone number'),
+  Schema.makeFilter(
+    (text: string) =>
+      (maskNumbers(text) === text && !containsWrittenNumber(text)) || 'expected no phone number',
+  ),
 ).annotate({
   description: `Why the data is needed, for the audit trail: one line of 1 to ${MAX_LINE_LENGTH} characters, without a phone number.`,
 })

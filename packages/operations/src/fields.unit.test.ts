@@ -28,4 +28,19 @@ describe('fields', () => {
     assert.isTrue(isReason('Ticket 4711 of 2026-11-21'))
     for (const other of ['', 'Call of +79001234567', 'Call of 79001234567']) assert.isFalse(isReason(other))
   })
+
+  it('accept no reason with a phone number as people write it, because the audit trail keeps it for good', () => {
+    const isReason = Schema.is(Reason)
+    for (const written of ['+7 900 123-45-67', '8 (900) 123-45-67', '+7\u00a0900\u00a0123\u201345\u201367']) {
+      assert.isFalse(isReason(`Call of ${written} on Monday`), written)
+    }
+    for (const other of [
+      'Ticket 4711-9001234567',
+      'Tickets 79, 80 and 9001',
+      '2026-11-26 18:00',
+      'msg_79001234567a',
+    ]) {
+      assert.isTrue(isReason(other), other)
+    }
+  })
 })

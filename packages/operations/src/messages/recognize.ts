@@ -15,7 +15,13 @@ export type Recognized =
   | { readonly kind: 'text'; readonly text: string }
 
 /** What people write between the digits of a phone number. */
-const SEPARATORS = /[\s().\u00a0\u2010-\u2015-]/gu
+const SEPARATOR = String.raw`[\s().\u00a0\u2010-\u2015-]`
+const SEPARATORS = new RegExp(SEPARATOR, 'gu')
+/** A number with its country code inside of a longer text, but not inside of a word. */
+const WRITTEN_NUMBER = new RegExp(
+  String.raw`(?:\+7|(?<![\p{L}\p{N}_-])[78])${SEPARATOR}*9(?:${SEPARATOR}*\d){9}(?!\d)`,
+  'u',
+)
 const HASH = /^[0-9a-f]{64}$/u
 const PREFIX = /^([a-z]{2,3})_/u
 
@@ -29,6 +35,9 @@ const numberIn = (text: string): string | null => {
   const number = `+7${national}`
   return national !== undefined && isRecipientNumber(number) ? number : null
 }
+
+/** Whether a text for people contains a phone number, as people write it. */
+export const containsWrittenNumber = (text: string): boolean => WRITTEN_NUMBER.test(text)
 
 export const recognize = (typed: string): Recognized => {
   const text = typed.trim()
