@@ -1,6 +1,7 @@
 /** Reads the name and the roles of a person or a program from the claims of a token. */
 import { settings, refineSetting } from '@hub/config'
 import { type Role, ROLES } from '@hub/operations'
+import { maskNumbers } from '@hub/telemetry'
 import { Result } from 'effect'
 import { knownRoles } from './sessions.ts'
 
@@ -59,13 +60,17 @@ export const rolesOf = (claims: Claims, claim: string, map: RoleMap): ReadonlyAr
 /** Longer names do not fit into a line of the audit trail. */
 const MAX_NAME_LENGTH = 100
 
-/** The first of these claims that has a text. Characters that are not printable are removed. */
+/**
+ * The first of these claims that has a text. Characters that are not printable are removed, and phone numbers
+ * are masked: the name is stored with what the person does. It must be the same for sessions and bearer
+ * tokens, because two names are two persons.
+ */
 export const nameOf = (claims: Claims, names: ReadonlyArray<string>): string | null => {
   for (const name of names) {
     const value = claimAt(claims, name)
     const text =
       typeof value === 'string' ? value.replaceAll(/\p{C}/gu, '').trim().slice(0, MAX_NAME_LENGTH) : ''
-    if (text !== '') return text
+    if (text !== '') return maskNumbers(text)
   }
   return null
 }

@@ -61,6 +61,10 @@ describe('the name of a person', () => {
     expect(nameOf({ sub: 7 }, ['preferred_username', 'sub'])).toBeNull()
   })
 
+  it('contains no phone number, also with a bearer token, which has no session', () => {
+    expect(nameOf({ phone_number: '+79001234567' }, ['phone_number'])).toBe('+***')
+  })
+
   it('has no control characters, and a bounded length', () => {
     expect(nameOf({ sub: 'a\u0000n\u202Ena\n' }, ['sub'])).toBe('anna')
     expect(nameOf({ sub: 'a'.repeat(1000) }, ['sub'])).toHaveLength(100)
