@@ -8,6 +8,7 @@
  *   npm run bench -- cost        the cost of a message; writes cost.json, COST.md, charts/
  *   npm run bench -- growth      the same after growth; writes growth.json, COST.md
  *   npm run bench -- console     the console in a browser, among a million messages; prints its figures
+ *   npm run bench -- csv         `hub send --csv` beside batches of a load generator; prints its figures
  *
  * Sections: `accepting`, `dispatching`, `webhooks`, `read-models`. Each starts servers of its own.
  */
@@ -17,6 +18,7 @@ import { measureAccepting } from './accepting.ts'
 import { MACHINE } from './conditions.ts'
 import { runConsole } from './console.ts'
 import { runCost } from './cost.ts'
+import { runCsv } from './csv.ts'
 import { measureDispatching } from './dispatching.ts'
 import { runFlow } from './flow.ts'
 import { runGrowth } from './growth.ts'
@@ -67,6 +69,10 @@ if (first === 'console') {
   await runConsole(log, parts)
   process.exit()
 }
+if (first === 'csv') {
+  await runCsv(log, parts)
+  process.exit()
+}
 if (first === 'growth') {
   await runGrowth(log, parts)
   process.exit()
@@ -76,7 +82,7 @@ const wanted = process.argv.slice(2)
 const unknown = wanted.filter((name) => !SECTIONS.some((section) => section === name))
 if (unknown.length > 0) {
   console.error(
-    `Unknown section ${unknown.join(', ')}. The sections are: ${SECTIONS.join(', ')}, flow, cost, growth, console.`,
+    `Unknown section ${unknown.join(', ')}. The sections are: ${SECTIONS.join(', ')}, flow, cost, growth, console, csv.`,
   )
   process.exit(2)
 }

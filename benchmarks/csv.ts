@@ -1,0 +1,102 @@
+/**
+ * `hub send --csv` beside batches of the same size from a load generator, in turns on one hub with all of its
+ * apps. The rate of the command includes its start and the check of the file.
+ *
+ *   npm run bench -- csv [rows]
+ */
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openDatabase } from '@hub/testkit'
+import { client, subscribeToNothing } from '../test/support/client.ts'
+import { startHub, type TestHub } from '../test/support/hub.ts'
+import { startHubCommand } from '../test/support/hub-command.ts'
+import { startScript, tied } from './child-process.ts'
+import { awaitEvents } from './event-journal.ts'
+import type { LoadPlan, LoadResult } from './load-generator.ts'
+import { median } from './numbers.ts'
+
+const DEFAULT_ROWS = 100_000
+const PAIRS = 3
+/** As in section `accepting`. */
+const BATCHES = { connections: 2, batch: 1000 }
+const WARM_UP_MESSAGES = 20_000
+const SETTLED_WITHIN_MS = 600_000
+const SETTLED_EVERY_MS = 200
+
+const SEND = '--template order_ready --map to=phone --map order=order_no --yes --json'.split(' ')
+
+const writeRows = async (file: string, rows: number, first: number): Promise<void> => {
+  const handle = await open(file, 'w')
+  await handle.write('phone,order_no\n')
+  for (let row = first; row < first + rows; row += 1000) {
+    const length = Math.min(1000, first + rows - row)
+    const lines = Array.from({ length }, (_, index) => `+79${100_000_000 + row + index},A-${row + index}\n`)
+    await handle.write(lines.join(''))
+  }
+  await handle.close()
+}
+
+type Log = (line: string) => void
+
+const measureCsv = async (hub: TestHub, rows: number, log: Log): Promise<void> => {
+  const folder = mkdtempSync(join(tmpdir(), 'hub-csv-'))
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  const { base_url, database_url, keys } = hub.describe()
+  await subscribeToNothing(client(base_url, keys.test))
+  const sql = openDatabase(database_url)
+  let sent = 0
+  /** Waits until the hub has finished everything, so that the next measurement has the hub for itself. */
+  const settle = (messages: number): Promise<true> => {
+    sent += messages
+    return awaitEvents(sql, sent, SETTLED_WITHIN_MS, SETTLED_EVERY_MS)
+  }
+  const batchRate = async (messages: number): Promise<number> => {
+    const plan: LoadPlan = {
+      ...BATCHES,
+      baseUrl: base_url,
+      key: keys.test,
+      run: randomBytes(3).toString('hex'),
+      count: Math.ceil(messages / BATCHES.batch),
+    }
+    const { first } = await startScript<LoadResult>('load-generator.ts', plan)
+    log(`batches: ${JSON.stringify(first.outcomes)}`)
+    await settle(first.accepted)
+    return first.accepted / first.seconds
+  }
+  const csvRate = async (first: number): Promise<number> => {
+    const file = join(folder, `${first}.csv`)
+    await writeRows(file, rows, first)
+    const startedAt = performance.now()
+    const running = startHubCommand(hub, folder, ['send', '--csv', file, ...SEND])
+    tied(running.child)
+    if ((await running.ended) !== 0) throw new Error(`hub send failed:\n${running.err()}`)
+    const seconds = (performance.now() - startedAt) / 1000
+    await settle(rows)
+    return rows / seconds
+  }
+  await batchRate(WARM_UP_MESSAGES)
+  const ratios: Array<number> = []
+  for (let pair = 0; pair < PAIRS; pair++) {
+    const limit = await batchRate(rows)
+    const rate = await csvRate(pair * rows)
+    ratios.push(rate / limit)
+    log(
+      `batches ${limit.toFixed(0)} messages/s, hub send ${rate.toFixed(0)} rows/s: ${(rate / limit).toFixed(2)}`,
+    )
+  }
+  log(`median ${median(ratios).toFixed(2)}`)
+  await sql.end()
+}
+
+export const runCsv = async (log: Log, words: ReadonlyArray<string>): Promise<void> => {
+  // The accounts get no rate limit: the machine is the limit.
+  const hub = await startHub({ report: log, apiRps: 1_000_000 })
+  try {
+    await measureCsv(hub, Number(words[0] ?? DEFAULT_ROWS), log)
+  } finally {
+    await hub.stop()
+  }
+}
