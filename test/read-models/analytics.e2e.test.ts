@@ -312,9 +312,10 @@ describe('the examples for analysts', () => {
   })
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-  /** Runs a script, and returns its output. */
+  /** Runs a script on a machine whose times are not in UTC, and returns its output. */
   const python = async (toolFolder: string, ...args: ReadonlyArray<string>): Promise<string> => {
-    const { code, text } = await runTool(join(toolFolder, 'bin/python'), args, { withinMs: READ_WITHIN_MS })
+    const words = ['TZ=Asia/Tokyo', join(toolFolder, 'bin/python'), ...args]
+    const { code, text } = await runTool('env', words, { withinMs: READ_WITHIN_MS })
     expect(code, text).toBe(0)
     return text.split('\n', 1)[0]!
   }
@@ -322,7 +323,14 @@ describe('the examples for analysts', () => {
 
   interface DuckDb {
     readonly table: ReadonlyArray<
-      readonly [id: string, status: string, reason: string | null, price: number, operator: string | null]
+      readonly [
+        id: string,
+        status: string,
+        reason: string | null,
+        price: number,
+        acceptedAt: number,
+        operator: string | null,
+      ]
     >
     readonly answers: ReadonlyArray<ReadonlyArray<ReadonlyArray<unknown>>>
   }
@@ -342,19 +350,22 @@ describe('the examples for analysts', () => {
 
     const sql = openDatabase(database_url)
     try {
-      const rows = await sql<{ id: string; status: string; reason: string | null; price: number }[]>`
-        SELECT id, status, reason_code AS reason, (price * 100)::int AS price
+      const rows = await sql<
+        { id: string; status: string; reason: string | null; price: number; acceptedAt: number }[]
+      >`
+        SELECT id, status, reason_code AS reason, (price * 100)::int AS price,
+               floor(extract(epoch FROM created_at) * 1000)::float8 AS "acceptedAt"
           FROM read.messages WHERE final AND account IS NOT NULL`
       const expected = rows.map(({ id, ...row }) => [encodeId('msg', id), row] as const)
       const found = duckDb.table.map(
-        ([id, status, reason, price]) => [id, { status, reason, price }] as const,
+        ([id, status, reason, price, acceptedAt]) => [id, { status, reason, price, acceptedAt }] as const,
       )
       expect(found).toHaveLength(expected.length)
       expect(Object.fromEntries(found)).toEqual(Object.fromEntries(expected))
     } finally {
       await sql.end()
     }
-    expect(new Set(duckDb.table.map(([, , , , operator]) => operator))).toContain('smpp')
+    expect(new Set(duckDb.table.map(([, , , , , operator]) => operator))).toContain('smpp')
     for (const answer of duckDb.answers) expect(answer.length).toBeGreaterThan(0)
   })
 

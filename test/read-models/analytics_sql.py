@@ -23,7 +23,7 @@ def run_duckdb(database, rows, queries):
     connection = duckdb.connect(database, read_only=True)
     connection.execute(f"COPY (SELECT * FROM outcomes) TO '{rows}' (FORMAT json)")
     table = connection.execute(
-        "SELECT message_id, final_status, reason_code, price_hundredths, operator_name FROM outcomes"
+        "SELECT message_id, final_status, reason_code, price_hundredths, epoch_ms(accepted_at), operator_name FROM outcomes"
     ).fetchall()
     answers = [connection.execute(query).fetchall() for query in statements(queries)]
     return {"table": table, "answers": answers}

@@ -1,4 +1,5 @@
--- One row for each message with a final status. All times are in UTC.
+-- One row for each message with a final status. All times are in UTC, whatever the time zone of this machine.
+SET TimeZone = 'UTC';
 CREATE TABLE IF NOT EXISTS outcomes (
   message_id       VARCHAR PRIMARY KEY,
   account_id       VARCHAR NOT NULL,
