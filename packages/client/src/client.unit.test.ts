@@ -449,6 +449,45 @@ describe('sendAll', () => {
     expect(order).toEqual(['ref-0', 'ref-1', 'ref-2', 'ref-3', 'ref-4', 'ref-5', 'ref-1', 'ref-6', 'ref-7'])
   })
 
+  it('repeats a refused batch before it sends the next one', async () => {
+    const order: Array<string> = []
+    const { hub } = serving((_path, body) => {
+      const [{ client_ref: first }] = body.messages
+      order.push(first)
+      return first === 'ref-1' && order.length === 2
+        ? failing(503, 'overloaded', 9)()
+        : acceptedBatch(body.messages)
+    })
+    await collect(hub.messages.sendAll(messagesOf(4), { batchSize: 1, concurrency: 1 }))
+    expect(order).toEqual(['ref-0', 'ref-1', 'ref-1', 'ref-2', 'ref-3'])
+  })
+
+  it('sends the next batch in the moment of an answer, also while the caller works with results', async () => {
+    const answers: Array<() => void> = []
+    const { hub, seen } = serving(
+      (_path, body) =>
+        new Promise<Response>((resolve) => answers.push(() => resolve(acceptedBatch(body.messages)))),
+    )
+    const turns = async (): Promise<void> => {
+      for (let turn = 0; turn < 50; turn++) await Promise.resolve()
+    }
+    const results = hub.messages.sendAll(messagesOf(50), { batchSize: 10 })
+    const first = results.next()
+    await turns()
+    expect(seen).toHaveLength(2)
+    answers[0]!()
+    await first
+    await turns()
+    // The caller has one result, and asks for no other one.
+    expect(seen).toHaveLength(3)
+    answers[1]!()
+    await turns()
+    expect(seen).toHaveLength(4)
+    const ended = results.return()
+    for (const answer of answers) answer()
+    await ended
+  })
+
   it('sends nothing while a hub refuses the only batch in progress', async () => {
     let inProgress = 0
     let accepts = false

@@ -159,7 +159,7 @@ export const makeSendAll = (call: Call, wait: Wait) =>
       let elements = batch
       let idempotencyKey = crypto.randomUUID()
       for (let tries = 0; ; tries++) {
-        const turn = await turns.take()
+        const turn = await turns.take(tries > 0)
         let waitMs: number | null
         try {
           const { repeated, retryAfter } = await request(elements, idempotencyKey, results)
@@ -180,7 +180,6 @@ export const makeSendAll = (call: Call, wait: Wait) =>
         }
         turn.refused()
         await wait(waitMs, signal)
-        turns.resume()
       }
     }
 
@@ -189,7 +188,7 @@ export const makeSendAll = (call: Call, wait: Wait) =>
     const open: Array<OpenBatch> = []
     try {
       for (let isAtEnd = false; ;) {
-        while (!isAtEnd && open.length < concurrency * WINDOW && turns.isFree()) {
+        while (!isAtEnd && open.length < concurrency * WINDOW && turns.isEmpty()) {
           const next = await batches.next()
           if (next.done === true) isAtEnd = true
           else open.push(openBatch(sendBatch(next.value), changed.ring))

@@ -1,4 +1,7 @@
-/** Lets as many batches be sent at the same time as the pace allows, in the order in which they ask. */
+/**
+ * Lets as many batches be sent at the same time as the pace allows. One more may wait for its turn, so that it
+ * begins in the moment in which another one is answered.
+ */
 import { afterAccepted, afterRefused, firstPace, type Pace } from './pace.ts'
 
 /** The right to send one batch. Exactly one of the methods ends it. */
@@ -11,16 +14,17 @@ export interface Turn {
 }
 
 export interface Turns {
-  /** Whether a batch that asks now could begin at once. */
-  readonly isFree: () => boolean
-  /** Rejects when the signal aborts. */
-  readonly take: () => Promise<Turn>
-  /** The wait of a refused batch is over. */
-  readonly resume: () => void
+  /** Whether no batch waits for its turn. */
+  readonly isEmpty: () => boolean
+  /**
+   * `isRepeat`: the wait of a refused batch is over, and it comes before one that was not sent yet. Rejects when
+   * the signal aborts.
+   */
+  readonly take: (isRepeat: boolean) => Promise<Turn>
 }
 
-/** `onFree`: called when a batch may begin. */
-export const makeTurns = (most: number, signal: AbortSignal, onFree: () => void): Turns => {
+/** `onEmpty`: called when no batch waits for its turn. */
+export const makeTurns = (most: number, signal: AbortSignal, onEmpty: () => void): Turns => {
   let pace: Pace = firstPace(most)
   let inProgress = 0
   let isPaused = false
@@ -32,7 +36,7 @@ export const makeTurns = (most: number, signal: AbortSignal, onFree: () => void)
   const mayBegin = (): boolean => !isPaused && inProgress < pace.limit
   const beginNext = (): void => {
     while (mayBegin() && waiting.length > 0) waiting.shift()?.begin()
-    if (mayBegin()) onFree()
+    if (waiting.length === 0) onEmpty()
   }
   const begin = (): Turn => {
     const { reductions } = pace
@@ -56,16 +60,16 @@ export const makeTurns = (most: number, signal: AbortSignal, onFree: () => void)
     }
   }
   return {
-    isFree: mayBegin,
-    take: () =>
+    isEmpty: () => waiting.length === 0,
+    take: (isRepeat) =>
       new Promise((resolve, reject) => {
         if (signal.aborted) return reject(signal.reason)
-        waiting.push({ begin: () => resolve(begin()), fail: () => reject(signal.reason) })
+        const asking = { begin: () => resolve(begin()), fail: () => reject(signal.reason) }
+        if (isRepeat) {
+          isPaused = false
+          waiting.unshift(asking)
+        } else waiting.push(asking)
         beginNext()
       }),
-    resume: () => {
-      isPaused = false
-      beginNext()
-    },
   }
 }
