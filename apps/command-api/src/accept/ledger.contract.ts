@@ -384,6 +384,46 @@ export const ledgerContract = (name: string, adapter: Layer.Layer<Ledger | TestL
         assert.isFalse(yield* isPublished(code))
       }))
 
+    test('does not contain a code that another process is publishing again: the batch stays open', () =>
+      Effect.gen(function* () {
+        const ledger = yield* Ledger
+        const batch = openBatch(newOwner(), yield* ledgerNow, 0)
+        const code = codeIn(batch)
+        yield* recordInBatch(code, batch)
+        const again = againIn(code, batch)
+        assert.strictEqual((yield* ledger.commit(commitOf([], [again]))).takenElsewhere.size, 0)
+        // The first process refunds its own try only, and its client was refused.
+        yield* ledger.refund([{ messageId: code.fact.messageId, at: code.fact.at }])
+        assert.isNull(yield* sealBatch(batch))
+        assert.isFalse(yield* isPublished(code))
+        yield* ledger.refund([{ messageId: code.fact.messageId, at: again.fact.at }])
+        assert.isNotNull(yield* sealBatch(batch))
+      }))
+
+    test('does not prove a code that is published again behind the seal', () =>
+      Effect.gen(function* () {
+        const ledger = yield* Ledger
+        const store = yield* TestLedger
+        const owner = newOwner()
+        const batch = openBatch(owner, yield* ledgerNow, 0)
+        const code = codeIn(batch)
+        yield* recordInBatch(code, batch)
+        yield* ledger.refund([{ messageId: code.fact.messageId, at: code.fact.at }])
+        yield* sealBatch(batch)
+        // Decided before the seal.
+        const before = { ...code, fact: { ...code.fact, republished: true } }
+        assert.deepStrictEqual(
+          [...(yield* ledger.commit(commitOf([], [before]))).takenElsewhere],
+          [code.fact.messageId],
+        )
+        assert.strictEqual(yield* store.spent(owner), '0.00')
+        const again = againIn(code, batch)
+        assert.strictEqual((yield* ledger.commit(commitOf([], [again]))).takenElsewhere.size, 0)
+        assert.isFalse(yield* isPublished(code))
+        yield* ledger.refund([{ messageId: code.fact.messageId, at: again.fact.at }])
+        assert.strictEqual(yield* store.spent(owner), '0.00')
+      }))
+
     test('keeps its codes and their charge, although a process decided to publish them again before', () =>
       Effect.gen(function* () {
         const ledger = yield* Ledger

@@ -132,8 +132,8 @@ export class Ledger extends Context.Service<
     readonly refund: (codes: ReadonlyArray<UnprovenCode>) => Effect.Effect<void, StorageError>
     /**
      * Seals a batch: writes its outcome and the outbox row with `records`, and returns the id of
-     * that row. `null`: it was sealed before, or it stays open because another process published
-     * some of its codes again in another batch.
+     * that row. `otpAccepted`: the codes of it that the process knows to be published. `null`: it was
+     * sealed before, or it stays open, because another process has others of its codes or has moved some.
      */
     readonly seal: (
       batch: BatchRow,

@@ -262,11 +262,10 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
 
       seal: (batch, otpAccepted, records) =>
         sql.transaction(async (q) => {
-          if (otpAccepted > 0) {
-            // One round trip: the driver sends statements in the order of their start.
-            const [, codes] = await Promise.all([lockBatch(q, batch.id).execute(), countCodes(q, batch.id)])
-            if (codes < otpAccepted) return null
-          }
+          // One round trip: the driver sends statements in the order of their start.
+          const [, codes] = await Promise.all([lockBatch(q, batch.id).execute(), countCodes(q, batch.id)])
+          // Another process publishes one of its codes again, or has moved one to another batch.
+          if (codes !== otpAccepted) return null
           return sealBatches(q, [batch], records)
         }, AFTER_COMMIT),
 

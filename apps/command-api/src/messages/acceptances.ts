@@ -3,13 +3,14 @@ import type { Mode } from '@hub/domain'
 import { type Queries, ReadMessages, type SqlFragment } from '@hub/store'
 
 /**
- * A condition: the acceptance `a` is a code whose batch is sealed. A process seals a batch when
- * Kafka has acknowledged each of its codes, or the code was refunded. The sweeper may seal a batch
- * with codes that were never published, but only after they have expired.
+ * A condition: the acceptance `a` is a code whose batch was sealed after its last try. A process seals a
+ * batch when Kafka has acknowledged each of its codes, or the code was refunded. Such a code may be
+ * published again behind the seal, which does not prove it. The sweeper may seal a batch with codes that
+ * were never published, but only after they have expired.
  */
 export const isAcknowledged = (q: Queries): SqlFragment => q`
   (a.class = 'otp' AND NOT a.given_back AND a.expires_at > now()
-   AND EXISTS (SELECT 1 FROM command.batches b WHERE b.id = a.batch_id AND b.sealed_at IS NOT NULL))`
+   AND EXISTS (SELECT 1 FROM command.batches b WHERE b.id = a.batch_id AND b.sealed_at >= a.created_at))`
 
 /** The id is a UUID. */
 export interface AcceptanceRow extends ReadMessages.MessageColumns {

@@ -73,12 +73,18 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
   const isCodeOf = (batch: BatchRow, { fact }: LedgerEntry): boolean =>
     fact.class === 'otp' && fact.batch === batch.id && charged.has(fact.messageId)
 
+  const isSealedAfter = ({ sealedAt }: BatchRow, at: number): boolean => sealedAt !== null && sealedAt >= at
+
   const isPublished = (id: string): boolean => {
     const entry = rows.get(id)
     if (projected.has(id)) return true
     const batch = batches.get(entry?.fact.batch ?? '')
     return (
-      entry !== undefined && entry.fact.expiresAt > now() && batch?.sealedAt != null && isCodeOf(batch, entry)
+      entry !== undefined &&
+      entry.fact.expiresAt > now() &&
+      batch !== undefined &&
+      isSealedAfter(batch, entry.fact.at) &&
+      isCodeOf(batch, entry)
     )
   }
 
@@ -158,11 +164,13 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
       const lockLost = new Set<string>()
       const recorded: Array<LedgerEntry> = []
       for (const { fact } of republished) {
-        const { batch, messageId } = fact
+        const { at, batch, messageId } = fact
         if (isPublished(messageId)) takenElsewhere.add(messageId)
         else if (charged.delete(messageId)) maybePublished.add(messageId)
         if (maybePublished.has(messageId) && rows.get(messageId)?.fact.batch !== batch)
           takenElsewhere.add(messageId)
+        const row = batches.get(batch ?? '')
+        if (row !== undefined && isSealedAfter(row, at)) takenElsewhere.add(messageId)
       }
       const toRepublish = republished.filter(({ fact }) => !takenElsewhere.has(fact.messageId))
       const overLimit = exceedingLimit([...accepted, ...toRepublish])
@@ -224,7 +232,7 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
         if (state.sealBehavior === 'unavailable') return Effect.fail(timedOut)
         if (batches.get(batch.id)?.sealedAt != null) return Effect.succeed(null)
         const present = [...rows.values()].filter((entry) => isCodeOf(batch, entry))
-        if (present.length < codes) return Effect.succeed(null)
+        if (present.length !== codes) return Effect.succeed(null)
         batches.set(batch.id, batch)
         const row = nextRow++
         outbox.set(row, records)

@@ -100,17 +100,21 @@ export const refundCodes = (q: Queries, codes: ReadonlyArray<UnprovenCode>, isUn
 /**
  * Locks the codes that may be published again as their entries say, and returns their ids: the
  * refunded ones that stay in their batch or that Kafka certainly does not contain. Of two processes that
- * publish a code again, the second one then finds it charged.
+ * publish a code again, the second one then finds it charged. A code whose batch was sealed since its send
+ * was decided is left out, because the seal would prove it.
  */
 export const lockRefunded = async (
   q: Queries,
   entries: ReadonlyArray<LedgerEntry>,
 ): Promise<ReadonlySet<string>> => {
-  const { batches, ids } = columns(entries)
+  const { ats, batches, ids } = columns(entries)
   const rows = await q<{ message_id: string }[]>`
     SELECT a.message_id
-      FROM command.acceptances a JOIN unnest(${ids}::uuid[], ${batches}::uuid[]) AS new (id, batch) ON a.message_id = new.id
+      FROM command.acceptances a JOIN unnest(${ids}::uuid[], ${batches}::uuid[], ${ats}::bigint[]) AS new (id, batch, at)
+        ON a.message_id = new.id
      WHERE a.given_back AND (a.unpublished OR a.batch_id IS NOT DISTINCT FROM new.batch)
+       AND NOT EXISTS (SELECT 1 FROM command.batches b
+                        WHERE b.id = new.batch AND b.sealed_at >= timestamptz 'epoch' + new.at * interval '1 millisecond')
      ORDER BY a.message_id FOR UPDATE OF a`
   return new Set(rows.map((row) => encodeId('msg', row.message_id)))
 }
