@@ -21,6 +21,8 @@ export const sessionTests = ({ admin, hub, signIn }: Console): void => {
       const page = await signIn(['moderator'])
       await page.goto('/moderation/senders?status=registered')
       await page.getByRole('heading', { name: 'Moderation' }).waitFor()
+      // A list that is still loading would show the sign-in before the click.
+      await page.getByText('End of the list').waitFor()
       await admin.sql`UPDATE command.operations_sessions SET ended_at = now()`
       await page.getByRole('link', { name: 'Templates' }).click()
       await page.getByRole('heading', { name: 'Your session has ended' }).waitFor()

@@ -71,9 +71,10 @@ const failureOf = (status: number, body: unknown): Failure => {
   }
 }
 
-const onSignedOut = (): void => {
-  session.value = { state: session.value.state === 'signed_in' ? 'expired' : 'signed_out' }
-}
+/** The session after an answer that nobody is signed in. Several requests may get this answer. */
+export const withoutSession = ({ state }: Session): Session => ({
+  state: state === 'signed_in' || state === 'expired' ? 'expired' : 'signed_out',
+})
 
 interface RequestOptions {
   readonly method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
@@ -113,7 +114,7 @@ export const request = async <A>(path: string, options: RequestOptions = {}): Pr
   }
   if (response.ok) return parsed as A
   const failure = failureOf(response.status, parsed)
-  if (failure.kind === 'signed_out') onSignedOut()
+  if (failure.kind === 'signed_out') session.value = withoutSession(session.value)
   throw new RequestFailed(failure)
 }
 
