@@ -45,6 +45,9 @@ interface ShownBatch {
   }>
 }
 
+/** The lock of a request whose process did not answer lasts for a minute. */
+const REPEATED_WITHIN_MS = 120_000
+
 let numbers = 1_000_000
 /** A number that no other test uses, so that its flood windows are empty. */
 const freshNumber = () => `+7901${String(++numbers)}`.slice(0, 12)
@@ -426,18 +429,24 @@ describe('Idempotency-Key', () => {
           }),
         ),
       )
-      const ids = new Set(
-        answers.filter(({ status }) => status === 202).map(({ body: of }) => (of as Shown).id),
-      )
-      assert.strictEqual(ids.size, 1)
+      // 503 on a machine that is too busy for 300 requests. The repeat then finds the message, or creates it.
       for (const answer of answers.filter(({ status }) => status !== 202)) {
-        assert.include([409, 429], answer.status)
+        assert.include([409, 429, 503], answer.status)
         assert.isAtLeast((answer.body as Shown).error?.retry_after ?? 0, 1)
       }
+      const last = await eventually(
+        async () => {
+          const answer = await send(body, { idempotencyKey: 'i5', key: account.keys.test })
+          return answer.status === 202 ? answer : false
+        },
+        { withinMs: REPEATED_WITHIN_MS, everyMs: 500 },
+      )
+      const accepted = [...answers, last].filter(({ status }) => status === 202)
+      assert.lengthOf(new Set(accepted.map(({ body: of }) => (of as Shown).id)), 1)
     } finally {
       await second.stop()
     }
-  })
+  }, 150_000)
 
   it('of a process that died runs again after its lease, and finds the recorded message', async () => {
     const body = service()
