@@ -28,6 +28,8 @@ export interface Behaviour {
   readonly unanswered_percent: number
   /** SMPP: the receipt is sent before the answer that names its id. */
   readonly receipts_before_answer: boolean
+  /** SMPP: how much later the report of the last of several parts comes. */
+  readonly last_part_delay_ms: number
   readonly id_form: (typeof ID_FORMS)[number]
   readonly receipt_form: (typeof RECEIPT_FORMS)[number]
   /** SMPP: `err` in the text of receipts; null: the code of the reason. */
@@ -49,6 +51,7 @@ export const DEFAULT_BEHAVIOUR: Behaviour = {
   throttle_per_second: null,
   unanswered_percent: 0,
   receipts_before_answer: false,
+  last_part_delay_ms: 0,
   id_form: 'opaque',
   receipt_form: 'both',
   receipt_error: null,
@@ -86,6 +89,7 @@ const requirementOf = (name: keyof Behaviour, value: unknown): string | null => 
       return value === null ? null : upTo(1_000_000)
     case 'report_delay_ms':
     case 'submit_delay_ms':
+    case 'last_part_delay_ms':
       return upTo(MAX_DELAY_MS)
     default:
       return upTo(100)

@@ -59,6 +59,8 @@ export interface Part {
   readonly sender: string
   /** Whether the client requested a delivery report. */
   readonly wantsReceipt: boolean
+  /** Whether the message has several parts, and this is the last one. */
+  readonly isLastOfSeveral: boolean
 }
 
 export type PartAnswer =
@@ -356,7 +358,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
       const first = submissions[0]?.reference
       return { answers, dropped: first !== undefined && dropsAnswer(first) }
     },
-    submitPart: ({ sender, to, wantsReceipt }, now) => {
+    submitPart: ({ isLastOfSeveral, sender, to, wantsReceipt }, now) => {
       if (throttled(to, now)) {
         write([{ entry: 'throttled', count: 1 }])
         return { status: 'throttled' }
@@ -368,7 +370,9 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
         operator_id: behaviour.id_form === 'hexadecimal_answer' ? id.toString(16) : id.toString(10),
         receipt_id: id.toString(10),
         addresses: privacy.encrypt(`${to}\n${sender}`),
-        reports: wantsReceipt ? planned(to, to, now) : [],
+        reports: wantsReceipt
+          ? planned(to, to, now + (isLastOfSeveral ? behaviour.last_part_delay_ms : 0))
+          : [],
       } as const
       write([entry])
       return {

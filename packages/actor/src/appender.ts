@@ -26,6 +26,7 @@ const atAppended = kafkaCrashPoints({
   HandoverRefused: 'dispatcher.refusal-acknowledged',
   MessageSent: 'dispatcher.sent-acknowledged',
   MessageDelivered: 'dispatcher.outcome-acknowledged',
+  OpenMessagesCarried: 'dispatcher.messages-re-appended',
   ShardOpened: 'dispatcher.fence-appended',
 })
 

@@ -13,6 +13,8 @@ export const CRASH_POINTS = {
     'The ledger has an acceptance batch. Its records are not in Kafka, and no client has an answer.',
   'command-api.appended':
     'Kafka has the records of an acceptance batch. Its outbox row remains, and its codes are not answered.',
+  'command-api.code-appended-again':
+    'Kafka has the record of a code again, after an append of unknown result. The client has no answer.',
   'command-api.day-counted':
     'Redis has counted accepted messages for the daily limit. The process does not know it.',
   'command-api.sealed':
@@ -58,6 +60,8 @@ export const CRASH_POINTS = {
     'Kafka has acknowledged HandoverRefused. The shard has not folded it, and does not try again.',
   'dispatcher.outcome-acknowledged':
     'Kafka has acknowledged MessageDelivered. The shard has not folded it, and still pins the report.',
+  'dispatcher.messages-re-appended':
+    'Kafka has acknowledged OpenMessagesCarried. The shard has not folded it, and still pins older records.',
   'dispatcher.fence-appended': 'Kafka has the fence of a shard. The new owner has not read it back.',
   'dispatcher.offsets-located':
     'A new owner knows the low-water marks of its shards. It has not read their logs.',
@@ -90,6 +94,10 @@ export const CRASH_POINTS = {
     'The journal has events that do not come from a message, such as opt-outs. They are not published.',
   'projector.erasure-published': 'Kafka has an erasure. PostgreSQL does not know that Kafka has it.',
   'projector.retention-stepped': 'A step of retention has removed rows. The next step has not begun.',
+  'projector.outcomes-appended':
+    'Kafka has the outcomes of messages. PostgreSQL still names these messages, in a transaction that is open.',
+  'projector.outcomes-removed':
+    'PostgreSQL does not name the messages of written outcomes any more. The projector does not know it.',
   'projector.rebuild-opened': 'The empty tables of a rebuild exist. No record is folded into them.',
   'projector.rebuild-folded':
     'The tables of a rebuild have a batch with its checkpoints. Positions in memory are old.',

@@ -38,7 +38,7 @@ export const cellsOfTenth = (tenth: number): ReadonlyArray<Cell> =>
 export const HELP = `Runs the crash matrix: each point in the code is combined with each fault.
 
   npm run chaos                                  all cells
-  npm run chaos -- --point <name>                the cells of one point
+  npm run chaos -- --point <names>               the cells of these points, for example a,b
   npm run chaos -- --fault <fault>               the cells of one fault: ${CRASH_FAULTS.join(', ')}
   npm run chaos -- --tenth <number>              the cells of one run of npm test: 0 to ${TENTHS - 1}
   npm run chaos -- --list                        the names of the points, and what has happened there
@@ -65,13 +65,13 @@ export const readOptions = (args: ReadonlyArray<string>): Options => {
   const { fault, help, list, point, tenth } = parse(args)
   if (help) return { command: 'help' }
   if (list) return { command: 'list' }
-  const onlyPoint = point === undefined ? null : oneOf('point', point, POINTS)
+  const onlyPoints =
+    point === undefined ? null : new Set(point.split(',').map((name) => oneOf('point', name, POINTS)))
   const onlyFault = fault === undefined ? null : oneOf('fault', fault, CRASH_FAULTS)
   const cells = (
     tenth === undefined ? CELLS : cellsOfTenth(wholeNumber('tenth', tenth, 0, TENTHS - 1))
   ).filter(
-    (cell) =>
-      (onlyPoint === null || cell.point === onlyPoint) && (onlyFault === null || cell.fault === onlyFault),
+    (cell) => (onlyPoints?.has(cell.point) ?? true) && (onlyFault === null || cell.fault === onlyFault),
   )
   if (cells.length === 0) throw new WrongOptions('No cell has all of these options.')
   return { command: 'run', cells }

@@ -7,6 +7,8 @@ describe('the command line', () => {
   it('selects all cells, those of a point, of a fault, and one cell', () => {
     expect(readOptions([])).toEqual({ command: 'run', cells: CELLS })
     expect(readOptions(['--point', 'dispatcher.submitted'])).toMatchObject({ cells: { length: 3 } })
+    const two = 'dispatcher.submitted,command-api.recorded'
+    expect(readOptions(['--point', two])).toMatchObject({ cells: { length: 6 } })
     expect(readOptions(['--fault', 'kill'])).toMatchObject({ cells: { length: POINTS.length } })
     const cell = { point: 'dispatcher.submitted', fault: 'stop' }
     expect(readOptions(['--point', cell.point, '--fault', cell.fault])).toEqual({

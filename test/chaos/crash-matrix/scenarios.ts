@@ -16,7 +16,7 @@ import { eventually } from '@hub/testkit'
 import { Result } from 'effect'
 import { send } from '../../support/client.ts'
 import { eventsIn } from '../../support/webhook-receiver.ts'
-import type { Traffic } from './traffic.ts'
+import type { Sent, Traffic } from './traffic.ts'
 import { uuidOf } from './verify.ts'
 import type { World } from './world.ts'
 
@@ -84,8 +84,8 @@ const after = (point: CrashPoint, fault: CrashFault = 'reported-failure'): Scena
 })
 
 /**
- * The append of codes has no known result while the projectors stand still for a moment, so that the
- * reconciler does not find the codes in the read model.
+ * The append of codes has no known result while the projectors stand still for a moment, so that neither a
+ * repeat nor the reconciler finds the codes in the read model.
  */
 const unprovenCodes: Scenario = {
   act: (context) =>
@@ -208,6 +208,23 @@ const testDelivery = ({ traffic: { request } }: Context, { id }: { readonly id: 
   // The answer may be an error: the fault is in the delivery.
   Promise.race([request('test', 'POST', path(id, '/test')).catch(() => null), delay(3000)])
 
+/** Sends a live message with a reference. The traffic counts and checks it like its own sends. */
+const sendLive = async (
+  own: Traffic,
+  body: Readonly<Record<string, unknown>>,
+  sent: Omit<Sent, 'mode' | 'ids'>,
+): Promise<string> => {
+  const answer = await own.request('live', 'POST', '/v1/messages', body)
+  if (answer.status !== 202) throw new Error(`a send was refused: ${answer.status} ${answer.text}`)
+  const { id } = answer.body as { readonly id: string }
+  ;(own.sends as Map<string, Sent>).set(String(body['client_ref']), {
+    mode: 'live',
+    ...sent,
+    ids: new Set([id]),
+  })
+  return id
+}
+
 /** A recipient of a message writes STOP. Then nobody can send a service message to the number. */
 const optOut: Scenario = {
   act: async (context) => {
@@ -217,20 +234,12 @@ const optOut: Scenario = {
     const writes = async () => {
       to = own.number(index++)
       const ref = `opt-out-${to}`
-      const sent = await own.request('live', 'POST', '/v1/messages', send('otp', to, ref))
-      if (sent.status !== 202) throw new Error(`a send was refused: ${sent.status} ${sent.text}`)
-      // The traffic counts and checks it like its own sends.
-      ;(own.sends as Map<string, unknown>).set(ref, {
-        mode: 'live',
-        messageClass: 'otp',
-        to,
-        ids: new Set([sent.body.id]),
-      })
+      const id = await sendLive(own, send('otp', to, ref), { messageClass: 'otp', to })
       await eventually(
         async () =>
           (
             await world.sql`
-        SELECT 1 FROM read.messages WHERE id = ${uuidOf('msg', sent.body.id)} AND rank > 0`
+        SELECT 1 FROM read.messages WHERE id = ${uuidOf('msg', id)} AND rank > 0`
           ).length > 0,
         WITHIN,
       )
@@ -476,6 +485,34 @@ const throttling: Scenario = {
   },
 }
 
+/** A shard re-appends a message that has only some of its reports when it is 20 s old. */
+const RE_APPENDED_WITHIN_MS = 30_000
+/** The report of the last part comes when the fault has ended. */
+const LAST_PART_DELAY_MS = 45_000
+
+/** Messages of two parts, of which one is reported at once and the other one after the fault. */
+const partlyReported: Scenario = {
+  act: async (context) => {
+    const { traffic: own, world } = context
+    const { operator_url } = world.hub.describe()
+    const behave = (last_part_delay_ms: number) =>
+      fetch(`${operator_url}/behaviour`, { method: 'PUT', body: JSON.stringify({ last_part_delay_ms }) })
+    const order = 'A'.repeat(80)
+    let index = 970_000
+    await behave(LAST_PART_DELAY_MS)
+    try {
+      await untilReached(context, async () => {
+        const to = own.number(index++)
+        const body = { ...send('service', to, `parts-${to}`), variables: { order } }
+        await sendLive(own, body, { messageClass: 'service', to, text: `Заказ ${order} готов`, parts: 2 })
+        await waitFor(context, RE_APPENDED_WITHIN_MS)
+      })
+    } finally {
+      await behave(0)
+    }
+  },
+}
+
 /** All dispatchers are away until the waiting messages are old. Then they ask the read model first. */
 const oldMessages: Scenario = {
   isAlone: true,
@@ -491,6 +528,7 @@ export const SCENARIOS: Readonly<Record<CrashPoint, Scenario>> = {
   'command-api.flood-reserved': traffic,
   'command-api.recorded': traffic,
   'command-api.appended': traffic,
+  'command-api.code-appended-again': unprovenCodes,
   'command-api.day-counted': traffic,
   'command-api.sealed': traffic,
   'command-api.withdrawn': after('command-api.recorded'),
@@ -516,6 +554,7 @@ export const SCENARIOS: Readonly<Record<CrashPoint, Scenario>> = {
   'dispatcher.sent-acknowledged': traffic,
   'dispatcher.refusal-acknowledged': throttling,
   'dispatcher.outcome-acknowledged': traffic,
+  'dispatcher.messages-re-appended': partlyReported,
   'dispatcher.fence-appended': restart('dispatcher'),
   'dispatcher.offsets-located': restart('dispatcher'),
   'dispatcher.marks-committed': traffic,
@@ -535,6 +574,8 @@ export const SCENARIOS: Readonly<Record<CrashPoint, Scenario>> = {
   'projector.event-source-committed': optOut,
   'projector.erasure-published': erasure,
   'projector.retention-stepped': expiredKeys,
+  'projector.outcomes-appended': traffic,
+  'projector.outcomes-removed': traffic,
   'projector.rebuild-opened': rebuild,
   'projector.rebuild-folded': rebuild,
   'projector.rebuild-compared': rebuild,

@@ -45,9 +45,13 @@ export interface Sent {
   readonly to: string
   /** The ids in all answers. More than one is a violation. */
   readonly ids: Set<string>
+  /** Default: that of the class. */
+  readonly text?: string
+  /** Default: 1. */
+  readonly parts?: number
 }
 
-type Accepted = Pick<Sent, 'messageClass' | 'to'>
+type Accepted = Pick<Sent, 'messageClass' | 'to' | 'text'>
 
 export interface Traffic {
   readonly account: Account

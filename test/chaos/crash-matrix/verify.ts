@@ -1,9 +1,12 @@
 /** The independent checks of a cell: what its clients, the operator and its receiver have seen. */
 import { decodeId, encodeId } from '@hub/domain'
+import { decodeMessageOutcome, topicNames } from '@hub/kafka'
 import { eventually } from '@hub/testkit'
+import { Result } from 'effect'
 import { checkReadModels, waitUntilIdle } from '../../support/checker/checker.ts'
 import { readHandoverHistory } from '../../support/handover-history.ts'
 import { operatorStatistics } from '../../support/hub.ts'
+import { readTopic } from '../../support/read-topic.ts'
 import { eventsIn } from '../../support/webhook-receiver.ts'
 import { PRICE, type Sent, SPEND_LIMIT, type Traffic } from './traffic.ts'
 import type { World } from './world.ts'
@@ -20,9 +23,9 @@ const TEXTS = { otp: 'Code 4821', service: 'Заказ A-17 готов' } as con
 /** How often the operator has received a live message. */
 const timesReceived = async (
   world: World,
-  { messageClass, to }: Pick<Sent, 'messageClass' | 'to'>,
+  { messageClass, text = TEXTS[messageClass], to }: Pick<Sent, 'messageClass' | 'to' | 'text'>,
 ): Promise<number> => {
-  const query = new URLSearchParams({ to, text: TEXTS[messageClass] }).toString()
+  const query = new URLSearchParams({ to, text }).toString()
   const found = await fetch(`${world.hub.describe().operator_url}/submissions?${query}`)
   if (found.status === 404) return 0
   return ((await found.json()) as { readonly times: number }).times
@@ -49,7 +52,7 @@ const some = (list: Iterable<unknown>): string => [...list].slice(0, 5).join(', 
 const checkStatuses = (
   world: World,
   account: string,
-  sends: ReadonlyMap<string, Pick<Sent, 'messageClass' | 'to'>>,
+  sends: ReadonlyMap<string, Pick<Sent, 'messageClass' | 'to' | 'text'>>,
 ): Promise<ReadonlyMap<string, string>> =>
   eventually(async () => {
     const rows = await world.sql<ReadonlyArray<MessageRow>>`
@@ -133,7 +136,9 @@ const checkLimits = async (world: World, traffic: Traffic): Promise<void> => {
   )
   // A process that ends may allow one more.
   requireThat(flooding.size <= 2, () => `${flooding.size} messages passed a flood window of one`)
-  const live = [...sends.values()].filter(({ mode }) => mode === 'live').length + flooding.size
+  const live =
+    [...sends.values()].reduce((sum, { mode, parts = 1 }) => sum + (mode === 'live' ? parts : 0), 0) +
+    flooding.size
   await eventually(async () => {
     const spentOf = async (uuid: string) => {
       const [row] = await world.sql<[{ spent: number }]>`
@@ -147,7 +152,7 @@ const checkLimits = async (world: World, traffic: Traffic): Promise<void> => {
          WHERE account = ${account.uuid} AND mode = 'live' AND NOT given_back
            AND message_id NOT IN (SELECT id FROM read.messages)`
       throw new Error(
-        `${live} messages were charged ${paid.account}. Charged and not in Kafka: ${some(rows.map((row) => `${encodeId('msg', row.id)} (${row.class})`))}`,
+        `${live} parts were charged ${paid.account}. Charged and not in Kafka: ${some(rows.map((row) => `${encodeId('msg', row.id)} (${row.class})`))}`,
       )
     }
     requireThat(
@@ -169,6 +174,30 @@ export const verifyCell = async (world: World, traffic: Traffic, path: string): 
 
 /** Seals the batches that crashes left open, as the sweeper does a minute later. No request may run. */
 const sealOpenBatches = (world: World) => world.admin.ageOpenBatches()
+
+/**
+ * The last outcome of each message with a final status is its row. Faults may repeat a record, which is the
+ * same then. Other messages have no outcome.
+ */
+const checkOutcomes = async ({ hub, sql }: World): Promise<void> => {
+  await eventually(async () => (await sql`SELECT 1 FROM read.outcomes_due`).length === 0, WITHIN)
+  const rows = await sql<ReadonlyArray<{ id: string; status: string; price: number }>>`
+    SELECT id, status, (price * 100)::int AS price FROM read.messages WHERE final AND account IS NOT NULL`
+  const expected = new Map(rows.map(({ id, price, status }) => [encodeId('msg', id), `${status} ${price}`]))
+  const records = await readTopic(hub.describe().kafka.brokers, topicNames().outcomes, WITHIN.withinMs)
+  const values = new Map<string, Buffer>()
+  const wrong = new Set<string>()
+  for (const record of records) {
+    const { finalStatus, messageId, priceHundredths } = Result.getOrThrow(decodeMessageOutcome(record))
+    const value = Buffer.from(record.value)
+    const isOther = values.get(messageId)?.equals(value) === false
+    if (isOther || expected.get(messageId) !== `${finalStatus} ${priceHundredths}`) wrong.add(messageId)
+    values.set(messageId, value)
+  }
+  requireThat(wrong.size === 0, () => `${wrong.size} outcomes differ from their messages: ${some(wrong)}`)
+  const missing = [...expected.keys()].filter((id) => !values.has(id))
+  requireThat(missing.length === 0, () => `${missing.length} messages have no outcome: ${some(missing)}`)
+}
 
 /**
  * Checks the whole hub after a wave: no message was handed over twice, and every read model equals
@@ -201,6 +230,7 @@ export const verifyHub = async (world: World): Promise<void> => {
     () =>
       `open without a claim of unknown outcome: ${some(unexplained.map(({ id }) => encodeId('msg', id)))}`,
   )
+  await checkOutcomes(world)
   const erased = new Set(
     (
       await sql<ReadonlyArray<{ id: string }>>`

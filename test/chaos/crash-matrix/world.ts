@@ -34,7 +34,7 @@ export const startWorld = async (): Promise<World> => {
   const hub = await startHub({
     secondCommandApi: true,
     dispatchers: 2,
-    environment: { ...receiver.environment, HUB_CRASH_POINTS: folder },
+    environment: { ...receiver.environment, HUB_CRASH_POINTS: folder, HUB_MESSAGE_OUTCOMES: 'on' },
   })
   const stop = async (): Promise<void> => {
     await hub.stop()

@@ -115,7 +115,9 @@ const groupByMessage = ({
   for (const record of [...lanes].sort(byPosition))
     recordsOf(record.value['message_id']).acceptances.push(record)
   for (const record of withoutVoid(log)) {
-    if (record.type !== 'BatchSealed') recordsOf(record.value['message_id']).facts.push(record)
+    // The second one repeats what the log contains.
+    if (record.type === 'BatchSealed' || record.type === 'OpenMessagesCarried') continue
+    recordsOf(record.value['message_id']).facts.push(record)
   }
   return recordsByMessage
 }

@@ -9,7 +9,7 @@
  */
 import { kafkaCrashPoint, type OutgoingRecord } from '@hub/kafka'
 import { storageCrashPoint } from '@hub/store'
-import { Cause, Effect, Latch } from 'effect'
+import { Cause, Effect, identity, Latch } from 'effect'
 import type { Corrections } from './corrections.ts'
 import { Ledger } from './ledger.port.ts'
 import { Limits } from './limits.ts'
@@ -31,6 +31,7 @@ const MAX_UNPUBLISHED = 10_000
 const APPEND_DEADLINE_MS = 1500
 
 const atAppended = kafkaCrashPoint('command-api.appended')
+const atAppendedAgain = kafkaCrashPoint('command-api.code-appended-again')
 const atRefunded = storageCrashPoint('command-api.codes-refunded')
 
 /** What a recorded acceptance batch still has to publish. */
@@ -142,6 +143,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     if (records.length === 0) return
     yield* append(records, { deadlineMs: APPEND_DEADLINE_MS }).pipe(
       atAppended,
+      otpSends.some(({ republished }) => republished) ? atAppendedAgain : identity,
       Effect.matchEffect({
         onSuccess: () =>
           Effect.suspend(() => {

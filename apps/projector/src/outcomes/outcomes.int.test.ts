@@ -8,11 +8,10 @@ import {
   messageOutcomeRecord,
   TopicReader,
 } from '@hub/kafka'
-import { publishInTransaction, readRebuild, requestRebuild } from '@hub/store'
+import { readRebuild, requestRebuild } from '@hub/store'
 import { Effect, Result, Schedule } from 'effect'
 import { MAX_BATCH_RECORDS } from '../projection/worker.ts'
-import { nextOutcomesDue } from '../tables/outcomes-due.ts'
-import { readOutcomes } from '../tables/outcomes.ts'
+import { ProjectionStore } from '../store/projection-store.port.ts'
 import {
   acceptanceOf,
   account,
@@ -171,17 +170,11 @@ describe('the topic of outcomes', () => {
         const fact = yield* acceptanceOf({ account: account(4) })
         yield* project(fact, deliveryOf(fact))
         const log = yield* EventLog
-        const appendAndDie = publishInTransaction(
-          'read.outcomes_due',
-          async (q) => {
-            const due = await nextOutcomesDue(q)
-            if (due === null) return null
-            return { content: await readOutcomes(q, due.messageIds), count: 1, done: due.remove }
-          },
-          (outcomes) =>
-            log
-              .append(outcomes.map((outcome) => messageOutcomeRecord(topics, outcome)))
-              .pipe(Effect.andThen(Effect.fail('the process died' as const))),
+        const { publishOutcomes } = yield* ProjectionStore
+        const appendAndDie = publishOutcomes((outcomes) =>
+          log
+            .append(outcomes.map((outcome) => messageOutcomeRecord(topics, outcome)))
+            .pipe(Effect.andThen(Effect.fail('the process died' as const))),
         )
         assert.strictEqual(yield* Effect.flip(appendAndDie), 'the process died')
         yield* publishAll

@@ -4,12 +4,10 @@
  * what it has stored. After a crash in between, it appends the same records again.
  * Source: docs/decisions/0077.
  */
-import { EventLog, messageOutcomeRecord, type TopicNames } from '@hub/kafka'
-import { publishInTransaction } from '@hub/store'
+import { EventLog, kafkaCrashPoint, messageOutcomeRecord, type TopicNames } from '@hub/kafka'
 import { Duration, Effect } from 'effect'
 import { countFailure } from '../metrics.ts'
-import { nextOutcomesDue } from '../tables/outcomes-due.ts'
-import { readOutcomes } from '../tables/outcomes.ts'
+import { ProjectionStore } from '../store/projection-store.port.ts'
 
 /** Analysts can wait, and the outcomes of this time share a query and an append. */
 const INTERVAL = Duration.seconds(1)
@@ -17,24 +15,23 @@ const INTERVAL = Duration.seconds(1)
 /** The append is inside of a transaction with a deadline of 9 s. */
 const APPEND_DEADLINE_MS = 5000
 
+const atAppended = kafkaCrashPoint('projector.outcomes-appended')
+
 /** Publishes the next outcomes. Returns 0 if there are none, or if another process publishes. */
 export const publishNextOutcomes = Effect.fnUntraced(function* (topics: TopicNames) {
   const log = yield* EventLog
-  return yield* publishInTransaction(
-    'read.outcomes_due',
-    async (q) => {
-      const due = await nextOutcomesDue(q)
-      if (due === null) return null
-      const outcomes = due.messageIds.length === 0 ? [] : await readOutcomes(q, due.messageIds)
-      return { content: outcomes, count: 1, done: due.remove }
-    },
-    (outcomes) =>
-      log
-        .append(
-          outcomes.map((outcome) => messageOutcomeRecord(topics, outcome)),
-          { deadlineMs: APPEND_DEADLINE_MS },
-        )
-        .pipe(Effect.tapError(() => countFailure('bus'))),
+  const store = yield* ProjectionStore
+  return yield* store.publishOutcomes((outcomes) =>
+    log
+      .append(
+        outcomes.map((outcome) => messageOutcomeRecord(topics, outcome)),
+        { deadlineMs: APPEND_DEADLINE_MS },
+      )
+      .pipe(
+        atAppended,
+        Effect.tapError(() => countFailure('bus')),
+        Effect.asVoid,
+      ),
   )
 })
 

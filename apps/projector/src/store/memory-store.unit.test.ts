@@ -48,7 +48,7 @@ projectionStoreContract(
                 .filter((charge) => charge.account === account)
                 .map(({ amount, kind }) => `${kind} ${amount.amount}`),
             ),
-          outcomesDue: Effect.sync(() => [...store.tables.outcomesDue.keys()]),
+          outcomesDue: Effect.sync(() => [...store.tables.outcomesDue.values()].flat()),
           status: (messageId) => Effect.sync(() => store.tables.messages.get(messageId)?.status ?? null),
         }),
       )

@@ -1,6 +1,7 @@
 /** The projection's store on PostgreSQL: composes the statements of the tables. */
 import {
   CommandSpendPeriods,
+  publishInTransaction,
   type Queries,
   relayOutbox,
   Sql,
@@ -16,7 +17,8 @@ import { takeSpendThresholds } from '../events/spend-thresholds.ts'
 import { recordEvents, writeJournal } from '../events/write-journal.ts'
 import { closeBatches } from '../tables/batches.ts'
 import { acquireCheckpoints } from '../tables/checkpoints.ts'
-import { insertOutcomesDue } from '../tables/outcomes-due.ts'
+import { insertOutcomesDue, nextOutcomesDue } from '../tables/outcomes-due.ts'
+import { readOutcomes } from '../tables/outcomes.ts'
 import { lockAndRead, writeCharges, writeMessages, writePersonal, writeSums } from './batch-statements.ts'
 import {
   type EventSourceName,
@@ -44,6 +46,7 @@ const atEventSourceCommitted = storageCrashPoint(
   ({ publication }: TakenEvents) => publication !== null,
 )
 const atEventRowsDeleted = storageCrashPoint('projector.event-rows-deleted')
+const atOutcomesRemoved = storageCrashPoint('projector.outcomes-removed', (count: number) => count > 0)
 
 const SOURCES: Readonly<Record<EventSourceName, (q: Queries) => Promise<TakenEntries>>> = {
   'event inbox': takeFromInbox,
@@ -108,6 +111,18 @@ const makePostgresStore = Effect.gen(function* () {
     outboxStatus: (olderThanMs) => sql.run((q) => readOutboxStatus(q, olderThanMs)),
 
     deleteOutboxRows: (ids) => Effect.asVoid(atEventRowsDeleted(sql.run((q) => deleteOutboxRows(q, ids)))),
+
+    publishOutcomes: (publish) =>
+      publishInTransaction(
+        'read.outcomes_due',
+        async (q) => {
+          const due = await nextOutcomesDue(q)
+          if (due === null) return null
+          const content = due.messageIds.length === 0 ? [] : await readOutcomes(q, due.messageIds)
+          return { content, count: 1, done: due.remove }
+        },
+        publish,
+      ).pipe(atOutcomesRemoved, Effect.provideService(Sql, sql)),
   } satisfies ProjectionStoreShape
 })
 

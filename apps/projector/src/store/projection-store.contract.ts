@@ -13,7 +13,13 @@ import {
   newId,
   spendPeriodOf,
 } from '@hub/domain'
-import { type BatchSealed, decodeEventRecorded, type OutgoingRecord, topicNames } from '@hub/kafka'
+import {
+  type BatchSealed,
+  decodeEventRecorded,
+  type MessageOutcome,
+  type OutgoingRecord,
+  topicNames,
+} from '@hub/kafka'
 import { Context, Effect, type Layer, Result } from 'effect'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { recordingOf } from '../events/journal.ts'
@@ -277,6 +283,38 @@ export const projectionStoreContract = (
         assert.deepStrictEqual(
           [one, two, off].map(({ messageId }) => due.has(messageId)),
           [true, false, false],
+        )
+      }))
+
+    test('publishes the outcomes that are due, until that succeeds', () =>
+      Effect.gen(function* () {
+        const store = yield* ProjectionStore
+        const account = newAccount()
+        const [one, two] = [accept(account), accept(account)]
+        const owned = yield* acquire()
+        const facts = [one, two, sent(one), delivered(one), rejected(two)]
+        yield* apply(owned, { facts }, owned.position + 1, { outcomes: true })
+        const failed = yield* Effect.flip(store.publishOutcomes(() => Effect.fail('no answer' as const)))
+        assert.strictEqual(failed, 'no answer')
+        const published: Array<MessageOutcome> = []
+        const publish = store.publishOutcomes((outcomes) =>
+          Effect.sync(() => void published.push(...outcomes)),
+        )
+        while ((yield* publish) > 0);
+        const own = published.filter(({ accountId }) => accountId === account)
+        assert.deepStrictEqual(
+          own
+            .map(({ finalStatus, messageId, priceHundredths, reasonCode }) => [
+              messageId,
+              finalStatus,
+              reasonCode,
+              priceHundredths,
+            ])
+            .toSorted(),
+          [
+            [one.messageId, 'delivered', null, 200],
+            [two.messageId, 'rejected', 'spam_filter_content', 0],
+          ].toSorted(),
         )
       }))
 

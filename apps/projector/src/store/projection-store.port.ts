@@ -7,7 +7,7 @@
  * pure: after a conflict the transaction runs again.
  */
 import type { BatchTally, Mode } from '@hub/domain'
-import type { BatchSealed, OutgoingRecord } from '@hub/kafka'
+import type { BatchSealed, MessageOutcome, OutgoingRecord } from '@hub/kafka'
 import type { CommandSpendPeriods, ReadEvents, StorageError } from '@hub/store'
 import { Context, type Effect } from 'effect'
 import type { Changes, JournalEntry } from '../messages/fold.ts'
@@ -196,6 +196,13 @@ export interface ProjectionStoreShape {
   ) => Effect.Effect<void, StorageError | E>
   readonly outboxStatus: (olderThanMs: number) => Effect.Effect<OutboxStatus, StorageError>
   readonly deleteOutboxRows: (ids: ReadonlyArray<string>) => Effect.Effect<void, StorageError>
+  /**
+   * Reads the next outcomes that are due, publishes them, and removes them from those that are due if
+   * `publish` succeeds. Returns 0 if none are due, or if another process publishes.
+   */
+  readonly publishOutcomes: <E>(
+    publish: (outcomes: ReadonlyArray<MessageOutcome>) => Effect.Effect<void, E>,
+  ) => Effect.Effect<number, StorageError | E>
 }
 
 export class ProjectionStore extends Context.Service<ProjectionStore, ProjectionStoreShape>()(

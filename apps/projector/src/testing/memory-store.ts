@@ -14,11 +14,17 @@ import {
   moneyOf,
   zeroMoney,
 } from '@hub/domain'
-import type { BatchSealed, OutgoingRecord } from '@hub/kafka'
+import type { BatchSealed, MessageOutcome, OutgoingRecord } from '@hub/kafka'
 import type { CommandSpendPeriods, ReadEvents } from '@hub/store'
 import { Effect } from 'effect'
 import type { BatchDelta, DailyDelta, HourlyDelta, StatsCounts } from '../messages/aggregate-deltas.ts'
-import type { Charge, HistoryLine, JournalEntry, OperatorId } from '../messages/fold.ts'
+import {
+  type Charge,
+  derivedColumns,
+  type HistoryLine,
+  type JournalEntry,
+  type OperatorId,
+} from '../messages/fold.ts'
 import type { EncryptedPersonalData } from '../messages/personal-data.ts'
 import type { MessageRow } from '../messages/row.ts'
 import {
@@ -87,7 +93,8 @@ const emptyTables = () => ({
   spendPeriods: new Map<string, SpendPeriod>(),
   journals: new Map<string, Journal>(),
   outbox: new Map<string, OutboxRow>(),
-  outcomesDue: new Map<string, true>(),
+  /** The ids of messages, by the number of the row. */
+  outcomesDue: new Map<string, ReadonlyArray<string>>(),
 })
 export type MemoryTables = ReturnType<typeof emptyTables>
 type TableName = keyof MemoryTables
@@ -235,7 +242,7 @@ export class MemoryTransaction {
     const { accepted, charges, history, operatorIds, unaccepted, updated } = changes
     const { tables } = this.#store
     const written = this.#written
-    for (const messageId of outcomesDue) written.outcomesDue.set(messageId, true)
+    if (outcomesDue.length > 0) written.outcomesDue.set(this.#store.nextOutcomeRow(), outcomesDue)
     for (const checkpoint of checkpoints) {
       const name = partitionKey(checkpoint)
       const epoch = tables.checkpoints.get(name)?.epoch ?? 0
@@ -438,6 +445,18 @@ export class MemoryTransaction {
     return rows
   }
 
+  /** The outcomes of the oldest rows that are due; `null`: none are, or another transaction publishes. */
+  takeOutcomes(): ReadonlyArray<MessageOutcome> | null {
+    if (this.#isOver || this.#store.locks.isHeld('outcomes')) return null
+    this.#store.locks.acquire(this, ['outcomes'], () => {})
+    const rows = [...this.#store.tables.outcomesDue].slice(0, OUTCOME_ROWS_PER_STEP)
+    if (rows.length === 0) return null
+    for (const [id] of rows) this.#deleted.push(['outcomesDue', id])
+    return [...new Set(rows.flatMap(([, messageIds]) => messageIds))].flatMap((id) =>
+      this.#store.outcomeOf(id),
+    )
+  }
+
   /** Locks a journal head, as the creation of a subscription does. */
   lockHead(journal: JournalKey, answer: (sequence: number) => void): void {
     const name = journalName(journal)
@@ -483,6 +502,8 @@ export class MemoryTransaction {
 
 /** As in the relay of production. */
 const OUTBOX_ROWS_PER_RELAY = 50
+/** Fewer than in production, so that several steps follow each other. */
+const OUTCOME_ROWS_PER_STEP = 3
 /** As in the transactions of production. */
 const ENTRIES_PER_TRANSACTION = 100
 
@@ -507,6 +528,7 @@ export class MemoryStore {
   /** Entries that a transaction has taken and not committed yet. */
   readonly #taken = new Map<JournalEntry, MemoryTransaction>()
   #outboxIds = 0
+  #outcomeRows = 0
 
   constructor({ isSubscribed, now, onMessage, onRecorded }: MemoryStoreOptions) {
     this.now = now
@@ -535,6 +557,50 @@ export class MemoryStore {
 
   nextOutboxId(): string {
     return String(++this.#outboxIds)
+  }
+
+  nextOutcomeRow(): string {
+    return String(++this.#outcomeRows)
+  }
+
+  /** The outcome of a message with a final status; empty for others. */
+  outcomeOf(messageId: string): ReadonlyArray<MessageOutcome> {
+    const { facts, history, messages, operatorIds } = this.tables
+    const row = messages.get(messageId)
+    const fact = facts.get(messageId)
+    if (row === undefined || fact === undefined || row.subject === null) return []
+    const { final, price } = derivedColumns(row)
+    if (!final || price === null) return []
+    const lines = [...history.values()].filter((line) => line.messageId === messageId)
+    const lastOf = (status: string): number | null =>
+      lines
+        .filter((line) => line.status === status)
+        .reduce<number | null>((last, { at }) => Math.max(last ?? at, at), null)
+    return [
+      {
+        type: 'MessageOutcome',
+        messageId,
+        accountId: row.subject.account,
+        messageMode: row.subject.mode,
+        messageClass: row.subject.class,
+        templateName: row.subject.template,
+        senderName: fact.sender,
+        batchId: row.subject.batch,
+        operatorName:
+          [...operatorIds.values()]
+            .filter((one) => one.messageId === messageId)
+            .toSorted((a, b) => b.sentAt - a.sentAt)[0]?.operator ?? null,
+        partCount: row.subject.parts,
+        attemptCount: row.attempts,
+        finalStatus: row.status,
+        reasonCode: row.reason,
+        priceHundredths: Number(minorUnits(price)),
+        priceCurrency: price.currency,
+        acceptedAt: row.subject.at,
+        submittedAt: lastOf('sent'),
+        finalAt: lastOf(row.status) ?? row.updatedAt,
+      },
+    ]
   }
 
   stored(partitions: ReadonlyArray<string>, messageIds: ReadonlyArray<string>): StoredState {
@@ -625,6 +691,15 @@ export class MemoryStore {
         }),
       outboxStatus: (olderThanMs) => Effect.sync(() => this.outboxStatus(olderThanMs)),
       deleteOutboxRows: (ids) => Effect.sync(() => ids.forEach((id) => this.tables.outbox.delete(id))),
+      publishOutcomes: (publish) =>
+        Effect.suspend(() => {
+          const transaction = this.begin()
+          const outcomes = transaction.takeOutcomes()
+          return (outcomes === null ? Effect.succeed(0) : Effect.as(publish(outcomes), 1)).pipe(
+            Effect.tap(() => Effect.sync(() => transaction.commit())),
+            Effect.ensuring(Effect.sync(() => transaction.rollBack())),
+          )
+        }),
     }
   }
 

@@ -106,10 +106,12 @@ export const makeSmsc = (operator: Operator, credentials: Credentials): Smsc => 
     const sender = pdu.source_addr ?? ''
     const text = textOf(pdu)
     const wantsReceipt = ((pdu.registered_delivery ?? 0) & 0x03) === 1
-    const answer = operator.submitPart({ to, sender, wantsReceipt }, Date.now())
+    const concatenation = concatenationOf(pdu)
+    const { sequence = 1, total = 1 } = concatenation ?? {}
+    const isLastOfSeveral = total > 1 && sequence === total
+    const answer = operator.submitPart({ to, sender, wantsReceipt, isLastOfSeveral }, Date.now())
     if (answer.status === 'rejected') operator.recordMessage(to, text, [])
     if (answer.status === 'accepted') {
-      const concatenation = concatenationOf(pdu)
       const whole = reassembly.add({ to, sender, text, operatorId: answer.operatorId, concatenation })
       if (whole !== null) operator.recordMessage(whole.to, whole.text, whole.operatorIds)
     }
