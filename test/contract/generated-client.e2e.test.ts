@@ -400,16 +400,9 @@ describe('a client generated from the OpenAPI description', () => {
       const words = ['-g', 'java', '-o', 'generated', '--additional-properties', JAVA_PROPERTIES]
       await step(libraries.java, '-jar', join(folder, jar), 'generate', '-i', description, ...words)
       const classPath = ['-cp', `${join(dir, 'classes')}:${libraries.classPath}`]
-      await step(
-        libraries.java,
-        '-m',
-        'jdk.compiler/com.sun.tools.javac.Main',
-        '-d',
-        'classes',
-        ...classPath,
-        join(JAVA_CLIENT, 'Program.java'),
-        ...javaFilesIn(join(dir, 'generated/src/main')),
-      )
+      const compiler = ['-m', 'jdk.compiler/com.sun.tools.javac.Main', '-d', 'classes', ...classPath]
+      const sources = [join(JAVA_CLIENT, 'Program.java'), ...javaFilesIn(join(dir, 'generated/src/main'))]
+      await step(libraries.java, ...compiler, ...sources)
       expect(JSON.parse(await step(libraries.java, ...classPath, 'Program', base_url, keys.test))).toEqual({
         sent: expect.stringMatching(/^msg_/u),
         accepted: 1,
