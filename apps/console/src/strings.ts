@@ -414,6 +414,9 @@ const english = {
     confirmKey: 'Issue the live key',
     confirmKeyAbout: (by: string) =>
       `${by} requested this live key. It is shown to you once: give it to the client. Who requested it cannot confirm it.`,
+    confirmReplacesAbout: (replaced: string, time: string) =>
+      `It replaces ${replaced}, which then ends after ${time}.`,
+    replaces: 'Replaces',
     certify: 'Certify',
     certifyAbout: 'The account may then have live keys. Confirm what the hub cannot observe.',
     withdraw: 'Withdraw the certification',

@@ -66,15 +66,6 @@ describe('a live key of a hub that needs two persons', () => {
     for (const line of await database.auditRows('keys')) {
       assert.notInclude(JSON.stringify(line), issued.key)
     }
-    // A rotation would be another live key.
-    assert.include(
-      await database.refusal(PAUL, Keys.rotate, {
-        id: issued.id,
-        overlap_seconds: 0,
-        expires_after_seconds: null,
-      }),
-      { code: 'second_person_required' },
-    )
   })
 
   it('is issued once if two persons confirm it at the same time', async () => {
@@ -123,5 +114,93 @@ describe('a live key of a hub that needs two persons', () => {
       waiting.data.map(({ id }) => id),
       [open.id],
     )
+  })
+})
+
+describe('a rotation of a live key of a hub that needs two persons', () => {
+  const issueLiveKey = async () => database.run(PAUL, KeyRequests.confirm, { id: (await makeRequest()).id })
+  const rotation = (id: string, overlap_seconds = 3600) => ({
+    id,
+    overlap_seconds,
+    expires_after_seconds: null,
+  })
+
+  it('changes nothing before another person has confirmed it, who gets the new key once', async () => {
+    const old = await issueLiveKey()
+    assert.include(await database.refusal(OLGA, Keys.rotate, rotation(old.id)), {
+      code: 'second_person_required',
+    })
+    const made = await database.run(OLGA, KeyRequests.requestRotation, rotation(old.id))
+    assert.include(made, {
+      status: 'waiting',
+      account: account.id,
+      key: null,
+      replaces: old.id,
+      overlap_seconds: 3600,
+      // As long as the old key was meant to live.
+      expires_after_seconds: 3600,
+    })
+    assert.deepStrictEqual(made.allowed_addresses, ['192.0.2.0/24'])
+    assert.isNull((await database.run(SUPPORT, Keys.get, { id: old.id })).revoked_at)
+    assert.include(await database.refusal(OLGA, KeyRequests.confirm, { id: made.id }), {
+      code: 'same_person',
+    })
+
+    const issued = await database.run(PAUL, KeyRequests.confirm, { id: made.id })
+    assert.match(issued.key, /^hub_live_/u)
+    assert.notStrictEqual(issued.id, old.id)
+    assert.deepStrictEqual(issued.allowed_addresses, ['192.0.2.0/24'])
+    const ended = await database.run(SUPPORT, Keys.get, { id: old.id })
+    assert.deepStrictEqual(issued.replaces, { id: old.id, revoked_at: ended.revoked_at })
+    const hoursLeft = (Date.parse(ended.revoked_at ?? '') - Date.now()) / 3_600_000
+    assert.closeTo(hoursLeft, 1, 0.1)
+    assert.isTrue(ended.works)
+    assert.include(await database.refusal(PAUL, KeyRequests.confirm, { id: made.id }), {
+      code: 'already_confirmed',
+    })
+    const lines = await database.auditRows('keys')
+    assert.include(JSON.stringify(lines), old.id)
+    assert.notInclude(JSON.stringify(lines), issued.key)
+  })
+
+  it('does not issue a key if the old one has ended since the request', async () => {
+    const old = await issueLiveKey()
+    const { id } = await database.run(OLGA, KeyRequests.requestRotation, rotation(old.id))
+    await database.run(OLGA, Keys.revoke, { id: old.id })
+    assert.include(await database.refusal(PAUL, KeyRequests.confirm, { id }), { code: 'key_revoked' })
+    const [row] = await database.sql`SELECT confirmed_at, key FROM command.key_requests WHERE id = ${id}`
+    assert.deepStrictEqual({ ...row }, { confirmed_at: null, key: null })
+    assert.include(await database.refusal(OLGA, KeyRequests.requestRotation, rotation(old.id)), {
+      code: 'key_revoked',
+    })
+  })
+
+  it('does not need a certified account, as the account gets no further key', async () => {
+    const other = await database.account('Travel')
+    await Certifications.upsert(database.sql, other.uuid, 'olga', [])
+    const first = await database.run(OLGA, KeyRequests.request, wanted({ account: other.id }))
+    const old = await database.run(PAUL, KeyRequests.confirm, { id: first.id })
+    await Certifications.remove(database.sql, other.uuid)
+    const { id } = await database.run(OLGA, KeyRequests.requestRotation, rotation(old.id, 0))
+    const issued = await database.run(PAUL, KeyRequests.confirm, { id })
+    assert.isFalse((await database.run(SUPPORT, Keys.get, { id: old.id })).works)
+    assert.isTrue((await database.run(SUPPORT, Keys.get, { id: issued.id })).works)
+  })
+
+  it('of a test key is refused, because one person can rotate it', async () => {
+    const key = await database.run(OLGA, Keys.issue, { ...wanted(), mode: 'test' as const })
+    assert.include(await database.refusal(OLGA, KeyRequests.requestRotation, rotation(key.id)), {
+      code: 'one_person_enough',
+    })
+  })
+
+  it('cannot be confirmed by an earlier version, which would not end the old key', async () => {
+    const old = await issueLiveKey()
+    const { id } = await database.run(OLGA, KeyRequests.requestRotation, rotation(old.id))
+    const bypassed = await database.sql`
+      UPDATE command.key_requests SET confirmed_by = 'paul', confirmed_at = now() WHERE id = ${id}`.catch(
+      (error: unknown) => error,
+    )
+    assert.include(bypassed, { constraint_name: 'key_requests_rotation' })
   })
 })

@@ -1,6 +1,6 @@
 /**
- * Live keys by two persons. With `HUB_LIVE_KEY_PERSONS` = 2, one person requests a live key, and another
- * one confirms it and gets it. See docs/decisions/0079.
+ * Live keys by two persons. With `HUB_LIVE_KEY_PERSONS` = 2, one person requests a live key or the
+ * rotation of one, and another person confirms it and gets the key. See docs/decisions/0079 and 0081.
  */
 import { randomUUID } from 'node:crypto'
 import { apiKeyEnding, encodeId } from '@hub/domain'
@@ -14,9 +14,21 @@ import {
 } from '@hub/store'
 import { Effect, Schema } from 'effect'
 import { requireAccount } from './accounts.ts'
-import { type OperationRefused, refused, SAME_PERSON } from './failures.ts'
+import { OperationRefused, refused, SAME_PERSON } from './failures.ts'
 import { optionalTimestamp, publicId, Timestamp, Uuid } from './fields.ts'
-import { generateKey, hostBitsAsRefusal, Lifetime, Networks, NewKey, requireCertified } from './keys.ts'
+import {
+  generateKey,
+  hostBitsAsRefusal,
+  keyEnded,
+  Lifetime,
+  Networks,
+  NewKey,
+  Overlap,
+  ReplacedKey,
+  requireCertified,
+  requireWorkingKey,
+  rotatedLifetime,
+} from './keys.ts'
 import { decodeRowCursor, listOf, pageFields, pageOf, rowKey } from './pages.ts'
 import { query } from './sql.ts'
 import * as Requests from './tables/key-requests.ts'
@@ -36,6 +48,12 @@ export const KeyRequest = Schema.Struct({
   confirmed_by: Schema.NullOr(Schema.String),
   confirmed_at: Schema.NullOr(Timestamp),
   key: Schema.NullOr(publicId('key')).annotate({ description: 'The id of the issued key.' }),
+  replaces: Schema.NullOr(publicId('key')).annotate({
+    description: 'The key that the requested one replaces. `null`: none.',
+  }),
+  overlap_seconds: Schema.NullOr(Overlap).annotate({
+    description: 'How long both keys work after the confirmation. `null`: it replaces none.',
+  }),
 }).annotate({ identifier: 'KeyRequest' })
 export type KeyRequest = typeof KeyRequest.Type
 
@@ -54,10 +72,23 @@ const toValue = (row: Requests.KeyRequest, name: string): KeyRequest => ({
   confirmed_by: row.confirmed_by,
   confirmed_at: optionalTimestamp(row.confirmed_at?.getTime() ?? null),
   key: row.key === null ? null : encodeId('key', row.key),
+  replaces: row.replaces === null ? null : encodeId('key', row.replaces),
+  overlap_seconds: row.overlap_seconds,
 })
 
 const notFound = (id: string): OperationRefused =>
   refused('key_request_not_found', `There is no key request ${id}.`, 'id')
+
+/** Inserts a request, and returns it. `name`: of the account. */
+const insert = Effect.fnUntraced(function* (
+  wanted: Omit<Parameters<typeof Requests.insert>[1], 'id'>,
+  name: string,
+) {
+  const id = randomUUID()
+  yield* hostBitsAsRefusal(query((q) => Requests.insert(q, { id, ...wanted })))
+  const made = yield* query((q) => Requests.read(q, id))
+  return made === null ? yield* notFound(id) : toValue(made, name)
+})
 
 /** Requests a live key. Another person confirms it within a week. */
 export const request = defineUseCase({
@@ -78,16 +109,51 @@ export const request = defineUseCase({
   run: Effect.fnUntraced(function* ({ account, allowed_addresses, expires_after_seconds }, actor) {
     const name = yield* requireAccount(account)
     yield* requireCertified(account)
-    const row = {
-      id: randomUUID(),
+    const wanted = {
       account: uuidOf('acc', account),
       allowed: allowed_addresses,
       expires_after_seconds,
       requested_by: actor.name,
+      replaces: null,
+      overlap_seconds: null,
     }
-    yield* hostBitsAsRefusal(query((q) => Requests.insert(q, row)))
-    const made = yield* query((q) => Requests.read(q, row.id))
-    return made === null ? yield* notFound(row.id) : toValue(made, name)
+    return yield* insert(wanted, name)
+  }),
+})
+
+/**
+ * Requests the rotation of a live key. The request contains the networks and the lifetime of the new
+ * key, so that the second person confirms what the first one saw.
+ */
+export const requestRotation = defineUseCase({
+  name: 'keys request-rotation',
+  permission: 'keys.change',
+  input: Schema.Struct({
+    id: publicId('key'),
+    overlap_seconds: Overlap,
+    expires_after_seconds: Lifetime,
+  }),
+  output: KeyRequest,
+  audit: ({ expires_after_seconds, id, overlap_seconds }) => ({
+    key: id,
+    overlap_seconds,
+    expires_after_seconds,
+  }),
+  result: ({ id }) => ({ request: id }),
+  run: Effect.fnUntraced(function* ({ expires_after_seconds, id, overlap_seconds }, actor) {
+    const old = yield* requireWorkingKey(id)
+    if (old.mode === 'test') {
+      return yield* refused('one_person_enough', 'A test key needs one person: rotate it.', 'id')
+    }
+    const wanted = {
+      account: old.account,
+      allowed: old.allowed,
+      expires_after_seconds: rotatedLifetime(old, expires_after_seconds),
+      requested_by: actor.name,
+      replaces: old.id,
+      overlap_seconds,
+    }
+    return yield* insert(wanted, yield* requireAccount(encodeId('acc', old.account)))
   }),
 })
 
@@ -97,40 +163,63 @@ const REFUSED: Readonly<Record<ConfirmationRefused, readonly [code: string, mess
   same_person: SAME_PERSON,
 }
 
-/** Confirms the request of another person, and issues the key. */
+/**
+ * Confirms the request of another person, and issues the key. A rotation also sets the end of the old key,
+ * which must still work: otherwise the account would get a key that nobody has decided on. As any
+ * rotation, it does not need a certified account.
+ */
 export const confirm = defineUseCase({
   name: 'keys confirm',
   permission: 'keys.confirm',
   input: Schema.Struct({ id: Uuid }),
-  output: NewKey,
+  output: Schema.Struct({
+    ...NewKey.fields,
+    replaces: Schema.NullOr(ReplacedKey).annotate({ description: '`null`: the key replaces none.' }),
+  }),
   audit: ({ id }) => ({ request: id }),
-  result: ({ account, id, key }) => ({ account, key: id, ending: apiKeyEnding(key) }),
+  result: ({ account, id, key, replaces }) => ({
+    account,
+    key: id,
+    ending: apiKeyEnding(key),
+    ...(replaces === null ? {} : { replaces: replaces.id, old_ends_at: replaces.revoked_at }),
+  }),
   run: Effect.fnUntraced(function* ({ id }, actor) {
     const sql = yield* Sql
     const found = yield* query((q) => Requests.read(q, id))
     if (found === null) return yield* notFound(id)
     const account = encodeId('acc', found.account)
-    yield* requireCertified(account)
+    const { overlap_seconds: overlap, replaces: oldUuid } = found
+    if (oldUuid === null) yield* requireCertified(account)
     const { key, row } = yield* generateKey({
       account: found.account,
       mode: 'live',
       allowed: found.allowed,
       expiresAfter: found.expires_after_seconds,
     })
-    const refusal = yield* sql.transaction(async (q): Promise<OperationRefused | null> => {
-      const current = await Requests.readForConfirmation(q, id)
-      if (current === null) return notFound(id)
-      const isConfirmed = current.confirmed_at !== null
-      const why = confirmationRefusal(
-        { isConfirmed, isExpired: !current.is_open, requestedBy: current.requested_by },
-        actor.name,
-      )
-      if (why !== null) return refused(...REFUSED[why])
-      await CommandApiKeys.insert(q, row)
-      await Requests.setConfirmed(q, id, actor.name, row.id)
-      return null
-    })
-    if (refusal !== null) return yield* refusal
+    const outcome = yield* sql.transaction(
+      async (q): Promise<OperationRefused | typeof ReplacedKey.Type | null> => {
+        const current = await Requests.readForConfirmation(q, id)
+        if (current === null) return notFound(id)
+        const isConfirmed = current.confirmed_at !== null
+        const why = confirmationRefusal(
+          { isConfirmed, isExpired: !current.is_open, requestedBy: current.requested_by },
+          actor.name,
+        )
+        if (why !== null) return refused(...REFUSED[why])
+        if (oldUuid === null) {
+          await CommandApiKeys.insert(q, row)
+          await Requests.setConfirmed(q, id, actor.name, row.id, null)
+          return null
+        }
+        const old = encodeId('key', oldUuid)
+        if ((await CommandApiKeys.read(q, oldUuid))?.works !== true) return keyEnded(old)
+        await CommandApiKeys.insert(q, row)
+        const end = await CommandApiKeys.revoke(q, oldUuid, overlap ?? 0)
+        await Requests.setConfirmed(q, id, actor.name, row.id, end)
+        return { id: old, revoked_at: end?.toISOString() ?? null }
+      },
+    )
+    if (outcome instanceof OperationRefused) return yield* outcome
     const issued = yield* query((q) => CommandApiKeys.read(q, row.id))
     return {
       id: encodeId('key', row.id),
@@ -140,6 +229,7 @@ export const confirm = defineUseCase({
       mode: 'live' as const,
       allowed_addresses: found.allowed,
       expires_at: optionalTimestamp(issued?.expires_at?.getTime() ?? null),
+      replaces: outcome,
     }
   }),
 })

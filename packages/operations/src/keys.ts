@@ -153,10 +153,31 @@ const requireKey = Effect.fnUntraced(function* (id: string) {
   return row ?? (yield* refused('key_not_found', `There is no key ${id}.`, 'id'))
 })
 
-const requireWorkingKey = Effect.fnUntraced(function* (id: string) {
+/** The refusal of an operation on a key that does not work. `param`: the wrong input. */
+export const keyEnded = (id: string, param?: string) =>
+  refused('key_revoked', `${id} is already revoked, or has expired.`, param)
+
+export const requireWorkingKey = Effect.fnUntraced(function* (id: string) {
   const row = yield* requireKey(id)
-  return row.works ? row : yield* refused('key_revoked', `${id} is already revoked, or has expired.`, 'id')
+  return row.works ? row : yield* keyEnded(id, 'id')
 })
+
+/** How long both keys of a rotation work. */
+export const Overlap = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_OVERLAP_SECONDS }))
+
+/** The key that a rotation ends. `revoked_at`: when. */
+export const ReplacedKey = Schema.Struct({
+  id: publicId('key'),
+  revoked_at: Schema.NullOr(Timestamp),
+})
+
+/** The lifetime of the key that replaces another one: as asked, or as the old key was meant to live. */
+export const rotatedLifetime = (
+  old: Pick<CommandApiKeys.ApiKeyRow, 'created_at' | 'expires_at'>,
+  asked: number | null,
+): number | null =>
+  asked ??
+  (old.expires_at === null ? null : Math.ceil((old.expires_at.getTime() - old.created_at.getTime()) / 1000))
 
 /** Keys, newest first. */
 export const list = defineUseCase({
@@ -232,12 +253,12 @@ export const rotate = defineUseCase({
   permission: 'keys.change',
   input: Schema.Struct({
     id: publicId('key'),
-    overlap_seconds: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_OVERLAP_SECONDS })),
+    overlap_seconds: Overlap,
     expires_after_seconds: Lifetime,
   }),
   output: Schema.Struct({
     ...newKeyFields,
-    replaces: Schema.Struct({ id: publicId('key'), revoked_at: Schema.NullOr(Timestamp) }),
+    replaces: ReplacedKey,
   }),
   audit: ({ expires_after_seconds, id, overlap_seconds }) => ({
     key: id,
@@ -251,10 +272,9 @@ export const rotate = defineUseCase({
   }),
   run: Effect.fnUntraced(function* ({ expires_after_seconds, id, overlap_seconds }) {
     const old = yield* requireWorkingKey(id)
-    yield* requireOnePerson(old.mode, 'Request another key, and revoke this one when it is in use.')
-    const oldLifetime =
-      old.expires_at === null ? null : (old.expires_at.getTime() - old.created_at.getTime()) / 1000
-    const issued = yield* issueKey(old.account, old.mode, old.allowed, expires_after_seconds ?? oldLifetime)
+    yield* requireOnePerson(old.mode, 'Request its rotation, and another person confirms it.')
+    const lifetime = rotatedLifetime(old, expires_after_seconds)
+    const issued = yield* issueKey(old.account, old.mode, old.allowed, lifetime)
     const end = yield* query((q) => CommandApiKeys.revoke(q, old.id, overlap_seconds))
     return {
       ...issued,

@@ -123,7 +123,7 @@ export const operatorTests = ({ account, admin, signIn }: Console): void => {
       await page.context().close()
     })
 
-    it('certifies an account, and issues a live key by two persons', async () => {
+    it('certifies an account, and issues and rotates a live key by two persons', async () => {
       const own = await admin.createAccount()
       const first = await signIn(['operator'])
       await first.goto(`/accounts/${own.id}`)
@@ -158,8 +158,26 @@ export const operatorTests = ({ account, admin, signIn }: Console): void => {
       await second.goto(`/accounts/${own.id}`)
       await confirm(second)
       await second.getByRole('heading', { name: 'The new key' }).waitFor()
-      expect(await second.locator('.revealed code').first().textContent()).toMatch(/^hub_live_/u)
-      await screenshot(second, 'account-keys')
+      const key = (await second.locator('.revealed code').first().textContent()) ?? ''
+      expect(key).toMatch(/^hub_live_/u)
+
+      const old = second.getByRole('row').filter({ hasText: `…${key.slice(-4)}` })
+      await old.getByRole('button', { name: 'Rotate' }).click()
+      const rotation = second.getByRole('dialog')
+      await rotation.getByLabel(/works for so many hours more/u).fill('2')
+      await typeName(rotation)
+      await rotation.getByRole('button', { name: 'Rotate' }).click()
+      await second.getByText('Another person must confirm it within a week.').waitFor()
+      await first.reload()
+      await first.getByRole('button', { name: 'Confirm' }).click()
+      const rotated = first.getByRole('dialog')
+      await rotated.getByText(/then ends after 2 h/u).waitFor()
+      expect(await accessibilityFaults(first)).toEqual([])
+      await typeName(rotated)
+      await rotated.getByRole('button', { name: 'Issue the live key' }).click()
+      await first.getByText('The old key ends').waitFor()
+      expect(await first.locator('.revealed code').first().textContent()).toMatch(/^hub_live_/u)
+      await screenshot(first, 'account-keys')
       await second.getByRole('button', { name: 'Withdraw the certification' }).click()
       const dialog = second.getByRole('dialog')
       await typeName(dialog)

@@ -44,8 +44,9 @@ export type AccountRow = Row<'accounts.list'>
 export type Account = Answer<'accounts.read'>
 export type AccountSetting = keyof Account['modes'][number]['in_force']
 export type ApiKey = Row<'keys.list'>
-export type IssuedKey = Answer<'keys.issue'>
-export type RotatedKey = Answer<'keys.rotate'>
+/** A key as it is shown once: issued, rotated or confirmed. */
+export type NewKey = Pick<Answer<'keys.issue'>, 'id' | 'key' | 'mode'> &
+  Partial<Pick<Answer<'keys.confirm'>, 'expires_at' | 'replaces'>>
 export type KeyRequest = Schemas['KeyRequest']
 export type Certification = Answer<'accounts.read_certification'>
 export type DaySpend = Schemas['DaySpend']

@@ -2,10 +2,11 @@
 import { useState } from 'preact/hooks'
 import { may, request, RequestFailed } from '../api/client.ts'
 import { usePages } from '../api/resource.ts'
-import type { ApiKey, IssuedKey, KeyRequest, RotatedKey } from '../api/types.ts'
+import type { ApiKey, KeyRequest, NewKey } from '../api/types.ts'
 import { CopyButton, Facts, Status, Time } from '../components/basics.tsx'
 import { ActionButton, textOf } from '../components/dialog.tsx'
 import { type Column, PagedTable } from '../components/table.tsx'
+import { durationText } from '../format/time.ts'
 import { withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
 
@@ -57,13 +58,27 @@ const LifetimeField = ({ label }: { readonly label: string }) => (
   </label>
 )
 
+/** Performs an operation. `null`: the hub requires that another person confirms a request. */
+const unlessSecondPerson = async <Result,>(path: string, body: object): Promise<Result | null> => {
+  try {
+    return await request<Result>(path, { method: 'POST', body })
+  } catch (error) {
+    const isRequired =
+      error instanceof RequestFailed &&
+      error.failure.kind === 'refused' &&
+      error.failure.code === 'second_person_required'
+    if (!isRequired) throw error
+    return null
+  }
+}
+
 const IssueKey = ({
   account,
   onIssued,
   onRequested,
 }: {
   readonly account: string
-  readonly onIssued: (key: IssuedKey) => void
+  readonly onIssued: (key: NewKey) => void
   readonly onRequested: () => void
 }) => (
   <ActionButton
@@ -77,18 +92,11 @@ const IssueKey = ({
         allowed_addresses: networks.length === 0 ? null : networks,
         expires_after_seconds: lifetimeOf(fields),
       }
-      try {
-        const body = { account, mode: textOf(fields, 'mode'), ...key }
-        onIssued(await request<IssuedKey>('/v1/keys', { method: 'POST', body }))
-      } catch (error) {
-        const isRequestNeeded =
-          error instanceof RequestFailed &&
-          error.failure.kind === 'refused' &&
-          error.failure.code === 'second_person_required'
-        if (!isRequestNeeded) throw error
-        await request('/v1/key_requests', { method: 'POST', body: { account, ...key } })
-        onRequested()
-      }
+      const body = { account, mode: textOf(fields, 'mode'), ...key }
+      const issued = await unlessSecondPerson<NewKey>('/v1/keys', body)
+      if (issued !== null) return onIssued(issued)
+      await request('/v1/key_requests', { method: 'POST', body: { account, ...key } })
+      onRequested()
     }}
   >
     <label>
@@ -106,7 +114,7 @@ const IssueKey = ({
   </ActionButton>
 )
 
-const Issued = ({ issued }: { readonly issued: IssuedKey | RotatedKey }) => (
+const Issued = ({ issued }: { readonly issued: NewKey }) => (
   <section aria-labelledby="issued" class="revealed">
     <h3 id="issued">{strings.accounts.issued}</h3>
     <Facts
@@ -114,9 +122,12 @@ const Issued = ({ issued }: { readonly issued: IssuedKey | RotatedKey }) => (
         [strings.accounts.key, <code>{issued.key}</code>],
         [strings.columns.id, <code>{issued.id}</code>],
         [strings.columns.mode, issued.mode],
-        'replaces' in issued
-          ? [strings.accounts.oldEnds, <Time at={issued.replaces.revoked_at} />]
-          : [strings.accounts.expires, <Time at={issued.expires_at} />],
+        ...(issued.expires_at === undefined
+          ? []
+          : [[strings.accounts.expires, <Time at={issued.expires_at} />] as const]),
+        ...(issued.replaces == null
+          ? []
+          : [[strings.accounts.oldEnds, <Time at={issued.replaces.revoked_at} />] as const]),
       ]}
     />
     <p>
@@ -128,9 +139,11 @@ const Issued = ({ issued }: { readonly issued: IssuedKey | RotatedKey }) => (
 const RotateKey = ({
   apiKey,
   onIssued,
+  onRequested,
 }: {
   readonly apiKey: ApiKey
-  readonly onIssued: (key: RotatedKey) => void
+  readonly onIssued: (key: NewKey) => void
+  readonly onRequested: () => void
 }) => (
   <ActionButton
     label={strings.accounts.rotate}
@@ -143,7 +156,10 @@ const RotateKey = ({
         overlap_seconds: Number(textOf(fields, 'hours')) * HOUR_SECONDS,
         expires_after_seconds: lifetimeOf(fields),
       }
-      onIssued(await request<RotatedKey>(`/v1/keys/${apiKey.id}/rotate`, { method: 'POST', body }))
+      const issued = await unlessSecondPerson<NewKey>(`/v1/keys/${apiKey.id}/rotate`, body)
+      if (issued !== null) return onIssued(issued)
+      await request(`/v1/keys/${apiKey.id}/request_rotation`, { method: 'POST', body })
+      onRequested()
     }}
   >
     <label>
@@ -216,32 +232,48 @@ const ConfirmKey = ({
   readonly made: KeyRequest
   /** Of the account. */
   readonly name: string
-  readonly onIssued: (key: IssuedKey) => void
+  readonly onIssued: (key: NewKey) => void
 }) => (
   <ActionButton
     label={strings.people.confirm}
     title={strings.accounts.confirmKey}
-    about={strings.accounts.confirmKeyAbout(made.requested_by)}
+    about={
+      <>
+        <p>{strings.accounts.confirmKeyAbout(made.requested_by)}</p>
+        {made.replaces === null ? null : (
+          <p>
+            {strings.accounts.confirmReplacesAbout(
+              made.replaces,
+              durationText((made.overlap_seconds ?? 0) * 1000),
+            )}
+          </p>
+        )}
+      </>
+    }
     action={strings.accounts.confirmKey}
     confirmName={name}
     onSubmit={async () => {
       const path = `/v1/key_requests/${made.id}/confirm`
-      onIssued(await request<IssuedKey>(path, { method: 'POST', body: {} }))
+      onIssued(await request<NewKey>(path, { method: 'POST', body: {} }))
     }}
   />
 )
 
 export const Keys = ({ id, name }: { readonly id: string; readonly name: string }) => {
-  const [issued, setIssued] = useState<IssuedKey | RotatedKey | null>(null)
+  const [issued, setIssued] = useState<NewKey | null>(null)
   const [requested, setRequested] = useState(false)
   const pages = usePages<ApiKey>(withFilters('/v1/keys', { account: id, ended: 'true', limit: '100' }))
   const requests = usePages<KeyRequest>(
     withFilters('/v1/key_requests', { account: id, open: 'false', limit: '20' }),
   )
-  const onIssued = (key: IssuedKey | RotatedKey): void => {
+  const onIssued = (key: NewKey): void => {
     setIssued(key)
     setRequested(false)
     pages.reload()
+    requests.reload()
+  }
+  const onRequested = (): void => {
+    setRequested(true)
     requests.reload()
   }
   const keyColumns: ReadonlyArray<Column<ApiKey>> = may('keys.change')
@@ -252,7 +284,7 @@ export const Keys = ({ id, name }: { readonly id: string; readonly name: string 
           cell: (key) =>
             key.works ? (
               <div class="actions">
-                <RotateKey apiKey={key} onIssued={onIssued} />
+                <RotateKey apiKey={key} onIssued={onIssued} onRequested={onRequested} />
                 <ChangeNetworks apiKey={key} reload={pages.reload} />
                 <RevokeKey apiKey={key} reload={pages.reload} />
               </div>
@@ -265,6 +297,10 @@ export const Keys = ({ id, name }: { readonly id: string; readonly name: string 
     { title: strings.people.actor, cell: ({ requested_by }) => requested_by },
     { title: strings.columns.status, cell: ({ status }) => <Status value={status} /> },
     { title: strings.accounts.networks, cell: ({ allowed_addresses }) => networksText(allowed_addresses) },
+    {
+      title: strings.accounts.replaces,
+      cell: ({ replaces }) => (replaces === null ? null : <code>{replaces}</code>),
+    },
     { title: strings.people.confirmed, cell: ({ confirmed_by }) => confirmed_by ?? '' },
     { title: strings.accounts.key, cell: ({ key }) => (key === null ? null : <code>{key}</code>) },
     {
@@ -280,14 +316,7 @@ export const Keys = ({ id, name }: { readonly id: string; readonly name: string 
       <h2 id="keys">{strings.accounts.keys}</h2>
       {may('keys.change') ? (
         <div class="actions">
-          <IssueKey
-            account={id}
-            onIssued={onIssued}
-            onRequested={() => {
-              setRequested(true)
-              requests.reload()
-            }}
-          />
+          <IssueKey account={id} onIssued={onIssued} onRequested={onRequested} />
         </div>
       ) : null}
       {requested ? <p role="status">{strings.people.waitsForSecond}</p> : null}

@@ -388,6 +388,14 @@ describe('certification', () => {
     assert.match(issued.key, /^hub_live_/u)
     const checked = await hub.succeed<object>(['certification', 'check', account])
     assert.include(checked, { certified: true, granted_by: 'a test' })
+
+    // The rotation of a live key can be left to two persons.
+    const made = await hub.succeed<object>(['keys', 'request-rotation', issued.id, '--overlap', '2h'])
+    assert.include(made, { status: 'waiting', replaces: issued.id, overlap_seconds: 7200, account })
+    const requests = await hub.run(['keys', 'requests'])
+    assert.include(requests.out, issued.id)
+    const { id } = made as { readonly id: string }
+    assert.strictEqual(await hub.refusal(['keys', 'confirm', id, '--yes']), 'same_person')
   })
 
   it('can be withdrawn, without an effect on live keys', async () => {

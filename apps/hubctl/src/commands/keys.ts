@@ -145,6 +145,16 @@ const issue = defineCommand(
   }),
 )
 
+const rotationFlags = {
+  key: keyArgument,
+  overlap: durationFlag(
+    'overlap',
+    'How long both keys work (default 1d)',
+    Keys.MAX_OVERLAP_SECONDS * 1000,
+  ).pipe(Flag.withDefault(DEFAULT_OVERLAP_MS)),
+  expires: expiresFlag('When the new key stops working'),
+}
+
 const rotate = defineCommand(
   'rotate',
   {
@@ -153,7 +163,8 @@ const rotate = defineCommand(
       'Issues a key for the same account, mode and networks, and revokes the old key after an overlap. ' +
       'Unless --expires says otherwise, the new key lives as long as the old one was meant to. ' +
       'If a process continues to use the old key, 21 failures in a minute block its address, also ' +
-      'for the new key.',
+      'for the new key. With HUB_LIVE_KEY_PERSONS=2, hubctl keys request-rotation requests the rotation of ' +
+      'a live key, and another person confirms it.',
     changes: `A new key, and the end of the old one. ${takesEffect('apiKey')} hubctl keys revoke ends the old key earlier.`,
     examples: [
       { command: 'hubctl keys rotate key_01m7yt89qhe54swwc8wkxj6n8e', description: 'Both work for a day' },
@@ -164,15 +175,7 @@ const rotate = defineCommand(
     ],
     needs: database,
   },
-  {
-    key: keyArgument,
-    overlap: durationFlag(
-      'overlap',
-      'How long both keys work (default 1d)',
-      Keys.MAX_OVERLAP_SECONDS * 1000,
-    ).pipe(Flag.withDefault(DEFAULT_OVERLAP_MS)),
-    expires: expiresFlag('When the new key stops working'),
-  },
+  rotationFlags,
   Effect.fnUntraced(function* ({ expires, key, overlap }) {
     const old = yield* run(Keys.get, { id: key })
     if (overlap === 0 && old.works) yield* confirm(`Revoke ${key} (…${old.last_four}) now?`)
@@ -240,6 +243,19 @@ const allow = defineCommand(
   }),
 )
 
+const requestText = (made: KeyRequests.KeyRequest): string =>
+  [
+    fields({
+      request: made.id,
+      account: `${made.account} (${made.name})`,
+      ...(made.replaces === null ? {} : { replaces: made.replaces }),
+      'requested by': made.requested_by,
+      until: made.expires_at,
+    }),
+    '',
+    `There is no key yet. Another person confirms it: hubctl keys confirm ${made.id}`,
+  ].join('\n')
+
 const request = defineCommand(
   'request',
   {
@@ -260,18 +276,35 @@ const request = defineCommand(
       allowed_addresses: allow.length === 0 ? null : allow,
       expires_after_seconds: expires === null ? null : expires / 1000,
     }).pipe(withHint('not_certified', `See: hubctl certification check ${account}`))
-    yield* show(made, ({ expires_at, id, name, requested_by }) =>
-      [
-        fields({
-          request: id,
-          account: `${account} (${name})`,
-          'requested by': requested_by,
-          until: expires_at,
-        }),
-        '',
-        `There is no key yet. Another person confirms it: hubctl keys confirm ${id}`,
-      ].join('\n'),
-    )
+    yield* show(made, requestText)
+  }),
+)
+
+const requestRotation = defineCommand(
+  'request-rotation',
+  {
+    short: 'Request the rotation of a live key, for another person to confirm',
+    about:
+      'Requests a new live key for the same account and networks. Another person confirms it within a week, ' +
+      'and gets the key; the old key ends after an overlap from then. A hub with HUB_LIVE_KEY_PERSONS=2 ' +
+      'rotates live keys only in this way. hubctl keys revoke ends a leaked key at once, with one person.',
+    changes: 'A request. Both keys and their networks stay as they are before the confirmation.',
+    examples: [
+      {
+        command: 'hubctl keys request-rotation key_01m7yt89qhe54swwc8wkxj6n8e',
+        description: 'Both keys work for a day after the confirmation',
+      },
+    ],
+    needs: database,
+  },
+  rotationFlags,
+  Effect.fnUntraced(function* ({ expires, key, overlap }) {
+    const made = yield* run(KeyRequests.requestRotation, {
+      id: key,
+      overlap_seconds: overlap / 1000,
+      expires_after_seconds: expires === null ? null : expires / 1000,
+    })
+    yield* show(made, requestText)
   }),
 )
 
@@ -282,7 +315,9 @@ const confirmRequest = defineCommand(
     about:
       'Confirms a live key that another person requested within the last week, issues it and shows it once. ' +
       'Give it to the client.',
-    changes: 'A new live key of the account, which works immediately.',
+    changes:
+      'A new live key of the account, which works immediately. The key that it replaces, if any, ends after ' +
+      'the requested overlap.',
     examples: [{ command: 'hubctl keys confirm 0199c4de-6f0a-4d1e-9a65-3f1f5f7a2b11' }],
     needs: database,
   },
@@ -298,6 +333,7 @@ const confirmRequest = defineCommand(
         mode: one.mode,
         'allowed from': networksText(one.allowed_addresses),
         expires: one.expires_at ?? 'never',
+        ...(one.replaces === null ? {} : { [`${one.replaces.id} ends`]: one.replaces.revoked_at }),
       }),
     )
   }),
@@ -326,6 +362,7 @@ const requests = defineCommand(
         account: (row) => row.account,
         status: (row) => row.status,
         by: (row) => row.requested_by,
+        replaces: (row) => row.replaces,
         requested: (row) => row.requested_at,
         expires: (row) => row.expires_at,
         'confirmed by': (row) => row.confirmed_by,
@@ -341,5 +378,5 @@ export const keys = defineGroup(
     short: 'API keys: issue, rotate, revoke, allowed networks',
     about: 'A key authenticates an account in one mode. It is shown once; the hub stores only its hash.',
   },
-  [list, issue, rotate, revoke, allow, request, requests, confirmRequest],
+  [list, issue, rotate, revoke, allow, request, requestRotation, requests, confirmRequest],
 )

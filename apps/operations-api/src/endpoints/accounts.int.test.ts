@@ -90,6 +90,32 @@ describe('a key', () => {
   })
 })
 
+describe('a rotation by two persons', () => {
+  it('is requested by one and confirmed by another, who gets the key', async () => {
+    const uuid = await api.addAccount()
+    const account = encodeId('acc', uuid)
+    await api.sql`INSERT INTO command.certifications (account, granted_by, confirmed) VALUES (${uuid}, 'a test', '{}')`
+    const old = await api.call('/v1/keys', { as: operator, body: { account, mode: 'live' } })
+    const request = (as: TestSession) =>
+      api.call(`/v1/keys/${old.body.id}/request_rotation`, {
+        as,
+        body: { overlap_seconds: 60, expires_after_seconds: null },
+      })
+    expect((await request(viewer)).status).toBe(403)
+    const made = await request(operator)
+    expect(made.body).toMatchObject({ object: 'key_request', account, replaces: old.body.id, key: null })
+    const confirm = (as: TestSession) =>
+      api.call(`/v1/key_requests/${made.body.id}/confirm`, { as, method: 'POST' })
+    expect((await confirm(operator)).body.error.code).toBe('same_person')
+    const second = await confirm(await api.signIn('Otto', 'operator'))
+    expect(second.body).toMatchObject({ account, mode: 'live', replaces: { id: old.body.id } })
+    expect(second.body.key).toMatch(/^hub_live_/u)
+    const requests = await api.call(`/v1/key_requests?account=${account}&open=false`, { as: viewer })
+    expect(requests.body.data).toMatchObject([{ replaces: old.body.id, key: second.body.id }])
+    expect(requests.text).not.toContain(second.body.key)
+  })
+})
+
 describe('the hub', () => {
   it('is stopped and resumed', async () => {
     const stopped = await api.call('/v1/hub/stop', { as: operator, body: { seconds: 60 } })
@@ -124,6 +150,7 @@ describe('the audit trail', () => {
     const attempts = await api.call('/v1/audit?actor=Vera', { as: operator })
     expect(attempts.body.data).toMatchObject([
       { command: 'dead-letters drop', role: null, outcome: 'failed', detail: { code: 'forbidden' } },
+      { command: 'keys request-rotation', role: null, outcome: 'failed', detail: { code: 'forbidden' } },
       { command: 'accounts set', role: null, outcome: 'failed', detail: { code: 'forbidden' } },
     ])
     const first = await api.call('/v1/audit?limit=1', { as: operator })

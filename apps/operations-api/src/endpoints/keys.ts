@@ -94,14 +94,30 @@ export const keys: EndpointGroup = {
       refusals: { ...ACCOUNT_NOT_FOUND, ...NOT_CERTIFIED },
     }),
     endpoint({
+      operation: 'keys.request_rotation',
+      method: 'POST',
+      path: '/v1/keys/:id/request_rotation',
+      summary: 'Request the rotation of a live key',
+      description:
+        'Another person confirms it within a week, as another requested live key. Until then, nothing changes.',
+      useCase: KeyRequests.requestRotation,
+      refusals: {
+        ...KEY_NOT_FOUND,
+        ...KEY_REVOKED,
+        one_person_enough: { message: 'A test key needs one person.', param: 'id' },
+      },
+    }),
+    endpoint({
       operation: 'keys.confirm',
       method: 'POST',
       path: '/v1/key_requests/:id/confirm',
       summary: 'Confirm a live key',
-      description: 'Issues the live key that another person requested. The answer contains the key, once.',
+      description:
+        'Issues the live key that another person requested, and ends the key that it replaces after the overlap. The answer contains the key, once.',
       useCase: KeyRequests.confirm,
       refusals: {
         ...NOT_CERTIFIED,
+        key_revoked: { message: 'The key to replace is revoked already, or has expired.' },
         key_request_not_found: { message: 'There is no such request.', param: 'id' },
         same_person: { message: 'Another person must confirm it.' },
         key_request_expired: { message: 'The request is older than a week.' },

@@ -13,24 +13,33 @@ export interface KeyRequest {
   readonly confirmed_at: Date | null
   /** The issued key; `null`: not confirmed. */
   readonly key: string | null
+  /** The key that the requested one replaces; `null`: none. */
+  readonly replaces: string | null
+  /** How long both keys work; `null`: it replaces none. */
+  readonly overlap_seconds: number | null
   /** It can be confirmed, by the clock of PostgreSQL. */
   readonly is_open: boolean
 }
 
 const columns = (q: Queries) => q`
   id, account, allowed_addresses::text[] AS allowed, expires_after_seconds, requested_by, requested_at, expires_at,
-  confirmed_by, confirmed_at, key, confirmed_at IS NULL AND expires_at > now() AS is_open`
+  confirmed_by, confirmed_at, key, replaces, overlap_seconds, confirmed_at IS NULL AND expires_at > now() AS is_open`
 
 /** PostgreSQL rejects a network whose host bits are set (22P02). */
 export const insert = async (
   q: Queries,
-  request: Pick<KeyRequest, 'id' | 'account' | 'allowed' | 'expires_after_seconds' | 'requested_by'>,
+  request: Pick<
+    KeyRequest,
+    'id' | 'account' | 'allowed' | 'expires_after_seconds' | 'requested_by' | 'replaces' | 'overlap_seconds'
+  >,
 ): Promise<void> => {
-  const { account, allowed, expires_after_seconds, id, requested_by } = request
+  const { account, allowed, expires_after_seconds, id, overlap_seconds, replaces, requested_by } = request
   await q`
-    INSERT INTO command.key_requests (id, account, allowed_addresses, expires_after_seconds, requested_by, expires_at)
+    INSERT INTO command.key_requests
+      (id, account, allowed_addresses, expires_after_seconds, requested_by, expires_at, replaces, overlap_seconds)
     VALUES (${id}, ${account}, ${allowed === null ? null : [...allowed]}::text[]::cidr[], ${expires_after_seconds},
-            ${requested_by}, now() + make_interval(secs => ${CONFIRMED_WITHIN_SECONDS}))`
+            ${requested_by}, now() + make_interval(secs => ${CONFIRMED_WITHIN_SECONDS}), ${replaces},
+            ${overlap_seconds})`
 }
 
 export const read = async (q: Queries, id: string): Promise<KeyRequest | null> => {
@@ -45,14 +54,17 @@ export const readForConfirmation = async (q: Queries, id: string): Promise<KeyRe
   return row ?? null
 }
 
+/** `replacedEndsAt`: when the replaced key ends; `null`: it replaces none. */
 export const setConfirmed = async (
   q: Queries,
   id: string,
   confirmedBy: string,
   key: string,
+  replacedEndsAt: Date | null,
 ): Promise<void> => {
   await q`
-    UPDATE command.key_requests SET confirmed_by = ${confirmedBy}, confirmed_at = now(), key = ${key}
+    UPDATE command.key_requests
+       SET confirmed_by = ${confirmedBy}, confirmed_at = now(), key = ${key}, replaced_ends_at = ${replacedEndsAt}
      WHERE id = ${id}`
 }
 
