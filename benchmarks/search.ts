@@ -1,31 +1,33 @@
 /**
  * The search and the list of messages of hub staff among many messages: the latency of each kind of
- * page, and what its indexes cost. Runs alone, on servers of its own.
+ * page, as statements and as requests to the operations API, and what its indexes cost. Runs alone, on
+ * servers of its own.
  *
  *   node scripts/run.mjs benchmarks/search.ts [messages]
  */
 import './end-on-signal.ts'
-import { randomInt } from 'node:crypto'
-import { REJECTED_REASONS } from '@hub/domain'
+import { randomBytes, randomInt } from 'node:crypto'
+import { encodeId, recipientHash, REJECTED_REASONS } from '@hub/domain'
 import {
   CommandClientRefs,
   makeSql,
   MessageSearch,
-  migrate,
   ReadMessages,
   ReadOperatorIds,
+  timeOfUuid,
   type Queries,
 } from '@hub/store'
-import { freshDatabase } from '@hub/testkit'
 import { Effect, Redacted } from 'effect'
 import postgres from 'postgres'
-import { startStack } from '../test/support/hub.ts'
+import { startHub, type TestHub } from '../test/support/hub.ts'
 import { FILL_CONNECTION, fillSearch, TEMPLATES } from './fill-search.ts'
 import { latenciesOf, latencyText, median } from './numbers.ts'
 
 const MESSAGES = Number(process.argv[2] ?? 5_000_000)
 const SAMPLES = 400
 const PAGE = 50
+/** The hash secret of the hub, to find messages by numbers. */
+const HASH_SECRET = randomBytes(32).toString('hex')
 
 const ANY: MessageSearch.SearchFilter = {
   account: null,
@@ -100,6 +102,111 @@ const QUERIES: Readonly<Record<string, (q: Queries, subjects: Subjects) => Promi
   }
 })()
 
+/** A number whose messages the search finds: of the message with this place among the subjects. */
+const numberOf = (place: number): string => `+79${String(place).padStart(9, '0')}`
+
+/** Gives the subjects recipients whose numbers are known. The recipients of all others have no number. */
+const setNumbers = async (sql: postgres.Sql, { ids }: Subjects): Promise<void> => {
+  const hashes = ids.map((_, place) => recipientHash(HASH_SECRET, numberOf(place)))
+  await sql`
+    UPDATE read.personal_data SET recipient = decode(known.hash, 'hex')
+      FROM unnest(${[...ids]}::uuid[], ${hashes}::text[]) AS known (id, hash) WHERE message_id = known.id`
+}
+
+/** Gives each subject a batch and an event with its own UUID. */
+const addBatchesAndEvents = async (sql: postgres.Sql, { ids }: Subjects): Promise<void> => {
+  await sql`
+    INSERT INTO read.batches (id, account, mode)
+    SELECT id, account, 'live' FROM search_rows WHERE id = ANY (${[...ids]}::uuid[])`
+  const bodies = ids.map((id) => JSON.stringify({ data: { object: { id: encodeId('msg', id) } } }))
+  await sql`
+    INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
+    SELECT account, 'live', n, id, 'message.delivered', at, about.body
+      FROM search_rows JOIN unnest(${[...ids]}::uuid[], ${bodies}::text[]) AS about (id, body) USING (id)`
+}
+
+type Get = (path: string, filter: Readonly<Record<string, string | number>>) => Promise<void>
+type Find = (typed: string) => Promise<void>
+
+/** The requests of the search box and of the list, as the console makes them. */
+const REQUESTS: Readonly<Record<string, (subjects: Subjects, find: Find, get: Get) => Promise<void>>> =
+  (() => {
+    const list =
+      (filter: (subjects: Subjects) => Readonly<Record<string, string>>) =>
+      (subjects: Subjects, _: Find, get: Get) =>
+        get('/v1/messages', { limit: PAGE, ...filter(subjects) })
+    const account = ({ accounts }: Subjects) => ({ account: encodeId('acc', pick(accounts)) })
+    const from = ({ ids }: Subjects) => ({ created_before: new Date(timeOfUuid(pick(ids))).toISOString() })
+    return {
+      'by number': ({ ids }, find) => find(numberOf(randomInt(ids.length))),
+      'by msg_ id': ({ ids }, find) => find(encodeId('msg', pick(ids))),
+      'by bat_ id': ({ ids }, find) => find(encodeId('bat', pick(ids))),
+      'by evt_ id': ({ ids }, find) => find(encodeId('evt', pick(ids))),
+      'by req_ id (the lanes are empty)': ({ ids }, find) => find(encodeId('req', pick(ids))),
+      'by client_ref': (_, find) => find(`order-${randomInt(MESSAGES / 10) * 10 + 1}`),
+      'by operator id': (_, find) => find(`part-${randomInt(1, MESSAGES)}`),
+      'by acc_ id': ({ accounts }, find) => find(encodeId('acc', pick(accounts))),
+      'by an unknown text': (_, find) => find(`unknown-${randomInt(MESSAGES)}`),
+      'one message': ({ ids }, _, get) => get(`/v1/messages/${encodeId('msg', pick(ids))}`, {}),
+      newest: list(() => ({})),
+      'before any time': list(from),
+      'of a mode and a class': list((s) => ({ ...from(s), mode: 'test', class: 'otp' })),
+      'of an account': list(account),
+      'of an account and a template': list((s) => ({
+        ...account(s),
+        template: `template_${randomInt(TEMPLATES)}`,
+      })),
+      'of an account and a failed status': list((s) => ({ ...account(s), status: 'rejected' })),
+      'of a failed status': list((s) => ({ ...from(s), status: 'undelivered' })),
+      'of a reason': list((s) => ({ ...from(s), reason: pick(REJECTED_REASONS) })),
+      'of a reason and an account': list((s) => ({
+        ...from(s),
+        ...account(s),
+        reason: pick(REJECTED_REASONS),
+      })),
+      'of a rare template': list((s) => ({ ...from(s), template: 'rare' })),
+      'of a status without messages': list((s) => ({ ...from(s), status: 'sent' })),
+    }
+  })()
+
+/** Not measured: the first requests of each kind. */
+const WARM_UP = 20
+
+/** Measures the operations API, with the session of a viewer. */
+const measureRequests = async (hub: TestHub, subjects: Subjects): Promise<void> => {
+  const { operations_url: url = '' } = hub.describe()
+  const login = await fetch(hub.loginLink('bench', ['viewer']), { redirect: 'manual' })
+  const cookie = login.headers.getSetCookie()[0]?.split(';', 1)[0] ?? ''
+  const read = async (response: Response): Promise<string> => {
+    const text = await response.text()
+    if (response.status !== 200) throw new Error(`the operations API answers ${response.status} ${text}`)
+    return text
+  }
+  const me = JSON.parse(await read(await fetch(`${url}/v1/me`, { headers: { cookie } }))) as {
+    readonly csrf_token: string
+  }
+  const get: Get = async (path, filter) => {
+    const query = new URLSearchParams(
+      Object.entries(filter).map(([name, value]): [string, string] => [name, String(value)]),
+    )
+    await read(await fetch(`${url}${path}?${query}`, { headers: { cookie } }))
+  }
+  const headers = { cookie, 'x-csrf-token': me.csrf_token, 'content-type': 'application/json' }
+  const find: Find = async (typed) => {
+    const body = JSON.stringify({ q: typed })
+    await read(await fetch(`${url}/v1/search`, { method: 'POST', headers, body }))
+  }
+  for (const [name, request] of Object.entries(REQUESTS)) {
+    const times: Array<number> = []
+    for (let i = -WARM_UP; i < SAMPLES; i++) {
+      const began = performance.now()
+      await request(subjects, find, get)
+      if (i >= 0) times.push(performance.now() - began)
+    }
+    console.log(`over HTTP, ${name}: ${latencyText(latenciesOf(times), 1)}`)
+  }
+}
+
 /** Rows of one measurement of the cost of an index. */
 const WRITTEN = 100_000
 const ROUNDS = 5
@@ -136,11 +243,14 @@ const LISTS = [
   '(account, mode, template, status, created_at, id)',
 ]
 
-const stack = await startStack()
+const hub = await startHub({
+  operations: true,
+  apps: [],
+  environment: { HUB_NUMBER_HASH_SECRET: HASH_SECRET },
+})
 try {
-  const database = await freshDatabase(stack.adminDatabaseUrl)
-  await Effect.runPromise(migrate(database.url))
-  const sql = postgres(database.url, { max: 2, onnotice: () => {}, connection: FILL_CONNECTION })
+  const { database_url: databaseUrl } = hub.describe()
+  const sql = postgres(databaseUrl, { max: 2, onnotice: () => {}, connection: FILL_CONNECTION })
   await fillSearch(sql, MESSAGES)
   await sql`CHECKPOINT`
   const accounts = await sql<{ id: string }[]>`SELECT id FROM search_accounts ORDER BY n`
@@ -150,18 +260,21 @@ try {
   await Effect.runPromise(
     Effect.gen(function* () {
       // The settings of the connections of the hub decide about the plans.
-      const hub = yield* makeSql(Redacted.make(database.url), 2, 'bench')
+      const pool = yield* makeSql(Redacted.make(databaseUrl), 2, 'bench')
       for (const [name, query] of Object.entries(QUERIES)) {
         const times: Array<number> = []
         for (let i = 0; i < SAMPLES; i++) {
           const began = performance.now()
-          yield* hub.run((q) => query(q, subjects), { deadline: '10 seconds' })
+          yield* pool.run((q) => query(q, subjects), { deadline: '10 seconds' })
           times.push(performance.now() - began)
         }
         console.log(`${name}: ${latencyText(latenciesOf(times), 1)}`)
       }
     }).pipe(Effect.scoped),
   )
+  await setNumbers(sql, subjects)
+  await addBatchesAndEvents(sql, subjects)
+  await measureRequests(hub, subjects)
   const sizes = await sql<{ name: string; mb: number }[]>`
     SELECT i.indexrelid::regclass::text AS name, round(pg_relation_size(i.indexrelid) / 1e6)::integer AS mb
       FROM pg_index i JOIN pg_inherits h ON h.inhrelid = i.indrelid
@@ -177,7 +290,6 @@ try {
     'with the message in the index of recipients': ['(message_id)', '(recipient, message_id)'],
   })
   await sql.end()
-  await database.drop()
 } finally {
-  await stack.stop()
+  await hub.stop()
 }
