@@ -121,6 +121,18 @@ export class ByteWriter {
     this.#bytes.writeInt32BE(value | 0, at)
   }
 
+  /** Overwrites two bytes that were written before. */
+  setInt16(at: number, value: number): void {
+    this.#bytes.writeInt16BE(value, at)
+  }
+
+  /** Replaces all bytes from `start` on. */
+  replaceFrom(start: number, bytes: Uint8Array): void {
+    this.at = start
+    this.#reserve(bytes.length).set(bytes, start)
+    this.at += bytes.length
+  }
+
   /** A zigzag-encoded integer of variable length. */
   varint(value: number): void {
     const bytes = this.#reserve(10)

@@ -17,6 +17,17 @@ const MAGIC = 2
 const COMPRESSION_MASK = 0x07
 const LOG_APPEND_TIME = 0x08
 const CONTROL = 0x20
+/** Kafka's numbers of the codecs. */
+const GZIP = 1
+const ZSTD = 4
+/**
+ * Records of fewer bytes stay as they are. To compress and to decompress them costs producer, broker and
+ * readers some ten microseconds each, and saves less the fewer records there are: of one record 8 %, of
+ * three 32 %, of eight 49 %.
+ */
+const COMPRESSED_FROM_BYTES = 1000
+/** The highest levels save 1 % more, and take twice the time. */
+const ZSTD_OPTIONS = { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } }
 /** No idempotent producer (docs/decisions/0002). */
 const NO_PRODUCER = -1
 
@@ -52,7 +63,15 @@ export const writeRecordBatch = (
   writer.int16(NO_PRODUCER)
   writer.int32(NO_PRODUCER)
   writer.int32(records.length)
+  const recordsAt = writer.at
   for (const [index, record] of records.entries()) writeRecord(writer, record, index)
+  if (writer.at - recordsAt >= COMPRESSED_FROM_BYTES) {
+    const compressed = zlib.zstdCompressSync(writer.written.subarray(recordsAt), ZSTD_OPTIONS)
+    if (compressed.length < writer.at - recordsAt) {
+      writer.replaceFrom(recordsAt, compressed)
+      writer.setInt16(start + ATTRIBUTES_AT, ZSTD)
+    }
+  }
   writer.setInt32(start + LENGTH_AT, writer.at - start - LENGTH_AT - 4)
   writer.setInt32(start + CRC_AT, crc32c(writer.written, start + ATTRIBUTES_AT, writer.at))
 }
@@ -74,10 +93,10 @@ const writeRecord = (writer: ByteWriter, record: OutgoingRecord, index: number):
   writer.insertVarint(start, writer.at - start)
 }
 
-/** The bytes of the records of a batch: by Kafka's numbers of the codecs. */
+/** The bytes of the records of a batch. */
 const decompress = (codec: number, bytes: Buffer): Buffer => {
-  if (codec === 1) return zlib.gunzipSync(bytes)
-  if (codec === 4) return zlib.zstdDecompressSync(bytes)
+  if (codec === GZIP) return zlib.gunzipSync(bytes)
+  if (codec === ZSTD) return zlib.zstdDecompressSync(bytes)
   throw new Error(`record batches with compression codec ${codec} are not supported`)
 }
 

@@ -1,5 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import fc from 'fast-check'
+import kafkajs from 'kafkajs'
+import { randomBytes } from 'node:crypto'
 import { createRequire } from 'node:module'
 import zlib from 'node:zlib'
 import type { OutgoingRecord } from '../port.ts'
@@ -9,6 +11,12 @@ import { readRecordBatches, writeRecordBatch } from './record-batch.ts'
 
 const require = createRequire(import.meta.url)
 const load = (path: string): unknown => require(`kafkajs/src/protocol/${path}`)
+
+// kafkajs lets its users add codecs.
+kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({
+  compress: () => Promise.reject(new Error('the tests compress nothing with kafkajs')),
+  decompress: (bytes: Buffer) => Promise.resolve(zlib.zstdDecompressSync(bytes)),
+})
 
 /** kafkajs' own encoding and decoding, to compare with. */
 const kafkajsCrc = load('recordBatch/crc32C') as (bytes: Buffer) => number
@@ -131,6 +139,31 @@ describe('a record batch', () => {
         }
       }),
     )
+  })
+
+  it('is compressed with zstd where this makes it smaller', () => {
+    const hexadecimal = (length: number) => randomBytes(length / 2).toString('hex')
+    const delivered = (): OutgoingRecord => ({
+      topic: 'topic',
+      key: hexadecimal(64),
+      type: 'MessageDelivered',
+      id: hexadecimal(32),
+      occurredAt: AT,
+      value: Buffer.from(hexadecimal(40)),
+    })
+    const codecOf = (batch: Buffer) => batch.readInt16BE(21)
+    const many = Array.from({ length: 8 }, delivered)
+    const batch = encode(many)
+    assert.strictEqual(codecOf(batch), 4)
+    const bytes = many.reduce((sum, { id, key, value }) => sum + id.length + key.length + value.length, 0)
+    assert.isBelow(batch.length, bytes)
+    assert.deepStrictEqual(
+      readRecordBatches(batch, 'topic', 0, 0).records.map(comparable),
+      many.map(comparable),
+    )
+    // Few bytes, and bytes that are encrypted.
+    assert.strictEqual(codecOf(encode([delivered()])), 0)
+    assert.strictEqual(codecOf(encode([{ ...delivered(), value: randomBytes(5000) }])), 0)
   })
 
   it('begins at the requested offset, and ends before a batch that is cut off', () => {
