@@ -71,12 +71,8 @@ export const requestRedelivery = Effect.fn('requestRedelivery')(function* ({
       // Times never decrease along a journal, so a period is a range of sequence numbers.
       await q`
       INSERT INTO webhooks.redeliveries (id, endpoint_id, created_from, created_before, after_sequence)
-      VALUES (${id}, ${endpoint}, ${createdFrom}, ${createdBefore}, coalesce(
-        (SELECT sequence - 1 FROM read.events
-          WHERE account = ${found.account} AND mode = ${found.mode} AND created_at >= ${createdFrom}
-          ORDER BY created_at, sequence LIMIT 1),
-        (SELECT sequence FROM read.event_heads WHERE account = ${found.account} AND mode = ${found.mode}),
-        0))`
+      VALUES (${id}, ${endpoint}, ${createdFrom}, ${createdBefore},
+              coalesce(read.sequence_before(${found.account}, ${found.mode}, ${new Date(from - 1)}), 0))`
       return 'requested'
     })
     .pipe(atRequested)

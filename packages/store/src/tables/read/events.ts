@@ -85,19 +85,20 @@ export const recordedAt = async (
   return row?.created_at ?? null
 }
 
-/** The position before the first event after a moment (milliseconds since the epoch). */
+/**
+ * The position before the first event after a moment (milliseconds since the epoch); `null` for a journal without
+ * events.
+ */
 export const positionBefore = async (
   q: Queries,
   { account, mode }: Journal,
   createdAfter: number,
 ): Promise<JournalPosition | null> => {
   // No event is older than the epoch, and PostgreSQL refuses the year 0.
-  const moment = new Date(Math.max(0, createdAfter))
-  return firstRow(q<JournalPosition[]>`
-    SELECT sequence - 1 AS sequence, created_at AS at FROM read.events
-     WHERE account = ${account} AND mode = ${mode} AND created_at > ${moment}
-       AND created_at > now() - ${SHOWN_FOR}::interval
-     ORDER BY created_at, sequence LIMIT 1`)
+  const at = new Date(Math.max(0, createdAfter))
+  const row = await firstRow(q<{ sequence: string | null }[]>`
+    SELECT read.sequence_before(${account}, ${mode}, ${at}) AS sequence`)
+  return row === null || row.sequence === null ? null : { sequence: row.sequence, at }
 }
 
 const selectAll = (q: Queries, { account, mode }: Journal, after: JournalPosition, limit: number) => q`
