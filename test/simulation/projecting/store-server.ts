@@ -182,5 +182,16 @@ export const projectionStore = (
       statement(network, process, 'delete outbox rows', () =>
         ids.forEach((id) => store.tables.outbox.delete(id)),
       ),
+    publishOutcomes: (publish) =>
+      transaction(RELAY_MS, (one, step) =>
+        Effect.gen(function* () {
+          const outcomes = yield* step<ReturnType<typeof one.takeOutcomes>>('take outcomes', (answer) =>
+            answer(one.takeOutcomes()),
+          )
+          if (outcomes === null) return 0
+          yield* publish(outcomes)
+          return 1
+        }),
+      ),
   }
 }

@@ -301,21 +301,16 @@ export const projectionStoreContract = (
           Effect.sync(() => void published.push(...outcomes)),
         )
         while ((yield* publish) > 0);
-        const own = published.filter(({ accountId }) => accountId === account)
-        assert.deepStrictEqual(
-          own
-            .map(({ finalStatus, messageId, priceHundredths, reasonCode }) => [
-              messageId,
-              finalStatus,
-              reasonCode,
-              priceHundredths,
-            ])
-            .toSorted(),
-          [
-            [one.messageId, 'delivered', null, 200],
-            [two.messageId, 'rejected', 'spam_filter_content', 0],
-          ].toSorted(),
+        const own = new Map(
+          published
+            .filter(({ accountId }) => accountId === account)
+            .map((outcome) => [
+              outcome.messageId,
+              [outcome.finalStatus, outcome.reasonCode, outcome.priceHundredths],
+            ]),
         )
+        assert.deepStrictEqual(own.get(one.messageId), ['delivered', null, 200])
+        assert.deepStrictEqual(own.get(two.messageId), ['rejected', 'spam_filter_content', 0])
       }))
 
     test('adds to the statistics of day and hour', () =>
