@@ -89,8 +89,19 @@ export const resolve = (document: JsonObject, value: JsonObject): JsonObject => 
   return at
 }
 
-const referencesIn = (text: string): ReadonlyArray<string> =>
-  [...text.matchAll(/"\$ref":"([^"]*)"/gu)].map((match) => match[1] ?? '')
+/** By the object that contains them: descriptions do not change while they are compared. */
+const references = new WeakMap<object, ReadonlyArray<string>>()
+
+const referencesIn = (value: JsonObject): ReadonlyArray<string> => {
+  const known = references.get(value)
+  if (known !== undefined) return known
+  const found = [...JSON.stringify(value).matchAll(/"\$ref":"([^"]*)"/gu)].map((match) => match[1] ?? '')
+  references.set(value, found)
+  return found
+}
+
+const isEqual = (one: Json | undefined, other: Json | undefined): boolean =>
+  one === other || JSON.stringify(one) === JSON.stringify(other)
 
 /**
  * References to components that did not change. Skipping them saves most of the work. A missing one
@@ -102,9 +113,8 @@ export const unchangedIn = (base: JsonObject, next: JsonObject): ReadonlySet<str
   for (const kind of Object.keys(before)) {
     const now = objectAt(after, kind)
     for (const [name, component] of Object.entries(objectAt(before, kind))) {
-      const text = JSON.stringify(component)
-      if (Object.hasOwn(now, name) && text === JSON.stringify(now[name])) {
-        unchanged.set(`#/components/${kind}/${name}`, referencesIn(text))
+      if (isJsonObject(component) && Object.hasOwn(now, name) && isEqual(component, now[name])) {
+        unchanged.set(`#/components/${kind}/${name}`, referencesIn(component))
       }
     }
   }
@@ -119,9 +129,5 @@ export const unchangedIn = (base: JsonObject, next: JsonObject): ReadonlySet<str
   return new Set(unchanged.keys())
 }
 
-export const isSame = (context: Context, base: JsonObject, next: JsonObject): boolean => {
-  const text = JSON.stringify(base)
-  return (
-    text === JSON.stringify(next) && referencesIn(text).every((reference) => context.unchanged.has(reference))
-  )
-}
+export const isSame = (context: Context, base: JsonObject, next: JsonObject): boolean =>
+  isEqual(base, next) && referencesIn(base).every((reference) => context.unchanged.has(reference))
