@@ -1,5 +1,6 @@
 /** The parts of the projector that the simulation runs. */
 export { decodeBatch } from './projection/decode.ts'
+export { runOutcomes } from './outcomes/publish-outcomes.ts'
 export { makeProjector } from './projection/projector.ts'
 export { RecordBuffer, recordCount } from './projection/record-buffer.ts'
 export { applyBatch, movePositions } from './projection/transaction.ts'

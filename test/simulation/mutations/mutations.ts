@@ -290,6 +290,12 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     replace: "if (view.class === 'service' || view.class === 'otp') {",
   },
   {
+    name: 'a code that is appended again gets another id',
+    file: `${ACCEPT}/decide-and-limit.ts`,
+    find: "decision.type === 'republish' ? decision.messageId :",
+    replace: "decision.type === 'republish' ? send.checked.messageId :",
+  },
+  {
     name: 'a code is accepted although its append failed',
     file: `${ACCEPT}/publish.ts`,
     find: ': Effect.sync(() => leaveUnproven(otpSends)),',

@@ -35,6 +35,25 @@ export const PROJECTOR_MUTATIONS = [
     find: 'second.push({ owned: part.owned, records: rest, to: part.to })',
     replace: 'second.push({ owned: part.owned, records: rest.slice(count), to: part.to })',
   },
+  // ---- outcomes of messages
+  {
+    name: 'a late report does not make an outcome due',
+    file: `${PROJECTOR}/outcomes/final-now.ts`,
+    find: '(!hasOutcome(old) || old?.status !== row.status)',
+    replace: '!hasOutcome(old)',
+  },
+  {
+    name: 'a message that is final when it is accepted has no outcome',
+    file: `${PROJECTOR}/outcomes/final-now.ts`,
+    find: '[...accepted.map(({ row }) => row), ...updated]',
+    replace: '[...updated]',
+  },
+  {
+    name: 'an outcome is removed although its append failed',
+    file: `${PROJECTOR}/outcomes/publish-outcomes.ts`,
+    find: "Effect.tapError(() => countFailure('bus')),",
+    replace: 'Effect.ignore,',
+  },
   // ---- fences
   {
     name: 'a fact of an earlier owner applies behind the fence',

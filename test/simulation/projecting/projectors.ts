@@ -14,13 +14,16 @@ import {
   ProjectionStore,
   RecordBuffer,
   recordCount,
+  runOutcomes,
 } from '@hub/projector'
 import { isFinal, rank } from '@hub/domain'
 import {
   DEAD_LETTER_HEADERS,
   deadLetterTopic,
   decodeEventRecorded,
+  decodeMessageOutcome,
   type IncomingRecord,
+  type MessageOutcome,
   simulatedKafka,
   topicNames,
 } from '@hub/kafka'
@@ -29,7 +32,7 @@ import { Context, Effect, Result } from 'effect'
 import { compareTable, differences } from '../../support/checker/compare.ts'
 import { decodeValue, type TopicRecord } from '../../support/checker/decode-value.ts'
 import { uuidOf } from '../../support/checker/ids.ts'
-import { buildReference, TABLES } from '../../support/checker/reference-projection.ts'
+import { buildReference, type ReferenceModels, TABLES } from '../../support/checker/reference-projection.ts'
 import { payloadEncryption } from '../dispatching/stores.ts'
 import { runMain } from '../world/main-fiber.ts'
 import { ProcessFaults } from '../world/process-faults.ts'
@@ -171,6 +174,7 @@ export const startProjectors = (
   // ---- the processes
 
   const maxBatchRecords = random.pick(BATCH_RECORDS)
+  const outcomes = simulation.random('outcomes').chance(0.5)
   const owners: Owners = new Map()
   const start = (number: number) => {
     const skew = random.chance(0.2) ? random.between(-3000, 3000) : 0
@@ -181,7 +185,10 @@ export const startProjectors = (
       Context.merge(process.context),
     )
     const main = Effect.andThen(
-      makeProjector({ prefix: '', partitions: broker.partitions, maxBatchRecords }),
+      Effect.andThen(
+        makeProjector({ prefix: '', partitions: broker.partitions, maxBatchRecords, outcomes }),
+        outcomes ? runOutcomes(topics, true) : Effect.void,
+      ),
       Effect.never,
     ).pipe(Effect.scoped, Effect.provideContext(services))
     runMain(process, main, {
@@ -198,8 +205,7 @@ export const startProjectors = (
   const valuesOf = (...names: ReadonlyArray<string>): ReadonlyArray<TopicRecord> =>
     names
       .flatMap(recordsOf)
-      // The first repeats facts that are in the log.
-      .filter((record) => record.type !== 'OpenMessagesCarried' && !isPoison(record))
+      .filter((record) => !isPoison(record))
       .map(({ offset, partition, value }) => ({ partition, offset, ...decodeValue(value) }))
   const behind = () =>
     sources.flatMap((topic) =>
@@ -208,7 +214,10 @@ export const startProjectors = (
         return broker.end(topic, partition) - position
       }),
     )
-  const isDone = () => behind().every((records) => records === 0) && store.tables.outbox.size === 0
+  const isDone = () =>
+    behind().every((records) => records === 0) &&
+    store.tables.outbox.size === 0 &&
+    store.tables.outcomesDue.size === 0
 
   const checkTopics = () => {
     const lanes = valuesOf(topics.acceptedOtp, topics.acceptedService)
@@ -229,8 +238,43 @@ export const startProjectors = (
       webhooks: valuesOf(topics.webhooks),
       deadLetters: new Map(),
     }
-    const found = differences(all, buildReference(all), { ...live, applied: live.applied - without })
+    const reference = buildReference(all)
+    const found = differences(all, reference, { ...live, applied: live.applied - without })
     for (const difference of found) violations.add(guaranteeOf(difference), difference)
+    if (outcomes) checkOutcomes(reference)
+  }
+
+  /**
+   * The last record of each message with a final status is its outcome, and no other message has one.
+   * An earlier one may say that the message expired. Behind it, a late append of this one is possible
+   * (docs/decisions/0077).
+   */
+  const checkOutcomes = ({ tables: { messages } }: ReferenceModels) => {
+    const byMessage = new Map<string, Array<MessageOutcome>>()
+    for (const record of recordsOf(topics.outcomes)) {
+      const { messageId, ...rest } = Result.getOrThrow(decodeMessageOutcome(record))
+      const uuid = uuidOf(messageId)
+      byMessage.set(uuid, [...(byMessage.get(uuid) ?? []), { messageId, ...rest }])
+    }
+    for (const [uuid, row] of messages) {
+      const own = byMessage.get(uuid) ?? []
+      byMessage.delete(uuid)
+      const isRow = ({ accountId, finalStatus, priceHundredths, reasonCode }: MessageOutcome) =>
+        finalStatus === row['status'] &&
+        reasonCode === row['reason_code'] &&
+        uuidOf(accountId) === row['account'] &&
+        priceHundredths === Math.round(Number(row['price']) * 100)
+      if (row['final'] !== 'true' || row['account'] === null) {
+        if (own.length > 0) violations.add('a message without a final status has an outcome', uuid)
+        continue
+      }
+      if (!own.some(isRow)) violations.add('a message has no outcome', uuid)
+      const isExpiry = ({ reasonCode }: MessageOutcome) => reasonCode === 'dlr_timeout_local'
+      for (const other of own.filter((one) => !isRow(one) && !isExpiry(one))) {
+        violations.add('an outcome differs from its message', `${uuid}: ${other.finalStatus}`)
+      }
+    }
+    for (const uuid of byMessage.keys()) violations.add('an outcome has no message', uuid)
   }
 
   /** The records that cannot be applied are dead letters, and no others are. */
@@ -314,16 +358,20 @@ export const startProjectors = (
       if (records > 0) violations.add('records are not applied', `${records} records`)
       const rows = store.tables.outbox.size
       if (rows > 0) violations.add('an event is not published', `${rows} outbox rows`)
+      const due = store.tables.outcomesDue.size
+      if (due > 0) violations.add('an outcome stays due', `${due} rows`)
     },
     /** Runs the world until nothing may happen any more. */
     check: () => {
       const size = () =>
         [...store.tables.journals.values()].reduce((sum, { events }) => sum + events.length, 0) +
-        recordsOf(topics.webhooks).length
+        recordsOf(topics.webhooks).length +
+        recordsOf(topics.outcomes).length
       world.runFor(LATE_MS)
       const before = size()
       world.runFor(IDLE_MS)
-      if (size() > before) violations.add('the projector is not idle', `${size() - before} events`)
+      if (size() > before)
+        violations.add('the projector is not idle', `${size() - before} events and outcomes`)
       for (const journal of journals) while (readPage(journal) > 0);
       checkTopics()
       checkDeadLetters()
