@@ -40,6 +40,15 @@ describe('every use case', () => {
     if (useCase.permission === 'messages.reveal') assert.isDefined(useCase.reason)
   })
 
+  it('has a name that no other one has, as hubctl --api performs it by its name', () => {
+    // One is exported in two places.
+    const names = [...new Set(all.map(([, useCase]) => useCase))].map(({ name }) => name)
+    assert.deepStrictEqual(
+      names.filter((name, place) => names.indexOf(name) !== place),
+      [],
+    )
+  })
+
   it.each(all)('%s has the name of its command, without flags', (_, useCase) => {
     assert.match(useCase.name, /^[a-z]+(?:-[a-z]+)*(?: [a-z]+(?:-[a-z]+)*)?$/u)
   })

@@ -58,7 +58,7 @@ describe('the search', () => {
     expect(found.body).toMatchObject({ kind: 'number', data: [{ type: 'message', id }] })
     expect(found.text).not.toContain(NUMBER.slice(1))
     const rows =
-      await api.sql`SELECT arguments, detail, actor FROM command.audit WHERE command = 'messages find'`
+      await api.sql`SELECT arguments, detail, actor FROM command.audit WHERE command = 'messages search'`
     expect(rows).toHaveLength(2)
     expect(JSON.stringify(rows)).not.toContain(NUMBER.slice(1))
   })

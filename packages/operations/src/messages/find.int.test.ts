@@ -61,7 +61,12 @@ describe('the search', () => {
   it('shows and records no phone number', async () => {
     const answer = JSON.stringify(await search(NUMBER))
     assert.notInclude(answer, NUMBER.slice(1))
-    const audit = await readNewest(hub.sql, { actor: null, command: 'messages find', before: null, limit: 1 })
+    const audit = await readNewest(hub.sql, {
+      actor: null,
+      command: 'messages search',
+      before: null,
+      limit: 1,
+    })
     assert.deepInclude(audit[0], { actor: 'vera', role: 'viewer', outcome: 'done', detail: { found: 3 } })
     assert.notInclude(
       JSON.stringify(await readNewest(hub.sql, { actor: null, command: null, before: null, limit: 100 })),

@@ -273,7 +273,7 @@ const explanationOf = (recognized: Recognized, found: number): string | null => 
 const MAX_LENGTH = 300
 
 export const find = defineUseCase({
-  name: 'messages find',
+  name: 'messages search',
   permission: 'messages.read',
   input: Schema.Struct({
     q: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_LENGTH)).annotate({

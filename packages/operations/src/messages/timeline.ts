@@ -121,7 +121,7 @@ const missingOf = (
 }
 
 export const timeline = defineUseCase({
-  name: 'messages timeline',
+  name: 'messages whole-timeline',
   permission: 'messages.read',
   input: Schema.Struct({ id: publicId('msg') }),
   output: Schema.Struct({
