@@ -85,10 +85,38 @@ describe('hubctl --api', () => {
     expect(shown.text).toContain('(account_not_found)')
   })
 
-  it('refuses a command that needs the servers, and says why', async () => {
-    const { code, text } = await hubctl(['migrations', 'status', '--api', api()])
-    expect(code).not.toBe(0)
-    expect(text).toContain('does not work with --api')
+  it.each([
+    ['config', /settings of this machine/u],
+    ['migrations status', /needs the schema/u],
+    ['topics diff', /part of the installation/u],
+    ['projections cancel', /replaces the tables/u],
+    ['restore journal', /restore of a backup/u],
+    ['opt-outs import -', /larger than a request/u],
+  ])('refuses %s, which needs the servers, and says why', async (command, why) => {
+    const { code, text } = await hubctl([...command.split(' '), '--api', api()])
+    expect(code, text).toBe(1)
+    expect(text).toContain('This command does not work with --api')
+    expect(text).toMatch(why)
+  })
+
+  it('finds by a number without the hash secret, and shows what happened', async () => {
+    const hashed = await hubctl(['hash', '+79000000001', '--api', api()])
+    expect(hashed.code, hashed.text).toBe(0)
+    const hash = /[0-9a-f]{64}/u.exec(hashed.text)?.[0] ?? ''
+    const found = await hubctl(['messages', 'find', '--recipient', '+79000000001', '--api', api()])
+    expect(found.text).toContain('There are none.')
+    const checked = await hubctl(['opt-outs', 'check', '+79000000001', '--json', '--api', api()])
+    expect(checked.text).toContain(hash)
+    const unknown = await hubctl(['messages', 'timeline', 'msg_01m7yt89qhe54swwc8wkxj6n8e', '--api', api()])
+    expect(unknown.text).toContain('(message_not_found)')
+    const usage = await hubctl(['usage', '--api', api()])
+    expect(usage.code, usage.text).toBe(0)
+    expect(usage.text).toContain('month,account,name')
+    const doctor = await hubctl(['doctor', '--json', '--api', api()])
+    expect(doctor.text).toContain('"subject": "PostgreSQL"')
+    // The role operator must not reveal.
+    const inbound = await hubctl(['inbound', 'list', '--reason', 'Ticket 4711', '--api', api()])
+    expect(inbound.text).toContain('(forbidden)')
   })
 
   it('needs a token, and an address that nobody can read', async () => {

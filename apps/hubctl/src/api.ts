@@ -2,7 +2,7 @@
 import { refused, unavailable, usageError } from '@hub/command-line'
 import { isLoopback, settings } from '@hub/config'
 import { OperationRefused, OperationUnavailable, type UseCase } from '@hub/operations'
-import { ConfigProvider, Effect, Redacted, Schema } from 'effect'
+import { ConfigProvider, Effect, Layer, Redacted, Schema } from 'effect'
 import { Flag, GlobalFlag } from 'effect/cli'
 import { Environment } from './config.ts'
 
@@ -54,16 +54,22 @@ export const selectedApi = Effect.gen(function* () {
   return api
 })
 
-const NOT_OVER_API = refused(
-  'not_over_api',
-  'This command needs direct access to the servers of the hub. It does not work with --api.',
-)
+const notOverApi = (why: string) => refused('not_over_api', `This command does not work with --api: ${why}.`)
+
+/** The connections of a command that the operations API does not have. With the API, it fails. */
+export const withoutApi = <A, E, R>(why: string, servers: Layer.Layer<A, E, R>) =>
+  Layer.unwrap(
+    Effect.flatMap(selectedApi, (api) => (api === null ? Effect.succeed(servers) : notOverApi(why))),
+  )
 
 /**
  * Stands for the servers of a command that uses the API: whatever the command does with them itself fails
  * with a sentence.
  */
-export const noServers: object = new Proxy({}, { get: () => () => Effect.fail(NOT_OVER_API) })
+export const noServers: object = new Proxy(
+  {},
+  { get: () => () => notOverApi('it needs the servers of the hub') },
+)
 
 interface ErrorEnvelope {
   readonly error?: { readonly code?: string; readonly message?: string; readonly param?: string }

@@ -10,10 +10,11 @@ import {
   MODES,
   recipientHash,
 } from '@hub/domain'
-import { isPlainLine, MAX_LINE_LENGTH } from '@hub/operations'
+import { isPlainLine, MAX_LINE_LENGTH, Recipients } from '@hub/operations'
 import { recipientOfErasure } from '@hub/store'
 import { type Config, Duration, Effect, Option, Redacted, Stdio, Stream } from 'effect'
 import { Argument, Flag } from 'effect/cli'
+import { performOverApi, selectedApi } from '../api.ts'
 
 /** A required id: `acc_…`. */
 export const idArgument = (prefix: IdPrefix, name: string, about: string) =>
@@ -83,6 +84,11 @@ export const plainLine = [
 /** The reason of a refusal, for the client. */
 export const reasonFlag = (about: string) =>
   Flag.String('reason').pipe(Flag.withDescription(about), Flag.filter(...plainLine))
+
+/** The reason of a command that shows data of people. The operations API requires one. */
+export const revealReasonFlag = reasonFlag(
+  'Why you need this data, for the audit trail. With --api it is required',
+).pipe(Flag.optional)
 
 const UNITS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 
@@ -171,6 +177,8 @@ export const numberHasher: Effect.Effect<(number: string) => string, Config.Conf
 export const hashNumberArgument = Effect.fnUntraced(function* (argument: string) {
   const number = argument === '-' ? (yield* readStandardInput(MAX_NUMBER_BYTES)).trim() : argument
   if (!isRecipientNumber(number)) return yield* usageError('The number must be +79 and nine digits.')
+  const api = yield* selectedApi
+  if (api !== null) return (yield* performOverApi(api, Recipients.hash, { recipient: number })).hash
   return (yield* numberHasher)(number)
 })
 
@@ -202,6 +210,10 @@ const hashInReceipt = (text: string): string | null => {
 export const hashRecipientArgument = Effect.fnUntraced(function* (argument: string) {
   const text = argument === '-' ? (yield* readStandardInput(MAX_RECEIPT_BYTES)).trim() : argument
   if (HASH.test(text)) return text
+  const api = yield* selectedApi
+  if (api !== null && (isRecipientNumber(text) || UUID.test(text))) {
+    return (yield* performOverApi(api, Recipients.hash, { recipient: text })).hash
+  }
   if (isRecipientNumber(text)) return (yield* numberHasher)(text)
   if (UUID.test(text)) {
     const recipient = yield* recipientOfErasure(text)

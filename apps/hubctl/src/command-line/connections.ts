@@ -42,6 +42,9 @@ const orApi = <A, E, R>(
     }),
   )
 
+/** No server: the settings of the hub. */
+export const settingsOfHub = orApi(selectedHub)
+
 /** PostgreSQL: `Sql`. */
 export const database = orApi(Sql.layer(CLIENT).pipe(Layer.provideMerge(selectedHub)), Sql)
 

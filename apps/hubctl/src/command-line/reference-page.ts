@@ -21,7 +21,9 @@ no hub.
 
 **Over the operations API.** With \`--api URL\`, or \`HUBCTL_API_URL\`, hubctl needs no settings of the
 apps, only \`HUBCTL_API_TOKEN\`: a token of the identity provider. The roles of the token apply, and
-the audit trail names its person. Commands without an endpoint in the API are refused.
+the audit trail names its person. These commands work only with the servers, and the help of each
+says why: \`config\`, \`migrations\`, \`topics\`, \`restore\`, \`projections rebuild\` and
+\`cancel\`, and \`opt-outs import\`.
 
 **Output.** The result goes to standard output, as a table or, with \`--json\`, as one JSON
 document. Everything else goes to standard error. A failure has a sentence and a code, with

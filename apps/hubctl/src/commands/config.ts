@@ -87,6 +87,7 @@ export const config = defineCommand(
       { command: 'hubctl config --app dispatcher', description: 'Whether a dispatcher would start here' },
       { command: 'hubctl config --json', description: 'With types, units, defaults and descriptions' },
     ],
+    notOverApi: 'it shows the settings of this machine',
     needs: anyEnvironment,
   },
   {

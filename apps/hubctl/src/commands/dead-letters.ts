@@ -3,7 +3,7 @@ import { confirm, defineGroup, fields, NOTHING, show, showList } from '@hub/comm
 import { DeadLetters } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
-import { limitFlag, switchFlag } from '../command-line/arguments.ts'
+import { limitFlag, reasonFlag, switchFlag } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
 import { databaseAndKafka } from '../command-line/connections.ts'
 import { run, withHint } from '../operations.ts'
@@ -167,11 +167,17 @@ const drop = defineCommand(
     examples: [{ command: `hubctl dead-letters drop ${EXAMPLE}` }],
     needs: databaseAndKafka,
   },
-  { id: positionArgument, again: againFlag },
-  Effect.fnUntraced(function* ({ again, id }) {
+  {
+    id: positionArgument,
+    again: againFlag,
+    reason: reasonFlag('Why it needs no retry, for the audit trail. With --api it is required').pipe(
+      Flag.optional,
+    ),
+  },
+  Effect.fnUntraced(function* ({ again, id, reason: why }) {
     const { reason } = yield* run(DeadLetters.get, { id })
     yield* confirm(`Drop ${id} (${reason ?? 'no reason'})?`)
-    const dropped = yield* run(DeadLetters.drop, { id, again, reason: null }).pipe(hintAgain)
+    const dropped = yield* run(DeadLetters.drop, { id, again, reason: Option.getOrNull(why) }).pipe(hintAgain)
     yield* show(dropped, ({ outcome }) => fields({ letter: id, outcome }))
   }),
 )

@@ -3,7 +3,7 @@ import { NOTHING, show } from '@hub/command-line'
 import { Effect } from 'effect'
 import { hashNumberArgument, numberArgument } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { selectedHub } from '../config.ts'
+import { settingsOfHub } from '../command-line/connections.ts'
 
 export const hash = defineCommand(
   'hash',
@@ -11,13 +11,13 @@ export const hash = defineCommand(
     short: 'Print the recipient hash of a phone number',
     about:
       'Prints the hash by which topics, tables and events of this hub name a recipient. It needs ' +
-      'HUB_NUMBER_HASH_SECRET and no server.',
+      'HUB_NUMBER_HASH_SECRET and no server, or --api.',
     changes: NOTHING,
     examples: [
       { command: 'hubctl hash -', description: 'Type the number, then Ctrl-D' },
       { command: 'hubctl hash +79001234567' },
     ],
-    needs: selectedHub,
+    needs: settingsOfHub,
   },
   { number: numberArgument },
   Effect.fnUntraced(function* ({ number }) {

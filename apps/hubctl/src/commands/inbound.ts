@@ -3,7 +3,7 @@ import { defineGroup, showList } from '@hub/command-line'
 import { Inbound } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
-import { hashRecipientArgument, limitFlag } from '../command-line/arguments.ts'
+import { hashRecipientArgument, limitFlag, revealReasonFlag } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
 import { encryptedRecords } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
@@ -28,11 +28,12 @@ const list = defineCommand(
       Flag.withDescription('Only this recipient: a number, a hash, or - for standard input'),
       Flag.optional,
     ),
+    reason: revealReasonFlag,
     limit: limitFlag,
   },
-  Effect.fnUntraced(function* ({ limit, recipient }) {
+  Effect.fnUntraced(function* ({ limit, reason, recipient }) {
     const hash = Option.isNone(recipient) ? null : yield* hashRecipientArgument(recipient.value)
-    const { data } = yield* run(Inbound.list, { recipient: hash, reason: null, limit })
+    const { data } = yield* run(Inbound.list, { recipient: hash, reason: Option.getOrNull(reason), limit })
     yield* showList(
       data,
       {

@@ -10,6 +10,7 @@ import {
   idArgument,
   limitFlag,
   modeFlag,
+  revealReasonFlag,
 } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
 import { database, encryptedRecords } from '../command-line/connections.ts'
@@ -135,9 +136,9 @@ const raw = defineCommand(
     examples: [{ command: 'hubctl messages raw msg_06fs37r7c5yb6k1v9b2h8zq4mt' }],
     needs: encryptedRecords,
   },
-  { message: idArgument('msg', 'message', 'The id of the message') },
-  Effect.fnUntraced(function* ({ message }) {
-    const { data } = yield* run(Messages.raw, { id: message, reason: null })
+  { message: idArgument('msg', 'message', 'The id of the message'), reason: revealReasonFlag },
+  Effect.fnUntraced(function* ({ message, reason }) {
+    const { data } = yield* run(Messages.raw, { id: message, reason: Option.getOrNull(reason) })
     yield* showList(
       data,
       {

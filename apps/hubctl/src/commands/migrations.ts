@@ -15,6 +15,9 @@ interface Row {
   readonly at: string | null
 }
 
+/** Why the operations API has no command of this group. */
+const NOT_OVER_API = 'the API itself needs the schema that it is about'
+
 const status = defineCommand(
   'status',
   {
@@ -28,6 +31,7 @@ const status = defineCommand(
       { command: 'hubctl migrations status', description: 'One line for each migration' },
       { command: 'hubctl migrations status --json', description: 'For a program' },
     ],
+    notOverApi: NOT_OVER_API,
     needs: database,
   },
   {},
@@ -66,6 +70,7 @@ const wait = defineCommand(
       'exit code is not 0 after the timeout.',
     changes: NOTHING,
     examples: [{ command: 'hubctl migrations wait', description: 'Before an app of this version starts' }],
+    notOverApi: NOT_OVER_API,
     needs: database,
   },
   {
@@ -99,6 +104,7 @@ const apply = defineCommand(
       'The schema of PostgreSQL. It cannot be undone; a version of the hub works with the schema of ' +
       'the next one.',
     examples: [{ command: 'hubctl migrations apply', description: 'In a job, before a new version starts' }],
+    notOverApi: NOT_OVER_API,
     needs: database,
   },
   {},

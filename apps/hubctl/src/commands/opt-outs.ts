@@ -211,6 +211,7 @@ const importCommand = defineCommand(
       { command: 'hubctl opt-outs import stop-list.csv' },
       { command: 'gpg -d stop-list.csv.gpg | hubctl opt-outs import - --yes' },
     ],
+    notOverApi: 'a list of numbers is larger than a request may be',
     needs: database,
   },
   {

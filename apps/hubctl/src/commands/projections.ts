@@ -114,6 +114,9 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   cancelled: 'The rebuild was cancelled. The live tables were not changed.',
 }
 
+/** Why the operations API has no rebuild. */
+const NOT_OVER_API = 'a rebuild replaces the tables that the API reads, and is a repair of the servers'
+
 const rebuild = defineCommand(
   'rebuild',
   {
@@ -138,6 +141,7 @@ const rebuild = defineCommand(
         description: 'After the repair of a projector fault',
       },
     ],
+    notOverApi: NOT_OVER_API,
     needs: database,
   },
   {
@@ -173,6 +177,7 @@ const cancel = defineCommand(
     about: 'Cancels the rebuild in progress. Its tables are dropped; the live tables do not change.',
     changes: 'Only the rebuild. A rebuild that has swapped its tables has ended.',
     examples: [{ command: 'hubctl projections cancel' }],
+    notOverApi: NOT_OVER_API,
     needs: database,
   },
   {},

@@ -7,6 +7,9 @@ import { defineCommand } from '../command-line/command.ts'
 import { database, databaseAndKafka } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
+/** Why the operations API has no command of this group. */
+const NOT_OVER_API = 'it is a step of the restore of a backup, during which the API does not run'
+
 const journal = defineCommand(
   'journal',
   {
@@ -24,6 +27,7 @@ const journal = defineCommand(
         description: 'After the restore of the database, before any app starts',
       },
     ],
+    notOverApi: NOT_OVER_API,
     needs: databaseAndKafka,
   },
   {},
@@ -55,6 +59,7 @@ const ledger = defineCommand(
         description: 'With a time before the backup',
       },
     ],
+    notOverApi: NOT_OVER_API,
     needs: database,
   },
   {
@@ -95,6 +100,7 @@ const erasures = defineCommand(
         description: 'After the restore of the database, before any app starts',
       },
     ],
+    notOverApi: NOT_OVER_API,
     needs: databaseAndKafka,
   },
   {},

@@ -24,6 +24,9 @@ const stepsTable = (steps: ReadonlyArray<Topics.Step>, none = ''): string => {
   return [shown, ...new Set(reasons)].join('\n')
 }
 
+/** Why the operations API has no command of this group. */
+const NOT_OVER_API = 'it is part of the installation, and compares Kafka with the settings of this machine'
+
 const diff = defineCommand(
   'diff',
   {
@@ -34,6 +37,7 @@ const diff = defineCommand(
       'and replicas. The exit code is 1 if a topic is missing or different.',
     changes: NOTHING,
     examples: [{ command: 'hubctl topics diff', description: 'One line for each difference' }],
+    notOverApi: NOT_OVER_API,
     needs: database,
   },
   {},
@@ -62,6 +66,7 @@ const apply = defineCommand(
       { command: 'hubctl topics apply', description: 'Asks before it alters topics' },
       { command: 'hubctl topics apply --yes', description: 'In a job, before a new version starts' },
     ],
+    notOverApi: NOT_OVER_API,
     needs: database,
   },
   {},

@@ -25,6 +25,15 @@ export const messages: EndpointGroup = {
       useCase: Messages.find,
     }),
     endpoint({
+      operation: 'messages.find',
+      method: 'POST',
+      path: '/v1/messages/find',
+      summary: 'Find messages by one criterion',
+      description:
+        'Messages of a recipient hash, of the `client_ref` of an account, or with an id at an SMS operator, newest first. Nothing changes.',
+      useCase: Messages.findBy,
+    }),
+    endpoint({
       operation: 'messages.list',
       method: 'GET',
       path: '/v1/messages',
@@ -52,6 +61,16 @@ export const messages: EndpointGroup = {
       description:
         'Everything that happened to a message, in the order of time, and what cannot be shown. It reads Kafka, and can take some seconds.',
       useCase: Messages.timeline,
+      refusals: NOT_FOUND,
+    }),
+    endpoint({
+      operation: 'messages.brief_timeline',
+      method: 'GET',
+      path: '/v1/messages/:id/brief_timeline',
+      summary: 'Read the statuses and events of a message',
+      description:
+        'The statuses of a message, its events, and the attempts to deliver them, without the records in Kafka.',
+      useCase: Messages.briefTimeline,
       refusals: NOT_FOUND,
     }),
     endpoint({

@@ -1,5 +1,5 @@
 /** Requests of recipients about their own data. A phone number is in the body, and never in a URL. */
-import { Erasures, OptOutHistory, OptOuts } from '@hub/operations'
+import { Erasures, Inbound, OptOutHistory, OptOuts, Recipients } from '@hub/operations'
 import { endpoint, type EndpointGroup } from './endpoint.ts'
 import { CURSOR_INVALID } from './refusals.ts'
 
@@ -13,6 +13,29 @@ export const people: EndpointGroup = {
   title: 'People',
   description: 'Opt-outs and erasures of recipients.',
   endpoints: [
+    endpoint({
+      operation: 'people.hash',
+      method: 'POST',
+      path: '/v1/recipients/hash',
+      summary: 'Read the hash of a recipient',
+      description:
+        'The hash by which topics, tables and events name a recipient. It is a POST, so that a phone number is in no URL. Nothing changes.',
+      useCase: Recipients.hash,
+      refusals: RECIPIENT,
+    }),
+    endpoint({
+      operation: 'people.reveal_inbound',
+      method: 'POST',
+      path: '/v1/inbound_messages/reveal',
+      summary: 'Reveal inbound messages',
+      description:
+        'What recipients wrote to the hub, newest first, of one recipient or of all. Number and text are masked after 90 days.',
+      useCase: Inbound.list,
+      refusals: {
+        reason_required: { message: 'Say why you need to see this data.', param: 'reason' },
+        number_in_audit: { message: 'The reason contains a phone number.' },
+      },
+    }),
     endpoint({
       operation: 'people.check_opt_out',
       method: 'POST',

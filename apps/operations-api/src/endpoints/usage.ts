@@ -40,6 +40,15 @@ export const usage: EndpointGroup = {
       answer: csvAnswer,
     }),
     endpoint({
+      operation: 'usage.month',
+      method: 'GET',
+      path: '/v1/usage/month',
+      summary: 'Read the messages of a month',
+      description:
+        'The messages that were accepted in a month, live and test, by account, class and template, with their current status.',
+      useCase: Usage.ofMonth,
+    }),
+    endpoint({
       operation: 'usage.days',
       method: 'GET',
       path: '/v1/usage/days',
