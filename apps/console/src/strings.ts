@@ -388,6 +388,7 @@ const english = {
     anywhere: 'anywhere',
     nowhere: 'nowhere',
     expires: 'Expires',
+    ends: 'Works until',
     noKeys: (id: string) => `The account has no keys. hubctl keys issue ${id} issues one, too.`,
     issue: 'Issue a key',
     issueAbout:

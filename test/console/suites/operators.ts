@@ -104,6 +104,9 @@ export const operatorTests = ({ account, admin, signIn }: Console): void => {
       await typeName(rotation)
       await rotation.getByRole('button', { name: 'Rotate' }).click()
       await page.getByText('The old key ends').waitFor()
+      // The list shows the end of the old key, too.
+      const end = (await page.locator('.revealed time').getAttribute('datetime')) ?? ''
+      await row.locator(`time[datetime="${end}"]`).waitFor()
       const next = (await page.locator('.revealed code').first().textContent()) ?? ''
       const nextRow = page.getByRole('row').filter({ hasText: `…${next.slice(-4)}` })
       await nextRow.getByText('192.0.2.0/24, 2001:db8::/32').waitFor()

@@ -17,6 +17,12 @@ const networksText = (networks: ReadonlyArray<string> | null): string =>
       ? strings.accounts.nowhere
       : networks.join(', ')
 
+/** When a key ends: a replaced key works until its revocation. `null`: never. */
+const endOf = ({ expires_at, revoked_at }: ApiKey): string | null => {
+  const [first = null] = [expires_at, revoked_at].filter((at) => at !== null).toSorted()
+  return first
+}
+
 const KEYS: ReadonlyArray<Column<ApiKey>> = [
   { title: strings.accounts.key, cell: ({ id }) => <code>{id}</code> },
   { title: strings.accounts.lastFour, cell: ({ last_four }) => <code>…{last_four}</code> },
@@ -30,7 +36,7 @@ const KEYS: ReadonlyArray<Column<ApiKey>> = [
   { title: strings.accounts.lastUsed, cell: ({ last_used_at }) => <Time at={last_used_at} /> },
   { title: strings.accounts.lastUsedFrom, cell: ({ last_used_from }) => <code>{last_used_from}</code> },
   { title: strings.accounts.networks, cell: ({ allowed_addresses }) => networksText(allowed_addresses) },
-  { title: strings.accounts.expires, cell: ({ expires_at }) => <Time at={expires_at} /> },
+  { title: strings.accounts.ends, cell: (key) => <Time at={endOf(key)} /> },
   { title: strings.columns.created, cell: ({ created_at }) => <Time at={created_at} /> },
 ]
 
