@@ -28,7 +28,7 @@ export interface UseCase<Input, Output, E, R> {
    */
   result?(output: Output): AuditFacts
   /**
-   * Only if the use case reveals personal data, or gives something up: why the actor does it. Through
+   * Only if the use case reveals or erases personal data, or drops a record: why the actor does it. Through
    * the API a reason is required. With hubctl it may be missing.
    */
   readonly reason?: (input: Input) => string | null
