@@ -173,8 +173,12 @@ describe('perform', () => {
         ['anna', 'operator', 'Ticket 4711'],
       ],
     )
-    const withNumber = await run(reveals('Asked by +79001234567'))
-    assert.include(withNumber._tag === 'Failure' ? withNumber.failure : {}, { code: 'number_in_audit' })
+    for (const reason of ['Asked by +79001234567', 'Asked by 8 (900) 123-45-67']) {
+      for (const actor of [undefined, fromHubctl]) {
+        const withNumber = await run(reveals(reason), 'a', actor)
+        assert.include(withNumber._tag === 'Failure' ? withNumber.failure : {}, { code: 'number_in_audit' })
+      }
+    }
   })
 })
 

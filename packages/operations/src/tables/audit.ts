@@ -1,6 +1,7 @@
 /** `command.audit`: the audit trail. Rows are never changed or deleted. */
 import type { Queries } from '@hub/store'
 import type { Role } from '../actor.ts'
+import { containsWrittenNumber } from '../messages/recognize.ts'
 
 /** JSON without personal data. A recipient is identified by its hash. */
 export type AuditFacts = Readonly<Record<string, string | number | boolean | null | ReadonlyArray<string>>>
@@ -35,13 +36,14 @@ export interface AuditRow extends Pick<AuditEntry, 'actor' | 'command' | 'reason
 }
 
 /**
- * Whether a row would contain a phone number. The constraints of the table refuse it too, but PostgreSQL
- * writes a refused row to its log.
+ * Whether a row would contain a phone number. The constraints of the table refuse most forms too, but
+ * PostgreSQL writes a refused row to its log.
  */
 export const containsNumber = ({
   arguments: facts,
   reason,
-}: Pick<AuditEntry, 'arguments' | 'reason'>): boolean => /\+\d{11}/u.test(JSON.stringify([facts, reason]))
+}: Pick<AuditEntry, 'arguments' | 'reason'>): boolean =>
+  /\+\d{11}/u.test(JSON.stringify([facts, reason])) || (reason !== null && containsWrittenNumber(reason))
 
 /** The constraints that refuse a phone number in a row. */
 export const NUMBER_CONSTRAINTS: ReadonlyArray<string> = [
