@@ -189,7 +189,7 @@ const measureRequests = async (hub: TestHub, subjects: Subjects): Promise<void> 
     const query = new URLSearchParams(
       Object.entries(filter).map(([name, value]): [string, string] => [name, String(value)]),
     )
-    await read(await fetch(`${url}${path}?${query}`, { headers: { cookie } }))
+    await read(await fetch(`${url}${path}?${query.toString()}`, { headers: { cookie } }))
   }
   const headers = { cookie, 'x-csrf-token': me.csrf_token, 'content-type': 'application/json' }
   const find: Find = async (typed) => {
