@@ -5,7 +5,7 @@
  * Source: docs/decisions/0077.
  */
 import { EventLog, kafkaCrashPoint, messageOutcomeRecord, type TopicNames } from '@hub/kafka'
-import { Duration, Effect } from 'effect'
+import { Cause, Duration, Effect } from 'effect'
 import { countFailure } from '../metrics.ts'
 import { ProjectionStore } from '../store/projection-store.port.ts'
 
@@ -47,11 +47,10 @@ export const runOutcomes = Effect.fnUntraced(function* (topics: TopicNames, isOn
         remaining = count
       }),
     ),
-    Effect.catch((error) =>
-      Effect.logWarning('outcomes: they were not published, retrying').pipe(
-        Effect.annotateLogs({ cause: error._tag }),
-        Effect.as(0),
-      ),
+    Effect.catchCause((cause) =>
+      Cause.hasInterruptsOnly(cause)
+        ? Effect.interrupt
+        : Effect.as(Effect.logWarning('outcomes: they were not published, retrying', cause), 0),
     ),
     Effect.flatMap((count) => (count > 0 ? Effect.void : Effect.sleep(INTERVAL))),
   )
