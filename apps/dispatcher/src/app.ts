@@ -94,10 +94,11 @@ export interface Dispatcher {
   readonly observe: () => ReadonlyArray<ObservedOperator>
 }
 
-/** The interval of lookups in the read model. It costs nothing while nothing waits. */
+/**
+ * The interval of lookups in the read model, and of inbound messages: an opt-out takes effect at most
+ * this much later. Each costs nothing while nothing waits.
+ */
 const LOOKUP_MS = 250
-/** The interval for inbound messages: an opt-out takes effect at most this much later. */
-const INBOUND_MS = 250
 const GAUGES_MS = 1000
 /** The lag needs a request to Kafka. */
 const LAG_MS = 5000
@@ -259,10 +260,9 @@ export const makeDispatcher = (
       Effect.forever(Effect.andThen(Effect.sleep(ms), step)).pipe(supervise, Effect.forkScoped)
     yield* Effect.forkScoped(supervise(weights.refresh))
     yield* every(CACHE_TTL_MS.weight, weights.refresh)
-    yield* every(LOOKUP_MS, lookUp)
-    yield* every(INBOUND_MS, inbound)
-    yield* every(GAUGES_MS, gauges)
-    yield* every(GAUGES_MS, Effect.sync(handoverLoop.observeAccounts))
+    // One timer for several: a wake-up costs an idle process more than what it finds to do.
+    yield* every(LOOKUP_MS, Effect.all([lookUp, inbound], { concurrency: 'unbounded', discard: true }))
+    yield* every(GAUGES_MS, Effect.andThen(gauges, Effect.sync(handoverLoop.observeAccounts)))
     yield* every(LAG_MS, lag)
 
     const observe = (): ReadonlyArray<ObservedOperator> => {

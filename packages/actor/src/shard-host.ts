@@ -59,6 +59,8 @@ export interface ShardHost<S extends Shard> {
 
 /** Deadlines are seconds to hours away, so 0.1 s is exact enough. */
 const TICK_MS = 100
+/** The same while nothing was delivered since the last tick, and nothing is in flight. */
+const QUIET_TICK_MS = 500
 /** The low-water marks are this old at most: a restart reads that much again. */
 const COMMIT_MS = 1000
 /** Parts of the 2.5 s before a join: first for actions in flight, then for the last commit. */
@@ -98,6 +100,7 @@ export const makeShardHost = <S extends Shard>(
     let control: GroupControl | null = null
     let draining = true
     let stopping = false
+    let isQuiet = false
 
     const openShards = () =>
       [...shards.values()].filter((hosted) => hosted.phase === 'open').sort((a, b) => a.number - b.number)
@@ -259,20 +262,29 @@ export const makeShardHost = <S extends Shard>(
             hosted.pauseOwnLog(control)
           } else if (hosted.phase === 'open') hosted.deliver(topic, lanes.indexOf(topic), records)
           else return
+          isQuiet = false
           settle()
         }),
     }
 
     const { failure, supervise } = makeSupervisor()
     const forkLoop = (loop: Effect.Effect<unknown>) => Effect.forkScoped(supervise(loop))
-    const every = (ms: number, step: Effect.Effect<void>) =>
-      forkLoop(Effect.forever(Effect.andThen(Effect.sleep(ms), step)))
+    const every = (ms: () => number, step: Effect.Effect<void>) =>
+      forkLoop(
+        Effect.forever(
+          Effect.andThen(
+            Effect.suspend(() => Effect.sleep(ms())),
+            step,
+          ),
+        ),
+      )
 
     yield* forkLoop(appender.run)
     yield* every(
-      TICK_MS,
+      () => (isQuiet ? QUIET_TICK_MS : TICK_MS),
       Effect.sync(() => {
         const at = now()
+        isQuiet = options.inFlight() === 0 && [...shards.values()].every(({ phase }) => phase === 'open')
         for (const hosted of shards.values()) {
           if (hosted.phase === 'open') hosted.shard.onTick(at)
           else if (hosted.standby && at - hosted.startedAt > STANDBY_AT_MOST_MS) control?.takeOver()
@@ -282,7 +294,7 @@ export const makeShardHost = <S extends Shard>(
       }),
     )
     yield* every(
-      COMMIT_MS,
+      () => COMMIT_MS,
       // During a rebalance, `drain` commits the marks. Without a lease, another member may already
       // own the shards, and this commit could overwrite the marks of that member.
       Effect.suspend(() => (draining || control?.hasLease() !== true ? Effect.void : commitOnce)),
@@ -333,7 +345,7 @@ export const makeShardHost = <S extends Shard>(
         const by = control
         if (by === null) return Effect.succeed([])
         return Effect.map(
-          Effect.forEach(allTopics, (topic) => lagOf(by, topic)),
+          Effect.forEach(allTopics, (topic) => lagOf(by, topic), { concurrency: 'unbounded' }),
           (lags) => lags.flat(),
         )
       }),

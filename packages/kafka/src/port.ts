@@ -209,7 +209,7 @@ export interface GroupOptions {
   readonly sessionTimeoutMs?: number
   /** Bytes of a partition in one fetch. Default 512 KiB. A fetch has at most 8 MiB in total. */
   readonly maxBytesPerPartition?: number
-  /** Milliseconds. Default 300. */
+  /** Milliseconds. Default 500. */
   readonly heartbeatMs?: number
   /**
    * After records, the next fetch is this much later, milliseconds, unless more records wait already.

@@ -103,8 +103,13 @@ const SHARED_SENDS = 128
 export const ACCEPTANCE_GATHER = Duration.millis(8)
 /** So many waiting sends do not wait for more. */
 const GATHERED_SENDS = 32
-/** How often the acceptor expires waiting sends and deletes appended outbox rows. */
-const HOUSEKEEPING_EVERY = Duration.millis(100)
+/** How often the acceptor expires waiting sends, while some wait. */
+const EXPIRE_EVERY = Duration.millis(100)
+/**
+ * How often appended outbox rows are deleted if no acceptance batch does it. The relay takes rows that are
+ * some seconds old.
+ */
+const DELETE_ROWS_EVERY = Duration.millis(500)
 /** Time to publish what is recorded when the process ends: two appends and a deletion. */
 const DRAIN_WITHIN = Duration.seconds(3)
 
@@ -238,6 +243,8 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     queue.count('codes') === 0 &&
     queue.count('all') < GATHERED_SENDS
 
+  /** Open while sends wait for their outcome, as of the last check. */
+  const sendsWait = yield* Latch.make(false)
   const canStart = yield* Latch.make(false)
   const codesCanStart = yield* Latch.make(false)
   const wake = (): void => {
@@ -308,6 +315,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const expire = Effect.map(Clock.currentTimeMillis, (now) => {
     pending.expire(now)
     checkedAt = now
+    if (pending.count() === 0) sendsWait.closeUnsafe()
     wake()
   })
 
@@ -332,8 +340,10 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     yield* Effect.forkScoped(Effect.forever(acceptCodesLoop))
   }
   yield* Effect.forkScoped(Effect.forever(publisher.loop))
-  yield* Effect.forkScoped(Effect.repeat(expire, Schedule.spaced(HOUSEKEEPING_EVERY)))
-  yield* Effect.forkScoped(Effect.repeat(deleteAppendedRows, Schedule.spaced(HOUSEKEEPING_EVERY)))
+  yield* Effect.forkScoped(
+    Effect.forever(Effect.andThen(Effect.andThen(sendsWait.await, Effect.sleep(EXPIRE_EVERY)), expire)),
+  )
+  yield* Effect.forkScoped(Effect.repeat(deleteAppendedRows, Schedule.spaced(DELETE_ROWS_EVERY)))
 
   // Runs before the loops are interrupted. No new send arrives: the listener is already closed.
   yield* Effect.addFinalizer(() =>
@@ -365,6 +375,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
         }
       }
       const request = pending.open(sends, context, yield* Clock.currentTimeMillis)
+      sendsWait.openUnsafe()
       queue.push(request)
       wake()
       const outcomesOf = () => request.sends.map(({ outcome }) => outcome ?? Result.fail(RECORD_UNKNOWN))

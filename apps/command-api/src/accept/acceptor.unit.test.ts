@@ -286,7 +286,7 @@ describe('a service message', () => {
       const { kafka, ledger } = yield* Doubles
       const outcomes = yield* accept(service(), service())
       assert.deepStrictEqual(outcomes.map(resultOf), ['accepted', 'accepted'])
-      yield* TestClock.adjust('200 millis')
+      yield* TestClock.adjust('1 second')
       assert.deepStrictEqual([kafka.records.length, ledger.outbox.size], [2, 0])
     }),
   )

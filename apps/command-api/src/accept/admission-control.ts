@@ -3,13 +3,15 @@
  * it samples. The HTTP pipeline asks it before it does anything for a send.
  */
 import type { ApiError } from '@hub/contract'
-import { Clock, Context, Duration, Effect, Layer, Metric, Schedule } from 'effect'
+import { Clock, Context, Duration, Effect, Latch, Layer, Metric } from 'effect'
 import { admissionInProgress, admissionRate, admissionWaitSeconds, capacityUsed } from '../metrics.ts'
 import { INITIAL_RATE, makeAdmission, type RefusalReason, type Work, WORK_KINDS } from './admission.ts'
 import { refuseOverloaded } from './overloaded.ts'
 
 /** A sample has many sends under load, and is short beside the limits of the expected wait. */
 const SAMPLE_EVERY = Duration.millis(100)
+/** The same while no work begins or is in progress. The first work ends it at once. */
+const SAMPLE_QUIET_EVERY = Duration.seconds(1)
 /** How much of a change the delay of the event loop follows in a sample. One late timer is no overload. */
 const DELAY_WEIGHT = 0.3
 /** While work is refused, a log line in this time says how much. */
@@ -46,6 +48,13 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
       let sampledAt = yield* Clock.currentTimeMillis
       let loopTime = performance.eventLoopUtilization()
       let refused = { requests: 0, since: sampledAt }
+      /** Open if work has begun since the last sample. */
+      const hasBegun = Latch.makeUnsafe(false)
+      let isQuiet = false
+      const begin = (work: Work): void => {
+        admission.begin(work)
+        hasBegun.openUnsafe()
+      }
       const sample = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const ms = now - sampledAt
@@ -54,7 +63,7 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
         const before = loopTime
         loopTime = performance.eventLoopUtilization()
         const { utilization } = performance.eventLoopUtilization(loopTime, before)
-        const late = Math.max(0, ms - Duration.toMillis(sampleEvery))
+        const late = Math.max(0, ms - Duration.toMillis(isQuiet ? SAMPLE_QUIET_EVERY : sampleEvery))
         eventLoopDelayMs += DELAY_WEIGHT * (late - eventLoopDelayMs)
         admission.sample({ ms, eventLoopDelayMs, eventLoopUtilization: utilization })
         yield* Metric.update(admissionInProgress, admission.inProgress())
@@ -80,7 +89,13 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
         }
         refused = { requests: 0, since: now }
       })
-      yield* Effect.forkScoped(Effect.repeat(sample, Schedule.spaced(sampleEvery)))
+      const untilNext = Effect.suspend(() => {
+        isQuiet = admission.inProgress() === 0 && !hasBegun.isOpen()
+        if (isQuiet) return Effect.raceFirst(Effect.sleep(SAMPLE_QUIET_EVERY), hasBegun.await)
+        hasBegun.closeUnsafe()
+        return Effect.sleep(sampleEvery)
+      })
+      yield* Effect.forkScoped(Effect.forever(Effect.andThen(sample, untilNext)))
 
       /** The reserved work of requests. */
       const reserved = new Map<object, Work>()
@@ -122,7 +137,7 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
 
         /** Admits the work of a request. It counts until the request runs it, or until `release`. */
         reserve: (request: object, work: Work): void => {
-          admission.begin(work)
+          begin(work)
           reserved.set(request, work)
         },
         release,
@@ -143,7 +158,7 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
             if (held === null) {
               const reason = admission.refusal(work)
               if (reason !== null) return Effect.fail(refuse(work, reason))
-              admission.begin(work)
+              begin(work)
               held = work
             }
             const end = (): void => {

@@ -20,6 +20,9 @@ interface Row {
   readonly object: object
 }
 
+export const isInboxFilled = async (q: Queries): Promise<boolean> =>
+  (await q`SELECT FROM command.event_inbox LIMIT 1`).count > 0
+
 /** Removes and returns the oldest events in order. Concurrent callers get different events. */
 const takeEvents = async (q: Queries): Promise<ReadonlyArray<JournalEntry>> => {
   const rows = await q<Row[]>`

@@ -30,6 +30,9 @@ interface WriterRow {
   readonly message: string
 }
 
+export const hasOptOutEvents = async (q: Queries): Promise<boolean> =>
+  (await q`SELECT FROM command.opt_out_history WHERE announced_at IS NULL LIMIT 1`).count > 0
+
 /** The next changes without events, in order. One caller at a time gets them: else none. */
 const lockChanges = (q: Queries) => q<ChangeRow[]>`
   SELECT id, change_id, encode(recipient, 'hex') AS recipient, change

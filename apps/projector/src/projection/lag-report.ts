@@ -25,9 +25,12 @@ export const runLagReport = Effect.fnUntraced(function* (
       owned.map(({ source, partition, position }) => ({ topic: source, partition, offset: position })),
     )
     const lag: Array<ConsumerLag> = []
-    for (const [source, topic] of sources) {
-      const ranges = yield* current.control.offsetRanges(source)
-      const ends = new Map(ranges.map(({ high, partition }) => [partition, high]))
+    // At once, so that they share their requests.
+    const ranges = yield* Effect.forEach(sources.keys(), current.control.offsetRanges, {
+      concurrency: 'unbounded',
+    })
+    for (const [index, [source, topic]] of [...sources].entries()) {
+      const ends = new Map(ranges[index]!.map(({ high, partition }) => [partition, high]))
       for (const { partition, position } of owned.filter((one) => one.source === source)) {
         lag.push({ topic, partition, records: Math.max(0, (ends.get(partition) ?? position) - position) })
       }

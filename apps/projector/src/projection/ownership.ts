@@ -33,8 +33,9 @@ export const acquirePartitions = Effect.fnUntraced(function* (
   )
   const checkpoints = yield* store.acquire(partitions)
   const acquired: Array<AcquiredPartition> = []
-  for (const [source, topic] of sources) {
-    const ranges = new Map((yield* control.offsetRanges(source)).map((range) => [range.partition, range]))
+  const rangesOf = yield* Effect.forEach(sources.keys(), control.offsetRanges, { concurrency: 'unbounded' })
+  for (const [index, [source, topic]] of [...sources].entries()) {
+    const ranges = new Map(rangesOf[index]!.map((range) => [range.partition, range]))
     for (const checkpoint of checkpoints) {
       if (checkpoint.topic !== topic) continue
       const { partition, position } = checkpoint

@@ -9,9 +9,9 @@ import {
   transactionCrashPoint,
 } from '@hub/store'
 import { Effect, Layer } from 'effect'
-import { takeFromInbox } from '../events/event-inbox.ts'
+import { isInboxFilled, takeFromInbox } from '../events/event-inbox.ts'
 import { findRecordedEvents, lockJournalHeads } from '../events/journal-tables.ts'
-import { takeOptOutEvents } from '../events/opt-out-events.ts'
+import { hasOptOutEvents, takeOptOutEvents } from '../events/opt-out-events.ts'
 import { deleteOutboxRows, readOutboxStatus, unpackRow } from '../events/outbox.ts'
 import { takeSpendThresholds } from '../events/spend-thresholds.ts'
 import { recordEvents, writeJournal } from '../events/write-journal.ts'
@@ -52,6 +52,12 @@ const SOURCES: Readonly<Record<EventSourceName, (q: Queries) => Promise<TakenEnt
   'event inbox': takeFromInbox,
   'opt-out events': takeOptOutEvents,
   'spend thresholds': takeSpendThresholds,
+}
+
+/** Whether a source that is often polled has entries. It needs one round trip, a transaction three. */
+const HAS_ENTRIES: Readonly<Partial<Record<EventSourceName, (q: Queries) => Promise<boolean>>>> = {
+  'event inbox': isInboxFilled,
+  'opt-out events': hasOptOutEvents,
 }
 
 const makePostgresStore = Effect.gen(function* () {
@@ -95,13 +101,17 @@ const makePostgresStore = Effect.gen(function* () {
       ),
 
     takeEvents: (source, recordingOf) =>
-      atEventSourceCommitted(
-        sql.transaction(async (q) => {
+      Effect.gen(function* () {
+        const hasEntries = HAS_ENTRIES[source]
+        if (hasEntries !== undefined && !(yield* sql.run(hasEntries)))
+          return { isFull: false, events: 0, publication: null }
+        const taken = sql.transaction(async (q) => {
           const { entries, isFull } = await SOURCES[source](q)
           if (entries.length === 0) return { isFull, events: 0, publication: null }
           return { isFull, ...(await recordEvents(q, recordingOf(entries))) }
-        }, DEADLINE),
-      ),
+        }, DEADLINE)
+        return yield* atEventSourceCommitted(taken)
+      }),
 
     relayOutbox: (publish, olderThanMs) =>
       relayOutbox('read.event_outbox', (rows) => Effect.suspend(() => publish(rows.flatMap(unpackRow))), {

@@ -23,7 +23,13 @@ import { deleteResend, releaseResend, type TakenResendRow, takeResends } from '.
 import { bodyOf, storeBatches } from './store-batches.ts'
 import { type DeliveryOnDemand, FanoutStore, type FanoutStoreShape, PartitionLost } from './store.port.ts'
 import { toMs } from './times.ts'
-import { deleteTestDelivery, releaseTestDelivery, type TakenRow, takeTestDeliveries } from './trials.ts'
+import {
+  deleteTestDelivery,
+  hasOnDemand,
+  releaseTestDelivery,
+  type TakenRow,
+  takeTestDeliveries,
+} from './trials.ts'
 
 /** A transaction changes at most some thousand rows; a database that takes longer is overloaded. */
 const TRANSACTION_DEADLINE = '8 seconds'
@@ -195,6 +201,7 @@ const makePostgresStore = Effect.gen(function* () {
     record: (owner, outcomes) => owned(owner.partition, (q) => recordOutcomes(q, owner, outcomes, settings)),
     redeliveries: sql.run(selectOpenRedeliveries),
     takeOnDemand: Effect.fnUntraced(function* (limit) {
+      if (!(yield* sql.run(hasOnDemand))) return []
       const tests = yield* sql.run((q) => takeTestDeliveries(q, limit))
       const room = limit - tests.length
       const rows = room === 0 ? [] : yield* sql.run((q) => takeResends(q, room))

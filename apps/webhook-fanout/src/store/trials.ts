@@ -23,6 +23,13 @@ export const turnIn = (q: Queries, table: 'webhooks.trials' | 'webhooks.resends'
     WHERE oe.account = we.account AND o.requested_at > now() - make_interval(secs => ${WebhooksResends.ABANDONED_SECONDS})
       AND (o.claimed_at IS NOT NULL OR o.requested_at < w.requested_at))`
 
+/** Whether a request for a test delivery or a resend waits. It is asked often, and is rarely true. */
+export const hasOnDemand = async (q: Queries): Promise<boolean> =>
+  (
+    await q`SELECT FROM webhooks.trials WHERE claimed_at IS NULL UNION ALL
+            SELECT FROM webhooks.resends WHERE claimed_at IS NULL LIMIT 1`
+  ).count > 0
+
 /** Takes requests, each once, even by concurrent calls. Accounts take turns, the oldest first. */
 export const takeTestDeliveries = async (q: Queries, limit: number): Promise<ReadonlyArray<TakenRow>> => q<
   TakenRow[]

@@ -82,24 +82,28 @@ class Requests {
   }
 }
 
-/** Opens sockets that are destroyed when the broker does not answer. */
-export const destroySilent = (open: ISocketFactory): ISocketFactory => {
-  const watched = new Map<Socket, Requests>()
-  let timer: NodeJS.Timeout | null = null
-  let checkedAt = 0
-  let resumedAt = 0
-  const check = () => {
-    const at = performance.now()
-    if (at - checkedAt > BLOCKED_MS) resumedAt = at
-    checkedAt = at
-    for (const [socket, requests] of watched) {
-      if (!requests.isSilent(at, resumedAt)) continue
-      watched.delete(socket)
-      replaced.updateUnsafe(1, context)
-      socket.destroy(Object.assign(new Error('The broker does not answer.'), { code: 'ETIMEDOUT' }))
-    }
+/** All connections of the process have one timer: each wake-up of an idle process costs about 0.2 ms. */
+const watched = new Map<Socket, Requests>()
+let timer: NodeJS.Timeout | null = null
+let checkedAt = 0
+let resumedAt = 0
+
+const check = () => {
+  const at = performance.now()
+  if (at - checkedAt > BLOCKED_MS) resumedAt = at
+  checkedAt = at
+  for (const [socket, requests] of watched) {
+    if (!requests.isSilent(at, resumedAt)) continue
+    watched.delete(socket)
+    replaced.updateUnsafe(1, context)
+    socket.destroy(Object.assign(new Error('The broker does not answer.'), { code: 'ETIMEDOUT' }))
   }
-  return (options) => {
+}
+
+/** Opens sockets that are destroyed when the broker does not answer. */
+export const destroySilent =
+  (open: ISocketFactory): ISocketFactory =>
+  (options) => {
     const socket = open(options)
     const requests = new Requests()
     watched.set(socket, requests)
@@ -122,4 +126,3 @@ export const destroySilent = (open: ISocketFactory): ISocketFactory => {
     })
     return socket
   }
-}

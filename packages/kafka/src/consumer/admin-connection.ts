@@ -1,31 +1,40 @@
-/** An admin client that a group member opens at the first request and replaces after a failure. */
+/**
+ * The connections of a group member for other requests than those of its consumer. They are opened at
+ * the first request, and replaced after a failure.
+ */
 import type { Admin } from 'kafkajs'
 import { makeKafka, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
+import type { InnerCluster } from '../kafkajs-patches/internals.ts'
+import { createCluster } from '../kafkajs-patches/leave-group-for.ts'
+import type { OffsetRange } from '../port.ts'
+import { fetchOffsetRangesOf } from '../topics/offset-ranges.ts'
 import { REQUEST_TIMEOUT_MS } from './consumer-instance.ts'
 
-export class AdminConnection {
-  readonly #connection: KafkaConnection
-  readonly #fork: Fork
-  #open:
-    | { readonly client: KafkaClient; readonly admin: Admin; readonly connected: Promise<void> }
-    | undefined
+/** A client with what it has connected. */
+interface Open<C> {
+  readonly client: KafkaClient
+  readonly connection: C
+  readonly connected: Promise<void>
+}
 
-  constructor(connection: KafkaConnection, fork: Fork) {
-    this.#connection = connection
-    this.#fork = fork
+/** A connection that is opened at the first request, and replaced after a failure. */
+class LazyConnection<C extends { connect(): Promise<void> }> {
+  readonly #create: () => { readonly client: KafkaClient; readonly connection: C }
+  #open: Open<C> | undefined
+
+  constructor(create: () => { readonly client: KafkaClient; readonly connection: C }) {
+    this.#create = create
   }
 
-  async request<A>(send: (admin: Admin) => Promise<A>): Promise<A> {
+  async request<A>(send: (connection: C) => Promise<A>): Promise<A> {
     if (this.#open === undefined) {
-      const retry = { retries: 2, initialRetryTime: 50, maxRetryTime: 200 }
-      const client = makeKafka(this.#connection, { requestTimeoutMs: REQUEST_TIMEOUT_MS, retry }, this.#fork)
-      const admin = client.kafka.admin()
-      this.#open = { client, admin, connected: admin.connect() }
+      const created = this.#create()
+      this.#open = { ...created, connected: created.connection.connect() }
     }
-    const { admin, connected } = this.#open
+    const { connected, connection } = this.#open
     try {
       await connected
-      return await send(admin)
+      return await send(connection)
     } catch (error) {
       this.close()
       throw error
@@ -36,5 +45,59 @@ export class AdminConnection {
     const open = this.#open
     this.#open = undefined
     open?.client.destroy()
+  }
+}
+
+/** The topics whose ranges were asked for in a turn of the event loop. */
+interface WantedRanges {
+  readonly topics: Set<string>
+  readonly ranges: Promise<ReadonlyMap<string, ReadonlyArray<OffsetRange>>>
+}
+
+export class AdminConnection {
+  readonly #admin: LazyConnection<Admin>
+  readonly #cluster: LazyConnection<InnerCluster>
+  #wanted: WantedRanges | undefined
+
+  constructor(connection: KafkaConnection, fork: Fork) {
+    const makeClient = () => {
+      const retry = { retries: 2, initialRetryTime: 50, maxRetryTime: 200 }
+      return makeKafka(connection, { requestTimeoutMs: REQUEST_TIMEOUT_MS, retry }, fork)
+    }
+    this.#admin = new LazyConnection(() => {
+      const client = makeClient()
+      return { client, connection: client.kafka.admin() }
+    })
+    this.#cluster = new LazyConnection(() => {
+      const client = makeClient()
+      return { client, connection: createCluster(client.kafka) }
+    })
+  }
+
+  request<A>(send: (admin: Admin) => Promise<A>): Promise<A> {
+    return this.#admin.request(send)
+  }
+
+  /** The ranges of a topic. The calls of one turn of the event loop share their requests. */
+  async offsetRanges(topic: string): Promise<ReadonlyArray<OffsetRange>> {
+    const wanted = (this.#wanted ??= this.#fetchWanted())
+    wanted.topics.add(topic)
+    return (await wanted.ranges).get(topic) ?? []
+  }
+
+  close(): void {
+    this.#admin.close()
+    this.#cluster.close()
+  }
+
+  #fetchWanted(): WantedRanges {
+    const topics = new Set<string>()
+    const ranges = new Promise<void>((resolve) => setImmediate(resolve)).then(() => {
+      this.#wanted = undefined
+      const fetch = () => this.#cluster.request((cluster) => fetchOffsetRangesOf(cluster, [...topics]))
+      // A partition may have another leader than the metadata says. A new connection loads it again.
+      return fetch().catch(fetch)
+    })
+    return { topics, ranges }
   }
 }

@@ -17,11 +17,9 @@ import {
   type GroupHandler,
   type GroupOptions,
   KafkaUnavailable,
-  type OffsetRange,
   type PartitionOffsets,
   type Position,
 } from '../port.ts'
-import { fetchOffsetRanges } from '../topics/offset-ranges.ts'
 import { AdminConnection } from './admin-connection.ts'
 import { NO_ASSIGNMENT, reportedShards, retainedShards, shardsOf } from './assignor.ts'
 import {
@@ -55,8 +53,11 @@ interface EffectRunner {
 
 /** The broker's minimum (`group.min.session.timeout.ms`): shards of a dead member move soon. */
 const SESSION_TIMEOUT_MS = 6000
-/** A heartbeat reports a rebalance. All shards stop until the last member has learned of it. */
-const HEARTBEAT_MS = 300
+/**
+ * A heartbeat reports a rebalance. All shards stop until the last member has learned of it. A heartbeat
+ * wakes the process twice and the broker about five times.
+ */
+const HEARTBEAT_MS = 500
 /** Time limit of `onRevoking` and of running batches before a join. */
 const REVOKE_WITHIN_MS = 2500
 /** The same when the scope closes. Together with the leave, closing takes less than 3 s. */
@@ -127,7 +128,7 @@ export class Member {
         reader: this.#reader,
         sessionTimeoutMs: this.#sessionTimeoutMs,
         joinTimeoutMs: JOIN_TIMEOUT_MS,
-        offsetRanges: (topic) => this.#offsetRanges(topic),
+        offsetRanges: (topic) => this.#admin.offsetRanges(topic),
       },
       options.watchdog,
     )
@@ -386,7 +387,7 @@ export class Member {
     hasLease: () => this.#lease.mayStartWork(),
     commit: (positions) => Effect.suspend(() => this.#commit(positions)),
     offsets: (shards) => this.#request(() => this.#offsets(new Set(shards))),
-    offsetRanges: (topic) => this.#request(() => this.#offsetRanges(topic)),
+    offsetRanges: (topic) => this.#request(() => this.#admin.offsetRanges(topic)),
   }
 
   #takeOver(): void {
@@ -418,7 +419,7 @@ export class Member {
     const { group: groupId, topics } = this.#options
     const [committed, ranges] = await Promise.all([
       this.#admin.request((admin) => admin.fetchOffsets({ groupId, topics: [...topics] })),
-      Promise.all(topics.map((topic) => this.#offsetRanges(topic))),
+      Promise.all(topics.map((topic) => this.#admin.offsetRanges(topic))),
     ])
     return topics.flatMap((topic, index) => {
       const partitions = committed.find((one) => one.topic === topic)?.partitions ?? []
@@ -429,10 +430,6 @@ export class Member {
         committed: offsets.get(range.partition) ?? -1,
       }))
     })
-  }
-
-  #offsetRanges(topic: string): Promise<ReadonlyArray<OffsetRange>> {
-    return this.#admin.request((admin) => fetchOffsetRanges(admin, topic))
   }
 
   #request<A>(send: () => Promise<A>): Effect.Effect<A, KafkaUnavailable> {

@@ -10,7 +10,7 @@ import { now } from './timing.ts'
 export interface WatchdogOptions {
   /** No answered fetch, or lag without progress, for this time. Default 15 s: three lag checks. */
   readonly stuckAfterMs?: number
-  /** Interval of the lag checks. Default 5 s. A check sends one request for each topic. */
+  /** Interval of the lag checks. Default 5 s. */
   readonly lagCheckMs?: number
 }
 
@@ -60,8 +60,10 @@ export class Watchdog {
     if (suspects.length === 0) return undefined
     this.#isCheckingLag = true
     try {
-      for (const topic of new Set(suspects.map((state) => state.topic))) {
-        const ends = new Map((await offsetRanges(topic)).map(({ partition, high }) => [partition, high]))
+      const topics = [...new Set(suspects.map((state) => state.topic))]
+      const ranges = await Promise.all(topics.map((topic) => offsetRanges(topic)))
+      for (const [index, topic] of topics.entries()) {
+        const ends = new Map(ranges[index]!.map(({ partition, high }) => [partition, high]))
         for (const state of suspects) {
           if (state.topic !== topic || !reader.isWithoutProgress(state, this.#stuckAfterMs)) continue
           // At the end of the log: until now there was nothing to read.

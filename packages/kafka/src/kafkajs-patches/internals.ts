@@ -112,7 +112,6 @@ export interface RequestQueue {
     number,
     { readonly sentAt: number; readonly requestTimeout: number; timeoutRequest(): void }
   >
-  requestTimeoutIntervalId: NodeJS.Timeout | null
   isConnected(): boolean
   scheduleCheckPendingRequests(): void
   /** kafkajs calls it when it has connected, if `enforceRequestTimeout` is set, as it is in the hub. */

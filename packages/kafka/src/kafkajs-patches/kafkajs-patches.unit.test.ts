@@ -106,19 +106,22 @@ describe('kafkajs', () => {
     queue.destroy()
   })
 
-  it('looks for late answers once in a second', () => {
+  it('looks for late answers once in a second, with one timer for all connections', () => {
     vi.useFakeTimers()
     try {
-      const queue = new RequestQueue({ requestTimeout: 5000, isConnected: () => true, logger: {} })
+      const queueOf = () => new RequestQueue({ requestTimeout: 5000, isConnected: () => true, logger: {} })
+      const queues = [queueOf(), queueOf()]
       let late = 0
-      queue.inflight.set(1, { sentAt: Date.now(), requestTimeout: 5000, timeoutRequest: () => late++ })
-      queue.scheduleRequestTimeoutCheck()
+      for (const queue of queues) {
+        queue.inflight.set(1, { sentAt: Date.now(), requestTimeout: 5000, timeoutRequest: () => late++ })
+        queue.scheduleRequestTimeoutCheck()
+      }
       assert.strictEqual(vi.getTimerCount(), 1)
       vi.advanceTimersByTime(5000)
       assert.strictEqual(late, 0)
       vi.advanceTimersByTime(1000)
-      assert.strictEqual(late, 1)
-      queue.destroy()
+      assert.strictEqual(late, 2)
+      for (const queue of queues) queue.destroy()
       assert.strictEqual(vi.getTimerCount(), 0)
     } finally {
       vi.useRealTimers()

@@ -1,5 +1,6 @@
-/** Reads the ends of the partitions of a topic. */
+/** Reads the ends of the partitions of topics. */
 import type { Admin } from 'kafkajs'
+import type { InnerCluster } from '../kafkajs-patches/internals.ts'
 import type { OffsetRange } from '../port.ts'
 
 /** In the order of the partitions. Only the leader of each partition can answer. */
@@ -7,3 +8,32 @@ export const fetchOffsetRanges = async (admin: Admin, topic: string): Promise<Re
   (await admin.fetchTopicOffsets(topic))
     .map(({ partition, low, high }) => ({ partition, low: Number(low), high: Number(high) }))
     .sort((a, b) => a.partition - b.partition)
+
+/** The same for several topics, with two requests to each broker. */
+export const fetchOffsetRangesOf = async (
+  cluster: InnerCluster,
+  topics: ReadonlyArray<string>,
+): Promise<ReadonlyMap<string, ReadonlyArray<OffsetRange>>> => {
+  for (const topic of topics) await cluster.addTargetTopic(topic)
+  await cluster.refreshMetadataIfNecessary()
+  const offsets = async (fromBeginning: boolean) => {
+    const answers = await cluster.fetchTopicsOffset(
+      topics.map((topic) => ({
+        topic,
+        fromBeginning,
+        partitions: cluster
+          .findTopicPartitionMetadata(topic)
+          .map(({ partitionId }) => ({ partition: partitionId })),
+      })),
+    )
+    return new Map(answers.map(({ partitions, topic }) => [topic, partitions]))
+  }
+  const [low, high] = await Promise.all([offsets(true), offsets(false)])
+  const rangesOf = (topic: string): ReadonlyArray<OffsetRange> => {
+    const lows = new Map(low.get(topic)?.map(({ offset, partition }) => [partition, Number(offset)]))
+    return (high.get(topic) ?? [])
+      .map(({ offset, partition }) => ({ partition, low: lows.get(partition) ?? 0, high: Number(offset) }))
+      .sort((a, b) => a.partition - b.partition)
+  }
+  return new Map(topics.map((topic) => [topic, rangesOf(topic)]))
+}

@@ -93,6 +93,8 @@ interface PendingRequest {
 
 /** A longer gap between two deadline checks means that the process was blocked. */
 const STALL_MS = 1000
+/** The longest time between two deadline checks while an answer is due, and while none is. */
+const CHECK_EVERY_MS = { waiting: 250, quiet: 500 } as const
 /** Time for the last octets of an orderly end to leave. */
 const LINGER_MS = 1000
 /** An idle connection whose peer is gone then ends after about 15 s. */
@@ -123,6 +125,7 @@ export const openSession = (options: SessionOptions): Session => {
   /** When the SMSC answered a request last. Its own requests do not show that ours arrive. */
   let answeredAt = now()
   let closeBy = Number.POSITIVE_INFINITY
+  let checkTimer: NodeJS.Timeout | undefined
   const startedAt = now()
   const { secured, socket } = options.connect()
   socket.setNoDelay(true)
@@ -134,7 +137,7 @@ export const openSession = (options: SessionOptions): Session => {
   const end = (why: SessionEnd, status = 0) => {
     if (state === 'ended') return
     state = 'ended'
-    clearInterval(deadlineTimer)
+    clearTimeout(checkTimer)
     if (why === 'unbound' || why === 'closed') {
       // The last answer still leaves if the SMSC reads it soon.
       socket.destroySoon()
@@ -171,6 +174,7 @@ export const openSession = (options: SessionOptions): Session => {
   const request = (command: Command, fields: Fields, onAnswer: (answer: Pdu | null) => void) => {
     sequence = nextSequence(sequence, (taken) => pending.has(taken))
     pending.set(sequence, { command, writtenAt: now(), onAnswer })
+    if (pending.size === 1) scheduleCheck()
     write(encodePdu(command, sequence, fields))
   }
 
@@ -278,6 +282,31 @@ export const openSession = (options: SessionOptions): Session => {
     options.onWritable()
   }
 
+  /**
+   * A check may be late by a tenth of the deadline at most. It is rarer while no answer is due, because
+   * each one wakes the process.
+   */
+  const scheduleCheck = () => {
+    clearTimeout(checkTimer)
+    const isQuiet = state === 'bound' && pending.size === 0 && unsentSince === null
+    const ms = isQuiet
+      ? Math.min(CHECK_EVERY_MS.quiet, options.enquireLinkMs / 10)
+      : Math.min(
+          CHECK_EVERY_MS.waiting,
+          options.responseDeadlineMs / 10,
+          options.connectDeadlineMs / 10,
+          options.stallMs / 10,
+          options.enquireDeadlineMs / 10,
+        )
+    checkTimer = setTimeout(
+      () => {
+        checkDeadlines()
+        if (!isEnded()) scheduleCheck()
+      },
+      Math.max(5, ms),
+    )
+  }
+
   const checkDeadlines = () => {
     const at = now()
     // The process was blocked. It must first read the answers that arrived meanwhile.
@@ -337,6 +366,7 @@ export const openSession = (options: SessionOptions): Session => {
     close: (withinMs) => {
       if (state === 'ended') return
       closeBy = now() + withinMs
+      scheduleCheck()
       if (state === 'binding') return end('closed')
       if (state === 'bound') state = 'closing'
       unbindIfDone()
@@ -367,19 +397,6 @@ export const openSession = (options: SessionOptions): Session => {
     end(isTls ? 'untrusted' : 'disconnected')
   })
   socket.on('close', () => end(state === 'unbinding' ? 'closed' : 'disconnected'))
-  // A check may be late by a tenth of the deadline at most, and should cost almost nothing.
-  const deadlineTimer = setInterval(
-    checkDeadlines,
-    Math.max(
-      5,
-      Math.min(
-        250,
-        options.responseDeadlineMs / 10,
-        options.connectDeadlineMs / 10,
-        options.stallMs / 10,
-        options.enquireDeadlineMs / 10,
-      ),
-    ),
-  )
+  scheduleCheck()
   return session
 }

@@ -11,8 +11,8 @@ import { isSessionOf, type Session, type Verdict, verdictOn } from './verdict.ts
 
 /** Nearly all statements answer sooner. Suspicion costs one statement on another connection. */
 const SUSPECT_AFTER_MS = 1000
-/** A check reads some numbers of each connection. */
-const CHECK_EVERY_MS = 250
+/** A check reads some numbers of each connection, but it wakes the process. */
+const CHECK_EVERY_MS = 500
 /** A connection with a slow statement may die meanwhile, so it is checked again after this time. */
 const CHECK_AGAIN_AFTER_MS = 2000
 /**
