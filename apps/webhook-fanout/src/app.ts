@@ -23,8 +23,6 @@ interface FanoutOptions {
 
 /** Redeliveries are rare and not urgent. */
 const REDELIVERIES_EVERY = '2 seconds'
-/** Events come from the transactions of the projectors, several at a time. */
-const GATHER_MS = 5
 const GAUGES_EVERY = '1 second'
 /** For gauges that need a query to PostgreSQL or Kafka. */
 const QUERIED_GAUGES_EVERY = '5 seconds'
@@ -56,7 +54,6 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
     {
       group: `${prefix}hub.webhook-fanout`,
       topics: [topic],
-      gatherMs: () => GATHER_MS,
       ...(memberFile === undefined ? {} : { memberFile }),
     },
     {

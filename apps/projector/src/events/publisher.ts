@@ -1,6 +1,6 @@
 /**
  * Publishes recorded events to `hub.webhooks.v1`. Each transaction stored its events for webhooks
- * in an outbox row. The publisher appends them in the order of the commits, then deletes the rows.
+ * in an outbox row. The publisher appends them in the order of the commits, and deletes the rows soon after.
  *
  * After a crash or while Kafka is unavailable, rows stay in the outbox. The publisher relays them,
  * oldest first, before any newer events. So events of an account are published approximately in
@@ -16,6 +16,12 @@ const QUEUE_CAPACITY = 8
 
 /** No client waits for this. A slower broker counts as unavailable. */
 const APPEND_DEADLINE_MS = 5000
+
+/**
+ * How long the rows of appended events may wait for their deletion. It is no part of the way of an event,
+ * and costs the same for one row as for many.
+ */
+const DELETE_AFTER_MS = 250
 
 /** How often an idle publisher looks for rows of a projector that died. */
 const IDLE_MS = 5000
@@ -47,6 +53,15 @@ export const makePublisher = Effect.gen(function* () {
   let relayBefore: number | null = yield* Clock.currentTimeMillis
   let working = false
   let ending = false
+  /** The outbox rows whose events are in Kafka, and when the oldest is to be deleted. */
+  let appended: { readonly ids: Array<string>; readonly deleteAt: number } | null = null
+
+  const deleteAppended = Effect.suspend(() => {
+    if (appended === null) return Effect.void
+    const { ids } = appended
+    appended = null
+    return store.deleteOutboxRows(ids)
+  })
 
   const append = (records: ReadonlyArray<OutgoingRecord>, deadlineMs: number) =>
     Effect.asVoid(log.append(records, { deadlineMs })).pipe(Effect.tapError(() => countFailure('bus')))
@@ -61,7 +76,9 @@ export const makePublisher = Effect.gen(function* () {
   })
 
   const publishQueued = Effect.gen(function* () {
-    const first = yield* Queue.take(queue).pipe(Effect.timeoutOption(IDLE_MS))
+    const waitMs = appended === null ? IDLE_MS : appended.deleteAt - (yield* Clock.currentTimeMillis)
+    const first = yield* Queue.take(queue).pipe(Effect.timeoutOption(Math.max(0, waitMs)))
+    if (Option.isNone(first) && appended !== null) return yield* deleteAppended
     if (Option.isNone(first)) {
       yield* relay((yield* Clock.currentTimeMillis) - ABANDONED_AFTER_MS)
       return
@@ -72,8 +89,10 @@ export const makePublisher = Effect.gen(function* () {
       publications.flatMap(({ records }) => records),
       APPEND_DEADLINE_MS,
     ).pipe(atEventsAppended)
-    const ids = publications.map(({ outboxId }) => outboxId)
-    yield* store.deleteOutboxRows(ids)
+    const now = yield* Clock.currentTimeMillis
+    appended ??= { ids: [], deleteAt: now + DELETE_AFTER_MS }
+    appended.ids.push(...publications.map(({ outboxId }) => outboxId))
+    if (now >= appended.deleteAt) yield* deleteAppended
   })
 
   /** After a failure: clears the queue, and relays its events from the outbox. */
@@ -90,7 +109,8 @@ export const makePublisher = Effect.gen(function* () {
     const before = relayBefore
     if (before === null) return publishQueued
     working = true
-    return Effect.flatMap(relay(before), (remaining) => {
+    // Otherwise the relay would append their events again.
+    return Effect.flatMap(Effect.andThen(deleteAppended, relay(before)), (remaining) => {
       if (remaining > 0) return Effect.sleep(RETRY_PAUSE_MS)
       if (relayBefore === before) relayBefore = null
       return Effect.void
@@ -110,7 +130,7 @@ export const makePublisher = Effect.gen(function* () {
 
   const fiber = yield* Effect.forkScoped(
     Effect.whileLoop({
-      while: () => !(ending && Queue.sizeUnsafe(queue) === 0),
+      while: () => !(ending && Queue.sizeUnsafe(queue) === 0 && appended === null),
       body: () => step,
       step: () => {},
     }),
@@ -118,7 +138,7 @@ export const makePublisher = Effect.gen(function* () {
   yield* Effect.addFinalizer(() =>
     Effect.suspend(() => {
       ending = true
-      return working || Queue.sizeUnsafe(queue) > 0
+      return working || Queue.sizeUnsafe(queue) > 0 || appended !== null
         ? Fiber.await(fiber).pipe(Effect.timeoutOption(SHUTDOWN_GRACE_MS))
         : Effect.void
     }),

@@ -63,24 +63,30 @@ export const storeBatches = async (
   request: BatchesToStore,
 ): Promise<ReadonlyArray<StoredBatch> | null> => {
   const { batches, redelivery } = request
-  if (!(await movePosition(q, owner, request.position))) return null
-  if (redelivery !== null) await moveRedelivery(q, redelivery, batches)
-  if (batches.length === 0) return []
   const candidates = batches.flatMap(({ events, subscription }) =>
     events.map(({ id }) => ({ endpoint: subscription.uuid, event: uuidOf('evt', id) })),
   )
-  const known = await selectBatchEvents(q, candidates, redelivery?.id ?? null)
+  // One round trip: the driver sends statements in the order of their start.
+  const [isOwner, known] = await Promise.all([
+    movePosition(q, owner, request.position),
+    candidates.length === 0 ? [] : selectBatchEvents(q, candidates, redelivery?.id ?? null),
+  ])
+  if (!isOwner) return null
+  if (redelivery !== null) await moveRedelivery(q, redelivery, batches)
+  if (batches.length === 0) return []
   // An event may also occur twice in these batches, if it was read again before it was stored.
   const seen = new Set(known.map(({ endpoint, event }) => `${endpoint} ${event}`))
   const rows = batches.map((batch) => rowOf(batch, seen, request)).filter((row) => row !== null)
   if (rows.length === 0) return []
-  await insertBatches(q, owner.partition, rows, new Date(request.now))
-  await insertBatchEvents(
-    q,
-    rows.flatMap(({ batch, endpoint, events }) =>
-      events.map((event, position) => ({ endpoint, event, batch: batch.uuid, position })),
+  await Promise.all([
+    insertBatches(q, owner.partition, rows, new Date(request.now)),
+    insertBatchEvents(
+      q,
+      rows.flatMap(({ batch, endpoint, events }) =>
+        events.map((event, position) => ({ endpoint, event, batch: batch.uuid, position })),
+      ),
+      redelivery?.id ?? null,
     ),
-    redelivery?.id ?? null,
-  )
+  ])
   return rows.map(({ batch, endpoint, eventCount }) => ({ endpoint, batch, events: eventCount }))
 }
