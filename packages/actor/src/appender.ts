@@ -1,19 +1,20 @@
 /**
  * The produce queue to Kafka, shared by all shards of a process. Records that arrive during a
  * produce go into the next one together. Urgent records leave at once, and others some milliseconds
- * later, together with those of this time.
+ * later, together with those of this time (`Urgency`).
  */
 import { EventLog, kafkaCrashPoints, type OutgoingRecord, type Position } from '@hub/kafka'
 import { Effect, Latch } from 'effect'
+import type { Urgency } from './shard.ts'
 
 /** In a larger produce the first record would wait for the last one. */
 const MAX_BATCH = 1000
 
 /**
- * How long records that are not urgent are gathered. At everyday rates, a produce request for each of
- * them would cost more than all other work for them.
+ * How long records are gathered. At everyday rates, a produce request for each of them would cost more
+ * than all other work for them.
  */
-const GATHER_MS = 10
+const GATHER_MS = { soon: 10, later: 40 } as const
 /** So many records are not delayed. */
 const GATHERED_RECORDS = 64
 
@@ -39,8 +40,7 @@ interface AppenderOptions {
 
 /** What the appender asks and tells the owner of a record, synchronously. */
 interface AppendCallbacks {
-  /** A client waits for what follows the record. */
-  readonly isUrgent: boolean
+  readonly urgency: Urgency
   /** Whether the record is still wanted. The appender asks before every try. */
   readonly isWanted: () => boolean
   /** Kafka has acknowledged the record. The appender does not call it for an unwanted record. */
@@ -57,6 +57,8 @@ export const makeAppender = ({ mayGather, onSettled }: AppenderOptions) =>
     const latch = Latch.makeUnsafe(false)
     /** Open while a queued record must not be delayed. */
     const urgent = Latch.makeUnsafe(false)
+    /** Open while a queued record must not be delayed for long. */
+    const soon = Latch.makeUnsafe(false)
     const queue: Array<readonly [OutgoingRecord, AppendCallbacks]> = []
 
     const write = Effect.fnUntraced(function* (
@@ -88,12 +90,19 @@ export const makeAppender = ({ mayGather, onSettled }: AppenderOptions) =>
       }
     })
 
+    const gathered = Effect.raceAllFirst([
+      urgent.await,
+      Effect.andThen(soon.await, Effect.sleep(GATHER_MS.soon)),
+      Effect.sleep(GATHER_MS.later),
+    ])
+
     return {
       /** Queues a record without blocking. Records land in the order of the calls. */
       append: (record: OutgoingRecord, callbacks: AppendCallbacks): void => {
         queue.push([record, callbacks])
         latch.openUnsafe()
-        if (callbacks.isUrgent || queue.length >= GATHERED_RECORDS) urgent.openUnsafe()
+        if (callbacks.urgency === 'now' || queue.length >= GATHERED_RECORDS) urgent.openUnsafe()
+        if (callbacks.urgency === 'soon') soon.openUnsafe()
       },
       /** The produce loop. The owner of the appender must run it. */
       run: Effect.gen(function* () {
@@ -103,8 +112,9 @@ export const makeAppender = ({ mayGather, onSettled }: AppenderOptions) =>
             latch.closeUnsafe()
             continue
           }
-          if (mayGather()) yield* Effect.raceFirst(urgent.await, Effect.sleep(GATHER_MS))
+          if (mayGather()) yield* gathered
           urgent.closeUnsafe()
+          soon.closeUnsafe()
           yield* write(queue.splice(0, MAX_BATCH))
         }
       }),

@@ -75,7 +75,7 @@ export class HostedShard<S extends Shard> {
       shardOpenedRecord(this.#topics, { type: 'ShardOpened', shard: this.number, ...this.owner, at: now }),
       onAppended,
       // The shard opens behind it.
-      { isUrgent: true },
+      'now',
     )
   }
 

@@ -129,9 +129,9 @@ export const makeShardHost = <S extends Shard>(
         control !== null &&
         control.owns(hosted.number) &&
         control.hasLease(),
-      append: (record, onAppended, { isUrgent } = { isUrgent: false }) =>
+      append: (record, onAppended, urgency = 'soon') =>
         appender.append(record, {
-          isUrgent,
+          urgency,
           isWanted: () => hosted.current,
           onAppended: ({ offset, topic }) => {
             if (topic === topics.messages) hosted.ownLogEnd = Math.max(hosted.ownLogEnd, offset + 1)

@@ -47,6 +47,12 @@ export interface Shard {
   readonly onCommitted: (lanes: ReadonlyArray<number>, logPosition: number, now: number) => void
 }
 
+/**
+ * How soon a record must be appended. `now`: a client waits for what follows it. `soon`: a crash before the
+ * append has a cost. `later`: the record can be made again from others.
+ */
+export type Urgency = 'now' | 'soon' | 'later'
+
 /** What the runtime offers to a shard. */
 export interface ShardHandle {
   readonly shard: number
@@ -57,12 +63,8 @@ export interface ShardHandle {
    */
   readonly hasLease: () => boolean
   /**
-   * Appends a record to any topic. Without `isUrgent`, it may leave some milliseconds later, together
-   * with others. `onAppended` is called only while the shard is current.
+   * Appends a record to any topic. Default: `soon`. `onAppended` is called only while the shard is
+   * current.
    */
-  readonly append: (
-    record: OutgoingRecord,
-    onAppended: (offset: number) => void,
-    options?: { readonly isUrgent: boolean },
-  ) => void
+  readonly append: (record: OutgoingRecord, onAppended: (offset: number) => void, urgency?: Urgency) => void
 }

@@ -1,8 +1,8 @@
 /**
  * The driver of a `MessageShard`: decodes records into inputs, and executes the returned effects.
  */
-import type { Fence, Shard, ShardHandle } from '@hub/actor'
-import { type Lifetimes, reportDeadline, sandboxScenario } from '@hub/domain'
+import type { Fence, Shard, ShardHandle, Urgency } from '@hub/actor'
+import { type Lifetimes, type LogFact, type MessageClass, reportDeadline, sandboxScenario } from '@hub/domain'
 import {
   carriedFact,
   deadLetterRecord,
@@ -66,6 +66,15 @@ export interface DispatcherShard extends Shard {
   readonly reportLookedUp: (parked: ParkedReport, known: KnownMessage | null) => void
 }
 
+/**
+ * The recipient of a code waits for the acknowledgement of its claim. A delivery report is read again until
+ * its outcome is appended.
+ */
+const urgencyOf = (fact: LogFact, messageClass: MessageClass): Urgency => {
+  if (fact.type === 'HandoverStarted') return messageClass === 'otp' ? 'now' : 'soon'
+  return fact.type === 'MessageDelivered' ? 'later' : 'soon'
+}
+
 /** What the sandbox does with a message; `null` for a live message. */
 const scenarioOf = (operator: string | null, submission: PreparedSubmission | null) => {
   // A sandbox process that has ended sends no reports, and its messages have no operator ids.
@@ -96,8 +105,7 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     handle.append(
       logRecord(topics, fact, message.key, envelope),
       (offset) => run(() => messages.onAppended(effect, offset, now())),
-      // The recipient waits for the code until the claim is acknowledged.
-      { isUrgent: fact.type === 'HandoverStarted' && message.state.class === 'otp' },
+      urgencyOf(fact, message.state.class),
     )
   }
 

@@ -10,6 +10,7 @@ import { makePersonalData } from '../messages/personal-data.ts'
 import { countFailure } from '../metrics.ts'
 import { ProjectionStore } from '../store/projection-store.port.ts'
 import { makeApply } from './apply.ts'
+import { GatherTime } from './gather-time.ts'
 import { runLagReport } from './lag-report.ts'
 import { acquirePartitions, GapDetector, type Membership, pauseAll } from './ownership.ts'
 import type { OwnedPartition, TransactionBatch } from './record-buffer.ts'
@@ -44,11 +45,6 @@ const REVOKE_WITHIN_MS = 2000
 /** How long the end of the process waits for them: the deadline of a transaction. */
 const END_WITHIN_MS = 5000
 
-/**
- * The facts of a message follow each other within some milliseconds. The records of this time are
- * fetched together; while accounts with webhooks get events, of a shorter time.
- */
-const GATHER_MS = { default: 40, publishing: 5 } as const
 /** The pause after another member took a partition, before partitions are acquired again. */
 const REACQUIRE_AFTER_MS = 500
 
@@ -67,6 +63,7 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
     () => new Worker(options.maxBatchRecords ?? MAX_BATCH_RECORDS),
   )
   const gaps = new GapDetector()
+  const gatherTime = new GatherTime()
   let ending = false
   let membership: Membership | null = null
 
@@ -197,8 +194,11 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
       topics: [...sources.keys()],
       // Every partition of every topic may wait for room in a buffer.
       concurrency: sources.size * options.partitions,
-      gatherMs: () =>
-        workers.some(({ isPublishing }) => isPublishing) ? GATHER_MS.publishing : GATHER_MS.default,
+      gatherMs: (records) =>
+        gatherTime.next(records, {
+          now: performance.now(),
+          isPublishing: workers.some(({ isPublishing }) => isPublishing),
+        }),
       ...(options.memberFile === undefined ? {} : { memberFile: options.memberFile }),
     },
     {

@@ -15,8 +15,11 @@ export const MAX_BATCH_RECORDS = 2000
  * arrive one by one, and each would cost a commit. Before it is visible, reads use the ledger.
  */
 const LINGER = Duration.millis(50)
-/** The same while accounts with webhooks get events: their servers wait for them. */
-const SHORT_LINGER = Duration.millis(5)
+/**
+ * The same while accounts with webhooks get events: their servers wait for them. The records of one fetch
+ * arrive in this time. `GatherTime` decides how many these are.
+ */
+const SHORT_LINGER = Duration.millis(1)
 /** Transactions of a worker between two with such events: many records, such as claims, have none. */
 const PUBLISHING_TRANSACTIONS = 50
 /** From this size on, the commit is a small part of the cost, and the batch does not wait. */

@@ -34,7 +34,7 @@ describe('a worker', () => {
     return waited
   })
 
-  it.effect('lets a small batch wait for 50 ms, and for 5 ms while accounts with webhooks get events', () =>
+  it.effect('lets a small batch wait for 50 ms, and for 1 ms while accounts with webhooks get events', () =>
     Effect.gen(function* () {
       const worker = new Worker(100)
       worker.buffer.addPartition(
@@ -54,10 +54,10 @@ describe('a worker', () => {
       const wait = Effect.suspend(() => waitOf(worker, offset++, () => applied))
       assert.strictEqual(yield* wait, 50)
       worker.onApplied(true)
-      assert.strictEqual(yield* wait, 5)
+      assert.strictEqual(yield* wait, 1)
       // A transaction without events, such as one with claims only.
       worker.onApplied(false)
-      assert.strictEqual(yield* wait, 5)
+      assert.strictEqual(yield* wait, 1)
       for (let i = 0; i < 50; i++) worker.onApplied(false)
       assert.strictEqual(yield* wait, 50)
       worker.end()
