@@ -23,8 +23,8 @@ interface HandedOver {
   readonly by: string
   /** What it will report; `null` for nothing. */
   readonly outcome: 'delivered' | 'undelivered' | 'expired' | null
-  /** Its reports come after the report deadline. */
-  readonly isLate: boolean
+  /** A report comes after the report deadline: as planned, or because no process stored it before. */
+  isLate: boolean
   /** The parts of which it has sent a report. */
   readonly reported: Set<string>
   /** The number of its reports that a process has stored. */
@@ -202,6 +202,7 @@ export class OperatorServer {
   #report(message: HandedOver, recipient: string): void {
     const { operatorIds, outcome, reference } = message
     if (outcome === null) return
+    const acceptedAt = this.#world.now()
     for (const operatorId of operatorIds) {
       const delay = message.isLate
         ? this.#random.between(...this.#lateReportsMs)
@@ -221,6 +222,7 @@ export class OperatorServer {
       })
       const onStored = () => {
         message.stored++
+        if (this.#world.now() - acceptedAt >= this.#lateReportsMs[0]) message.isLate = true
         this.#world.note('operator', () => `has reported ${operatorId} of ${reference} as ${outcome}`)
       }
       this.#world.after(delay, () => {

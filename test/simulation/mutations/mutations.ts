@@ -136,8 +136,8 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'facts that nobody waits for are gathered until an urgent one comes',
     file: `${ACTOR}/appender.ts`,
-    find: 'yield* Effect.raceFirst(urgent.await, Effect.sleep(GATHER_MS))',
-    replace: 'yield* urgent.await',
+    find: 'if (mayGather()) yield* gathered',
+    replace: 'if (mayGather()) yield* urgent.await',
   },
   {
     name: 'a failed append counts as acknowledged',

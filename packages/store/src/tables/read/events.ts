@@ -94,7 +94,7 @@ export const positionBefore = async (
   { account, mode }: Journal,
   createdAfter: number,
 ): Promise<JournalPosition | null> => {
-  // No event is older than the epoch, and PostgreSQL refuses the year 0.
+  // No event is older than the epoch.
   const at = new Date(Math.max(0, createdAfter))
   const row = await firstRow(q<{ sequence: string | null }[]>`
     SELECT read.sequence_before(${account}, ${mode}, ${at}) AS sequence`)
