@@ -25,11 +25,11 @@ const MESSAGES_PER_RECIPIENT = SHORT_ROUNDS + 1
 const PARTS_PER_RECIPIENT = SHORT_ROUNDS + 2
 const BATCH = 200
 /**
- * The largest share of throttled answers. With the learned rate, 2 % are throttled. With a hub that
- * paused after each throttled answer, 16 to 41 % were. The test prints the used share of the limit, too,
+ * The largest share of throttled answers. With the learned rate, 2 % are throttled, and up to 11 % on a
+ * very busy machine. With a hub that paused after each throttled answer, 16 to 41 % were. The test prints the used share of the limit, too,
  * and does not check it: it depends on what else the machine does. `npm run bench -- flow` checks it.
  */
-const MAX_THROTTLED = 0.1
+const MAX_THROTTLED = 0.15
 /** In `esm_class`: the text begins with a user data header. */
 const UDH_INDICATOR = 0x40
 

@@ -8,7 +8,7 @@
  * - De-identified record, history, attempt logs: `messages`, `batches`, `events`, `deliveries`.
  * - Raw responses, inbound messages, requests: `sealing_keys`, `operator_ids`, and topic retention.
  * - Records of inbound messages: `inbound_messages`.
- * - Client addresses of the last uses of API keys: `key_origins`.
+ * - Client addresses of the last uses of API keys: `client_addresses`.
  * - Hourly statistics: `hourly_stats` (three years, as the messages that they count).
  * - Analytics detail: topic retention.
  * - Daily aggregates, charges and opt-outs: no job; the specification keeps them.
@@ -145,8 +145,8 @@ const hourlyStats: Job = {
   },
 }
 
-const keyOrigins: Job = {
-  name: 'key_origins',
+const clientAddresses: Job = {
+  name: 'client_addresses',
   everyMs: HOUR,
   step: async (q, now) => {
     const rows = await q`
@@ -349,7 +349,7 @@ export const RETENTION_JOBS: ReadonlyArray<Job> = [
   messages,
   batches,
   hourlyStats,
-  keyOrigins,
+  clientAddresses,
   events,
   deliveries,
   operatorIds,

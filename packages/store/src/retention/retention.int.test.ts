@@ -268,7 +268,7 @@ describe('retention', () => {
       yield* live(after(1, -DAY))
       assert.deepStrictEqual(yield* origins, ['192.0.2.7', '192.0.2.7'])
       const removed = yield* live(after(1, DAY))
-      assert.strictEqual(removed.get('key_origins'), 1)
+      assert.strictEqual(removed.get('client_addresses'), 1)
       assert.deepStrictEqual(yield* origins, [null, '192.0.2.7'])
     }).pipe(Effect.provide(layer)),
   )
