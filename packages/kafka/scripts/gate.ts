@@ -4,7 +4,6 @@
  * version of an earlier commit is missing or changed. Without a git history it omits the last
  * check.
  */
-import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import {
   type Publication,
@@ -13,24 +12,17 @@ import {
   schemaProblems,
 } from '../src/schemas/compatibility.ts'
 import { SCHEMAS } from '../src/schemas/schemas.ts'
+import { git } from '../../../tools/git.ts'
 
 const folder = fileURLToPath(new URL('../schemas', import.meta.url))
 
-const git = (...args: ReadonlyArray<string>): string | null => {
-  try {
-    return execFileSync('git', args, { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
-  } catch {
-    return null
-  }
-}
-
 /** The published versions of each commit that changed the index. */
 const committed = (): ReadonlyArray<Publication> =>
-  (git('log', '--format=%H', '--', 'ids.json') ?? '')
+  (git(folder, 'log', '--format=%H', '--', 'ids.json') ?? '')
     .split('\n')
     .filter((commit) => commit !== '')
     .flatMap((commit) => {
-      const index = git('show', `${commit}:./ids.json`)
+      const index = git(folder, 'show', `${commit}:./ids.json`)
       return index === null ? [] : publicationsOf(index)
     })
 

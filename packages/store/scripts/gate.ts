@@ -4,28 +4,21 @@
  * deployment. The gate fails when a migration differs from the commit that added it, also in a
  * comment, or is missing. Without a git history it compares nothing.
  */
-import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { git } from '../../../tools/git.ts'
 
 const folder = fileURLToPath(new URL('../migrations', import.meta.url))
 
 /** Earlier migrations were edited before the first database was in use. */
 const FIRST_CHECKED = '0020'
 
-const git = (...args: ReadonlyArray<string>): string | null => {
-  try {
-    return execFileSync('git', args, { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
-  } catch {
-    return null
-  }
-}
-
 /** The first commit of each migration. The log has the newest commit first. */
 const addedBy = (): ReadonlyMap<string, string> => {
   const commits = new Map<string, string>()
   const log = git(
+    folder,
     'log',
     '--diff-filter=A',
     '--no-renames',
@@ -46,7 +39,7 @@ const addedBy = (): ReadonlyMap<string, string> => {
 const problemOf = (name: string, commit: string): ReadonlyArray<string> => {
   const file = join(folder, name)
   if (!existsSync(file)) return [`${name} is missing. Commit ${commit} added it.`]
-  const first = git('show', `${commit}:./${name}`)
+  const first = git(folder, 'show', `${commit}:./${name}`)
   return first === readFileSync(file, 'utf8')
     ? []
     : [`${name} differs from commit ${commit}, which added it. Add a new migration instead.`]
