@@ -55,12 +55,12 @@ const openBatch = (results: Promise<ReadonlyArray<SendResult>>, onSettled: () =>
   return batch
 }
 
-/** Something that happens again and again. `next` resolves the next time. */
-const makeBell = () => {
-  let ring = (): void => {}
+/** Something that happens repeatedly. `next` resolves at the next `notify`. */
+const makeNotifier = () => {
+  let notify = (): void => {}
   return {
-    ring: (): void => ring(),
-    next: (): Promise<void> => new Promise((resolve) => (ring = resolve)),
+    notify: (): void => notify(),
+    next: (): Promise<void> => new Promise((resolve) => (notify = resolve)),
   }
 }
 
@@ -125,8 +125,8 @@ export const makeSendAll = (call: Call, wait: Wait) =>
         : null
     const batchSize = checkCount('batchSize', options.batchSize ?? account?.limits.batch_max ?? 1)
 
-    const changed = makeBell()
-    const turns = makeTurns(concurrency, signal, changed.ring)
+    const changed = makeNotifier()
+    const turns = makeTurns(concurrency, signal, changed.notify)
 
     /** Sends the elements as one request. Adds their results, and returns those that must be repeated. */
     const request = async (
@@ -191,7 +191,7 @@ export const makeSendAll = (call: Call, wait: Wait) =>
         while (!isAtEnd && open.length < concurrency * WINDOW && turns.isEmpty()) {
           const next = await batches.next()
           if (next.done === true) isAtEnd = true
-          else open.push(openBatch(sendBatch(next.value), changed.ring))
+          else open.push(openBatch(sendBatch(next.value), changed.notify))
         }
         const [first] = open
         if (first === undefined) return
