@@ -16,9 +16,16 @@ export const MACHINE = `${availableParallelism()} cores (${cpus()[0]?.model ?? '
 const git = (...args: ReadonlyArray<string>): string =>
   execFileSync('git', args, { encoding: 'utf8', cwd: new URL('.', import.meta.url) }).trim()
 
+/** The end of the name of a commit that is not all that is measured. */
+export const UNCOMMITTED = ' with uncommitted changes'
+
+/** What a run writes. A run that follows another one measures the same program. */
+const GENERATED = ['benchmarks/*.json', 'benchmarks/*.md', 'benchmarks/charts', 'docs/capacity.md']
+
 const commit = (): string => {
-  const changed = git('status', '--porcelain', '--untracked-files=no') !== ''
-  return `${git('rev-parse', '--short', 'HEAD')}${changed ? ' with uncommitted changes' : ''}`
+  const paths = GENERATED.map((path) => `:(top,exclude)${path}`)
+  const changed = git('status', '--porcelain', '--untracked-files=no', '--', ':(top)', ...paths) !== ''
+  return `${git('rev-parse', '--short', 'HEAD')}${changed ? UNCOMMITTED : ''}`
 }
 
 /** The conditions now, before the run. */

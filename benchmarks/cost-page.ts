@@ -3,6 +3,7 @@ import { disturbance } from './conditions.ts'
 import {
   COUNTED,
   type CostResults,
+  type CostRun,
   type GrowthResults,
   LOADS,
   type LoadName,
@@ -69,7 +70,7 @@ interface Goal {
 }
 
 /** The unit is in the name of each goal. */
-const goalsOf = ({ loads, memory }: CostResults): ReadonlyArray<Goal> => {
+const goalsOf = ({ loads, memory }: CostRun): ReadonlyArray<Goal> => {
   const each = (load: LoadName, of: (one: Repetition) => number): ReadonlyArray<number> => loads[load].map(of)
   const cost = (load: LoadName) => each(load, (one) => wholeCostOf(one) / 1000)
   const perSecond = (load: LoadName) => each(load, ({ messages, seconds }) => messages / seconds)
@@ -129,6 +130,8 @@ const goalsOf = ({ loads, memory }: CostResults): ReadonlyArray<Goal> => {
 /** The median of no values is NaN, which meets no goal. */
 const isMet = ({ goal, isMinimum, values }: Goal): boolean =>
   isMinimum === true ? median(values) >= goal : median(values) <= goal
+
+const valueOf = ({ values }: Goal): string => (values.length === 1 ? figure(values[0]!) : spread(values))
 
 const costRow = (load: LoadName, repetitions: ReadonlyArray<Repetition>): string => {
   const of = (name: ProcessName): string => figure(median(repetitions.map((one) => costOf(one, name))))
@@ -198,8 +201,11 @@ const growthSection = ({ commit, loadBefore, rows, seconds }: GrowthResults): Re
 ]
 
 export const costPage = (results: CostResults, growth: GrowthResults): string => {
-  const { charts, commit, loadBefore, loads, machine, memory, partitions, seconds } = results
+  const { charts, commit, earlier, loadBefore, loads, machine, memory, partitions, seconds } = results
   const goals = goalsOf(results)
+  const earlierGoals = earlier === null ? null : goalsOf(earlier)
+  const isMetAt = (index: number): boolean =>
+    isMet(goals[index]!) && (earlierGoals === null || isMet(earlierGoals[index]!))
   const withMessages = LOADS.filter((load) => load !== 'idle')
   return reflow(
     [
@@ -211,6 +217,12 @@ export const costPage = (results: CostResults, growth: GrowthResults): string =>
       '',
       `The last run took ${seconds.toFixed(0)} s on ${machine}, at commit ${commit}. The load average before`,
       `the run was ${loadBefore.toFixed(1)}.${disturbance(loadBefore)}`,
+      ...(earlier === null
+        ? []
+        : [
+            `The run before it, of the same commit, took ${earlier.seconds.toFixed(0)} s. The load average before that run`,
+            `was ${earlier.loadBefore.toFixed(1)}.${disturbance(earlier.loadBefore)} Only the goals show both runs.`,
+          ]),
       '',
       '## Conditions',
       '',
@@ -228,14 +240,14 @@ export const costPage = (results: CostResults, growth: GrowthResults): string =>
       '',
       '## Goals',
       '',
-      `**${goals.filter(isMet).length} of ${goals.length} goals are met.** *Before* is the value when the work on the cost began.`,
+      `**${goals.filter((_, index) => isMetAt(index)).length} of ${goals.length} goals are met.** *Before* is the value when the work on the cost began.`,
       '',
-      '| | before | goal | reached | |',
-      '|---|---|---|---|---|',
-      ...goals.map(
-        (one) =>
-          `| ${one.what} | ${one.before} | ${one.isMinimum === true ? '≥' : '≤'} ${figure(one.goal)} | ${one.values.length === 1 ? figure(one.values[0]!) : spread(one.values)} | ${isMet(one) ? 'met' : '**missed**'} |`,
-      ),
+      `| | before | goal | last run | ${earlierGoals === null ? '' : 'run before it | '}|`,
+      `|---|---|---|---|${earlierGoals === null ? '' : '---|'}---|`,
+      ...goals.map((one, index) => {
+        const earlierCell = earlierGoals === null ? '' : `${valueOf(earlierGoals[index]!)} | `
+        return `| ${one.what} | ${one.before} | ${one.isMinimum === true ? '≥' : '≤'} ${figure(one.goal)} | ${valueOf(one)} | ${earlierCell}${isMetAt(index) ? 'met' : '**missed**'} |`
+      }),
       '',
       'Where the time of a missed goal goes, what was tried, and what the least value would be:',
       '[lower bounds](history/cost.md#lower-bounds).',

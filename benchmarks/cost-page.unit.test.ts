@@ -26,6 +26,7 @@ const resultsOf = (loads: Partial<CostResults['loads']>): CostResults => {
     loads: { idle: [], '20': [], '200': [], one: [], '64': [], batches: [], webhooks: [], ...loads },
     memory: { idle: memory, loaded: memory },
     charts: [],
+    earlier: null,
   }
 }
 
@@ -68,6 +69,15 @@ describe('the page of the cost of a message', () => {
     )
     expect(page).toContain('| 200/s, ms | 7 | ≤ 1.5 | 1.4 (0.7–2.1) | met |')
     expect(page).toContain(`| 200/s, single sends |${' 200 |'.repeat(7)} **1,400 (700–2,100)** | 200 | 200 |`)
+  })
+
+  it('shows the run before it beside the last run, and a goal as met if both runs meet it', () => {
+    const of = (cpuMs: number) => resultsOf({ '200': [repetition(cpuMs, 100)] })
+    const pageOf = (last: number, earlier: number) =>
+      costPage({ ...of(last), earlier: of(earlier) }, growthOf([]))
+    expect(pageOf(20, 10)).toContain('| 200/s, ms | 7 | ≤ 1.5 | 1.4 | 0.7 | met |')
+    expect(pageOf(20, 30)).toContain('| 200/s, ms | 7 | ≤ 1.5 | 1.4 | 2.1 | **missed** |')
+    expect(pageOf(30, 20)).toContain('| 200/s, ms | 7 | ≤ 1.5 | 2.1 | 1.4 | **missed** |')
   })
 
   it('compares a goal for throughput with the smallest value that reaches it', () => {

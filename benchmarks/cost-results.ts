@@ -42,10 +42,8 @@ export interface Repetition {
   readonly latencies: Readonly<Record<string, Latencies>>
 }
 
-export interface CostResults extends Conditions {
+export interface CostRun extends Conditions {
   readonly seconds: number
-  /** Partitions of each topic. */
-  readonly partitions: number
   readonly loads: Readonly<Record<LoadName, ReadonlyArray<Repetition>>>
   /** Resident memory, where shared pages are divided among their processes, MiB. */
   readonly memory: {
@@ -54,7 +52,14 @@ export interface CostResults extends Conditions {
     /** The largest values directly after a repetition of a load. */
     readonly loaded: ByProcess<number>
   }
+}
+
+export interface CostResults extends CostRun {
+  /** Partitions of each topic. */
+  readonly partitions: number
   readonly charts: ReadonlyArray<ChartFile>
+  /** The run before, if it measured the same commit. */
+  readonly earlier: CostRun | null
 }
 
 /** The cost with few and with many of something. */

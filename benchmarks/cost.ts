@@ -5,17 +5,19 @@
  *   npm run bench -- cost                all loads
  *   npm run bench -- cost <load> …       some loads; prints their figures and writes nothing
  */
+import './end-on-signal.ts'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { startHubProcess } from '../test/support/hub.ts'
 import { writeCharts } from './chart-files.ts'
 import { type BarChart, type Chart, toBarsSvg, toSvg } from './chart.ts'
-import { conditions } from './conditions.ts'
+import { conditions, UNCOMMITTED } from './conditions.ts'
 import { type Drain, measureLoads } from './cost-loads.ts'
 import { costOf, costPage, NAMES, spread, TITLES, wholeCostOf } from './cost-page.ts'
 import { startCostReceiver } from './cost-receiver.ts'
 import {
   COUNTED,
   type CostResults,
+  type CostRun,
   type GrowthResults,
   LOADS,
   type LoadName,
@@ -46,6 +48,14 @@ const writePage = (): void =>
 export const writeGrowth = (results: GrowthResults): void => {
   writeFileSync(GROWTH_JSON, `${JSON.stringify(results, null, 2)}\n`)
   writePage()
+}
+
+/** The last run that was written. Null: it measured another commit, or uncommitted changes, which may be others. */
+const earlierOf = (commit: string): CostRun | null => {
+  const { loads, loadBefore, machine, memory, seconds, ...last } = read(COST_JSON) as CostResults
+  return last.commit === commit && !commit.endsWith(UNCOMMITTED)
+    ? { machine, commit, loadBefore, seconds, loads, memory }
+    : null
 }
 
 const repetitionText = (load: LoadName, repetition: Repetition): string => {
@@ -149,6 +159,7 @@ export const runCost = async (log: Log, words: ReadonlyArray<string>): Promise<v
         ...bars.map((one) => ({ title: one.title, svg: toBarsSvg(one) })),
         { title: chart.title, svg: toSvg(chart) },
       ]),
+      earlier: earlierOf(before.commit),
     }
     writeFileSync(COST_JSON, `${JSON.stringify(results, null, 2)}\n`)
     writePage()
