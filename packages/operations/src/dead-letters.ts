@@ -114,6 +114,11 @@ const requireLetter = Effect.fnUntraced(function* (id: string) {
     : yield* refused('dead_letter_not_found', `There is no dead letter at ${id}.`, 'id')
 })
 
+/** How many times as many records the next read of a page has. Each read takes about a second. */
+const READ_MORE = 10
+/** Of each partition. It bounds the memory: 30 partitions with records of 1 kB are 60 MB. */
+const MAX_RECORDS = 2000
+
 /** Dead letters, newest first, or from one of them on in the order of its partition. */
 export const list = defineUseCase({
   name: 'dead-letters list',
@@ -137,17 +142,24 @@ export const list = defineUseCase({
         'topic',
       )
     }
-    const found =
+    const read = (count: number) =>
       from === null
-        ? yield* newestDeadLetters({
+        ? newestDeadLetters({
             topics: topic === null ? topics.deadLetters : [deadLetterTopic(topic)],
-            limit,
+            limit: count,
           })
-        : yield* deadLettersFrom(yield* requirePosition(from), limit)
-    const handlingOf = yield* readHandling(found)
-    const data = found
-      .map((letter) => toValue(letter, handlingOf(letter)))
-      .filter(({ handled }) => all || handled === null || handled.outcome === 'retrying')
+        : Effect.flatMap(requirePosition(from), (position) => deadLettersFrom(position, count))
+    let data: ReadonlyArray<DeadLetter> = []
+    // Handled letters are hidden, so a page may need more records than it has rows.
+    for (let count = limit; ; count = Math.min(count * READ_MORE, MAX_RECORDS)) {
+      const found = yield* read(count)
+      const handlingOf = yield* readHandling(found)
+      data = found
+        .map((letter) => toValue(letter, handlingOf(letter)))
+        .filter(({ handled }) => all || handled === null || handled.outcome === 'retrying')
+        .slice(0, limit)
+      if (data.length === limit || found.length < count || count >= MAX_RECORDS) break
+    }
     return { object: 'list' as const, data }
   }),
 })

@@ -144,6 +144,17 @@ describe('hubctl dead-letters', { timeout: 120_000 }, () => {
     assert.match((await run('list')).out, /LETTER +SET ASIDE +REASON +TYPE +HANDLED\n/u)
   })
 
+  it('lists what nobody has handled, also if all newer dead letters are handled', async () => {
+    const open = await setAside(sent(), 'unknown_schema')
+    for (let i = 0; i < 3; i++) {
+      await succeed('drop', await setAside(sent(), 'unknown_schema'), '--yes')
+    }
+    assert.deepStrictEqual(
+      (await listed('--topic', topics.messages, '--limit', '1')).map(({ id }) => id),
+      [open],
+    )
+  })
+
   it('shows decoded fields, and no bytes that cannot be decoded', async () => {
     const record = sent()
     const place = await setAside(record, 'invalid_at')
