@@ -7,8 +7,6 @@ import {
   deadLetterTopic,
   shardedTopics,
   encodeRecord,
-  EventLog,
-  layerEventLog,
   type OutgoingRecord,
   type Position,
   topicNames,
@@ -16,14 +14,12 @@ import {
 import { encodeId } from '@hub/domain'
 import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
-import { Effect } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { appendRecords, PARTITIONS } from '../support/append-records.ts'
 import { client, send, sendBatchUntilAccepted } from '../support/client.ts'
 import { eventsIn, startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts'
 import { readTopic } from '../support/read-topic.ts'
 
-/** The partition count of a local hub. */
-const PARTITIONS = 6
 /** Enough recipients for every partition. */
 const MESSAGES = 48
 /** Only ends a wait that hangs. */
@@ -103,14 +99,9 @@ const sourceOf = (headers: Readonly<Record<string, string>> | undefined): string
 
 /** Appends the poison records. Returns them by position. */
 const appendPoison = async (): Promise<ReadonlyMap<string, PoisonRecord>> => {
-  const connection = { brokers: hub.describe().kafka.brokers, clientId: 'poison-test' }
-  const positions = await Effect.runPromise(
-    Effect.flatMap(EventLog, (log) =>
-      log.append(
-        POISON.map(({ record }) => record),
-        { deadlineMs: WITHIN.withinMs },
-      ),
-    ).pipe(Effect.provide(layerEventLog({ connection, partitions: PARTITIONS })), Effect.scoped),
+  const positions = await appendRecords(
+    hub,
+    POISON.map(({ record }) => record),
   )
   return new Map(positions.map((position, i) => [positionKey(position), POISON[i]!]))
 }

@@ -1,15 +1,18 @@
 /** Operators on call and product owners: stuck work, dead letters, accounts and usage. */
 import { readFileSync } from 'node:fs'
+import { deadLetterRecord, topicNames } from '@hub/kafka'
 import { eventually } from '@hub/testkit'
 import { describe, expect, it } from 'vitest'
+import { appendRecords } from '../../support/append-records.ts'
 import { send } from '../../support/client.ts'
 import { freshNumber } from '../../support/hub-admin.ts'
+import { readTopic } from '../../support/read-topic.ts'
 import { accessibilityFaults, type Console, screenshot, sendAndWait, typeName } from '../support.ts'
 
 /** Only ends a wait that hangs. */
 const WITHIN = { withinMs: 30_000 }
 
-export const operatorTests = ({ account, admin, signIn }: Console): void => {
+export const operatorTests = ({ account, admin, hub, signIn }: Console): void => {
   describe('stuck work', () => {
     it('shows the consumers, the oldest open messages and what waits', async () => {
       const page = await signIn(['operator'])
@@ -29,6 +32,43 @@ export const operatorTests = ({ account, admin, signIn }: Console): void => {
       await screenshot(page, 'stuck')
       await page.getByRole('link', { name: 'All dead letters' }).click()
       await page.getByText(/There are no dead letters|End of the list/u).waitFor()
+      await page.context().close()
+    })
+
+    it('retries a dead letter, and drops another one with a reason', async () => {
+      await sendAndWait(account.test, 'otp', freshNumber())
+      // Records that the consumers have applied, so that they drop the one that is retried.
+      const applied = await readTopic(hub.describe().kafka.brokers, topicNames().messages)
+      const [retried, dropped] = await appendRecords(
+        hub,
+        applied.slice(-2).map((record) => deadLetterRecord(record, 'made_by_a_test')),
+      ).then((positions) =>
+        positions.map(({ offset, partition, topic }) => `${topic}/${partition}/${offset}`),
+      )
+      const page = await signIn(['operator'])
+      await page.goto('/dead-letters')
+      await page.getByRole('link', { name: retried!, exact: true }).click()
+      await page.getByText('made_by_a_test').first().waitFor()
+      await screenshot(page, 'dead-letter')
+      const dialog = page.getByRole('dialog')
+      await page.getByRole('button', { name: 'Retry' }).click()
+      await dialog.getByRole('button', { name: 'Retry' }).click()
+      await page.getByText('retried', { exact: true }).waitFor()
+      const again = await readTopic(hub.describe().kafka.brokers, topicNames().messages)
+      expect(again.filter(({ id }) => id === applied.at(-2)?.id)).toHaveLength(2)
+
+      await page.getByRole('link', { name: 'Back to the dead letters' }).click()
+      await page.getByRole('link', { name: dropped!, exact: true }).click()
+      await page.getByRole('button', { name: 'Drop' }).click()
+      await dialog.getByLabel('Why it needs no retry').fill('Ticket 4713')
+      await typeName(dialog)
+      await dialog.getByRole('button', { name: 'Drop' }).click()
+      await page.getByText('dropped', { exact: true }).waitFor()
+      // The list shows only what nobody has handled.
+      await page.getByRole('link', { name: 'Back to the dead letters' }).click()
+      await page.getByRole('heading', { name: 'Dead letters' }).waitFor()
+      await page.getByText(/There are no dead letters|End of the list/u).waitFor()
+      expect(await page.getByText('made_by_a_test').count()).toBe(0)
       await page.context().close()
     })
   })

@@ -2,12 +2,23 @@
 import { eventually } from '@hub/testkit'
 import { describe, expect, it } from 'vitest'
 import { freshNumber } from '../../support/hub-admin.ts'
+import { eventsIn } from '../../support/webhook-receiver.ts'
 import { type Console, screenshot, sendAndWait } from '../support.ts'
 
 /** Only ends a wait that hangs. */
 const WITHIN = { withinMs: 30_000 }
 
+const DAY_MS = 86_400_000
+
 export const webhookTests = ({ admin, receiver, signIn }: Console): void => {
+  /** Waits until a batch that begins with this event comes after the first `requests`. */
+  const received = (requests: number, event: string): Promise<true> =>
+    eventually(
+      () =>
+        eventsIn(receiver.received.slice(requests)).some(({ id }) => id === event) ? (true as const) : null,
+      WITHIN,
+    )
+
   describe('webhooks', () => {
     it('shows the attempts of a subscription, the signed body, and sends it again', async () => {
       const account = await admin.createAccount()
@@ -53,20 +64,21 @@ export const webhookTests = ({ admin, receiver, signIn }: Console): void => {
         .click()
       await page.getByRole('dialog').getByRole('button', { name: 'Send only this event' }).click()
       await page.getByText('The event is queued.').waitFor()
-      await eventually(() => {
-        const alone = receiver.received
-          .slice(batches)
-          .some(
-            ({ body }) =>
-              (JSON.parse(body.toString('utf8')) as ReadonlyArray<{ id: string }>)[0]?.id === event!.id,
-          )
-        return alone ? true : null
-      }, WITHIN)
+      await received(batches, event!.id)
 
       await page.getByRole('link', { name: 'Back to the subscription' }).click()
       await page.getByRole('button', { name: 'Send a test delivery' }).click()
       await page.getByRole('dialog').getByRole('button', { name: 'Send a test delivery' }).click()
       await page.getByText(/The receiver answered 200/u).waitFor()
+
+      const beforePeriod = receiver.received.length
+      await page.getByRole('button', { name: 'Deliver a period again' }).click()
+      const period = page.getByRole('dialog')
+      const yesterday = new Date(Date.now() - DAY_MS).toISOString().slice(0, 'YYYY-MM-DDTHH:mm'.length)
+      await period.getByLabel('After').fill(yesterday)
+      await period.getByRole('button', { name: 'Deliver a period again' }).click()
+      await page.getByText('The redelivery is queued').waitFor()
+      await received(beforePeriod, event!.id)
       await page.context().close()
     })
 
