@@ -10,6 +10,7 @@ import {
   type LockRequest,
   type StoredResponse,
 } from './idempotency-keys.port.ts'
+import { decryptAnswer, encryptAnswer } from './stored-answer.ts'
 
 /** How long a response is kept, and the message id of a request that may be repeated. */
 const RETENTION_HOURS = 24
@@ -20,10 +21,6 @@ const atKeyAcquired = storageCrashPoint(
   'command-api.key-acquired',
   (row: KeyRow | undefined) => row?.acquired === true,
 )
-
-/** Additional authenticated data: a response cannot be decrypted under another key. */
-const responseAad = ({ accountUuid, key, mode }: Omit<IdempotencyLock, 'token'>): string =>
-  `${accountUuid} ${mode} ${key}`
 
 /** A query: locks the rows of locks that are still held, in key order. */
 export const selectKeysInUse = (q: Queries, locks: ReadonlyArray<IdempotencyLock>) => q<
@@ -52,10 +49,8 @@ export const writeResponses = (
   encryption: MasterKeyEncryption['Service'],
   responses: ReadonlyArray<{ readonly lock: IdempotencyLock; readonly response: StoredResponse }>,
 ) => {
-  const encrypted = responses.map(({ lock, response: { body } }) =>
-    encryption
-      .encrypt('idempotent-answer', responseAad(lock), typeof body === 'string' ? Buffer.from(body) : body)
-      .toString('hex'),
+  const encrypted = responses.map(({ lock, response }) =>
+    encryptAnswer(encryption, lock, response.body).toString('hex'),
   )
   const headers = responses.map(({ response }) =>
     JSON.stringify({ ...response.headers, 'content-type': response.contentType }),
@@ -154,7 +149,7 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Mas
           if (row.status === null || row.answer === null) {
             return { type: 'running', retryAfterSeconds: retryAfterOf(row.lease_left ?? 0) }
           }
-          const body = yield* encryption.decrypt('idempotent-answer', responseAad(lock), row.answer).pipe(
+          const body = yield* decryptAnswer(encryption, lock, row.answer).pipe(
             // The master key of the deployment is wrong. A repeat succeeds after it is corrected.
             Effect.mapError(
               () => new StorageUnavailable({ reason: 'failed', detail: 'stored response not decryptable' }),
