@@ -133,6 +133,16 @@ describe('the encoding', () => {
     await expect(decode(Buffer.from('\ufeffphone', 'utf16le'))).rejects.toThrow('the file is UTF-16')
   })
 
+  it('of another kind behind an ASCII heading is not called mixed, wherever the blocks end', async () => {
+    // What a spreadsheet saves: the heading is ASCII, and the cells are Windows-1251.
+    const bytes = Buffer.concat([Buffer.from('phone,name\n1,'), Buffer.from([0xc8, 0xe2]), Buffer.from('\n')])
+    for (const size of [1, 5, 100]) {
+      const sizes = Array.from({ length: bytes.length }, () => size)
+      const sentence = 'Line 2, column 3: the file is not UTF-8. Save it as UTF-8, or name its encoding'
+      await expect(decode(bytes, sizes), String(size)).rejects.toThrow(sentence)
+    }
+  })
+
   it('that ends within a character is reported', async () => {
     await expect(decode(Buffer.from('a\nя').subarray(0, 3))).rejects.toThrow('Line 2, column 1')
   })

@@ -23,53 +23,61 @@ const isUtf16 = ([first, second]: Uint8Array): boolean =>
 /** The characters that an editor counts, as far as it does not combine them. */
 const countCharacters = (text: string): number => Array.from(text).length
 
-/** The characters of a line before its first invalid byte. `line`: bytes that are not valid. */
-const validCharacters = (line: Uint8Array): number => {
+/** The bytes of a line before its first invalid one. `line`: bytes that are not valid. */
+const validPart = (line: Uint8Array): Uint8Array => {
   let valid = 0
   for (let end = 1; end <= line.length; end++) {
     if (isUtf8(line.subarray(0, end))) valid = end
     // A character has at most four bytes.
     else if (end - valid > 4) break
   }
-  return countCharacters(new TextDecoder().decode(line.subarray(0, valid)))
+  return line.subarray(0, valid)
 }
 
-/** A place in the file: its line, and the characters of that line before it. */
+/** A place in the file. */
 interface Place {
   readonly line: number
+  /** The characters of that line before it. */
   readonly charactersBefore: number
+  /** Whether the file up to it has a character that is not ASCII, which shows that it is UTF-8. */
+  readonly isUtf8Text: boolean
 }
 
-/** The place behind a text. */
-const placeBehind = ({ charactersBefore, line }: Place, text: string): Place => {
+/** UTF-8 needs several bytes for each other character. */
+const isAscii = (bytes: Uint8Array, text: string): boolean => text.length === bytes.length
+
+/** The place behind a text, which is that of `bytes`. */
+const placeBehind = (place: Place, bytes: Uint8Array, text: string): Place => {
+  const { charactersBefore, line } = place
+  const isUtf8Text = place.isUtf8Text || !isAscii(bytes, text)
   const last = text.lastIndexOf('\n')
-  if (last === -1) return { line, charactersBefore: charactersBefore + countCharacters(text) }
+  if (last === -1) return { line, charactersBefore: charactersBefore + countCharacters(text), isUtf8Text }
   let newlines = 0
   for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) newlines += 1
-  return { line: line + newlines, charactersBefore: countCharacters(text.slice(last + 1)) }
+  return { line: line + newlines, charactersBefore: countCharacters(text.slice(last + 1)), isUtf8Text }
 }
 
 /** Fails with the line and the column of the first invalid byte. `bytes` begin at `place`. */
 const failAt = (bytes: Uint8Array, place: Place): never => {
-  let { line, charactersBefore } = place
   let start = 0
   for (;;) {
     const newline = bytes.indexOf(10, start)
-    const end = newline === -1 ? bytes.length : newline
-    if (!isUtf8(bytes.subarray(start, end))) break
-    if (newline === -1) break
-    line += 1
-    charactersBefore = 0
+    if (newline === -1 || !isUtf8(bytes.subarray(start, newline))) break
     start = newline + 1
   }
   const newline = bytes.indexOf(10, start)
-  const column =
-    charactersBefore + validCharacters(bytes.subarray(start, newline === -1 ? bytes.length : newline)) + 1
+  const rest = validPart(bytes.subarray(start, newline === -1 ? bytes.length : newline))
+  const valid = bytes.subarray(0, start + rest.length)
+  const { charactersBefore, isUtf8Text, line } = placeBehind(
+    place,
+    valid,
+    Buffer.from(valid).toString('utf8'),
+  )
   throw refused(
     'csv_encoding',
-    line === 1
-      ? `Line 1, column ${column}: the file is not UTF-8. Save it as UTF-8, or name its encoding: --encoding windows-1251`
-      : `Line ${line}, column ${column}: this is not UTF-8, although the text before it is. The file mixes encodings: save it again as UTF-8.`,
+    isUtf8Text
+      ? `Line ${line}, column ${charactersBefore + 1}: this is not UTF-8, although the text before it is. The file mixes encodings: save it again as UTF-8.`
+      : `Line ${line}, column ${charactersBefore + 1}: the file is not UTF-8. Save it as UTF-8, or name its encoding: --encoding windows-1251`,
   )
 }
 
@@ -84,7 +92,7 @@ export const decodeBlocks = async function* (
     return
   }
   let rest: Uint8Array = Buffer.alloc(0)
-  let place: Place = { line: 1, charactersBefore: 0 }
+  let place: Place = { line: 1, charactersBefore: 0, isUtf8Text: false }
   let isFirst = true
   for await (const block of blocks) {
     if (isFirst && isUtf16(block)) {
@@ -96,7 +104,7 @@ export const decodeBlocks = async function* (
     if (!isUtf8(whole)) failAt(whole, place)
     const text = whole.toString('utf8')
     yield text
-    place = placeBehind(place, text)
+    place = placeBehind(place, whole, text)
     rest = bytes.subarray(whole.length)
   }
   if (rest.length > 0) failAt(rest, place)
