@@ -236,6 +236,7 @@ describe('the mapping', () => {
     [['89000000001', 'A', 'B'], 1, 'phone', 'the number is not +79 and nine digits'],
     [['', 'A', 'B'], 1, 'phone', 'there is no number'],
     [['+79000000001', 'A', 'x'.repeat(501)], 3, 'shop', 'the value has 501 characters, and at most 500'],
+    [['+79000000001', 'A\0B', 'x'], 2, 'order_no', 'the value contains a NUL character'],
   ])('finds the mistake in a row, without its content: %#', (cells, column, columnName, problem) => {
     const found = problemOf(mapping, row(...cells))
     expect(found).toMatchObject({ line: 7, column, columnName })

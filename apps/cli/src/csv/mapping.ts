@@ -120,6 +120,8 @@ export const problemOf = (mapping: Mapping, { cells, line }: Row): RowProblem | 
         `the value has ${value.length} characters, and at most ${MAX_VALUE_CHARACTERS} are allowed`,
       )
     }
+    // The hub refuses the whole request, and not only this row.
+    if (value.includes('\0')) return at(index, 'the value contains a NUL character')
   }
   return null
 }
