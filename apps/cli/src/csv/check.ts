@@ -47,6 +47,22 @@ const MAX_PROBLEMS = 20
 /** Estimates in progress at the same time. */
 const CONCURRENCY = 4
 
+/** The hub reads a body of 4 MiB. The rest is for the frame of the request. */
+const MAX_ESTIMATE_BYTES = 4 * 1024 * 1024 - 4096
+/** What JSON needs for a UTF-16 unit at most: an escape such as `\u0007`. */
+const BYTES_PER_UNIT = 6
+/** The names of the fields of a message, and its class. */
+const FIELDS_BYTES = 100
+/** Quotes, colon and comma of a variable. */
+const FRAME_UNITS = 6
+
+/** The bytes of a message in a request, or more. It is computed for each row, so it is only a sum. */
+const maxBytes = ({ template, to, variables }: RowMessage): number => {
+  let units = to.length + template.length
+  for (const name in variables) units += name.length + (variables[name] ?? '').length + FRAME_UNITS
+  return FIELDS_BYTES + units * BYTES_PER_UNIT
+}
+
 /** Adds amounts such as `2.00` exactly. */
 export const makeSum = () => {
   let units = 0n
@@ -145,17 +161,25 @@ export const checkFile = async (options: CheckOptions): Promise<CheckedFile> => 
     if (running.size >= CONCURRENCY) await Promise.race(running)
   }
   let open: Array<Open> = []
+  let bytes = 0
   try {
     for await (const row of heading.rows) {
       rows = row.number
       const problem = problemOf(mapping, row)
-      if (problem !== null) report(problem)
-      else open.push({ row, message: messageOf(mapping, row) })
-      if (open.length === batchMax) {
+      if (problem !== null) {
+        report(problem)
+        continue
+      }
+      const message = messageOf(mapping, row)
+      const size = maxBytes(message)
+      if (open.length === batchMax || bytes + size > MAX_ESTIMATE_BYTES) {
         await start(open)
         open = []
+        bytes = 0
         onProgress(rows)
       }
+      open.push({ row, message })
+      bytes += size
     }
     if (open.length > 0) await start(open)
     await Promise.all(running)

@@ -1,11 +1,14 @@
 /** The parts of `hub send --csv` without a hub: reading, checking, and the result file. */
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createHubClient } from '@sms-delivery-hub/client'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readBlocks, readSameBlocks } from './blocks.ts'
-import { makeSum } from './check.ts'
+import { checkFile, makeSum } from './check.ts'
 import { decodeBlocks, type Encoding } from './encoding.ts'
 import { makeMapping, messageOf, problemOf } from './mapping.ts'
 import { openResultFile, type RowResult } from './result-file.ts'
@@ -243,6 +246,50 @@ describe('the mapping', () => {
     expect(found?.problem).toContain(problem)
     expect(JSON.stringify(found)).not.toContain('9000000001')
   })
+})
+
+it('the check of a file with long cells asks for estimates that the hub can read', async () => {
+  /** The hub refuses a longer body. */
+  const longestBody = 4 * 1024 * 1024
+  const bodies: Array<{ readonly bytes: number; readonly messages: ReadonlyArray<unknown> }> = []
+  const server = createServer((request, response) => {
+    const chunks: Array<Buffer> = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.on('end', () => {
+      const body = Buffer.concat(chunks)
+      const { messages } = JSON.parse(body.toString()) as { readonly messages: ReadonlyArray<unknown> }
+      bodies.push({ bytes: body.length, messages })
+      const totals = { parts: messages.length, price: { amount: '1.00', currency: 'RUB' } }
+      response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end(JSON.stringify({ object: 'list', data: [], totals }))
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const rows = 1500
+  writeFileSync(
+    path('long.csv'),
+    `to,order,shop\n${`+79000000001,${'€'.repeat(500)},${'"'.repeat(2)}\n`.repeat(rows)}`,
+  )
+  const placeholders = ['order', 'shop', 'a', 'b', 'c']
+  const constants = { a: '€'.repeat(500), b: '€'.repeat(500), c: '€'.repeat(500) }
+  const checked = await checkFile({
+    source: { path: path('long.csv'), encoding: 'utf-8', delimiter: null },
+    template: { ...TEMPLATE, placeholders },
+    map: {},
+    constants,
+    client: createHubClient({
+      baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      apiKey: 'hub_test_x',
+    }),
+    batchMax: 1000,
+    onProgress: () => {},
+    signal: new AbortController().signal,
+  })
+  server.close()
+  expect(checked).toMatchObject({ rows, invalid: 0, parts: rows, price: { amount: `${bodies.length}.00` } })
+  expect(bodies.flatMap(({ messages }) => messages)).toHaveLength(rows)
+  for (const { bytes } of bodies) expect(bytes).toBeLessThanOrEqual(longestBody)
 })
 
 const RUN = 'a'.repeat(32)
