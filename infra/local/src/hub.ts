@@ -37,7 +37,7 @@ import { lockDataDir } from './data-dir-lock.ts'
 import { inParallel } from './parallel.ts'
 import { type PortName, requireFree } from './ports.ts'
 import { isHttpReady } from './probe.ts'
-import type { PreparationRequest, PreparationResult, PreparationTask } from './prepare-process.ts'
+import type { PreparationMessage, PreparationRequest, PreparationTask } from './prepare-process.ts'
 import { UserError } from './user-error.ts'
 import { launch } from './processes.ts'
 import { ensureSecrets, type Secrets } from './secrets.ts'
@@ -296,8 +296,9 @@ const startPreparation = (
   }
   child.on('error', end)
   child.on('exit', () => end(new Error('The preparation ended before it was done.')))
-  child.on('message', ({ failure, lines, number }: PreparationResult) => {
-    for (const line of lines) report(line)
+  child.on('message', (message: PreparationMessage) => {
+    if ('line' in message) return report(message.line)
+    const { failure, number } = message
     const { reject, resolve } = tasks[number]!
     if (failure === null) resolve()
     else reject(failure.isUserError ? new UserError(failure.message) : new Error(failure.message))

@@ -6,12 +6,12 @@
  */
 import type { prepareDatabase, prepareTopics } from './prepare.ts'
 
-type Arguments<F extends (...args: never) => unknown> =
-  Parameters<F> extends [...infer A, AbortSignal] ? A : never
+type PrepareDatabase = Parameters<typeof prepareDatabase>
+type PrepareTopics = Parameters<typeof prepareTopics>
 
 export type PreparationTask =
-  | { readonly kind: 'database'; readonly of: Arguments<typeof prepareDatabase> }
-  | { readonly kind: 'topics'; readonly of: Arguments<typeof prepareTopics> }
+  | { readonly kind: 'database'; readonly of: readonly [PrepareDatabase[0], PrepareDatabase[1]] }
+  | { readonly kind: 'topics'; readonly of: readonly [PrepareTopics[0], PrepareTopics[1]] }
   /** Looks for variables that look like settings and are none. */
   | { readonly kind: 'variables'; readonly of: readonly [names: ReadonlyArray<string>] }
 
@@ -20,41 +20,46 @@ export interface PreparationRequest {
   readonly task: PreparationTask
 }
 
-export interface PreparationResult {
+interface PreparationResult {
   readonly number: number
-  /** For the user. */
-  readonly lines: ReadonlyArray<string>
   /** The message of a `UserError`, or the stack of another error. */
   readonly failure: { readonly message: string; readonly isUserError: boolean } | null
 }
 
+/** What the process sends: a line for the user, or the result of a task. */
+export type PreparationMessage = { readonly line: string } | PreparationResult
+
 type Preparation = typeof import('./prepare.ts')
 
-const perform = async ({ kind, of }: PreparationTask): Promise<ReadonlyArray<string>> => {
+const send = (message: PreparationMessage): void => void process.send?.(message)
+const report = (line: string): void => send({ line })
+
+const perform = async ({ kind, of }: PreparationTask): Promise<void> => {
   if (kind === 'variables') {
     const { describeUnknown, unknownVariables } = await import('@hub/config')
-    return unknownVariables(of[0]).map(describeUnknown)
+    unknownVariables(of[0]).map(describeUnknown).forEach(report)
+    return
   }
   const [url] = process.argv.slice(2)
   const prepare = (await (url === undefined ? import('./prepare.ts') : import(url))) as Preparation
   // The supervisor aborts a task by ending this process.
   const { signal } = new AbortController()
-  if (kind === 'database') await prepare.prepareDatabase(...of, signal)
+  if (kind === 'database') await prepare.prepareDatabase(...of, signal, report)
   else await prepare.prepareTopics(...of, signal)
-  return []
 }
 
 const answer = async ({ number, task }: PreparationRequest): Promise<PreparationResult> => {
   try {
-    return { number, lines: await perform(task), failure: null }
+    await perform(task)
+    return { number, failure: null }
   } catch (error) {
     // Another checkout has a class `UserError` of its own.
     const isUserError = error instanceof Error && error.name === 'Problem'
     const text = error instanceof Error ? (isUserError ? error.message : error.stack) : undefined
-    return { number, lines: [], failure: { message: text ?? String(error), isUserError } }
+    return { number, failure: { message: text ?? String(error), isUserError } }
   }
 }
 
 process.on('message', (request: PreparationRequest) => {
-  void answer(request).then((result) => process.send?.(result))
+  void answer(request).then(send)
 })

@@ -31,7 +31,7 @@ export const newUuid = (prefix: IdPrefix): string => {
   return uuid
 }
 
-const makeSecrets = (): Secrets => {
+export const makeSecrets = (): Secrets => {
   const account = (): AccountSecrets => ({
     account: newUuid('acc'),
     test: newKey('test'),
