@@ -67,7 +67,9 @@ const kafka = Layer.unwrap(
   ),
 )
 const store = layerPostgresStore.pipe(
-  Layer.provideMerge(Layer.mergeAll(Sql.layer(`hub-${APP}`, CONNECTIONS), MasterKeyEncryption.layer)),
+  Layer.provideMerge(
+    Layer.mergeAll(Sql.layer(`hub-${APP}`, { maxConnections: CONNECTIONS }), MasterKeyEncryption.layer),
+  ),
 )
 const client = WebhookClient.layer.pipe(
   Layer.provide(Layer.mergeAll(AddressPolicy.layer, NodeFileSystem.layer)),

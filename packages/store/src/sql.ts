@@ -73,6 +73,12 @@ const CONFLICT_TRIES = 3
 /** The deadline of a call that sets none. The contract promises clients an answer within 3 s. */
 const DEFAULT_DEADLINE = Duration.millis(2500)
 
+/** PostgreSQL gives up a statement too, so that an abandoned one releases its locks. */
+const STATEMENT_TIMEOUT = Duration.seconds(10)
+
+/** The deadline of calls whose result a person awaits: the longest that PostgreSQL executes a statement. */
+export const DEADLINE_OF_STAFF: Duration.Duration = STATEMENT_TIMEOUT
+
 /** Below the time limit of a readiness check, and above a slow round trip. */
 const ANSWER_DEADLINE = { deadline: Duration.millis(1500) }
 
@@ -119,7 +125,12 @@ export interface SqlShape {
 }
 
 /** Opens a pool of at most `max` connections, and closes it with the scope. */
-export const makeSql = (url: Redacted.Redacted<string>, max: number, name: string) =>
+export const makeSql = (
+  url: Redacted.Redacted<string>,
+  max: number,
+  name: string,
+  defaultDeadline: Duration.Duration = DEFAULT_DEADLINE,
+) =>
   Effect.gen(function* () {
     const fork = Effect.runForkWith(yield* Effect.context<never>())
     const pool = yield* Effect.acquireRelease(
@@ -136,8 +147,7 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
             onnotice: () => {},
             connection: {
               application_name: name,
-              // PostgreSQL gives up too, so that an abandoned statement releases its locks.
-              statement_timeout: 10_000,
+              statement_timeout: Duration.toMillis(STATEMENT_TIMEOUT),
               idle_in_transaction_session_timeout: 10_000,
               // PostgreSQL also ends the session of a process that has vanished.
               tcp_user_timeout: 5000,
@@ -177,7 +187,7 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
     // A timer instead of fibers, because every statement of the hub passes here.
     const bounded = <A>(promise: (call: BoundedCall) => Promise<A>, options: SqlOptions | undefined) =>
       Effect.callback<A, StorageError>((resume) => {
-        const withinMs = Duration.toMillis(options?.deadline ?? DEFAULT_DEADLINE)
+        const withinMs = Duration.toMillis(options?.deadline ?? defaultDeadline)
         const call: BoundedCall = { withinMs, missedDeadline: false }
         const timer = setTimeout(() => {
           call.missedDeadline = true
@@ -220,18 +230,21 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
 export class Sql extends Context.Service<Sql, SqlShape>()('@hub/store/Sql') {
   /**
    * `app`: the application name in PostgreSQL. `maxConnections`: for apps that need few, because
-   * each connection has its own plans and caches.
+   * each connection has its own plans and caches. `deadline`: of calls that set none.
    */
   static readonly layer = (
     app: string,
-    maxConnections = Number.POSITIVE_INFINITY,
+    {
+      deadline = DEFAULT_DEADLINE,
+      maxConnections = Number.POSITIVE_INFINITY,
+    }: { readonly deadline?: Duration.Duration; readonly maxConnections?: number } = {},
   ): Layer.Layer<Sql, Config.ConfigError> =>
     Layer.effect(
       Sql,
       Effect.gen(function* () {
         const url = yield* settings.databaseUrl.config
         const max = yield* settings.databasePool.config
-        return yield* makeSql(url, Math.min(max, maxConnections), app)
+        return yield* makeSql(url, Math.min(max, maxConnections), app, deadline)
       }),
     )
 }

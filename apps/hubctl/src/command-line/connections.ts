@@ -16,7 +16,7 @@ import {
   TopicReader,
   topicNames,
 } from '@hub/kafka'
-import { MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
+import { DEADLINE_OF_STAFF, MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
 import { Config, ConfigProvider, Context, Effect, Layer } from 'effect'
 import { noServers, selectedApi } from '../api.ts'
 import { Environment, selectedHub } from '../config.ts'
@@ -45,12 +45,15 @@ const orApi = <A, E, R>(
 /** No server: the settings of the hub. */
 export const settingsOfHub = orApi(selectedHub)
 
+/** A person waits for the result, and prefers a late one to none. */
+const sqlLayer = Sql.layer(CLIENT, { deadline: DEADLINE_OF_STAFF })
+
 /** PostgreSQL: `Sql`. */
-export const database = orApi(Sql.layer(CLIENT).pipe(Layer.provideMerge(selectedHub)), Sql)
+export const database = orApi(sqlLayer.pipe(Layer.provideMerge(selectedHub)), Sql)
 
 /** PostgreSQL and Redis: `Sql`, `Counters`. */
 export const databaseAndRedis = orApi(
-  Layer.mergeAll(Sql.layer(CLIENT), countersLayer(CLIENT)).pipe(Layer.provideMerge(selectedHub)),
+  Layer.mergeAll(sqlLayer, countersLayer(CLIENT)).pipe(Layer.provideMerge(selectedHub)),
   Sql,
   Counters,
 )
@@ -64,7 +67,7 @@ export const databaseAndKafka = orApi(
     Effect.map(kafkaConfig, ([connection, { partitions }]) =>
       Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
     ),
-  ).pipe(Layer.merge(Sql.layer(CLIENT)), Layer.provideMerge(selectedHub)),
+  ).pipe(Layer.merge(sqlLayer), Layer.provideMerge(selectedHub)),
   Sql,
   EventLog,
   ConsumerGroups,
@@ -83,7 +86,7 @@ export const encryptedRecords = orApi(
           Layer.mergeAll(
             layerEventLog({ connection, partitions }),
             layerTopicReader({ connection }),
-            Sql.layer(CLIENT),
+            sqlLayer,
           ),
         ),
       ),

@@ -1,6 +1,7 @@
 /** The commands for accounts, keys, certification and moderation, over PostgreSQL and Redis. */
 import { randomUUID } from 'node:crypto'
 import { API_KEY_PATTERN, apiKeyDigest, CONFIRMATION_NAMES, decodeId } from '@hub/domain'
+import { eventually } from '@hub/testkit'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { makeTestHub, type TestHub } from '../testing/test-hub.ts'
 
@@ -39,6 +40,24 @@ describe('accounts', () => {
     const shown = await hub.run(['accounts', 'show', account])
     assert.match(shown.out, /api_rps +100 +100 +Requests per second/u)
     assert.strictEqual(await hub.refusal(['accounts', 'show', NOBODY]), 'account_not_found')
+  })
+
+  it('are listed also if PostgreSQL answers after 2.5 s, the deadline of a client', async () => {
+    const { listing } = await hub.sql.begin(async (locking) => {
+      await locking`LOCK TABLE command.accounts IN ACCESS EXCLUSIVE MODE`
+      const isLate = async () => {
+        const late = await hub.sql`
+          SELECT 1 FROM pg_stat_activity
+          WHERE datname = current_database() AND application_name = 'hubctl'
+            AND wait_event_type = 'Lock' AND query_start < now() - interval '3 seconds'`
+        return late.length > 0
+      }
+      const running = hub.run(['accounts', 'list'])
+      await Promise.race([running, eventually(isLate, { withinMs: 30_000 })])
+      return { listing: running }
+    })
+    const { code, err } = await listing
+    assert.strictEqual(code, 0, err)
   })
 
   it('have overrides for one mode, and defaults after --unset', async () => {
