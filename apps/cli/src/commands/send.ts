@@ -5,6 +5,7 @@ import type { components } from '@sms-delivery-hub/client'
 import { Effect, Option, Stdio } from 'effect'
 import { type Command, Flag } from 'effect/cli'
 import { attempt, connect, type Connection } from '../connection/connection.ts'
+import { hashBlocks } from '../csv/blocks.ts'
 import { type CheckedFile, checkFile, type CsvSource } from '../csv/check.ts'
 import { ENCODINGS } from '../csv/encoding.ts'
 import { lastRowOf, openResultFile } from '../csv/result-file.ts'
@@ -150,9 +151,6 @@ const thousands = (count: number): string => count.toLocaleString('en-GB')
 
 const plural = (count: number, one: string): string => `${thousands(count)} ${one}${count === 1 ? '' : 's'}`
 
-const estimateOf = ({ invalid, parts, price, rows }: CheckedFile): string =>
-  `${plural(rows - invalid, 'message')}, ${plural(parts, 'part')}, ${price.amount} ${price.currency}`
-
 const listProblems = (path: string, { invalid, problems }: CheckedFile): string =>
   [
     ...problems.map(
@@ -176,10 +174,32 @@ const sendCsv = Effect.fnUntraced(function* (connection: Connection, input: Inpu
     Promise.all([client.account.get({ signal }), findTemplate(connection, input.template, signal)]),
   )
   const batchMax = account.limits.batch_max
+  const hashes = yield* attempt(() => hashBlocks(path))
+  const runId = yield* Effect.promise(() =>
+    runIdOf(hashes, {
+      account: account.id,
+      template: template.name,
+      map: input.map,
+      constants: input.variable,
+      encoding: source.encoding,
+      delimiter: source.delimiter,
+      run: input.run,
+    }),
+  )
+  const resultFile = Option.getOrElse(input.result, () => resultPath(path))
+  // A dry run is about the whole file.
+  const doneRows = input.dryRun ? 0 : yield* attempt(() => lastRowOf(resultFile, runId))
+  if (doneRows > 0) {
+    yield* printNote(
+      `${plural(doneRows, 'row')} already ${doneRows === 1 ? 'has' : 'have'} a result in ${resultFile}; continuing behind them.`,
+    )
+  }
   const checking = makeProgress('Checked', null, isTerminal)
   const checked = yield* attempt((signal) =>
     checkFile({
       source,
+      hashes,
+      doneRows,
       template,
       map: input.map,
       constants: input.variable,
@@ -202,32 +222,16 @@ const sendCsv = Effect.fnUntraced(function* (connection: Connection, input: Inpu
       }),
     )
   }
+  const unsent = checked.rows - doneRows
   if (checked.invalid > 0 && !input.skipInvalid) {
     return yield* refused(
       'csv_invalid',
-      `${plural(checked.invalid, 'row')} of ${thousands(checked.rows)} cannot be sent, so nothing was sent. Correct the file, or add --skip-invalid.`,
+      `${plural(checked.invalid, 'row')} of ${thousands(unsent)} cannot be sent, so nothing was sent. Correct the file, or add --skip-invalid.`,
     )
   }
-  const runId = yield* Effect.promise(() =>
-    runIdOf(checked.hashes, {
-      account: account.id,
-      template: template.name,
-      map: input.map,
-      constants: input.variable,
-      encoding: source.encoding,
-      delimiter: source.delimiter,
-      run: input.run,
-    }),
-  )
-  const resultFile = Option.getOrElse(input.result, () => resultPath(path))
-  const done = yield* attempt(() => lastRowOf(resultFile, runId))
-  if (done > 0) {
-    yield* printNote(
-      `${plural(done, 'row')} already ${done === 1 ? 'has' : 'have'} a result in ${resultFile}; continuing behind them.`,
-    )
-  }
-  if (done < checked.rows) {
-    const what = done === 0 ? estimateOf(checked) : `the other ${plural(checked.rows - done, 'row')}`
+  if (unsent > 0) {
+    const { parts, price } = checked
+    const what = `${plural(unsent - checked.invalid, 'message')}, ${plural(parts, 'part')}, ${price.amount} ${price.currency}`
     yield* confirm(`Send ${what} with the ${connection.mode} key of ${account.name}?`)
   }
   const results = yield* Effect.acquireRelease(

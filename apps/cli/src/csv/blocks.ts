@@ -1,6 +1,6 @@
 /**
- * Reads a file in blocks with a hash each. The second reading compares each block with the first one
- * before it passes it on, so nothing of a changed file is used.
+ * Reads a file in blocks with a hash each. The first reading makes the hashes. Each later one compares a block
+ * with its hash before it passes it on, so nothing of a changed file is used.
  */
 import { createHash } from 'node:crypto'
 import { open } from 'node:fs/promises'
@@ -45,15 +45,11 @@ const blocksOf = async function* (path: string): AsyncGenerator<Buffer, void, un
   }
 }
 
-/** Reads the file for the first time, and adds the hash of each block to `hashes`. */
-export const readBlocks = async function* (
-  path: string,
-  hashes: Array<Buffer>,
-): AsyncGenerator<Buffer, void, undefined> {
-  for await (const block of blocksOf(path)) {
-    hashes.push(sha256(block))
-    yield block
-  }
+/** Reads the file for the first time. */
+export const hashBlocks = async (path: string): Promise<BlockHashes> => {
+  const hashes: Array<Buffer> = []
+  for await (const block of blocksOf(path)) hashes.push(sha256(block))
+  return hashes
 }
 
 /** Reads the file again. Fails before the first block that differs. */

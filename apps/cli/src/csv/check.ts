@@ -1,10 +1,10 @@
 /**
- * The first reading of a CSV file: finds all mistakes, and estimates parts and price. Nothing is sent
- * before it ends.
+ * The second reading of a CSV file: finds all mistakes of the rows that are to be sent, and estimates their
+ * parts and price. Nothing is sent before it ends.
  */
 import { refused } from '@hub/command-line'
 import type { HubClient } from '@sms-delivery-hub/client'
-import { type BlockHashes, readBlocks } from './blocks.ts'
+import { type BlockHashes, readSameBlocks } from './blocks.ts'
 import { decodeBlocks, type Encoding } from './encoding.ts'
 import {
   columnOfVariable,
@@ -27,8 +27,9 @@ export interface CsvSource {
 export interface CheckedFile {
   readonly hashes: BlockHashes
   readonly mapping: Mapping
+  /** All rows of the file. */
   readonly rows: number
-  /** Rows that cannot be sent. */
+  /** Rows that were checked and cannot be sent. */
   readonly invalid: number
   /** The first mistakes. */
   readonly problems: ReadonlyArray<RowProblem>
@@ -99,6 +100,10 @@ const columnOfParam = (mapping: Mapping, param: string | undefined): number => {
 
 export interface CheckOptions {
   readonly source: CsvSource
+  /** Of the first reading. */
+  readonly hashes: BlockHashes
+  /** Rows that an earlier run has sent or skipped. They were checked then. */
+  readonly doneRows: number
   readonly template: MappedTemplate
   readonly map: Readonly<Record<string, string>>
   readonly constants: Readonly<Record<string, string>>
@@ -109,8 +114,7 @@ export interface CheckOptions {
 }
 
 export const checkFile = async (options: CheckOptions): Promise<CheckedFile> => {
-  const { batchMax, client, onProgress, signal, source } = options
-  const hashes: Array<Buffer> = []
+  const { batchMax, client, doneRows, hashes, onProgress, signal, source } = options
   const problems: Array<RowProblem> = []
   const sum = makeSum()
   let parts = 0
@@ -127,7 +131,7 @@ export const checkFile = async (options: CheckOptions): Promise<CheckedFile> => 
     problems.length = Math.min(problems.length, MAX_PROBLEMS)
   }
 
-  const texts = decodeBlocks(readBlocks(source.path, hashes), source.encoding)
+  const texts = decodeBlocks(readSameBlocks(source.path, hashes), source.encoding)
   const heading = await readRows(texts, source.delimiter)
   const mapping = makeMapping(heading.columns, options.template, options.map, options.constants)
 
@@ -165,6 +169,7 @@ export const checkFile = async (options: CheckOptions): Promise<CheckedFile> => 
   try {
     for await (const row of heading.rows) {
       rows = row.number
+      if (rows <= doneRows) continue
       const problem = problemOf(mapping, row)
       if (problem !== null) {
         report(problem)

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createHubClient } from '@sms-delivery-hub/client'
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readBlocks, readSameBlocks } from './blocks.ts'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { hashBlocks, readSameBlocks } from './blocks.ts'
 import { checkFile, makeSum } from './check.ts'
 import { decodeBlocks, type Encoding } from './encoding.ts'
 import { makeMapping, messageOf, problemOf } from './mapping.ts'
@@ -30,12 +30,7 @@ const collect = async <A>(all: AsyncIterable<A>): Promise<ReadonlyArray<A>> => {
 
 const MIB = 1024 * 1024
 
-describe('the second reading of a file', () => {
-  const first = async (file: string): Promise<ReadonlyArray<Buffer>> => {
-    const hashes: Array<Buffer> = []
-    await collect(readBlocks(file, hashes))
-    return hashes
-  }
+describe('a later reading of a file', () => {
   /** The bytes that pass before the change is found, and the sentence. */
   const again = async (file: string, hashes: ReadonlyArray<Buffer>) => {
     let bytes = 0
@@ -50,12 +45,12 @@ describe('the second reading of a file', () => {
 
   it('passes the same bytes', async () => {
     writeFileSync(path('same'), content)
-    expect(await again(path('same'), await first(path('same')))).toEqual({
+    expect(await again(path('same'), await hashBlocks(path('same')))).toEqual({
       bytes: content.length,
       problem: null,
     })
     writeFileSync(path('empty'), '')
-    expect(await again(path('empty'), await first(path('empty')))).toEqual({ bytes: 0, problem: null })
+    expect(await again(path('empty'), await hashBlocks(path('empty')))).toEqual({ bytes: 0, problem: null })
   })
 
   it.each([
@@ -74,7 +69,7 @@ describe('the second reading of a file', () => {
     ['a missing block', MIB, (file: string) => truncateSync(file, MIB + 100)],
   ])('passes nothing behind %s, and names the line', async (_name, bytes, change) => {
     writeFileSync(path('changed'), content)
-    const hashes = await first(path('changed'))
+    const hashes = await hashBlocks(path('changed'))
     change(path('changed'))
     const found = await again(path('changed'), hashes)
     expect(found.bytes).toBe(bytes)
@@ -84,7 +79,7 @@ describe('the second reading of a file', () => {
 
   it('finds an addition to a file that ends with a block', async () => {
     writeFileSync(path('block'), Buffer.alloc(2 * MIB, 'x'))
-    const hashes = await first(path('block'))
+    const hashes = await hashBlocks(path('block'))
     appendFileSync(path('block'), 'y')
     expect(await again(path('block'), hashes)).toMatchObject({ bytes: 2 * MIB })
     truncateSync(path('block'), MIB)
@@ -248,9 +243,7 @@ describe('the mapping', () => {
   })
 })
 
-it('the check of a file with long cells asks for estimates that the hub can read', async () => {
-  /** The hub refuses a longer body. */
-  const longestBody = 4 * 1024 * 1024
+describe('the check of a file', () => {
   const bodies: Array<{ readonly bytes: number; readonly messages: ReadonlyArray<unknown> }> = []
   const server = createServer((request, response) => {
     const chunks: Array<Buffer> = []
@@ -265,31 +258,57 @@ it('the check of a file with long cells asks for estimates that the hub can read
         .end(JSON.stringify({ object: 'list', data: [], totals }))
     })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const rows = 1500
-  writeFileSync(
-    path('long.csv'),
-    `to,order,shop\n${`+79000000001,${'€'.repeat(500)},${'"'.repeat(2)}\n`.repeat(rows)}`,
-  )
-  const placeholders = ['order', 'shop', 'a', 'b', 'c']
-  const constants = { a: '€'.repeat(500), b: '€'.repeat(500), c: '€'.repeat(500) }
-  const checked = await checkFile({
-    source: { path: path('long.csv'), encoding: 'utf-8', delimiter: null },
-    template: { ...TEMPLATE, placeholders },
-    map: {},
-    constants,
-    client: createHubClient({
-      baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-      apiKey: 'hub_test_x',
-    }),
-    batchMax: 1000,
-    onProgress: () => {},
-    signal: new AbortController().signal,
+  beforeAll(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve)))
+  beforeEach(() => bodies.splice(0))
+  afterAll(() => server.close())
+
+  const check = async (
+    file: string,
+    options: {
+      readonly placeholders: ReadonlyArray<string>
+      readonly constants?: Readonly<Record<string, string>>
+      readonly doneRows?: number
+    },
+  ) =>
+    checkFile({
+      source: { path: file, encoding: 'utf-8', delimiter: null },
+      hashes: await hashBlocks(file),
+      doneRows: options.doneRows ?? 0,
+      template: { ...TEMPLATE, placeholders: options.placeholders },
+      map: {},
+      constants: options.constants ?? {},
+      client: createHubClient({
+        baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+        apiKey: 'hub_test_x',
+      }),
+      batchMax: 1000,
+      onProgress: () => {},
+      signal: new AbortController().signal,
+    })
+
+  it('with long cells asks for estimates that the hub can read', async () => {
+    /** The hub refuses a longer body. */
+    const longestBody = 4 * 1024 * 1024
+    const rows = 1500
+    writeFileSync(
+      path('long.csv'),
+      `to,order,shop\n${`+79000000001,${'€'.repeat(500)},${'"'.repeat(2)}\n`.repeat(rows)}`,
+    )
+    const checked = await check(path('long.csv'), {
+      placeholders: ['order', 'shop', 'a', 'b', 'c'],
+      constants: { a: '€'.repeat(500), b: '€'.repeat(500), c: '€'.repeat(500) },
+    })
+    expect(checked).toMatchObject({ rows, invalid: 0, parts: rows, price: { amount: `${bodies.length}.00` } })
+    expect(bodies.flatMap(({ messages }) => messages)).toHaveLength(rows)
+    for (const { bytes } of bodies) expect(bytes).toBeLessThanOrEqual(longestBody)
   })
-  server.close()
-  expect(checked).toMatchObject({ rows, invalid: 0, parts: rows, price: { amount: `${bodies.length}.00` } })
-  expect(bodies.flatMap(({ messages }) => messages)).toHaveLength(rows)
-  for (const { bytes } of bodies) expect(bytes).toBeLessThanOrEqual(longestBody)
+
+  it('of a run that continues concerns only the rows without a result', async () => {
+    writeFileSync(path('continued.csv'), 'to,order\n1,A\n+79000000001,B\n+79000000002,C\n2,D\n')
+    const checked = await check(path('continued.csv'), { placeholders: ['order'], doneRows: 2 })
+    expect(checked).toMatchObject({ rows: 4, invalid: 1, parts: 1, problems: [{ line: 5 }] })
+    expect(bodies.flatMap(({ messages }) => messages)).toMatchObject([{ to: '+79000000002' }])
+  })
 })
 
 const RUN = 'a'.repeat(32)

@@ -1,4 +1,4 @@
-/** The second reading of a CSV file: sends each row once, and records each result. */
+/** The last reading of a CSV file: sends each row once, and records each result. */
 import { type CommandFailed, refused, unavailable } from '@hub/command-line'
 import type { BatchMessage, HubClient, SendResult } from '@sms-delivery-hub/client'
 import { readSameBlocks } from './blocks.ts'
