@@ -124,12 +124,10 @@ const make = (options: MemoryCountersOptions) => {
   }
 
   const reserve = (item: FloodRequest, now: number): FloodVerdict => {
+    // A message of an attempt that has failed, or is in progress: it counts from now on.
+    if (leases.has(leaseKey(item))) remove(item)
     const earlier = counted.get(recipientKey(item)) ?? []
-    const lease = { reservation: item, until: now + RESERVATION_LEASE_MS }
-    if (earlier.some(({ id }) => id === item.reservationId)) {
-      if (leases.has(leaseKey(item))) leases.set(leaseKey(item), lease)
-      return { reserved: true }
-    }
+    if (earlier.some(({ id }) => id === item.reservationId)) return { reserved: true }
     const waits = [
       { nth: 1, length: Math.min(DAY_MS, item.windows.pauseSeconds * 1000) },
       { nth: item.windows.perHour, length: HOUR_MS },
@@ -145,7 +143,7 @@ const make = (options: MemoryCountersOptions) => {
       return { reserved: false, window, retryAfterSeconds: toWaitSeconds(Math.max(...waits)) }
     }
     add(item, now)
-    leases.set(leaseKey(item), lease)
+    leases.set(leaseKey(item), { reservation: item, until: now + RESERVATION_LEASE_MS })
     return { reserved: true }
   }
 

@@ -418,8 +418,26 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         assert.deepStrictEqual(yield* counters.reserveFlood([item, item]), [RESERVED, RESERVED])
         yield* store.advance(10_000)
         assert.deepStrictEqual(yield* counters.reserveFlood([item]), [RESERVED])
-        // It keeps the time of the first request.
+        // It has the time of the last request.
+        assert.deepStrictEqual(yield* counters.reserveFlood([floodRequest()]), [refused('pause', 60)])
+        yield* counters.confirmFlood([{ ...item, at: yield* store.now }])
+        yield* store.advance(10_000)
+        assert.deepStrictEqual(yield* counters.reserveFlood([item]), [RESERVED])
+        // A confirmed one keeps its time.
         assert.deepStrictEqual(yield* counters.reserveFlood([floodRequest()]), [refused('pause', 50)])
+      }),
+    )
+
+    ready('refuse the repeat of a failed send after another message was accepted', (counters, store) =>
+      Effect.gen(function* () {
+        const windows = { ...DEFAULTS, pauseSeconds: 5 }
+        const [failed, other] = [floodRequest({ windows }), floodRequest({ windows })]
+        yield* counters.reserveFlood([failed])
+        yield* store.advance(6000)
+        assert.deepStrictEqual(yield* counters.reserveFlood([other]), [RESERVED])
+        assert.deepStrictEqual(yield* counters.reserveFlood([failed]), [refused('pause', 5)])
+        yield* store.advance(5000)
+        assert.deepStrictEqual(yield* counters.reserveFlood([failed]), [RESERVED])
       }),
     )
 
@@ -465,7 +483,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         yield* counters.reserveFlood([item])
         yield* store.advance(RESERVATION_LEASE_MS - 1)
         const other = floodRequest({ windows: { ...DEFAULTS, pauseSeconds: 300 } })
-        assert.deepStrictEqual(yield* counters.reserveFlood([other]), [refused('pause', 261)])
+        assert.deepStrictEqual(yield* counters.reserveFlood([other]), [refused('pause', 281)])
       }),
     )
 
@@ -652,10 +670,11 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
                 known = [...known.filter((each) => each.id !== id), { ...one, until: Infinity }]
               } else {
                 known = known.filter(({ until }) => until > now)
-                const held = known.find((one) => one.id === id)
+                const confirmed = known.find((one) => one.id === id && one.until === Infinity)
+                if (confirmed === undefined) known = known.filter((one) => one.id !== id)
                 const newer = (length: number) => known.filter(({ at }) => at > now - length).length
                 const expected =
-                  held !== undefined
+                  confirmed !== undefined
                     ? 'reserved'
                     : newer(30_000) >= 1
                       ? 'pause'
@@ -666,9 +685,8 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
                           : 'reserved'
                 const [verdict] = yield* counters.reserveFlood([item(id)])
                 assert.strictEqual(verdict?.reserved === false ? verdict.window : 'reserved', expected)
-                if (expected === 'reserved') {
-                  const until = held?.until === Infinity ? Infinity : now + RESERVATION_LEASE_MS
-                  known = [...known.filter((one) => one.id !== id), { id, at: held?.at ?? now, until }]
+                if (expected === 'reserved' && confirmed === undefined) {
+                  known = [...known, { id, at: now, until: now + RESERVATION_LEASE_MS }]
                 }
               }
             }

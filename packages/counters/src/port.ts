@@ -145,8 +145,10 @@ export interface CountersShape {
 
   /**
    * Makes a reservation for each request that all its windows allow, in order: requests for one
-   * recipient in one call count each other. Idempotent by reservation id: an existing reservation
-   * is `reserved` again and keeps its time. Confirm a reservation with `confirmFlood` when the
+   * recipient in one call count each other. Idempotent by reservation id: a reservation never counts
+   * against itself. A confirmed one is `reserved` again and keeps its time. An unconfirmed one may be of
+   * an attempt that has failed, so it is made anew: otherwise its repeat would pass although another
+   * message was accepted meanwhile. Confirm a reservation with `confirmFlood` when the
    * message is accepted, or release it with `releaseFlood`. Otherwise it expires after
    * `RESERVATION_LEASE_MS`. So neither a crash nor a call that timed out counts a message that was
    * never accepted.

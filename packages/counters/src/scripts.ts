@@ -109,17 +109,20 @@ for i = 3, #KEYS do
   local id = ARGV[arg]
   local set = 5 + tonumber(ARGV[arg + 1]) * 3
   local newest = redis.call('ZRANGE', key, -${READ_NEWEST}, -1, 'WITHSCORES')
-  local count = #newest / 2
-
   local held = false
   for j = 1, #newest, 2 do
     if newest[j] == id then held = true end
   end
-  if not held and count == ${READ_NEWEST} then held = redis.call('ZSCORE', key, id) ~= false end
+  if not held and #newest / 2 == ${READ_NEWEST} then held = redis.call('ZSCORE', key, id) ~= false end
+  -- A message of an attempt that has failed, or is in progress: it counts from now on.
+  if held and redis.call('ZREM', KEYS[2], id .. ' ' .. key) == 1 then
+    redis.call('ZREM', key, id)
+    newest = redis.call('ZRANGE', key, -${READ_NEWEST}, -1, 'WITHSCORES')
+    held = false
+  end
+  local count = #newest / 2
 
   if held then
-    -- A repeat uses the reservation. A lease that has not expired starts again.
-    redis.call('ZADD', KEYS[2], 'XX', now + lease, id .. ' ' .. key)
     verdicts[i - 2] = 0
   else
     local wait, window = 0, 0
