@@ -182,7 +182,12 @@ const mountDisk = (path: string): SmallDisk => {
       const { bavail, bsize } = statfsSync(path)
       // The rest is too small for a segment of either server.
       const bytes = Math.max(bsize, (bavail - 16) * bsize)
-      execFileSync('fallocate', ['-l', String(bytes), ballast], { stdio: 'pipe' })
+      try {
+        execFileSync('fallocate', ['-l', String(bytes), ballast], { stdio: 'pipe' })
+      } catch (error) {
+        // The server wrote meanwhile, and took the rest: the disk is full.
+        if (!String(error).includes('No space left')) throw error
+      }
     },
     free: () => rmSync(ballast, { force: true }),
   }

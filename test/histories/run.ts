@@ -205,14 +205,17 @@ export const makeRun = async (
       began,
       signal,
     )
+    // It is awaited below. A failure ends the run.
     faults.catch(() => {})
-    while (Date.now() - began < 1000 * seconds && recorder.bytes() < options.maxBytes) {
-      await delay(CHECK_EVERY_MS, undefined, { signal })
+    const untilSecond = async (second: number): Promise<void> => {
+      while (Date.now() - began < 1000 * second && recorder.bytes() < options.maxBytes) {
+        await delay(CHECK_EVERY_MS, undefined, { signal })
+      }
     }
+    const [skipped] = await Promise.all([faults, untilSecond(seconds)])
     if (recorder.bytes() >= options.maxBytes)
       report(`the recorded history has its largest size: the load ends early`)
     const loadSeconds = (Date.now() - began) / 1000
-    const skipped = await faults
     loading.abort()
     await optingOut
     await load.stop()
