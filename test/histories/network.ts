@@ -22,6 +22,8 @@ export interface Network {
   /** Opens a proxy to the server at a URL and returns its port. */
   readonly open: (name: string, url: string) => Promise<number>
   readonly run: (command: Command) => Promise<void>
+  /** CPU time of the thread so far, ms. */
+  readonly cpuMs: () => Promise<number>
   readonly close: () => Promise<void>
 }
 
@@ -62,6 +64,10 @@ export const startNetwork = (): Network => {
     },
     run: async (command) => {
       await ask(command)
+    },
+    cpuMs: async () => {
+      const { system, user } = await worker.cpuUsage()
+      return (system + user) / 1000
     },
     close: async () => {
       await ask({ do: 'close' })

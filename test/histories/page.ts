@@ -5,6 +5,7 @@ import { type ChartSeries, toSvg } from '../../benchmarks/chart.ts'
 import type { Verdict } from './checker/check.ts'
 import { type Finding, GUARANTEES, type Guarantee } from './checker/finding.ts'
 import type { History } from './checker/read-history.ts'
+import type { CpuProfile } from './cpu-profile.ts'
 import type { SkippedFault } from './faults.ts'
 
 export interface RunResult {
@@ -18,6 +19,8 @@ export interface RunResult {
   readonly leftOut: number
   /** Accepted messages per second of load. */
   readonly acceptedPerSecond: number
+  /** Null on systems without `/proc`. */
+  readonly cpu: CpuProfile | null
   readonly unsettled: ReadonlyArray<string>
   readonly command: string
 }
@@ -75,8 +78,34 @@ const table = (head: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<st
   [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n')
 const seconds = (ms: number | null): string => (ms === null ? 'not measured' : `${(ms / 1000).toFixed(1)} s`)
 
+/** What each process used, and what the machine had left. */
+const cpuSection = ({ machine, messages, seconds: measured, used }: CpuProfile): string => {
+  const ms = 1000 * measured
+  const cells = (name: string, value: number) => [
+    name,
+    ((100 * value) / ms).toFixed(1),
+    messages === 0 ? '' : Math.round((1000 * value) / messages),
+  ]
+  const total = [...used.values()].reduce((sum, value) => sum + value, 0)
+  return `## CPU time
+
+Of ${measured.toFixed(0)} s with ${messages} accepted messages, on ${machine.cores} cores.
+
+${table(
+  ['process', '% of a core', 'µs per accepted message'],
+  [
+    ...[...used].toSorted(([, a], [, b]) => b - a).map(([name, value]) => cells(name, value)),
+    cells('**all processes of the run**', total),
+    cells('other processes of the machine', machine.others),
+    cells('idle', machine.idle),
+    cells('of this, waiting for a disk', machine.waitsForDisk),
+  ],
+)}
+`
+}
+
 export const pageOf = (result: RunResult, from: number): string => {
-  const { acceptedPerSecond, command, due, leftOut, rate, seed, skipped, unsettled, verdict } = result
+  const { acceptedPerSecond, command, cpu, due, leftOut, rate, seed, skipped, unsettled, verdict } = result
   const { availability, counts, findings } = verdict
   const violations = countsByGuarantee(findings)
   return `# Run with seed ${seed}
@@ -149,7 +178,7 @@ ${table(
   ['answer', 'requests'],
   Object.entries(counts.answers).toSorted(([, a], [, b]) => b - a),
 )}
-${unsettled.length === 0 ? '' : `\nAt the end of the run: ${unsettled.join('; ')}.\n`}`
+${cpu === null ? '' : `\n${cpuSection(cpu)}`}${unsettled.length === 0 ? '' : `\nAt the end of the run: ${unsettled.join('; ')}.\n`}`
 }
 
 export const writePage = (out: string, result: RunResult, history: History): string => {

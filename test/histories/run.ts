@@ -10,6 +10,7 @@ import { type Api, openApi } from './api.ts'
 import { checkHistory } from './checker/check.ts'
 import { readHistory } from './checker/read-history.ts'
 import { type Cluster, removeCluster, startCluster } from './cluster.ts'
+import { startCpuProfile } from './cpu-profile.ts'
 import { runFaults } from './faults.ts'
 import { type Load, startLoad } from './load.ts'
 import { PASSWORD, startOperator, SYSTEM_ID, type TestOperator } from './operator.ts'
@@ -36,6 +37,8 @@ const SETTLE_WITHIN_MS = 360_000
 /** All webhooks are delivered: a receiver that hung gets its batches again after one or two minutes. */
 const WEBHOOKS_WITHIN_MS = 240_000
 const CHECK_EVERY_MS = 1000
+/** Before, the rate rises and new processes compile their code. In short runs, a quarter of the load. */
+const PROFILE_AFTER_SECONDS = 15
 const OPT_OUT_WITHIN_MS = 60_000
 const OPT_OUT_SENDS_EVERY_MS = 6000
 
@@ -212,7 +215,10 @@ export const makeRun = async (
         await delay(CHECK_EVERY_MS, undefined, { signal })
       }
     }
+    await untilSecond(Math.min(PROFILE_AFTER_SECONDS, seconds / 4))
+    const profiling = await startCpuProfile(cluster, () => load.accepted.size)
     const [skipped] = await Promise.all([faults, untilSecond(seconds)])
+    const cpu = (await profiling?.stop()) ?? null
     if (recorder.bytes() >= options.maxBytes)
       report(`the recorded history has its largest size: the load ends early`)
     const loadSeconds = (Date.now() - began) / 1000
@@ -270,6 +276,7 @@ export const makeRun = async (
       due,
       leftOut,
       acceptedPerSecond: verdict.counts.accepted / loadSeconds,
+      cpu,
       unsettled,
       command: commandOf(options),
     }
