@@ -165,7 +165,7 @@ export const makeRun = async (
   const closing: Array<() => Promise<unknown>> = []
   let isViolated = true
   try {
-    const operator = await startOperator(recorder, dir)
+    const operator = await startOperator(recorder)
     closing.push(operator.stop)
     const receivers = await startReceivers(recorder)
     closing.push(receivers.close)

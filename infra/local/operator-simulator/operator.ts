@@ -150,8 +150,8 @@ export interface Operator {
   readonly close: () => void
 }
 
-/** Opens the operator. The `secret` encrypts the addresses in the journal. */
-export const makeOperator = (journalPath: string, secret: string): Operator => {
+/** Opens the operator. The `secret` encrypts the addresses in the journal. Without a path, it has none. */
+export const makeOperator = (journalPath: string | null, secret: string): Operator => {
   const { entries, journal } = openJournal(journalPath)
   const privacy = makePrivacy(secret)
   /** Messages over HTTP by reference, without a limit, because they are deduplicated. */
