@@ -22,12 +22,25 @@ const MAX_RETRY_AFTER_MS = 10_000
 /** One in this many clients never repeats, so that a refusal is the last word. */
 const GIVES_UP = 6
 
-const BATCH_SIZE = 50
+/** The sizes of batches. Half of the messages in batches are in large ones, which cost the hub less. */
+const SMALL_BATCH = 50
+/**
+ * A process that accepts 150 sends per second, as on two cores, refuses batches of 500, because they would
+ * take too long. At low rates, a large batch has the messages of one second.
+ */
+const LARGE_BATCH = 200
 /** The shares of single sends among all sends, in thousandths. The rest is in batches. */
 const SINGLE_OTP = 120
 const SINGLE_SERVICE = 80
 /** Thousandths of the sends to the recipients and the account with limits. */
 const LIMITED = 10
+/**
+ * The most single sends per second. A single send costs the hub about ten times as much as an element of a
+ * batch, so more of them would decide the rate. These are enough to notice that a class is unavailable.
+ */
+const MOST_OTP = 24
+const MOST_SERVICE = 16
+const MOST_LIMITED = 4
 /** The recipients that get messages until a flood window refuses. */
 const FLOODED = 20
 
@@ -278,7 +291,7 @@ export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions):
 
   const begin = (work: () => Promise<unknown>, messages: number): void => {
     due += messages
-    if (sending + messages > rate * MAX_IN_FLIGHT_SECONDS + BATCH_SIZE) {
+    if (sending + messages > rate * MAX_IN_FLIGHT_SECONDS + SMALL_BATCH) {
       leftOut += messages
       return
     }
@@ -287,32 +300,29 @@ export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions):
   }
 
   const batchClass = (): MessageClass => (random.below(3) === 0 ? 'otp' : 'service')
-  /** A stream of work: the sends per second, and the work of each. */
+  const batchOf = (size: number) => (): Promise<unknown> => {
+    const account = random.below(2) === 0 ? main : other
+    const messages = Array.from({ length: size }, () => want(account, batchClass(), null, true))
+    return sendBatch(account, messages, random.below(2) === 0 ? `b-${messages[0]!.ref}` : null)
+  }
+  const singleOf = (messageClass: MessageClass) => (): Promise<unknown> =>
+    send(want(random.below(2) === 0 ? main : other, messageClass, null, false))
+  const otpRate = Math.min(MOST_OTP, (rate * SINGLE_OTP) / 1000)
+  const serviceRate = Math.min(MOST_SERVICE, (rate * SINGLE_SERVICE) / 1000)
+  const limitedRate = Math.min(MOST_LIMITED, (rate * LIMITED) / 1000)
+  const inBatches = rate - otpRate - serviceRate - limitedRate
+  const largeBatch = Math.min(LARGE_BATCH, rate)
+  /** A stream of work: how often it begins per second, and the work. */
   const streams: ReadonlyArray<{
     readonly perSecond: number
     readonly messages: number
     readonly work: () => Promise<unknown>
   }> = [
-    {
-      perSecond: (rate * SINGLE_OTP) / 1000,
-      messages: 1,
-      work: () => send(want(random.below(2) === 0 ? main : other, 'otp', null, false)),
-    },
-    {
-      perSecond: (rate * SINGLE_SERVICE) / 1000,
-      messages: 1,
-      work: () => send(want(random.below(2) === 0 ? main : other, 'service', null, false)),
-    },
-    { perSecond: (rate * LIMITED) / 1000, messages: 1, work: limitedSend },
-    {
-      perSecond: (rate * (1000 - SINGLE_OTP - SINGLE_SERVICE - LIMITED)) / 1000 / BATCH_SIZE,
-      messages: BATCH_SIZE,
-      work: () => {
-        const account = random.below(2) === 0 ? main : other
-        const messages = Array.from({ length: BATCH_SIZE }, () => want(account, batchClass(), null, true))
-        return sendBatch(account, messages, random.below(2) === 0 ? `b-${messages[0]!.ref}` : null)
-      },
-    },
+    { perSecond: otpRate, messages: 1, work: singleOf('otp') },
+    { perSecond: serviceRate, messages: 1, work: singleOf('service') },
+    { perSecond: limitedRate, messages: 1, work: limitedSend },
+    { perSecond: inBatches / 2 / SMALL_BATCH, messages: SMALL_BATCH, work: batchOf(SMALL_BATCH) },
+    { perSecond: inBatches / 2 / largeBatch, messages: largeBatch, work: batchOf(largeBatch) },
   ]
 
   const running = streams.map(async ({ messages, perSecond, work }) => {
