@@ -24,6 +24,8 @@ export interface TestOperator {
   /** Ends all binds and accepts none until `appear`. */
   readonly disappear: () => Promise<void>
   readonly appear: () => Promise<void>
+  /** Whether the operator has accepted a message for this recipient. */
+  readonly hasMessageFor: (number: string) => boolean
   /** A recipient sends a text. */
   readonly receive: (from: string, text: string) => void
   /** Records what is incomplete, and stops. */
@@ -36,6 +38,7 @@ export const startOperator = async (recorder: Recorder): Promise<TestOperator> =
   /** The numbers of parts whose message is not complete, by operator id. */
   const open = new Map<string, string>()
   const repeated = new Set<string>()
+  const recipients = new Set<string>()
   let repeats = false
   const operator: Operator = {
     ...inner,
@@ -47,6 +50,7 @@ export const startOperator = async (recorder: Recorder): Promise<TestOperator> =
     recordMessage: (to, text, operatorIds) => {
       for (const id of operatorIds) open.delete(id)
       if (operatorIds.length > 0) {
+        recipients.add(to)
         recorder.record({
           kind: 'submit',
           at: Date.now(),
@@ -94,6 +98,7 @@ export const startOperator = async (recorder: Recorder): Promise<TestOperator> =
       smsc.server.listen(port, '127.0.0.1')
       await once(smsc.server, 'listening')
     },
+    hasMessageFor: (number) => recipients.has(number),
     receive: (from, text) => {
       if (smsc.receive({ from, to: 'HUB', text }) === null) throw new Error('too many inbound messages wait')
     },

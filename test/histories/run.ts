@@ -91,12 +91,12 @@ interface Parts {
 const optOut = async ({ account, followers, load, operator, recorder, signal }: Parts): Promise<void> => {
   const number = '+79330000001'
   if ((await load.sendOne({ account, class: 'service', number })) === null) return
+  const happens = (what: () => boolean): Promise<boolean> =>
+    eventually(what, { withinMs: OPT_OUT_WITHIN_MS, everyMs: 200 }).catch(() => false)
+  // Nobody answers a message before it came. The hub does not know whom such an answer is for.
+  if (!(await happens(() => operator.hasMessageFor(number)))) return
   operator.receive(number, 'STOP')
-  const isApplied = await eventually(() => followers.optOuts() > 0, {
-    withinMs: OPT_OUT_WITHIN_MS,
-    everyMs: 200,
-  }).catch(() => false)
-  if (!isApplied) return
+  if (!(await happens(() => followers.optOuts() > 0))) return
   recorder.record({ kind: 'opt-out', number, appliedBy: Date.now() })
   while (!signal.aborted) {
     await load.sendOne({ account, class: 'service', number })
