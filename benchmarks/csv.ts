@@ -1,6 +1,7 @@
 /**
  * `hub send --csv` beside batches of the same size from a load generator, in turns on one hub with all of its
- * apps. The rate of the command includes its start and the check of the file.
+ * apps. The rate of the command includes its start and the check of the file. The command also runs with two
+ * kills; then its rate includes three starts.
  *
  *   npm run bench -- csv [rows]
  */
@@ -9,17 +10,20 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openDatabase } from '@hub/testkit'
+import { eventually, openDatabase } from '@hub/testkit'
 import { client, subscribeToNothing } from '../test/support/client.ts'
 import { startHub, type TestHub } from '../test/support/hub.ts'
-import { startHubCommand } from '../test/support/hub-command.ts'
+import { lastResultRow, startHubCommand } from '../test/support/hub-command.ts'
 import { startScript, tied } from './child-process.ts'
 import { awaitEvents } from './event-journal.ts'
 import type { LoadPlan, LoadResult } from './load-generator.ts'
 import { median } from './numbers.ts'
 
 const DEFAULT_ROWS = 100_000
-const PAIRS = 3
+const TURNS = 3
+const KILLS = 2
+/** How often a run that is to be killed is looked at. */
+const LOOK_EVERY_MS = 50
 /** As in section `accepting`. */
 const BATCHES = { connections: 2, batch: 1000 }
 const WARM_UP_MESSAGES = 20_000
@@ -66,28 +70,42 @@ const measureCsv = async (hub: TestHub, rows: number, log: Log): Promise<void> =
     await settle(first.accepted)
     return first.accepted / first.seconds
   }
-  const csvRate = async (first: number): Promise<number> => {
+  /** `kills`: the command is killed so often, after equal shares of the rows, and starts again. */
+  const csvRate = async (first: number, kills: number): Promise<number> => {
     const file = join(folder, `${first}.csv`)
     await writeRows(file, rows, first)
     const startedAt = performance.now()
-    const running = startHubCommand(hub, folder, ['send', '--csv', file, ...SEND])
-    tied(running.child)
-    if ((await running.ended) !== 0) throw new Error(`hub send failed:\n${running.err()}`)
+    for (let start = 1; start <= kills + 1; start++) {
+      const running = startHubCommand(hub, folder, ['send', '--csv', file, ...SEND])
+      tied(running.child)
+      if (start <= kills) {
+        const share = (rows * start) / (kills + 1)
+        await eventually(async () => (await lastResultRow(`${file.slice(0, -4)}.result.csv`)) >= share, {
+          withinMs: SETTLED_WITHIN_MS,
+          everyMs: LOOK_EVERY_MS,
+        })
+        running.child.kill('SIGKILL')
+        await running.ended
+      } else if ((await running.ended) !== 0) throw new Error(`hub send failed:\n${running.err()}`)
+    }
     const seconds = (performance.now() - startedAt) / 1000
     await settle(rows)
     return rows / seconds
   }
   await batchRate(WARM_UP_MESSAGES)
-  const ratios: Array<number> = []
-  for (let pair = 0; pair < PAIRS; pair++) {
+  const ratios: Record<'whole' | 'killed', Array<number>> = { whole: [], killed: [] }
+  let next = 0
+  for (let turn = 0; turn < TURNS; turn++) {
     const limit = await batchRate(rows)
-    const rate = await csvRate(pair * rows)
-    ratios.push(rate / limit)
+    const whole = await csvRate(rows * next++, 0)
+    const killed = await csvRate(rows * next++, KILLS)
+    ratios.whole.push(whole / limit)
+    ratios.killed.push(killed / limit)
     log(
-      `batches ${limit.toFixed(0)} messages/s, hub send ${rate.toFixed(0)} rows/s: ${(rate / limit).toFixed(2)}`,
+      `batches ${limit.toFixed(0)} messages/s, hub send ${whole.toFixed(0)} rows/s: ${(whole / limit).toFixed(2)}, with ${KILLS} kills ${killed.toFixed(0)} rows/s: ${(killed / limit).toFixed(2)}`,
     )
   }
-  log(`median ${median(ratios).toFixed(2)}`)
+  log(`median ${median(ratios.whole).toFixed(2)}, with ${KILLS} kills ${median(ratios.killed).toFixed(2)}`)
   await sql.end()
 }
 

@@ -20,7 +20,7 @@ import { eventually } from '@hub/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { operatorStatistics, type TestHub } from '../support/hub.ts'
 import { type Account, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
-import { newConfigFolder, runHubCommand, startHubCommand } from '../support/hub-command.ts'
+import { lastResultRow, newConfigFolder, runHubCommand, startHubCommand } from '../support/hub-command.ts'
 
 const FULL_ROWS = process.env['HUB_CSV_ROWS']
 const ROWS = Number(FULL_ROWS ?? 4000)
@@ -61,28 +61,6 @@ const resultRows = (file: string): ReadonlyArray<ReadonlyArray<string>> =>
         .slice(1, -1)
         .map((line) => line.split(','))
     : []
-
-/** Longer than the last line that is complete and one that is not. */
-const END_BYTES = 1024
-
-/** The row of the last complete line of the result file; 0 without one. A long file is not read as a whole. */
-const lastResultRow = async (file: string): Promise<number> => {
-  if (!existsSync(file)) return 0
-  const handle = await open(file, 'r')
-  try {
-    const { size } = await handle.stat()
-    const { buffer, bytesRead } = await handle.read({
-      buffer: Buffer.alloc(END_BYTES),
-      position: Math.max(0, size - END_BYTES),
-    })
-    return Number(
-      /(?:^|\n)(?<row>\d+),[^\n]*\n[^\n]*$/u.exec(buffer.toString('utf8', 0, bytesRead))?.groups?.['row'] ??
-        0,
-    )
-  } finally {
-    await handle.close()
-  }
-}
 
 /** Checks that the result file has each row once, in order, and each with a message of its own. */
 const expectEachRowOnce = async (file: string, rows: number): Promise<void> => {

@@ -1,7 +1,8 @@
 /** Runs the command line `hub` as a process of its own, which a test can kill. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync } from 'node:fs'
+import { existsSync, mkdtempSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
@@ -55,4 +56,26 @@ export const runHubCommand = async (
   const code = await started.ended
   const out = started.out()
   return { code, out, err: started.err(), json: out.trim() === '' ? null : JSON.parse(out) }
+}
+
+/** Longer than the last line that is complete and one that is not. */
+const END_BYTES = 1024
+
+/** The row of the last complete line of the result file of `hub send --csv`; 0 without one. A long file is not read as a whole. */
+export const lastResultRow = async (file: string): Promise<number> => {
+  if (!existsSync(file)) return 0
+  const handle = await open(file, 'r')
+  try {
+    const { size } = await handle.stat()
+    const { buffer, bytesRead } = await handle.read({
+      buffer: Buffer.alloc(END_BYTES),
+      position: Math.max(0, size - END_BYTES),
+    })
+    return Number(
+      /(?:^|\n)(?<row>\d+),[^\n]*\n[^\n]*$/u.exec(buffer.toString('utf8', 0, bytesRead))?.groups?.['row'] ??
+        0,
+    )
+  } finally {
+    await handle.close()
+  }
 }
