@@ -70,6 +70,20 @@ describe('opt-outs by words of recipients', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  it.live('do not lift an opt-out that hub staff confirmed after the hub received the start word', () =>
+    Effect.gen(function* () {
+      const optOuts = yield* OptOuts
+      const sql = yield* Sql
+      yield* optOuts.apply([word(8, 'stop', 1)])
+      const confirm = sql.run((q) => CommandOptOuts.insert(q, [recipientOf(8)], 'operator', 'sam'))
+      assert.strictEqual(yield* confirm, 0)
+      assert.deepStrictEqual(yield* optOuts.apply([word(8, 'start', 2)]), ['unchanged'])
+      assert.strictEqual((yield* optOut(8))?.source, 'operator')
+      // Only the first opt-out is a change.
+      assert.lengthOf(yield* sql.run((q) => CommandOptOuts.readHistory(q, recipientOf(8), 10)), 1)
+    }).pipe(Effect.provide(layer)),
+  )
+
   it.live('leave a record of each change, which is never deleted', () =>
     Effect.gen(function* () {
       const optOuts = yield* OptOuts

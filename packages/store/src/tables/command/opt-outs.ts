@@ -64,7 +64,10 @@ export const count = async (q: Queries): Promise<number> => {
   return row?.count ?? 0
 }
 
-/** Inserts opt-outs with their record, and returns how many of them are new. */
+/**
+ * Inserts opt-outs with their record, and returns how many of them are new. An earlier opt-out becomes one of
+ * now: a start word that was received before it, and is applied later, then does not lift it.
+ */
 export const insert = async (
   q: Queries,
   recipients: ReadonlyArray<string>,
@@ -73,12 +76,13 @@ export const insert = async (
 ): Promise<number> => {
   const inserted = await q`
     WITH inserted AS (
-      INSERT INTO command.opt_outs (recipient, source)
-      SELECT decode(r, 'hex'), ${source} FROM unnest(${[...recipients]}::text[]) AS r
-      ON CONFLICT (recipient) DO NOTHING
-      RETURNING recipient, source, created_at)
+      INSERT INTO command.opt_outs AS o (recipient, source)
+      SELECT DISTINCT decode(r, 'hex'), ${source} FROM unnest(${[...recipients]}::text[]) AS r
+      ON CONFLICT (recipient) DO UPDATE SET source = excluded.source, created_at = excluded.created_at
+      -- Only an updated row has the id of a transaction that replaced another one.
+      RETURNING recipient, source, created_at, xmax = 0 AS is_new)
     INSERT INTO command.opt_out_history (recipient, change, at, source, actor)
-    SELECT recipient, 'opted_out', created_at, source, ${actor} FROM inserted`
+    SELECT recipient, 'opted_out', created_at, source, ${actor} FROM inserted WHERE is_new`
   return inserted.count
 }
 
