@@ -1,7 +1,5 @@
 /** The other commands of `hub`: `listen` loses nothing when it is killed, and each works against a hub. */
 import { mkdtempSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eventually } from '@hub/testkit'
@@ -10,27 +8,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import type { TestHub } from '../support/hub.ts'
 import { newConfigFolder, runHubCommand, startHubCommand } from '../support/hub-command.ts'
 import type { WebhookReceiver } from '../support/webhook-receiver.ts'
-
-/** A receiver over http on this machine. `answer` decides the status. */
-const startReceiver = async (
-  answer: () => number,
-): Promise<{
-  readonly url: string
-  readonly bodies: Array<{ body: string; signature: string }>
-  readonly server: Server
-}> => {
-  const bodies: Array<{ body: string; signature: string }> = []
-  const server = createServer((request, response) => {
-    let body = ''
-    request.on('data', (chunk) => (body += String(chunk)))
-    request.on('end', () => {
-      bodies.push({ body, signature: String(request.headers['hub-signature']) })
-      response.writeHead(answer()).end()
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks`, bodies, server }
-}
+import { startLocalReceiver } from './local-receiver.ts'
 
 /** `fixture`: the hub, a receiver that it may post to, and the command that starts `hub`. */
 export const describeCommands = (
@@ -104,7 +82,7 @@ export const describeCommands = (
   describe('hub listen', () => {
     it('passes each event on with a valid signature, although it is killed and the receiver is away', async () => {
       let status = 204
-      const target = await startReceiver(() => status)
+      const target = await startLocalReceiver(() => status)
       const words = ['listen', '--forward-to', target.url, '--json']
       const wanted: Array<string> = []
       const send = async (): Promise<void> => {
@@ -139,17 +117,13 @@ export const describeCommands = (
       for (const { body, signature } of target.bodies) await readEvents(body, signature, secret)
 
       // The receiver is away: the command waits for it.
-      const port = Number(new URL(target.url).port)
-      await new Promise((resolve) => {
-        target.server.closeAllConnections()
-        target.server.close(resolve)
-      })
+      await target.stop()
       const listening = start(words)
       await eventually(() => listening.err().includes('cannot be reached (ECONNREFUSED)'), {
         withinMs: 60_000,
       })
       status = 500
-      await new Promise<void>((resolve) => target.server.listen(port, '127.0.0.1', resolve))
+      await target.start()
       await eventually(isComplete, { withinMs: 60_000, everyMs: 20 })
       // A bad answer is reported, and does not stop the next events.
       await eventually(() => listening.err().includes('The receiver answered 500'), { withinMs: 60_000 })
@@ -157,7 +131,7 @@ export const describeCommands = (
       await eventually(isComplete, { withinMs: 60_000, everyMs: 20 })
       listening.child.kill('SIGINT')
       expect(await listening.ended).toBe(130)
-      target.server.close()
+      await target.stop()
     })
   })
 

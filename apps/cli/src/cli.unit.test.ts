@@ -95,6 +95,9 @@ describe('the selection of the hub', () => {
     const ran = await runHub({ ...nowhere, HUB_URL: 'hub.example.com', HUB_KEY: 'hub_test_x' }, ['stats'])
     assert.strictEqual(ran.code, 1)
     assert.include(ran.err, 'baseUrl must be the URL of the hub')
+    assert.include(ran.err, '(hub_address_invalid)')
+    // The address is that of a variable, so a login would not help.
+    assert.notInclude(ran.err, 'hub login')
   })
 })
 
@@ -124,6 +127,31 @@ describe('a failure of the hub', () => {
       ran.err,
       'hub: The hub cannot be reached (ECONNREFUSED): check its address. (hub_unreachable)',
     )
+  })
+
+  it('that is another server is one sentence with exit code 1', async () => {
+    const { close, url } = await serve(404, 'Not found')
+    for (const [address, sentence] of [
+      [url, 'The server at this address is not a hub (404): check the address. (no_hub_there)'],
+      [url.replace('http:', 'https:'), 'There is no https at the address of the hub'],
+    ] as const) {
+      const ran = await runHub({ ...nowhere, HUB_URL: address, HUB_KEY: 'hub_test_x' }, ['stats'])
+      assert.strictEqual(ran.code, 1)
+      assert.include(ran.err, sentence)
+    }
+    close()
+  })
+
+  it('or of a file is one sentence that says why', async () => {
+    const template = { name: 'order_ready', class: 'service', placeholders: ['order'] }
+    const answer = { id: 'acc_1', limits: { batch_max: 1 }, data: [template], has_more: false }
+    const { close, url } = await serve(200, answer)
+    const environment = { ...nowhere, HUB_URL: url, HUB_KEY: 'hub_test_x' }
+    const missing = join(folder, 'missing.csv')
+    const ran = await runHub(environment, ['send', '--csv', missing, '--template', 'order_ready'])
+    close()
+    assert.strictEqual(ran.code, 1)
+    assert.include(ran.err, `hub: ${missing}: there is no such file or folder. (file_failed)`)
   })
 
   it('that refuses the key is one sentence with exit code 1', async () => {

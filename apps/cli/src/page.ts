@@ -10,7 +10,9 @@ from the help of the commands. [hubctl](hubctl.md) is the command line of the hu
 
 \`\`\`sh
 npx hub --help                          # inside the repository
-npm install --global ./hub-cli.tgz      # elsewhere: the packed file of apps/cli, then: hub --help
+# elsewhere: pack it in the repository, and install the file
+node scripts/run.mjs apps/cli/scripts/build.ts && npm pack ./apps/cli/dist
+npm install --global ./sms-delivery-hub-cli-*.tgz && hub --help
 \`\`\`
 
 **Selection of the hub.** The variables \`HUB_URL\` and \`HUB_KEY\`, if they are set. Otherwise the

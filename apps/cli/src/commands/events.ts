@@ -1,11 +1,20 @@
 /** `hub events`: follows the events, and has them delivered again. */
-import { defineCommand, defineGroup, Json, NOTHING, refused, show, fields } from '@hub/command-line'
+import {
+  defineCommand,
+  defineGroup,
+  fields,
+  Json,
+  NOTHING,
+  printNote,
+  refused,
+  show,
+} from '@hub/command-line'
 import type { components, HubClient } from '@sms-delivery-hub/client'
 import { Console, Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
 import { attempt, connect } from '../connection/connection.ts'
 import { lineOf } from '../event-line.ts'
-import { afterFlag, eventTypes, startOf, typeFlag } from './flags.ts'
+import { afterFlag, followPages, startOf, typeFlag } from './flags.ts'
 
 const tail = defineCommand(
   'tail',
@@ -21,7 +30,7 @@ const tail = defineCommand(
   },
   {
     type: typeFlag,
-    after: afterFlag,
+    after: afterFlag('with new events'),
     limit: Flag.Int('limit').pipe(
       Flag.withDescription('End after this number of events'),
       Flag.filter(
@@ -35,17 +44,17 @@ const tail = defineCommand(
     const connection = yield* connect
     const json = yield* Json
     const console = yield* Console.Console
+    if (Option.isNone(limit)) yield* printNote('Ctrl-C ends it.')
     yield* attempt(async (signal) => {
       const start = await startOf(connection, after, signal)
       let left = Option.getOrElse(limit, () => Number.POSITIVE_INFINITY)
-      for await (const event of connection.client.events.follow(start.cursor, {
-        type: eventTypes(type),
-        ...(start.createdAfter === undefined ? {} : { createdAfter: start.createdAfter }),
-        signal,
-      })) {
-        console.log(json ? JSON.stringify(event) : lineOf(event))
-        left -= 1
-        if (left === 0) return
+      const say = (sentence: string): void => console.error(sentence)
+      for await (const page of followPages(connection, { start, types: type, signal, say })) {
+        for (const event of page) {
+          console.log(json ? JSON.stringify(event) : lineOf(event))
+          left -= 1
+          if (left === 0) return
+        }
       }
     })
   }),

@@ -1,6 +1,6 @@
 /** Flags that several commands use. */
 import type { EventStart } from '../listen/state.ts'
-import type { FollowOptions } from '@sms-delivery-hub/client'
+import type { FollowOptions, HubEvent } from '@sms-delivery-hub/client'
 import { Option } from 'effect'
 import { Flag } from 'effect/cli'
 import type { Connection } from '../connection/connection.ts'
@@ -39,15 +39,15 @@ export const collect = async <A>(list: AsyncIterable<A>, limit: number): Promise
 
 type EventType = NonNullable<FollowOptions['type']>[number]
 
-/** `undefined`: all types. The hub refuses a type that it does not know. */
-export const eventTypes = (types: ReadonlyArray<string>): Array<EventType> | undefined =>
-  types.length === 0 ? undefined : (types as Array<EventType>)
-
-export const afterFlag = Flag.String('after').pipe(
-  Flag.withDescription('Begin after this event; "start": with the first event. Default: with new events'),
-  Flag.withMetavar('evt_…'),
-  Flag.optional,
-)
+/** `otherwise`: where the command begins without the flag. */
+export const afterFlag = (otherwise: string) =>
+  Flag.String('after').pipe(
+    Flag.withDescription(
+      `Begin after this event; "start": with the first event; "now": with new events. Default: ${otherwise}`,
+    ),
+    Flag.withMetavar('evt_…'),
+    Flag.optional,
+  )
 
 /** Where to begin. New events are those after the present time of the hub, not of this machine. */
 export const startOf = async (
@@ -57,8 +57,48 @@ export const startOf = async (
 ): Promise<EventStart> => {
   const event = Option.getOrNull(after)
   if (event === 'start') return { cursor: null }
-  if (event !== null) return { cursor: event }
+  if (event !== null && event !== 'now') return { cursor: event }
   await connection.client.account.get({ signal })
   // The hub tells its time in whole seconds.
   return { cursor: null, createdAfter: new Date(connection.hubTime() - 1000).toISOString() }
+}
+
+interface FollowedEvents {
+  readonly start: EventStart
+  /** Empty: all types. The hub refuses a type that it does not know. */
+  readonly types: ReadonlyArray<string>
+  readonly signal: AbortSignal
+  /** Prints a sentence on standard error. */
+  readonly say: (sentence: string) => void
+}
+
+const queryOf = ({ createdAfter }: EventStart, types: ReadonlyArray<string>) => ({
+  type: types.length === 0 ? undefined : (types as Array<EventType>),
+  ...(createdAfter === undefined ? {} : { createdAfter }),
+})
+
+/** Fails if the hub knows the event or a type not, before a command remembers them. */
+export const checkStart = async (
+  { client }: Connection,
+  start: EventStart,
+  types: ReadonlyArray<string>,
+  signal: AbortSignal,
+): Promise<void> => {
+  const { createdAfter: created_after, type } = queryOf(start, types)
+  const cursor = start.cursor === null ? { created_after } : { starting_after: start.cursor }
+  await client.get('/v1/events', { query: { limit: 1, type, ...cursor }, signal })
+}
+
+/** Pages of events without an end. Says when the hub stops answering, because the command waits for it. */
+export const followPages = (
+  connection: Connection,
+  { say, signal, start, types }: FollowedEvents,
+): AsyncGenerator<ReadonlyArray<HubEvent>, void, undefined> => {
+  connection.onAvailability((isAvailable) =>
+    say(isAvailable ? 'The hub answers again.' : 'The hub does not answer. Waiting for it …'),
+  )
+  return connection.client.events.followPages(start.cursor, {
+    ...queryOf(start, types),
+    signal,
+  })
 }

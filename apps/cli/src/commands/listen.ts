@@ -7,7 +7,7 @@ import { attempt, clockProblem, connect } from '../connection/connection.ts'
 import { Surroundings } from '../connection/environment.ts'
 import { forward } from '../listen/forward.ts'
 import { readState, stateFile, writeState } from '../listen/state.ts'
-import { afterFlag, eventTypes, startOf, typeFlag } from './flags.ts'
+import { afterFlag, checkStart, followPages, startOf, typeFlag } from './flags.ts'
 
 /** `message.sent, 2 message.delivered` */
 const typesOf = (events: ReadonlyArray<HubEvent>): string => {
@@ -15,6 +15,22 @@ const typesOf = (events: ReadonlyArray<HubEvent>): string => {
   for (const { type } of events) counts.set(type, (counts.get(type) ?? 0) + 1)
   return [...counts].map(([type, count]) => (count === 1 ? type : `${count} ${type}`)).join(', ')
 }
+
+/** Answers with which receivers refuse a signature. */
+const SIGNATURE_STATUSES: ReadonlySet<number> = new Set([400, 401, 403])
+
+/** What a person can do about an answer that is not 2xx. `before`: the value of --after for these events, if known. */
+const adviceFor = (status: number, first: string, before: string | null): string =>
+  [
+    `The receiver answered ${status}, and not 2xx.`,
+    ...(SIGNATURE_STATUSES.has(status)
+      ? ['If it refuses the signature: does it have the secret above, and verify the raw body?']
+      : []),
+    'The hub would repeat these events; this command goes on.',
+    before === null
+      ? `To get them again, start it with --after and the event before ${first}.`
+      : `To get them again, start it with --after ${before}.`,
+  ].join(' ')
 
 export const listen = defineCommand(
   'listen',
@@ -40,7 +56,7 @@ export const listen = defineCommand(
       Flag.withDescription('The address of the receiver, http or https'),
     ),
     type: typeFlag,
-    after: afterFlag,
+    after: afterFlag('where it stopped, and with new events at the first start'),
   },
   Effect.fnUntraced(function* ({ after, forwardTo, type }) {
     const url = URL.canParse(forwardTo) ? new URL(forwardTo) : null
@@ -58,6 +74,7 @@ export const listen = defineCommand(
     const state = yield* attempt(async () => readState(file))
     const resumed = Option.isNone(after) ? state.next : null
     const start = resumed ?? (yield* attempt((signal) => startOf(connection, after, signal)))
+    yield* attempt((signal) => checkStart(connection, start, type, signal))
     // Also before the first event: a command that is killed until then must not skip what follows.
     yield* attempt(async () => writeState(file, { secret: state.secret, next: start }))
     yield* Console.log(
@@ -66,31 +83,33 @@ export const listen = defineCommand(
         : `Secret: ${state.secret}\nPassing ${resumed === null ? 'new events' : `the events after ${resumed.cursor ?? resumed.createdAfter ?? 'the beginning'}`} on to ${url.href}. Ctrl-C ends it.`,
     )
     yield* attempt(async (signal) => {
-      for await (const page of connection.client.events.followPages(start.cursor, {
-        type: eventTypes(type),
-        ...(start.createdAfter === undefined ? {} : { createdAfter: start.createdAfter }),
-        signal,
-      })) {
+      const say = (sentence: string): void => console.error(sentence)
+      let before = start.cursor ?? (start.createdAfter === undefined ? 'start' : null)
+      // The advice is for the first of several answers that are not 2xx.
+      let wasRefused = false
+      for await (const page of followPages(connection, { start, types: type, signal, say })) {
         const { ms, status } = await forward(page, {
           url: url.href,
           secret: state.secret,
           signal,
-          onUnreachable: (reason) =>
-            console.error(`${url.href} cannot be reached (${reason}). Waiting for it …`),
+          onUnreachable: (reason) => say(`${url.href} cannot be reached (${reason}). Waiting for it …`),
         })
-        writeState(file, { secret: state.secret, next: { cursor: page.at(-1)?.id ?? null } })
+        const last = page.at(-1)?.id ?? null
+        writeState(file, { secret: state.secret, next: { cursor: last } })
         console.log(
           json
             ? JSON.stringify({ object: 'forwarded', status, ms, event_ids: page.map(({ id }) => id) })
             : `${new Date().toISOString()}  ${status} in ${ms} ms  ${typesOf(page)}`,
         )
-        if (status < 200 || status >= 300) {
-          console.error(
-            `The receiver answered ${status}. The hub would repeat these events; to pass them on again, start with --after and the event before ${page[0]?.id}.`,
-          )
-        }
+        const isRefused = status < 200 || status >= 300
+        if (isRefused && !wasRefused) say(adviceFor(status, page[0]?.id ?? '', before))
+        wasRefused = isRefused
+        before = last
       }
-    })
-    yield* printNote('Ended.')
+    }).pipe(
+      Effect.onInterrupt(() =>
+        printNote('Stopped. The next start continues after the last event that was passed on.'),
+      ),
+    )
   }),
 )

@@ -118,9 +118,17 @@ const sendOne = Effect.fnUntraced(function* (connection: Connection, input: Inpu
       },
       { signal },
     )
-  })
+  }).pipe(
+    Effect.onInterrupt(() =>
+      printNote('Stopped before the hub answered. It may have accepted the message: hub messages list'),
+    ),
+  )
   const shown = input.wait
-    ? yield* attempt((signal) => waitForFinal(connection, message.id, signal))
+    ? yield* attempt((signal) => waitForFinal(connection, message.id, signal)).pipe(
+        Effect.onInterrupt(() =>
+          printNote(`Stopped. The hub has accepted the message: hub messages get ${message.id}`),
+        ),
+      )
     : message
   yield* show(shown, ({ id, parts, price, reason_code: reason, status }) =>
     fields({
@@ -169,7 +177,8 @@ const sendCsv = Effect.fnUntraced(function* (connection: Connection, input: Inpu
     encoding: input.encoding,
     delimiter: Option.getOrNull(input.delimiter),
   }
-  const isTerminal = yield* Effect.flatMap(Stdio.Stdio, (stdio) => stdio.stdoutIsTerminal)
+  // The progress goes to standard error.
+  const isTerminal = yield* Effect.flatMap(Stdio.Stdio, (stdio) => stdio.stderrIsTerminal)
   const [account, template] = yield* attempt(async (signal) =>
     Promise.all([client.account.get({ signal }), findTemplate(connection, input.template, signal)]),
   )
@@ -208,7 +217,10 @@ const sendCsv = Effect.fnUntraced(function* (connection: Connection, input: Inpu
       onProgress: checking.update,
       signal,
     }),
-  ).pipe(Effect.ensuring(Effect.sync(checking.end)))
+  ).pipe(
+    Effect.ensuring(Effect.sync(checking.end)),
+    Effect.onInterrupt(() => printNote('Stopped while the file was checked: nothing was sent.')),
+  )
 
   if (checked.invalid > 0) yield* printNote(listProblems(path, checked))
   if (input.dryRun) {
@@ -232,7 +244,8 @@ const sendCsv = Effect.fnUntraced(function* (connection: Connection, input: Inpu
   if (unsent > 0) {
     const { parts, price } = checked
     const what = `${plural(unsent - checked.invalid, 'message')}, ${plural(parts, 'part')}, ${price.amount} ${price.currency}`
-    yield* confirm(`Send ${what} with the ${connection.mode} key of ${account.name}?`)
+    const cost = connection.mode === 'test' ? ', which costs nothing' : ''
+    yield* confirm(`Send ${what}, with the ${connection.mode} key of ${account.name}${cost}?`)
   }
   const results = yield* Effect.acquireRelease(
     attempt(() => openResultFile(resultFile, runId)),

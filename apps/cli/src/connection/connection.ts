@@ -24,21 +24,43 @@ export interface Connection extends FoundHub {
   readonly hubTime: () => number
   /** The clock of this machine minus that of the hub, in milliseconds, with an accuracy of a second. */
   readonly clockDifferenceMs: () => number
+  /** From now on, calls `report` when the hub stops answering, and when it answers again. */
+  readonly onAvailability: (report: (isAvailable: boolean) => void) => void
 }
+
+/** Whether a call was given up because the command ends, and not because its time was over. */
+const isGivenUp = (signal: AbortSignal | null | undefined): boolean =>
+  signal?.aborted === true &&
+  !(signal.reason instanceof DOMException && signal.reason.name === 'TimeoutError')
 
 export const connectTo = (found: FoundHub): Connection => {
   let differenceMs = 0
-  const recordingDate: typeof fetch = async (input, init) => {
-    const response = await fetch(input, init)
-    const date = Date.parse(response.headers.get('date') ?? '')
-    if (Number.isFinite(date)) differenceMs = Date.now() - date
-    return response
+  let isAvailable = true
+  let report: (isAvailable: boolean) => void = () => {}
+  const setAvailable = (now: boolean): void => {
+    if (now !== isAvailable) report(now)
+    isAvailable = now
+  }
+  const observed: typeof fetch = async (input, init) => {
+    try {
+      const response = await fetch(input, init)
+      const date = Date.parse(response.headers.get('date') ?? '')
+      if (Number.isFinite(date)) differenceMs = Date.now() - date
+      setAvailable(response.status < 500)
+      return response
+    } catch (error) {
+      if (!isGivenUp(init?.signal)) setAvailable(false)
+      throw error
+    }
   }
   return {
     ...found,
-    client: createHubClient({ baseUrl: found.baseUrl, apiKey: found.key, fetch: recordingDate }),
+    client: createHubClient({ baseUrl: found.baseUrl, apiKey: found.key, fetch: observed }),
     hubTime: () => Date.now() - differenceMs,
     clockDifferenceMs: () => differenceMs,
+    onAvailability: (given) => {
+      report = given
+    },
   }
 }
 

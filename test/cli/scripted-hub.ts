@@ -1,0 +1,149 @@
+/**
+ * An HTTP server with the answers of a hub, for what a command shows. It can hold a request for ever, so that a
+ * test can end the command at this moment.
+ */
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { eventually } from '@hub/testkit'
+
+const PRICE = { amount: '0.00', currency: 'RUB' }
+const MESSAGE = {
+  id: 'msg_1',
+  object: 'message',
+  status: 'accepted',
+  final: false,
+  reason_code: null,
+  parts: 1,
+  price: PRICE,
+}
+const ESTIMATE = { parts: 1, encoding: 'gsm7', characters: 5, price: PRICE }
+
+interface Elements {
+  readonly messages?: ReadonlyArray<{ readonly client_ref?: string }>
+}
+
+const listOf = (data: ReadonlyArray<unknown>): object => ({
+  object: 'list',
+  data,
+  has_more: false,
+  next_cursor: null,
+})
+
+export interface Options {
+  /** The request that is never answered, such as `POST /v1/messages`. */
+  readonly held?: string
+  /** The time that each answer to a batch or its estimate takes. */
+  readonly batchMs?: number
+}
+
+export interface ScriptedHub {
+  readonly url: string
+  /** The folder in which a command finds this hub as it finds a local one. */
+  readonly dataDir: string
+  /** Records an event. */
+  readonly record: (type: string) => string
+  /** Which requests have arrived. */
+  readonly requests: () => ReadonlySet<string>
+  /** Waits until this request has arrived, such as `GET /v1/events`. */
+  readonly arrived: (request: string) => Promise<unknown>
+  /** Answers no more requests, also on open connections. */
+  readonly stop: () => Promise<void>
+  /** Answers again, at the same address. */
+  readonly start: () => Promise<void>
+}
+
+export const startScriptedHub = async ({ batchMs = 0, held }: Options = {}): Promise<ScriptedHub> => {
+  const requests = new Set<string>()
+  const events: Array<{ readonly id: string }> = []
+
+  /** `null`: not found. */
+  const answer = async (request: string, query: URLSearchParams, text: string): Promise<unknown> => {
+    const { messages } = (text === '' ? {} : JSON.parse(text)) as Elements
+    switch (request) {
+      case 'GET /v1/account':
+        return { id: 'acc_1', object: 'account', name: 'Shop', limits: { batch_max: 1 } }
+      case 'GET /v1/templates':
+        return listOf([
+          { name: 'order_ready', class: 'service', status: 'approved', placeholders: ['order'] },
+        ])
+      case 'GET /v1/webhook_endpoints':
+        return listOf([{ id: 'we_1', status: 'enabled', url: 'https://example.com/' }])
+      case 'GET /v1/events': {
+        const after = query.get('starting_after')
+        const index = events.findIndex(({ id }) => id === after)
+        if (after !== null && index === -1) return null
+        const data = events.slice(index + 1)
+        return { object: 'list', data, has_more: false, next_cursor: data.at(-1)?.id ?? after }
+      }
+      case 'POST /v1/messages':
+      case 'GET /v1/messages/msg_1':
+        return MESSAGE
+      case 'POST /v1/messages/estimate':
+        await delay(batchMs)
+        return {
+          object: 'list',
+          data: (messages ?? []).map((_, index) => ({ index, ...ESTIMATE })),
+          totals: { parts: messages?.length ?? 0, price: PRICE },
+        }
+      case 'POST /v1/messages/batch':
+        await delay(batchMs)
+        return {
+          id: 'bat_1',
+          results: (messages ?? []).map(({ client_ref }) => ({
+            result: 'accepted',
+            client_ref,
+            message: MESSAGE,
+          })),
+        }
+      default:
+        return null
+    }
+  }
+
+  const server = createServer((incoming, response) => {
+    const { pathname, searchParams } = new URL(incoming.url ?? '/', 'http://hub.example')
+    const request = `${incoming.method} ${pathname}`
+    let body = ''
+    incoming.on('data', (chunk) => (body += String(chunk)))
+    const reply = async (): Promise<void> => {
+      requests.add(request)
+      if (request === held) return
+      const found = await answer(request, searchParams, body)
+      const notFound = { error: { code: 'not_found', message: 'words', param: 'starting_after' } }
+      response
+        .writeHead(found === null ? 404 : 200, { 'content-type': 'application/json' })
+        .end(JSON.stringify(found ?? notFound))
+    }
+    incoming.on('end', () => void reply())
+  })
+  const start = (port: number) =>
+    new Promise<void>((resolve) => server.listen(port, '127.0.0.1', () => resolve()))
+  await start(0)
+  const { port } = server.address() as AddressInfo
+  const url = `http://127.0.0.1:${port}`
+  const dataDir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'scripted-hub-'))
+  writeFileSync(join(dataDir, 'hub.json'), JSON.stringify({ base_url: url, keys: { test: 'hub_test_x' } }))
+  return {
+    url,
+    dataDir,
+    record: (type) => {
+      const id = `evt_${events.length + 1}`
+      const object = { id: 'msg_1', object: 'message', status: type.split('.')[1] }
+      const event = { id, object: 'event', type, created_at: new Date().toISOString(), data: { object } }
+      events.push(event)
+      return id
+    },
+    requests: () => requests,
+    arrived: (request) => eventually(() => requests.has(request), { withinMs: 60_000, everyMs: 10 }),
+    stop: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+    start: () => start(port),
+  }
+}
