@@ -19,7 +19,7 @@ import {
   packPackageOnce,
   runOrThrow,
 } from '../support/client-package.ts'
-import { npmTool, orSkip, runTool } from '../support/external-tools.ts'
+import { nodeTool, npmTool, orSkip, runTool } from '../support/external-tools.ts'
 import { compileProject } from '../support/typescript-project.ts'
 
 const SECRET = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='
@@ -42,6 +42,43 @@ const NEXT = { next: '16.4.6', react: '19.3.1', 'react-dom': '19.3.1' } as const
 const BUNDLE_BUDGET_BYTES = 5.5 * 1024
 /** What npm downloads. Most of it are the types. It is 65 KiB now. */
 const PACKAGE_BUDGET_BYTES = 90 * 1024
+
+/** The oldest Node that the package allows, the next line of it, and that of this repository. */
+const NODES = ['20.3.0', '22.23.3', process.versions.node]
+
+/** Calls a server with everything for which the client needs its platform. `library`: the expression that loads it. */
+const everything = (library: string): string => `
+  const { createServer } = await import('node:http')
+  const { createHubClient, readEvents, signForTest } = ${library}
+  const server = createServer((request, response) => {
+    request.resume().on('end', () => {
+      const answers = {
+        'POST /v1/messages': { id: 'msg_1' },
+        'POST /v1/messages/batch': { results: [{ result: 'accepted' }] },
+        'GET /v1/events': { data: [{ id: 'evt_1' }], has_more: false, next_cursor: 'evt_1' },
+      }
+      const answer = answers[request.method + ' ' + request.url.split('?')[0]]
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
+    })
+  })
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const hub = createHubClient({ baseUrl: 'http://127.0.0.1:' + server.address().port, apiKey: 'hub_test_x' })
+  const ending = new AbortController()
+  const options = { signal: ending.signal }
+  const message = { to: '+79000000001', class: 'otp', template: 'otp_code' }
+  const done = [(await hub.messages.send(message, options)).id]
+  const many = [{ ...message, client_ref: 'a' }]
+  for await (const { result } of hub.messages.sendAll(many, { ...options, batchSize: 1 })) done.push(result)
+  for await (const { id } of hub.events.follow(null, options)) {
+    done.push(id)
+    ending.abort()
+  }
+  const body = JSON.stringify([{ id: 'evt_2' }])
+  done.push((await readEvents(body, await signForTest(body, 'whsec_x'), 'whsec_x'))[0].id)
+  server.close()
+  server.closeAllConnections()
+  console.log(done.join(' '))
+`
 
 let client: ClientPackage
 beforeAll(async () => {
@@ -135,6 +172,25 @@ describe('the packed client package', () => {
         code: 'no_match',
       })
     }
+  })
+
+  it.for(NODES)('sends, follows events and verifies webhooks on Node %s', async (version, context) => {
+    const { node } =
+      version === process.versions.node
+        ? { node: process.execPath }
+        : await orSkip(context, nodeTool(version))
+    const programs = {
+      'everything.mjs': everything("await import('@sms-delivery-hub/client')"),
+      'everything.cjs': `void (async () => {${everything("require('@sms-delivery-hub/client')")}})()`,
+    }
+    for (const [name, text] of Object.entries(programs)) {
+      writeFileSync(join(client.folder, name), text)
+      const ran = await runTool(node, [join(client.folder, name)], { withinMs: STEP_WITHIN_MS })
+      expect(ran, name).toEqual({ code: 0, text: 'msg_1 accepted evt_1 evt_2\n' })
+    }
+    // Older ones than the first of these have no AbortSignal.any.
+    const { engines } = JSON.parse(readFileSync(join(client.installed, 'package.json'), 'utf8'))
+    expect(engines).toEqual({ node: '>=20.3' })
   })
 
   it('needs only what edge runtimes have: fetch, WebCrypto, URL, timers and text encoding', async () => {

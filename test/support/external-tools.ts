@@ -125,6 +125,13 @@ export const npmTool = (
     return installed.code !== 0 || prepare === undefined ? installed : prepare(folder)
   })
 
+/** Another version of Node, from its npm package. Returns the path of its program. */
+export const nodeTool = async (version: string): Promise<Found<{ readonly node: string }>> => {
+  const name = `node-${process.platform}-${process.arch}`
+  const found = await npmTool(`node-${version}`, { [name]: version })
+  return 'missing' in found ? found : { node: join(found.folder, 'node_modules', name, 'bin/node') }
+}
+
 /** Compiles a Go program, `<module>/<folder>@<version>`, into the folder of the tool. */
 export const goTool = (name: string, program: string) =>
   cachedTool(name, (folder) =>

@@ -59,7 +59,8 @@ const build = async (out: string): Promise<void> => {
     ...manifest,
     bin: { hub: './hub.mjs' },
     files: ['hub.mjs', 'LICENCES.txt'],
-    engines: { node: '>=20' },
+    // AbortSignal.any, as in the client.
+    engines: { node: '>=20.3' },
     publishConfig: { provenance: true },
   }
   writeFileSync(join(out, 'package.json'), `${JSON.stringify(published, null, 2)}\n`)
