@@ -18,6 +18,7 @@ import {
   pythonTool,
   runTool,
 } from '../support/external-tools.ts'
+import { SHORT_JAVA_RUN } from '../support/program.ts'
 import { compileProject } from '../support/typescript-project.ts'
 
 /** The generator needs TypeScript 5, so it has its own folder. */
@@ -223,6 +224,8 @@ const JAVA_CLIENT = join(import.meta.dirname, 'java-client')
 /** The library of the client is that of the JDK. `jackson` reads and writes JSON. */
 const JAVA_PROPERTIES =
   'library=native,apiPackage=hub.api,modelPackage=hub.model,invokerPackage=hub,openApiNullable=false,useJakartaEe=true'
+/** The program uses neither the documentation of the client nor its tests. */
+const JAVA_PARTS = 'apiDocs=false,modelDocs=false,apiTests=false,modelTests=false'
 
 let hub: TestHub
 
@@ -397,13 +400,15 @@ describe('a client generated from the OpenAPI description', () => {
       const [jar = ''] = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) =>
         file.endsWith('openapi-generator.jar'),
       )
+      const java = (...args: ReadonlyArray<string>) => step(libraries.java, ...SHORT_JAVA_RUN, ...args)
       const words = ['-g', 'java', '-o', 'generated', '--additional-properties', JAVA_PROPERTIES]
-      await step(libraries.java, '-jar', join(folder, jar), 'generate', '-i', description, ...words)
+      words.push('--global-property', JAVA_PARTS)
+      await java('-jar', join(folder, jar), 'generate', '-i', description, ...words)
       const classPath = ['-cp', `${join(dir, 'classes')}:${libraries.classPath}`]
       const compiler = ['-m', 'jdk.compiler/com.sun.tools.javac.Main', '-d', 'classes', ...classPath]
       const sources = [join(JAVA_CLIENT, 'Program.java'), ...javaFilesIn(join(dir, 'generated/src/main'))]
-      await step(libraries.java, ...compiler, ...sources)
-      expect(JSON.parse(await step(libraries.java, ...classPath, 'Program', base_url, keys.test))).toEqual({
+      await java(...compiler, ...sources)
+      expect(JSON.parse(await java(...classPath, 'Program', base_url, keys.test))).toEqual({
         sent: expect.stringMatching(/^msg_/u),
         accepted: 1,
         rejected: 'recipient_invalid',
