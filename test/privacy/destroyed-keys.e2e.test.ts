@@ -31,7 +31,7 @@ let hub: TestHub
 beforeAll(async () => {
   // If the tests run as root, PostgreSQL runs as another user.
   chmodSync(folder, 0o755)
-  hub = await startHub({ environment: { HUB_MASTER_KEY: masterKey }, apiRps: 10_000 })
+  hub = await startHub({ environment: { HUB_MASTER_KEY: masterKey }, apiRps: 10_000, ownServers: true })
 })
 afterAll(async () => {
   await hub?.stop()

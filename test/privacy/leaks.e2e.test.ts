@@ -59,6 +59,7 @@ beforeAll(async () => {
   hub = await startHub({
     environment: { HUB_MASTER_KEY: masterKey, HUB_NUMBER_HASH_SECRET: hashSecret },
     apiRps: 10_000,
+    ownServers: true,
   })
   admin = makeHubAdmin(hub)
   const account = await admin.createAccount({

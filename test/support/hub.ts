@@ -40,6 +40,7 @@ import {
   UserError,
 } from '@hub/local-stack'
 import { eventually, freePort, openDatabase } from '@hub/testkit'
+import { emptyServers } from './empty-servers.ts'
 
 /** A process of a hub, which a test can kill, pause and restart. */
 export interface ProcessHandle {
@@ -122,8 +123,10 @@ interface TestHubOptions {
    * HTTP the simulator recognises and counts repeated references.
    */
   readonly liveOperator?: SimulatorProtocol
-  /** Servers that already run. Default: the hub starts and stops its own. */
+  /** Servers that already run. Default: those that another hub of this process has left, or new ones. */
   readonly servers?: TestStack
+  /** New servers in the data folder of the hub, with their logs, for tests that search these files. */
+  readonly ownServers?: boolean
   /** The replaced hub. This hub uses its secrets and operator simulator. */
   readonly takesOverFrom?: TestHub
   /** The checkout that provides apps, migrations and topics. Default: this one. */
@@ -286,6 +289,31 @@ export const startStack = (options: TestStackOptions = {}): Promise<TestStack> =
     }
   })
 
+/**
+ * The servers that hubs of this process have left; the test runner stops them at its end. `null`: they could not be
+ * emptied, and have stopped.
+ */
+const leftServers: Array<Promise<TestStack | null>> = []
+
+const takeServers = async (): Promise<TestStack> => {
+  for (;;) {
+    const left = leftServers.pop()
+    if (left === undefined) return startStack()
+    const stack = await left
+    if (stack !== null) return stack
+  }
+}
+
+/** Empties the servers for the next hub. Servers that a test has damaged are stopped instead. */
+const leaveServers = (stack: TestStack): void => {
+  leftServers.push(
+    emptyServers(stack).then(
+      () => stack,
+      () => stack.stop().then(() => null),
+    ),
+  )
+}
+
 /** Sets the limit of every account in both modes. No app has cached the settings yet. */
 const setApiRps = async (databaseUrl: string, apiRps: number): Promise<void> => {
   const sql = openDatabase(databaseUrl)
@@ -310,7 +338,24 @@ const settingsOfSuccessor = (settings: Settings, { dataDir, ports }: TestHub): S
  * Starts a hub and waits until it is ready: servers, operator simulator and the apps. Nothing
  * restarts a process that ends.
  */
-export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
+export const startHub = async (options: TestHubOptions = {}): Promise<TestHub> => {
+  const canLeaveServers = process.env['HUB_TEST_DIR'] !== undefined
+  if (options.servers !== undefined || options.ownServers === true || !canLeaveServers) {
+    return startHubOn(options)
+  }
+  const servers = await takeServers()
+  try {
+    const hub = await startHubOn({ ...options, servers })
+    let stopped: Promise<void> | null = null
+    const stop = () => (stopped ??= hub.stop().then(() => leaveServers(servers)))
+    return { ...hub, server: servers.server, stop }
+  } catch (error) {
+    await servers.stop()
+    throw error
+  }
+}
+
+const startHubOn = (options: TestHubOptions): Promise<TestHub> =>
   onFreePorts(async (free) => {
     const { servers, takesOverFrom } = options
     const settings: Settings = {
