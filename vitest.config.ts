@@ -49,6 +49,9 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/** A young generation of 64 MiB. With V8's default, a simulated seed takes a tenth more processor time. */
+const YOUNG_GENERATION = ['--min-semi-space-size=64', '--max-semi-space-size=64']
+
 // With `isolate: false`, each worker imports each module once. Otherwise a worker imports everything
 // again for each file, which takes a second of processor time.
 export default defineConfig({
@@ -72,13 +75,14 @@ export default defineConfig({
       {
         test: {
           name: 'simulation',
+          execArgv: YOUNG_GENERATION,
           sequence: { groupOrder: 1 },
           include: ['test/simulation/**/*.sim.test.ts'],
           exclude: ignored,
           // Both files at once, also on one core: each ends its seeds after a time.
           maxWorkers: SIMULATION_WORKERS,
           // A world that does not come to rest fails by itself. This only ends a test that hangs.
-          testTimeout: 300_000,
+          testTimeout: 600_000,
         },
       },
       {

@@ -34,8 +34,16 @@ import {
   total,
 } from './test-counts.ts'
 
-const KINDS = ['unit', 'simulation', 'int', 'e2e'] as const
-type Kind = (typeof KINDS)[number]
+type Kind = 'unit' | 'simulation' | 'int' | 'e2e'
+
+/**
+ * The kinds in the order of their runs. Integration tests mostly wait, so the simulation runs beside them, with
+ * the time of the processor that they leave.
+ */
+const STAGES: ReadonlyArray<ReadonlyArray<Kind>> = [['unit'], ['int', 'simulation'], ['e2e']]
+const KINDS = STAGES.flat()
+/** The lowest priority. It delays no other process, so it changes no result of a test that runs beside it. */
+const BACKGROUND: ReadonlyArray<Kind> = ['simulation']
 
 /** The project names in vitest.config.ts. The projects of a kind run at the same time. */
 const PROJECTS = {
@@ -71,17 +79,21 @@ interface ProjectRun {
   readonly isLive: boolean
   /** One file at a time. */
   readonly isSequential: boolean
+  /** With the lowest priority. */
+  readonly isBackground: boolean
 }
 
 /** Runs one project of vitest. */
 const runProject = async (
-  { filters, isLive, isSequential, name, project }: ProjectRun,
+  { filters, isBackground, isLive, isSequential, name, project }: ProjectRun,
   runner: Runner,
 ): Promise<Run> => {
   const report = join(runner.dir, `${name}.json`)
+  const [command, ...first] = [...(isBackground ? ['nice', '-n', '19'] : []), process.execPath]
   const child = spawn(
-    process.execPath,
+    command!,
     [
+      ...first,
       join(ROOT, 'node_modules/vitest/vitest.mjs'),
       'run',
       '--project',
@@ -134,12 +146,22 @@ const runKind = async (
   kind: Kind,
   runner: Runner,
   filters: ReadonlyArray<string>,
+  isBackground: boolean,
 ): Promise<Run & { readonly onlyOnce: ReadonlyArray<Failure> }> => {
-  console.log(`\n── ${kind} tests`)
   const first = combine(
     await Promise.all(
       PROJECTS[kind].map((project, index) =>
-        runProject({ project, name: project, filters, isLive: index === 0, isSequential: false }, runner),
+        runProject(
+          {
+            project,
+            name: project,
+            filters,
+            isLive: index === 0 && !isBackground,
+            isSequential: false,
+            isBackground,
+          },
+          runner,
+        ),
       ),
     ),
   )
@@ -149,7 +171,12 @@ const runKind = async (
   const runs: Array<Run> = []
   for (const project of PROJECTS[kind]) {
     const name = `${project}-second-run`
-    runs.push(await runProject({ project, name, filters: files, isLive: true, isSequential: true }, runner))
+    runs.push(
+      await runProject(
+        { project, name, filters: files, isLive: true, isSequential: true, isBackground: false },
+        runner,
+      ),
+    )
   }
   const second = combine(runs)
   if (second.counts.failed > 0) return { ...first, failures: second.failures, onlyOnce: [] }
@@ -209,9 +236,10 @@ const main = async (): Promise<number> => {
     // The servers start during the tests without servers.
     const servers = kinds.some(needsServers) ? startServers() : null
     servers?.catch(() => {})
-    for (const kind of kinds) {
-      if (interrupted) break
-      if (needsServers(kind)) stack = (await servers) ?? null
+    for (const stage of STAGES) {
+      const now = stage.filter((kind) => kinds.includes(kind))
+      if (interrupted || now.length === 0) continue
+      if (now.some(needsServers)) stack = (await servers) ?? null
       const environment = {
         // As the apps of a local hub: the compiled sources are shared.
         NODE_COMPILE_CACHE: join(readSettings(process.env).cacheDir, 'compiled'),
@@ -227,10 +255,15 @@ const main = async (): Promise<number> => {
               HUB_TEST_REDIS_URL: stack.redisUrl,
             }),
       }
-      const run = await runKind(kind, { dir, environment }, filters)
-      counts.push(run.counts)
-      failures.push(...run.failures)
-      onlyOnce.push(...run.onlyOnce)
+      console.log(`\n── ${now.join(' and ')} tests`)
+      const runs = await Promise.all(
+        now.map((kind) =>
+          runKind(kind, { dir, environment }, filters, now.length > 1 && BACKGROUND.includes(kind)),
+        ),
+      )
+      counts.push(...runs.map((run) => run.counts))
+      failures.push(...runs.flatMap((run) => run.failures))
+      onlyOnce.push(...runs.flatMap((run) => run.onlyOnce))
     }
   } catch (error) {
     const log = error instanceof UserError ? error.log : undefined
@@ -241,12 +274,14 @@ const main = async (): Promise<number> => {
     ending.abort()
     await stack?.stop()
     // Ends the processes of killed tests, and removes all folders.
-    for (const name of readdirSync(dir)) {
-      const left = join(dir, name)
-      if (name.endsWith('.json')) continue
-      if (left !== dataDir) await stopProcessesOf(left, SWEEP_WITHIN_MS)
-      removeData(left)
-    }
+    const names = readdirSync(dir).filter((name) => !name.endsWith('.json'))
+    await Promise.all(
+      names.map(async (name) => {
+        const left = join(dir, name)
+        if (left !== dataDir) await stopProcessesOf(left, SWEEP_WITHIN_MS)
+        removeData(left)
+      }),
+    )
     rmSync(dir, { recursive: true, force: true })
   }
   const sum = total(counts)
