@@ -3,6 +3,9 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 const ignored = ['**/node_modules/**', '**/.local/**']
 
+/** Few unit tests wait. On two cores, one more worker uses the time meanwhile. */
+const UNIT_WORKERS = 3
+
 /** Integration tests mostly wait: two files at a time use a third of two cores. */
 const INT_WORKERS = 5
 
@@ -27,11 +30,19 @@ const CONCURRENT = [
 ]
 const HUB_WORKERS = 3
 
-/** The files of `CONCURRENT` that take longest, with the longest one first. */
+/** The files that take longest, with the longest one first. */
 const LONGEST = [
+  'simulated-kafka.unit.',
+  'pacing.unit.',
+  'csv.unit.',
+  'counters.unit.',
+  'local-receivers.unit.',
   'test/chaos/crash-matrix/',
   'test/histories/',
+  'test/contract/generated-client.',
   'test/cli/',
+  'test/operator/throttling.',
+  'test/operating/restore.',
   'test/contract/client-package.',
   'test/contract/conformance.',
   'test/contract/fuzz.',
@@ -66,8 +77,7 @@ export default defineConfig({
           include: ['{packages,apps,infra,scripts,test,tools,benchmarks,examples}/**/*.unit.test.ts'],
           exclude: ignored,
           isolate: false,
-          // Unit tests never wait. By default, vitest leaves one core to others.
-          maxWorkers: '100%',
+          maxWorkers: UNIT_WORKERS,
           // Unit tests take milliseconds, property tests seconds. This only ends a test that hangs.
           testTimeout: 60_000,
         },
