@@ -87,6 +87,18 @@ export class ParkedReports {
     return found.map(({ report }) => report)
   }
 
+  /** The reports of delivered parts that this operator sent for a recipient, one for each operator id. */
+  delivered(operator: string, recipient: string): ReadonlyArray<ParkedReport> {
+    const found: Array<ParkedReport> = []
+    for (const [parked] of this.#byKey.values()) {
+      if (parked === undefined) continue
+      const { report } = parked
+      if (report.recipient !== recipient || report.operator !== operator) continue
+      if (report.outcome.status === 'delivered') found.push(parked)
+    }
+    return found
+  }
+
   /** The reports that are due for a lookup, the oldest first. Each is due again a second later. */
   due(now: number, limit: number): ReadonlyArray<ParkedReport> {
     const found: Array<ParkedReport> = []

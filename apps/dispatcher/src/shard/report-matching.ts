@@ -192,18 +192,36 @@ export class ReportMatching {
     parked.isAmbiguous ||= candidates.length > 1
     if (only === undefined || parked.isAmbiguous || only.state.final) return false
     if (only.inHandover || only.pendingAppends > 0) return false
-    this.parked.remove(parked)
+    const others = this.#reportsOfOtherParts(only, parked.report)
+    if (others === null) return false
+    for (const one of [parked, ...others]) this.parked.remove(one)
     this.#core.count('report_matched_by_recipient')
-    this.#applyWithId(only, parked.report, now)
+    const otherReports = others.map(({ report }) => report)
+    this.#applyWithIds(only, parked.report, otherReports, now)
     return true
   }
 
   /**
-   * Also records the operator's id. When the operator repeats the report, the hub may have forgotten the
+   * The reports of the other parts. `null`: some are missing. The operator may have only some parts of a message
+   * whose answers were lost, so the report of one part must not count for all. An operator that knows our
+   * references has one id for all parts.
+   */
+  #reportsOfOtherParts({ parts }: Message, report: Report): ReadonlyArray<ParkedReport> | null {
+    const { operator, operatorId, outcome, recipient } = report
+    if (parts === null || parts === 1 || outcome.status !== 'delivered') return []
+    if (this.#core.settings.dedupes(operator)) return []
+    const others = this.parked
+      .delivered(operator, recipient)
+      .filter((other) => other.report.operatorId !== operatorId && !other.isAmbiguous)
+    return others.length === parts - 1 ? others : null
+  }
+
+  /**
+   * Also records the operator's ids. When the operator repeats a report, the hub may have forgotten the
    * message, and must not match the report to another message of the recipient.
    */
-  #applyWithId(message: Message, report: Report, now: number): void {
-    const operatorIds = [report.operatorId]
+  #applyWithIds(message: Message, report: Report, others: ReadonlyArray<Report>, now: number): void {
+    const operatorIds = [report, ...others].map(({ operatorId }) => operatorId)
     const { operator } = report
     const decision = decide(message.state, {
       type: 'RecordSubmitted',
@@ -215,9 +233,13 @@ export class ReportMatching {
     })
     const facts = Result.isSuccess(decision) ? decision.success : []
     if (facts.length > 0) this.#core.record(message, facts, null, now)
+    // They stay pinned until the log has the outcome.
+    for (const { offset } of others) this.#recovery.keepPartReport(message, offset)
     this.#apply(message, report, now, facts.reduce(evolve, message.state))
     // Takes its repetitions that are parked.
     this.registerOperatorIds(message, operator, operatorIds)
+    // All parts are reported.
+    message.awaitedParts = null
     this.#core.afterChange(message, now)
   }
 }

@@ -326,6 +326,35 @@ describe('a delivery report', () => {
     assert.notInclude(two.story(), 'MessageDelivered')
   })
 
+  it('of one part is not matched by recipient for all parts, because the operator may have no other', () => {
+    const { handOver, report, shard, story, time, written } = shardOf(false)
+    shard.answered(handOver('msg_a', 'r', 2), { type: 'unknown' })
+    const first = report('o1')
+    time.now += 6000
+    shard.reportLookedUp({ report: first }, null)
+    assert.notInclude(story(), 'MessageDelivered')
+
+    const second = report('o2')
+    time.now += 6000
+    shard.reportLookedUp({ report: second }, null)
+    assert.strictEqual(story().at(-1), 'MessageDelivered')
+    assert.deepInclude(written.at(-2), { type: 'OpenMessageCarried', operatorIds: ['o2', 'o1'] })
+    assert.isNull(shard.lowestPinned().reports)
+    assert.strictEqual(shard.queries.parkedReports.size, 0)
+    // A repetition changes nothing.
+    report('o1')
+    assert.strictEqual(story().filter((type) => type === 'MessageDelivered').length, 1)
+  })
+
+  it('of one failed part is matched by recipient', () => {
+    const { handOver, report, shard, story, time } = shardOf(false)
+    shard.answered(handOver('msg_a', 'r', 2), { type: 'unknown' })
+    const failed = report('o1', { outcome: { status: 'undelivered', reason: 'recipient_blocked' } })
+    time.now += 6000
+    shard.reportLookedUp({ report: failed }, null)
+    assert.strictEqual(story().at(-1), 'MessageUndelivered')
+  })
+
   it('that was matched by recipient is not given to another message when the operator repeats it', () => {
     const first = shardOf(false)
     first.shard.answered(first.handOver('msg_a'), { type: 'unknown' })
