@@ -1,4 +1,5 @@
 import com.cloudhopper.commons.util.HexUtil;
+import com.cloudhopper.commons.util.windowing.WindowFuture;
 import com.cloudhopper.smpp.PduAsyncResponse;
 import com.cloudhopper.smpp.SmppServerConfiguration;
 import com.cloudhopper.smpp.SmppServerHandler;
@@ -28,6 +29,7 @@ public class ThrottlingSmsc {
   private static final int RECEIPT_DELAY_MS = 50;
   private static final int WINDOW = 1000;
   private static final int DEADLINE_MS = 10_000;
+  private static final int REPEAT_MS = 1000;
 
   private final double limit;
   private final double capacity;
@@ -73,10 +75,15 @@ public class ThrottlingSmsc {
           ("id:" + id + " sub:001 dlvrd:001 submit date:2611211200 done date:2611211200 stat:DELIVRD"
                   + " err:000 text:")
               .getBytes());
-      sessions.get(0).sendRequestPdu(receipt, DEADLINE_MS, false);
+      WindowFuture<Integer, PduRequest, PduResponse> sent =
+          sessions.get(0).sendRequestPdu(receipt, DEADLINE_MS, true);
+      if (sent.isSuccess()) return;
+      System.out.println("a receipt was not acknowledged");
     } catch (Exception error) {
       System.out.println("no receipt: " + error);
     }
+    // Like every SMSC: the client may have closed the session meanwhile.
+    receipts.schedule(() -> report(submit, id), REPEAT_MS, TimeUnit.MILLISECONDS);
   }
 
   private final class Session extends DefaultSmppSessionHandler {
