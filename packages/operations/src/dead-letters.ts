@@ -142,13 +142,14 @@ export const list = defineUseCase({
         'topic',
       )
     }
+    const position = from === null ? null : yield* requirePosition(from)
     const read = (count: number) =>
-      from === null
+      position === null
         ? newestDeadLetters({
             topics: topic === null ? topics.deadLetters : [deadLetterTopic(topic)],
             limit: count,
           })
-        : Effect.flatMap(requirePosition(from), (position) => deadLettersFrom(position, count))
+        : deadLettersFrom(position, count)
     let data: ReadonlyArray<DeadLetter> = []
     // Handled letters are hidden, so a page may need more records than it has rows.
     for (let count = limit; ; count = Math.min(count * READ_MORE, MAX_RECORDS)) {
