@@ -76,10 +76,10 @@ export const insert = async (
 ): Promise<number> => {
   const inserted = await q`
     WITH inserted AS (
-      INSERT INTO command.opt_outs AS o (recipient, source)
+      INSERT INTO command.opt_outs (recipient, source)
       SELECT DISTINCT decode(r, 'hex'), ${source} FROM unnest(${[...recipients]}::text[]) AS r
       ON CONFLICT (recipient) DO UPDATE SET source = excluded.source, created_at = excluded.created_at
-      -- Only an updated row has the id of a transaction that replaced another one.
+      -- The system column xmax is 0 in a row that was inserted and not updated.
       RETURNING recipient, source, created_at, xmax = 0 AS is_new)
     INSERT INTO command.opt_out_history (recipient, change, at, source, actor)
     SELECT recipient, 'opted_out', created_at, source, ${actor} FROM inserted WHERE is_new`
