@@ -3,13 +3,11 @@ import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { cpuWithChildrenMs } from '../../benchmarks/process-usage.ts'
-import { cpuMs } from '../support/cpu-time.ts'
+import { cpuMs, TICK_MS } from '../support/cpu-time.ts'
 import type { Cluster } from './cluster.ts'
 
 /** A process that is killed loses what it used since the last sample. A sample takes some milliseconds. */
 const SAMPLE_EVERY_MS = 5000
-/** Linux reports CPU time in hundredths of a second. */
-const TICK_MS = 10
 
 export interface CpuProfile {
   readonly seconds: number

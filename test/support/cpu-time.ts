@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 
 /** Linux reports CPU time in hundredths of a second (`getconf CLK_TCK`). */
-const TICK_MS = 10
+export const TICK_MS = 10
 
 export interface ProcessTimes {
   readonly parent: number
