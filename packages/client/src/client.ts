@@ -83,6 +83,9 @@ const pathMethods = (call: Call): PathMethods => {
   } as unknown as PathMethods
 }
 
+/** For a POST that changes nothing: a repeat needs no stored answer. */
+const CHANGES_NOTHING: CallOptions = { idempotencyKey: null }
+
 /** Options of a read. */
 type ReadOptions = Pick<CallOptions, 'signal'>
 
@@ -98,11 +101,14 @@ const resources = (api: PathMethods, call: Call, wait: Wait) => ({
     sendAll: makeSendAll(call, wait),
     /** Parts and price of one message. */
     estimate: (body: Schemas['EstimateRequest'], options: CallOptions = {}) =>
-      api.post('/v1/messages/estimate', { body, ...options }) as Promise<Schemas['Estimate']>,
+      api.post('/v1/messages/estimate', { body, ...CHANGES_NOTHING, ...options }) as Promise<
+        Schemas['Estimate']
+      >,
     /** Parts and price of several messages. */
     estimateBatch: (messages: ReadonlyArray<Schemas['SendRequest']>, options: CallOptions = {}) =>
       api.post('/v1/messages/estimate', {
         body: { messages: [...messages] },
+        ...CHANGES_NOTHING,
         ...options,
       }) as Promise<Schemas['EstimateBatch']>,
     get: (id: string, options: ReadOptions = {}) =>
@@ -124,7 +130,7 @@ const resources = (api: PathMethods, call: Call, wait: Wait) => ({
     delete: (id: string, options: ReadOptions = {}) =>
       api.delete('/v1/templates/{id}', { path: { id }, ...options }),
     render: (id: string, body: BodyOf<'/v1/templates/{id}/render', 'post'>, options: CallOptions = {}) =>
-      api.post('/v1/templates/{id}/render', { path: { id }, body, ...options }),
+      api.post('/v1/templates/{id}/render', { path: { id }, body, ...CHANGES_NOTHING, ...options }),
   },
   senders: {
     create: (body: Schemas['SenderCreate'], options: CallOptions = {}) =>

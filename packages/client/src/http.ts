@@ -128,7 +128,9 @@ export const makeCall = (client: HubClientOptions, wait: Wait): Call => {
     const url = urlOf(baseUrl, template, options)
     const headers: Record<string, string> = { authorization: `Bearer ${apiKey}`, accept: 'application/json' }
     // All attempts have the same key, so the hub does nothing twice.
-    if (method === 'post') headers['idempotency-key'] = options.idempotencyKey ?? crypto.randomUUID()
+    if (method === 'post' && options.idempotencyKey !== null) {
+      headers['idempotency-key'] = options.idempotencyKey ?? crypto.randomUUID()
+    }
     if (options.body !== undefined) headers['content-type'] = 'application/json'
     const maxRetries = options.maxRetries ?? client.maxRetries ?? 2
     for (let tries = 0; ; tries++) {

@@ -45,8 +45,8 @@ type OptionalBody<Content> = [Content] extends [never]
 
 export interface CallOptions {
   readonly signal?: AbortSignal
-  /** For a POST: a string of at most 255 characters. Default: a new one for each call. */
-  readonly idempotencyKey?: string
+  /** For a POST: a string of at most 255 characters. Default: a new one for each call. `null`: none. */
+  readonly idempotencyKey?: string | null
 }
 
 export type Options<Op> = PathParameters<Op> & QueryParameters<Op> & BodyOption<Op> & CallOptions

@@ -107,8 +107,8 @@ const checkCount = (param: string, count: number): number => {
 export const makeSendAll = (call: Call, wait: Wait) =>
   /**
    * Sends all messages. Each message needs a `client_ref` of its own, so a repeat after a failure
-   * creates nothing twice. If a batch fails after all retries, the error is thrown after the results
-   * of the earlier batches.
+   * creates nothing twice: a message that the hub had accepted is a `duplicate` then. If a batch fails after
+   * all retries, the error is thrown after the results of the earlier batches.
    */
   async function* (
     messages: Iterable<BatchMessage> | AsyncIterable<BatchMessage>,
@@ -131,12 +131,12 @@ export const makeSendAll = (call: Call, wait: Wait) =>
     /** Sends the elements as one request. Adds their results, and returns those that must be repeated. */
     const request = async (
       elements: ReadonlyArray<Element>,
-      idempotencyKey: string,
       results: Map<number, SendResult>,
     ): Promise<{ readonly repeated: ReadonlyArray<Element>; readonly retryAfter: number | null }> => {
       const answer = (await call('post', '/v1/messages/batch', {
         body: { messages: elements.map(({ message }) => message) },
-        idempotencyKey,
+        // Each `client_ref` protects its message for longer, and the hub stores no answer of half a megabyte.
+        idempotencyKey: null,
         signal,
         // A batch that waits for its repeat gives its turn to another one.
         maxRetries: 0,
@@ -157,20 +157,17 @@ export const makeSendAll = (call: Call, wait: Wait) =>
     const sendBatch = async (batch: ReadonlyArray<Element>): Promise<ReadonlyArray<SendResult>> => {
       const results = new Map<number, SendResult>()
       let elements = batch
-      let idempotencyKey = crypto.randomUUID()
       for (let tries = 0; ; tries++) {
         const turn = await turns.take(tries > 0)
         let waitMs: number | null
         try {
-          const { repeated, retryAfter } = await request(elements, idempotencyKey, results)
+          const { repeated, retryAfter } = await request(elements, results)
           if (repeated.length === 0 || tries >= maxRetries) {
             turn.accepted()
             return batch.map(({ index }) => results.get(index)!)
           }
           waitMs = waitBefore(tries, retryAfter)
           elements = repeated
-          // The body is another one. `client_ref` stays the same.
-          idempotencyKey = crypto.randomUUID()
         } catch (error) {
           waitMs = waitAfter('post', error, tries, maxRetries)
           if (waitMs === null) {

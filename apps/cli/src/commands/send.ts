@@ -6,7 +6,7 @@ import { Effect, Option, Stdio } from 'effect'
 import { type Command, Flag } from 'effect/cli'
 import { attempt, connect, type Connection } from '../connection/connection.ts'
 import { hashBlocks } from '../csv/blocks.ts'
-import { type CheckedFile, checkFile, type CsvSource } from '../csv/check.ts'
+import { type CheckedFile, checkFile, type CsvSource, type Price } from '../csv/check.ts'
 import { ENCODINGS } from '../csv/encoding.ts'
 import { lastRowOf, openResultFile } from '../csv/result-file.ts'
 import { runIdOf } from '../csv/run-id.ts'
@@ -89,6 +89,8 @@ const config = {
 
 type Input = Command.Command.Config.Infer<typeof config>
 
+const priceText = ({ amount, currency }: Price): string => `${amount} ${currency}`
+
 /** Often enough for the sandbox, which reports within a second. */
 const POLL_MS = 250
 
@@ -136,7 +138,7 @@ const sendOne = Effect.fnUntraced(function* (connection: Connection, input: Inpu
       status,
       ...(reason === null ? {} : { reason }),
       parts,
-      price: `${price.amount} ${price.currency}`,
+      price: priceText(price),
       ...(input.wait ? {} : { next: `hub messages get ${id}` }),
     }),
   )
@@ -151,7 +153,7 @@ const estimateOne = Effect.fnUntraced(function* (connection: Connection, input: 
     )
   })
   yield* show(estimate, ({ characters, encoding, parts, price }) =>
-    fields({ parts, price: `${price.amount} ${price.currency}`, encoding, characters }),
+    fields({ parts, price: priceText(price), encoding, characters }),
   )
 })
 
@@ -224,13 +226,12 @@ const sendCsv = Effect.fnUntraced(function* (connection: Connection, input: Inpu
 
   if (checked.invalid > 0) yield* printNote(listProblems(path, checked))
   if (input.dryRun) {
-    const { invalid, parts, price, problems, rows } = checked
-    return yield* show({ object: 'csv_estimate', rows, invalid, parts, price, problems }, () =>
+    const { estimate, invalid, problems, rows } = checked
+    return yield* show({ object: 'csv_estimate', rows, invalid, ...estimate, problems }, () =>
       fields({
         rows: thousands(rows),
         'invalid rows': thousands(invalid),
-        parts: thousands(parts),
-        price: `${price.amount} ${price.currency}`,
+        ...(estimate === null ? {} : { parts: thousands(estimate.parts), price: priceText(estimate.price) }),
       }),
     )
   }
@@ -242,10 +243,14 @@ const sendCsv = Effect.fnUntraced(function* (connection: Connection, input: Inpu
     )
   }
   if (unsent > 0) {
-    const { parts, price } = checked
-    const what = `${plural(unsent - checked.invalid, 'message')}, ${plural(parts, 'part')}, ${price.amount} ${price.currency}`
+    const { estimate } = checked
+    const messages = plural(unsent - checked.invalid, 'message')
+    const what =
+      estimate === null
+        ? `Continue with ${messages}`
+        : `Send ${messages}, ${plural(estimate.parts, 'part')}, ${priceText(estimate.price)}`
     const cost = connection.mode === 'test' ? ', which costs nothing' : ''
-    yield* confirm(`Send ${what}, with the ${connection.mode} key of ${account.name}${cost}?`)
+    yield* confirm(`${what}, with the ${connection.mode} key of ${account.name}${cost}?`)
   }
   const results = yield* Effect.acquireRelease(
     attempt(() => openResultFile(resultFile, runId)),

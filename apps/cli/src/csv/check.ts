@@ -1,6 +1,6 @@
 /**
- * The second reading of a CSV file: finds all mistakes of the rows that are to be sent, and estimates their
- * parts and price. Nothing is sent before it ends.
+ * The second reading of a CSV file: finds all mistakes of the rows that are to be sent. At the first start of a
+ * run, the hub checks them too, and estimates their parts and price. Nothing is sent before it ends.
  */
 import { refused } from '@hub/command-line'
 import type { HubClient } from '@sms-delivery-hub/client'
@@ -33,8 +33,8 @@ export interface CheckedFile {
   readonly invalid: number
   /** The first mistakes. */
   readonly problems: ReadonlyArray<RowProblem>
-  readonly parts: number
-  readonly price: Price
+  /** `null` if the run continues: it was estimated at its first start (decision 92). */
+  readonly estimate: { readonly parts: number; readonly price: Price } | null
 }
 
 export interface Price {
@@ -102,7 +102,7 @@ export interface CheckOptions {
   readonly source: CsvSource
   /** Of the first reading. */
   readonly hashes: BlockHashes
-  /** Rows that an earlier run has sent or skipped. They were checked then. */
+  /** Rows that an earlier start has sent or skipped. It had checked and estimated the whole file. */
   readonly doneRows: number
   readonly template: MappedTemplate
   readonly map: Readonly<Record<string, string>>
@@ -115,6 +115,7 @@ export interface CheckOptions {
 
 export const checkFile = async (options: CheckOptions): Promise<CheckedFile> => {
   const { batchMax, client, doneRows, hashes, onProgress, signal, source } = options
+  const isContinued = doneRows > 0
   const problems: Array<RowProblem> = []
   const sum = makeSum()
   let parts = 0
@@ -175,6 +176,7 @@ export const checkFile = async (options: CheckOptions): Promise<CheckedFile> => 
         report(problem)
         continue
       }
+      if (isContinued) continue
       const message = messageOf(mapping, row)
       const size = maxBytes(message)
       if (open.length === batchMax || bytes + size > MAX_ESTIMATE_BYTES) {
@@ -194,5 +196,12 @@ export const checkFile = async (options: CheckOptions): Promise<CheckedFile> => 
   }
   if (rows === 0) throw refused('csv_invalid', 'The file has no row after the heading.')
   shorten()
-  return { hashes, mapping, rows, invalid, problems, parts, price: sum.total() }
+  return {
+    hashes,
+    mapping,
+    rows,
+    invalid,
+    problems,
+    estimate: isContinued ? null : { parts, price: sum.total() },
+  }
 }

@@ -8,7 +8,7 @@ import { refused } from '@hub/command-line'
 import { clientRefOf } from './run-id.ts'
 
 export const OUTCOMES = ['accepted', 'duplicate', 'rejected', 'skipped'] as const
-/** `duplicate`: an interrupted run had sent the row. `skipped`: the row was invalid (`--skip-invalid`). */
+/** `duplicate`: the hub had accepted the row, and its answer was lost. `skipped`: the row was invalid (`--skip-invalid`). */
 export type Outcome = (typeof OUTCOMES)[number]
 
 export type Counts = Readonly<Record<Outcome, number>>
