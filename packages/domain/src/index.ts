@@ -29,6 +29,7 @@ export * from './batch/batch.ts'
 export * from './recipient/recipient.ts'
 export * from './recipient/opt-out.ts'
 export * from './recipient/sandbox.ts'
+export * from './recipient/written-number.ts'
 
 // Text of a message: templates and SMS parts
 export * from './template/template.ts'

@@ -1,6 +1,7 @@
 /** Schemas of the fields that inputs and outputs of several use cases have. */
 import {
   characterCount,
+  containsWrittenNumber,
   decodeId,
   hasControlCharacters,
   type IdPrefix,
@@ -10,7 +11,6 @@ import {
 } from '@hub/domain'
 import { maskNumbers } from '@hub/telemetry'
 import { Schema } from 'effect'
-import { containsWrittenNumber } from './messages/recognize.ts'
 
 /** A public id: `acc_…`. */
 export const publicId = (prefix: IdPrefix) =>

@@ -1,4 +1,5 @@
 /** The addresses of the console. Pure: see `location.ts` for the browser's history. */
+import { containsWrittenNumber, withoutSeparators } from '@hub/domain/written-number'
 
 export const ROUTES = [
   { screen: 'start', pattern: '/' },
@@ -106,22 +107,13 @@ export const pageOfId = (id: string): string | null => {
   return PAGE_OF_PREFIX[prefix]?.(id) ?? withFilters('/search', { q: id })
 }
 
-/** What people write between the digits of a phone number. */
-const SEPARATOR = String.raw`[\s().\u00a0\u2010-\u2015-]`
-const SEPARATORS = new RegExp(SEPARATOR, 'gu')
-/** A mobile number of Russia, also inside of a longer text such as `tel:+79…`, but not inside of a word. */
-const RUSSIAN_NUMBER = new RegExp(
-  String.raw`(?:\+7|(?<![\p{L}\p{N}_-])[78])${SEPARATOR}*9(?:${SEPARATOR}*\d){9}(?!\d)`,
-  'u',
-)
-
 /**
  * A phone number is personal data, so it must not become part of an address. A number of another country is
  * one, too: the hub does not know it, but the history of the browser would keep it.
  */
 export const isPhoneNumber = (text: string): boolean => {
-  const digits = text.replaceAll(SEPARATORS, '')
-  return /^\+?\d{6,15}$/u.test(digits) || RUSSIAN_NUMBER.test(text)
+  const digits = withoutSeparators(text)
+  return /^\+?\d{6,15}$/u.test(digits) || containsWrittenNumber(text)
 }
 
 /**

@@ -2,7 +2,7 @@
  * Recognizes what somebody typed into the search: a phone number, an id of the hub, or another text,
  * which is a `client_ref` or the id of a message at an SMS operator.
  */
-import { decodeId, ID_PREFIXES, type IdPrefix, isRecipientNumber } from '@hub/domain'
+import { decodeId, ID_PREFIXES, type IdPrefix, isRecipientNumber, withoutSeparators } from '@hub/domain'
 
 export type Recognized =
   /** `text`: only digits, so it may also be a `client_ref` or an operator's id; `null`: it is none. */
@@ -14,14 +14,6 @@ export type Recognized =
   | { readonly kind: 'malformed_id'; readonly prefix: IdPrefix }
   | { readonly kind: 'text'; readonly text: string }
 
-/** What people write between the digits of a phone number. */
-const SEPARATOR = String.raw`[\s().\u00a0\u2010-\u2015-]`
-const SEPARATORS = new RegExp(SEPARATOR, 'gu')
-/** A number with its country code inside of a longer text, but not inside of a word. */
-const WRITTEN_NUMBER = new RegExp(
-  String.raw`(?:\+7|(?<![\p{L}\p{N}_-])[78])${SEPARATOR}*9(?:${SEPARATOR}*\d){9}(?!\d)`,
-  'u',
-)
 const HASH = /^[0-9a-f]{64}$/u
 const PREFIX = /^([a-z]{2,3})_/u
 
@@ -30,14 +22,11 @@ const PREFIX = /^([a-z]{2,3})_/u
  * as 7 or as 8, or leave it out.
  */
 const numberIn = (text: string): string | null => {
-  const digits = text.replaceAll(SEPARATORS, '')
+  const digits = withoutSeparators(text)
   const [, national] = /^(?:\+?7|8)?(9\d{9})$/u.exec(digits) ?? []
   const number = `+7${national}`
   return national !== undefined && isRecipientNumber(number) ? number : null
 }
-
-/** Whether a text for people contains a phone number, as people write it. */
-export const containsWrittenNumber = (text: string): boolean => WRITTEN_NUMBER.test(text)
 
 export const recognize = (typed: string): Recognized => {
   const text = typed.trim()

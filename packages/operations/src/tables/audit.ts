@@ -1,7 +1,7 @@
 /** `command.audit`: the audit trail. Rows are never changed or deleted. */
+import { containsWrittenNumber } from '@hub/domain'
 import type { Queries } from '@hub/store'
 import type { Role } from '../actor.ts'
-import { containsWrittenNumber } from '../messages/recognize.ts'
 
 /** JSON without personal data. A recipient is identified by its hash. */
 export type AuditFacts = Readonly<Record<string, string | number | boolean | null | ReadonlyArray<string>>>
