@@ -211,6 +211,13 @@ describe('hub login', () => {
     assert.strictEqual(ran.code, 1)
     assert.include(ran.err, '(invalid_api_key)')
   })
+
+  it('refuses to send a key without encryption to another machine', async () => {
+    const ran = await runHub(nowhere, ['login', '--url', 'http://hub.invalid'], { input: 'hub_test_secret' })
+    assert.strictEqual(ran.code, 2)
+    assert.include(ran.err, 'must have an https address')
+    assert.notInclude(ran.out + ran.err, 'hub_test_secret')
+  })
 })
 
 describe('completion', () => {

@@ -1,6 +1,6 @@
 /** `hubctl --api`: performs use cases through the operations API, without the servers of the hub. */
-import { refused, unavailable, usageError } from '@hub/command-line'
-import { isLoopback, settings } from '@hub/config'
+import { isPrivateAddress, refused, unavailable, usageError } from '@hub/command-line'
+import { settings } from '@hub/config'
 import { OperationRefused, OperationUnavailable, type UseCase } from '@hub/operations'
 import { ConfigProvider, Effect, Layer, Redacted, Schema } from 'effect'
 import { Flag, GlobalFlag } from 'effect/cli'
@@ -41,7 +41,7 @@ export const selectedApi = Effect.gen(function* () {
   if (parsed === null || !/^https?:$/u.test(parsed.protocol)) {
     return yield* usageError('The address of the operations API must begin with https://.')
   }
-  if (parsed.protocol === 'http:' && !isLoopback(parsed.hostname)) {
+  if (!isPrivateAddress(parsed)) {
     return yield* usageError('The operations API must have an https address: others could read the token.')
   }
   if (token === null) {

@@ -2,22 +2,12 @@
  * Settings that work but endanger data: a production process does not start with them, and `hubctl
  * config` refuses them in every deployment (docs/decisions/0044).
  */
-import { isIP } from 'node:net'
 import * as Redacted from 'effect/Redacted'
 import { settings } from './catalogue/index.ts'
 import type { SERVERS } from './catalogue/hub.ts'
+import { isLoopback } from './loopback.ts'
 import type { Rule } from './rules.ts'
 import { InvalidSetting, type Setting } from './setting.ts'
-
-/** Whether only processes of the same machine can read the traffic to a host. */
-export const isLoopback = (host: string): boolean => {
-  const name = host.replace(/^\[(?<address>.*)\]$/u, '$<address>').toLowerCase()
-  // An empty host and a path mean a Unix socket, or the default of the driver: localhost.
-  if (name === '' || name.startsWith('/')) return true
-  if (isIP(name) === 4) return name.startsWith('127.')
-  if (isIP(name) === 6) return /^(?:0*:)*:?0*1$/u.test(name)
-  return name === 'localhost' || name.endsWith('.localhost')
-}
 
 /** A port at the end of a host. */
 const PORT = /:\d+$/u

@@ -3,10 +3,11 @@ export { caFileConfig } from './ca-file.ts'
 export { catalogue, settings } from './catalogue/index.ts'
 export { LONGEST_LIFETIME_SECONDS, SHORTEST_LIFETIME_SECONDS } from './catalogue/messages.ts'
 export { checkSettings, findDangerousSettings, findInvalidSettings, validateSetting } from './check.ts'
-export { dangers, isLoopback } from './dangers.ts'
+export { dangers } from './dangers.ts'
 export { configurationPage } from './document.ts'
 export type { Kind } from './kinds.ts'
 export { lifetimesConfig } from './lifetimes.ts'
+export { isLoopback } from './loopback.ts'
 export { type Rule, rules } from './rules.ts'
 export {
   ALL_APPS,

@@ -4,6 +4,7 @@ import {
   defineCommand,
   fields,
   isOnTerminal,
+  isPrivateAddress,
   refused,
   show,
   usageError,
@@ -60,6 +61,10 @@ export const login = defineCommand(
     )
     const baseUrl = Option.getOrNull(url) ?? earlier?.base_url
     if (baseUrl === undefined) return yield* usageError('Give the address of the hub with --url.')
+    const address = URL.parse(baseUrl)
+    if (address !== null && !isPrivateAddress(address)) {
+      return yield* usageError('The hub must have an https address: others could read the key.')
+    }
     const key = (yield* isOnTerminal)
       ? Redacted.value(yield* Prompt.run(Prompt.Hidden({ message: 'API key (hub_test_… or hub_live_…)' })))
       : yield* readInput
