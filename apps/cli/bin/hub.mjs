@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** `npx hub` inside the repository: runs `main.ts` with the pinned version of Node. */
 import { spawn } from 'node:child_process'
+import { constants } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -13,4 +14,6 @@ child.once('error', (error) => {
   console.error(`The pinned version of Node cannot be run: ${error.message}`)
   process.exitCode = 1
 })
-child.once('exit', (code) => process.exit(code ?? 1))
+// A terminal sends Ctrl-C to both processes. Then the signal from here can come when the program has no handler
+// any more, and end it.
+child.once('exit', (code, signal) => process.exit(code ?? 128 + constants.signals[signal]))
