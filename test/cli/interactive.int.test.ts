@@ -103,7 +103,7 @@ describe('the progress of hub send --csv', () => {
     })
     expect(await program.ended, program.shown()).toBe(0)
     expect(program.shown()).toContain('\r[')
-    expect(program.shown()).toContain('of 2 rows')
+    expect(program.shown()).toContain('of 3 lines')
   })
 
   it('writes no control characters into a file, also if standard output is a terminal', async (context) => {

@@ -248,6 +248,23 @@ export const describeSendCsv = (
       )
     })
 
+    it('continues behind the last result, and asks where', async () => {
+      const results = path('skip.result.csv')
+      const whole = readFileSync(results)
+      const lines = String(whole).split('\n')
+      writeFileSync(results, `${lines.slice(0, 3).join('\n')}\n`)
+      const args = [...SEND, '--csv', path('skip.csv')]
+      const asked = await run(args.filter((word) => word !== '--yes'))
+      expect(asked.err).toContain('2 rows already have a result')
+      expect(asked.err).toContain('Continue behind line 3 of 5')
+      // The first start had --skip-invalid.
+      const ran = await run(args)
+      expect(ran.json).toMatchObject({ rows: 4, accepted: 1, duplicate: 1, skipped: 2 })
+      expect(String(readFileSync(results))).toBe(
+        String(whole).replace(/^(3,4,[^,]*),accepted/mu, '$1,duplicate'),
+      )
+    })
+
     it('with a row that the hub rejects sends the others, and the result file says why', async () => {
       const file = path('rejected.csv')
       writeFileSync(file, 'phone,order_no\n+79000000013,A\n+79000000001,B\n')

@@ -13,21 +13,24 @@ export const durationText = (seconds: number): string => {
 
 interface State {
   readonly verb: string
+  /** What is counted. */
+  readonly unit: 'rows' | 'lines'
   readonly done: number
   /** `null` if it is not known yet. */
   readonly total: number | null
-  /** Rows per second; 0 if it is not known yet. */
+  /** Per second; 0 if it is not known yet. */
   readonly rate: number
 }
 
-export const progressText = ({ done, rate, total, verb }: State): string => {
+export const progressText = ({ done, rate, total, unit, verb }: State): string => {
   const count = done.toLocaleString('en-GB')
   const speed = rate === 0 ? '' : `, ${Math.round(rate).toLocaleString('en-GB')}/s`
-  if (total === null) return `${verb} ${count} rows${speed}`
+  // A file whose lines have other ends than \n has more of them than were counted.
+  if (total === null || done > total) return `${verb} ${count} ${unit}${speed}`
   const share = total === 0 ? 1 : done / total
   const filled = Math.floor(share * BAR_WIDTH)
   const left = rate === 0 ? '' : `, ${durationText((total - done) / rate)} left`
-  return `[${'#'.repeat(filled)}${'.'.repeat(BAR_WIDTH - filled)}] ${Math.floor(share * 100)} %  ${verb} ${count} of ${total.toLocaleString('en-GB')} rows${speed}${left}`
+  return `[${'#'.repeat(filled)}${'.'.repeat(BAR_WIDTH - filled)}] ${Math.floor(share * 100)} %  ${verb} ${count} of ${total.toLocaleString('en-GB')} ${unit}${speed}${left}`
 }
 
 export interface Progress {
@@ -35,9 +38,10 @@ export interface Progress {
   readonly end: () => void
 }
 
-/** `first`: the rows of an earlier run, which do not count for the rate. */
+/** `first`: those of an earlier start, which do not count for the rate. */
 export const makeProgress = (
   verb: string,
+  unit: State['unit'],
   total: number | null,
   isTerminal: boolean,
   first = 0,
@@ -51,7 +55,13 @@ export const makeProgress = (
       if (now - shownAt < (isTerminal ? TERMINAL_EVERY_MS : LOG_EVERY_MS)) return
       shownAt = now
       isShown = true
-      const text = progressText({ verb, done, total, rate: ((done - first) * 1000) / (now - startedAt) })
+      const text = progressText({
+        verb,
+        unit,
+        done,
+        total,
+        rate: ((done - first) * 1000) / (now - startedAt),
+      })
       process.stderr.write(isTerminal ? `\r${text}\u001b[K` : `${text}\n`)
     },
     end: () => {

@@ -6,9 +6,10 @@ import { Effect, Option, Stdio } from 'effect'
 import { type Command, Flag } from 'effect/cli'
 import { attempt, connect, type Connection } from '../connection/connection.ts'
 import { hashBlocks } from '../csv/blocks.ts'
-import { type CheckedFile, checkFile, type CsvSource, type Price } from '../csv/check.ts'
+import { type CheckedFile, checkFile, type Price } from '../csv/check.ts'
+import type { CsvFile } from '../csv/csv-file.ts'
 import { ENCODINGS } from '../csv/encoding.ts'
-import { lastRowOf, openResultFile } from '../csv/result-file.ts'
+import { lastResultOf, openResultFile } from '../csv/result-file.ts'
 import { runIdOf } from '../csv/run-id.ts'
 import { sendFile } from '../csv/send-file.ts'
 import { makeProgress } from '../progress.ts'
@@ -172,123 +173,127 @@ const listProblems = (path: string, { invalid, problems }: CheckedFile): string 
 
 const resultPath = (path: string): string => `${path.replace(/\.csv$/iu, '')}.result.csv`
 
+/** Who sends, and how. */
+interface Sender {
+  readonly connection: Connection
+  readonly account: components['schemas']['Account']
+  /** The progress on standard error is a line that changes. */
+  readonly isTerminal: boolean
+}
+
+/** `with the test key of Shop, which costs nothing` */
+const payerText = ({ account, connection: { mode } }: Sender): string =>
+  `with the ${mode} key of ${account.name}${mode === 'test' ? ', which costs nothing' : ''}`
+
+/** Checks the file, and prints its mistakes. */
+const checkCsv = Effect.fnUntraced(function* (sender: Sender, file: CsvFile) {
+  const progress = makeProgress('Checked', 'rows', null, sender.isTerminal)
+  const checked = yield* attempt((signal) =>
+    checkFile({
+      file,
+      client: sender.connection.client,
+      batchMax: sender.account.limits.batch_max,
+      onProgress: progress.update,
+      signal,
+    }),
+  ).pipe(
+    Effect.ensuring(Effect.sync(progress.end)),
+    Effect.onInterrupt(() => printNote('Stopped while the file was checked: nothing was sent.')),
+  )
+  if (checked.invalid > 0) yield* printNote(listProblems(file.path, checked))
+  return checked
+})
+
+const dryRun = Effect.fnUntraced(function* (sender: Sender, file: CsvFile) {
+  const checked = yield* checkCsv(sender, file)
+  yield* show({ object: 'csv_estimate', ...checked }, ({ invalid, parts, price, rows }) =>
+    fields({
+      rows: thousands(rows),
+      'invalid rows': thousands(invalid),
+      parts: thousands(parts),
+      price: priceText(price),
+    }),
+  )
+})
+
+/** The first start of a run: checks the file, and asks. */
+const begin = Effect.fnUntraced(function* (sender: Sender, file: CsvFile, skipInvalid: boolean) {
+  const { invalid, parts, price, rows } = yield* checkCsv(sender, file)
+  if (invalid > 0 && !skipInvalid) {
+    return yield* refused(
+      'csv_invalid',
+      `${plural(invalid, 'row')} of ${thousands(rows)} cannot be sent, so nothing was sent. Correct the file, or add --skip-invalid.`,
+    )
+  }
+  const messages = plural(rows - invalid, 'message')
+  yield* confirm(`Send ${messages}, ${plural(parts, 'part')}, ${priceText(price)}, ${payerText(sender)}?`)
+})
+
 const sendCsv = Effect.fnUntraced(function* (connection: Connection, input: Input, path: string) {
   const { client } = connection
-  const source: CsvSource = {
-    path,
-    encoding: input.encoding,
-    delimiter: Option.getOrNull(input.delimiter),
-  }
-  // The progress goes to standard error.
   const isTerminal = yield* Effect.flatMap(Stdio.Stdio, (stdio) => stdio.stderrIsTerminal)
   const [account, template] = yield* attempt(async (signal) =>
     Promise.all([client.account.get({ signal }), findTemplate(connection, input.template, signal)]),
   )
-  const batchMax = account.limits.batch_max
-  const hashes = yield* attempt(() => hashBlocks(path))
+  const sender: Sender = { connection, account, isTerminal }
+  const { hashes, lines } = yield* attempt(() => hashBlocks(path))
+  const file: CsvFile = {
+    path,
+    encoding: input.encoding,
+    delimiter: Option.getOrNull(input.delimiter),
+    hashes,
+    template,
+    map: input.map,
+    constants: input.variable,
+  }
+  if (input.dryRun) return yield* dryRun(sender, file)
   const runId = yield* Effect.promise(() =>
-    runIdOf(hashes, {
-      account: account.id,
-      template: template.name,
-      map: input.map,
-      constants: input.variable,
-      encoding: source.encoding,
-      delimiter: source.delimiter,
-      run: input.run,
-    }),
+    runIdOf(hashes, { ...file, account: account.id, template: template.name, run: input.run }),
   )
   const resultFile = Option.getOrElse(input.result, () => resultPath(path))
-  // A dry run is about the whole file.
-  const doneRows = input.dryRun ? 0 : yield* attempt(() => lastRowOf(resultFile, runId))
-  if (doneRows > 0) {
-    yield* printNote(
-      `${plural(doneRows, 'row')} already ${doneRows === 1 ? 'has' : 'have'} a result in ${resultFile}; continuing behind them.`,
-    )
-  }
-  const checking = makeProgress('Checked', null, isTerminal)
-  const checked = yield* attempt((signal) =>
-    checkFile({
-      source,
-      hashes,
-      doneRows,
-      template,
-      map: input.map,
-      constants: input.variable,
-      client,
-      batchMax,
-      onProgress: checking.update,
-      signal,
-    }),
-  ).pipe(
-    Effect.ensuring(Effect.sync(checking.end)),
-    Effect.onInterrupt(() => printNote('Stopped while the file was checked: nothing was sent.')),
-  )
-
-  if (checked.invalid > 0) yield* printNote(listProblems(path, checked))
-  if (input.dryRun) {
-    const { estimate, invalid, problems, rows } = checked
-    return yield* show({ object: 'csv_estimate', rows, invalid, ...estimate, problems }, () =>
-      fields({
-        rows: thousands(rows),
-        'invalid rows': thousands(invalid),
-        ...(estimate === null ? {} : { parts: thousands(estimate.parts), price: priceText(estimate.price) }),
-      }),
-    )
-  }
-  const unsent = checked.rows - doneRows
-  if (checked.invalid > 0 && !input.skipInvalid) {
-    return yield* refused(
-      'csv_invalid',
-      `${plural(checked.invalid, 'row')} of ${thousands(unsent)} cannot be sent, so nothing was sent. Correct the file, or add --skip-invalid.`,
-    )
-  }
-  if (unsent > 0) {
-    const { estimate } = checked
-    const messages = plural(unsent - checked.invalid, 'message')
-    const what =
-      estimate === null
-        ? `Continue with ${messages}`
-        : `Send ${messages}, ${plural(estimate.parts, 'part')}, ${priceText(estimate.price)}`
-    const cost = connection.mode === 'test' ? ', which costs nothing' : ''
-    yield* confirm(`${what}, with the ${connection.mode} key of ${account.name}${cost}?`)
+  const last = yield* attempt(() => lastResultOf(resultFile, runId))
+  if (last.row === 0) yield* begin(sender, file, input.skipInvalid)
+  else {
+    const rows = `${plural(last.row, 'row')} already ${last.row === 1 ? 'has' : 'have'} a result in ${resultFile}`
+    yield* printNote(`${rows}; continuing behind them.`)
+    if (last.line < lines) {
+      const place = `behind line ${thousands(last.line)} of ${thousands(lines)}`
+      yield* confirm(`Continue ${place}, ${payerText(sender)}?`)
+    }
   }
   const results = yield* Effect.acquireRelease(
     attempt(() => openResultFile(resultFile, runId)),
-    (file) => Effect.promise(() => file.close()),
+    (opened) => Effect.promise(() => opened.close()),
   )
-  if (results.lastRow < checked.rows) {
-    const sending = makeProgress('Sent', checked.rows, isTerminal, results.lastRow)
-    yield* attempt((signal) =>
-      sendFile({
-        source,
-        checked,
-        runId,
-        client,
-        batchMax,
-        results,
-        onProgress: sending.update,
-        signal,
-      }),
-    ).pipe(
-      Effect.ensuring(Effect.sync(sending.end)),
-      Effect.onInterrupt(() =>
-        printNote('Stopped. Start the same command again to continue: nothing is sent twice.'),
-      ),
-    )
-  }
+  const sending = makeProgress('Sent', 'lines', lines, isTerminal, last.line)
+  yield* attempt((signal) =>
+    sendFile({
+      file,
+      runId,
+      client,
+      batchMax: account.limits.batch_max,
+      results,
+      onProgress: sending.update,
+      signal,
+    }),
+  ).pipe(
+    Effect.ensuring(Effect.sync(sending.end)),
+    Effect.onInterrupt(() =>
+      printNote('Stopped. Start the same command again to continue: nothing is sent twice.'),
+    ),
+  )
   yield* attempt(() => results.flush())
   const counts = results.counts()
-  yield* show(
-    { object: 'csv_result', run: runId, rows: checked.rows, ...counts, result_file: resultFile },
-    () =>
-      fields({
-        rows: thousands(checked.rows),
-        accepted: thousands(counts.accepted),
-        ...(counts.duplicate === 0 ? {} : { 'accepted before an interruption': thousands(counts.duplicate) }),
-        rejected: thousands(counts.rejected),
-        ...(counts.skipped === 0 ? {} : { skipped: thousands(counts.skipped) }),
-        'result file': resultFile,
-      }),
+  const rows = counts.accepted + counts.duplicate + counts.rejected + counts.skipped
+  yield* show({ object: 'csv_result', run: runId, rows, ...counts, result_file: resultFile }, () =>
+    fields({
+      rows: thousands(rows),
+      accepted: thousands(counts.accepted),
+      ...(counts.duplicate === 0 ? {} : { 'accepted before an interruption': thousands(counts.duplicate) }),
+      rejected: thousands(counts.rejected),
+      ...(counts.skipped === 0 ? {} : { skipped: thousands(counts.skipped) }),
+      'result file': resultFile,
+    }),
   )
   if (counts.rejected > 0) {
     return yield* refused(

@@ -12,6 +12,14 @@ const BLOCK_BYTES = 1024 * 1024
 /** The hashes of all blocks, in order: 32 bytes for each MiB of the file. */
 export type BlockHashes = ReadonlyArray<Buffer>
 
+const NEWLINE = 10
+
+const newlinesIn = (block: Buffer): number => {
+  let count = 0
+  for (let at = block.indexOf(NEWLINE); at !== -1; at = block.indexOf(NEWLINE, at + 1)) count += 1
+  return count
+}
+
 const sha256 = (block: Uint8Array): Buffer => createHash('sha256').update(block).digest()
 
 /** Fills the buffer as far as the file goes. Returns the number of bytes. */
@@ -45,11 +53,23 @@ const blocksOf = async function* (path: string): AsyncGenerator<Buffer, void, un
   }
 }
 
+export interface FirstReading {
+  readonly hashes: BlockHashes
+  /** Also without a newline at the end of the last one. */
+  readonly lines: number
+}
+
 /** Reads the file for the first time. */
-export const hashBlocks = async (path: string): Promise<BlockHashes> => {
+export const hashBlocks = async (path: string): Promise<FirstReading> => {
   const hashes: Array<Buffer> = []
-  for await (const block of blocksOf(path)) hashes.push(sha256(block))
-  return hashes
+  let newlines = 0
+  let isLineOpen = false
+  for await (const block of blocksOf(path)) {
+    hashes.push(sha256(block))
+    newlines += newlinesIn(block)
+    isLineOpen = block.at(-1) !== NEWLINE
+  }
+  return { hashes, lines: newlines + (isLineOpen ? 1 : 0) }
 }
 
 /** Reads the file again. Fails before the first block that differs. */
@@ -69,7 +89,7 @@ export const readSameBlocks = async function* (
     if (expected === undefined || !expected.equals(sha256(block))) throw changed()
     yield block
     count += 1
-    for (const byte of block) if (byte === 10) line += 1
+    line += newlinesIn(block)
   }
   if (count !== hashes.length) throw changed()
 }

@@ -1,40 +1,28 @@
 /**
- * The second reading of a CSV file: finds all mistakes of the rows that are to be sent. At the first start of a
- * run, the hub checks them too, and estimates their parts and price. Nothing is sent before it ends.
+ * The second reading of a CSV file: finds all mistakes, with the help of the hub, which also estimates parts and
+ * price. Nothing is sent before it ends. A run that continues needs none (decision 92).
  */
 import { refused } from '@hub/command-line'
 import type { HubClient } from '@sms-delivery-hub/client'
-import { type BlockHashes, readSameBlocks } from './blocks.ts'
-import { decodeBlocks, type Encoding } from './encoding.ts'
+import { type CsvFile, readCsvFile } from './csv-file.ts'
 import {
   columnOfVariable,
-  makeMapping,
-  type MappedTemplate,
   type Mapping,
   messageOf,
   problemOf,
   type RowMessage,
   type RowProblem,
 } from './mapping.ts'
-import { readRows, type Row } from './rows.ts'
-
-export interface CsvSource {
-  readonly path: string
-  readonly encoding: Encoding
-  readonly delimiter: string | null
-}
+import type { Row } from './rows.ts'
 
 export interface CheckedFile {
-  readonly hashes: BlockHashes
-  readonly mapping: Mapping
-  /** All rows of the file. */
   readonly rows: number
-  /** Rows that were checked and cannot be sent. */
+  /** Rows that cannot be sent. */
   readonly invalid: number
   /** The first mistakes. */
   readonly problems: ReadonlyArray<RowProblem>
-  /** `null` if the run continues: it was estimated at its first start (decision 92). */
-  readonly estimate: { readonly parts: number; readonly price: Price } | null
+  readonly parts: number
+  readonly price: Price
 }
 
 export interface Price {
@@ -99,14 +87,7 @@ const columnOfParam = (mapping: Mapping, param: string | undefined): number => {
 }
 
 export interface CheckOptions {
-  readonly source: CsvSource
-  /** Of the first reading. */
-  readonly hashes: BlockHashes
-  /** Rows that an earlier start has sent or skipped. It had checked and estimated the whole file. */
-  readonly doneRows: number
-  readonly template: MappedTemplate
-  readonly map: Readonly<Record<string, string>>
-  readonly constants: Readonly<Record<string, string>>
+  readonly file: CsvFile
   readonly client: HubClient
   readonly batchMax: number
   readonly onProgress: (rows: number) => void
@@ -114,8 +95,7 @@ export interface CheckOptions {
 }
 
 export const checkFile = async (options: CheckOptions): Promise<CheckedFile> => {
-  const { batchMax, client, doneRows, hashes, onProgress, signal, source } = options
-  const isContinued = doneRows > 0
+  const { batchMax, client, file, onProgress, signal } = options
   const problems: Array<RowProblem> = []
   const sum = makeSum()
   let parts = 0
@@ -132,9 +112,7 @@ export const checkFile = async (options: CheckOptions): Promise<CheckedFile> => 
     problems.length = Math.min(problems.length, MAX_PROBLEMS)
   }
 
-  const texts = decodeBlocks(readSameBlocks(source.path, hashes), source.encoding)
-  const heading = await readRows(texts, source.delimiter)
-  const mapping = makeMapping(heading.columns, options.template, options.map, options.constants)
+  const { mapping, rows: groups } = await readCsvFile(file)
 
   const estimate = async (open: ReadonlyArray<Open>): Promise<void> => {
     const { data, totals } = await client.messages.estimateBatch(
@@ -168,25 +146,25 @@ export const checkFile = async (options: CheckOptions): Promise<CheckedFile> => 
   let open: Array<Open> = []
   let bytes = 0
   try {
-    for await (const row of heading.rows) {
-      rows = row.number
-      if (rows <= doneRows) continue
-      const problem = problemOf(mapping, row)
-      if (problem !== null) {
-        report(problem)
-        continue
+    for await (const group of groups) {
+      for (const row of group) {
+        rows = row.number
+        const problem = problemOf(mapping, row)
+        if (problem !== null) {
+          report(problem)
+          continue
+        }
+        const message = messageOf(mapping, row)
+        const size = maxBytes(message)
+        if (open.length === batchMax || bytes + size > MAX_ESTIMATE_BYTES) {
+          await start(open)
+          open = []
+          bytes = 0
+          onProgress(rows)
+        }
+        open.push({ row, message })
+        bytes += size
       }
-      if (isContinued) continue
-      const message = messageOf(mapping, row)
-      const size = maxBytes(message)
-      if (open.length === batchMax || bytes + size > MAX_ESTIMATE_BYTES) {
-        await start(open)
-        open = []
-        bytes = 0
-        onProgress(rows)
-      }
-      open.push({ row, message })
-      bytes += size
     }
     if (open.length > 0) await start(open)
     await Promise.all(running)
@@ -196,12 +174,5 @@ export const checkFile = async (options: CheckOptions): Promise<CheckedFile> => 
   }
   if (rows === 0) throw refused('csv_invalid', 'The file has no row after the heading.')
   shorten()
-  return {
-    hashes,
-    mapping,
-    rows,
-    invalid,
-    problems,
-    estimate: isContinued ? null : { parts, price: sum.total() },
-  }
+  return { rows, invalid, problems, parts, price: sum.total() }
 }

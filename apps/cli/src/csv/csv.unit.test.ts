@@ -45,12 +45,26 @@ describe('a later reading of a file', () => {
 
   it('passes the same bytes', async () => {
     writeFileSync(path('same'), content)
-    expect(await again(path('same'), await hashBlocks(path('same')))).toEqual({
+    expect(await again(path('same'), (await hashBlocks(path('same'))).hashes)).toEqual({
       bytes: content.length,
       problem: null,
     })
     writeFileSync(path('empty'), '')
-    expect(await again(path('empty'), await hashBlocks(path('empty')))).toEqual({ bytes: 0, problem: null })
+    expect(await again(path('empty'), (await hashBlocks(path('empty'))).hashes)).toEqual({
+      bytes: 0,
+      problem: null,
+    })
+  })
+
+  it.each([
+    ['', 0],
+    ['a', 1],
+    ['a\n', 1],
+    ['a\n\nb', 3],
+    [`${'x'.repeat(2 * MIB - 1)}\ny\n`, 2],
+  ])('counts the lines: %#', async (text, lines) => {
+    writeFileSync(path('lines'), text)
+    expect((await hashBlocks(path('lines'))).lines).toBe(lines)
   })
 
   it.each([
@@ -69,7 +83,7 @@ describe('a later reading of a file', () => {
     ['a missing block', MIB, (file: string) => truncateSync(file, MIB + 100)],
   ])('passes nothing behind %s, and names the line', async (_name, bytes, change) => {
     writeFileSync(path('changed'), content)
-    const hashes = await hashBlocks(path('changed'))
+    const { hashes } = await hashBlocks(path('changed'))
     change(path('changed'))
     const found = await again(path('changed'), hashes)
     expect(found.bytes).toBe(bytes)
@@ -79,7 +93,7 @@ describe('a later reading of a file', () => {
 
   it('finds an addition to a file that ends with a block', async () => {
     writeFileSync(path('block'), Buffer.alloc(2 * MIB, 'x'))
-    const hashes = await hashBlocks(path('block'))
+    const { hashes } = await hashBlocks(path('block'))
     appendFileSync(path('block'), 'y')
     expect(await again(path('block'), hashes)).toMatchObject({ bytes: 2 * MIB })
     truncateSync(path('block'), MIB)
@@ -152,7 +166,7 @@ describe('the encoding', () => {
 
 const rowsOf = async (text: string, delimiter: string | null = null) => {
   const heading = await readRows(decodeBlocks(blocksOf(Buffer.from(text), []), 'utf-8'), delimiter)
-  return { columns: heading.columns, rows: await collect(heading.rows) }
+  return { columns: heading.columns, rows: (await collect(heading.rows)).flat() }
 }
 
 describe('the rows', () => {
@@ -267,16 +281,18 @@ describe('the check of a file', () => {
     options: {
       readonly placeholders: ReadonlyArray<string>
       readonly constants?: Readonly<Record<string, string>>
-      readonly doneRows?: number
     },
   ) =>
     checkFile({
-      source: { path: file, encoding: 'utf-8', delimiter: null },
-      hashes: await hashBlocks(file),
-      doneRows: options.doneRows ?? 0,
-      template: { ...TEMPLATE, placeholders: options.placeholders },
-      map: {},
-      constants: options.constants ?? {},
+      file: {
+        path: file,
+        encoding: 'utf-8',
+        delimiter: null,
+        hashes: (await hashBlocks(file)).hashes,
+        template: { ...TEMPLATE, placeholders: options.placeholders },
+        map: {},
+        constants: options.constants ?? {},
+      },
       client: createHubClient({
         baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
         apiKey: 'hub_test_x',
@@ -298,17 +314,10 @@ describe('the check of a file', () => {
       placeholders: ['order', 'shop', 'a', 'b', 'c'],
       constants: { a: '€'.repeat(500), b: '€'.repeat(500), c: '€'.repeat(500) },
     })
-    const estimate = { parts: rows, price: { amount: `${bodies.length}.00` } }
-    expect(checked).toMatchObject({ rows, invalid: 0, estimate })
+    const price = { amount: `${bodies.length}.00` }
+    expect(checked).toMatchObject({ rows, invalid: 0, parts: rows, price })
     expect(bodies.flatMap(({ messages }) => messages)).toHaveLength(rows)
     for (const { bytes } of bodies) expect(bytes).toBeLessThanOrEqual(longestBody)
-  })
-
-  it('of a run that continues concerns only the rows without a result, and needs no estimate', async () => {
-    writeFileSync(path('continued.csv'), 'to,order\n1,A\n+79000000001,B\n+79000000002,C\n2,D\n')
-    const checked = await check(path('continued.csv'), { placeholders: ['order'], doneRows: 2 })
-    expect(checked).toMatchObject({ rows: 4, invalid: 1, estimate: null, problems: [{ line: 5 }] })
-    expect(bodies).toEqual([])
   })
 })
 

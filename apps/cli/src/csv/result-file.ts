@@ -24,24 +24,31 @@ export interface RowResult {
 }
 
 const HEADING = 'row,line,client_ref,result,message_id,error,param\n'
-const LINE = /^(?<row>\d+),\d+,(?<ref>csv-[0-9a-f]{32}-\d+),(?<outcome>[a-z]+),\w*,\w*,[\w.[\]]*$/u
+const LINE = /^(?<row>\d+),(?<line>\d+),(?<ref>csv-[0-9a-f]{32}-\d+),(?<outcome>[a-z]+),\w*,\w*,[\w.[\]]*$/u
 
 /** Writes are collected up to this size. */
 const FLUSH_CHARACTERS = 64 * 1024
 
+/** The last row with a complete result, and the line of the CSV file in which it begins; 0 without one. */
+export interface Position {
+  readonly row: number
+  readonly line: number
+}
+
 interface Progress {
-  /** The last row with a complete line; 0 without one. */
-  readonly lastRow: number
+  readonly last: Position
   readonly counts: Counts
   /** The length of the valid part of the file, in bytes. */
   readonly bytes: number
 }
 
+const NOWHERE: Position = { row: 0, line: 0 }
+
 const noCounts = (): Record<Outcome, number> => ({ accepted: 0, duplicate: 0, rejected: 0, skipped: 0 })
 
 const readProgress = async (path: string, runId: string): Promise<Progress | null> => {
   const counts = noCounts()
-  let lastRow = 0
+  let last: Position = NOWHERE
   let bytes = 0
   let isFirst = true
   let rest = ''
@@ -59,14 +66,14 @@ const readProgress = async (path: string, runId: string): Promise<Progress | nul
           if (`${line}\n` !== HEADING) throw foreign()
           isFirst = false
         } else {
-          const { outcome = '', ref, row } = LINE.exec(line)?.groups ?? {}
+          const { line: csvLine, outcome = '', ref, row } = LINE.exec(line)?.groups ?? {}
           // What a crash of the machine left. Its rows are sent again, and are duplicates.
-          if (Number(row) !== lastRow + 1 || !(OUTCOMES as ReadonlyArray<string>).includes(outcome)) {
-            return { lastRow, counts, bytes }
+          if (Number(row) !== last.row + 1 || !(OUTCOMES as ReadonlyArray<string>).includes(outcome)) {
+            return { last, counts, bytes }
           }
-          if (ref !== clientRefOf(runId, lastRow + 1)) throw foreign()
+          if (ref !== clientRefOf(runId, last.row + 1)) throw foreign()
           counts[outcome as Outcome] += 1
-          lastRow += 1
+          last = { row: last.row + 1, line: Number(csvLine) }
         }
         bytes += line.length + 1
       }
@@ -76,12 +83,12 @@ const readProgress = async (path: string, runId: string): Promise<Progress | nul
     throw error
   }
   if (isFirst && !HEADING.startsWith(rest)) throw foreign()
-  return { lastRow, counts, bytes }
+  return { last, counts, bytes }
 }
 
-/** The last row of earlier runs; 0 at the first one. Changes nothing. */
-export const lastRowOf = async (path: string, runId: string): Promise<number> =>
-  (await readProgress(path, runId))?.lastRow ?? 0
+/** The last row of earlier starts. Changes nothing. */
+export const lastResultOf = async (path: string, runId: string): Promise<Position> =>
+  (await readProgress(path, runId))?.last ?? NOWHERE
 
 /** Whether a process with this id runs. */
 const isRunning = (pid: number): boolean => {
@@ -115,7 +122,7 @@ const takeLock = async (path: string): Promise<() => void> => {
 }
 
 export interface ResultFile {
-  /** The last row of earlier runs; 0 at the first one. */
+  /** The last row of earlier starts; 0 at the first one. */
   readonly lastRow: number
   /** The counts of all lines, of this run and earlier ones. */
   readonly counts: () => Counts
@@ -145,7 +152,7 @@ export const openResultFile = async (path: string, runId: string): Promise<Resul
       return writing
     }
     return {
-      lastRow: progress?.lastRow ?? 0,
+      lastRow: progress?.last.row ?? 0,
       counts: () => counts,
       add: async ({ error = '', line, messageId = '', outcome, param = '', row }) => {
         counts[outcome] += 1

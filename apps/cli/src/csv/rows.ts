@@ -1,7 +1,6 @@
 /** Parses the text of a CSV file to rows with their line numbers. */
-import { Readable } from 'node:stream'
 import { refused } from '@hub/command-line'
-import { CsvError, type Options, parse } from 'csv-parse'
+import { CsvError, parse } from 'csv-parse'
 
 interface Parsed {
   /** The line of the file in which the row begins. */
@@ -45,18 +44,54 @@ const ofParser = (error: CsvError, line: number): unknown => {
 
 const newlinesIn = (cells: ReadonlyArray<string>): number => {
   let count = 0
-  for (const cell of cells) for (const character of cell) if (character === '\n') count += 1
+  for (const cell of cells) {
+    for (let at = cell.indexOf('\n'); at !== -1; at = cell.indexOf('\n', at + 1)) count += 1
+  }
   return count
 }
 
-const prepend = async function* (first: string, rest: AsyncIterable<string>): AsyncGenerator<string> {
-  yield first
-  yield* rest
+/** A parser that gets a text in pieces, and returns the rows that end in each of them. */
+const makeParser = (delimiter: string) => {
+  let rows: Array<Parsed> = []
+  /** The line in which the last row ends. */
+  let lastLine = 0
+  const parser = parse({
+    bom: true,
+    delimiter,
+    max_record_size: MAX_ROW_CHARACTERS,
+    // The number of cells is checked with the line and the column.
+    relax_column_count: true,
+    skip_empty_lines: true,
+    // The rows do not pass through the stream: one step for each of them costs more than to parse it.
+    on_record: (cells: ReadonlyArray<string>, { lines }) => {
+      lastLine = lines
+      rows.push({ cells, line: lines - newlinesIn(cells) })
+      return null
+    },
+  })
+  // The callbacks get the errors.
+  parser.on('error', () => {})
+  parser.resume()
+  const take = (give: (done: (error?: Error | null) => void) => void): Promise<ReadonlyArray<Parsed>> =>
+    new Promise((resolve, reject) =>
+      give((error) => {
+        if (error instanceof CsvError) reject(ofParser(error, lastLine + 1))
+        else if (error) reject(error)
+        else resolve(rows)
+        rows = []
+      }),
+    )
+  return {
+    parse: (text: string) => take((done) => parser.write(text, done)),
+    /** The row that no newline ends. */
+    end: () => take((done) => parser.end(done)),
+  }
 }
 
 export interface Heading {
   readonly columns: ReadonlyArray<string>
-  readonly rows: AsyncGenerator<Row, void, undefined>
+  /** The rows behind it, in groups: those of a block of the file. */
+  readonly rows: AsyncGenerator<ReadonlyArray<Row>, void, undefined>
 }
 
 /** Reads the heading, and returns the rows behind it. `delimiter`: `null` to take it from the heading. */
@@ -66,50 +101,28 @@ export const readRows = async (
 ): Promise<Heading> => {
   const first = await texts.next()
   const firstText = first.done === true ? '' : first.value
-  /** The line in which the last row ends. */
-  let lastLine = 0
-  const options: Options<Parsed, Array<string>> = {
-    bom: true,
-    delimiter: delimiter ?? delimiterOf(firstText.split('\n', 1)[0] ?? ''),
-    max_record_size: MAX_ROW_CHARACTERS,
-    // The number of cells is checked with the line and the column.
-    relax_column_count: true,
-    skip_empty_lines: true,
-    // The parser calls this at once. A reader gets the rows later, and not those before a mistake.
-    on_record: (cells, { lines }) => {
-      lastLine = lines
-      return { cells, line: lines - newlinesIn(cells) }
-    },
-  }
-  // The types of the library do not know that `on_record` can change the type of a row.
-  const parser = parse(options as unknown as Options)
-  const source = Readable.from(prepend(firstText, texts))
-  source.on('error', (error) => parser.destroy(error))
-  source.pipe(parser)
-  const parsed = (parser as AsyncIterable<Parsed>)[Symbol.asyncIterator]()
-  const next = async (): Promise<Parsed | null> => {
-    try {
-      const result = await parsed.next()
-      return result.done === true ? null : result.value
-    } catch (error) {
-      throw error instanceof CsvError ? ofParser(error, lastLine + 1) : error
+  const parser = makeParser(delimiter ?? delimiterOf(firstText.split('\n', 1)[0] ?? ''))
+  const groups = (async function* () {
+    yield await parser.parse(firstText)
+    for await (const text of texts) yield await parser.parse(text)
+    yield await parser.end()
+  })()
+  let heading: Parsed | undefined
+  let behind: ReadonlyArray<Parsed> = []
+  while (heading === undefined) {
+    const group = await groups.next()
+    if (group.done === true) {
+      throw refused('csv_invalid', 'Line 1: the file is empty. The first line must name the columns.')
     }
+    ;[heading, ...behind] = group.value
   }
-  const heading = await next()
-  if (heading === null) {
-    throw refused('csv_invalid', 'Line 1: the file is empty. The first line must name the columns.')
-  }
-  const rows = async function* (): AsyncGenerator<Row, void, undefined> {
-    try {
-      for (let number = 1; ; number++) {
-        const row = await next()
-        if (row === null) return
-        yield { number, ...row }
-      }
-    } finally {
-      source.destroy()
-      parser.destroy()
-    }
+  const rows = async function* (): AsyncGenerator<ReadonlyArray<Row>, void, undefined> {
+    let count = 0
+    const numbered = (group: ReadonlyArray<Parsed>): ReadonlyArray<Row> =>
+      group.map((row) => ({ number: ++count, ...row }))
+    yield numbered(behind)
+    behind = []
+    for await (const group of groups) yield numbered(group)
   }
   return { columns: heading.cells.map((cell) => cell.trim()), rows: rows() }
 }

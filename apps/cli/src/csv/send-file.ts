@@ -1,12 +1,12 @@
-/** The last reading of a CSV file: sends each row once, and records each result. */
+/**
+ * The last reading of a CSV file: sends each valid row behind those with a result, and records each result. The
+ * check of the first start has found the invalid ones, and `--skip-invalid` was given for them.
+ */
 import { type CommandFailed, refused, unavailable } from '@hub/command-line'
 import type { BatchMessage, HubClient, SendResult } from '@sms-delivery-hub/client'
-import { readSameBlocks } from './blocks.ts'
-import type { CheckedFile, CsvSource } from './check.ts'
-import { decodeBlocks } from './encoding.ts'
+import { type CsvFile, readCsvFile } from './csv-file.ts'
 import { messageOf, problemOf } from './mapping.ts'
 import type { ResultFile, RowResult } from './result-file.ts'
-import { readRows } from './rows.ts'
 import { clientRefOf } from './run-id.ts'
 
 /** The most batches in progress at the same time. */
@@ -58,14 +58,13 @@ const toRowResult = (result: SendResult, row: number, line: number): RowResult =
 }
 
 export interface SendOptions {
-  readonly source: CsvSource
-  readonly checked: CheckedFile
+  readonly file: CsvFile
   readonly runId: string
   readonly client: HubClient
   readonly batchMax: number
   readonly results: ResultFile
-  /** The rows with a result. */
-  readonly onProgress: (rows: number) => void
+  /** `line`: where the last row with a result begins. */
+  readonly onProgress: (line: number) => void
   readonly signal: AbortSignal
 }
 
@@ -77,19 +76,20 @@ interface Taken {
 }
 
 export const sendFile = async (options: SendOptions): Promise<void> => {
-  const { batchMax, checked, client, onProgress, results, runId, signal, source } = options
+  const { batchMax, client, file, onProgress, results, runId, signal } = options
   /** The rows in their order. The results come in the same order. */
   const taken: Array<Taken> = []
   const messages = async function* (): AsyncGenerator<BatchMessage, void, undefined> {
-    const texts = decodeBlocks(readSameBlocks(source.path, checked.hashes), source.encoding)
-    const { rows } = await readRows(texts, source.delimiter)
-    for await (const row of rows) {
-      if (row.number <= results.lastRow) continue
-      const isSent = problemOf(checked.mapping, row) === null
-      taken.push({ row: row.number, line: row.line, isSent })
-      if (!isSent) continue
-      const { variables, ...rest } = messageOf(checked.mapping, row)
-      yield { ...rest, variables: { ...variables }, client_ref: clientRefOf(runId, row.number) }
+    const { mapping, rows } = await readCsvFile(file)
+    for await (const group of rows) {
+      for (const row of group) {
+        if (row.number <= results.lastRow) continue
+        const isSent = problemOf(mapping, row) === null
+        taken.push({ row: row.number, line: row.line, isSent })
+        if (!isSent) continue
+        const { variables, ...rest } = messageOf(mapping, row)
+        yield { ...rest, variables: { ...variables }, client_ref: clientRefOf(runId, row.number) }
+      }
     }
   }
   let next = 0
@@ -113,7 +113,7 @@ export const sendFile = async (options: SendOptions): Promise<void> => {
     if (stop !== null) throw stop
     next += 1
     await results.add(toRowResult(result, one.row, one.line))
-    onProgress(one.row)
+    onProgress(one.line)
     // The rows of the batches in progress remain.
     if (next >= batchMax) {
       taken.splice(0, next)
