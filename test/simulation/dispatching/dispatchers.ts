@@ -76,9 +76,13 @@ export const startDispatchers = (
     if (fact.type === 'MessageSent' && (before?.attempts ?? 0) === 0) {
       violations.add('a message counts as sent without a valid claim', message.id)
     }
-    if (fact.type === 'MessageDelivered' && (message.state?.operatorIds.length ?? 0) > 1) {
+    if (fact.type === 'MessageDelivered') {
+      const ids = message.state?.operatorIds ?? []
       const handedOver = operator.handedOver.filter(({ reference }) => reference === message.id)
-      if (!handedOver.some(({ operatorIds, reported }) => reported.size === operatorIds.length))
+      const knowsIds =
+        ids.length > 1 && handedOver.some(({ operatorIds }) => ids.every((id) => operatorIds.includes(id)))
+      const needsAllParts = knowsIds || (operator.takesParts && !isMistaken(message.id))
+      if (needsAllParts && !handedOver.some(({ parts, reported }) => reported.size === parts))
         violations.add('a message is delivered before the reports of all its parts', message.id)
     }
     if (before?.final === true && message.state !== null && message.state.status !== before.status) {
@@ -162,14 +166,14 @@ export const startDispatchers = (
         !operator.reportsReference &&
         other.reference !== id &&
         recipientOf(other.reference) === recipientOf(id) &&
-        known.length < other.operatorIds.length &&
-        (other.isLate || other.operatorIds.length > 1)
+        known.length < other.parts &&
+        (other.isLate || other.parts > 1)
       )
     })
   }
 
   const checkOutcomes = () => {
-    for (const { isLate, operatorIds, outcome, reference, stored } of operator.handedOver) {
+    for (const { isLate, outcome, parts, reference, stored } of operator.handedOver) {
       const state = truth.messages.get(reference)?.state
       const status = state?.status ?? 'unknown'
       if (state?.reason === 'ttl_expired_before_submit') {
@@ -180,10 +184,10 @@ export const startDispatchers = (
       }
       if (
         outcome === 'delivered' &&
-        stored === operatorIds.length &&
+        stored === parts &&
         // The hub may forget late reports of parts before it reads the last one. In an upgrade, a process
         // with old schemas waits at newer records, so that the hub reads reports late.
-        !((isLate || versions.size > 1) && operatorIds.length > 1) &&
+        !((isLate || versions.size > 1) && parts > 1) &&
         // Without our reference, a report can be matched only by an id that the hub knows.
         (operator.reportsReference || (state?.operatorIds.length ?? 0) > 0) &&
         status !== 'delivered'

@@ -19,6 +19,9 @@ const SEND_AGAIN_MS = 1500
 /** A message that the operator has accepted. */
 interface HandedOver {
   readonly reference: string
+  /** The number of parts of the whole message. */
+  readonly parts: number
+  /** One for each part that the operator has. */
   readonly operatorIds: ReadonlyArray<string>
   readonly by: string
   /** What it will report; `null` for nothing. */
@@ -50,6 +53,8 @@ const REPEATING: ReadonlyArray<CallFault> = [...LOSSY, 'late', 'twice']
 export class OperatorServer {
   readonly dedupes: boolean
   readonly reportsReference: boolean
+  /** Each part is a request of its own, as over SMPP: it may have some parts of a message only. */
+  readonly takesParts: boolean
   readonly handedOver: Array<HandedOver> = []
   /** By the operator's id. */
   readonly inbound = new Map<string, Inbound>()
@@ -88,6 +93,7 @@ export class OperatorServer {
     this.#random = new SeededRandom(world.seed, 'operator')
     this.dedupes = this.#random.chance(0.4)
     this.reportsReference = this.#random.chance(0.5)
+    this.takesParts = !this.dedupes && !this.reportsReference
     this.#refusals = this.#random.pick([0, 0, 0.1, 0.4])
     this.#onWrite = events.onWrite
     this.#onTwice = events.onTwice
@@ -136,16 +142,25 @@ export class OperatorServer {
         written.push(submission)
         this.#unanswered.add(submission.reference)
       }
+      const partsOf = ({ parts }: Submission) => (this.takesParts ? parts : 1)
       const notWritten = batch.slice(written.length).map((): SubmitOutcome => ({ type: 'notWritten' }))
       if (written.length === 0) return resume(Effect.succeed(notWritten))
       this.#network.request<ReadonlyArray<SubmitOutcome>>(process, 'operator', {
         name: 'submit',
         describe: () => written.map(({ reference }) => reference).join(', '),
         timeoutMs: SUBMIT_DEADLINE_MS,
-        parts: written.length,
+        parts: written.reduce((sum, one) => sum + partsOf(one), 0),
         faults: this.dedupes ? REPEATING : LOSSY,
-        serve: (answer, isIncluded) =>
-          answer(written.filter((_, i) => isIncluded(i)).map((one) => this.#accept(one, process.name))),
+        serve: (answer, isIncluded) => {
+          let part = 0
+          answer(
+            written.flatMap((one) => {
+              const received = Array.from({ length: partsOf(one) }, () => isIncluded(part++)).filter(Boolean)
+              if (received.length === 0) return []
+              return [this.#accept(one, process.name, this.takesParts ? received.length : one.parts)]
+            }),
+          )
+        },
         onAnswer: (outcomes) => {
           for (const { reference } of written) this.#unanswered.delete(reference)
           resume(Effect.succeed([...outcomes, ...notWritten]))
@@ -165,7 +180,8 @@ export class OperatorServer {
     })
   }
 
-  #accept({ parts, recipient, reference }: Submission, by: string): SubmitOutcome {
+  /** `received`: the number of parts that have arrived. */
+  #accept({ parts, recipient, reference }: Submission, by: string, received: number): SubmitOutcome {
     const known = this.handedOver.find((one) => one.reference === reference)
     if (known !== undefined) {
       if (this.dedupes) return { type: 'accepted', operatorIds: known.operatorIds }
@@ -180,9 +196,10 @@ export class OperatorServer {
       if (this.dedupes) this.#rejected.add(reference)
       return rejected
     }
-    const operatorIds = Array.from({ length: parts }, () => `op-${this.#ids++}`)
+    const operatorIds = Array.from({ length: received }, () => `op-${this.#ids++}`)
     const message: HandedOver = {
       reference,
+      parts,
       operatorIds,
       by,
       outcome: this.#random.pick(['delivered', 'delivered', 'delivered', 'undelivered', 'expired', null]),
@@ -193,7 +210,8 @@ export class OperatorServer {
     this.handedOver.push(message)
     this.#world.note(
       'operator',
-      () => `accepts ${reference} of ${by}; it will be ${message.outcome ?? 'silent'}`,
+      () =>
+        `accepts ${received} of ${parts} parts of ${reference} of ${by}; it will be ${message.outcome ?? 'silent'}`,
     )
     this.#report(message, recipient)
     return { type: 'accepted', operatorIds }

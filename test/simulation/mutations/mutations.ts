@@ -205,6 +205,18 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
       'if (message.awaitedParts.size > 9) return this.#recovery.keepPartReport(message, report.offset)',
   },
   {
+    name: 'one report is matched by recipient to a message of several parts',
+    file: `${DISPATCHER}/shard/report-matching.ts`,
+    find: 'return others.length === parts - 1 ? others : null',
+    replace: 'return others.length === parts - 1 ? others : []',
+  },
+  {
+    name: 'a claim does not contain the number of parts',
+    file: `${DOMAIN}/message/decide.ts`,
+    find: '...severalParts(state),',
+    replace: '',
+  },
+  {
     name: 'a report without a message in memory is dropped',
     file: `${DISPATCHER}/shard/report-matching.ts`,
     find: 'if (message === undefined || lacksIds(message)) this.#park(report, now)',

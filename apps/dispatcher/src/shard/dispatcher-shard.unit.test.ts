@@ -323,6 +323,36 @@ describe('re-appended open messages', () => {
     )
   })
 
+  it('contain the number of parts of a message whose answer was lost', () => {
+    const { member, shard } = memberOf([], 1_700_000_000_000)
+    shard.onLane(SERVICE, incoming(acceptedRecord(topics, messageOf(1, member.now)), 0, member.now))
+    const message = shard.messages.handovers.take(SERVICE, 'op', account)!
+    shard.start(message)
+    shard.submitAnswered(message, { type: 'unknown' }, SUBMISSION)
+    member.now += MINUTE
+    shard.onCommitted([0, 1], member.log.length, member.now)
+    const reAppended = member.log.slice(-1)
+    assert.deepInclude(Result.getOrThrow(decodeOpenMessagesCarried(reAppended[0]!)).messages[0], {
+      messageId: message.id,
+      operatorIds: [],
+      parts: 2,
+    })
+
+    const { member: nextMember, shard: nextShard } = memberOf(reAppended, member.now)
+    for (const [offset, part] of ['a', 'b'].entries()) {
+      nextShard.onReport(incoming(reportOf(nextMember, message, part), offset, nextMember.now))
+      nextMember.now += 6000
+      const due = nextShard.reportsToLookUp(10)
+      assert.lengthOf(due, offset + 1)
+      for (const parked of due) nextShard.reportLookedUp(parked, null)
+      assert.deepStrictEqual(
+        nextMember.log.slice(1).map(({ type }) => type),
+        part === 'a' ? [] : ['OpenMessageCarried', 'MessageDelivered'],
+      )
+    }
+    assert.strictEqual(nextShard.messages.openCount, 0)
+  })
+
   it('pin the log until the last message of a record is final', () => {
     const { member, shard } = withOpen(3, -1)
     const end = member.log.length

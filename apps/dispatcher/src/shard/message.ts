@@ -63,6 +63,7 @@ export const knownState = (known: KnownMessage, now: number): MessageState => ({
   final: true,
   reason: known.reason,
   stage: 'final',
+  parts: null,
   attempts: known.attempts,
   unsubmitted: 0,
   expiresAt: now,
@@ -114,8 +115,6 @@ export class Message implements QueueItem {
   blockedUntil = 0
   /** The number of lost answers in a row. It decides the pause before the next attempt. */
   lostAnswers = 0
-  /** The parts of the text; `null` if the shard has not read the acceptance. */
-  parts: number | null = null
   /** The operator ids of the parts without a report, for a message of several parts. */
   awaitedParts: Set<string> | null = null
   /** Pinned offsets of reports about single parts. The log does not contain these reports yet. */

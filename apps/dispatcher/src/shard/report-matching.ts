@@ -206,7 +206,8 @@ export class ReportMatching {
    * whose answers were lost, so the report of one part must not count for all. An operator that knows our
    * references has one id for all parts.
    */
-  #reportsOfOtherParts({ parts }: Message, report: Report): ReadonlyArray<ParkedReport> | null {
+  #reportsOfOtherParts(message: Message, report: Report): ReadonlyArray<ParkedReport> | null {
+    const { parts } = message.state
     const { operator, operatorId, outcome, recipient } = report
     if (parts === null || parts === 1 || outcome.status !== 'delivered') return []
     if (this.#core.settings.dedupes(operator)) return []

@@ -346,6 +346,32 @@ describe('a delivery report', () => {
     assert.strictEqual(story().filter((type) => type === 'MessageDelivered').length, 1)
   })
 
+  it('of one part is not matched by recipient for all parts by a new owner', () => {
+    const first = shardOf(false)
+    first.shard.answered(first.handOver('msg_a', 'r', 2), { type: 'unknown' })
+    assert.deepStrictEqual(first.story(), ['HandoverStarted', 'MessageSent'])
+    first.report('o1')
+    assert.strictEqual(first.shard.lowestPinned().reports, 0, 'a new owner reads the report again')
+
+    // The former owner has also recorded that the answer is lost, or only its claim.
+    for (const facts of [first.written, first.written.slice(0, 1)]) {
+      const { report, shard, story, time } = shardOf(
+        false,
+        facts.map((fact) => [fact, 'r']),
+      )
+      const again = report('o1')
+      time.now += 6000
+      shard.reportLookedUp({ report: again }, null)
+      assert.notInclude(story(), 'MessageDelivered')
+
+      const second = report('o2')
+      time.now += 6000
+      shard.reportLookedUp({ report: second }, null)
+      assert.strictEqual(story().at(-1), 'MessageDelivered')
+      assert.isNull(shard.lowestPinned().reports)
+    }
+  })
+
   it('of one failed part is matched by recipient', () => {
     const { handOver, report, shard, story, time } = shardOf(false)
     shard.answered(handOver('msg_a', 'r', 2), { type: 'unknown' })

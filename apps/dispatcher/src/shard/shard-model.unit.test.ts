@@ -23,6 +23,7 @@ const BEHAVIORS: ReadonlyArray<OperatorBehavior> = [
   'refuses',
   'rejects',
   'accepts, and the answer is lost',
+  'accepts one part, and the connection breaks',
   'receives nothing, and the answer is unknown',
   'receives nothing, because the lease is over',
 ]
@@ -198,6 +199,33 @@ describe('a shard, in sequences that once revealed a bug', () => {
       model.work(false)
     }),
   )
+})
+
+describe('a shard whose operator has one part of two, and whose answer is lost', () => {
+  for (const change of ['crash', 'rebalance', 're-append and crash'] as const) {
+    it(`never counts the report of this part for both after a ${change}`, () => {
+      const model = new ShardModel(false)
+      model.accept(0, 0, 2, 60_000)
+      model.setBehavior('accepts one part, and the connection breaks')
+      model.work(false)
+      assert.strictEqual(model.stateOf('msg_0')?.status, 'sent')
+      if (change === 're-append and crash') {
+        model.advance(30_000)
+        for (let i = 0; i < 10; i++) model.repeatFence()
+        model.readLog()
+        model.commit(true)
+        model.land(false, 1, 'acknowledged')
+        model.readLog()
+        model.commit(true)
+      }
+      if (change === 'rebalance') model.rebalance()
+      else model.crash(true)
+      model.report(0, 'one part delivered')
+      model.settle()
+      model.check()
+      assert.strictEqual(model.stateOf('msg_0')?.reason, 'dlr_timeout_local')
+    })
+  }
 })
 
 describe('a shard that ends between the commit of its marks and its appends', () => {

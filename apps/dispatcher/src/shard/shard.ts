@@ -254,7 +254,6 @@ export class MessageShard {
     const { retryAt, stage } = message.state
     if (stage !== 'queued' && stage !== 'handingOver') return
     message.laneRecord = accepted
-    message.parts = accepted.parts
     message.blockedUntil = retryAt
     // An old record may belong to a message that was handed over, ended, and was forgotten.
     const isOld =

@@ -59,7 +59,10 @@ interface Submitted {
 /** A message as the operator knows it. */
 interface OperatorMessage {
   readonly recipient: string
+  /** One for each part that the operator has. */
   readonly ids: ReadonlyArray<string>
+  /** The number of parts of the whole message. */
+  readonly parts: number
   /** The parts that are reported as delivered. */
   readonly delivered: Set<string>
   /** The first outcome that decides the message. */
@@ -97,6 +100,7 @@ export type OperatorBehavior =
   | 'refuses'
   | 'rejects'
   | 'accepts, and the answer is lost'
+  | 'accepts one part, and the connection breaks'
   | 'receives nothing, and the answer is unknown'
   | 'receives nothing, because the lease is over'
 
@@ -425,11 +429,15 @@ export class ShardModel {
       case 'receives nothing, and the answer is unknown':
         return { type: 'unknown' }
       case 'accepts':
-      case 'accepts, and the answer is lost': {
+      case 'accepts, and the answer is lost':
+      case 'accepts one part, and the connection breaks': {
         const number = this.#idsOf.get(message.key) ?? 0
         this.#idsOf.set(message.key, number + 1)
-        const ids = Array.from({ length: laneRecord.parts }, (_, part) => `${number}/${part}`)
-        this.#taken.set(id, { recipient: message.key, ids, delivered: new Set(), decided: null })
+        const { parts } = laneRecord
+        // An operator that deduplicates takes a message as a whole.
+        const isCut = !this.#dedupes && this.#behavior === 'accepts one part, and the connection breaks'
+        const ids = Array.from({ length: isCut ? 1 : parts }, (_, part) => `${number}/${part}`)
+        this.#taken.set(id, { recipient: message.key, ids, parts, delivered: new Set(), decided: null })
         return this.#behavior === 'accepts' ? { type: 'accepted', operatorIds: ids } : { type: 'unknown' }
       }
     }
@@ -477,7 +485,7 @@ export class ShardModel {
         taken.delivered.add(part)
         send(part, { status: 'delivered' })
       }
-      if (taken.delivered.size === taken.ids.length) taken.decided = 'delivered'
+      if (taken.delivered.size === taken.parts) taken.decided = 'delivered'
     }
     const first = open[0] ?? taken.ids[0]!
     switch (what) {
@@ -704,12 +712,12 @@ export class ShardModel {
       const possible = withIds
         ? [taken]
         : [...this.#taken.values()].filter(({ recipient }) => recipient === this.#accepted.get(id)!.recipient)
+      // Without ids, as many parts must be reported as the message has. An operator that deduplicates reports
+      // one part for all.
+      const reported = possible.reduce((sum, one) => sum + (one?.delivered.size ?? 0), 0)
+      const needed = this.#dedupes ? 1 : this.#accepted.get(id)!.parts
       assert.include(
-        // Without ids, one part counts for all.
-        possible.flatMap((one) => [
-          one?.decided,
-          ...(!withIds && (one?.delivered.size ?? 0) > 0 ? ['delivered'] : []),
-        ]),
+        [...possible.map((one) => one?.decided), ...(!withIds && reported >= needed ? ['delivered'] : [])],
         REPORTED.get(end),
         `${id} has the status of its reports: ${history}`,
       )

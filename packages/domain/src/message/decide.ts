@@ -179,6 +179,8 @@ export const reappendOpen = (state: MessageState, at: number): OpenMessageCarrie
         attempts: state.attempts,
         sentAt: state.sentAt,
         reportDeadline: state.reportDeadline,
+        // Operator ids tell it too.
+        ...(state.operatorIds.length === 0 ? severalParts(state) : {}),
       }
     : null
 
@@ -190,6 +192,10 @@ const unsubmittedClaims = (state: MessageState, oneMore: boolean): { readonly un
   const unsubmitted = state.unsubmitted + (oneMore ? 1 : 0)
   return unsubmitted === 0 ? {} : { unsubmitted }
 }
+
+/** The field of a claim or a re-append; absent for nearly all messages. */
+const severalParts = ({ parts }: MessageState): { readonly parts?: number } =>
+  parts !== null && parts > 1 ? { parts } : {}
 
 const handOver = (state: MessageState, command: HandOver): Decision => {
   const messageId = state.id
@@ -213,6 +219,7 @@ const handOver = (state: MessageState, command: HandOver): Decision => {
     attempt: state.attempts + 1,
     operator: command.operator,
     ...unsubmittedClaims(state, command.lastUnsubmitted === true),
+    ...severalParts(state),
   })
 }
 

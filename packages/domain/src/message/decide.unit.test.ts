@@ -168,6 +168,12 @@ describe('a queued message', () => {
       .then({ ...claimed(1, 7), at })
   })
 
+  it('is claimed with the number of its parts if there are several, for an owner that knows only the log', () => {
+    given({ ...accepted, parts: 3 })
+      .when(handOver())
+      .then({ ...claimed(), at, parts: 3 })
+  })
+
   it('is not claimed once its lifetime has ended', () => {
     given(accepted)
       .when(handOver({ at: EXPIRES_AT }))

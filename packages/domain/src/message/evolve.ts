@@ -6,6 +6,7 @@ const accepted = (fact: MessageAccepted): MessageState => ({
   ...unknownMessage(fact.messageId),
   accepted: true,
   class: fact.class,
+  parts: fact.parts,
   expiresAt: fact.expiresAt,
 })
 
@@ -18,6 +19,7 @@ const unknownMessage = (messageId: string): MessageState => ({
   final: false,
   reason: null,
   stage: 'queued',
+  parts: null,
   attempts: 0,
   unsubmitted: 0,
   expiresAt: Number.POSITIVE_INFINITY,
@@ -32,6 +34,10 @@ const unknownMessage = (messageId: string): MessageState => ({
 /** Adds the ids of an answer that came after `AssumeSent`. Known ids never change. */
 const withIds = (state: MessageState, operatorIds: ReadonlyArray<string>): MessageState =>
   state.operatorIds.length === 0 && operatorIds.length > 0 ? { ...state, operatorIds } : state
+
+/** Adds the number of parts from a fact of the log. The acceptance replaces it. */
+const withParts = (state: MessageState, parts: number | null | undefined): MessageState =>
+  state.parts === null && typeof parts === 'number' ? { ...state, parts } : state
 
 /** Returns the status that a fact reports, or `null` if it reports none. */
 export const statusOf = (
@@ -71,10 +77,11 @@ export const evolve = (state: MessageState | null, fact: MessageFact): MessageSt
     case 'MessageAccepted':
       return state.accepted
         ? state
-        : { ...state, accepted: true, class: fact.class, expiresAt: fact.expiresAt }
+        : { ...state, accepted: true, class: fact.class, parts: fact.parts, expiresAt: fact.expiresAt }
     case 'HandoverStarted': {
-      if (fact.attempt <= state.attempts) return state
-      const claimed = { ...state, attempts: fact.attempt }
+      const known = withParts(state, fact.parts)
+      if (fact.attempt <= state.attempts) return known
+      const claimed = { ...known, attempts: fact.attempt }
       return state.status === 'accepted'
         ? {
             ...claimed,
@@ -113,10 +120,11 @@ export const evolve = (state: MessageState | null, fact: MessageFact): MessageSt
         }
       }
       return withIds(state, fact.operatorIds)
-    case 'OpenMessageCarried':
+    case 'OpenMessageCarried': {
+      const known = withParts(state, fact.parts)
       if (state.status === 'accepted') {
         return {
-          ...state,
+          ...known,
           class: fact.class,
           status: 'sent',
           stage: 'awaitingReport',
@@ -129,7 +137,8 @@ export const evolve = (state: MessageState | null, fact: MessageFact): MessageSt
           operatorIds: fact.operatorIds,
         }
       }
-      return withIds(state, fact.operatorIds)
+      return withIds(known, fact.operatorIds)
+    }
     case 'MessageSeen':
       return state.seen ? state : { ...state, seen: true }
     case 'MessageDelivered':

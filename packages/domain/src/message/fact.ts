@@ -91,6 +91,8 @@ export interface HandoverStarted extends FactBase {
   readonly operator: string
   /** Earlier claims after which nothing was submitted. Absent: none. */
   readonly unsubmitted?: number | null
+  /** The number of parts, if there are several. Absent: one, or the fact is of an older version. */
+  readonly parts?: number | null
 }
 
 /**
@@ -161,6 +163,11 @@ export interface OpenMessageCarried extends FactBase {
   readonly attempts: number
   readonly sentAt: number
   readonly reportDeadline: number
+  /**
+   * The number of parts, if there are several and no operator id is known. Absent: one, or not known.
+   * Only `OpenMessagesCarried` contains it.
+   */
+  readonly parts?: number | null
 }
 
 /** The facts in the log about one message. */

@@ -46,6 +46,7 @@ const messageId = accepted.messageId
 
 const anyOperator = fc.constantFrom('http', 'smpp')
 const anyIds = fc.constantFrom<ReadonlyArray<string>>([], ['a'], ['a', 'b'])
+const anyParts = fc.constantFrom(null, 2, 3)
 const anyOutcome: fc.Arbitrary<ReportOutcome> = fc.oneof(
   fc.constant({ status: 'delivered' as const }),
   fc.constantFrom(...UNDELIVERED_REASONS).map((reason) => ({ status: 'undelivered' as const, reason })),
@@ -289,6 +290,18 @@ describe('any sequence of commands', () => {
     })
   })
 
+  it('has its number of parts in the log, while the operator ids do not tell it', () => {
+    always(({ facts }) => {
+      const inLog = fold(facts.slice(1))
+      if (facts.some(({ type }) => type === 'HandoverStarted')) expect(inLog?.parts).toBe(accepted.parts)
+      // The re-append replaces all older facts. Its writer may never have read the acceptance.
+      const reappended = inLog === null ? null : reappendOpen(inLog, 1000)
+      if (reappended !== null && reappended.operatorIds.length === 0) {
+        expect(fold([reappended])?.parts).toBe(accepted.parts)
+      }
+    })
+  })
+
   it('is represented by a re-appended refusal, except for the operator that refused', () => {
     always(({ facts }) => {
       const state = fold(facts)!
@@ -310,6 +323,7 @@ describe('evolve', () => {
         epoch: fc.nat({ max: 2 }),
         attempt: fc.integer({ min: 1, max: 4 }),
         operator: anyOperator,
+        parts: anyParts,
       }),
       fc.record({
         type: fc.constant('HandoverRefused' as const),
@@ -337,6 +351,7 @@ describe('evolve', () => {
         attempts: fc.nat({ max: 4 }),
         sentAt: fc.nat({ max: 9 }),
         reportDeadline: fc.nat({ max: 9 }),
+        parts: anyParts,
       }),
     )
     .chain((fact) =>

@@ -25,6 +25,8 @@ export interface MessageState {
   readonly final: boolean
   readonly reason: ReasonCode | null
   readonly stage: Stage
+  /** The number of parts. `null`: no fact contains it, so it is one, or not known. */
+  readonly parts: number | null
   /** The number of handover claims. */
   readonly attempts: number
   /**

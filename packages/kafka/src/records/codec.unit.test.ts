@@ -84,6 +84,7 @@ const examples: ReadonlyArray<HubRecord> = [
     attempt: 1,
     operator: 'http',
     unsubmitted: 2,
+    parts: 3,
   },
   {
     type: 'HandoverRefused',
@@ -136,6 +137,7 @@ const examples: ReadonlyArray<HubRecord> = [
         sentAt: at,
         reportDeadline: at,
         traceparent: null,
+        parts: null,
       },
       {
         messageId: id,
@@ -147,6 +149,7 @@ const examples: ReadonlyArray<HubRecord> = [
         sentAt: at,
         reportDeadline: at,
         traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+        parts: 3,
       },
     ],
   },
@@ -330,12 +333,18 @@ describe('the codec', () => {
         operatorIds: [],
         reportDeadline: at + 300_000,
       },
+      { type: 'HandoverStarted', messageId: id, at, epoch: 1, attempt: 1, operator: 'smpp' },
       { type: 'HandoverRefused', messageId: id, at, attempt: 1, retryAt: at + 1000 },
       { type: 'MessageExpired', messageId: id, at, reason: 'dlr_timeout' },
     ] as const) {
       const now = Buffer.from(encodeRecord(fact))
       const versions = SCHEMAS.filter((schema) => schema.name === fact.type)
-      const missing = fact.type === 'HandoverRefused' ? { epoch: null, unsubmitted: null } : { epoch: null }
+      const missing =
+        fact.type === 'HandoverStarted'
+          ? { unsubmitted: null, parts: null }
+          : fact.type === 'HandoverRefused'
+            ? { epoch: null, unsubmitted: null }
+            : { epoch: null }
       for (const { id: schemaId, version } of versions) {
         // Each earlier version lacks one more byte at the end, which encodes a missing field.
         const bytes = Buffer.from(now.subarray(0, now.length - (versions.length - version)))
@@ -355,6 +364,19 @@ describe('the codec', () => {
       bytesFirst(Result.getOrThrow(decodeRecord(bytes))),
       bytesFirst({ ...older, request: null, apiKey: null }),
     )
+  })
+
+  it('decodes a re-append of the version without the number of parts', () => {
+    const carried = examples.find((record) => record.type === 'OpenMessagesCarried')!
+    const { parts: _, ...last } = carried.messages[0]!
+    const now = Buffer.from(encodeRecord({ ...carried, messages: [last] }))
+    // The missing field is one byte, like the end of the list, which follows it.
+    const bytes = Buffer.from(now.subarray(0, now.length - 1))
+    bytes.writeInt32BE(20, 1)
+    assert.deepStrictEqual(Result.getOrThrow(decodeRecord(bytes)) as object, {
+      ...carried,
+      messages: [{ ...last, parts: null }],
+    })
   })
 
   it('encodes a record that is larger than its buffer', () => {

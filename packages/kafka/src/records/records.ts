@@ -45,7 +45,16 @@ export interface OpenMessagesCarried {
 /** The fact of one message in the record. */
 export const carriedFact = (
   { at }: OpenMessagesCarried,
-  { attempts, class: messageClass, messageId, operator, operatorIds, reportDeadline, sentAt }: CarriedMessage,
+  {
+    attempts,
+    class: messageClass,
+    messageId,
+    operator,
+    operatorIds,
+    parts,
+    reportDeadline,
+    sentAt,
+  }: CarriedMessage,
 ): OpenMessageCarried => ({
   type: 'OpenMessageCarried',
   messageId,
@@ -56,6 +65,7 @@ export const carriedFact = (
   attempts,
   sentAt,
   reportDeadline,
+  parts: parts ?? null,
 })
 
 /** The membership of a batch is complete. Key: the batch id. */
