@@ -178,21 +178,10 @@ export class ReportMatching {
   }
 
   #matchByRecipient(parked: ParkedReport, now: number): boolean {
-    const { operator, receivedAt, recipient } = parked.report
-    if (now - parked.since < MATCH_BY_RECIPIENT_MS || this.#queues.isTaken(recipient)) return false
-    const candidates = [...(this.#withoutIds.get(recipient) ?? [])].filter(
-      ({ claimedAt, state }) =>
-        state.operator === operator &&
-        // No report is about a message that was claimed only afterwards.
-        (claimedAt === null || claimedAt <= receivedAt + CLOCK_SKEW_MS),
-    )
-    const [only] = candidates
-    // With two candidates, the report cannot be assigned. Both wait for their deadline, and the second
-    // one must not get the report of the first one when that has expired.
-    parked.isAmbiguous ||= candidates.length > 1
-    if (only === undefined || parked.isAmbiguous || only.state.final) return false
-    if (only.inHandover || only.pendingAppends > 0) return false
-    const others = this.#reportsOfOtherParts(only, parked.report)
+    if (this.#queues.isTaken(parked.report.recipient)) return false
+    const only = this.#onlyCandidate(parked, now)
+    if (only === null || only.state.final || only.inHandover || only.pendingAppends > 0) return false
+    const others = this.#reportsOfOtherParts(only, parked.report, now)
     if (others === null) return false
     for (const one of [parked, ...others]) this.parked.remove(one)
     this.#core.count('report_matched_by_recipient')
@@ -201,19 +190,37 @@ export class ReportMatching {
     return true
   }
 
+  /** The only message that a report can be about, by its recipient. `null`: none, or not known yet. */
+  #onlyCandidate(parked: ParkedReport, now: number): Message | null {
+    const { operator, receivedAt, recipient } = parked.report
+    if (!parked.unknown || now - parked.since < MATCH_BY_RECIPIENT_MS) return null
+    const candidates = [...(this.#withoutIds.get(recipient) ?? [])].filter(
+      ({ claimedAt, state }) =>
+        state.operator === operator &&
+        // No report is about a message that was claimed only afterwards.
+        (claimedAt === null || claimedAt <= receivedAt + CLOCK_SKEW_MS),
+    )
+    // With two candidates, the report cannot be assigned. Both wait for their deadline, and the second
+    // one must not get the report of the first one when that has expired.
+    parked.isAmbiguous ||= candidates.length > 1
+    return parked.isAmbiguous ? null : (candidates[0] ?? null)
+  }
+
   /**
    * The reports of the other parts. `null`: some are missing. The operator may have only some parts of a message
    * whose answers were lost, so the report of one part must not count for all. An operator that knows our
    * references has one id for all parts.
    */
-  #reportsOfOtherParts(message: Message, report: Report): ReadonlyArray<ParkedReport> | null {
+  #reportsOfOtherParts(message: Message, report: Report, now: number): ReadonlyArray<ParkedReport> | null {
     const { parts } = message.state
     const { operator, operatorId, outcome, recipient } = report
     if (parts === null || parts === 1 || outcome.status !== 'delivered') return []
     if (this.#core.settings.dedupes(operator)) return []
     const others = this.parked
       .delivered(operator, recipient)
-      .filter((other) => other.report.operatorId !== operatorId && !other.isAmbiguous)
+      .filter(
+        (other) => other.report.operatorId !== operatorId && this.#onlyCandidate(other, now) === message,
+      )
     return others.length === parts - 1 ? others : null
   }
 

@@ -372,6 +372,36 @@ describe('a delivery report', () => {
     }
   })
 
+  it('of one part is not completed by a report that may be about another message', () => {
+    const { handOver, report, shard, story, time } = shardOf(false)
+    shard.answered(handOver('msg_a', 'r', 2), { type: 'unknown' })
+    const first = report('o1')
+    time.now += 4000
+    shard.answered(handOver('msg_b', 'r'), { type: 'unknown' })
+    const second = report('o2')
+    time.now += 1000
+    shard.reportLookedUp({ report: second }, null)
+    time.now += 5000
+    shard.reportLookedUp({ report: first }, null)
+    assert.notInclude(story(), 'MessageDelivered')
+  })
+
+  it('of one part is not completed by a report that the read model may know', () => {
+    const { handOver, report, shard, story, time } = shardOf(false)
+    shard.answered(handOver('msg_a', 'r', 2), { type: 'unknown' })
+    const first = report('o1')
+    time.now += 6000
+    const repeated = report('o9')
+    shard.reportLookedUp({ report: first }, null)
+    assert.notInclude(story(), 'MessageDelivered')
+    shard.reportLookedUp(
+      { report: repeated },
+      known({ status: 'delivered', reason: null, operatorIds: ['o9'] }),
+    )
+    shard.reportLookedUp({ report: first }, null)
+    assert.notInclude(story(), 'MessageDelivered')
+  })
+
   it('of one failed part is matched by recipient', () => {
     const { handOver, report, shard, story, time } = shardOf(false)
     shard.answered(handOver('msg_a', 'r', 2), { type: 'unknown' })
