@@ -5,6 +5,7 @@ import {
   type CostResults,
   type CostRun,
   type GrowthResults,
+  type GrowthRow,
   LOADS,
   type LoadName,
   NOT_COUNTED,
@@ -171,24 +172,42 @@ const memoryRow = (memory: CostResults['memory'], name: string, of: ReadonlyArra
   return `| ${name} | ${sum('idle')} | ${sum('loaded')} |`
 }
 
-/** Times the cost with few, at most. */
+/** Times the cost with few, at most. In the order of the rows. */
 const GROWTH_GOALS: Readonly<Record<string, number>> = {
-  'stored messages': 1.3,
   accounts: 1.3,
   subscriptions: 1.3,
+  'stored messages': 1.3,
   'partitions, idle': 1.5,
 }
 
-const growthSection = ({ commit, loadBefore, rows, seconds }: GrowthResults): ReadonlyArray<string> => [
+/** The rows of earlier runs, where the measured ones take the place of those of the same name. */
+export const mergedGrowth = (
+  earlier: ReadonlyArray<GrowthRow>,
+  measured: ReadonlyArray<GrowthRow>,
+): ReadonlyArray<GrowthRow> => {
+  const newest = new Map([...earlier, ...measured].map((row) => [row.what, row]))
+  return Object.keys(GROWTH_GOALS).flatMap((what) => newest.get(what) ?? [])
+}
+
+/** The rows by the run that measured them. */
+const growthRuns = (rows: ReadonlyArray<GrowthRow>): ReadonlyArray<string> =>
+  [
+    ...Map.groupBy(rows, ({ commit, loadBefore, seconds }) => `${commit} ${loadBefore} ${seconds}`).values(),
+  ].map((ofRun) => {
+    const { commit, loadBefore, seconds } = ofRun[0]!
+    const names = ofRun.map(({ what }) => what).join('; ')
+    return `- A run of ${seconds.toFixed(0)} s at commit ${commit}, after a load average of ${loadBefore.toFixed(1)}: ${names}.${disturbance(loadBefore)}`
+  })
+
+const growthSection = ({ rows }: GrowthResults): ReadonlyArray<string> => [
   '## Growth',
   '',
-  `\`npm run bench -- growth\` took ${seconds.toFixed(0)} s, at commit ${commit}. The load average before the run was`,
-  `${loadBefore.toFixed(1)}.${disturbance(loadBefore)} The load is 200 single sends a second. The cost is in µs of CPU time per`,
+  'By `npm run bench -- growth`. The load is 200 single sends a second. The cost is in µs of CPU time per',
   'message, and that of an idle hub in % of a core.',
   '',
   '- **Accounts**: the same sends, from ten accounts or each from another account.',
   '- **Subscriptions**: one gets an event of each message, the others belong to accounts that send nothing.',
-  '- **Stored messages**: of another account, in all tables of read models and ledger.',
+  '- **Stored messages**: delivered ones of another account, with all their rows in read models and ledger.',
   '',
   '| | few | many | cost with few | with many | ratio | goal | |',
   '|---|---|---|---|---|---|---|---|',
@@ -197,6 +216,8 @@ const growthSection = ({ commit, loadBefore, rows, seconds }: GrowthResults): Re
     const goal = GROWTH_GOALS[what] ?? Number.NaN
     return `| ${what} | ${few.toLocaleString('en-GB')} | ${many.toLocaleString('en-GB')} | ${spread(costs.few)} | ${spread(costs.many)} | ${figure(ratio)} | ≤ ${goal} | ${ratio <= goal ? 'met' : '**missed**'} |`
   }),
+  '',
+  ...growthRuns(rows),
   '',
 ]
 

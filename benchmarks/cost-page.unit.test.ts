@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { byProcess } from './cost-meter.ts'
-import { costOf, costPage, wholeCostOf } from './cost-page.ts'
-import type { CostResults, GrowthResults, Repetition } from './cost-results.ts'
+import { costOf, costPage, mergedGrowth, wholeCostOf } from './cost-page.ts'
+import type { CostResults, GrowthResults, GrowthRow, Repetition } from './cost-results.ts'
 
 const fileUrl = (path: string): URL => new URL(path, import.meta.url)
 
@@ -30,13 +30,18 @@ const resultsOf = (loads: Partial<CostResults['loads']>): CostResults => {
   }
 }
 
-const growthOf = (rows: GrowthResults['rows']): GrowthResults => ({
+const growthRow = (row: Pick<GrowthRow, 'what'> & Partial<GrowthRow>): GrowthRow => ({
   machine: '2 cores',
   commit: 'abc',
   loadBefore: 0,
   seconds: 1,
-  rows,
+  few: 10,
+  many: 10_000,
+  costs: { few: [1], many: [1] },
+  ...row,
 })
+
+const noGrowth: GrowthResults = { rows: [] }
 
 describe('the cost of a repetition', () => {
   it('is the CPU time of the apps and servers for each message in µs, without simulator and supervisor', () => {
@@ -65,7 +70,7 @@ describe('the page of the cost of a message', () => {
   it('shows the median of the repetitions with the smallest and the largest value', () => {
     const page = costPage(
       resultsOf({ '200': [repetition(30, 100), repetition(10, 100), repetition(20, 100)] }),
-      growthOf([]),
+      noGrowth,
     )
     expect(page).toContain('| 200/s, ms | 7 | ≤ 1.5 | 1.4 (0.7–2.1) | met |')
     expect(page).toContain(`| 200/s, single sends |${' 200 |'.repeat(7)} **1,400 (700–2,100)** | 200 | 200 |`)
@@ -74,7 +79,7 @@ describe('the page of the cost of a message', () => {
   it('shows the run before it beside the last run, and a goal as met if both runs meet it', () => {
     const of = (cpuMs: number) => resultsOf({ '200': [repetition(cpuMs, 100)] })
     const pageOf = (last: number, earlier: number) =>
-      costPage({ ...of(last), earlier: of(earlier) }, growthOf([]))
+      costPage({ ...of(last), earlier: of(earlier) }, noGrowth)
     expect(pageOf(20, 10)).toContain('| 200/s, ms | 7 | ≤ 1.5 | 1.4 | 0.7 | met |')
     expect(pageOf(20, 30)).toContain('| 200/s, ms | 7 | ≤ 1.5 | 1.4 | 2.1 | **missed** |')
     expect(pageOf(30, 20)).toContain('| 200/s, ms | 7 | ≤ 1.5 | 2.1 | 1.4 | **missed** |')
@@ -82,25 +87,49 @@ describe('the page of the cost of a message', () => {
 
   it('compares a goal for throughput with the smallest value that reaches it', () => {
     const goal = 'batches of 1,000 to the event journal, messages/s | 1,930 | ≥ 5,000'
-    expect(costPage(resultsOf({ batches: [repetition(1, 25_000)] }), growthOf([]))).toContain(
+    expect(costPage(resultsOf({ batches: [repetition(1, 25_000)] }), noGrowth)).toContain(
       `| ${goal} | 5,000 | met |`,
     )
-    expect(costPage(resultsOf({ batches: [repetition(1, 24_000)] }), growthOf([]))).toContain(
+    expect(costPage(resultsOf({ batches: [repetition(1, 24_000)] }), noGrowth)).toContain(
       `| ${goal} | 4,800 | **missed** |`,
     )
   })
 
   it('misses goals that were not measured', () => {
-    expect(costPage(resultsOf({}), growthOf([]))).toContain(
+    expect(costPage(resultsOf({}), noGrowth)).toContain(
       '| 64 connections, ms | 2.06 | ≤ 0.7 | not measured | **missed** |',
     )
   })
 
   it('compares the cost with few and with many', () => {
     const costs = { few: [100, 120, 110], many: [150, 160, 140] }
-    const page = costPage(resultsOf({}), growthOf([{ what: 'accounts', few: 10, many: 10_000, costs }]))
+    const page = costPage(resultsOf({}), { rows: [growthRow({ what: 'accounts', costs })] })
     expect(page).toContain(
       '| accounts | 10 | 10,000 | 110 (100–120) | 150 (140–160) | 1.36 | ≤ 1.3 | **missed** |',
     )
+  })
+
+  it('names the run of each comparison', () => {
+    const rows = [
+      growthRow({ what: 'accounts', commit: 'old', seconds: 300 }),
+      growthRow({ what: 'subscriptions', commit: 'old', seconds: 300 }),
+      growthRow({ what: 'stored messages', commit: 'new', loadBefore: 2, seconds: 900 }),
+    ]
+    const page = costPage(resultsOf({}), { rows })
+    expect(page).toContain(
+      '- A run of 300 s at commit old, after a load average of 0.0: accounts; subscriptions.\n',
+    )
+    expect(page).toContain(
+      '- A run of 900 s at commit new, after a load average of 2.0: stored messages. **Other work',
+    )
+  })
+})
+
+describe('a run of some comparisons', () => {
+  it('takes the place of earlier ones, and keeps the others', () => {
+    const earlier = [growthRow({ what: 'accounts' }), growthRow({ what: 'partitions, idle' })]
+    const accounts = growthRow({ what: 'accounts', commit: 'new' })
+    const stored = growthRow({ what: 'stored messages', commit: 'new' })
+    expect(mergedGrowth(earlier, [stored, accounts])).toEqual([accounts, stored, earlier[1]])
   })
 })

@@ -63,7 +63,7 @@ export interface CostResults extends CostRun {
 }
 
 /** The cost with few and with many of something. */
-export interface GrowthRow {
+export interface GrowthCosts {
   readonly what: string
   readonly few: number
   readonly many: number
@@ -71,8 +71,12 @@ export interface GrowthRow {
   readonly costs: { readonly few: ReadonlyArray<number>; readonly many: ReadonlyArray<number> }
 }
 
-/** The shape of `growth.json`: what `npm run bench -- growth` measured. */
-export interface GrowthResults extends Conditions {
+/** The same, with the run that measured it. */
+export interface GrowthRow extends GrowthCosts, Conditions {
   readonly seconds: number
+}
+
+/** The shape of `growth.json`: what `npm run bench -- growth` measured, in one run or in several. */
+export interface GrowthResults {
   readonly rows: ReadonlyArray<GrowthRow>
 }

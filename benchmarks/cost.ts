@@ -12,13 +12,14 @@ import { writeCharts } from './chart-files.ts'
 import { type BarChart, type Chart, toBarsSvg, toSvg } from './chart.ts'
 import { conditions, UNCOMMITTED } from './conditions.ts'
 import { type Drain, measureLoads } from './cost-loads.ts'
-import { costOf, costPage, NAMES, spread, TITLES, wholeCostOf } from './cost-page.ts'
+import { costOf, costPage, mergedGrowth, NAMES, spread, TITLES, wholeCostOf } from './cost-page.ts'
 import { startCostReceiver } from './cost-receiver.ts'
 import {
   COUNTED,
   type CostResults,
   type CostRun,
   type GrowthResults,
+  type GrowthRow,
   LOADS,
   type LoadName,
   NOT_COUNTED,
@@ -44,8 +45,10 @@ const read = (file: URL): unknown => JSON.parse(readFileSync(file, 'utf8'))
 const writePage = (): void =>
   writeFileSync(COST_PAGE, costPage(read(COST_JSON) as CostResults, read(GROWTH_JSON) as GrowthResults))
 
-/** Writes what `npm run bench -- growth` measured. */
-export const writeGrowth = (results: GrowthResults): void => {
+/** Writes what `npm run bench -- growth` measured. Rows that it did not measure remain. */
+export const writeGrowth = (measured: ReadonlyArray<GrowthRow>): void => {
+  const { rows } = read(GROWTH_JSON) as GrowthResults
+  const results: GrowthResults = { rows: mergedGrowth(rows, measured) }
   writeFileSync(GROWTH_JSON, `${JSON.stringify(results, null, 2)}\n`)
   writePage()
 }

@@ -1,9 +1,12 @@
 /**
  * `npm run bench -- growth`: what a message costs when the hub has grown. Measures the CPU time of a
  * message with few and with many stored messages, accounts and subscriptions, and that of an idle hub with
- * few and with many partitions. Writes `growth.json` and its section of `COST.md`.
+ * few and with many partitions. Writes the rows of `growth.json` that it measured, and their section of `COST.md`.
  *
- *   npm run bench -- growth [stored messages]     default: 2,000,000; the goal names 10,000,000
+ *   npm run bench -- growth                  all parts, with 2,000,000 stored messages
+ *   npm run bench -- growth <part> …         some parts: accounts, subscriptions, messages, partitions
+ *   npm run bench -- growth … 10000000       with this number of stored messages; the goal names 10,000,000,
+ *                                            which take 55 GB on the disk meanwhile
  *
  * Filling the tables takes most of the time, and is not measured.
  */
@@ -17,11 +20,14 @@ import { writeGrowth } from './cost.ts'
 import { idleUntil, makeMeasurement, REPETITIONS, type Sent, SETTLE_MS, startTime } from './cost-loads.ts'
 import { wholeCostOf } from './cost-page.ts'
 import { startCostReceiver } from './cost-receiver.ts'
-import type { GrowthRow } from './cost-results.ts'
+import type { GrowthCosts } from './cost-results.ts'
 import { addRows } from './fill-read-models.ts'
 import { median } from './numbers.ts'
 
 type Log = (line: string) => void
+
+const PARTS = ['accounts', 'subscriptions', 'messages', 'partitions'] as const
+type Part = (typeof PARTS)[number]
 
 const STORED = { few: 100_000, many: 2_000_000 }
 const SUBSCRIPTIONS = { few: 10, many: 10_000 }
@@ -46,16 +52,35 @@ const forEach = async (count: number, work: (index: number) => Promise<unknown>)
   await Promise.all(Array.from({ length: AT_ONCE }, worker))
 }
 
+interface Wanted {
+  readonly parts: ReadonlySet<Part>
+  /** Stored messages, the larger number. */
+  readonly stored: number
+}
+
+/** Null: a word is neither a part nor a number of messages. */
+const wantedOf = (words: ReadonlyArray<string>): Wanted | null => {
+  const parts = PARTS.filter((part) => words.includes(part))
+  const [stored = String(STORED.many), ...others] = words.filter(
+    (word) => !PARTS.some((part) => part === word),
+  )
+  if (others.length > 0 || !Number.isSafeInteger(Number(stored)) || Number(stored) <= STORED.few) return null
+  return { parts: new Set(parts.length === 0 ? PARTS : parts), stored: Number(stored) }
+}
+
 export const runGrowth = async (log: Log, words: ReadonlyArray<string>): Promise<void> => {
-  const stored = words[0] === undefined ? STORED.many : Number(words[0])
-  if (words.length > 1 || !Number.isSafeInteger(stored) || stored <= STORED.few) {
-    console.error(`Usage: npm run bench -- growth [stored messages, more than ${STORED.few}].`)
+  const wanted = wantedOf(words)
+  if (wanted === null) {
+    console.error(
+      `Usage: npm run bench -- growth [part …] [stored messages, more than ${STORED.few}]. The parts are: ${PARTS.join(', ')}.`,
+    )
     process.exitCode = 2
     return
   }
+  const { parts, stored } = wanted
   const before = conditions()
   const started = performance.now()
-  const rows: Array<GrowthRow> = []
+  const rows: Array<GrowthCosts> = []
   const receiver = await startCostReceiver()
 
   /** Measures one load three times. Cost in µs per message; of an idle hub in % of a core. */
@@ -68,7 +93,7 @@ export const runGrowth = async (log: Log, words: ReadonlyArray<string>): Promise
     for (let i = 0; i < REPETITIONS; i++) costs.push(wholeCostOf(await measurement.repeat(startTime(), send)))
     return costs
   }
-  const record = (row: GrowthRow): void => {
+  const record = (row: GrowthCosts): void => {
     rows.push(row)
     const [few, many] = [median(row.costs.few), median(row.costs.many)]
     log(
@@ -76,23 +101,23 @@ export const runGrowth = async (log: Log, words: ReadonlyArray<string>): Promise
     )
   }
 
-  const measureGrowth = async (hub: HubProcess): Promise<ReadonlyArray<number>> => {
+  const measureMessages = async (hub: HubProcess): Promise<void> => {
     const { base_url, database_url, keys, other_keys } = hub.describe()
     const measurement = makeMeasurement(hub, log)
     const { singles } = measurement.senders
     const admin = makeHubAdmin(hub)
     const paced = (key: string) => (startAt: number) =>
       singles({ loop: 'open', pace: PACE, seconds: SECONDS, key, startAt })
-    try {
-      const idle = await measure(measurement, idleUntil)
-      await measurement.warmUp(keys.live)
+    const liveKeys: Array<string> = []
+    const createAccounts = async (count: number): Promise<void> => {
+      await forEach(count - liveKeys.length, async () => {
+        liveKeys.push((await admin.createAccount()).keys.live)
+      })
+      log(`${count} accounts created`)
+    }
 
-      // Accounts: the same sends, by ten accounts or each by another one of ten thousand.
-      const liveKeys: Array<string> = []
-      const createAccounts = (count: number) =>
-        forEach(count - liveKeys.length, async () => {
-          liveKeys.push((await admin.createAccount()).keys.live)
-        })
+    /** The same sends, by ten accounts or each by another one of ten thousand. */
+    const accounts = async (): Promise<void> => {
       const spread = (startAt: number) => {
         const sends = PACE * SECONDS
         const senders = Math.min(liveKeys.length, sends)
@@ -105,21 +130,20 @@ export const runGrowth = async (log: Log, words: ReadonlyArray<string>): Promise
         return singles({ clients, loop: 'open', pace: 0, key: '', seconds: SECONDS, codesOfTen: 0, startAt })
       }
       await createAccounts(ACCOUNTS.few)
-      const fewAccounts = await measure(measurement, spread)
+      const few = await measure(measurement, spread)
       await createAccounts(ACCOUNTS.many)
-      log(`${ACCOUNTS.many} accounts created`)
-      record({
-        what: 'accounts',
-        ...ACCOUNTS,
-        costs: { few: fewAccounts, many: await measure(measurement, spread) },
-      })
+      record({ what: 'accounts', ...ACCOUNTS, costs: { few, many: await measure(measurement, spread) } })
+    }
 
-      // Subscriptions: one gets an event of each message, the others belong to other accounts.
+    /** One gets an event of each message, the others belong to other accounts. */
+    const subscriptions = async (): Promise<void> => {
       const subscribe = async (key: string, url: string): Promise<void> => {
         const body = { url, event_types: ['message.accepted'] }
         const { status } = await client(base_url, key).post('/v1/webhook_endpoints', body)
         if (status !== 201) throw new Error(`POST /v1/webhook_endpoints returned status ${status}.`)
       }
+      const owners = SUBSCRIPTIONS.many / PER_ACCOUNT
+      if (liveKeys.length < owners) await createAccounts(owners)
       await subscribe(other_keys.live, receiver.url)
       const subscribeOthers = async (from: number, to: number): Promise<void> =>
         forEach(to - from, (i) =>
@@ -127,33 +151,51 @@ export const runGrowth = async (log: Log, words: ReadonlyArray<string>): Promise
         )
       await subscribeOthers(1, SUBSCRIPTIONS.few)
       await measurement.journal((await paced(other_keys.live)(startTime())).accepted)
-      const fewSubscriptions = await measure(measurement, paced(other_keys.live))
+      const few = await measure(measurement, paced(other_keys.live))
       await subscribeOthers(SUBSCRIPTIONS.few, SUBSCRIPTIONS.many)
       log(`${SUBSCRIPTIONS.many} subscriptions created`)
       record({
         what: 'subscriptions',
         ...SUBSCRIPTIONS,
-        costs: { few: fewSubscriptions, many: await measure(measurement, paced(other_keys.live)) },
+        costs: { few, many: await measure(measurement, paced(other_keys.live)) },
       })
+    }
 
-      // Stored messages: those of an account that sends nothing now.
-      const owner = randomUUID()
-      await admin.sql`INSERT INTO command.accounts (id, name) VALUES (${owner}, 'Filled account')`
-      await addRows(database_url, owner, STORED.few)
-      const fewMessages = await measure(measurement, paced(keys.live))
-      const other = randomUUID()
-      await admin.sql`INSERT INTO command.accounts (id, name) VALUES (${other}, 'Larger filled account')`
-      await addRows(database_url, other, stored - STORED.few)
+    /** Those of an account that sends nothing now. */
+    const messages = async (): Promise<void> => {
+      const store = async (count: number, name: string): Promise<void> => {
+        const account = randomUUID()
+        await admin.sql`INSERT INTO command.accounts (id, name) VALUES (${account}, ${name})`
+        await addRows(database_url, account, count, log)
+      }
+      await store(STORED.few, 'Filled account')
+      const few = await measure(measurement, paced(keys.live))
+      await store(stored - STORED.few, 'Larger filled account')
       log(`${stored} messages stored`)
       record({
         what: 'stored messages',
         few: STORED.few,
         many: stored,
-        costs: { few: fewMessages, many: await measure(measurement, paced(keys.live)) },
+        costs: { few, many: await measure(measurement, paced(keys.live)) },
       })
-      return idle
+    }
+
+    try {
+      await measurement.warmUp(keys.live)
+      if (parts.has('accounts')) await accounts()
+      if (parts.has('subscriptions')) await subscriptions()
+      if (parts.has('messages')) await messages()
     } finally {
       await admin.close()
+      await measurement.sql.end()
+    }
+  }
+
+  const measureIdle = async (hub: HubProcess): Promise<ReadonlyArray<number>> => {
+    const measurement = makeMeasurement(hub, log)
+    try {
+      return await measure(measurement, idleUntil)
+    } finally {
       await measurement.sql.end()
     }
   }
@@ -172,19 +214,18 @@ export const runGrowth = async (log: Log, words: ReadonlyArray<string>): Promise
   }
 
   try {
-    const idleMany = await withHub(PARTITIONS.many, async (hub) => {
-      const measurement = makeMeasurement(hub, log)
-      try {
-        return await measure(measurement, idleUntil)
-      } finally {
-        await measurement.sql.end()
+    const idleMany = parts.has('partitions') ? await withHub(PARTITIONS.many, measureIdle) : []
+    await withHub(PARTITIONS.few, async (hub) => {
+      if (parts.has('partitions')) {
+        const few = await measureIdle(hub)
+        record({ what: 'partitions, idle', ...PARTITIONS, costs: { few, many: idleMany } })
       }
+      if (PARTS.some((part) => part !== 'partitions' && parts.has(part))) await measureMessages(hub)
     })
-    const idleFew = await withHub(PARTITIONS.few, measureGrowth)
-    record({ what: 'partitions, idle', ...PARTITIONS, costs: { few: idleFew, many: idleMany } })
   } finally {
     receiver.close()
   }
-  writeGrowth({ ...before, seconds: (performance.now() - started) / 1000, rows })
+  const seconds = (performance.now() - started) / 1000
+  writeGrowth(rows.map((row) => ({ ...before, seconds, ...row })))
   log('wrote benchmarks/growth.json and benchmarks/COST.md')
 }
