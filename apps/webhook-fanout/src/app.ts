@@ -107,10 +107,10 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
     Effect.gen(function* () {
       if (control === null) return
       const lag: Array<ConsumerLag> = []
-      for (const { high, partition } of yield* control.offsetRanges(topic)) {
+      for (const [partition, end] of yield* control.ends(topic)) {
         const position = partitions.get(partition)?.position()
         if (position === undefined) continue
-        const records = Math.max(0, high - Math.max(0, position))
+        const records = Math.max(0, end - Math.max(0, position))
         lag.push({ topic: topic.slice(prefix.length), partition, records })
       }
       setLag(lag)

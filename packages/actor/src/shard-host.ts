@@ -320,13 +320,13 @@ export const makeShardHost = <S extends Shard>(
     )
 
     const lagOf = (by: GroupControl, topic: string) =>
-      Effect.map(by.offsetRanges(topic), (ranges) =>
-        ranges.flatMap(({ high, partition }) => {
+      Effect.map(by.ends(topic), (ends) =>
+        [...ends].flatMap(([partition, end]) => {
           const hosted = shards.get(partition)
           const position = hosted?.positions.get(topic)
           return position === undefined || hosted?.standby === true
             ? []
-            : [{ topic, partition, records: Math.max(0, high - Math.max(0, position)) }]
+            : [{ topic, partition, records: Math.max(0, end - Math.max(0, position)) }]
         }),
       )
 

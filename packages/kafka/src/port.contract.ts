@@ -303,6 +303,8 @@ export const portContract = (
         const ranges = yield* handler.control().offsetRanges(topic)
         assert.deepStrictEqual(ranges[0], { partition: 0, low: 0, high: 10 })
         assert.strictEqual(ranges.length, CONTRACT_PARTITIONS)
+        const ends = yield* handler.control().ends(topic)
+        assert.strictEqual(ends.get(0), 10)
       }))
 
     test('apply a seek that is made while a batch is handled', () =>

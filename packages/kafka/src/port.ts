@@ -162,6 +162,11 @@ export interface GroupControl {
   ) => Effect.Effect<ReadonlyArray<PartitionOffsets>, KafkaUnavailable>
   /** All partitions of a topic, in their order. */
   readonly offsetRanges: (topic: string) => Effect.Effect<ReadonlyArray<OffsetRange>, KafkaUnavailable>
+  /**
+   * The offset of the next record of each owned partition of a topic, by partition, up to five seconds old.
+   * It may contain other partitions.
+   */
+  readonly ends: (topic: string) => Effect.Effect<ReadonlyMap<number, number>, KafkaUnavailable>
 }
 
 /** A consumer of whole shards. */

@@ -2,6 +2,7 @@
  * Reports the lag of the projection, and commits its positions for the tools of Kafka. The
  * projection itself uses the checkpoints, never the committed offsets.
  */
+import type { GroupControl } from '@hub/kafka'
 import { type ConsumerLag, makeLagGauge } from '@hub/telemetry'
 import { Effect } from 'effect'
 import { countFailure } from '../metrics.ts'
@@ -17,20 +18,34 @@ export const runLagReport = Effect.fnUntraced(function* (
   ownedPartitions: () => ReadonlyArray<OwnedPartition>,
 ) {
   const setLag = makeLagGauge(yield* Effect.context<never>())
+  const committed = new WeakMap<OwnedPartition, number>()
+  /** Commits what has changed: the broker writes a record for each position, even if it is the same. */
+  const commit = Effect.fnUntraced(function* (control: GroupControl, owned: ReadonlyArray<OwnedPartition>) {
+    const changed = owned
+      .filter((one) => committed.get(one) !== one.position)
+      .map((one) => ({ one, position: one.position }))
+    if (changed.length === 0) return
+    yield* control.commit(
+      changed.map(({ one: { partition, source }, position }) => ({
+        topic: source,
+        partition,
+        offset: position,
+      })),
+    )
+    for (const { one, position } of changed) committed.set(one, position)
+  })
   const report = Effect.gen(function* () {
     const current = membership()
     if (current === null) return
     const owned = ownedPartitions()
-    yield* current.control.commit(
-      owned.map(({ source, partition, position }) => ({ topic: source, partition, offset: position })),
-    )
+    yield* commit(current.control, owned)
     const lag: Array<ConsumerLag> = []
     // At once, so that they share their requests.
-    const ranges = yield* Effect.forEach(sources.keys(), current.control.offsetRanges, {
+    const endsOf = yield* Effect.forEach(sources.keys(), current.control.ends, {
       concurrency: 'unbounded',
     })
     for (const [index, [source, topic]] of [...sources].entries()) {
-      const ends = new Map(ranges[index]!.map(({ high, partition }) => [partition, high]))
+      const ends = endsOf[index]!
       for (const { partition, position } of owned.filter((one) => one.source === source)) {
         lag.push({ topic, partition, records: Math.max(0, (ends.get(partition) ?? position) - position) })
       }

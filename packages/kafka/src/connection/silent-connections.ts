@@ -8,10 +8,15 @@ import * as Metric from 'effect/Metric'
 import type { ISocketFactory } from 'kafkajs'
 
 /**
- * The slowest ordinary requests, a fetch and a produce, are answered within a tenth of this time. The
- * rest is for a slow network: two seconds for a round trip.
+ * The slowest ordinary request, a produce, is answered within a tenth of this time. The rest is for a slow
+ * network: two seconds for a round trip.
  */
 const SILENT_AFTER_MS = 2500
+/**
+ * The broker waits for records for up to two seconds. The heartbeats of a consumer use another connection to
+ * the same broker, which shows a silent broker earlier.
+ */
+const FETCH_SILENT_AFTER_MS = 3500
 /** JoinGroup and SyncGroup wait for the other members, which have ten seconds to rejoin. */
 const GROUP_SILENT_AFTER_MS = 12_000
 /** The broker may take this long to create, change or delete topics. */
@@ -21,6 +26,8 @@ const CHECK_EVERY_MS = 500
 const BLOCKED_MS = 1000
 
 const SILENT_AFTER: ReadonlyMap<number, number> = new Map([
+  // Fetch.
+  [1, FETCH_SILENT_AFTER_MS],
   ...[11, 14].map((apiKey) => [apiKey, GROUP_SILENT_AFTER_MS] as const),
   // CreateTopics, DeleteTopics, DeleteRecords, AlterConfigs, CreatePartitions, DeleteGroups,
   // ElectLeaders, IncrementalAlterConfigs, AlterPartitionReassignments.

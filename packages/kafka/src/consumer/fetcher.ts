@@ -16,10 +16,10 @@ import type { PartitionReader, PartitionState } from './partition-reader.ts'
 import { now } from './timing.ts'
 
 /**
- * How long the broker waits for a record. A silent broker is noticed after 2.5 s
- * (`silent-connections.ts`), and heartbeats follow the answers.
+ * How long the broker waits for a record. It reads each partition of a fetch twice, so an idle fetch costs the
+ * more, the more partitions it has. Silent connections (`silent-connections.ts`) allow for this wait.
  */
-const LONG_WAIT_MS = 1000
+const LONG_WAIT_MS = 2000
 /**
  * The same while an interrupted fetch uses the connection for fetches. Heartbeats have to wait for it.
  * Each such wait is twice as long as the one before.
@@ -112,6 +112,9 @@ export class Fetcher {
     const { maxBytesPerPartition } = this.#settings
     return fetchRequest({
       partitions: inTurns(readable),
+      onEnd: ({ state }, end) => {
+        state.end = { offset: end, knownAt: now() }
+      },
       maxWaitMs,
       maxBytes: MAX_BYTES,
       maxBytesPerPartition,
@@ -206,9 +209,10 @@ export class Fetcher {
  */
 const inTurns = (states: ReadonlyArray<PartitionState>) => {
   const first = Math.floor(Math.random() * states.length)
-  return [...states.slice(first), ...states.slice(0, first)].map(({ partition, position, topic }) => ({
-    topic,
-    partition,
-    position: position!,
+  return [...states.slice(first), ...states.slice(0, first)].map((state) => ({
+    topic: state.topic,
+    partition: state.partition,
+    position: state.position!,
+    state,
   }))
 }

@@ -122,7 +122,7 @@ describe('a fetch', () => {
     const { fetch, open, until } = setUp()
     const fetched = fetch()
     await until(1)
-    assert.strictEqual(open[0]!.maxWaitMs, 1000)
+    assert.strictEqual(open[0]!.maxWaitMs, 2000)
     assert.strictEqual(open[0]!.partitions, 1)
     open[0]!.answer({ offset: 5, highWatermark: 6 })
     const [batch] = await fetched
@@ -197,5 +197,30 @@ describe('a fetch', () => {
     assert.strictEqual(open.length, 2)
     await vi.advanceTimersByTimeAsync(20)
     assert.strictEqual(open.length, 3)
+  })
+})
+
+describe('the end of a log', () => {
+  it('is known from an answered fetch for some time', async () => {
+    const { fetch, open, reader, until } = setUp()
+    assert.isUndefined(reader.knownEnds('topic', 1000))
+    const fetched = fetch()
+    await until(1)
+    open[0]!.answer({ offset: 5, highWatermark: 8 })
+    await fetched
+    await vi.advanceTimersByTimeAsync(900)
+    assert.deepStrictEqual([...(reader.knownEnds('topic', 1000) ?? [])], [[0, 8]])
+    await vi.advanceTimersByTimeAsync(200)
+    assert.isUndefined(reader.knownEnds('topic', 1000))
+  })
+
+  it('is not known of a partition that was assigned again', async () => {
+    const { fetch, open, reader, until } = setUp()
+    const fetched = fetch()
+    await until(1)
+    open[0]!.answer({ offset: 5, highWatermark: 6 })
+    await fetched
+    reader.assign({ topic: [0] }, new Set())
+    assert.isUndefined(reader.knownEnds('topic', 1000))
   })
 })

@@ -66,6 +66,8 @@ const LEAVE_WITHIN_MS = 1000
 /** A join that takes longer than the wait for the slowest member is stuck. */
 const JOIN_TIMEOUT_MS = REBALANCE_TIMEOUT_MS + SESSION_TIMEOUT_MS + 4000
 const WATCHDOG_INTERVAL_MS = 500
+/** An end of a log that a fetch returned so long ago is asked for again. */
+const ENDS_KNOWN_MS = 5000
 /** Of one fetch. */
 const MAX_BYTES_PER_PARTITION = 512 * 1024
 /** After so many failures in a row a member that has not joined is unhealthy. */
@@ -128,7 +130,7 @@ export class Member {
         reader: this.#reader,
         sessionTimeoutMs: this.#sessionTimeoutMs,
         joinTimeoutMs: JOIN_TIMEOUT_MS,
-        offsetRanges: (topic) => this.#admin.offsetRanges(topic),
+        ends: (topic) => this.#ends(topic),
       },
       options.watchdog,
     )
@@ -388,6 +390,7 @@ export class Member {
     commit: (positions) => Effect.suspend(() => this.#commit(positions)),
     offsets: (shards) => this.#request(() => this.#offsets(new Set(shards))),
     offsetRanges: (topic) => this.#request(() => this.#admin.offsetRanges(topic)),
+    ends: (topic) => this.#request(() => this.#ends(topic)),
   }
 
   #takeOver(): void {
@@ -413,6 +416,14 @@ export class Member {
       partitions: offsets.map(({ partition, offset }) => ({ partition, offset: String(offset) })),
     }))
     return this.#request(() => group.commitOffsets({ topics }))
+  }
+
+  /** The fetches of an idle member answer it. The broker is asked if they do not. */
+  async #ends(topic: string): Promise<ReadonlyMap<number, number>> {
+    const known = this.#reader.knownEnds(topic, ENDS_KNOWN_MS)
+    if (known !== undefined) return known
+    const ranges = await this.#admin.offsetRanges(topic)
+    return new Map(ranges.map(({ high, partition }) => [partition, high]))
   }
 
   async #offsets(shards: ReadonlySet<number>): Promise<ReadonlyArray<PartitionOffsets>> {

@@ -24,6 +24,8 @@ export interface PartitionState {
   failures: number
   /** When the position last changed, or reading began; monotonic. */
   progressAt: number
+  /** The end of the log, as the last answered fetch of the partition had it. `knownAt`: monotonic. */
+  end: { readonly offset: number; readonly knownAt: number } | undefined
 }
 
 /** A batch in the handler. */
@@ -118,6 +120,7 @@ export class PartitionReader {
           retryTimer: undefined,
           failures: 0,
           progressAt: now(),
+          end: undefined,
         }
         state.progressAt = now()
         this.#partitions.set(key, state)
@@ -133,6 +136,21 @@ export class PartitionReader {
   }
 
   // ---- positions
+
+  /**
+   * The ends of the assigned partitions of a topic, by partition. `undefined` if one of them is not known from
+   * a fetch of this time: it is paused, or the broker does not answer.
+   */
+  knownEnds(topic: string, withinMs: number): ReadonlyMap<number, number> | undefined {
+    const since = now() - withinMs
+    const ends = new Map<number, number>()
+    for (const state of this.#partitions.values()) {
+      if (state.topic !== topic) continue
+      if (state.end === undefined || state.end.knownAt < since) return undefined
+      ends.set(state.partition, state.end.offset)
+    }
+    return ends
+  }
 
   isAssigned(topic: string, partition: number): boolean {
     return this.#stateOf(topic, partition) !== undefined

@@ -2,7 +2,6 @@
  * Detects a kafkajs consumer that is stuck. kafkajs may stop fetching one partition or all of them
  * without an error, so the watchdog checks heartbeats, fetches, and the lag of each partition.
  */
-import type { OffsetRange } from '../port.ts'
 import type { Lease } from './lease.ts'
 import type { PartitionReader } from './partition-reader.ts'
 import { now } from './timing.ts'
@@ -23,7 +22,8 @@ interface Watched {
   readonly sessionTimeoutMs: number
   /** A join that takes longer is stuck. */
   readonly joinTimeoutMs: number
-  readonly offsetRanges: (topic: string) => Promise<ReadonlyArray<OffsetRange>>
+  /** The ends of the log, by partition. */
+  readonly ends: (topic: string) => Promise<ReadonlyMap<number, number>>
 }
 
 export class Watchdog {
@@ -54,16 +54,16 @@ export class Watchdog {
    * partition; only the end of the log shows that.
    */
   async checkLag(): Promise<string | undefined> {
-    const { offsetRanges, reader } = this.#watched
+    const { ends: endsOf, reader } = this.#watched
     if (this.#isCheckingLag) return undefined
     const suspects = reader.partitionsWithoutProgress(this.#stuckAfterMs)
     if (suspects.length === 0) return undefined
     this.#isCheckingLag = true
     try {
       const topics = [...new Set(suspects.map((state) => state.topic))]
-      const ranges = await Promise.all(topics.map((topic) => offsetRanges(topic)))
+      const endsOfTopics = await Promise.all(topics.map((topic) => endsOf(topic)))
       for (const [index, topic] of topics.entries()) {
-        const ends = new Map(ranges[index]!.map(({ partition, high }) => [partition, high]))
+        const ends = endsOfTopics[index]!
         for (const state of suspects) {
           if (state.topic !== topic || !reader.isWithoutProgress(state, this.#stuckAfterMs)) continue
           // At the end of the log: until now there was nothing to read.

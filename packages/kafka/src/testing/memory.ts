@@ -211,6 +211,8 @@ const make = Effect.fnUntraced(function* (partitions: number) {
         ),
       offsetRanges: (topic) =>
         ifAvailable(() => topicOf(topic).map((log, partition) => ({ partition, low: 0, high: log.length }))),
+      ends: (topic) =>
+        ifAvailable(() => new Map(topicOf(topic).map((log, partition) => [partition, log.length]))),
     }
   }
 

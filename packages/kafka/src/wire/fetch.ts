@@ -22,9 +22,11 @@ export interface PartitionPosition {
   readonly position: number
 }
 
-export interface FetchRequest {
+export interface FetchRequest<P extends PartitionPosition> {
   /** In the order of their turns: the broker fills its answer in this order. */
-  readonly partitions: ReadonlyArray<PartitionPosition>
+  readonly partitions: ReadonlyArray<P>
+  /** Called with the end of the log of each answered partition, also of those without records. */
+  readonly onEnd?: (partition: P, highWatermark: number) => void
   /** How long the broker waits for a first record, ms. */
   readonly maxWaitMs: number
   readonly maxBytes: number
@@ -47,8 +49,10 @@ export interface FetchedPartition {
 const keyOf = (topic: string, partition: number) => `${topic}/${partition}`
 
 /** The request. Its answer is an error if any partition has one. */
-export const fetchRequest = (request: FetchRequest): ProtocolRequest<ReadonlyArray<FetchedPartition>> => {
-  const requested = new Map<string, number>()
+export const fetchRequest = <P extends PartitionPosition>(
+  request: FetchRequest<P>,
+): ProtocolRequest<ReadonlyArray<FetchedPartition>> => {
+  const requested = new Map<string, P>()
   return {
     apiKey: API_KEY,
     apiVersion: API_VERSION,
@@ -68,8 +72,9 @@ export const fetchRequest = (request: FetchRequest): ProtocolRequest<ReadonlyArr
       for (const [topic, partitions] of topics) {
         writer.string(topic)
         writer.int32(partitions.length)
-        for (const { partition, position } of partitions) {
-          requested.set(keyOf(topic, partition), position)
+        for (const one of partitions) {
+          const { partition, position } = one
+          requested.set(keyOf(topic, partition), one)
           writer.int32(partition)
           // The leader epoch and the start of the log are unknown.
           writer.int32(-1)
@@ -105,8 +110,10 @@ export const fetchRequest = (request: FetchRequest): ProtocolRequest<ReadonlyArr
           const bytes = reader.slice(Math.max(0, reader.int32()))
           if (partitionError === OFFSET_OUT_OF_RANGE) throw outOfRange(topic, partition)
           if (partitionError !== 0) throw errorOf(partitionError)
+          const one = requested.get(keyOf(topic, partition))
+          if (one !== undefined) request.onEnd?.(one, highWatermark)
           if (bytes.length === 0) continue
-          const from = requested.get(keyOf(topic, partition)) ?? 0
+          const from = one?.position ?? 0
           const { nextOffset, records } = readRecordBatches(bytes, topic, partition, from)
           if (nextOffset === null || nextOffset <= from) continue
           fetched.push({ topic, partition, from, records, next: nextOffset, highWatermark })

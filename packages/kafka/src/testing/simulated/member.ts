@@ -185,6 +185,11 @@ export class SimulatedMember {
           high: this.#broker.end(topic, partition),
         })),
       ),
+    ends: (topic) =>
+      this.#ask('offsets', () => {
+        const partitions = Array.from({ length: this.#broker.partitions }, (_, partition) => partition)
+        return new Map(partitions.map((partition) => [partition, this.#broker.end(topic, partition)]))
+      }),
   }
 
   // ---- requests
