@@ -14,6 +14,11 @@ describe('a run of the simulation', () => {
     }
   })
 
+  it('waits for the second request about a send that the first one has settled', () => {
+    // A process stands still with this request in it.
+    assert.deepStrictEqual(runSeed(planOf(2129)).violations, [])
+  })
+
   it('has other tasks and faults with another seed', () => {
     const digests = [2, 4, 6, 8].map((seed) => runSeed(planOf(seed)).digest)
     assert.strictEqual(new Set(digests).size, digests.length)

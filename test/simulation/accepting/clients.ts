@@ -112,8 +112,15 @@ export const startClients = (
         )
   }
 
+  /** Requests that are repeated until they have a final answer. Two of them may be about one send. */
+  let open = 0
+  const begin = (request: ReadonlyArray<ClientSend>) => {
+    open++
+    attempt(request)
+  }
   const attemptLater = (sends: ReadonlyArray<ClientSend>) => {
-    if (sends.length > 0) world.after(random.between(50, 3000), () => attempt(sends))
+    if (sends.length === 0) open--
+    else world.after(random.between(50, 3000), () => attempt(sends))
   }
   /** Returns whether the client repeats the send. */
   const onAnswer = (send: ClientSend, outcome: SendOutcome | null): boolean => {
@@ -202,9 +209,9 @@ export const startClients = (
     })
     sends.push(...request)
     world.after(random.between(0, withinMs), () => {
-      attempt(request)
+      begin(request)
       // An impatient client sends twice at once.
-      if (request.every(({ clientRef }) => clientRef !== null) && random.chance(0.2)) attempt(request)
+      if (request.every(({ clientRef }) => clientRef !== null) && random.chance(0.2)) begin(request)
     })
   }
   if (random.chance(0.4)) {
@@ -347,7 +354,7 @@ export const startClients = (
     setOptOut,
     /** The ids of all messages in the lanes. */
     publishedIds: () => [...published().values()].flatMap((known) => [...known.keys()]),
-    isDone: () => sends.every(({ isSettled }) => isSettled) && ledger.outbox.size === 0,
+    isDone: () => open === 0 && sends.every(({ isSettled }) => isSettled) && ledger.outbox.size === 0,
     checkProgress: () => {
       for (const send of sends) {
         if (!send.isSettled)
