@@ -53,6 +53,8 @@ export interface Supervised {
   readonly hold: () => void
   /** Starts the process again, and waits until it is ready or the time is over. */
   readonly release: (withinMs: number) => Promise<boolean>
+  /** Kills a process that runs and does not answer. Then as `release`. */
+  readonly restart: (withinMs: number) => Promise<boolean>
 }
 
 /** A file system of limited size, so that a run can fill it. */
@@ -111,6 +113,17 @@ const SMPP_ERRORS = {
   },
 }
 
+/** `false` if the time is over first: a service waits longer than some faults do. */
+const within = async (isReady: Promise<boolean>, ms: number): Promise<boolean> => {
+  const waiting = new AbortController()
+  const { signal } = waiting
+  try {
+    return await Promise.race([isReady, delay(ms, false, { signal }).catch(() => false)])
+  } finally {
+    waiting.abort()
+  }
+}
+
 /** Starts a process again when it ends. */
 const supervise = (service: Service, report: (line: string) => void, stopping: AbortSignal): Supervised => {
   let isHeld = false
@@ -136,22 +149,31 @@ const supervise = (service: Service, report: (line: string) => void, stopping: A
       await isStarting
     }
   })()
+  const release = (withinMs: number): Promise<boolean> => {
+    isHeld = false
+    const isReady = eventually(
+      async () => {
+        await isStarting
+        if (service.pid() === null) throw new Error('it does not run yet')
+        await service.waitReady()
+        return true
+      },
+      { withinMs, everyMs: 200 },
+    ).catch(() => false)
+    return within(isReady, withinMs)
+  }
   return {
     service,
     hold: () => {
       isHeld = true
     },
-    release: async (withinMs) => {
-      isHeld = false
-      return eventually(
-        async () => {
-          await isStarting
-          if (service.pid() === null) throw new Error('it does not run yet')
-          await service.waitReady()
-          return true
-        },
-        { withinMs, everyMs: 200 },
-      ).catch(() => false)
+    release,
+    restart: async (withinMs) => {
+      if (service.pid() !== null) {
+        service.signal('SIGKILL')
+        await service.exited()
+      }
+      return release(withinMs)
     },
   }
 }

@@ -31,6 +31,8 @@ type Prepared = Fault | { readonly skipped: string }
 
 /** A process that is started again is ready within this time, or the next fault begins without it. */
 const READY_WITHIN_MS = 60_000
+/** A server that does not answer so long after its disk has room is started again, as staff would do. */
+const ANSWERS_WITHIN_MS = 10_000
 const LARGEST_DELAY_MS = 300
 const CLOCK_MS = [-3000, -700, 700, 3000] as const
 /** Percent of the submits or reports. */
@@ -54,6 +56,14 @@ const processFault = (name: string, { cluster }: FaultContext): Fault => {
     end: () => {},
     recover: () => supervised.release(READY_WITHIN_MS),
   }
+}
+
+/** A server whose disk was full may end, or run on and not answer. */
+const recoverFromFullDisk = async (name: string, { cluster, report }: FaultContext): Promise<boolean> => {
+  const server = cluster.processes.get(name)!
+  if (await server.release(ANSWERS_WITHIN_MS)) return true
+  report(`${name} does not answer ${ANSWERS_WITHIN_MS / 1000} s after its disk has room: it is started again`)
+  return server.restart(READY_WITHIN_MS)
 }
 
 const networkFault = (
@@ -108,7 +118,7 @@ const makeFault = (name: FaultName, random: Random, context: FaultContext): Prep
         target: 'kafka-3',
         begin: kafka.fill,
         end: kafka.free,
-        recover: () => cluster.processes.get('kafka-3')!.release(READY_WITHIN_MS),
+        recover: () => recoverFromFullDisk('kafka-3', context),
       }
     }
     case 'postgres-disk-full': {
@@ -121,7 +131,7 @@ const makeFault = (name: FaultName, random: Random, context: FaultContext): Prep
         target: 'postgres-a',
         begin: postgres.fill,
         end: postgres.free,
-        recover: () => cluster.processes.get('postgres-a')!.release(READY_WITHIN_MS),
+        recover: () => recoverFromFullDisk('postgres-a', context),
       }
     }
     case 'postgres-failover':
