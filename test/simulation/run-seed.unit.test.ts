@@ -19,6 +19,10 @@ describe('a run of the simulation', () => {
     assert.deepStrictEqual(runSeed(planOf(2129)).violations, [])
   })
 
+  it('has one outcome of a submit that arrives twice, also if the operator refuses it', () => {
+    assert.deepStrictEqual(runSeed(planOf(6370)).violations, [])
+  })
+
   it('has other tasks and faults with another seed', () => {
     const digests = [2, 4, 6, 8].map((seed) => runSeed(planOf(seed)).digest)
     assert.strictEqual(new Set(digests).size, digests.length)

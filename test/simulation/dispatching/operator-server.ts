@@ -142,6 +142,8 @@ export class OperatorServer {
         written.push(submission)
         this.#unanswered.add(submission.reference)
       }
+      // A request that arrives twice has one outcome, also if it is a refusal.
+      let outcomes: ReadonlyArray<SubmitOutcome> | null = null
       const partsOf = ({ parts }: Submission) => (this.takesParts ? parts : 1)
       const notWritten = batch.slice(written.length).map((): SubmitOutcome => ({ type: 'notWritten' }))
       if (written.length === 0) return resume(Effect.succeed(notWritten))
@@ -153,17 +155,16 @@ export class OperatorServer {
         faults: this.dedupes ? REPEATING : LOSSY,
         serve: (answer, isIncluded) => {
           let part = 0
-          answer(
-            written.flatMap((one) => {
-              const received = Array.from({ length: partsOf(one) }, () => isIncluded(part++)).filter(Boolean)
-              if (received.length === 0) return []
-              return [this.#accept(one, process.name, this.takesParts ? received.length : one.parts)]
-            }),
-          )
+          outcomes ??= written.flatMap((one) => {
+            const received = Array.from({ length: partsOf(one) }, () => isIncluded(part++)).filter(Boolean)
+            if (received.length === 0) return []
+            return [this.#accept(one, process.name, this.takesParts ? received.length : one.parts)]
+          })
+          answer(outcomes)
         },
-        onAnswer: (outcomes) => {
+        onAnswer: (answered) => {
           for (const { reference } of written) this.#unanswered.delete(reference)
-          resume(Effect.succeed([...outcomes, ...notWritten]))
+          resume(Effect.succeed([...answered, ...notWritten]))
         },
         onFailure: (_, isExecuted) => {
           if (isExecuted) for (const { reference } of written) this.#unknown.add(reference)
