@@ -57,6 +57,8 @@ describe('the import rule', () => {
     ['apps/projector/src/a.ts', '../../dispatcher/src/index.ts'],
     ['apps/projector/src/a.ts', '@hub/kafka/src/port.ts'],
     ['test/e2e/a.ts', '../../packages/kafka/src/port.ts'],
+    ['test/e2e/a.ts', '@hub/kafka/src/port.ts'],
+    ['infra/local/src/a.ts', '@hub/store/src/sql.ts'],
     ['test/histories/checker/a.ts', '@hub/domain'],
     ['test/histories/checker/a.ts', '../load.ts'],
     ['test/histories/checker/a.unit.test.ts', '@hub/testkit'],
