@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import { refused } from '@hub/command-line'
+import { countIn } from './count.ts'
 
 /** Large enough that hashing costs little, small enough that four of them are no memory. */
 const BLOCK_BYTES = 1024 * 1024
@@ -13,12 +14,6 @@ const BLOCK_BYTES = 1024 * 1024
 export type BlockHashes = ReadonlyArray<Buffer>
 
 const NEWLINE = 10
-
-const newlinesIn = (block: Buffer): number => {
-  let count = 0
-  for (let at = block.indexOf(NEWLINE); at !== -1; at = block.indexOf(NEWLINE, at + 1)) count += 1
-  return count
-}
 
 const sha256 = (block: Uint8Array): Buffer => createHash('sha256').update(block).digest()
 
@@ -66,7 +61,7 @@ export const hashBlocks = async (path: string): Promise<FirstReading> => {
   let isLineOpen = false
   for await (const block of blocksOf(path)) {
     hashes.push(sha256(block))
-    newlines += newlinesIn(block)
+    newlines += countIn<number>(block, NEWLINE)
     isLineOpen = block.at(-1) !== NEWLINE
   }
   return { hashes, lines: newlines + (isLineOpen ? 1 : 0) }
@@ -89,7 +84,7 @@ export const readSameBlocks = async function* (
     if (expected === undefined || !expected.equals(sha256(block))) throw changed()
     yield block
     count += 1
-    line += newlinesIn(block)
+    line += countIn<number>(block, NEWLINE)
   }
   if (count !== hashes.length) throw changed()
 }

@@ -1,6 +1,7 @@
 /** Parses the text of a CSV file to rows with their line numbers. */
 import { refused } from '@hub/command-line'
 import { CsvError, parse } from 'csv-parse'
+import { countIn } from './count.ts'
 
 interface Parsed {
   /** The line of the file in which the row begins. */
@@ -42,13 +43,8 @@ const ofParser = (error: CsvError, line: number): unknown => {
   )
 }
 
-const newlinesIn = (cells: ReadonlyArray<string>): number => {
-  let count = 0
-  for (const cell of cells) {
-    for (let at = cell.indexOf('\n'); at !== -1; at = cell.indexOf('\n', at + 1)) count += 1
-  }
-  return count
-}
+const newlinesIn = (cells: ReadonlyArray<string>): number =>
+  cells.reduce((count, cell) => count + countIn(cell, '\n'), 0)
 
 /** A parser that gets a text in pieces, and returns the rows that end in each of them. */
 const makeParser = (delimiter: string) => {
