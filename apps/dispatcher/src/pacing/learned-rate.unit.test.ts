@@ -23,6 +23,9 @@ const HELD: LearnedRate = { ...UNLIMITED, rate: 97, passing: 100, proven: 100, s
 /** The parts that pass in a tenth of a second, if the rate is used. */
 const used = ({ rate }: LearnedRate) => rate! / 10
 
+/** Pauses are computed with floating point numbers. */
+const ROUNDING_MS = 0.001
+
 describe('the learned rate', () => {
   it('begins with what the operator accepted, when it throttles first', () => {
     const before = after(UNLIMITED, 0, 5, () => ({ passed: 40 }))
@@ -108,10 +111,23 @@ describe('the learned rate', () => {
             if (state.rate === null) continue
             assert.isTrue(Number.isFinite(state.rate))
             assert.isAtLeast(state.rate, 0.09)
-            assert.isAtMost(state.pausedUntil - now, Math.max(1000, 1000 / state.passing))
+            assert.isAtMost(state.pausedUntil - now, Math.max(1000, 1000 / state.passing) + ROUNDING_MS)
           }
         },
       ),
+      // The second pause is 2,903 ms, and 1000 / state.passing is less than that by a rounding error.
+      {
+        examples: [
+          [
+            [
+              { passed: 0, newThrottled: 1, ms: 0 },
+              { passed: 1, newThrottled: 0, ms: 685 },
+              { passed: 0, newThrottled: 1, ms: 2218 },
+              { passed: 0, newThrottled: 1, ms: 0 },
+            ],
+          ],
+        ],
+      },
     )
   })
 })
