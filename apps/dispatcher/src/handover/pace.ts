@@ -18,8 +18,9 @@ const RESERVED = 0.1
  */
 const LONGEST_PAUSE_MS = 1000
 /**
- * The window at the start for an operator that may throttle. It doubles with each round trip. So an
- * operator of ten parts per second throttles a few parts until its rate is known, and not a window.
+ * The window at the start for an operator that may throttle. It doubles with each round trip. So a slow
+ * operator gets few parts before its first throttled answer arrives. A fast one gets few parts because of
+ * the slow start of the rate (`slow-start.ts`).
  */
 const FIRST_WINDOW = 4
 /**

@@ -2,8 +2,9 @@
  * The parts that a process may submit to one operator, from its grants (`hub-rate.ts`), and what it
  * has to report. No clock, no timer and no I/O. Times are milliseconds of one clock of the process.
  */
-import type { Answers } from './learned-rate.ts'
 import type { Grant } from './hub-rate.ts'
+import type { Answers } from './learned-rate.ts'
+import { SlowStart } from './slow-start.ts'
 
 /** A piece of the timetable. It shrinks while its parts are used. */
 interface Granted {
@@ -45,6 +46,8 @@ export class GrantedParts {
   #newThrottled = 0
   #reportedAt = Number.NEGATIVE_INFINITY
   #hasReportedCodes = false
+  /** Applies while no limit is known. */
+  readonly #slowStart = new SlowStart()
 
   /** The last reaction to throttled answers that the process knows. */
   get reaction(): number {
@@ -57,11 +60,11 @@ export class GrantedParts {
   /** Whether a message may be taken now. Its further parts use parts of the future. */
   mayTake(now: number): boolean {
     if (this.#last === undefined || this.isHeld(now)) return false
-    return this.#last.rate === null || this.#due(now) > 0
+    return this.#last.rate === null ? this.#slowStart.mayTake(now) : this.#due(now) > 0
   }
 
   took(parts: number): void {
-    if (this.#last?.rate === null) return
+    if (this.#last?.rate === null) return this.#slowStart.took(parts)
     let rest = parts
     for (const granted of this.#grants) {
       const used = Math.min(rest, granted.parts)
@@ -87,6 +90,7 @@ export class GrantedParts {
   nextAt(now: number): number {
     if (this.#isStopped) return Number.POSITIVE_INFINITY
     if (now < this.#pausedUntil) return this.#pausedUntil
+    if (this.#last?.rate === null) return this.#slowStart.nextAt
     return this.#grants[0]?.at ?? Number.POSITIVE_INFINITY
   }
 
@@ -105,7 +109,9 @@ export class GrantedParts {
     const { isTry, rate, retryInMs } = this.#last
     if (isTry && this.#newPassed > 0) return this.#reportedAt
     const isIdle = waiting.otp + waiting.service === 0
-    if (rate === null || isIdle) return this.#reportedAt + REPORT_IDLE_MS
+    if (isIdle) return this.#reportedAt + REPORT_IDLE_MS
+    // During the slow start, the first throttled answer is near: then it matters when which part passed.
+    if (rate === null) return this.#reportedAt + (this.#slowStart.isDone ? REPORT_IDLE_MS : REPORT_MS)
     const wanted = this.#wanted(waiting)
     if (wanted.otp + wanted.service === 0) return this.#reportedAt + REPORT_MS
     // Codes need not wait for what the last report asked for.

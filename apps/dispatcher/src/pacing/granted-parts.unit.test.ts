@@ -37,7 +37,20 @@ describe('granted parts', () => {
     const parts = granted({ parts: 4, startsInMs: 50 })
     assert.deepStrictEqual(takeAt(parts, 0, 49, 50, 149, 150, 1000), [0, 0, 1, 0, 1, 0])
     assert.isFalse(new GrantedParts().mayTake(0), 'there was no grant yet')
-    assert.deepStrictEqual(takeAt(granted({ rate: null }), 0), [100], 'there is no limit')
+  })
+
+  it('are not needed while no limit is known, but the process starts slowly', () => {
+    const parts = granted({ rate: null })
+    assert.deepStrictEqual(takeAt(parts, 0), [1])
+    assert.strictEqual(parts.nextAt(0), 100)
+    parts.report(service(10), 0)
+    assert.strictEqual(parts.reportAt(service(10)), 100, 'the times of what passes matter')
+    for (let now = 100; now < 1800; now += 100) {
+      for (let taken = 0; taken < 600 && parts.mayTake(now); taken++) parts.took(1)
+    }
+    parts.report(service(10), 2000)
+    assert.deepStrictEqual(takeAt(parts, 2000, 2001), [100, 100])
+    assert.strictEqual(parts.reportAt(service(10)), 3000)
   })
 
   it('are lost if they are not used within a short time, so that a stopped process starts slowly', () => {

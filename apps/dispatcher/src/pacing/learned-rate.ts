@@ -2,8 +2,8 @@
  * Learns how many parts per second an operator accepts. Pure: no clock and no I/O. The inputs are
  * the answers of the operator, of all dispatchers together, and the time in milliseconds.
  *
- * There is no limit until the operator throttles. Then the rate begins at what the operator accepted,
- * and goes through two stages:
+ * There is no limit until the operator throttles; only `slow-start.ts` applies. Then the rate begins at
+ * what the operator accepted, and goes through two stages:
  *
  * - **holding**: the rate stays a little below the highest rate that passed;
  * - **rising**: each second without a throttled answer, the rate rises by a step, and the step grows.
@@ -187,10 +187,17 @@ const pausedForTry = (state: LearnedRate, now: number): LearnedRate => {
 
 const firstRate = (state: LearnedRate): number => Math.max(FIRST_RATE, lastSecond(state))
 
-const afterFirstThrottled = (state: LearnedRate, now: number): LearnedRate => ({
-  ...paused(reacted(fell(holding(state, firstRate(state)), now)), now, REFILL_MS, REFILL_MS),
-  isFirst: true,
-})
+/** The time until a second has passed since the first part of the last second. Then the operator has room. */
+const restOfSecond = ({ passed, tenthAt }: LearnedRate, now: number): number => {
+  const oldest = passed.slice(0, SECOND / TENTH).findLastIndex((parts) => parts > 0)
+  const firstAt = tenthAt - Math.max(0, oldest) * TENTH
+  return Math.max(SHORT_PAUSE_MS, firstAt + SECOND - now)
+}
+
+const afterFirstThrottled = (state: LearnedRate, now: number): LearnedRate => {
+  const held = fell(holding(state, firstRate(state)), now)
+  return { ...paused(reacted(held), now, restOfSecond(state, now), FIRST_TRY_MS.least), isFirst: true }
+}
 
 const afterThrottled = (state: LearnedRate, rate: number, now: number): LearnedRate => {
   const elapsed = now - state.fellAt
@@ -230,12 +237,18 @@ export const learn = (before: LearnedRate, answers: Answers, now: number): Learn
   if (state.tryEveryMs > 0) {
     // The dispatchers report what passed before the first throttled answer one after the other.
     if (state.isFirst) state = holding(state, Math.max(state.passing, firstRate(state)))
+    const isFirstShortTime = state.isFirst && now - state.fellAt < SHORT_MS
     if (throttled > 0) {
-      const pauseMs = Math.min(Math.max(REFILL_MS, SECOND / state.passing), state.tryEveryMs * 2)
+      // After the first throttled answer, most of the operator's second may have passed.
+      const pauseMs = isFirstShortTime
+        ? state.tryEveryMs
+        : Math.min(Math.max(REFILL_MS, SECOND / state.passing), state.tryEveryMs * 2)
       return paused(reacted(state), now, pauseMs, pauseMs)
     }
     if (!isCurrent || answers.newPassed === 0) return state
-    return { ...state, tryEveryMs: 0, isFirst: false }
+    const resumed = { ...state, tryEveryMs: 0, isFirst: false }
+    // Only the hub's pause kept parts back, so the time until now says nothing on the rate.
+    return isFirstShortTime ? fell(resumed, now) : resumed
   }
   const tolerated = state.isRising ? TOLERATED_RISING : TOLERATED_HOLDING
   const excess = Math.max(0, state.excess + throttled - tolerated * answers.passed)
