@@ -265,6 +265,19 @@ export const describeSendCsv = (
       )
     })
 
+    it('asks where it continues in a file whose lines end with a carriage return alone', async () => {
+      const file = path('carriage-return.csv')
+      writeFileSync(file, 'phone,order_no\r+79000000021,A\r+79000000022,B\r')
+      expect((await run([...SEND, '--csv', file])).json).toMatchObject({ rows: 2, accepted: 2 })
+      const results = path('carriage-return.result.csv')
+      const [heading, first] = String(readFileSync(results)).split('\n')
+      writeFileSync(results, `${heading}\n${first}\n`)
+      const asked = await run([...SEND.filter((word) => word !== '--yes'), '--csv', file])
+      expect(asked.code).toBe(1)
+      expect(asked.err).toContain('Continue behind line 2,')
+      expect((await run([...SEND, '--csv', file])).json).toMatchObject({ rows: 2, duplicate: 1 })
+    })
+
     it('with a row that the hub rejects sends the others, and the result file says why', async () => {
       const file = path('rejected.csv')
       writeFileSync(file, 'phone,order_no\n+79000000013,A\n+79000000001,B\n')
