@@ -1,6 +1,6 @@
 /**
  * Limits the parts that a process submits to an operator whose limit is not known yet. The limit begins
- * low, and rises by half after each tenth of a second in which it was used up. So an operator with a low
+ * low, and rises by half with each tenth of a second in which it was used up. So an operator with a low
  * limit throttles few parts until its rate is known. And it accepts parts again soon after, because most
  * of the second that it counts has passed by then.
  *
@@ -18,6 +18,8 @@ const FIRST = 1
  * second is used up at once. With 1.25, a process needs three seconds until it has no limit.
  */
 const GROWTH = 1.5
+/** A process that reads a backlog is often late, and must not rise more slowly because of it. */
+const MOST_TENTHS = 4
 /** 5,000 parts per second. Above it there is no limit: one process does not reach much more. */
 const LAST = 500
 
@@ -38,7 +40,8 @@ export class SlowStart {
     if (this.isDone) return true
     const allowed = Math.floor(this.#limit)
     if (now >= this.nextAt) {
-      if (this.#used >= allowed) this.#limit *= GROWTH
+      const tenths = Math.floor((now - this.#tenthAt) / TENTH_MS)
+      if (this.#used >= allowed) this.#limit *= GROWTH ** Math.min(MOST_TENTHS, tenths)
       this.#tenthAt = now
       this.#used = Math.max(0, this.#used - allowed)
     }

@@ -18,6 +18,10 @@ describe('the slow start', () => {
     assert.deepStrictEqual(takeAt(new SlowStart(), tenths(8)), [1, 1, 2, 3, 5, 7, 11, 17])
   })
 
+  it('rises with the time, although the process comes late', () => {
+    assert.deepStrictEqual(takeAt(new SlowStart(), [0, 200, 500, 10_000]), [1, 2, 7, 38])
+  })
+
   it('ends after less than two seconds of full use', () => {
     const start = new SlowStart()
     takeAt(start, tenths(17))
@@ -41,7 +45,7 @@ describe('the slow start', () => {
   it('saves nothing up while nothing is submitted', () => {
     const start = new SlowStart()
     takeAt(start, tenths(4))
-    assert.deepStrictEqual(takeAt(start, [60_000, 60_050, 60_100]), [5, 0, 7])
+    assert.deepStrictEqual(takeAt(start, [60_000, 60_050, 60_100]), [17, 0, 25])
   })
 
   it('never stops for longer than a tenth of a second for single parts', () => {
