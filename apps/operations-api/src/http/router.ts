@@ -14,6 +14,7 @@ import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from 'e
 import { makeAuthenticate } from '../access/authenticate.ts'
 import { makeCookies } from '../access/cookies.ts'
 import { makeLoginRoutes } from '../access/login-routes.ts'
+import { Sessions } from '../access/sessions.ts'
 import { readConsoleFiles } from '../console/files.ts'
 import { descriptionText } from '../description/describe.ts'
 import type { Endpoint } from '../endpoints/endpoint.ts'
@@ -106,6 +107,7 @@ const streamResponse = ({ events }: EventStream, requestId: string): HttpServerR
 
 const makeRoutes = Effect.fnUntraced(function* (options: RouterOptions) {
   const { localSecret, operationsUrl } = options
+  const sessions = yield* Sessions
   const cookies = makeCookies({ operationsUrl, hasLoginLinks: localSecret !== null })
   const authenticate = yield* makeAuthenticate(new URL(operationsUrl).origin, cookies)
   const loginRoutes = yield* makeLoginRoutes(options, cookies, authenticate)
@@ -132,7 +134,7 @@ const makeRoutes = Effect.fnUntraced(function* (options: RouterOptions) {
     path: OVERVIEW_STREAM_PATH,
     run: Effect.fnUntraced(function* ({ headers }) {
       const caller = yield* authenticate({ method: 'GET', headers, isUse: false })
-      return { events: yield* openOverviewStream(caller) }
+      return { events: yield* openOverviewStream(caller, sessions) }
     }),
   }
 

@@ -112,6 +112,16 @@ describe('the overview', () => {
     expect((await api.call('/v1/overview')).status).toBe(401)
   })
 
+  it('is not sent any more after a sign-out', async () => {
+    const session = await api.signIn('Vera', 'viewer')
+    const response = await fetch(`${api.url}/v1/overview/stream`, { headers: { cookie: session.cookie } })
+    const reader = response.body!.getReader()
+    expect((await reader.read()).done).toBe(false)
+    expect((await api.call('/logout', { method: 'POST', as: session })).status).toBe(200)
+    while (!(await reader.read()).done);
+    await eventually(async () => (await api.viewers()) === 0, WAIT)
+  })
+
   it('in a page that stays open does not keep its session alive', async () => {
     const session = await api.signIn('Boris', 'viewer')
     await api.sql`

@@ -1,13 +1,16 @@
 /** The overview as server-sent events. */
 import { allowingRole, Forbidden, Overview } from '@hub/operations'
-import { Duration, Effect, Stream } from 'effect'
+import { Duration, Effect, Schedule, Stream } from 'effect'
 import type { Caller } from '../access/caller.ts'
+import type { Sessions } from '../access/sessions.ts'
 import { HttpEdge } from '../http/edge.ts'
 
 export const OVERVIEW_STREAM_PATH = '/v1/overview/stream'
 
-/** Then the browser connects again, and the session is checked again. */
+/** Then the client connects again, and its token is checked again. */
 const LONGEST_STREAM = Duration.minutes(5)
+/** A session ends in another request, and perhaps at another instance. */
+const CHECK_SESSION_EVERY = Duration.seconds(5)
 /** The browser waits for this time before it connects again. */
 const RETRY_MS = 2000
 
@@ -25,15 +28,24 @@ const eventOf = (overview: Overview.Overview | null): Uint8Array => {
   return text
 }
 
-/** The stream ends with the process, or after a few minutes. */
-export const openOverviewStream = Effect.fnUntraced(function* ({ actor }: Caller) {
+/** The stream ends with the process, soon after its session, or after a few minutes. */
+export const openOverviewStream = Effect.fnUntraced(function* (
+  { actor, session }: Caller,
+  sessions: Pick<Sessions['Service'], 'find'>,
+) {
   const { permission } = Overview.read
   if (allowingRole(actor, permission) === null) return yield* new Forbidden({ permission })
   const { changes } = yield* Overview.OverviewFeed
   const edge = yield* HttpEdge
-  const end = Effect.race(
-    Effect.promise(() => edge.draining),
-    Effect.sleep(LONGEST_STREAM),
-  )
+  const sessionEnds =
+    session === null
+      ? Effect.never
+      : sessions.find(session.token, false).pipe(
+          Effect.map((found) => found === null),
+          // PostgreSQL does not answer: the overview is most useful then.
+          Effect.orElseSucceed(() => false),
+          Effect.repeat({ schedule: Schedule.spaced(CHECK_SESSION_EVERY), until: (isOver) => isOver }),
+        )
+  const end = Effect.raceAll([Effect.promise(() => edge.draining), Effect.sleep(LONGEST_STREAM), sessionEnds])
   return changes.pipe(Stream.map(eventOf), Stream.interruptWhen(end))
 })
