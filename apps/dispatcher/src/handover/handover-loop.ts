@@ -257,8 +257,8 @@ export const makeHandoverLoop = (options: {
     const demandOf = (state: OperatorState): Demand => {
       const shards = options.shards()
       const { operator, pace } = state
-      const isLimited = pace.granted?.last?.rate !== null
-      const heads = isLimited ? [0, 1].map((lane) => peekNext(state, lane, shards)) : [null, null]
+      const heads =
+        pace.granted?.isLimited === true ? [0, 1].map((lane) => peekNext(state, lane, shards)) : [null, null]
       let inProgress = 0
       for (const shard of shards) inProgress += shard.messages.handovers.countAt(operator.name)
       const [otp = 0, service = 0] = heads.map((head, lane) => {
@@ -286,9 +286,8 @@ export const makeHandoverLoop = (options: {
     }
 
     /** Takes as many messages as the operator has room for, the more urgent lane first. */
-    const take = (state: OperatorState, shards: ReadonlyArray<DispatcherShard>) => {
+    const take = (state: OperatorState, shards: ReadonlyArray<DispatcherShard>, at: number) => {
       const { operator, pace } = state
-      const at = monotonicNow()
       const taken: Array<readonly [DispatcherShard, Message]> = []
       let inProgress = 0
       for (const shard of shards) inProgress += shard.messages.handovers.countAt(operator.name)
@@ -312,12 +311,13 @@ export const makeHandoverLoop = (options: {
         if (!options.mayStart()) return
         const shards = options.shards()
         if (shards.length === 0) return
+        const at = monotonicNow()
         for (const state of states.values()) {
           // Starts only after all are taken: a handover that fails at once runs `dispatch` again.
           // The order of the starts is the order of the claims, so `otp` of all shards comes first.
-          for (const [shard, message] of take(state, shards)) shard.start(message)
+          for (const [shard, message] of take(state, shards, at)) shard.start(message)
         }
-        for (const { pacer } of states.values()) pacer?.settled()
+        for (const { pacer } of states.values()) pacer?.settled(at)
       },
       onReady: (shard, lane, operator, account) => states.get(operator)?.turns[lane]?.add(account, shard),
       enqueueClaimed: (shard, message, submission) => {

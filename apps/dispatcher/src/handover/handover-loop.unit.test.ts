@@ -5,6 +5,7 @@ import { Tracing } from '@hub/telemetry'
 import { Deferred, Effect } from 'effect'
 import { type HandoverLoop, makeHandoverLoop } from './handover-loop.ts'
 import type { Metrics } from '../metrics.ts'
+import type { Grant } from '../pacing/hub-rate.ts'
 import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
 import type { Message, PreparedSubmission } from '../shard/message.ts'
 import { MessageTraces } from '../tracing/message-traces.ts'
@@ -29,6 +30,7 @@ const makeLoop = (
   shards: ReadonlyArray<DispatcherShard>,
   weightOf: (account: string) => number = () => 1,
   observed: Array<readonly [operator: string, lane: number, index: number, waitMs: number]> = [],
+  pacing: Partial<Pick<Parameters<typeof makeHandoverLoop>[0], 'apply' | 'monotonicNow' | 'report'>> = {},
 ) =>
   Effect.gen(function* () {
     return yield* makeHandoverLoop({
@@ -40,6 +42,7 @@ const makeLoop = (
       now: () => NOW,
       monotonicNow: () => NOW,
       report: () => Effect.succeed(null),
+      ...pacing,
       metrics: {
         accounts: (...values: (typeof observed)[number]) => observed.push(values),
         handedOver: () => {},
@@ -256,6 +259,70 @@ describe('the handover loop', () => {
       const nothing = ['op', 1, 1, 0] as const
       assert.deepStrictEqual(yield* observed(1), [['op', 0, 16 / 20, 2000], nothing])
       assert.deepStrictEqual(yield* observed(3), [['op', 0, 1, 2000], nothing])
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect('continues by itself with each tenth of a second of the slow start', () =>
+    Effect.gen(function* () {
+      const allAnswered = yield* Deferred.make<void>()
+      const waiting = Array.from({ length: 20 }, (_, i) => messageOf(`msg_${i}`))
+      let answers = 0
+      let reports = 0
+      let loop: HandoverLoop | null = null
+      const shard = {
+        handle: { isCurrent: () => true, hasLease: () => true },
+        messages: {
+          handovers: {
+            countAt: () => 0,
+            count: 0,
+            peek: () => waiting[0] ?? null,
+            take: () => waiting.shift() ?? null,
+          },
+          queues: { count: (lane: number) => (lane === 0 ? waiting.length : 0) },
+        },
+        start: (message: Message) => {
+          loop?.enqueueClaimed(shard, message, submissionOf(message.id))
+          // Its claim is acknowledged.
+          queueMicrotask(() => loop?.dispatch())
+        },
+        submitAnswered: () => {
+          if (++answers === 20) Deferred.doneUnsafe(allAnswered, Effect.void)
+        },
+      } as unknown as DispatcherShard
+      const unlimited: Grant = {
+        reaction: 0,
+        rate: null,
+        share: 1,
+        parts: 0,
+        startsInMs: 0,
+        everyMs: 0,
+        pausedMs: 0,
+        isTry: false,
+        retryInMs: 1000,
+      }
+      loop = yield* makeLoop(
+        {
+          name: 'op',
+          capabilities: { dedupesByReference: false, window: 100, isPaced: true },
+          submit: (batch) => Effect.succeed(batch.map(accepted)),
+          resume: () => Effect.void,
+        },
+        [shard],
+        () => 1,
+        [],
+        {
+          apply: (change) => {
+            change()
+            loop?.dispatch()
+          },
+          monotonicNow: () => performance.now(),
+          // The second report gets no answer, so only timers of the slow start wake the loop.
+          report: () => (reports++ === 0 ? Effect.succeed(unlimited) : Effect.never),
+        },
+      )
+      loop.onReady(shard, 0, 'op', ACCOUNT)
+      loop.dispatch()
+      yield* Deferred.await(allAnswered)
     }).pipe(Effect.scoped),
   )
 

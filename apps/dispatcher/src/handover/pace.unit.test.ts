@@ -111,5 +111,5 @@ it('spreads the parts of a message over a second at most', () => {
   pace.granted?.accept({ ...grant, rate: 1 }, 0)
   assert.strictEqual(pace.partGapMs(4), 250)
   pace.granted?.accept({ ...grant, rate: null }, 0)
-  assert.strictEqual(pace.partGapMs(4), 0)
+  assert.strictEqual(pace.partGapMs(4), 100, 'as the slow start begins')
 })

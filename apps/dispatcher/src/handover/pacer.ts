@@ -23,8 +23,8 @@ const WAKE_MS = 10
 const FAILED_MS = 100
 
 export interface Pacer {
-  /** The handover loop has taken what it may take. */
-  readonly settled: () => void
+  /** The handover loop has taken what it may take at this time. */
+  readonly settled: (at: number) => void
 }
 
 export const makePacer = (options: {
@@ -85,15 +85,16 @@ export const makePacer = (options: {
     )
 
     return {
-      settled: () => {
+      settled: (at) => {
         if (isClosed) return
         const demand = options.demand()
         const reportAt = () => Math.max(granted.reportAt(demand), failedAt + FAILED_MS)
         if (!isReporting && reportAt() <= now()) report(demand)
-        const isWaiting = demand.otp + demand.service > 0 && !granted.mayTake(now())
+        // As the loop saw it: what may be taken since then has no other wake-up.
+        const isWaiting = demand.otp + demand.service > 0 && !granted.mayTake(at)
         const next = Math.min(
           isReporting ? Number.POSITIVE_INFINITY : reportAt(),
-          isWaiting || granted.isHeld(now()) ? granted.nextAt(now()) : Number.POSITIVE_INFINITY,
+          isWaiting || granted.isHeld(at) ? granted.nextAt(at) : Number.POSITIVE_INFINITY,
         )
         if (Number.isFinite(next)) wakeAt(Math.max(next, wokenAt + WAKE_MS))
       },

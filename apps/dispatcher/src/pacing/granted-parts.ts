@@ -46,7 +46,7 @@ export class GrantedParts {
   #newThrottled = 0
   #reportedAt = Number.NEGATIVE_INFINITY
   #hasReportedCodes = false
-  /** Applies while no limit is known. */
+  /** Applies while `rate` is `null`: no limit is configured or learned. */
   readonly #slowStart = new SlowStart()
 
   /** The last reaction to throttled answers that the process knows. */
@@ -55,6 +55,11 @@ export class GrantedParts {
   }
   get last(): Grant | undefined {
     return this.#last
+  }
+
+  /** Whether messages may have to wait for their parts. Otherwise nobody must know how many wait. */
+  get isLimited(): boolean {
+    return this.#last?.rate !== null || !this.#slowStart.isDone
   }
 
   /** Whether a message may be taken now. Its further parts use parts of the future. */
@@ -83,7 +88,8 @@ export class GrantedParts {
 
   /** The time between two parts of a message, ms. */
   get everyMs(): number {
-    return this.#last?.rate == null ? 0 : 1000 / this.#last.rate
+    if (this.#last === undefined) return 0
+    return this.#last.rate === null ? this.#slowStart.everyMs : 1000 / this.#last.rate
   }
 
   /** When the next part may be submitted, or the pause ends. Infinity: only a grant changes that. */
@@ -110,7 +116,7 @@ export class GrantedParts {
     if (isTry && this.#newPassed > 0) return this.#reportedAt
     const isIdle = waiting.otp + waiting.service === 0
     if (isIdle) return this.#reportedAt + REPORT_IDLE_MS
-    // During the slow start, the first throttled answer is near: then it matters when which part passed.
+    // After the first throttled answer, the pause depends on the times at which parts passed.
     if (rate === null) return this.#reportedAt + (this.#slowStart.isDone ? REPORT_IDLE_MS : REPORT_MS)
     const wanted = this.#wanted(waiting)
     if (wanted.otp + wanted.service === 0) return this.#reportedAt + REPORT_MS

@@ -121,15 +121,22 @@ const MUCH_LOWER = 0.75
 const TOLERATED_HOLDING = 0.02
 const TOLERATED_RISING = 0.01
 
-/** The rest of the operator's second, when the limit was exceeded by a little. */
+/** The shortest pause: the rest of the operator's second, when the limit was exceeded by a little. */
 const SHORT_PAUSE_MS = 100
 /**
  * The first pause before a try is the time of a few parts, within these bounds: at a low rate, a try
- * that comes too early is a large share of all answers. Each further pause is twice as long.
+ * that comes too early is a large share of all answers. Each further pause is twice as long, except soon
+ * after the first throttled answer.
  */
 const FIRST_TRY_MS = { least: 200, most: 450 }
 /** The time in which the count of an operator starts anew. */
 const REFILL_MS = SECOND
+
+/**
+ * An operator that counts per second accepts again a second after the first throttled part. The reports
+ * and the distance of tries make it longer. One that takes longer allows less than a part per second.
+ */
+const FIRST_SECOND_MS = 1800
 
 /** The lowest rate to begin with. A single throttled answer of an idle operator says little. */
 const FIRST_RATE = 10
@@ -187,7 +194,10 @@ const pausedForTry = (state: LearnedRate, now: number): LearnedRate => {
 
 const firstRate = (state: LearnedRate): number => Math.max(FIRST_RATE, lastSecond(state))
 
-/** The time until a second has passed since the first part of the last second. Then the operator has room. */
+/**
+ * The time until a second has passed since the first part of the last second. Then the operator has room
+ * again. The times are those of the reports.
+ */
 const restOfSecond = ({ passed, tenthAt }: LearnedRate, now: number): number => {
   const oldest = passed.slice(0, SECOND / TENTH).findLastIndex((parts) => parts > 0)
   const firstAt = tenthAt - Math.max(0, oldest) * TENTH
@@ -235,20 +245,19 @@ export const learn = (before: LearnedRate, answers: Answers, now: number): Learn
   let state = counted(before, answers.passed, now)
   if (state.rate === null) return throttled > 0 ? afterFirstThrottled(state, now) : state
   if (state.tryEveryMs > 0) {
-    // The dispatchers report what passed before the first throttled answer one after the other.
+    // Dispatchers report separately. Later reports may add parts that passed before the throttled one.
     if (state.isFirst) state = holding(state, Math.max(state.passing, firstRate(state)))
-    const isFirstShortTime = state.isFirst && now - state.fellAt < SHORT_MS
+    const isInFirstSecond = state.isFirst && now - state.fellAt < FIRST_SECOND_MS
     if (throttled > 0) {
-      // After the first throttled answer, most of the operator's second may have passed.
-      const pauseMs = isFirstShortTime
+      const pauseMs = isInFirstSecond
         ? state.tryEveryMs
         : Math.min(Math.max(REFILL_MS, SECOND / state.passing), state.tryEveryMs * 2)
       return paused(reacted(state), now, pauseMs, pauseMs)
     }
     if (!isCurrent || answers.newPassed === 0) return state
     const resumed = { ...state, tryEveryMs: 0, isFirst: false }
-    // Only the hub's pause kept parts back, so the time until now says nothing on the rate.
-    return isFirstShortTime ? fell(resumed, now) : resumed
+    // In this time, the operator accepted nothing because its second was used up: it says nothing more.
+    return isInFirstSecond ? fell(resumed, now) : resumed
   }
   const tolerated = state.isRising ? TOLERATED_RISING : TOLERATED_HOLDING
   const excess = Math.max(0, state.excess + throttled - tolerated * answers.passed)

@@ -42,7 +42,15 @@ describe('the slow start', () => {
     assert.deepStrictEqual(takeAt(start, tenths(5), 10_000, 4), [1, 0, 0, 1, 1])
   })
 
-  it('saves nothing up while nothing is submitted', () => {
+  it('counts the parts of a long message against all intervals that pass', () => {
+    const start = new SlowStart()
+    assert.isTrue(start.mayTake(0))
+    start.took(255)
+    assert.isFalse(start.mayTake(500))
+    assert.isTrue(start.mayTake(60_000))
+  })
+
+  it('rises by a few steps at most while nothing is submitted', () => {
     const start = new SlowStart()
     takeAt(start, tenths(4))
     assert.deepStrictEqual(takeAt(start, [60_000, 60_050, 60_100]), [17, 0, 25])

@@ -7,9 +7,9 @@ import { HttpEdge } from '../http/edge.ts'
 
 export const OVERVIEW_STREAM_PATH = '/v1/overview/stream'
 
-/** Then the client connects again, and its token is checked again. */
+/** After this time the stream ends. The client connects again, and its token is checked again. */
 const LONGEST_STREAM = Duration.minutes(5)
-/** A session ends in another request, and perhaps at another instance. */
+/** Another request can end the session, perhaps at another instance. */
 const CHECK_SESSION_EVERY = Duration.seconds(5)
 /** The browser waits for this time before it connects again. */
 const RETRY_MS = 2000
@@ -28,7 +28,7 @@ const eventOf = (overview: Overview.Overview | null): Uint8Array => {
   return text
 }
 
-/** The stream ends with the process, soon after its session, or after a few minutes. */
+/** The stream ends with the process, soon after the session of the caller, or after a few minutes. */
 export const openOverviewStream = Effect.fnUntraced(function* (
   { actor, session }: Caller,
   sessions: Pick<Sessions['Service'], 'find'>,
@@ -42,7 +42,7 @@ export const openOverviewStream = Effect.fnUntraced(function* (
       ? Effect.never
       : sessions.find(session.token, false).pipe(
           Effect.map((found) => found === null),
-          // PostgreSQL does not answer: the overview is most useful then.
+          // If PostgreSQL does not answer, staff need the overview.
           Effect.orElseSucceed(() => false),
           Effect.repeat({ schedule: Schedule.spaced(CHECK_SESSION_EVERY), until: (isOver) => isOver }),
         )
