@@ -69,8 +69,13 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'recovery does not wait for its own fence',
     file: `${ACTOR}/recovery.ts`,
-    find: "if (hosted.phase !== 'closing' || hosted.logPosition <= hosted.fenceOffset) return",
-    replace: "if (hosted.phase !== 'closing') return",
+    find: `if (hosted.phase !== 'closing' || hosted.logPosition <= hosted.fenceOffset) return
+    if (hosted.fence.isOwnedBy(hosted.owner)) return open(hosted)`,
+    replace: "if (hosted.phase === 'closing') return open(hosted)",
+    also: {
+      find: 'if (options.control()?.hasLease() !== true) return',
+      replace: 'if (options.control() === null) return',
+    },
   },
   {
     name: 'recovery begins at the end of the log',
