@@ -5,9 +5,9 @@ import { Tracing } from '@hub/telemetry'
 import { Deferred, Effect } from 'effect'
 import { type HandoverLoop, makeHandoverLoop } from './handover-loop.ts'
 import type { Metrics } from '../metrics.ts'
-import type { Grant } from '../pacing/hub-rate.ts'
 import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
 import type { Message, PreparedSubmission } from '../shard/message.ts'
+import { grantOf } from '../testing/grant.ts'
 import { MessageTraces } from '../tracing/message-traces.ts'
 
 const NOW = 100_000
@@ -289,17 +289,6 @@ describe('the handover loop', () => {
           if (++answers === 20) Deferred.doneUnsafe(allAnswered, Effect.void)
         },
       } as unknown as DispatcherShard
-      const unlimited: Grant = {
-        reaction: 0,
-        rate: null,
-        share: 1,
-        parts: 0,
-        startsInMs: 0,
-        everyMs: 0,
-        pausedMs: 0,
-        isTry: false,
-        retryInMs: 1000,
-      }
       loop = yield* makeLoop(
         {
           name: 'op',
@@ -317,7 +306,8 @@ describe('the handover loop', () => {
           },
           monotonicNow: () => performance.now(),
           // The second report gets no answer, so only timers of the slow start wake the loop.
-          report: () => (reports++ === 0 ? Effect.succeed(unlimited) : Effect.never),
+          report: () =>
+            reports++ === 0 ? Effect.succeed(grantOf({ rate: null, retryInMs: 1000 })) : Effect.never,
         },
       )
       loop.onReady(shard, 0, 'op', ACCOUNT)

@@ -1,6 +1,7 @@
 /** Flow control for one operator. */
 import { assert, describe, it } from '@effect/vitest'
 import type { Capabilities, SubmitOutcome } from '@hub/operator'
+import { grantOf } from '../testing/grant.ts'
 import { type Answer, Pace } from './pace.ts'
 
 const OTP = 0
@@ -95,21 +96,11 @@ describe('refusals', () => {
 
 it('spreads the parts of a message over a second at most', () => {
   const pace = paceOf({ isPaced: true })
-  const grant = {
-    reaction: 0,
-    share: 1,
-    parts: 0,
-    startsInMs: 0,
-    everyMs: 0,
-    pausedMs: 0,
-    isTry: false,
-    retryInMs: 5,
-  }
-  pace.granted?.accept({ ...grant, rate: 20 }, 0)
+  pace.granted?.accept(grantOf({ rate: 20 }), 0)
   assert.strictEqual(pace.partGapMs(1), 0)
   assert.strictEqual(pace.partGapMs(3), 50)
-  pace.granted?.accept({ ...grant, rate: 1 }, 0)
+  pace.granted?.accept(grantOf({ rate: 1 }), 0)
   assert.strictEqual(pace.partGapMs(4), 250)
-  pace.granted?.accept({ ...grant, rate: null }, 0)
+  pace.granted?.accept(grantOf({ rate: null }), 0)
   assert.strictEqual(pace.partGapMs(4), 100, 'as the slow start begins')
 })

@@ -1,20 +1,8 @@
 /** How a process uses its grants. */
 import { assert, describe, it } from '@effect/vitest'
+import { grantOf } from '../testing/grant.ts'
 import { GrantedParts } from './granted-parts.ts'
 import type { Grant } from './hub-rate.ts'
-
-const grantOf = (over: Partial<Grant> = {}): Grant => ({
-  reaction: 0,
-  rate: 10,
-  share: 1,
-  parts: 0,
-  startsInMs: 0,
-  everyMs: 100,
-  pausedMs: 0,
-  isTry: false,
-  retryInMs: 5,
-  ...over,
-})
 
 const service = (messages: number) => ({ otp: 0, service: messages })
 

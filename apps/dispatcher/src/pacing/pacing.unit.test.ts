@@ -94,7 +94,7 @@ describe('the rate of the hub', () => {
             (at) => !isLearned(at),
             { runs: 20 },
           )
-          // At ten parts per second, each of several dispatchers begins with a tenth of the limit.
+          // Each dispatcher begins with ten parts per second: here, that is the whole limit.
           const most = rate === 10 && dispatchers > 1 ? 1300 : 1000
           assert.isAtMost(codesP99, most, `${counter}: ${codesP99.toFixed(0)} ms`)
         }
