@@ -1,6 +1,6 @@
 /** The overview as server-sent events. */
 import { allowingRole, Forbidden, Overview } from '@hub/operations'
-import { Duration, Effect, Schedule, Stream } from 'effect'
+import { Duration, Effect, Stream } from 'effect'
 import type { Caller } from '../access/caller.ts'
 import type { Sessions } from '../access/sessions.ts'
 import { HttpEdge } from '../http/edge.ts'
@@ -44,7 +44,9 @@ export const openOverviewStream = Effect.fnUntraced(function* (
           Effect.map((found) => found === null),
           // If PostgreSQL does not answer, staff need the overview.
           Effect.orElseSucceed(() => false),
-          Effect.repeat({ schedule: Schedule.spaced(CHECK_SESSION_EVERY), until: (isOver) => isOver }),
+          // The request has just checked it.
+          Effect.delay(CHECK_SESSION_EVERY),
+          Effect.repeat({ until: (isOver) => isOver }),
         )
   const end = Effect.raceAll([Effect.promise(() => edge.draining), Effect.sleep(LONGEST_STREAM), sessionEnds])
   return changes.pipe(Stream.map(eventOf), Stream.interruptWhen(end))
