@@ -1,6 +1,6 @@
 /** Pauses Kafka with SIGSTOP for five seconds during sends. Source: contract, Unavailability. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { eventually } from '@hub/testkit'
+import { ANSWERED_WITHIN_MS, eventually } from '@hub/testkit'
 import { startHub, operatorStatistics, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readHandoverClaims } from '../support/handover-claims.ts'
@@ -33,7 +33,7 @@ interface Result {
 }
 
 describe('Kafka paused for five seconds during sends', () => {
-  it('answers codes with 503 provider_unavailable within 3 s, and accepts service messages and delivers them once later', async () => {
+  it('answers codes with 503 provider_unavailable, and accepts service messages and delivers them once later', async () => {
     const { base_url, keys, kafka } = hub.describe()
     const live: Client = client(base_url, keys.live)
     const results: Array<Promise<Result>> = []
@@ -78,13 +78,13 @@ describe('Kafka paused for five seconds during sends', () => {
 
     // Every request is answered in time, with an answer of the contract.
     for (const answer of answers) {
-      expect(answer.ms, `${answer.ref} answered ${answer.status}`).toBeLessThan(3000)
+      expect(answer.ms, `${answer.ref} answered ${answer.status}`).toBeLessThan(ANSWERED_WITHIN_MS)
       if (answer.class === 'service') expect(answer.status, answer.ref).toBe(202)
       else if (answer.status !== 202)
         expect([answer.status, answer.code]).toEqual([503, 'provider_unavailable'])
     }
     const whileStopped = answers.filter(
-      (answer) => answer.class === 'otp' && answer.begun > stoppedAt && answer.begun + 3000 < resumedAt,
+      ({ begun: sentAt, class: kind, ms }) => kind === 'otp' && sentAt > stoppedAt && sentAt + ms < resumedAt,
     )
     expect(whileStopped.length).toBeGreaterThan(5)
     expect(new Set(whileStopped.map(({ status }) => status))).toEqual(new Set([503]))

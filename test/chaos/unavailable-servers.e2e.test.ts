@@ -5,14 +5,12 @@
 import { execFileSync } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { APPS } from '@hub/config'
-import { eventually } from '@hub/testkit'
+import { ANSWERED_WITHIN_MS, eventually } from '@hub/testkit'
 import { type ProcessHandle, type ServerName, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Answer, type Client, client, send, sendUntilAccepted } from '../support/client.ts'
 import { type Account, freshNumber, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
 
-/** The longest time until an answer. */
-const WITHIN_MS = 3000
 /**
  * A recovered server is in use again within this time: reconnects back off to a few seconds, and
  * the machine may be busy.
@@ -62,7 +60,7 @@ const service = (
 /** Expects an answer of the contract, in time. */
 const expectAnswer = ({ answer, ms }: Timed, expected: number, code?: string): void => {
   expect([answer.status, answer.body?.error?.code]).toEqual([expected, code])
-  expect(ms).toBeLessThan(WITHIN_MS)
+  expect(ms).toBeLessThan(ANSWERED_WITHIN_MS)
   if (expected === 503) {
     expect(answer.body.error.retry_after).toBeGreaterThanOrEqual(1)
     expect(answer.headers.get('retry-after')).toBe(String(answer.body.error.retry_after))
@@ -255,7 +253,7 @@ describe('Kafka', () => {
     await duringOutage('kafka', slow(), async () => {
       for (let index = 0; index < 5; index += 1) {
         const code = await otp(live)
-        expect(code.ms).toBeLessThan(WITHIN_MS)
+        expect(code.ms).toBeLessThan(ANSWERED_WITHIN_MS)
         if (code.answer.status === 202) ids.push(code.answer.body.id)
         else expectAnswer(code, 503, 'provider_unavailable')
         const message = await service(live)
@@ -333,7 +331,7 @@ describe('PostgreSQL', () => {
       for (let index = 0; index < 5; index += 1) {
         const one = { ref: newRef(), to: freshNumber() }
         const result = await service(live, one.ref, one.to)
-        expect(result.ms).toBeLessThan(WITHIN_MS)
+        expect(result.ms).toBeLessThan(ANSWERED_WITHIN_MS)
         if (result.answer.status === 202) accepted.set(one.ref, result.answer.body.id)
         else {
           expectAnswer(result, 503, 'internal_error')
@@ -425,7 +423,7 @@ describe('Redis', () => {
           expectAnswer(code, 202)
           if (outage.name !== 'slow') expect(code.answer.headers.get('x-ratelimit-limit')).toBeNull()
           const message = await service(live)
-          expect(message.ms).toBeLessThan(WITHIN_MS)
+          expect(message.ms).toBeLessThan(ANSWERED_WITHIN_MS)
           // A server that does not answer is slow at first.
           if (outage.name === 'killed' || message.answer.status === 422) expectUnchecked(message)
           else if (outage.name === 'hung' || message.answer.status !== 202) {

@@ -1,5 +1,5 @@
 import { assert, describe, it } from '@effect/vitest'
-import { Cause, Deferred, Effect, Exit, Fiber, Layer, Scope } from 'effect'
+import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope } from 'effect'
 import { randomUUID } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import type { KafkaConnection } from './connection/client.ts'
 import { layerConsumerGroups } from './consumer/consumer-groups.ts'
 import { layerTopicReader } from './log/topic-reader.ts'
 import { layerEventLog } from './log/event-log.ts'
-import { leavePreviousMember } from './consumer/leave-at-start.ts'
+import { LEAVE_WITHIN_MS, leavePreviousMember, type Membership } from './consumer/leave-at-start.ts'
 import { CONTRACT_PARTITIONS, portContract, TestKafka } from './port.contract.ts'
 import {
   type KafkaUnavailable,
@@ -400,11 +400,21 @@ describe('leavePreviousMember', () => {
     return { membership: { group: options.group, memberFile }, memberFile, other }
   })
 
+  /** On a busy machine the rebalance may take longer than the longest wait. It then ends later. */
+  const leaveAndExpectTakeover = Effect.fnUntraced(function* (
+    membership: Membership,
+    other: ReturnType<typeof recorder>,
+  ) {
+    const ownsAll = () => other.state.assignments.at(-1)?.shards.length === CONTRACT_PARTITIONS
+    const [took] = yield* Effect.timed(leavePreviousMember(direct, membership))
+    if (Duration.toMillis(took) < LEAVE_WITHIN_MS) assert.isTrue(ownsAll(), 'it ended before the rebalance')
+    else yield* other.until(ownsAll)
+  })
+
   live('makes the other members take over the shards of a killed process', () =>
     Effect.gen(function* () {
       const { memberFile, membership, other } = yield* killedMember()
-      yield* leavePreviousMember(direct, membership)
-      assert.strictEqual(other.state.assignments.at(-1)?.shards.length, CONTRACT_PARTITIONS)
+      yield* leaveAndExpectTakeover(membership, other)
       assert.isFalse(existsSync(memberFile))
       // Without a member file there is no previous member.
       yield* leavePreviousMember(direct, membership)
@@ -422,8 +432,7 @@ describe('leavePreviousMember', () => {
       yield* groups.join(options, recorder().handler).pipe(Effect.provideService(Scope.Scope, lifetime))
       yield* other.until(() => other.state.assignments.at(-1)?.shards.length === CONTRACT_PARTITIONS / 2)
       yield* Scope.close(lifetime, Exit.void)
-      yield* leavePreviousMember(direct, { group: options.group, memberFile: '/nowhere/member-id' })
-      assert.strictEqual(other.state.assignments.at(-1)?.shards.length, CONTRACT_PARTITIONS)
+      yield* leaveAndExpectTakeover({ group: options.group, memberFile: '/nowhere/member-id' }, other)
     }),
   )
 

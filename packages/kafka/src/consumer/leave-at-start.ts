@@ -12,8 +12,11 @@ import type { InnerCoordinator } from '../kafkajs-patches/internals.ts'
 import { createCluster, leaveFor } from '../kafkajs-patches/leave-group-for.ts'
 import { readMember, removeMember } from './member-file.ts'
 
-/** Leaving takes some milliseconds. The other members then rebalance within half a second. */
-const WITHIN_MS = 3000
+/**
+ * The longest time of the whole step. Leaving takes some milliseconds. The other members then
+ * rebalance within half a second, on a busy machine within some seconds.
+ */
+export const LEAVE_WITHIN_MS = 3000
 const REQUEST_TIMEOUT_MS = 1000
 const POLL_INTERVAL_MS = 50
 /**
@@ -43,7 +46,7 @@ export const leavePreviousMember = (
   membership: Membership,
 ): Effect.Effect<void> =>
   Effect.tryPromise((signal) => leaveAndAwaitRebalance(connection, membership, signal)).pipe(
-    Effect.timeoutOption(WITHIN_MS),
+    Effect.timeoutOption(LEAVE_WITHIN_MS),
     Effect.ignore,
   )
 
