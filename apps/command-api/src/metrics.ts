@@ -4,7 +4,8 @@ import { UNAVAILABLE_REASONS } from '@hub/counters'
 import { MESSAGE_CLASSES } from '@hub/domain'
 import { counter, gauge, labelSets } from '@hub/telemetry'
 import { Metric } from 'effect'
-import { type RefusalReason, type RefusedWork, WORK_KINDS } from './accept/admission.ts'
+import type { RefusalReason, RefusedWork } from './accept/admission.ts'
+import { WORK_KINDS } from './accept/work-kinds.ts'
 import { FRAMING_MESSAGES } from './http/framing.ts'
 
 /** The statuses of successes, of the errors of the API (500 is a defect), and of malformed HTTP. */

@@ -84,15 +84,15 @@ const ACCEPTANCE_BATCH_BYTES = 4 * 1024 * 1024
 const ACCEPTANCE_BATCHES_IN_PROGRESS = 2
 /**
  * While PostgreSQL is slow, sends would wait for two such acceptance batches, and then miss their
- * deadline. So another one starts when the last one has begun this long ago, up to a number that leaves
- * connections for other statements.
+ * deadline. So another one starts when the last one has begun this long ago. With a round trip of one
+ * second, an acceptance batch takes two, and about ten begin meanwhile.
  */
 const SLOW_AFTER_MS = 200
-const SLOW_BATCHES_IN_PROGRESS = 8
+export const SLOW_BATCHES_IN_PROGRESS = 12
 /**
  * If more sends than this wait or are being recorded, codes (`otp`) have acceptance batches of their
- * own, in addition to the two. So a code never waits until hundreds of other sends are recorded. Fewer
- * sends share acceptance batches, because each one has a cost of its own.
+ * own, in addition to the others, and by the same rules. So a code never waits until hundreds of other
+ * sends are recorded. Fewer sends share acceptance batches, because each one has a cost of its own.
  */
 const SHARED_SENDS = 128
 /**
@@ -112,6 +112,14 @@ const EXPIRE_EVERY = Duration.millis(100)
 const DELETE_ROWS_EVERY = Duration.millis(500)
 /** Time to publish what is recorded when the process ends: two appends and a deletion. */
 const DRAIN_WITHIN = Duration.seconds(3)
+
+/** Acceptance batches that take the same sends. */
+interface InProgress {
+  batches: number
+  sends: number
+  /** When the last one began, milliseconds. */
+  lastBeganAt: number
+}
 
 /** The result of a request. */
 export interface AcceptanceResult {
@@ -149,15 +157,12 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const fork = yield* FiberSet.makeRuntime<never>()
   const runInBackground = (work: Effect.Effect<void>) => Effect.asVoid(Effect.forkIn(work, scope))
 
-  let batchesInProgress = 0
-  let sendsInProgress = 0
-  /** When the last acceptance batch began, milliseconds. */
-  let lastBeganAt = 0
+  /** The acceptance batches with only codes, while there are such, and all others. */
+  const ofCodes: InProgress = { batches: 0, sends: 0, lastBeganAt: 0 }
+  const ofOthers: InProgress = { batches: 0, sends: 0, lastBeganAt: 0 }
   /** When it was last checked whether acceptance batches take long, milliseconds. */
   let checkedAt = 0
-  /** Sends in the acceptance batch that has only codes. */
-  let codesInProgress = 0
-  const isRecordingNothing = (): boolean => batchesInProgress === 0 && codesInProgress === 0
+  const isRecordingNothing = (): boolean => ofCodes.batches + ofOthers.batches === 0
   /** Called when no send waits and no record is unpublished. Used when the process ends. */
   let onIdle = (): void => {}
   const checkIdle = (): void => {
@@ -220,19 +225,17 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
    * An acceptance batch costs the same for one send as for fifty. So a second one starts only if at
    * least half as many sends wait as are in progress.
    */
-  const isWorthStarting = (): boolean => {
-    const waiting = queue.count(takenByAll())
-    if (waiting === 0 || batchesInProgress === 0) return waiting > 0
-    if (batchesInProgress < ACCEPTANCE_BATCHES_IN_PROGRESS && 2 * waiting >= sendsInProgress) return true
+  const isWorthStarting = ({ batches, lastBeganAt, sends }: InProgress, waiting: number): boolean => {
+    if (waiting === 0 || batches === 0) return waiting > 0
+    if (batches < ACCEPTANCE_BATCHES_IN_PROGRESS && 2 * waiting >= sends) return true
     return checkedAt - lastBeganAt >= SLOW_AFTER_MS
   }
-  const haveOwnBatches = (): boolean => queue.count('all') + sendsInProgress + codesInProgress > SHARED_SENDS
+  const haveOwnBatches = (): boolean => queue.count('all') + ofOthers.sends + ofCodes.sends > SHARED_SENDS
   /** Without other sends, all acceptance batches take codes. */
-  const takenByAll = (): Taken => (haveOwnBatches() && queue.count('others') > 0 ? 'others' : 'all')
-  const codesAreWorthStarting = (): boolean => {
-    const waiting = queue.count('codes')
-    return waiting > 0 && haveOwnBatches() && 2 * waiting >= codesInProgress
-  }
+  const takenByOthers = (): Taken => (haveOwnBatches() && queue.count('others') > 0 ? 'others' : 'all')
+  const othersAreWorthStarting = (): boolean => isWorthStarting(ofOthers, queue.count(takenByOthers()))
+  const codesAreWorthStarting = (): boolean =>
+    haveOwnBatches() && isWorthStarting(ofCodes, queue.count('codes'))
 
   /** Whether another send is likely to arrive soon. */
   let areManyLikely = false
@@ -248,7 +251,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const canStart = yield* Latch.make(false)
   const codesCanStart = yield* Latch.make(false)
   const wake = (): void => {
-    if (!isWorthStarting()) canStart.closeUnsafe()
+    if (!othersAreWorthStarting()) canStart.closeUnsafe()
     else if (!mayGather()) canStart.openUnsafe()
     else if (!isGathering) {
       isGathering = true
@@ -262,7 +265,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     Effect.sleep(options.gather),
     Effect.sync(() => {
       isGathering = false
-      if (isWorthStarting()) canStart.openUnsafe()
+      if (othersAreWorthStarting()) canStart.openUnsafe()
     }),
   )
 
@@ -272,19 +275,19 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     return send.outcome === null
   }
 
-  /** Runs an acceptance batch. `count` gets the sends that begin or end to be recorded. */
-  const runBatch = Effect.fnUntraced(function* (
-    taken: Taken,
-    count: (batches: number, sends: number) => void,
-  ) {
+  /** Runs an acceptance batch. */
+  const runBatch = Effect.fnUntraced(function* (taken: Taken, inProgress: InProgress) {
     const startedAt = yield* Clock.currentTimeMillis
     const sends = queue.take(taken, startedAt, isOpen)
     if (sends.length === 0) return wake()
-    lastBeganAt = startedAt
-    count(1, sends.length)
+    inProgress.lastBeganAt = startedAt
+    inProgress.batches++
+    inProgress.sends += sends.length
+    for (const { request } of sends) request.context.ticket?.begin()
     wake()
     yield* runAcceptanceBatch(acceptorContext, sends)
-    count(-1, -sends.length)
+    inProgress.batches--
+    inProgress.sends -= sends.length
     areManyLikely = sends.length > 1 || queue.count('all') > 0
     checkIdle()
     wake()
@@ -297,19 +300,14 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     yield* canStart.await
     // Sends that arrived in the same turn of the event loop join this batch.
     yield* Effect.yieldNow
-    if (!isWorthStarting()) return wake()
-    yield* runBatch(takenByAll(), (batches, sends) => {
-      batchesInProgress += batches
-      sendsInProgress += sends
-    })
+    if (!othersAreWorthStarting()) return wake()
+    yield* runBatch(takenByOthers(), ofOthers)
   })
   const acceptCodesLoop = Effect.gen(function* () {
     yield* codesCanStart.await
     yield* Effect.yieldNow
     if (!codesAreWorthStarting()) return wake()
-    yield* runBatch('codes', (_, sends) => {
-      codesInProgress += sends
-    })
+    yield* runBatch('codes', ofCodes)
   })
 
   const expire = Effect.map(Clock.currentTimeMillis, (now) => {
@@ -335,11 +333,11 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
       )
   })
 
-  for (let i = 0; i < SLOW_BATCHES_IN_PROGRESS; i++) yield* Effect.forkScoped(Effect.forever(acceptLoop))
-  for (let i = 0; i < ACCEPTANCE_BATCHES_IN_PROGRESS; i++) {
+  for (let i = 0; i < SLOW_BATCHES_IN_PROGRESS; i++) {
+    yield* Effect.forkScoped(Effect.forever(acceptLoop))
     yield* Effect.forkScoped(Effect.forever(acceptCodesLoop))
   }
-  yield* Effect.forkScoped(Effect.forever(publisher.loop))
+  for (const loop of publisher.loops) yield* Effect.forkScoped(Effect.forever(loop))
   yield* Effect.forkScoped(
     Effect.forever(Effect.andThen(Effect.andThen(sendsWait.await, Effect.sleep(EXPIRE_EVERY)), expire)),
   )

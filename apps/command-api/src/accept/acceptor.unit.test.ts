@@ -6,7 +6,7 @@ import { TestClock } from 'effect/testing'
 import { Doubles, acceptorOnDoubles, otp, service } from '../testing/doubles.ts'
 import type { Ticket } from './admission-control.ts'
 import type { CheckedSend } from './checked-send.ts'
-import { ACCEPTANCE_GATHER, BatchingAcceptor } from './acceptor.ts'
+import { ACCEPTANCE_GATHER, BatchingAcceptor, SLOW_BATCHES_IN_PROGRESS } from './acceptor.ts'
 import { OutboxMode } from './outbox-mode.ts'
 import type { SendOutcome } from './pending-send.ts'
 
@@ -150,6 +150,33 @@ describe('an acceptance batch', () => {
         commits.toSorted((a, b) => a - b),
         [5, 140],
       )
+    }),
+  )
+
+  test(
+    'with codes does not wait for two slow ones, whatever waits beside it',
+    Effect.gen(function* () {
+      const { ledger } = yield* Doubles
+      const barrier = yield* Deferred.make<void>()
+      ledger.state.barrier = barrier
+      const sends: Array<Fiber.Fiber<ReadonlyArray<SendOutcome>>> = []
+      const start = Effect.fnUntraced(function* (one: CheckedSend) {
+        sends.push(yield* Effect.forkChild(accept(one)))
+      })
+      for (const one of [service(), service()]) yield* Effect.andThen(start(one), settle)
+      for (const one of many(500, service)) yield* start(one)
+      yield* settle
+      for (const one of [otp(), otp()]) yield* Effect.andThen(start(one), settle)
+      ledger.state.barrier = null
+      const code = yield* Effect.forkChild(accept(otp()))
+      yield* settle
+      assert.deepStrictEqual(ledger.commits, [])
+      yield* TestClock.adjust('200 millis')
+      assert.deepStrictEqual((yield* Fiber.join(code)).map(resultOf), ['accepted'])
+      // Its own batch does not come behind those of the others.
+      assert.isAtMost(ledger.commits.indexOf(1), 1)
+      yield* Deferred.succeed(barrier, undefined)
+      yield* Effect.forEach(sends, Fiber.join)
     }),
   )
 
@@ -439,6 +466,26 @@ describe('a code', () => {
       assert.strictEqual(kafka.records.length, 0)
     }),
   )
+
+  test(
+    'whose client got a refusal does not delay the next codes by its refund',
+    Effect.gen(function* () {
+      const { kafka, ledger } = yield* Doubles
+      ledger.state.barrier = yield* Deferred.make<void>()
+      const refundBarrier = yield* Deferred.make<void>()
+      ledger.state.refundBarrier = refundBarrier
+      const refused = yield* Effect.forkChild(accept(otp('a')))
+      yield* settle
+      yield* TestClock.adjust('3 seconds')
+      assert.strictEqual(resultOf((yield* Fiber.join(refused))[0]!), 'provider_unavailable')
+      yield* Deferred.succeed(ledger.state.barrier, undefined)
+      assert.strictEqual(resultOf((yield* accept(otp('b')))[0]!), 'accepted')
+      assert.deepStrictEqual([ledger.charged.size, kafka.records.length], [2, 1])
+      yield* Deferred.succeed(refundBarrier, undefined)
+      yield* settle
+      assert.strictEqual(ledger.charged.size, 1)
+    }),
+  )
 })
 
 describe('a deadline', () => {
@@ -484,7 +531,7 @@ describe('a deadline', () => {
       ledger.state.barrier = yield* Deferred.make<void>()
       // All acceptance batches hang, so the others wait in the queue. After the second, each starts later.
       const hanging = []
-      for (let i = 0; i < 8; i++) {
+      for (let i = 0; i < SLOW_BATCHES_IN_PROGRESS; i++) {
         hanging.push(yield* Effect.forkChild(accept(service(`hanging ${i}`))))
         yield* settle
         if (i > 0) yield* TestClock.adjust('200 millis')
@@ -499,7 +546,10 @@ describe('a deadline', () => {
       assert.deepStrictEqual(refused.map(resultOf), ['internal_error', 'provider_unavailable'])
       assert.isTrue(refused.every((one) => Result.isFailure(one) && one.failure.outcome === undefined))
       yield* Effect.forEach(hanging, Fiber.join)
-      assert.deepStrictEqual([ledger.rows.size, kafka.records.length], [8, 8])
+      assert.deepStrictEqual(
+        [ledger.rows.size, kafka.records.length],
+        Array(2).fill(SLOW_BATCHES_IN_PROGRESS),
+      )
     }),
   )
 
@@ -528,6 +578,7 @@ describe('the admission of a request', () => {
     const counts = { inProgress: 0, finished: 0 }
     const ticket: Ticket = {
       handOver: (sends) => void (counts.inProgress += sends),
+      begin: () => {},
       finish: () => {
         counts.inProgress--
         counts.finished++

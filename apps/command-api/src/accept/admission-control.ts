@@ -5,7 +5,8 @@
 import type { ApiError } from '@hub/contract'
 import { Clock, Context, Duration, Effect, Latch, Layer, Metric } from 'effect'
 import { admissionInProgress, admissionRate, admissionWaitSeconds, capacityUsed } from '../metrics.ts'
-import { INITIAL_RATE, makeAdmission, type RefusalReason, type Work, WORK_KINDS } from './admission.ts'
+import { INITIAL_RATE, makeAdmission, type RefusalReason, type Work } from './admission.ts'
+import { WORK_KINDS } from './work-kinds.ts'
 import { refuseOverloaded } from './overloaded.ts'
 
 /** A sample has many sends under load, and is short beside the limits of the expected wait. */
@@ -24,8 +25,10 @@ export interface Ticket {
    * `weight`: of the account.
    */
   readonly handOver: (sends: number, weight: number) => void
-  /** A send that was handed over has its outcome. */
-  readonly finish: () => void
+  /** An acceptance batch with sends of the request has begun. */
+  readonly begin: () => void
+  /** A send that was handed over has its outcome. New messages show the server time. */
+  readonly finish: (isNew: boolean) => void
 }
 
 /** Options for tests. */
@@ -43,6 +46,7 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
       sampleEvery = SAMPLE_EVERY,
     }: AdmissionOptions) {
       const admission = makeAdmission(initialRate)
+      const clock = yield* Clock.Clock
 
       let eventLoopDelayMs = 0
       let sampledAt = yield* Clock.currentTimeMillis
@@ -166,13 +170,21 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
               held = null
             }
             const one = { ...work, sends: 1 }
+            let begunAt: number | null = null
             const ticket: Ticket = {
               handOver: (sends, weight) => {
                 if (held !== null) admission.resize(held, sends)
                 held = null
                 admission.weigh(work.account, weight)
               },
-              finish: () => admission.finish(one),
+              begin: () => {
+                begunAt = clock.currentTimeMillisUnsafe()
+              },
+              finish: (isNew) => {
+                admission.finish(one)
+                if (isNew && begunAt !== null)
+                  admission.accepted(work.kind, clock.currentTimeMillisUnsafe() - begunAt)
+              },
             }
             return Effect.ensuring(use(ticket), Effect.sync(end))
           }),

@@ -80,10 +80,10 @@ describe('admission control', () => {
         }),
       )
       assert.isTrue(admission.mayRefuse(1))
-      for (let i = 0; i < 99; i++) tickets[0]!.finish()
+      for (let i = 0; i < 99; i++) tickets[0]!.finish(true)
       assert.isFalse(admission.mayRefuse(1))
       assert.isTrue(admission.mayRefuse(1000))
-      tickets[0]!.finish()
+      tickets[0]!.finish(true)
       assert.isFalse(admission.mayRefuse(1000))
     }).pipe(Effect.provide(layer)),
   )
@@ -116,7 +116,7 @@ describe('admission control', () => {
           yield* admission.run(request, single('otp'), (ticket) =>
             Effect.sync(() => {
               ticket.handOver(1, 1)
-              ticket.finish()
+              ticket.finish(true)
             }),
           )
         }

@@ -7,6 +7,9 @@
  * delay of the event loop is added, because a request waits there before it is counted, but it uses at
  * most half of a limit. Otherwise a busy process would admit less and less.
  *
+ * **Slow servers.** While PostgreSQL or Kafka answers late, each send is in progress for longer, but it
+ * waits for no other send. So the server time (`server-time.ts`) is added to the limits.
+ *
  * **Order.** Codes (`otp`) come before other single sends, and these before batches. So a send waits
  * only for work that is at least as urgent, and has only the part of the rate that more urgent work
  * leaves. Less urgent work is refused first: it is admitted only while the more urgent work uses less
@@ -22,13 +25,11 @@
  * **Liveness.** A process without work admits everything. `ALWAYS` sends are admitted whatever was
  * measured, and their outcomes correct a measurement that was too low.
  *
- * Source: contract, Meaning of failure responses, 6; docs/decisions/0047, 0055 and 0061.
+ * Source: contract, Meaning of failure responses, 6; docs/decisions/0047, 0055, 0061 and 0095.
  */
 import { type Demand, fairRate } from './fair-rate.ts'
-
-/** The kinds of work, the most urgent one first. `otp` and `service` are single sends. */
-export const WORK_KINDS = ['otp', 'service', 'batch'] as const
-export type WorkKind = (typeof WORK_KINDS)[number]
+import { makeServerTime } from './server-time.ts'
+import { WORK_KINDS, type WorkKind } from './work-kinds.ts'
 
 /** Work for which a client asks. */
 export interface Work {
@@ -74,7 +75,7 @@ const RESERVED = 0.25
 export const INITIAL_RATE = 2000
 /** A rate below this is not measured: one send per sample. */
 const LOWEST_RATE = 10
-/** The process is busy while the sends in progress are the work of at least this time. */
+/** The process is busy while the sends in progress are the work of at least this time and the server time. */
 const BUSY_MS = 100
 /** In this time, a measured rate follows two thirds of a change. One acceptance batch ends at once. */
 const FOLLOWS_WITHIN_MS = 500
@@ -178,16 +179,20 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
   /** The most work in progress in this sample and in the one before, for each kind and more urgent ones. */
   let most = NONE
   let mostBefore = NONE
+  const serverTime = makeServerTime()
 
   const sum = (): number => upTo('batch', total)
   const limits = (): Limits => (busyMs > STANDING_AFTER_MS ? STANDING_LIMIT_MS : BURST_LIMIT_MS)
   const isAlwaysAdmitted = (sends: number): boolean => sum() === 0 || sum() + sends <= ALWAYS
   /** The part of the rate that more urgent work leaves, sends per second. */
   const rateLeft = (kind: WorkKind): number => Math.max(0, rate - (upTo(kind, arriving) - arriving[kind]))
+  /** The longest expected wait, milliseconds. */
+  const limit = (kind: WorkKind): number => limits()[kind] + serverTime.addedMs(kind)
   /** The sends that the process can finish within the limit of a kind, without the delay of the event loop. */
   const room = (kind: WorkKind): number => {
     const limitMs = limits()[kind]
-    return (rateLeft(kind) * Math.max(limitMs / 2, limitMs - eventLoopDelayMs)) / 1000
+    const leftMs = Math.max(limitMs / 2, limitMs - eventLoopDelayMs)
+    return (rateLeft(kind) * (leftMs + serverTime.addedMs(kind))) / 1000
   }
   const waitMs = (kind: WorkKind): number =>
     (1000 * upTo(kind, total)) / Math.max(LOWEST_RATE, rateLeft(kind)) + eventLoopDelayMs
@@ -279,6 +284,8 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
       change(kind, account, -sends)
       finished += sends
     },
+    /** A new message of this kind was accepted so many milliseconds after its acceptance batch began. */
+    accepted: serverTime.accepted,
 
     /** Work was refused. */
     refused: (work: Work): void => {
@@ -294,7 +301,7 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
       arriving = follow(arriving, arrived, ms, FOLLOWS_WITHIN_MS)
       // Only a process that always had work shows how much it can do. Otherwise the rate is that of
       // the clients, which is a lower bound.
-      if (fewest >= Math.max(ALWAYS, (rate * BUSY_MS) / 1000)) {
+      if (fewest >= Math.max(ALWAYS, (rate * (BUSY_MS + serverTime.addedMs('batch'))) / 1000)) {
         busyMs = Math.min(2 * STANDING_AFTER_MS, busyMs + ms)
         rate += followed(ms, FOLLOWS_WITHIN_MS) * (perSecond - rate)
       } else {
@@ -307,7 +314,7 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
       // Below the limits, the busier of the event loop and the servers behind it counts.
       const demand =
         refused === 0 ? 0 : Math.min(HIGHEST_DEMAND, (finished + refused) / Math.max(1, finished))
-      const use = Math.max(eventLoopUtilization, waitMs('service') / limits().service, demand)
+      const use = Math.max(eventLoopUtilization, waitMs('service') / limit('service'), demand)
       used += followed(ms, USE_FOLLOWS_WITHIN_MS) * (use - used)
       finished = 0
       refused = 0
@@ -315,6 +322,7 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
       fewest = sum()
       mostBefore = most
       most = cumulated(total)
+      serverTime.sample(ms, eventLoopUtilization)
     },
 
     /** Sends per second that the process can do, as measured. */

@@ -10,8 +10,8 @@ import {
   STANDING_LIMIT_MS,
   type Admission,
   type Work,
-  WORK_KINDS,
 } from './admission.ts'
+import { WORK_KINDS } from './work-kinds.ts'
 
 /** What happens to an admission: a client asks, admitted work finishes or ends, a sample ends. */
 type Step =
@@ -347,6 +347,34 @@ describe('a load on a model of the process', () => {
       assert.isAtLeast(result.acceptedIn(15, 30), 0.97 * after * 15)
       assert.isAtMost(result.slowestIn(15, 30), 1500)
     }
+  })
+
+  it.for([200, 500, 1000, 2000])(
+    'of a fifth of the capacity is not refused while servers take %d ms',
+    (ms) => {
+      const result = simulate({
+        capacity: 5 * CAPACITY,
+        pathMs: (second) => (second < 5 || second >= 20 ? 20 : ms),
+        seconds: 30,
+        accounts: accounts(CAPACITY),
+      })
+      assert.strictEqual(result.refusedIn(0, 5), 0)
+      // In the first seconds it is not known whether servers are slow or the load is too high.
+      assert.strictEqual(result.refusedIn(6 + (3 * ms) / 1000, 20), 0)
+      assert.strictEqual(result.refusedIn(20, 30), 0)
+    },
+  )
+
+  it.for([1.5, 2, 4])('of %d times the capacity is bounded while servers take 500 ms', (multiple) => {
+    const result = simulate({
+      capacity: CAPACITY,
+      pathMs: 500,
+      seconds: 20,
+      accounts: accounts(multiple * CAPACITY),
+    })
+    assert.isAtLeast(result.acceptedIn(2, 20), 0.97 * CAPACITY * 18)
+    assert.isAtMost(result.p99.service, 500 + 1500)
+    assert.isAtMost(result.p99.otp, 500 + 500)
   })
 
   it('that ends leaves nothing behind', () => {

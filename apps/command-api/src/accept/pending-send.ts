@@ -183,16 +183,17 @@ export const makePendingSends = ({ onRequestDone, onUncertainSettled, slices }: 
     send.outcome = outcome
     count--
     const { request } = send
+    const isNew = Result.isSuccess(outcome) && !outcome.success.duplicate
     if (!mayChangeLedger(send)) settle(send)
     if (--request.unanswered > 0) {
-      request.context.ticket?.finish()
+      request.context.ticket?.finish(isNew)
       return
     }
     open.delete(request)
     onRequestDone()
     slices.add(isOnlyCodes(request), () => {
       // Until now the send counts as work in progress: an answer that waits for its slice is work too.
-      request.context.ticket?.finish()
+      request.context.ticket?.finish(isNew)
       // The fiber of the request writes its answer at once.
       Deferred.doneUnsafe(request.done, Effect.void)
     })

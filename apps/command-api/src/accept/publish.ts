@@ -48,7 +48,7 @@ export interface PublisherOptions {
   readonly otpInProgress: OtpInProgress
   readonly corrections: Corrections
   readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
-  /** Called when a publication has ended. */
+  /** Called when a publication or a rollback has ended. */
   readonly onPublished: () => void
 }
 
@@ -66,6 +66,10 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
   let unpublished = 0
   let publishing = false
   const somethingToPublish = yield* Latch.make(false)
+  /** Codes that are not published because their clients have an answer already. */
+  let expired: Array<PreparedSend> = []
+  let rollingBack = false
+  const somethingExpired = yield* Latch.make(false)
 
   const confirm = (otpSends: ReadonlyArray<PreparedSend>): Effect.Effect<void> => {
     for (const { duplicate, send, view } of otpSends) otpInProgress.confirm(send, view, duplicate)
@@ -120,7 +124,6 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     const records: Array<OutgoingRecord> = []
     const rows: Array<number> = []
     const otpSends: Array<PreparedSend> = []
-    const expired: Array<PreparedSend> = []
     for (const publication of taken) {
       for (const code of publication.otpSends) {
         // Its client has the answer that it is not accepted, so only a repeat may publish it.
@@ -139,7 +142,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
         records.push(...publication.outboxRecords)
       }
     }
-    yield* rollBackUnpublished(expired)
+    if (expired.length > 0) somethingExpired.openUnsafe()
     if (records.length === 0) return
     yield* append(records, { deadlineMs: APPEND_DEADLINE_MS }).pipe(
       atAppended,
@@ -209,9 +212,21 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     onPublished()
   })
 
+  /** The next append does not wait for this: while PostgreSQL is slow, more codes would expire. */
+  const rollBackLoop = Effect.gen(function* () {
+    yield* somethingExpired.await
+    somethingExpired.closeUnsafe()
+    const taken = expired
+    expired = []
+    rollingBack = true
+    yield* rollBackUnpublished(taken)
+    rollingBack = false
+    onPublished()
+  })
+
   return {
-    loop,
-    isIdle: () => publications.length === 0 && !publishing,
+    loops: [loop, rollBackLoop],
+    isIdle: () => publications.length === 0 && !publishing && expired.length === 0 && !rollingBack,
     /** Queues what was recorded. Rows that cannot be appended in order are left to the relay. */
     push: ({ otpSends, outboxRecords, outboxRow }: Publication): void => {
       const isRelayed =

@@ -2,9 +2,10 @@
  * A model of the process under load, in virtual time: clients that ask without waiting, admission
  * control, the queue of sends, and servers that record a given number of sends per second.
  */
-import { makeAdmission, type WorkKind } from '../accept/admission.ts'
+import { makeAdmission } from '../accept/admission.ts'
 import type { PendingSend } from '../accept/pending-send.ts'
 import { makeSendQueue } from '../accept/send-queue.ts'
+import type { WorkKind } from '../accept/work-kinds.ts'
 
 type PerSecond = number | ((second: number) => number)
 
@@ -18,6 +19,8 @@ interface ModelledLoad {
     /** Of ten sends, how many have the class `otp`. */
     readonly codesOfTen: number
   }>
+  /** From the queue to the outcome, ms: what a send takes without other sends. */
+  readonly pathMs?: PerSecond
   /**
    * Length of a turn of the event loop, ms. Requests are read, and acceptance batches end, once in a
    * turn.
@@ -27,7 +30,7 @@ interface ModelledLoad {
 
 const STEP_MS = 5
 const SAMPLE_MS = 100
-/** Until the queue, and from it to the outcome: what a send takes on idle servers. */
+/** From the queue to the outcome, on idle servers. */
 const PATH_MS = 60
 const at = (value: PerSecond, second: number): number => (typeof value === 'number' ? value : value(second))
 
@@ -42,11 +45,17 @@ const sendOf = (kind: WorkKind, account: string, arrivedAt: number): PendingSend
 const p99 = (values: ReadonlyArray<number>): number =>
   values.toSorted((a, b) => a - b)[Math.floor(0.99 * values.length)] ?? 0
 
-export const simulate = ({ accounts, capacity, seconds, turnMs = STEP_MS }: ModelledLoad) => {
+export const simulate = ({
+  accounts,
+  capacity,
+  pathMs = PATH_MS,
+  seconds,
+  turnMs = STEP_MS,
+}: ModelledLoad) => {
   const admission = makeAdmission()
   const queue = makeSendQueue({ sends: 1, requests: 1, bytes: Infinity, bytesOf: () => 1 })
   const clients = accounts.map((account) => ({ ...account, due: 0, sent: 0, accepted: 0, refusedCodes: 0 }))
-  const recording: Array<{ readonly send: PendingSend; readonly until: number }> = []
+  const recording: Array<{ readonly send: PendingSend; readonly ms: number; readonly until: number }> = []
   const answers: Array<{ readonly at: number; readonly kind: WorkKind; readonly ms: number }> = []
   const refusals: Array<number> = []
   let budget = 0
@@ -77,14 +86,15 @@ export const simulate = ({ accounts, capacity, seconds, turnMs = STEP_MS }: Mode
     while (budget >= 1 && queue.count('all') > 0) {
       const [send] = queue.take('all', now, () => true)
       if (send === undefined) break
-      recording.push({ send, until: now + PATH_MS })
+      recording.push({ send, ms: at(pathMs, second), until: now + at(pathMs, second) })
       budget--
     }
     while (recording.length > 0 && recording[0]!.until <= now) {
-      const { send } = recording.shift()!
+      const { ms, send } = recording.shift()!
       const kind = send.checked.class
       const account = send.checked.owner.accountUuid
       admission.finish({ kind, account, sends: 1 })
+      admission.accepted(kind, ms)
       answers.push({ at: now, kind, ms: now - send.request.arrivedAt })
       clients.find(({ name }) => name === account)!.accepted++
     }

@@ -65,6 +65,8 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
     withdraws: true,
     /** Lookups time out. */
     hanging: false,
+    /** If set, refunds wait for it. */
+    refundBarrier: null as Deferred.Deferred<void> | null,
     /** Runs between lookup and commit: what another process does meanwhile. */
     beforeCommit: () => {},
   }
@@ -217,15 +219,14 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
         return Effect.succeed(commitIds.get(id) ?? 'withdrawn')
       }),
 
-    refund: (codes) =>
-      Effect.suspend(() => {
-        if (state.behavior === 'unavailable') return Effect.fail(unreachable)
-        for (const { at, messageId } of codes) {
-          const isSame = at === null || rows.get(messageId)?.fact.at === at
-          if (isSame && !isPublished(messageId)) charged.delete(messageId)
-        }
-        return Effect.void
-      }),
+    refund: Effect.fnUntraced(function* (codes) {
+      if (state.refundBarrier !== null) yield* Deferred.await(state.refundBarrier)
+      if (state.behavior === 'unavailable') return yield* unreachable
+      for (const { at, messageId } of codes) {
+        const isSame = at === null || rows.get(messageId)?.fact.at === at
+        if (isSame && !isPublished(messageId)) charged.delete(messageId)
+      }
+    }),
 
     seal: (batch, codes, records) =>
       Effect.suspend(() => {
