@@ -278,8 +278,14 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'an acceptance batch that gathers sends does not begin',
     file: `${ACCEPT}/acceptor.ts`,
-    find: 'isGathering = false\n      if (isWorthStarting()) canStart.openUnsafe()',
-    replace: 'isGathering = isWorthStarting()',
+    find: 'isGathering = false\n      if (othersAreWorthStarting()) canStart.openUnsafe()',
+    replace: 'isGathering = othersAreWorthStarting()',
+  },
+  {
+    name: 'a code whose client has a refusal before its append is not refunded',
+    file: `${ACCEPT}/publish.ts`,
+    find: 'if (expired.length > 0) somethingExpired.openUnsafe()',
+    replace: 'expired = []',
   },
   {
     name: 'the commit forgets the outbox row',

@@ -50,14 +50,15 @@ export const makeServerTime = () => {
     sample: (ms: number, eventLoopUtilization: number): void => {
       if (eventLoopUtilization < BUSY_UTILIZATION) inWindow = least(inWindow, inSample)
       inSample = NONE
+      windowMs += ms
+      if (windowMs >= WINDOW_MS) {
+        windowMs = 0
+        inWindowBefore = inWindow
+        inWindow = NONE
+      }
       const { batch, otp, service } = least(inWindow, inWindowBefore)
       const single = Math.max(addedBy(otp), addedBy(service))
       added = { otp: addedBy(otp), service: single, batch: Math.max(single, addedBy(batch)) }
-      windowMs += ms
-      if (windowMs < WINDOW_MS) return
-      windowMs = 0
-      inWindowBefore = inWindow
-      inWindow = NONE
     },
     /**
      * Milliseconds that slow servers add to a send of this kind; 0 while they are fast, or nothing was
