@@ -24,6 +24,8 @@ export interface TestOperator {
   /** Ends all binds and accepts none until `appear`. */
   readonly disappear: () => Promise<void>
   readonly appear: () => Promise<void>
+  /** Reports and inbound messages that the hub has not acknowledged. */
+  readonly unacknowledged: () => number
   /** Whether the operator has accepted a message for this recipient. */
   readonly hasMessageFor: (number: string) => boolean
   /** A recipient sends a text. */
@@ -98,6 +100,7 @@ export const startOperator = async (recorder: Recorder): Promise<TestOperator> =
       smsc.server.listen(port, '127.0.0.1')
       await once(smsc.server, 'listening')
     },
+    unacknowledged: smsc.unacknowledged,
     hasMessageFor: (number) => recipients.has(number),
     receive: (from, text) => {
       if (smsc.receive({ from, to: 'HUB', text }) === null) throw new Error('too many inbound messages wait')

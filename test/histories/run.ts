@@ -237,6 +237,9 @@ export const makeRun = async (
       return count
     }
     await settle('messages or batches without a final event', SETTLE_WITHIN_MS, open, unsettled, signal)
+    // A late report makes an expired message delivered.
+    const reports = 'reports that the hub has not acknowledged'
+    await settle(reports, SETTLE_WITHIN_MS, operator.unacknowledged, unsettled, signal)
     const reading = { api, recorder, accounts }
     const openLists = async (): Promise<number> => ((await hasOpenMessages(reading)) ? 1 : 0)
     await settle('list has messages without a final status', SETTLE_WITHIN_MS, openLists, unsettled, signal)

@@ -12,7 +12,10 @@ const WINDOW = 100
 const IDLE_MS = 10
 /** The delay before an unacknowledged delivery is repeated. */
 const RETRY_MS = 500
-/** A delivery without a response after this time is repeated. */
+/**
+ * A delivery without a response after this time is repeated. If nothing at all has arrived meanwhile, the
+ * bind is dead, and the SMSC closes it.
+ */
 const ANSWER_WITHIN_MS = 10_000
 /** The maximum of waiting parts of inbound messages. */
 const MAX_INBOUND = 10_000
@@ -26,6 +29,8 @@ type Delivery =
 export interface Receiver {
   readonly session: Session
   readonly inFlight: Map<number, { readonly delivery: Delivery; readonly sentAt: number }>
+  /** When the last PDU arrived, milliseconds since the epoch. */
+  receivedAt: number
 }
 
 export interface Deliveries {
@@ -36,11 +41,13 @@ export interface Deliveries {
   readonly sendNow: (receipt: Receipt, preferred: Receiver | null) => boolean
   /** Queues an inbound message. Returns its number of parts, or null if too many parts wait. */
   readonly receive: (message: Inbound) => number | null
+  /** Receipts and parts of inbound messages that are due now or later and not acknowledged. */
+  readonly unacknowledged: () => number
   /** Runs until the signal. */
   readonly run: (signal: AbortSignal) => Promise<void>
 }
 
-export const makeDeliveries = (operator: Operator): Deliveries => {
+export const makeDeliveries = (operator: Operator, answerWithinMs = ANSWER_WITHIN_MS): Deliveries => {
   const receivers: Array<Receiver> = []
   const inbound = makeDueQueue<Extract<Delivery, { type: 'inbound' }>>(operator.pushes)
   let references = 0
@@ -108,18 +115,19 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
   }
 
   const requeueUnanswered = (now: number): void => {
-    for (const { inFlight } of receivers) {
+    for (const { inFlight, receivedAt, session } of receivers) {
       for (const [sequence, { delivery, sentAt }] of inFlight) {
-        if (now - sentAt < ANSWER_WITHIN_MS) continue
+        if (now - sentAt < answerWithinMs) continue
         inFlight.delete(sequence)
         requeue(delivery, now)
+        if (receivedAt < sentAt) session.socket.resetAndDestroy()
       }
     }
   }
 
   return {
     join: (session) => {
-      const receiver: Receiver = { session, inFlight: new Map() }
+      const receiver: Receiver = { session, inFlight: new Map(), receivedAt: Date.now() }
       receivers.push(receiver)
       return receiver
     },
@@ -145,6 +153,11 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
       operator.inbound(parts.length)
       return parts.length
     },
+    unacknowledged: () =>
+      receivers.reduce(
+        (sum, { inFlight }) => sum + inFlight.size,
+        inbound.size() + operator.receiptsWaiting(),
+      ),
     run: async (signal) => {
       while (!signal.aborted) {
         const now = Date.now()

@@ -29,9 +29,9 @@ const listen = (server: Server): Promise<number> =>
   )
 
 let port = 0
-const start = async (): Promise<void> => {
+const start = async (answerWithinMs?: number): Promise<void> => {
   operator = makeOperator(join(dir, 'journal.jsonl'), 'a secret')
-  smsc = makeSmsc(operator, CREDENTIALS)
+  smsc = makeSmsc(operator, CREDENTIALS, answerWithinMs)
   control = makeServer(operator, 'a secret', smsc)
   port = await listen(smsc.server)
   url = `http://127.0.0.1:${await listen(control)}`
@@ -67,15 +67,17 @@ interface Client {
   readonly closed: Promise<void>
 }
 
-/** `acknowledge` returns the `command_status` of the responses to deliveries. */
-const connect = (acknowledge: () => number = () => STATUS.ok): Client => {
+/** `acknowledge` returns the `command_status` of the responses to deliveries; `null`: no response. */
+const connect = (acknowledge: () => number | null = () => STATUS.ok): Client => {
   const session = codec.connect({ host: '127.0.0.1', port })
   clients.push(session)
   const received: Array<Pdu> = []
   session.on('error', () => {})
   session.on('pdu', (pdu) => {
     received.push(pdu)
-    if (pdu.command === 'deliver_sm') session.send(pdu.response({ command_status: acknowledge() }))
+    if (pdu.command !== 'deliver_sm') return
+    const status = acknowledge()
+    if (status !== null) session.send(pdu.response({ command_status: status }))
   })
   return {
     session,
@@ -89,7 +91,7 @@ const connect = (acknowledge: () => number = () => STATUS.ok): Client => {
 
 const bound = async (
   command = 'bind_transceiver',
-  acknowledge: () => number = () => STATUS.ok,
+  acknowledge: () => number | null = () => STATUS.ok,
 ): Promise<Client> => {
   const client = connect(acknowledge)
   const answer = await client.ask(command, { system_id: 'hub', password: 'secret' })
@@ -276,6 +278,21 @@ describe('deliveries', () => {
         expect(await json('/statistics')).toMatchObject({ reports_acknowledged: 1, reports_waiting: 0 }),
       WITHIN,
     )
+  })
+
+  it('close a bind that is silent, and go to another one', async () => {
+    await stop()
+    await start(500)
+    operator.setBehaviour({ report_delay_ms: 0 })
+    const silent = await bound('bind_receiver', () => null)
+    const submitting = await bound('bind_transmitter')
+    await submitting.ask('submit_sm', message())
+    await vi.waitFor(() => expect(smsc.unacknowledged()).toBe(1), WITHIN)
+    const other = await bound('bind_receiver')
+    await silent.closed
+    await vi.waitFor(() => expect(smsc.binds()).toEqual(['bind_transmitter', 'bind_receiver']), WITHIN)
+    await vi.waitFor(() => expect(other.delivered()).toHaveLength(1), WITHIN)
+    await vi.waitFor(() => expect(smsc.unacknowledged()).toBe(0), WITHIN)
   })
 
   it('send inbound messages, in parts if they are long', async () => {

@@ -37,6 +37,7 @@ export interface Smsc {
   /** Resets all connections and returns their number. */
   readonly dropBinds: () => number
   readonly receive: Deliveries['receive']
+  readonly unacknowledged: Deliveries['unacknowledged']
   /** The number of messages with missing parts. */
   readonly unfinished: () => number
   /** Sends receipts and inbound messages until the signal, then closes. */
@@ -58,9 +59,14 @@ const textOf = ({ message_payload, short_message }: Pdu): string => {
 }
 
 /** Serves an operator over SMPP. The caller listens on `server`. */
-export const makeSmsc = (operator: Operator, credentials: Credentials): Smsc => {
+export const makeSmsc = (
+  operator: Operator,
+  credentials: Credentials,
+  /** For tests: the time until a delivery without a response is repeated, ms. */
+  answerWithinMs?: number,
+): Smsc => {
   const sessions = new Set<Bind>()
-  const deliveries: Deliveries = makeDeliveries(operator)
+  const deliveries: Deliveries = makeDeliveries(operator, answerWithinMs)
   const reassembly: Reassembly = makeReassembly()
 
   const bind = (state: Bind, command: BindCommand, pdu: Pdu): void => {
@@ -141,7 +147,10 @@ export const makeSmsc = (operator: Operator, credentials: Credentials): Smsc => 
     const bindTimer = setTimeout(() => {
       if (state.bound === null) session.destroy()
     }, BIND_WITHIN_MS)
-    session.on('pdu', (pdu) => handle(state, pdu))
+    session.on('pdu', (pdu) => {
+      if (state.receiver !== null) state.receiver.receivedAt = Date.now()
+      handle(state, pdu)
+    })
     // After a reset or an unreadable PDU, the connection is useless.
     session.on('error', () => session.destroy())
     session.on('close', () => {
@@ -162,6 +171,7 @@ export const makeSmsc = (operator: Operator, credentials: Credentials): Smsc => 
     binds: () => [...sessions].flatMap(({ bound }) => (bound === null ? [] : [bound])),
     dropBinds,
     receive: deliveries.receive,
+    unacknowledged: deliveries.unacknowledged,
     unfinished: reassembly.unfinished,
     run: async (signal) => {
       await deliveries.run(signal)
