@@ -185,9 +185,13 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   },
   {
     name: 'finished messages are forgotten at once',
-    file: `${DISPATCHER}/shard/limits.ts`,
-    find: 'export const REMEMBERED_MS = 13_000',
-    replace: 'export const REMEMBERED_MS = 0',
+    file: `${DISPATCHER}/shard/shard.ts`,
+    find: 'if (now - message.finishedAt < COMPLETE_MS) break',
+    replace: '',
+    also: {
+      find: 'if (now - message.finishedAt >= REMEMBERED_MS) this.#core.forget(message)',
+      replace: 'if (message.finishedAt > 0) this.#core.forget(message)',
+    },
   },
   {
     name: 'a repeated record of a known message is queued again',
@@ -492,7 +496,7 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     replace: 'const found = !subscription.closed',
   },
   {
-    name: 'a batch fails when no attempt is left in its retry window',
+    name: 'a batch is due at once when no attempt is left in its retry window',
     file: `${DOMAIN}/subscription/delivery.ts`,
     find: 'dueAt: next ?? batch.queuedAt + rules.retryWindowMs',
     replace: 'dueAt: next ?? endedAt',

@@ -9,9 +9,9 @@ const PAGE = join(ROOT, 'docs/mutations.md')
 const INTRODUCTION = `# Mutations
 
 A mutation is a fault in the code of the hub, made on purpose. It replaces a text in one file while
-Node loads it. Two mutations replace two texts, because each of two mechanisms hides the lack of the other:
+Node loads it. Three mutations replace two texts, because each of two mechanisms hides the lack of the other:
 only a member with its lease appends a fence, and a shard waits for its own fence, and closes when it reads the
-fence of another member.
+fence of another member; a shard remembers a finished message completely at first, and then its id.
 The [simulation](verification.md) must find it: one of the seeds from 1 to
 ${SEEDS.toLocaleString('en')} must violate a guarantee. Otherwise the model or its checks are incomplete.
 

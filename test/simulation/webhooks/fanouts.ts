@@ -488,6 +488,26 @@ export const startFanouts = (
     }
   }
 
+  /** A batch waits for its next attempt, or for the end of its window, unless its backlog was released. */
+  const checkSchedule = () => {
+    const before = new Map<string, (typeof store.log)[number]>()
+    for (const row of store.log) {
+      if (row.kind !== 'attempt' || row.redelivery !== null) continue
+      const last = before.get(row.batch)
+      before.set(row.batch, row)
+      if (last === undefined || last.reason === null) continue
+      const queuedAt = store.batches.get(row.batch)?.state.queuedAt ?? 0
+      const isBetween = (at: number) => at >= last.endedAt && at <= row.startedAt
+      const isReleased =
+        releases.some(({ at, uuid }) => uuid === row.endpoint && isBetween(at)) ||
+        store.log.some(
+          (one) => one.endpoint === row.endpoint && one.reason === null && isBetween(one.endedAt),
+        )
+      if (isReleased || row.startedAt >= (last.nextAttemptAt ?? queuedAt + pace.windowMs)) continue
+      violations.add('a batch is attempted before its time', `${row.batch}: attempt ${row.attempt}`)
+    }
+  }
+
   return {
     events,
     record,
@@ -505,6 +525,7 @@ export const startFanouts = (
       checkDeliveries()
       checkReleases()
       checkFailures()
+      checkSchedule()
     },
   }
 }
