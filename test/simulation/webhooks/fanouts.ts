@@ -488,7 +488,7 @@ export const startFanouts = (
     }
   }
 
-  /** A batch waits for its next attempt, or for the end of its window, unless its backlog was released. */
+  /** A batch waits for its next attempt, or for the end of its window. After a release of the backlog it does not wait. */
   const checkSchedule = () => {
     const before = new Map<string, (typeof store.log)[number]>()
     for (const row of store.log) {

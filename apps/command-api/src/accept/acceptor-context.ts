@@ -39,7 +39,8 @@ export interface AcceptorContext extends AcceptorOptions {
   readonly otpInProgress: OtpInProgress
   readonly publisher: Publisher
   readonly unresolved: UnresolvedCommits
-  readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
+  /** For a call that ends at its deadline. The process awaits it when it ends. */
+  readonly runInBackground: (call: Effect.Effect<void>) => Effect.Effect<void>
 }
 
 /** The code will not be published: the next batch takes the sends that joined it first. */

@@ -83,12 +83,12 @@ const ACCEPTANCE_BATCH_BYTES = 4 * 1024 * 1024
  */
 const ACCEPTANCE_BATCHES_IN_PROGRESS = 2
 /**
- * While PostgreSQL is slow, sends would wait for two such acceptance batches, and then miss their
- * deadline. So another one starts when the last one has begun this long ago. With a round trip of one
- * second, an acceptance batch takes two, and about ten begin meanwhile.
+ * While PostgreSQL is slow, sends would wait for two slow acceptance batches, and then miss their
+ * deadline. So another one starts this long after the last one began. All together are as many as the
+ * connections of the pool by default: a commit with a spend limit takes a connection for itself.
  */
 const SLOW_AFTER_MS = 200
-export const SLOW_BATCHES_IN_PROGRESS = 12
+export const SLOW_BATCHES_IN_PROGRESS = 10
 /**
  * If more sends than this wait or are being recorded, codes (`otp`) have acceptance batches of their
  * own, in addition to the others, and by the same rules. So a code never waits until hundreds of other
@@ -110,7 +110,7 @@ const EXPIRE_EVERY = Duration.millis(100)
  * some seconds old.
  */
 const DELETE_ROWS_EVERY = Duration.millis(500)
-/** Time to publish what is recorded when the process ends: two appends and a deletion. */
+/** Time to publish what is recorded when the process ends, and for confirmations and refunds. */
 const DRAIN_WITHIN = Duration.seconds(3)
 
 /** Acceptance batches that take the same sends. */
@@ -154,10 +154,13 @@ const bytesOf = ({ checked: { draft } }: PendingSend): number =>
 const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const ledger = yield* Ledger
   const scope = yield* Effect.scope
+  // Created first, so they end last: work in the background goes on while the process drains.
   const fork = yield* FiberSet.makeRuntime<never>()
-  const runInBackground = (work: Effect.Effect<void>) => Effect.asVoid(Effect.forkIn(work, scope))
+  const calls = yield* FiberSet.make<void>()
+  const forkCall = yield* FiberSet.runtime(calls)()
+  const runInBackground = (call: Effect.Effect<void>) => Effect.sync(() => void forkCall(call))
 
-  /** The acceptance batches with only codes, while there are such, and all others. */
+  /** The acceptance batches with only codes, and all others. */
   const ofCodes: InProgress = { batches: 0, sends: 0, lastBeganAt: 0 }
   const ofOthers: InProgress = { batches: 0, sends: 0, lastBeganAt: 0 }
   /** When it was last checked whether acceptance batches take long, milliseconds. */
@@ -205,6 +208,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     ledger,
     limits,
     pending,
+    resolveInBackground: (work) => Effect.sync(() => void fork(work)),
     runInBackground,
   })
   const acceptorContext: AcceptorContext = {
@@ -223,12 +227,15 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
 
   /**
    * An acceptance batch costs the same for one send as for fifty. So a second one starts only if at
-   * least half as many sends wait as are in progress.
+   * least half as many sends wait as are in progress, and a further one only if they take long.
    */
   const isWorthStarting = ({ batches, lastBeganAt, sends }: InProgress, waiting: number): boolean => {
     if (waiting === 0 || batches === 0) return waiting > 0
     if (batches < ACCEPTANCE_BATCHES_IN_PROGRESS && 2 * waiting >= sends) return true
-    return checkedAt - lastBeganAt >= SLOW_AFTER_MS
+    return (
+      checkedAt - lastBeganAt >= SLOW_AFTER_MS &&
+      ofCodes.batches + ofOthers.batches < SLOW_BATCHES_IN_PROGRESS
+    )
   }
   const haveOwnBatches = (): boolean => queue.count('all') + ofOthers.sends + ofCodes.sends > SHARED_SENDS
   /** Without other sends, all acceptance batches take codes. */
@@ -283,7 +290,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     inProgress.lastBeganAt = startedAt
     inProgress.batches++
     inProgress.sends += sends.length
-    for (const { request } of sends) request.context.ticket?.begin()
+    for (const send of sends) send.begunAt = startedAt
     wake()
     yield* runAcceptanceBatch(acceptorContext, sends)
     inProgress.batches--
@@ -349,10 +356,13 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
       onIdle = () => resume(Effect.void)
       checkIdle()
     }).pipe(
+      Effect.andThen(FiberSet.awaitEmpty(calls)),
       Effect.timeoutOrElse({
         duration: DRAIN_WITHIN,
         orElse: () =>
-          Effect.logWarning('acceptor: sends were still in progress at the end; the relay publishes them'),
+          Effect.logWarning(
+            'acceptor: sends were still in progress at the end; the relay and the reconciler complete them',
+          ),
       }),
       Effect.andThen(deleteAppendedRows),
     ),

@@ -1,7 +1,7 @@
 /** The acceptor on doubles: acceptance batches, codes and service messages, and bounds. */
 import { assert, describe, it } from '@effect/vitest'
 import { decodeFact } from '@hub/kafka'
-import { Deferred, Effect, Fiber, Logger, Result } from 'effect'
+import { Context, Deferred, Effect, Exit, Fiber, Layer, Logger, Result, Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import { Doubles, acceptorOnDoubles, otp, service } from '../testing/doubles.ts'
 import type { Ticket } from './admission-control.ts'
@@ -521,6 +521,8 @@ describe('a deadline', () => {
       assert.deepStrictEqual((yield* Fiber.join(waiting)).map(resultOf), ['accepted', 'accepted'])
       // The relay publishes the service message.
       assert.deepStrictEqual([ledger.charged.size, kafka.records.length], [2, 1])
+      // The process awaits its confirmations when it ends.
+      yield* Deferred.succeed(limits.state.barrier, undefined)
     }),
   )
 
@@ -572,13 +574,31 @@ describe('a deadline', () => {
   )
 })
 
+describe('a process that ends', () => {
+  it.effect('confirms the codes that Kafka acknowledges meanwhile', () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const context = yield* Layer.buildWithScope(acceptorOnDoubles(), scope)
+      const { kafka, limits } = Context.get(context, Doubles)
+      kafka.state.barrier = yield* Deferred.make<void>()
+      const code = yield* Effect.forkChild(Effect.provide(accept(otp('a')), context))
+      yield* settle
+      const ending = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+      yield* settle
+      yield* Deferred.succeed(kafka.state.barrier, undefined)
+      assert.deepStrictEqual((yield* Fiber.join(code)).map(resultOf), ['accepted'])
+      yield* Fiber.join(ending)
+      assert.deepStrictEqual([...limits.reservations.values()], ['confirmed'])
+    }).pipe(Effect.provide(Logger.layer([]))),
+  )
+})
+
 describe('the admission of a request', () => {
   /** A ticket that counts the sends in progress, and how many have had their outcome. */
   const ticketOf = () => {
     const counts = { inProgress: 0, finished: 0 }
     const ticket: Ticket = {
       handOver: (sends) => void (counts.inProgress += sends),
-      begin: () => {},
       finish: () => {
         counts.inProgress--
         counts.finished++

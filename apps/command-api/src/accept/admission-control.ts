@@ -25,10 +25,11 @@ export interface Ticket {
    * `weight`: of the account.
    */
   readonly handOver: (sends: number, weight: number) => void
-  /** An acceptance batch with sends of the request has begun. */
-  readonly begin: () => void
-  /** A send that was handed over has its outcome. New messages show the server time. */
-  readonly finish: (isNew: boolean) => void
+  /**
+   * A send that was handed over has its outcome. `begunAt`: if it is a new message, when its acceptance
+   * batch began, milliseconds since the epoch. The time since then shows how slow the servers are.
+   */
+  readonly finish: (begunAt: number | null) => void
 }
 
 /** Options for tests. */
@@ -170,20 +171,18 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
               held = null
             }
             const one = { ...work, sends: 1 }
-            let begunAt: number | null = null
             const ticket: Ticket = {
               handOver: (sends, weight) => {
-                if (held !== null) admission.resize(held, sends)
+                // A request with an idempotency key goes on after its client has disconnected. Its work
+                // has ended then, and counts again from now on.
+                admission.resize(held ?? { ...work, sends: 0 }, sends)
                 held = null
                 admission.weigh(work.account, weight)
               },
-              begin: () => {
-                begunAt = clock.currentTimeMillisUnsafe()
-              },
-              finish: (isNew) => {
+              finish: (begunAt) => {
                 admission.finish(one)
-                if (isNew && begunAt !== null)
-                  admission.accepted(work.kind, clock.currentTimeMillisUnsafe() - begunAt)
+                if (begunAt === null) return
+                admission.accepted(work.kind, clock.currentTimeMillisUnsafe() - begunAt)
               },
             }
             return Effect.ensuring(use(ticket), Effect.sync(end))

@@ -80,11 +80,38 @@ describe('admission control', () => {
         }),
       )
       assert.isTrue(admission.mayRefuse(1))
-      for (let i = 0; i < 99; i++) tickets[0]!.finish(true)
+      for (let i = 0; i < 99; i++) tickets[0]!.finish(null)
       assert.isFalse(admission.mayRefuse(1))
       assert.isTrue(admission.mayRefuse(1000))
-      tickets[0]!.finish(true)
+      tickets[0]!.finish(null)
       assert.isFalse(admission.mayRefuse(1000))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('counts sends that a request hands over after its client has disconnected', () =>
+    Effect.gen(function* () {
+      const admission = yield* AdmissionControl
+      const ticket = yield* Deferred.make<Ticket>()
+      const request = yield* Effect.forkChild(
+        admission.run({}, { kind: 'batch', account: 'a', sends: 1000 }, (one) =>
+          Effect.andThen(Deferred.succeed(ticket, one), Effect.never),
+        ),
+      )
+      const { finish, handOver } = yield* Deferred.await(ticket)
+      yield* Fiber.interrupt(request)
+      assert.isFalse(admission.mayRefuse(1000))
+      // The work of a request with an idempotency key goes on.
+      handOver(100, 1)
+      assert.isTrue(admission.mayRefuse(1))
+      for (let i = 0; i < 100; i++) finish(null)
+      assert.isFalse(admission.mayRefuse(1000))
+      // Later work is counted from zero, and not from below it.
+      const batch = yield* Effect.forkChild(
+        admission.run({}, { kind: 'batch', account: 'a', sends: 100 }, () => Effect.never),
+      )
+      yield* Effect.yieldNow
+      assert.isTrue(admission.mayRefuse(1))
+      yield* Fiber.interrupt(batch)
     }).pipe(Effect.provide(layer)),
   )
 
@@ -116,7 +143,7 @@ describe('admission control', () => {
           yield* admission.run(request, single('otp'), (ticket) =>
             Effect.sync(() => {
               ticket.handOver(1, 1)
-              ticket.finish(true)
+              ticket.finish(null)
             }),
           )
         }

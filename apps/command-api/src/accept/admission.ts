@@ -8,7 +8,7 @@
  * most half of a limit. Otherwise a busy process would admit less and less.
  *
  * **Slow servers.** While PostgreSQL or Kafka answers late, each send is in progress for longer, but it
- * waits for no other send. So the server time (`server-time.ts`) is added to the limits.
+ * waits for no other send. So the limits are longer by the server delay (`server-delay.ts`).
  *
  * **Order.** Codes (`otp`) come before other single sends, and these before batches. So a send waits
  * only for work that is at least as urgent, and has only the part of the rate that more urgent work
@@ -28,7 +28,7 @@
  * Source: contract, Meaning of failure responses, 6; docs/decisions/0047, 0055, 0061 and 0095.
  */
 import { type Demand, fairRate } from './fair-rate.ts'
-import { makeServerTime } from './server-time.ts'
+import { makeServerDelay } from './server-delay.ts'
 import { WORK_KINDS, type WorkKind } from './work-kinds.ts'
 
 /** Work for which a client asks. */
@@ -75,7 +75,7 @@ const RESERVED = 0.25
 export const INITIAL_RATE = 2000
 /** A rate below this is not measured: one send per sample. */
 const LOWEST_RATE = 10
-/** The process is busy while the sends in progress are the work of at least this time and the server time. */
+/** The process is busy while the sends in progress are the work of at least this time and the server delay. */
 const BUSY_MS = 100
 /** In this time, a measured rate follows two thirds of a change. One acceptance batch ends at once. */
 const FOLLOWS_WITHIN_MS = 500
@@ -179,7 +179,7 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
   /** The most work in progress in this sample and in the one before, for each kind and more urgent ones. */
   let most = NONE
   let mostBefore = NONE
-  const serverTime = makeServerTime()
+  const serverDelay = makeServerDelay()
 
   const sum = (): number => upTo('batch', total)
   const limits = (): Limits => (busyMs > STANDING_AFTER_MS ? STANDING_LIMIT_MS : BURST_LIMIT_MS)
@@ -187,12 +187,12 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
   /** The part of the rate that more urgent work leaves, sends per second. */
   const rateLeft = (kind: WorkKind): number => Math.max(0, rate - (upTo(kind, arriving) - arriving[kind]))
   /** The longest expected wait, milliseconds. */
-  const limit = (kind: WorkKind): number => limits()[kind] + serverTime.addedMs(kind)
+  const limit = (kind: WorkKind): number => limits()[kind] + serverDelay.addedMs(kind)
   /** The sends that the process can finish within the limit of a kind, without the delay of the event loop. */
   const room = (kind: WorkKind): number => {
     const limitMs = limits()[kind]
     const leftMs = Math.max(limitMs / 2, limitMs - eventLoopDelayMs)
-    return (rateLeft(kind) * (leftMs + serverTime.addedMs(kind))) / 1000
+    return (rateLeft(kind) * (leftMs + serverDelay.addedMs(kind))) / 1000
   }
   const waitMs = (kind: WorkKind): number =>
     (1000 * upTo(kind, total)) / Math.max(LOWEST_RATE, rateLeft(kind)) + eventLoopDelayMs
@@ -285,7 +285,7 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
       finished += sends
     },
     /** A new message of this kind was accepted so many milliseconds after its acceptance batch began. */
-    accepted: serverTime.accepted,
+    accepted: serverDelay.accepted,
 
     /** Work was refused. */
     refused: (work: Work): void => {
@@ -301,7 +301,7 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
       arriving = follow(arriving, arrived, ms, FOLLOWS_WITHIN_MS)
       // Only a process that always had work shows how much it can do. Otherwise the rate is that of
       // the clients, which is a lower bound.
-      if (fewest >= Math.max(ALWAYS, (rate * (BUSY_MS + serverTime.addedMs('batch'))) / 1000)) {
+      if (fewest >= Math.max(ALWAYS, (rate * (BUSY_MS + serverDelay.addedMs('batch'))) / 1000)) {
         busyMs = Math.min(2 * STANDING_AFTER_MS, busyMs + ms)
         rate += followed(ms, FOLLOWS_WITHIN_MS) * (perSecond - rate)
       } else {
@@ -322,7 +322,7 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
       fewest = sum()
       mostBefore = most
       most = cumulated(total)
-      serverTime.sample(ms, eventLoopUtilization)
+      serverDelay.sample(ms, eventLoopUtilization)
     },
 
     /** Sends per second that the process can do, as measured. */

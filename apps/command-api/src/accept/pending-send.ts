@@ -74,6 +74,8 @@ export interface PendingSend {
   messageId: string | null
   /** True while the send holds an unconfirmed reservation in the flood windows. */
   reserved: boolean
+  /** When its last acceptance batch began, milliseconds since the epoch; `null`: it has had none. */
+  begunAt: number | null
 }
 
 /** The pending sends of one request. */
@@ -183,17 +185,17 @@ export const makePendingSends = ({ onRequestDone, onUncertainSettled, slices }: 
     send.outcome = outcome
     count--
     const { request } = send
-    const isNew = Result.isSuccess(outcome) && !outcome.success.duplicate
+    const begunAt = Result.isSuccess(outcome) && !outcome.success.duplicate ? send.begunAt : null
     if (!mayChangeLedger(send)) settle(send)
     if (--request.unanswered > 0) {
-      request.context.ticket?.finish(isNew)
+      request.context.ticket?.finish(begunAt)
       return
     }
     open.delete(request)
     onRequestDone()
     slices.add(isOnlyCodes(request), () => {
       // Until now the send counts as work in progress: an answer that waits for its slice is work too.
-      request.context.ticket?.finish(isNew)
+      request.context.ticket?.finish(begunAt)
       // The fiber of the request writes its answer at once.
       Deferred.doneUnsafe(request.done, Effect.void)
     })
@@ -243,6 +245,7 @@ export const makePendingSends = ({ onRequestDone, onUncertainSettled, slices }: 
           recordedAt: null,
           messageId: null,
           reserved: false,
+          begunAt: null,
         })
       }
       context.ticket?.handOver(checkedSends.length, context.weight ?? 1)

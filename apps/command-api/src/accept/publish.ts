@@ -73,7 +73,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
 
   const confirm = (otpSends: ReadonlyArray<PreparedSend>): Effect.Effect<void> => {
     for (const { duplicate, send, view } of otpSends) otpInProgress.confirm(send, view, duplicate)
-    // The codes of an append come from one or two acceptance batches, which are milliseconds apart.
+    // The codes of an append come from acceptance batches that ended at nearly the same time.
     const at = otpSends[0]?.view.createdAt
     const reservations = otpSends.map(({ reservation }) => reservation)
     return at === undefined ? Effect.void : runInBackground(limits.confirm(reservations, at))
@@ -119,6 +119,10 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     )
     for (const { send, view } of otpSends) otpInProgress.fail(send, view.id, APPEND_UNKNOWN)
   }
+
+  /** The same for those that are not confirmed and not refused. */
+  const leaveOpenUnproven = (otpSends: ReadonlyArray<PreparedSend>): void =>
+    leaveUnproven(otpSends.filter(({ view }) => otpInProgress.isInProgress(view.id)))
 
   const publish = Effect.fnUntraced(function* (taken: ReadonlyArray<Publication>) {
     const records: Array<OutgoingRecord> = []
@@ -199,12 +203,10 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
       Effect.catchCause((cause) => {
         if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
         for (const { outboxRow } of taken) if (outboxRow !== null) outboxMode.leaveToRelay(outboxRow)
-        const open = taken
-          .flatMap(({ otpSends }) => otpSends)
-          .filter(({ view }) => otpInProgress.isInProgress(view.id))
-        return Effect.andThen(
-          Effect.sync(() => leaveUnproven(open)),
-          Effect.logError('acceptor: a publication failed unexpectedly; the relay appends its rows', cause),
+        leaveOpenUnproven(taken.flatMap(({ otpSends }) => otpSends))
+        return Effect.logError(
+          'acceptor: a publication failed unexpectedly; the relay appends its rows',
+          cause,
         )
       }),
     )
@@ -219,7 +221,16 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     const taken = expired
     expired = []
     rollingBack = true
-    yield* rollBackUnpublished(taken)
+    yield* rollBackUnpublished(taken).pipe(
+      Effect.catchCause((cause) => {
+        if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
+        leaveOpenUnproven(taken)
+        return Effect.logError(
+          'acceptor: a rollback failed unexpectedly; the reconciler refunds its codes',
+          cause,
+        )
+      }),
+    )
     rollingBack = false
     onPublished()
   })

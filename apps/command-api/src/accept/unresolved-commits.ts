@@ -40,7 +40,10 @@ interface UnresolvedCommitsOptions {
   readonly ledger: Ledger['Service']
   readonly limits: Limits['Service']
   readonly pending: PendingSends
-  readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
+  /** For a call that ends at its deadline. */
+  readonly runInBackground: (call: Effect.Effect<void>) => Effect.Effect<void>
+  /** For work that is repeated until PostgreSQL answers. */
+  readonly resolveInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
 }
 
 export const makeUnresolvedCommits = ({
@@ -49,6 +52,7 @@ export const makeUnresolvedCommits = ({
   ledger,
   limits,
   pending,
+  resolveInBackground,
   runInBackground,
 }: UnresolvedCommitsOptions) => {
   let count = 0
@@ -121,7 +125,7 @@ export const makeUnresolvedCommits = ({
     add: (commit: UnresolvedCommit): Effect.Effect<void> =>
       Effect.suspend(() => {
         count++
-        return runInBackground(
+        return resolveInBackground(
           Effect.ensuring(
             resolve(commit),
             Effect.sync(() => count--),

@@ -110,7 +110,7 @@ describe('the checks', () => {
           admission: {
             isReserved: () => false,
             refusalUnread: () => null,
-            run: (_request, _work, use) => use({ handOver: () => {}, begin: () => {}, finish: () => {} }),
+            run: (_request, _work, use) => use({ handOver: () => {}, finish: () => {} }),
           },
           bodies: makeBodyBudget(),
           idempotency: {

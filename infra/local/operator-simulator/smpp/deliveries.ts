@@ -35,7 +35,7 @@ export interface Receiver {
 
 export interface Deliveries {
   readonly join: (session: Session) => Receiver
-  /** Removes a closed bind. Its unacknowledged deliveries go to another bind. */
+  /** Removes a closed bind. Its unacknowledged deliveries wait for another bind. */
   readonly leave: (receiver: Receiver) => void
   /** Sends over the preferred bind, else over any other. Returns false if no bind receives. */
   readonly sendNow: (receipt: Receipt, preferred: Receiver | null) => boolean

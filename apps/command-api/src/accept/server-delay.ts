@@ -1,18 +1,18 @@
 /**
- * The server time: how long PostgreSQL and Kafka take for a send that waits for no other send, as far as
- * they are slow. Admission control adds it to its limits: while a server answers late, each send is in
- * progress for longer, and none gains if others are refused. Pure: no clock, no I/O.
+ * The server delay: how long PostgreSQL and Kafka take for a send, while they are slow. Admission control
+ * adds it to its limits: while a server answers late, each send is in progress for longer, although it does
+ * not wait for other sends. Refusing some of them would not make the others faster. Pure: no clock, no I/O.
  *
- * It is the least time from the start of an acceptance batch to the acceptance of one of its sends, in the
- * last half second or second. A queue raises many of these times, but not the least one. Source: the least
- * round trip of TCP BBR (N. Cardwell and others, "BBR: Congestion-Based Congestion Control", 2016);
+ * It is the least time from the start of an acceptance batch to the acceptance of one of its sends. It
+ * covers the last 0.5 to 1 s. A queue makes many of these times longer, but rarely all of them. Source: the
+ * least round trip of TCP BBR (N. Cardwell and others, "BBR: Congestion-Based Congestion Control", 2016);
  * docs/decisions/0095.
  */
 import type { WorkKind } from './work-kinds.ts'
 
 /** A shorter time is that of fast servers, and counts as 0. */
 export const SLOW_MS = 150
-/** A longer time would leave none for the answer, so it admits no more sends than this one. */
+/** A longer delay counts as this one: a send that takes longer misses its deadline in any case. */
 export const LONGEST_MS = 2000
 /** The least time is that of the current window and of the one before. */
 export const WINDOW_MS = 500
@@ -34,7 +34,7 @@ const least = (a: Times, b: Times): Times => ({
 
 const addedBy = (ms: number): number => (ms < SLOW_MS || ms === Infinity ? 0 : Math.min(LONGEST_MS, ms))
 
-export const makeServerTime = () => {
+export const makeServerDelay = () => {
   let inSample = NONE
   let inWindow = NONE
   let inWindowBefore = NONE

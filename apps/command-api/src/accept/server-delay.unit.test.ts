@@ -1,16 +1,16 @@
-/** The server time: its bounds for any measurements, and what it follows. */
+/** The server delay: its bounds for any measurements, and what it follows. */
 import fc from 'fast-check'
 import { assert, describe, it } from 'vitest'
 import { WORK_KINDS } from './work-kinds.ts'
-import { BUSY_UTILIZATION, LONGEST_MS, makeServerTime, SLOW_MS, WINDOW_MS } from './server-time.ts'
+import { BUSY_UTILIZATION, LONGEST_MS, makeServerDelay, SLOW_MS, WINDOW_MS } from './server-delay.ts'
 
 const IDLE = 0.3
 const SAMPLE_MS = 100
 const kind = fc.constantFrom(...WORK_KINDS)
 
-/** Ends samples with these acceptances of `service` each. */
+/** Ends some samples. In each of them, `service` sends were accepted after these times. */
 const follow = (
-  server: ReturnType<typeof makeServerTime>,
+  server: ReturnType<typeof makeServerDelay>,
   samples: number,
   times: ReadonlyArray<number>,
   utilization = IDLE,
@@ -21,7 +21,7 @@ const follow = (
   }
 }
 
-describe('the server time', () => {
+describe('the server delay', () => {
   it('is 0 or between its bounds, is not lower for a less urgent kind, and ends with the acceptances', () => {
     const step = fc.record({
       kind,
@@ -31,7 +31,7 @@ describe('the server time', () => {
     })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-        const server = makeServerTime()
+        const server = makeServerDelay()
         for (const one of steps) {
           for (const ms of one.times) server.accepted(one.kind, ms)
           server.sample(one.ms, one.utilization)
@@ -48,8 +48,8 @@ describe('the server time', () => {
     )
   })
 
-  it('is the least time of the last half second, however many sends took longer', () => {
-    const server = makeServerTime()
+  it('is the least time of the last window, however many sends took longer', () => {
+    const server = makeServerDelay()
     follow(server, 1, [400, 1900, 2500])
     assert.strictEqual(server.addedMs('service'), 400)
     assert.strictEqual(server.addedMs('batch'), 400)
@@ -62,7 +62,7 @@ describe('the server time', () => {
   })
 
   it('does not count times of a process that is busy itself', () => {
-    const server = makeServerTime()
+    const server = makeServerDelay()
     follow(server, 20, [900], BUSY_UTILIZATION)
     assert.strictEqual(server.addedMs('service'), 0)
     follow(server, 1, [900])
