@@ -329,7 +329,8 @@ describe('a batch', () => {
       yield* waitUntilEnded(hub, endpoint, 1)
       const attempts = yield* hub.attemptsOf(endpoint)
       expect(attempts.length).toBe(receiver.received.length + 1)
-      expect(attempts.at(-2)).toMatchObject({ reason: 'http_status', next_attempt_at: null })
+      // On a busy machine, the window may end before an attempt that was due in it.
+      for (const { reason } of attempts.slice(0, -1)) expect(reason).toBe('http_status')
       expect(attempts.at(-1)).toMatchObject({
         status: 'failed',
         reason: 'retry_window_expired',
