@@ -488,22 +488,29 @@ export const startFanouts = (
     }
   }
 
-  /** A batch waits for its next attempt, or for the end of its window. After a release of the backlog it does not wait. */
+  /**
+   * A batch waits for its next attempt, or for the end of its window. After a release of the backlog it
+   * does not wait.
+   */
   const checkSchedule = () => {
     const before = new Map<string, (typeof store.log)[number]>()
+    const released = [
+      ...releases.map(({ at, uuid }) => ({ endpoint: uuid, at })),
+      ...store.log.flatMap(({ endedAt, endpoint, reason }) =>
+        reason === null ? [{ endpoint, at: endedAt }] : [],
+      ),
+    ]
     for (const row of store.log) {
       if (row.kind !== 'attempt' || row.redelivery !== null) continue
       const last = before.get(row.batch)
       before.set(row.batch, row)
       if (last === undefined || last.reason === null) continue
       const queuedAt = store.batches.get(row.batch)?.state.queuedAt ?? 0
-      const isBetween = (at: number) => at >= last.endedAt && at <= row.startedAt
-      const isReleased =
-        releases.some(({ at, uuid }) => uuid === row.endpoint && isBetween(at)) ||
-        store.log.some(
-          (one) => one.endpoint === row.endpoint && one.reason === null && isBetween(one.endedAt),
-        )
-      if (isReleased || row.startedAt >= (last.nextAttemptAt ?? queuedAt + pace.windowMs)) continue
+      if (row.startedAt >= (last.nextAttemptAt ?? queuedAt + pace.windowMs)) continue
+      const isReleased = released.some(
+        ({ at, endpoint }) => endpoint === row.endpoint && at >= last.endedAt && at <= row.startedAt,
+      )
+      if (isReleased) continue
       violations.add('a batch is attempted before its time', `${row.batch}: attempt ${row.attempt}`)
     }
   }

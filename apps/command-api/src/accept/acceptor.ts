@@ -165,7 +165,8 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const ofOthers: InProgress = { batches: 0, sends: 0, lastBeganAt: 0 }
   /** When it was last checked whether acceptance batches take long, milliseconds. */
   let checkedAt = 0
-  const isRecordingNothing = (): boolean => ofCodes.batches + ofOthers.batches === 0
+  const batchesInProgress = (): number => ofCodes.batches + ofOthers.batches
+  const isRecordingNothing = (): boolean => batchesInProgress() === 0
   /** Called when no send waits and no record is unpublished. Used when the process ends. */
   let onIdle = (): void => {}
   const checkIdle = (): void => {
@@ -232,10 +233,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const isWorthStarting = ({ batches, lastBeganAt, sends }: InProgress, waiting: number): boolean => {
     if (waiting === 0 || batches === 0) return waiting > 0
     if (batches < ACCEPTANCE_BATCHES_IN_PROGRESS && 2 * waiting >= sends) return true
-    return (
-      checkedAt - lastBeganAt >= SLOW_AFTER_MS &&
-      ofCodes.batches + ofOthers.batches < SLOW_BATCHES_IN_PROGRESS
-    )
+    return checkedAt - lastBeganAt >= SLOW_AFTER_MS && batchesInProgress() < SLOW_BATCHES_IN_PROGRESS
   }
   const haveOwnBatches = (): boolean => queue.count('all') + ofOthers.sends + ofCodes.sends > SHARED_SENDS
   /** Without other sends, all acceptance batches take codes. */

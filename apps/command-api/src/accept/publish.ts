@@ -120,9 +120,16 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     for (const { send, view } of otpSends) otpInProgress.fail(send, view.id, APPEND_UNKNOWN)
   }
 
-  /** The same for those that are not confirmed and not refused. */
-  const leaveOpenUnproven = (otpSends: ReadonlyArray<PreparedSend>): void =>
-    leaveUnproven(otpSends.filter(({ view }) => otpInProgress.isInProgress(view.id)))
+  /** After a defect, leaves rows to the relay, and the codes unproven that are not confirmed and not refused. */
+  const catchDefect = (taken: ReadonlyArray<Pick<Publication, 'outboxRow' | 'otpSends'>>, message: string) =>
+    Effect.catchCause((cause: Cause.Cause<never>) => {
+      if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
+      for (const { outboxRow, otpSends } of taken) {
+        if (outboxRow !== null) outboxMode.leaveToRelay(outboxRow)
+        leaveUnproven(otpSends.filter(({ view }) => otpInProgress.isInProgress(view.id)))
+      }
+      return Effect.logError(message, cause)
+    })
 
   const publish = Effect.fnUntraced(function* (taken: ReadonlyArray<Publication>) {
     const records: Array<OutgoingRecord> = []
@@ -200,15 +207,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     const taken = take()
     publishing = true
     yield* publish(taken).pipe(
-      Effect.catchCause((cause) => {
-        if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
-        for (const { outboxRow } of taken) if (outboxRow !== null) outboxMode.leaveToRelay(outboxRow)
-        leaveOpenUnproven(taken.flatMap(({ otpSends }) => otpSends))
-        return Effect.logError(
-          'acceptor: a publication failed unexpectedly; the relay appends its rows',
-          cause,
-        )
-      }),
+      catchDefect(taken, 'acceptor: a publication failed unexpectedly; the relay appends its rows'),
     )
     publishing = false
     onPublished()
@@ -222,14 +221,10 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     expired = []
     rollingBack = true
     yield* rollBackUnpublished(taken).pipe(
-      Effect.catchCause((cause) => {
-        if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
-        leaveOpenUnproven(taken)
-        return Effect.logError(
-          'acceptor: a rollback failed unexpectedly; the reconciler refunds its codes',
-          cause,
-        )
-      }),
+      catchDefect(
+        [{ outboxRow: null, otpSends: taken }],
+        'acceptor: a rollback failed unexpectedly; the reconciler refunds its codes',
+      ),
     )
     rollingBack = false
     onPublished()
