@@ -1,6 +1,9 @@
+import type { AddressInfo } from 'node:net'
 import { assert, describe, it } from '@effect/vitest'
 import { Effect, Exit, Fiber, Logger, Metric, Redacted, References, Scope } from 'effect'
 import { eventually, faultProxy, makeCertificateAuthority, movableHost, SILENT_FAULTS } from '@hub/testkit'
+import { createServer } from 'smpp'
+import * as splitSms from 'split-sms'
 import { operatorContract, submissionOf } from '../port.contract.ts'
 import {
   type InboundMessage,
@@ -106,6 +109,59 @@ operatorContract(
   }),
 )
 
+/**
+ * An SMSC of another implementation (npm `smpp`) that refuses parts of more than 140 octets with
+ * ESME_RINVMSGLEN (SMPP 3.4, 5.1.3). npm `split-sms` counts the septets.
+ */
+const strictForeignSmsc = Effect.gen(function* () {
+  const texts: Array<string> = []
+  const server = createServer((session) => {
+    session.on('error', () => {})
+    session.on('bind_transceiver', (pdu) => session.send(pdu.response()))
+    session.on('enquire_link', (pdu) => session.send(pdu.response()))
+    session.on('unbind', (pdu) => session.send(pdu.response()))
+    session.on('submit_sm', (pdu) => {
+      const { message, udh } = pdu['short_message'] as { udh?: ReadonlyArray<Buffer>; message: string }
+      const header = udh === undefined ? 0 : udh.reduce((sum, element) => sum + element.length, 1)
+      // 3GPP TS 23.040, 9.2.3.24: packed septets begin at a multiple of seven bits after the header.
+      const octets =
+        pdu['data_coding'] === 8
+          ? header + 2 * message.length
+          : Math.ceil(((Math.ceil((header * 8) / 7) + splitSms.split(message).bytes) * 7) / 8)
+      if (octets > 140) return session.send(pdu.response({ command_status: 0x01 }))
+      texts.push(message)
+      return session.send(pdu.response({ message_id: `foreign-${texts.length}` }))
+    })
+  })
+  yield* Effect.acquireRelease(
+    Effect.callback<void>((resume) => void server.listen(0, '127.0.0.1', () => resume(Effect.void))),
+    () => Effect.sync(() => void server.close()),
+  )
+  return { port: (server.address() as AddressInfo).port, texts }
+})
+
+describe('a strict SMSC of another implementation', () => {
+  for (const [name, text, parts, encoding] of [
+    // 156 + 6 septets of the text around it.
+    ['162 septets', `Code: ${'a'.repeat(156)}`, 2, 'gsm7'],
+    ['500 Cyrillic letters', 'я'.repeat(500), 8, 'ucs2'],
+    ['an extension character at the end of a full part', `${'a'.repeat(152)}€${'b'.repeat(152)}`, 3, 'gsm7'],
+    ['surrogate pairs at the ends of parts', `я${'😀'.repeat(70)}`, 3, 'ucs2'],
+  ] as const) {
+    it.live(`accepts every part of ${name}`, () =>
+      Effect.gen(function* () {
+        const { port, texts } = yield* strictForeignSmsc
+        const operator = yield* operatorAt(port, collectingSink().sink)
+        const outcomes = yield* operator.submit([submissionOf('msg_a', { text, parts, encoding })], mayWrite)
+        assert.deepStrictEqual(outcomes, [
+          { type: 'accepted', operatorIds: Array.from({ length: parts }, (_, i) => `foreign-${i + 1}`) },
+        ])
+        assert.strictEqual(texts.join(''), text)
+      }).pipe(Effect.scoped),
+    )
+  }
+})
+
 describe('the SMPP operator on real sockets', () => {
   it.live('submits a message with the fields of SMPP', () =>
     Effect.gen(function* () {
@@ -142,7 +198,7 @@ describe('the SMPP operator on real sockets', () => {
           ['esm_class', 'data_coding', 'registered_delivery'].map(pdu.number),
           [0x40, 8, 1],
         )
-        return new TextDecoder('utf-16be').decode(pdu.octets('short_message')!.subarray(7))
+        return new TextDecoder('utf-16be').decode(pdu.octets('short_message')!.subarray(6))
       })
       assert.strictEqual(read.join(''), text)
       assert.strictEqual(new Set(smsc.submits().map(({ connection }) => connection)).size, 1)
@@ -797,7 +853,7 @@ describe('an operator that refuses', () => {
         { type: 'accepted', operatorIds: ['id-1', 'id-6', 'id-5'], throttledParts: 2 },
       ])
       assert.strictEqual(throttled, 2, 'it is told before the outcome')
-      const parts = smsc.submits().map(({ pdu }) => pdu.octets('short_message')![6])
+      const parts = smsc.submits().map(({ pdu }) => pdu.octets('short_message')![5])
       assert.deepStrictEqual(parts.slice(0, 3), [1, 2, 3])
       assert.lengthOf(parts, 6)
       assert.notInclude(parts.slice(3), 1)

@@ -10,7 +10,6 @@
  * - parts refused for now and none accepted: `refused`, so that the caller submits it again;
  * - the answer to a part lost: `unknown`, once the other parts are answered.
  */
-import { randomInt } from 'node:crypto'
 import { stopAtFirstRefusal, type Submission, type SubmitOutcome, THROTTLED_RETRY_MS } from '../port.ts'
 import { COMMAND_STATUS, meaningOfStatus } from './errors.ts'
 import { canonicalId } from './ids.ts'
@@ -23,6 +22,7 @@ import {
   type PendingMessage,
   replaceWaitingParts,
 } from './pending-message.ts'
+import { makeReferences } from './references.ts'
 import type { Session } from './session.ts'
 import type { SmppSettings } from './settings.ts'
 import { submitSmFields } from './submit-sm.ts'
@@ -54,8 +54,7 @@ export const makeSubmitter = (options: SubmitterOptions) => {
   const queue: Array<PendingMessage> = []
   /** Messages that return to the queue later: for a retry, or for their next part. */
   const laterTimers = new Map<PendingMessage, NodeJS.Timeout>()
-  /** It begins at random, because two processes may send to one recipient. */
-  let reference = randomInt(0x1_0000)
+  const nextReference = makeReferences()
   let closed = false
   let isPumping = false
   let pumpAgain = false
@@ -319,8 +318,7 @@ export const makeSubmitter = (options: SubmitterOptions) => {
       const mayWriteBatch = stopAtFirstRefusal(mayWrite)
       const at = now()
       const messages = batch.map((submission, i): PendingMessage => {
-        const segments = segmentsOf(submission.text, reference)
-        if (segments.length > 1) reference = (reference + 1) & 0xffff
+        const segments = segmentsOf(submission.text, () => nextReference(submission.recipient))
         return {
           submission,
           segments,

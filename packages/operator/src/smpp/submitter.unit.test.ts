@@ -28,7 +28,7 @@ const makeFakeSession = () => {
     inFlight: () => open.length,
     request: (_command, fields: Fields, onAnswer) => {
       const octets = fields['short_message'] as Uint8Array
-      open.push({ part: fields['esm_class'] === 0x40 ? octets[6]! : 1, onAnswer })
+      open.push({ part: fields['esm_class'] === 0x40 ? octets[5]! : 1, onAnswer })
     },
     flush: () => {},
     answer: () => {},

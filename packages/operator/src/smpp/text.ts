@@ -1,7 +1,7 @@
 /**
  * Texts in SMPP. Outbound: GSM 03.38 with one septet per octet (`data_coding` 0) or UCS-2 (8), in
- * the parts that the domain counts, with a 16-bit concatenation header. Inbound texts are decoded
- * by their `data_coding`.
+ * the parts that the domain counts, with an 8-bit concatenation header. Inbound texts are decoded by
+ * their `data_coding`.
  */
 import { encodingOf, fromSeptets, splitParts, toSeptets } from '@hub/domain'
 
@@ -20,27 +20,32 @@ export const DATA_CODING = { gsm7: 0x00, ucs2: 0x08 } as const
 
 const bigEndian = (text: string): Buffer => Buffer.from(text, 'utf16le').swap16()
 
-/** The header of a concatenated part: information element 0x08, with a 16-bit reference. */
+/**
+ * The header of a concatenated part: information element 0x00, with an 8-bit reference. Source: 3GPP
+ * TS 23.040, 9.2.3.24.1. A part has at most 140 octets. This header takes six of them and leaves 153
+ * septets or 67 UTF-16 code units. Element 0x08, with a 16-bit reference, takes seven: a full part
+ * would have 141 octets, and an SMSC may refuse it.
+ */
 const concatenation = (reference: number, parts: number, part: number): Buffer =>
-  Buffer.from([6, 0x08, 4, (reference >>> 8) & 0xff, reference & 0xff, parts, part])
+  Buffer.from([5, 0x00, 3, reference, parts, part])
 
 /**
- * Encodes a text into segments, one for each part that the domain counts. `reference` (16 bits)
- * should differ between two messages to one recipient.
+ * Encodes a text into segments, one for each part that the domain counts. A text of several parts takes
+ * a `reference` (0 to 255). Two texts to one recipient need different ones, or a phone mixes their parts.
  */
-export const segmentsOf = (text: string, reference: number): ReadonlyArray<Segment> => {
+export const segmentsOf = (text: string, reference: () => number): ReadonlyArray<Segment> => {
   const encoding = encodingOf(text)
-  const parts = splitParts(text)
-  return parts.map((part, i) => {
-    const body = encoding === 'gsm7' ? toSeptets(part) : bigEndian(part)
-    return parts.length === 1
-      ? { shortMessage: Buffer.from(body), esmClass: 0, dataCoding: DATA_CODING[encoding] }
-      : {
-          shortMessage: Buffer.concat([concatenation(reference, parts.length, i + 1), body]),
-          esmClass: UDHI,
-          dataCoding: DATA_CODING[encoding],
-        }
-  })
+  const dataCoding = DATA_CODING[encoding]
+  const bodies = splitParts(text).map((part) => (encoding === 'gsm7' ? toSeptets(part) : bigEndian(part)))
+  if (bodies.length === 1) {
+    return bodies.map((body) => ({ shortMessage: Buffer.from(body), esmClass: 0, dataCoding }))
+  }
+  const ofText = reference()
+  return bodies.map((body, i) => ({
+    shortMessage: Buffer.concat([concatenation(ofText, bodies.length, i + 1), body]),
+    esmClass: UDHI,
+    dataCoding,
+  }))
 }
 
 /** Formats seconds as a relative time of SMPP 3.4 (7.1.1), `YYMMDDhhmmss000R`, up to 99 days. */
