@@ -175,6 +175,7 @@ export const makeDispatcher = (
       shards,
       mayStart: () => host?.mayStart() ?? false,
       weightOf: weights.of,
+      appendDelayMs: () => host?.appendDelayMs(now()) ?? 0,
       apply,
       now,
       monotonicNow,

@@ -4,7 +4,7 @@
  * later, together with those of this time (`Urgency`).
  */
 import { EventLog, kafkaCrashPoints, type OutgoingRecord, type Position } from '@hub/kafka'
-import { Effect, Latch } from 'effect'
+import { Clock, Effect, Latch } from 'effect'
 import type { Urgency } from './shard.ts'
 
 /** In a larger produce the first record would wait for the last one. */
@@ -60,6 +60,9 @@ export const makeAppender = ({ mayGather, onSettled }: AppenderOptions) =>
     /** Open while a queued record must not be delayed for long. */
     const soon = Latch.makeUnsafe(false)
     const queue: Array<readonly [OutgoingRecord, AppendCallbacks]> = []
+    /** Of the produce in progress; milliseconds since the epoch. */
+    let startedAt: number | null = null
+    let lastMs = 0
 
     const write = Effect.fnUntraced(function* (
       taken: ReadonlyArray<readonly [OutgoingRecord, AppendCallbacks]>,
@@ -104,6 +107,11 @@ export const makeAppender = ({ mayGather, onSettled }: AppenderOptions) =>
         if (callbacks.urgency === 'now' || queue.length >= GATHERED_RECORDS) urgent.openUnsafe()
         if (callbacks.urgency === 'soon') soon.openUnsafe()
       },
+      /**
+       * How long Kafka takes to acknowledge, ms: the time of the last produce, with its repeats, or the time
+       * so far of the one in progress, if that is longer. `now`: milliseconds since the epoch.
+       */
+      delayMs: (now: number): number => Math.max(lastMs, startedAt === null ? 0 : now - startedAt),
       /** The produce loop. The owner of the appender must run it. */
       run: Effect.gen(function* () {
         for (;;) {
@@ -115,7 +123,11 @@ export const makeAppender = ({ mayGather, onSettled }: AppenderOptions) =>
           if (mayGather()) yield* gathered
           urgent.closeUnsafe()
           soon.closeUnsafe()
+          const start = yield* Clock.currentTimeMillis
+          startedAt = start
           yield* write(queue.splice(0, MAX_BATCH))
+          lastMs = (yield* Clock.currentTimeMillis) - start
+          startedAt = null
         }
       }),
     }

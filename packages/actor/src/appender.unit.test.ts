@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { EventLog, type OutgoingRecord, type Position } from '@hub/kafka'
-import { Effect } from 'effect'
+import { Clock, Deferred, Effect } from 'effect'
 import { TestClock } from 'effect/testing'
 import { makeAppender } from './appender.ts'
 import type { Urgency } from './shard.ts'
@@ -49,6 +49,28 @@ describe('the appender', () => {
       append('later', 'later')
       assert.deepStrictEqual(yield* after(39), [['soon']])
       assert.deepStrictEqual(yield* after(1), [['soon'], ['later']])
+    }),
+  )
+
+  it.effect('says how long Kafka takes to acknowledge', () =>
+    Effect.gen(function* () {
+      const acknowledged = yield* Deferred.make<ReadonlyArray<Position>>()
+      const log = EventLog.of({ append: () => Deferred.await(acknowledged), partitionOf: () => 0 })
+      const appender = yield* makeAppender({ onSettled: () => {}, mayGather: () => false }).pipe(
+        Effect.provideService(EventLog, log),
+      )
+      yield* Effect.forkScoped(appender.run)
+      const delayMs = Effect.map(Clock.currentTimeMillis, appender.delayMs)
+      assert.strictEqual(yield* delayMs, 0)
+      appender.append(recordOf('a'), { urgency: 'now', isWanted: () => true, onAppended: () => {} })
+      yield* settle
+      yield* TestClock.adjust(300)
+      assert.strictEqual(yield* delayMs, 300)
+      yield* Deferred.succeed(acknowledged, [{ topic: 'log', partition: 0, offset: 0 }])
+      yield* settle
+      yield* TestClock.adjust(1000)
+      // The last produce took so long.
+      assert.strictEqual(yield* delayMs, 300)
     }),
   )
 

@@ -46,6 +46,8 @@ export interface ShardHost<S extends Shard> {
   readonly mayStart: () => boolean
   /** Runs a change that does not come from the group (an answer, a lookup), and then settles. */
   readonly apply: (change: () => void) => void
+  /** How long Kafka takes to acknowledge an append of the shards, ms. `now`: milliseconds since the epoch. */
+  readonly appendDelayMs: (now: number) => number
   /** Whether the member has joined, its heartbeats are answered, and all its shards are open. */
   readonly isReady: Effect.Effect<boolean>
   /** The number of unread records in each partition of the shards. */
@@ -337,6 +339,7 @@ export const makeShardHost = <S extends Shard>(
         change()
         settle()
       },
+      appendDelayMs: appender.delayMs,
       isReady: Effect.map(
         joined.isHealthy,
         (healthy) => healthy && [...shards.values()].every((hosted) => hosted.phase === 'open'),

@@ -22,6 +22,15 @@ import { type Demand, makePacer, type OwnReport, type Pacer } from './pacer.ts'
 /** Reported failure: no outcome is known. */
 const atSubmitted = crashPointOfValue('dispatcher.submitted', (): ReadonlyArray<SubmitOutcome> => [])
 
+/**
+ * If Kafka takes so long to acknowledge, ms, few claims may wait for it. After a crash, nobody knows whether
+ * the operator has a message whose claim is in the log (docs/operating.md, Restarts). Between the append of a
+ * claim and its submit there is the acknowledgement, so a slow Kafka would put a whole window at risk.
+ */
+const SLOW_APPEND_MS = 250
+/** At 250 ms, two thirds of the rate that a window of 100 messages allows. */
+const CLAIMS_WHILE_SLOW = 32
+
 /** A message with an acknowledged claim. */
 interface Claimed {
   readonly shard: DispatcherShard
@@ -84,6 +93,8 @@ export const makeHandoverLoop = (options: {
   readonly shards: () => ReadonlyArray<DispatcherShard>
   readonly mayStart: () => boolean
   readonly weightOf: Weights['of']
+  /** How long Kafka takes to acknowledge the append of a claim, ms. */
+  readonly appendDelayMs: () => number
   /** Runs a change, and then `dispatch`. */
   readonly apply: (change: () => void) => void
   readonly now: () => number
@@ -285,14 +296,23 @@ export const makeHandoverLoop = (options: {
       })
     }
 
+    /** How many further claims may wait for their acknowledgement. */
+    const claimRoom = (shards: ReadonlyArray<DispatcherShard>): number => {
+      if (options.appendDelayMs() < SLOW_APPEND_MS) return Number.POSITIVE_INFINITY
+      let waiting = 0
+      for (const shard of shards) waiting += shard.messages.handovers.unacknowledged
+      return Math.max(0, CLAIMS_WHILE_SLOW - waiting)
+    }
+
     /** Takes as many messages as the operator has room for, the more urgent lane first. */
     const take = (state: OperatorState, shards: ReadonlyArray<DispatcherShard>, at: number) => {
       const { operator, pace } = state
       const taken: Array<readonly [DispatcherShard, Message]> = []
       let inProgress = 0
       for (const shard of shards) inProgress += shard.messages.handovers.countAt(operator.name)
+      const mostClaims = claimRoom(shards)
       for (let lane = 0; lane < LANES; lane++) {
-        let free = pace.room(lane, inProgress, at)
+        let free = Math.min(pace.room(lane, inProgress, at), mostClaims - taken.length)
         while (free > 0 && pace.mayTake(at)) {
           const next = takeNext(state, lane, shards)
           if (next === null) break

@@ -30,7 +30,9 @@ const makeLoop = (
   shards: ReadonlyArray<DispatcherShard>,
   weightOf: (account: string) => number = () => 1,
   observed: Array<readonly [operator: string, lane: number, index: number, waitMs: number]> = [],
-  pacing: Partial<Pick<Parameters<typeof makeHandoverLoop>[0], 'apply' | 'monotonicNow' | 'report'>> = {},
+  pacing: Partial<
+    Pick<Parameters<typeof makeHandoverLoop>[0], 'appendDelayMs' | 'apply' | 'monotonicNow' | 'report'>
+  > = {},
 ) =>
   Effect.gen(function* () {
     return yield* makeHandoverLoop({
@@ -38,6 +40,7 @@ const makeLoop = (
       shards: () => shards,
       mayStart: () => true,
       weightOf,
+      appendDelayMs: () => 0,
       apply: (change) => change(),
       now: () => NOW,
       monotonicNow: () => NOW,
@@ -212,6 +215,47 @@ describe('the handover loop', () => {
       assert.lengthOf(started, 50)
       const heavy = started.slice(0, 48).filter((account) => account === 'acc_heavy')
       assert.isAtMost(Math.abs(heavy.length - 36), 1)
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect('has few claims without an acknowledgement while Kafka is slow', () =>
+    Effect.gen(function* () {
+      let delayMs = 10
+      let unacknowledged = 0
+      let started = 0
+      const shard = {
+        messages: {
+          handovers: {
+            countAt: () => 0,
+            count: 0,
+            get unacknowledged() {
+              return unacknowledged
+            },
+            take: () => messageOf('msg'),
+          },
+        },
+        start: () => started++,
+      } as unknown as DispatcherShard
+      const operator: Operator = {
+        name: 'op',
+        capabilities: { dedupesByReference: false, window: 100 },
+        submit: () => Effect.never,
+        resume: () => Effect.void,
+      }
+      const loop = yield* makeLoop(operator, [shard], () => 1, [], { appendDelayMs: () => delayMs })
+      loop.onReady(shard, 0, 'op', ACCOUNT)
+      const startedBy = () => {
+        started = 0
+        loop.dispatch()
+        return started
+      }
+      assert.strictEqual(startedBy(), 100)
+      delayMs = 250
+      assert.strictEqual(startedBy(), 32)
+      unacknowledged = 30
+      assert.strictEqual(startedBy(), 2)
+      unacknowledged = 100
+      assert.strictEqual(startedBy(), 0)
     }).pipe(Effect.scoped),
   )
 

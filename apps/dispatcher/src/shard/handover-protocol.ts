@@ -26,6 +26,7 @@ export class HandoverProtocol {
   readonly #queues: OperatorQueues
   readonly #reports: ReportMatching
   readonly #counts = new Map<string, number>()
+  readonly #unacknowledged = new Set<Message>()
 
   constructor(core: ShardCore, queues: OperatorQueues, reports: ReportMatching) {
     this.#core = core
@@ -44,6 +45,11 @@ export class HandoverProtocol {
     return this.#counts.get(operator) ?? 0
   }
 
+  /** The number of taken messages whose claim Kafka has not acknowledged yet. */
+  get unacknowledged(): number {
+    return this.#unacknowledged.size
+  }
+
   /** The message that `take` would return. */
   peek(lane: number, operator: string, account: string): Message | null {
     return this.#queues.peek(lane, operator, account)
@@ -54,6 +60,7 @@ export class HandoverProtocol {
     const message = this.#queues.take(lane, operator, account)
     if (message === null) return null
     message.inHandover = true
+    this.#unacknowledged.add(message)
     this.#counts.set(message.route, this.countAt(message.route) + 1)
     return message
   }
@@ -92,6 +99,7 @@ export class HandoverProtocol {
 
   /** Kafka has acknowledged the claim. */
   onClaimAppended(message: Message, submission: PreparedSubmission, now: number): void {
+    this.#unacknowledged.delete(message)
     // The log may meanwhile contain the end of the message, from another member's claim.
     if (message.state.stage !== 'handingOver') this.end(message, 0, now)
     // The append may have taken longer than the rest of the time to live.
@@ -170,6 +178,7 @@ export class HandoverProtocol {
   end(message: Message, notBefore: number, now: number): void {
     if (!message.inHandover) return
     message.inHandover = false
+    this.#unacknowledged.delete(message)
     this.#counts.set(message.route, this.countAt(message.route) - 1)
     if (message.state.final || message.state.stage === 'awaitingReport') {
       this.#queues.remove(message)
