@@ -1,10 +1,20 @@
 /** Runs `hubctl doctor` on a whole hub: it reports a healthy hub, or exactly the problems. */
 import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { alterTopics, topicCatalogue } from '@hub/kafka'
 import { programFile } from '@hub/local-stack'
-import { startHub, type TestHub } from '../support/hub.ts'
+import { eventually } from '@hub/testkit'
 import { Effect } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { makeArmedPoints } from '../chaos/crash-matrix/armed-points.ts'
+import { send } from '../support/client.ts'
+import { freshNumber, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
+import { startHub, type TestHub } from '../support/hub.ts'
+
+/** A busy machine reaches the point, and starts a dispatcher, within this time. */
+const KILLED_WITHIN_MS = 60_000
 
 interface Finding {
   readonly subject: string
@@ -13,11 +23,19 @@ interface Finding {
 }
 
 let hub: TestHub
+let admin: HubAdmin
+let crashPoints: string
 
 beforeAll(async () => {
-  hub = await startHub()
+  crashPoints = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'crash-points-'))
+  hub = await startHub({ environment: { HUB_CRASH_POINTS: crashPoints } })
+  admin = makeHubAdmin(hub)
 })
-afterAll(() => hub?.stop())
+afterAll(async () => {
+  await admin?.close()
+  await hub?.stop()
+  rmSync(crashPoints, { recursive: true, force: true })
+})
 
 /**
  * Runs the command without variables that name a hub. It finds the local hub by its data folder.
@@ -37,10 +55,11 @@ const doctor = async (
   })
 }
 
+const findAll = async () =>
+  JSON.parse((await doctor('--json')).out) as { readonly findings: ReadonlyArray<Finding> }
+
 const findProblems = async (): Promise<ReadonlyArray<Finding>> =>
-  (JSON.parse((await doctor('--json')).out) as { readonly findings: ReadonlyArray<Finding> }).findings.filter(
-    ({ verdict }) => verdict === 'ill',
-  )
+  (await findAll()).findings.filter(({ verdict }) => verdict === 'ill')
 
 describe('hubctl doctor', () => {
   it('reports a healthy hub on one screen', async () => {
@@ -54,6 +73,27 @@ describe('hubctl doctor', () => {
       assert.match(out, new RegExp(`^✓ ${subject} `, 'mu'))
     }
     assert.match(out, /^✓ dispatcher group +1 member, 0 records behind$/mu)
+  })
+
+  it('counts a message whose dispatcher was killed between its claim and its submit', async () => {
+    const { live } = await admin.createAccount()
+    const point = await makeArmedPoints(crashPoints).arm('dispatcher.claim-acknowledged', 'kill')
+    const to = freshNumber()
+    const sent = await live.post('/v1/messages', send('otp', to))
+    assert.strictEqual(sent.status, 202, sent.text)
+    assert.isNotNull(await point.reached(KILLED_WITHIN_MS))
+    await hub.app('dispatcher').exited()
+    await hub.app('dispatcher').restart()
+    await eventually(async () => (await live.get(`/v1/messages/${sent.body.id}`)).body.status === 'sent', {
+      withinMs: KILLED_WITHIN_MS,
+    })
+    const { findings } = await findAll()
+    const finding = findings.find(({ subject }) => subject === 'unanswered submits')
+    assert.strictEqual(finding?.verdict, 'note')
+    assert.match(finding?.said ?? '', /^1 in the last 24 hours: 1 wait for a report/u)
+    // The operator has counted every message that it received.
+    const statistics = await fetch(`${hub.describe().operator_url}/statistics`)
+    assert.deepInclude(await statistics.json(), { submissions: 0 })
   })
 
   it('reports exactly the problems', async () => {

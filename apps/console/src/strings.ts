@@ -280,6 +280,8 @@ const english = {
     waiting: 'Messages that wait for the SMS operator',
     nothingWaits: 'nothing waits',
     oldest: 'the oldest for',
+    unanswered: 'Sent without an answer (24 hours)',
+    unansweredOf: (sent: string, expired: string) => `${sent} wait for a report, ${expired} expired`,
     lag: 'Lag of the consumers',
     records: (records: number) => `${records} ${records === 1 ? 'record' : 'records'}`,
     noMember: (apps: string) => `no process runs: ${apps}`,

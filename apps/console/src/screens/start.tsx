@@ -50,7 +50,7 @@ const hourOf = (overview: Overview, filters: Readonly<Record<string, string>>): 
   })
 
 const Waiting = ({ overview }: { readonly overview: Overview }) => {
-  const { consumers, endpoints, hub, moderation, operators, waiting } = overview
+  const { consumers, endpoints, hub, moderation, operators, unanswered, waiting } = overview
   const binds = operators.flatMap((operator) => operator.binds)
   const established = binds.reduce((sum, one) => sum + one.established, 0)
   const wanted = binds.reduce((sum, one) => sum + one.wanted, 0)
@@ -81,6 +81,13 @@ const Waiting = ({ overview }: { readonly overview: Overview }) => {
             {strings.start.oldest} <Age at={oldest} />
           </>
         )}
+      </Tile>
+      <Tile
+        label={strings.start.unanswered}
+        value={countText(unanswered.sent + unanswered.expired)}
+        href="/stuck"
+      >
+        {strings.start.unansweredOf(countText(unanswered.sent), countText(unanswered.expired))}
       </Tile>
       <Tile
         label={strings.start.lag}

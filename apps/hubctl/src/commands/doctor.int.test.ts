@@ -193,6 +193,7 @@ describe('hubctl doctor', () => {
     'webhook-fanout group',
     'outboxes',
     'erasures',
+    'unanswered submits',
     'stop flag',
     'daily limit',
   ]

@@ -16,6 +16,7 @@ import { Clock, Effect, Layer } from 'effect'
 import { type Consumer, CONSUMERS, keepsPositionsInPostgresql, readConsumer } from '../consumer-lag.ts'
 import { kafkaConfig } from '../kafka.ts'
 import { query } from '../sql.ts'
+import { readUnanswered, UNANSWERED_HOURS } from '../unanswered.ts'
 import { type Check, problem, notice, ok } from './check.ts'
 import { KAFKA, MIGRATIONS, REDIS } from './servers.ts'
 
@@ -125,6 +126,22 @@ const deadLetters: Check = {
   }),
 }
 
+const unanswered: Check = {
+  subject: 'unanswered submits',
+  needs: [MIGRATIONS],
+  mend: 'Read the logs of the dispatchers.',
+  run: Effect.gen(function* () {
+    const { expired, oldest_at, sent } = yield* query(readUnanswered)
+    const facts = { sent, expired, oldest_at }
+    return sent + expired === 0
+      ? ok(`none in the last ${UNANSWERED_HOURS} hours`, facts)
+      : notice(
+          `${sent + expired} in the last ${UNANSWERED_HOURS} hours: ${sent} wait for a report, ${expired} expired without one. The operator may not have them: see docs/operating.md`,
+          facts,
+        )
+  }),
+}
+
 const stops: Check = {
   subject: 'stop flag',
   needs: [MIGRATIONS],
@@ -203,6 +220,7 @@ export const pipelineChecks: ReadonlyArray<Check> = [
   outboxes,
   erasures,
   deadLetters,
+  unanswered,
   stops,
   daily,
 ]

@@ -17,6 +17,7 @@ import {
   PARTS,
   readMinutes,
   readSubmission,
+  readUnansweredMessages,
   readWork,
   withoutShards,
 } from './overview.ts'
@@ -28,6 +29,7 @@ const EVERY_MS = {
   minutes: 5000,
   submission: 10_000,
   work: 5000,
+  unanswered: 60_000,
   consumers: 15_000,
   operators: OPERATOR_STATUS_MS,
 } as const
@@ -38,6 +40,7 @@ const PART_OF: Readonly<Record<Read, Part>> = {
   minutes: 'minutes',
   submission: 'minutes',
   work: 'work',
+  unanswered: 'work',
   consumers: 'consumers',
   operators: 'operators',
 }
@@ -137,6 +140,7 @@ const makeFeed = Effect.fnUntraced(function* ({
       ),
     )
     const work = yield* readIfDue('work', () => query(readWork))
+    const unanswered = yield* readIfDue('unanswered', () => query(readUnansweredMessages))
     const consumers = yield* readIfDue('consumers', () =>
       Effect.map(readConsumers(kafka, topicPrefix), ({ consumers }) => ({
         consumers: withoutShards(consumers),
@@ -147,7 +151,7 @@ const makeFeed = Effect.fnUntraced(function* ({
         Effect.provideService(SharedTexts, shared),
       ),
     )
-    return hour || recent || times || work || consumers || operators
+    return hour || recent || times || work || unanswered || consumers || operators
   }).pipe(Effect.provideService(Sql, sql), reading.withPermits(1))
 
   const snapshot = Effect.map(Clock.currentTimeMillis, (at): Overview => ({

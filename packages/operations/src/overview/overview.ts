@@ -15,6 +15,7 @@ import { Schema } from 'effect'
 import { CONSUMERS, type ConsumerLag } from '../consumer-lag.ts'
 import { Timestamp } from '../fields.ts'
 import { OperatorState } from '../operators.ts'
+import { readUnanswered, Unanswered } from '../unanswered.ts'
 
 const Mode = Schema.Literals(MODES)
 const MessageClass = Schema.Literals(MESSAGE_CLASSES)
@@ -61,6 +62,7 @@ export const Overview = Schema.Struct({
   waiting: Schema.Array(
     Schema.Struct({ mode: Mode, class: MessageClass, messages: Count, oldest_at: Timestamp }),
   ).annotate({ description: 'Accepted messages that no SMS operator has yet.' }),
+  unanswered: Unanswered,
   consumers: Schema.Array(
     Schema.Struct({
       consumer: Schema.Literals(CONSUMERS),
@@ -93,6 +95,7 @@ export const EMPTY: Omit<Overview, 'at' | 'unavailable'> = {
   minutes: [],
   submission: [],
   waiting: [],
+  unanswered: { sent: 0, expired: 0, oldest_at: null },
   consumers: [],
   operators: [],
   outboxes: [],
@@ -138,6 +141,10 @@ export const readSubmission = async (q: Queries, now: number): Promise<Overview[
   )
   return rows.map(({ p50, p99, ...of }) => ({ ...of, p50_ms: Math.round(p50), p99_ms: Math.round(p99) }))
 }
+
+export const readUnansweredMessages = async (q: Queries): Promise<Pick<Overview, 'unanswered'>> => ({
+  unanswered: await readUnanswered(q),
+})
 
 const timestampOf = (at: Date | null): string | null => (at === null ? null : toTimestamp(at.getTime()))
 

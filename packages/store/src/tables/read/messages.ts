@@ -140,6 +140,40 @@ export const readWaiting = async (
    WHERE w.messages > 0 AND (${account}::uuid IS NULL OR a.id = ${account})
    ORDER BY w.oldest_at, a.id, m.mode, c.class LIMIT ${limit}`
 
+/** Messages that count as sent although no answer of the operator arrived. */
+export interface Unanswered {
+  /** They wait for a report or for their deadline. */
+  readonly sent: number
+  /** No report arrived before the deadline. */
+  readonly expired: number
+  /** The acceptance of the oldest one; `null` without any. */
+  readonly oldest_at: Date | null
+}
+
+/**
+ * Counts the messages of all accounts, accepted in the last `withinSeconds`, whose handover claim has no
+ * answer of the operator: without an answer, a message has no operator id. Messages with a later report are
+ * final, and do not count. The rows of an account, mode and class are a range of an index.
+ */
+export const countUnanswered = async (q: Queries, withinSeconds: number): Promise<Unanswered> => {
+  const [row] = await q<Unanswered[]>`
+    WITH since AS (SELECT at, command.uuid_floor(at) AS id
+                     FROM (SELECT now() - make_interval(secs => ${withinSeconds}) AS at) AS t)
+    SELECT count(*) FILTER (WHERE r.status = 'sent')::integer AS sent,
+           count(*) FILTER (WHERE r.status = 'expired')::integer AS expired, min(r.created_at) AS oldest_at
+      FROM command.accounts a
+     CROSS JOIN unnest(enum_range(NULL::command.mode)) AS m (mode)
+     CROSS JOIN unnest(enum_range(NULL::command.class)) AS c (class)
+     CROSS JOIN LATERAL (
+           SELECT id, status, created_at FROM read.messages
+            WHERE account = a.id AND mode = m.mode AND class = c.class AND status IN ('sent', 'expired')
+              AND created_at > (SELECT at FROM since) AND id >= (SELECT id FROM since)
+              AND (status = 'sent' OR reason_code = 'dlr_timeout_local')) AS r
+     WHERE NOT EXISTS (SELECT 1 FROM read.operator_ids o
+                        WHERE o.message_id = r.id AND o.message_id >= (SELECT id FROM since))`
+  return row ?? { sent: 0, expired: 0, oldest_at: null }
+}
+
 /** Delivered messages whose times `readLatencies` reads. */
 export const MEASURED = 1000
 
