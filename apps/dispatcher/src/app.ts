@@ -27,7 +27,7 @@ import {
   type TopicNames,
   topicNames,
 } from '@hub/kafka'
-import { ReportSink, type SandboxOptions } from '@hub/operator'
+import { ReportSink, type SandboxOptions, surroundSink } from '@hub/operator'
 import { MasterKeyEncryption, PayloadEncryption, Sql, watchErasures } from '@hub/store'
 import {
   adminLayer,
@@ -138,7 +138,7 @@ export const makeDispatcher = (
     const apply = (change: () => void) => host?.apply(change)
 
     // Delivery reports and inbound messages: operator → hub.operator-reports.v1.
-    const sink = yield* makeReportSink({
+    const reportSink = yield* makeReportSink({
       topics,
       metrics,
       hashSecret: options.hashSecret,
@@ -150,6 +150,7 @@ export const makeDispatcher = (
         return null
       },
     })
+    const sink = yield* surroundSink(reportSink)
     const withSink = Effect.provideService(ReportSink, sink)
     const operators = yield* withSink(makeOperators({ live, sandbox: options.sandbox }))
 

@@ -254,6 +254,18 @@ const delivery: Dashboard = {
       ],
     },
     {
+      title: 'What operators sent and the hub could not use',
+      about:
+        'Elements with an unusable id or form are skipped. A defect is a fault of the hub: its log line names the place.',
+      unit: 'short',
+      queries: [
+        query(
+          'sum by (operator, what) (increase(hub_operator_unusable_total[$__rate_interval]))',
+          '{{operator}} {{what}}',
+        ),
+      ],
+    },
+    {
       title: 'SMPP: binds and window',
       about:
         'HubNoBind fires after two minutes without a bind. A full window means that the operator limits the rate.',

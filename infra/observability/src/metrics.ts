@@ -96,6 +96,10 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     route: 'the path of the description, `/` for a page of the console, `none` for an unknown path',
     status: 'HTTP status',
   },
+  hub_operator_unusable_total: {
+    operator: OPERATOR,
+    what: '`answer` (an element of an answer), `report`, `inbound`, `defect` (the adapter has thrown)',
+  },
   hub_postgresql_connections_replaced_total: {
     reason:
       '`closed` (it broke), `gone` (PostgreSQL has no such session), `lost` (a request or an answer was lost), `read_only`',

@@ -12,6 +12,8 @@ export {
   type Submission,
   type SubmitOutcome,
 } from './port.ts'
+export { surroundOperator, surroundSink } from './boundary.ts'
+export { makeUnusable } from './unusable.ts'
 export { makeSandbox, SANDBOX, SANDBOX_DEFAULTS, type SandboxOptions } from './sandbox/sandbox.ts'
 export { readHttpReports, readHttpInbound } from './http/callback.ts'
 export { HTTP, HTTP_DEFAULTS, makeHttpOperator } from './http/http.ts'

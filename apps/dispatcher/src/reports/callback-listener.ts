@@ -4,7 +4,7 @@
  * records.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { readHttpReports, readHttpInbound, ReportSink } from '@hub/operator'
+import { HTTP, makeUnusable, readHttpReports, readHttpInbound, ReportSink } from '@hub/operator'
 import { Clock, Data, Effect, FiberSet, Redacted, Result, type Scope } from 'effect'
 
 export class CallbackPortUnavailable extends Data.TaggedError('CallbackPortUnavailable')<{
@@ -42,6 +42,7 @@ export const listenForCallbacks = (options: {
 }): Effect.Effect<number, CallbackPortUnavailable, ReportSink | Scope.Scope> =>
   Effect.gen(function* () {
     const sink = yield* ReportSink
+    const unusable = yield* makeUnusable
     const fork = yield* FiberSet.makeRuntime<never>()
 
     const respond = (response: ServerResponse, status: number, headers: Record<string, string> = {}) =>
@@ -63,11 +64,24 @@ export const listenForCallbacks = (options: {
       const now = yield* Clock.currentTimeMillis
       const taking =
         path === '/reports'
-          ? Result.map(readHttpReports(options.secret, signature, body, now), sink.store)
-          : Result.map(readHttpInbound(options.secret, signature, body, now), sink.storeInbound)
-      if (Result.isFailure(taking)) return yield* respond(response, taking.failure.status)
-      return yield* taking.success.pipe(
-        Effect.matchEffect({
+          ? Result.map(readHttpReports(options.secret, signature, body, now), ({ skipped, usable }) => ({
+              skipped,
+              store: sink.store(usable),
+            }))
+          : Result.map(readHttpInbound(options.secret, signature, body, now), ({ skipped, usable }) => ({
+              skipped,
+              store: sink.storeInbound(usable),
+            }))
+      if (Result.isFailure(taking)) {
+        const { status, thrown } = taking.failure
+        if (thrown !== undefined) yield* unusable.defect(HTTP, thrown)
+        return yield* respond(response, status)
+      }
+      const { skipped, store } = taking.success
+      if (skipped > 0)
+        yield* unusable.skipped(HTTP, path === '/reports' ? 'report' : 'inbound', 'element', skipped)
+      return yield* store.pipe(
+        Effect.matchCauseEffect({
           onSuccess: () => respond(response, 200),
           onFailure: () => respond(response, 503, { 'retry-after': '1' }),
         }),

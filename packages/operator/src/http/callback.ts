@@ -1,27 +1,35 @@
 /** Signed callbacks of an HTTP operator: delivery reports and inbound messages. */
 import { REJECTED_REASONS, UNDELIVERED_REASONS, verifySignature } from '@hub/domain'
 import { Data, Redacted, Result, Schema } from 'effect'
+import { ADDRESS_LENGTH, OperatorId, parseForeignJson } from '../foreign.ts'
 import type { InboundMessage, OperatorReport } from '../port.ts'
 import { HTTP } from './http.ts'
 
-/** The callback has a wrong signature (401) or is malformed (400). A repetition does not help. */
-class CallbackRefusal extends Data.TaggedError('CallbackRefusal')<{ readonly status: 400 | 401 }> {}
+/**
+ * The callback has a wrong signature (401), or none of its elements can be used (400). A repetition
+ * does not help. `thrown`: what the reader has thrown.
+ */
+class CallbackRefusal extends Data.TaggedError('CallbackRefusal')<{
+  readonly status: 400 | 401
+  readonly thrown?: unknown
+}> {}
 
-/** The longest id. No operator uses longer ones. */
-const ID_LENGTH = 255
+/** The elements of a callback that can be used, and the number of the others. */
+interface ReadCallback<A> {
+  readonly usable: ReadonlyArray<A>
+  readonly skipped: number
+}
+
 /** The most elements of one callback. */
 const MAX_ELEMENTS = 100
 
-const Id = Schema.String.pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(ID_LENGTH)))
-
 const Report = Schema.Struct({
-  operator_id: Id,
-  reference: Schema.optionalKey(Schema.NullOr(Id)),
+  operator_id: OperatorId,
+  reference: Schema.optionalKey(Schema.NullOr(OperatorId)),
   status: Schema.Literals(['delivered', 'undelivered', 'rejected', 'expired', 'seen']),
   reason: Schema.optionalKey(Schema.NullOr(Schema.String)),
   at: Schema.String,
 })
-const decodeJson = Schema.decodeUnknownResult(Schema.fromJsonString(Schema.Array(Schema.Unknown)))
 
 /** Any E.164 number: the sender of an inbound message need not be a valid recipient. */
 const PhoneNumber = Schema.String.pipe(Schema.check(Schema.isPattern(/^\+[1-9]\d{6,14}$/u)))
@@ -29,9 +37,9 @@ const PhoneNumber = Schema.String.pipe(Schema.check(Schema.isPattern(/^\+[1-9]\d
 const INBOUND_TEXT_LENGTH = 2000
 
 const Inbound = Schema.Struct({
-  operator_id: Id,
+  operator_id: OperatorId,
   from: PhoneNumber,
-  service_address: Schema.String.pipe(Schema.check(Schema.isMaxLength(ID_LENGTH))),
+  service_address: Schema.String.pipe(Schema.check(Schema.isMaxLength(ADDRESS_LENGTH))),
   text: Schema.String.pipe(Schema.check(Schema.isMaxLength(INBOUND_TEXT_LENGTH))),
   at: Schema.String,
 })
@@ -43,34 +51,42 @@ const refuse = (status: 400 | 401) => Result.fail(new CallbackRefusal({ status }
 /**
  * Makes a reader of callbacks. `signature` is the header `Hub-Operator-Signature`. Its time must be
  * within five minutes of `now` (ms since the epoch). `raw` is the complete element of the body,
- * including unknown fields.
+ * including unknown fields. An element that cannot be used is skipped, because the operator would
+ * repeat a refused callback with all of its elements.
  */
 const makeReader = <Element extends { readonly at: string }, A>(
   schema: Schema.Codec<Element, unknown>,
   read: (element: Element, at: number, raw: Buffer) => A,
 ) => {
-  const decode = Schema.decodeUnknownResult(
-    Schema.Array(schema).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_ELEMENTS))),
-  )
+  const decode = Schema.decodeUnknownResult(schema)
+  const readElement = (json: unknown): A | null => {
+    const element = decode(json)
+    if (Result.isFailure(element)) return null
+    const at = Date.parse(element.success.at)
+    return Number.isNaN(at) ? null : read(element.success, at, Buffer.from(JSON.stringify(json)))
+  }
+  const readBody = (body: Uint8Array): Result.Result<ReadCallback<A>, CallbackRefusal> => {
+    const elements = parseForeignJson(body)?.value
+    if (!Array.isArray(elements) || elements.length > MAX_ELEMENTS) return refuse(400)
+    const usable = elements.map(readElement).filter((value) => value !== null)
+    if (usable.length === 0) return refuse(400)
+    return Result.succeed({ usable, skipped: elements.length - usable.length })
+  }
   return (
     secret: Redacted.Redacted<string>,
     signature: string,
     body: Uint8Array,
     now: number,
-  ): Result.Result<ReadonlyArray<A>, CallbackRefusal> => {
+  ): Result.Result<ReadCallback<A>, CallbackRefusal> => {
     if (!verifySignature(signature, [Redacted.value(secret)], body, Math.floor(now / 1000)))
       return refuse(401)
-    const json = decodeJson(Buffer.from(body).toString('utf8'))
-    if (Result.isFailure(json)) return refuse(400)
-    const elements = decode(json.success)
-    if (Result.isFailure(elements)) return refuse(400)
-    const values: Array<A> = []
-    for (const [i, element] of elements.success.entries()) {
-      const at = Date.parse(element.at)
-      if (Number.isNaN(at)) return refuse(400)
-      values.push(read(element, at, Buffer.from(JSON.stringify(json.success[i]))))
-    }
-    return Result.succeed(values)
+    return Result.flatMap(
+      Result.try({
+        try: () => readBody(body),
+        catch: (thrown) => new CallbackRefusal({ status: 400, thrown }),
+      }),
+      (read) => read,
+    )
   }
 }
 

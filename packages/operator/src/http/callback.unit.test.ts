@@ -28,7 +28,7 @@ describe('callbacks of the operator', () => {
   it('reads signed reports', () => {
     const second = { operator_id: 'sim-1-2', status: 'delivered', at: report.at, more: 1 }
     const result = read([report, second])
-    assert.deepStrictEqual(Result.isSuccess(result) ? result.success : [], [
+    assert.deepStrictEqual(Result.isSuccess(result) ? result.success.usable : [], [
       {
         operator: 'http',
         operatorId: 'sim-1-1',
@@ -78,8 +78,43 @@ describe('callbacks of the operator', () => {
     }
   })
 
+  // The answer of a parser that keeps no recursion limit is a stack overflow: a fault of the hub, and
+  // an endless repetition by the operator.
+  it.each([
+    ['100,000 nested arrays', `${'['.repeat(100_000)}${']'.repeat(100_000)}`],
+    ['100,000 nested arrays without their end', '['.repeat(100_000)],
+    [
+      'a report with a deeply nested field',
+      `[{"operator_id":"1","status":"delivered","at":"2026-11-21T09:30:00Z","more":${'[{"a":'.repeat(5000)}1${'}]'.repeat(5000)}}]`,
+    ],
+    ['no JSON', '\ud800'],
+  ])('rejects %s', (_, body) => {
+    assert.strictEqual(refusal(read(body)), 400)
+  })
+
+  // PostgreSQL stores no NUL (PostgreSQL documentation, 8.3), and an entry of its B-tree index has at
+  // most 2,704 octets (64.1). Avro and UTF-8 have no lone surrogates (Unicode, D92).
+  it.each([
+    ['with a NUL', 'a\0b'],
+    ['of 300 kB', 'x'.repeat(300_000)],
+    ['with a lone surrogate', '\ud83d'],
+    ['with a line break', 'a\nb'],
+    ['that is empty', ''],
+    ['that is a number', 5],
+  ])('skips a report whose id is one %s, and reads the others', (_, operator_id) => {
+    const result = read([{ ...report, operator_id }, report, { ...report, reference: operator_id }, null])
+    const { skipped, usable } = Result.getOrThrow(result)
+    assert.deepStrictEqual([skipped, usable.map(({ operatorId }) => operatorId)], [3, ['sim-1-1']])
+  })
+
+  it('reads brackets and quotes in texts, and a field named __proto__', () => {
+    const odd = `[{"operator_id":"1","status":"delivered","at":"${report.at}","reason":"${'[{'.repeat(100)}\\"[","__proto__":{"status":"seen"}}]`
+    const { usable } = Result.getOrThrow(read(odd))
+    assert.deepStrictEqual([usable[0]?.outcome, usable[0]?.reason], ['delivered', null])
+  })
+
   it('omits an unknown reason', () => {
     const result = read([{ ...report, reason: 'a reason of next year' }])
-    assert.strictEqual(Result.isSuccess(result) ? result.success[0]?.reason : 'refused', null)
+    assert.strictEqual(Result.isSuccess(result) ? result.success.usable[0]?.reason : 'refused', null)
   })
 })

@@ -4,6 +4,7 @@ import { Effect, Redacted, Result } from 'effect'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { operatorContract, type OperatorUnderTest, submissionOf } from '../port.contract.ts'
 import { type OperatorAnswer, type OperatorReport, ReportSink } from '../port.ts'
+import { surroundOperator } from '../boundary.ts'
 import { readHttpReports } from './callback.ts'
 import { HTTP_DEFAULTS, makeHttpOperator } from './http.ts'
 
@@ -100,7 +101,7 @@ const operatorUnderTest = (hasOneIdPerMessage: boolean) =>
           body,
           now,
         )
-        if (Result.isSuccess(read)) reports.push(...read.success)
+        if (Result.isSuccess(read)) reports.push(...read.success.usable)
         for (const look of waiting) look()
       }
     })
@@ -204,6 +205,12 @@ describe('the HTTP operator on real sockets', () => {
       'an answer about something else',
       (_batch, response) => json(response, accept([{ reference: 'msg_9', parts: 1 }])),
     ],
+    [
+      // V8 parses it, but JSON.stringify of the value exceeds the stack.
+      'an answer of 100,000 nested arrays',
+      (_batch, response) => void response.end(`${'['.repeat(100_000)}${']'.repeat(100_000)}`),
+    ],
+    ['an answer of no octets', (_batch, response) => void response.end()],
     ['an answer without end', (_batch, response) => void response.end(Buffer.alloc(2 * 1024 * 1024, 0x20))],
   ]
   for (const [name, answer] of unknown) {
@@ -214,6 +221,28 @@ describe('the HTTP operator on real sockets', () => {
       }),
     )
   }
+
+  it.live('reads the usable elements of an answer, whatever the others are', () =>
+    Effect.gen(function* () {
+      const server = yield* operatorServer((batch, response) =>
+        json(
+          response,
+          batch.map(({ reference }, i) => ({
+            reference,
+            status: 'accepted',
+            operator_ids: [['a\0b'], ['x'.repeat(300_000)], ['op-1'], [], [7], ['\ud83d'], ['op-2']][i],
+          })),
+        ),
+      )
+      const operator = yield* surroundOperator(yield* operatorAt(server.url))
+      const batch = Array.from({ length: 7 }, (_, i) => submissionOf(`msg_${i}`))
+      const outcomes = yield* operator.submit(batch, () => true)
+      assert.deepStrictEqual(
+        outcomes.map((outcome) => (outcome.type === 'accepted' ? outcome.operatorIds[0] : outcome.type)),
+        ['unknown', 'unknown', 'op-1', 'unknown', 'unknown', 'unknown', 'op-2'],
+      )
+    }).pipe(Effect.scoped),
+  )
 
   it.live('keeps the raw answer to each message', () =>
     Effect.gen(function* () {

@@ -6,6 +6,7 @@
 import type { Readable } from 'node:stream'
 import { REJECTED_REASONS } from '@hub/domain'
 import { Effect, Redacted, Result, Schema, Semaphore, type Scope } from 'effect'
+import { parseForeignJson } from '../foreign.ts'
 import {
   type Operator,
   type OperatorAnswer,
@@ -15,6 +16,7 @@ import {
   type SubmitOutcome,
   THROTTLED_RETRY_MS,
 } from '../port.ts'
+import { makeUnusable } from '../unusable.ts'
 
 export const HTTP = 'http'
 
@@ -42,15 +44,14 @@ const RETRY_MS = 1000
 const RETRY_UNAUTHORIZED_MS = 10_000
 const CONNECT_TIMEOUT_MS = 2000
 
-const Answer = Schema.Array(
-  Schema.Struct({
-    reference: Schema.String,
-    operator_ids: Schema.Array(Schema.String),
-    status: Schema.Literals(['accepted', 'rejected', 'throttled']),
-    reason: Schema.optionalKey(Schema.NullOr(Schema.String)),
-  }),
-)
-const decodeAnswer = Schema.decodeUnknownResult(Schema.fromJsonString(Answer))
+/** One element of an answer. The boundary of the port checks the ids. */
+const Answer = Schema.Struct({
+  reference: Schema.String,
+  operator_ids: Schema.Array(Schema.String),
+  status: Schema.Literals(['accepted', 'rejected', 'throttled']),
+  reason: Schema.optionalKey(Schema.NullOr(Schema.String)),
+})
+const decodeAnswer = Schema.decodeUnknownResult(Answer)
 
 /** Thrown by the request body before its first byte if the lease has ended. */
 class NotWritten extends Error {}
@@ -60,7 +61,7 @@ type Exchange =
       readonly type: 'answered'
       readonly status: number
       readonly retryAfterMs: number | null
-      readonly body: string
+      readonly body: Buffer
     }
   | { readonly type: 'notWritten' }
   | { readonly type: 'unreachable' }
@@ -71,7 +72,7 @@ const retryAfter = (header: string | Array<string> | undefined): number | null =
   return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, 60) * 1000 : null
 }
 
-const readBounded = async (body: AsyncIterable<Uint8Array>): Promise<string> => {
+const readBounded = async (body: AsyncIterable<Uint8Array>): Promise<Buffer> => {
   const chunks: Array<Uint8Array> = []
   let size = 0
   for await (const chunk of body) {
@@ -79,7 +80,7 @@ const readBounded = async (body: AsyncIterable<Uint8Array>): Promise<string> => 
     if (size > MAX_ANSWER_BYTES) throw new Error('answer too large')
     chunks.push(chunk)
   }
-  return Buffer.concat(chunks).toString('utf8')
+  return Buffer.concat(chunks)
 }
 
 const toWire = (submission: Submission) => ({
@@ -92,28 +93,28 @@ const toWire = (submission: Submission) => ({
   validity_seconds: submission.validitySeconds,
 })
 
-/** The elements of an answer, one for each message; the whole body for each if it has others. */
-const elementsOf = (count: number, body: string): ReadonlyArray<unknown> => {
-  const parsed = Result.getOrElse(
-    Result.try((): unknown => JSON.parse(body)),
-    () => body,
-  )
-  return Array.isArray(parsed) && parsed.length === count
-    ? parsed
-    : Array.from({ length: count }, () => parsed)
+/** The elements of an answer, one for each message, or `null` if it has others or cannot be read. */
+const elementsOf = (count: number, body: Buffer): ReadonlyArray<unknown> | null => {
+  const parsed = parseForeignJson(body)?.value
+  return Array.isArray(parsed) && parsed.length === count ? parsed : null
 }
 
-/** The raw answer for each message of a batch: the HTTP status and the element of the body. */
+/** The raw answer for each message of a batch: the HTTP status and the element, or the whole body. */
 const rawAnswersOf = (
   batch: ReadonlyArray<Submission>,
+  elements: ReadonlyArray<unknown> | null,
   { body, status }: Extract<Exchange, { readonly type: 'answered' }>,
-): ReadonlyArray<OperatorAnswer> =>
-  elementsOf(batch.length, body).map((element, i) => ({
+): ReadonlyArray<OperatorAnswer> => {
+  const rawOf = (content: unknown) => Buffer.from(JSON.stringify({ status, body: content }))
+  // Made once: a long body for each of two hundred messages would take all memory.
+  const whole = elements === null ? rawOf(body.toString('utf8')) : null
+  return batch.map(({ recipient, reference }, i) => ({
     operator: HTTP,
-    reference: batch[i]!.reference,
-    recipient: batch[i]!.recipient,
-    raw: Buffer.from(JSON.stringify({ status, body: element })),
+    reference,
+    recipient,
+    raw: whole ?? rawOf(elements?.[i]),
   }))
+}
 
 const throttled = ({ parts }: Submission, retryAfterMs: number): SubmitOutcome => ({
   type: 'refused',
@@ -122,28 +123,22 @@ const throttled = ({ parts }: Submission, retryAfterMs: number): SubmitOutcome =
   throttledParts: parts,
 })
 
-/** Returns the outcomes of an answer, or `null` if it does not fit the batch. */
-const outcomesOf = (batch: ReadonlyArray<Submission>, body: string): ReadonlyArray<SubmitOutcome> | null => {
-  const answer = decodeAnswer(body)
-  if (Result.isFailure(answer) || answer.success.length !== batch.length) return null
-  const outcomes: Array<SubmitOutcome> = []
-  for (const [i, { operator_ids, reason, reference, status }] of answer.success.entries()) {
-    if (reference !== batch[i]!.reference) return null
-    switch (status) {
-      case 'accepted':
-        outcomes.push({ type: 'accepted', operatorIds: operator_ids })
-        break
-      case 'throttled':
-        outcomes.push(throttled(batch[i]!, THROTTLED_RETRY_MS))
-        break
-      case 'rejected':
-        outcomes.push({
-          type: 'rejected',
-          reason: REJECTED_REASONS.find((known) => known === reason) ?? 'operator_rejected',
-        })
-    }
+/** Returns the outcome of an element, or `null` if it is not about the message. */
+const outcomeOf = (submission: Submission, element: unknown): SubmitOutcome | null => {
+  const answer = decodeAnswer(element)
+  if (Result.isFailure(answer) || answer.success.reference !== submission.reference) return null
+  const { operator_ids, reason, status } = answer.success
+  switch (status) {
+    case 'accepted':
+      return { type: 'accepted', operatorIds: operator_ids }
+    case 'throttled':
+      return throttled(submission, THROTTLED_RETRY_MS)
+    case 'rejected':
+      return {
+        type: 'rejected',
+        reason: REJECTED_REASONS.find((known) => known === reason) ?? 'operator_rejected',
+      }
   }
-  return outcomes
 }
 
 export const makeHttpOperator = (
@@ -151,6 +146,7 @@ export const makeHttpOperator = (
 ): Effect.Effect<Operator, never, ReportSink | Scope.Scope> =>
   Effect.gen(function* () {
     const sink = yield* ReportSink
+    const unusable = yield* makeUnusable
     // Imported only on use: undici is a sixth of the modules that a dispatcher loads.
     const { errors, Pool } = yield* Effect.promise(() => import('undici'))
     const pool = yield* Effect.acquireRelease(
@@ -239,16 +235,15 @@ export const makeHttpOperator = (
           case 'lost':
             return all(batch, { type: 'unknown' })
           case 'answered':
-            sink.keepAnswers(rawAnswersOf(batch, result))
         }
+        const elements = elementsOf(batch.length, result.body)
+        sink.keepAnswers(rawAnswersOf(batch, elements, result))
         switch (result.status) {
           case 200: {
-            const outcomes = outcomesOf(batch, result.body)
-            if (outcomes !== null) return outcomes
-            yield* Effect.logError(
-              'HTTP operator sent an answer that does not fit the batch: the outcome counts as unknown',
-            )
-            return all(batch, { type: 'unknown' })
+            const outcomes = batch.map((submission, i) => outcomeOf(submission, elements?.[i]))
+            const unfit = outcomes.filter((outcome) => outcome === null).length
+            if (unfit > 0) yield* unusable.skipped(HTTP, 'answer', 'element', unfit)
+            return outcomes.map((outcome) => outcome ?? { type: 'unknown' })
           }
           case 401:
           case 403:

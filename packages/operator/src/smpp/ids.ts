@@ -1,4 +1,5 @@
 /** Operator ids. Some SMSCs write an id differently in answer and receipt; both are converted. */
+import { isOperatorId } from '../foreign.ts'
 
 /**
  * The relation between ids in answers and in receipts:
@@ -16,11 +17,6 @@ export const ID_FORMATS = [
   'hexadecimal',
 ] as const
 export type IdFormat = (typeof ID_FORMATS)[number]
-
-/** SMPP 3.4 allows 64 characters, and some SMSCs use more. */
-const MAX_ID_LENGTH = 128
-/** Printable ASCII, because topics and logs contain ids. */
-const ID = /^[\x21-\x7e]+$/u
 
 type Notation = 'hexadecimal' | 'decimal'
 
@@ -42,7 +38,7 @@ const DIGITS = { hexadecimal: /^(?:0[xX])?([0-9a-fA-F]+)$/u, decimal: /^(\d+)$/u
  */
 export const canonicalId = (format: IdFormat, where: 'answer' | 'receipt', id: string): string | null => {
   const trimmed = id.trim()
-  if (trimmed.length > MAX_ID_LENGTH || !ID.test(trimmed)) return null
+  if (!isOperatorId(trimmed)) return null
   const notations = NOTATIONS[format]
   if (notations === null) return trimmed
   const notation = notations[where]

@@ -1,4 +1,4 @@
-/** Limits repeated log lines, for example while an SMSC is down. */
+/** Limits repeated log lines, for example while an operator is down. */
 
 /** The shortest time between two lines of one kind, ms. */
 export const LOG_INTERVAL_MS = 10_000
