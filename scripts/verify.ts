@@ -13,7 +13,19 @@ const CHECKS: ReadonlyArray<{
   readonly command: string
   readonly args: ReadonlyArray<string>
 }> = [
-  { name: 'types', command: tool('tsc'), args: ['--noEmit', '--project', ROOT] },
+  // Checks again only what has changed since the last run, which takes a tenth of the time.
+  {
+    name: 'types',
+    command: tool('tsc'),
+    args: [
+      '--noEmit',
+      '--incremental',
+      '--tsBuildInfoFile',
+      join(ROOT, 'node_modules/.cache/types.tsbuildinfo'),
+      '--project',
+      ROOT,
+    ],
+  },
   // The console runs in a browser, with other globals than Node.
   { name: 'types of the console', command: tool('tsc'), args: ['--project', join(ROOT, 'apps/console')] },
   // This includes the import rule (.oxlintrc.json).
