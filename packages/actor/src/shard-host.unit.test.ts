@@ -1,13 +1,7 @@
 /** How a shard moves to a new member that first reads its log on standby. */
 import { assert, describe, it } from '@effect/vitest'
-import {
-  ConsumerGroups,
-  EventLog,
-  layerMemory,
-  MemoryKafka,
-  type OutgoingRecord,
-  topicNames,
-} from '@hub/kafka'
+import { ConsumerGroups, EventLog, type OutgoingRecord, topicNames } from '@hub/kafka'
+import { layerMemory, MemoryKafka } from '@hub/kafka/testing'
 import { Deferred, Effect, Latch } from 'effect'
 import { TestClock } from 'effect/testing'
 import { makeShardHost } from './shard-host.ts'

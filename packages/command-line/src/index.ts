@@ -17,4 +17,3 @@ export {
 } from './output.ts'
 export { commandsOf, referencePage } from './reference-page.ts'
 export { runProgram } from './run.ts'
-export { captureRun, type RunResult } from './testing/capture-run.ts'

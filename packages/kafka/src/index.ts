@@ -67,7 +67,3 @@ export {
   readOffsetRanges,
   topicEndOffsets,
 } from './topics/inspect.ts'
-export { layerMemory, layerMemoryErasures, layerMemoryPayloadKeys, MemoryKafka } from './testing/memory.ts'
-export { SimulatedBroker } from './testing/simulated/broker.ts'
-export type { SchemaVersion, SimulatedHost, SimulatedRequest } from './testing/simulated/host.ts'
-export { simulatedKafka } from './testing/simulated/simulated-kafka.ts'

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
-import { layerMemory, MemoryKafka, PayloadKeyTopics, topicNames } from '@hub/kafka'
+import { PayloadKeyTopics, topicNames } from '@hub/kafka'
+import { layerMemory, MemoryKafka } from '@hub/kafka/testing'
 import { ConfigProvider, Effect, Fiber, Layer, Logger } from 'effect'
 import { TestClock } from 'effect/testing'
 import { MasterKeyEncryption } from './master-key-encryption.ts'

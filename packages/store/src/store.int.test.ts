@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { LONGEST_LIFETIME_SECONDS } from '@hub/config'
-import { layerMemoryPayloadKeys } from '@hub/kafka'
+import { layerMemoryPayloadKeys } from '@hub/kafka/testing'
 import { freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Duration, Effect, Exit, Layer, Redacted } from 'effect'
 import { TestClock } from 'effect/testing'

@@ -12,7 +12,8 @@ import {
   minorUnits,
   optOutVocabulary,
 } from '@hub/domain'
-import { type SchemaVersion, simulatedKafka, topicNames } from '@hub/kafka'
+import { topicNames } from '@hub/kafka'
+import { type SchemaVersion, simulatedKafka } from '@hub/kafka/testing'
 import { Context, Effect, Redacted } from 'effect'
 import { runMain } from '../world/main-fiber.ts'
 import { ProcessFaults } from '../world/process-faults.ts'

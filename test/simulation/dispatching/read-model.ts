@@ -10,9 +10,9 @@ import {
   decodeShardOpened,
   type IncomingRecord,
   isFactType,
-  type SimulatedBroker,
   type TopicNames,
 } from '@hub/kafka'
+import { type SimulatedBroker } from '@hub/kafka/testing'
 import type { MessageFact } from '@hub/domain'
 import { Result } from 'effect'
 import type { Simulation } from '../world/simulation.ts'

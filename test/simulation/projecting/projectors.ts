@@ -24,9 +24,9 @@ import {
   decodeMessageOutcome,
   type IncomingRecord,
   type MessageOutcome,
-  simulatedKafka,
   topicNames,
 } from '@hub/kafka'
+import { simulatedKafka } from '@hub/kafka/testing'
 import { PayloadEncryption, type ReadEvents } from '@hub/store'
 import { Context, Effect, Result } from 'effect'
 import { compareTable, differences } from '../../support/checker/compare.ts'

@@ -6,11 +6,11 @@ import {
   type EventRecorded,
   eventRecordedRecord,
   type OutgoingRecord,
-  simulatedKafka,
   type SubscriptionChange,
   subscriptionChangedRecord,
   topicNames,
 } from '@hub/kafka'
+import { simulatedKafka } from '@hub/kafka/testing'
 import type { StorageError } from '@hub/store'
 import {
   FANOUT_DEFAULTS,

@@ -2,7 +2,7 @@
  * Requests between processes and servers. A request can fail before it has an effect, have its
  * effect and fail, get no answer, be executed late or twice, or in part.
  */
-import type { SimulatedHost, SimulatedRequest } from '@hub/kafka'
+import type { SimulatedHost, SimulatedRequest } from '@hub/kafka/testing'
 import type { CallFault, Faults } from './faults.ts'
 import type { SimulatedProcess } from './process.ts'
 import { SeededRandom } from './random.ts'

@@ -2,7 +2,7 @@
  * A simulated operating-system process. It runs its tasks one after the other, in their order, like
  * the event loop of Node. It can die between any two tasks, stand still, and have a wrong clock.
  */
-import type { SchemaVersion } from '@hub/kafka'
+import type { SchemaVersion } from '@hub/kafka/testing'
 import { Clock, Context, Effect, Logger, Random, References, type Scheduler } from 'effect'
 import { clockOf } from './clock.ts'
 import type { SeededRandom } from './random.ts'

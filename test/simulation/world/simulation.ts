@@ -1,5 +1,5 @@
 /** One run: a world with its servers and faults, and the result of a scenario in it. */
-import { SimulatedBroker } from '@hub/kafka'
+import { SimulatedBroker } from '@hub/kafka/testing'
 import { Clock, Context } from 'effect'
 import { Violations } from './checks.ts'
 import { clockOf } from './clock.ts'

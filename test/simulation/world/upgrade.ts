@@ -2,7 +2,7 @@
  * The versions of the record schemas in the processes of a run. In some runs, processes that restart
  * have the next version; in others, either one. All have the next version after the faults.
  */
-import type { SchemaVersion } from '@hub/kafka'
+import type { SchemaVersion } from '@hub/kafka/testing'
 import type { SeededRandom } from './random.ts'
 import type { World } from './world.ts'
 

@@ -3,7 +3,7 @@
  * synchronous, so that nothing outside of the world can take part in it. The seed determines which
  * process runs next.
  */
-import type { SchemaVersion } from '@hub/kafka'
+import type { SchemaVersion } from '@hub/kafka/testing'
 import { SimulatedProcess } from './process.ts'
 import { SeededRandom } from './random.ts'
 import { Timers } from './timers.ts'

@@ -1,5 +1,5 @@
 /** Runs command lines of `hub` in the process of a test. */
-import { captureRun, type RunResult } from '@hub/command-line'
+import { captureRun, type RunResult } from '@hub/command-line/testing'
 import { Effect } from 'effect'
 import { hub } from '../cli.ts'
 import { type Environment, Surroundings } from '../connection/environment.ts'

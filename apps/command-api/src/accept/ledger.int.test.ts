@@ -5,7 +5,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, encodeId } from '@hub/domain'
-import { layerMemoryPayloadKeys } from '@hub/kafka'
+import { layerMemoryPayloadKeys } from '@hub/kafka/testing'
 import { makeSql, MasterKeyEncryption, PayloadEncryption, type Queries, Sql, type SqlShape } from '@hub/store'
 import { type FreshDatabase, freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Deferred, Effect, Fiber, Layer, Redacted } from 'effect'

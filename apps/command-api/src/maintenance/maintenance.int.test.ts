@@ -1,7 +1,8 @@
 /** The jobs of maintenance: re-encryption after a change of the master key, and the wait for moderation. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { decodeId } from '@hub/domain'
-import { layerEventLog, layerMemoryPayloadKeys, layerTopicReader, PayloadKeyTopics } from '@hub/kafka'
+import { layerEventLog, layerTopicReader, PayloadKeyTopics } from '@hub/kafka'
+import { layerMemoryPayloadKeys } from '@hub/kafka/testing'
 import { makeSql, Sql, MasterKeyEncryption } from '@hub/store'
 import { eventually } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, Metric, Redacted } from 'effect'

@@ -4,7 +4,8 @@
  */
 import { type ApiError, apiError, type Send } from '@hub/contract'
 import { DEFAULT_SETTINGS, encodeId, parseTemplate } from '@hub/domain'
-import { EventLog, KafkaUnavailable, layerMemory, MemoryKafka, topicNames } from '@hub/kafka'
+import { EventLog, KafkaUnavailable, topicNames } from '@hub/kafka'
+import { layerMemory, MemoryKafka } from '@hub/kafka/testing'
 import { PayloadEncryption } from '@hub/store'
 import { Context, Deferred, Duration, Effect, Layer, Result } from 'effect'
 import { acceptorLayer } from '../accept/acceptor.ts'

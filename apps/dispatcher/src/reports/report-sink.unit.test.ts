@@ -6,11 +6,10 @@ import {
   decodeInboundMessageReceived,
   EventLog,
   type IncomingRecord,
-  layerMemory,
-  MemoryKafka,
   type OutgoingRecord,
   topicNames,
 } from '@hub/kafka'
+import { layerMemory, MemoryKafka } from '@hub/kafka/testing'
 import type { InboundMessage, OperatorReport } from '@hub/operator'
 import { RECIPIENT_SHARES, PayloadEncryption, recipientShareOf, StorageUnavailable } from '@hub/store'
 import { Context, Effect, Exit, Layer, Redacted, Result, type Scope } from 'effect'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { RunResult } from '@hub/command-line'
+import type { RunResult } from '@hub/command-line/testing'
 import { encodeId } from '@hub/domain'
 import {
   acceptedRecord,

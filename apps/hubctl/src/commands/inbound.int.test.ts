@@ -1,7 +1,7 @@
 /** `hubctl inbound` over PostgreSQL. The rows are those of a dispatcher. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { recipientHash } from '@hub/domain'
-import { layerMemoryPayloadKeys } from '@hub/kafka'
+import { layerMemoryPayloadKeys } from '@hub/kafka/testing'
 import {
   encodePayload,
   makeSql,

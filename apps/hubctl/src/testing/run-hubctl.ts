@@ -1,5 +1,5 @@
 /** Runs command lines of hubctl in the process of a test. */
-import { captureRun, type RunResult } from '@hub/command-line'
+import { captureRun, type RunResult } from '@hub/command-line/testing'
 import { Effect } from 'effect'
 import { hubctl } from '../cli.ts'
 import { Environment } from '../config.ts'

@@ -1,6 +1,6 @@
 /** The stores of a hub for tests of commands: an own database, and rows that no command creates. */
 import { randomUUID } from 'node:crypto'
-import type { RunResult } from '@hub/command-line'
+import type { RunResult } from '@hub/command-line/testing'
 import { encodeId, type MessageClass, type Mode, recipientHash } from '@hub/domain'
 import { CommandSenders, CommandTemplates } from '@hub/store'
 import { freshDatabase, openDatabase, testRedisUrl } from '@hub/testkit'

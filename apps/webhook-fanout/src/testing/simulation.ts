@@ -10,10 +10,10 @@ import {
   type EventRecorded,
   EventLog,
   type IncomingRecord,
-  layerMemory,
   type SubscriptionChange,
   webhooksKey,
 } from '@hub/kafka'
+import { layerMemory } from '@hub/kafka/testing'
 import { type DeliveryResult, WebhookClient } from '@hub/webhooks'
 import { Clock, Context, Effect, Exit, FiberSet, Layer, type Scope as ScopeType, Scope } from 'effect'
 import { makeDeliverer } from '../delivery/deliverer.ts'

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
-import { layerMemoryPayloadKeys, payloadKeyGoneAt } from '@hub/kafka'
+import { payloadKeyGoneAt } from '@hub/kafka'
+import { layerMemoryPayloadKeys } from '@hub/kafka/testing'
 import { freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
 import { TestClock } from 'effect/testing'

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
-import { ErasureTopic, layerMemory, MemoryKafka, topicNames } from '@hub/kafka'
+import { ErasureTopic, topicNames } from '@hub/kafka'
+import { layerMemory, MemoryKafka } from '@hub/kafka/testing'
 import { freshDatabase } from '@hub/testkit'
 import { Effect, Layer, Logger, Redacted } from 'effect'
 import { TestClock } from 'effect/testing'

@@ -1,0 +1,2 @@
+/** Runs command lines in tests. The image does not contain it. */
+export { captureRun, type RunResult } from './capture-run.ts'
