@@ -6,6 +6,7 @@
  */
 import { createHash } from 'node:crypto'
 import { globSync, readFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import type { Plugin } from 'rolldown'
 
@@ -33,6 +34,47 @@ export const bundleOf = (folder: string, program: LocalProgram): string => join(
 /** The packages whose modules become part of a bundle. They have no files besides their modules. */
 const BUNDLED = /^(?:@hub\/|@sms-delivery-hub\/|@effect\/|effect(?:\/|$)|[./])/u
 
+export const isBundled = (name: string): boolean => BUNDLED.test(name)
+
+/**
+ * The packages that the programs of the image load from `node_modules`. The image contains these, and
+ * what they depend on.
+ */
+export const LOADED_PACKAGES: ReadonlyArray<string> = [
+  'avsc',
+  'ioredis',
+  'jose',
+  'kafkajs',
+  'openid-client',
+  'postgres',
+  'smpp',
+  'undici',
+  'ws',
+]
+
+/** How the packages that bundles load differ from those that the image has, or `null`. */
+export const differenceOfPackages = (loaded: ReadonlyArray<string>): string | null => {
+  const missing = loaded.find((name) => !LOADED_PACKAGES.includes(name))
+  if (missing !== undefined) return `A program loads ${missing}: add it to LOADED_PACKAGES.`
+  const unused = LOADED_PACKAGES.find((name) => !loaded.includes(name))
+  return unused === undefined ? null : `No program loads ${unused}: remove it from LOADED_PACKAGES.`
+}
+
+/** The package of an import, such as `@hub/kafka` of `@hub/kafka/testing`. */
+const packageOf = (specifier: string): string =>
+  specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/')
+
+/** What bundles consist of, and what they leave outside. */
+export interface Bundled {
+  /** The files of this repository that were read, relative to its root, sorted. */
+  readonly sources: ReadonlyArray<string>
+  /** The packages that the bundles load from `node_modules`, sorted. */
+  readonly packages: ReadonlyArray<string>
+}
+
 /** Modules read files beside them, so they keep their own address. */
 const keepAddresses = (outDir: string): Plugin => ({
   name: 'keep-addresses',
@@ -53,19 +95,20 @@ export const bundlePrograms = async (
   programs: Readonly<Record<string, string>>,
   root: string,
   outDir: string,
-): Promise<void> => {
+): Promise<Bundled> => {
   // Only a build needs the bundler.
   const { rolldown } = await import('rolldown')
+  const { parseAst } = await import('rolldown/parseAst')
   const bundle = await rolldown({
     cwd: root,
     input: Object.fromEntries(Object.entries(programs).map(([name, main]) => [name, join(root, main)])),
     platform: 'node',
-    external: (id) => !BUNDLED.test(id),
+    external: (id) => !isBundled(id),
     logLevel: 'warn',
     plugins: [keepAddresses(outDir)],
   })
   try {
-    await bundle.write({
+    const { output } = await bundle.write({
       dir: outDir,
       format: 'esm',
       entryFileNames: '[name].mjs',
@@ -73,6 +116,21 @@ export const bundlePrograms = async (
       // Stack traces show names, and the file begins each module with its path.
       minify: false,
     })
+    // Rolldown's own list of the imports of a chunk omits those without a used name.
+    const importsOf = (code: string): ReadonlyArray<string> =>
+      parseAst(code).body.flatMap((node) => (node.type === 'ImportDeclaration' ? [node.source.value] : []))
+    const imports = output.flatMap((file) =>
+      file.type === 'chunk' ? [...importsOf(file.code), ...file.dynamicImports] : [],
+    )
+    const files = new Set(output.map(({ fileName }) => fileName))
+    const outside = imports.filter((name) => !name.startsWith('.') && !files.has(name) && !isBuiltin(name))
+    return {
+      sources: (await bundle.watchFiles)
+        .map((path) => relative(root, path))
+        .filter((path) => !path.startsWith('..') && !path.includes('node_modules/'))
+        .toSorted(),
+      packages: [...new Set(outside.map(packageOf))].toSorted(),
+    }
   } finally {
     await bundle.close()
   }

@@ -7,17 +7,22 @@ set -euo pipefail
 root=$1
 node=$(readlink -f "$(command -v node)")
 
+package_of=$(dirname "$0")/package-of.sh
+
 install -D -m 0755 "$node" "$root/usr/local/bin/node"
 ldd "$node" | grep -o '/[^ ]*' | while read -r library; do
   mkdir -p "$root$(dirname "$library")"
   cp --dereference "$library" "$root$library"
   # Image scanners read the package status, and the licences require the copyright files. Debian 12
-  # registers a library under /lib, Debian 13 under /usr/lib, so dpkg finds one of the two paths.
-  owners=$(dpkg-query --search "$library" "$(readlink -f "$library")" 2>/dev/null || true)
-  package=${owners%%:*}
-  mkdir -p "$root/var/lib/dpkg/status.d" "$root/usr/share/doc/$package"
-  dpkg-query --status "$package" > "$root/var/lib/dpkg/status.d/$package"
-  cp --dereference "/usr/share/doc/$package/copyright" "$root/usr/share/doc/$package/copyright"
+  # registers a library under /lib, Debian 13 under /usr/lib. dpkg-query finds one of the two paths, and
+  # fails for the other.
+  found=$(LC_ALL=C.UTF-8 dpkg-query --search "$library" "$(readlink -f "$library")" 2>/dev/null || true)
+  package=$(bash "$package_of" <<< "$found")
+  if [ -z "$package" ]; then echo "No package of Debian contains $library." >&2; exit 1; fi
+  name=${package%%:*}
+  mkdir -p "$root/var/lib/dpkg/status.d" "$root/usr/share/doc/$name"
+  dpkg-query --status "$package" > "$root/var/lib/dpkg/status.d/$name"
+  cp --dereference "/usr/share/doc/$name/copyright" "$root/usr/share/doc/$name/copyright"
 done
 if [ -f /usr/local/LICENSE ]; then install -D -m 0644 /usr/local/LICENSE "$root/usr/share/doc/node/LICENSE"; fi
 

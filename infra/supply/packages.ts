@@ -1,6 +1,7 @@
 /** Reads the packages of the image from package-lock.json. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isBundled, LOADED_PACKAGES } from '../bundle/bundle.ts'
 
 export const ROOT = join(import.meta.dirname, '../..')
 
@@ -88,11 +89,26 @@ const dependenciesOf = (lock: Lock, path: string): ReadonlyArray<string> => {
   return [...found].sort()
 }
 
+/**
+ * A bundle contains what it uses of a library, so the image has only those dependencies of the library
+ * that are bundled too, or that bundles load.
+ */
+const isLeftOut = (path: string, dependency: string): boolean => {
+  const name = dependency.slice(MODULES.length)
+  return (
+    path.startsWith(MODULES) &&
+    isBundled(path.slice(MODULES.length)) &&
+    !isBundled(name) &&
+    !LOADED_PACKAGES.includes(name)
+  )
+}
+
 const nameOf = (path: string, entry: LockEntry): string =>
   entry.name ?? path.slice(path.lastIndexOf(MODULES) + MODULES.length)
 
 /**
- * The programs and all packages that they need at run time, sorted by folder. `npm sbom --omit=dev`
+ * The programs and all packages that the image contains, in bundles, in built files or in `node_modules`,
+ * sorted by folder. `npm sbom --omit=dev`
  * is no alternative: it omits packages that tests also use, about half of the list.
  */
 export const productionPackages = (
@@ -104,7 +120,7 @@ export const productionPackages = (
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
     if (seen.has(path)) continue
     if (lock[path] === undefined) failMissing('this repository', path)
-    const dependsOn = dependenciesOf(lock, path)
+    const dependsOn = dependenciesOf(lock, path).filter((found) => !isLeftOut(path, found))
     seen.set(path, dependsOn)
     waiting.push(...dependsOn)
   }
@@ -123,3 +139,12 @@ export const productionPackages = (
     })
     .sort((a, b) => (a.path < b.path ? -1 : 1))
 }
+
+/** The folders of the packages that programs load from `node_modules`. */
+export const loadedFolders = (lock: Lock): ReadonlySet<string> =>
+  new Set(
+    productionPackages(
+      lock,
+      LOADED_PACKAGES.map((name) => `${MODULES}${name}`),
+    ).map(({ path }) => path),
+  )

@@ -2,13 +2,12 @@
  * Writes the software bill of materials (SBOM) of the image from package-lock.json, in CycloneDX
  * 1.5. The same lock gives the same file, byte for byte.
  *
- *   node infra/supply/sbom.ts [file]              default: `.local/sbom.cdx.json`
- *   node infra/supply/sbom.ts --installed [file]  also compares it with the packages that npm installed
+ *   node infra/supply/sbom.ts [file]   default: `.local/sbom.cdx.json`
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { type Lock, type Package, productionPackages, readLock, ROOT } from './packages.ts'
+import { type Package, productionPackages, readLock, ROOT } from './packages.ts'
 
 /** https://github.com/package-url/purl-spec: encodes the `@` of a scope, but not its slash. */
 const purlOf = ({ name, version }: Package): string => `pkg:npm/${name.replace('@', '%40')}@${version}`
@@ -53,34 +52,10 @@ export const billOfMaterials = (packages: ReadonlyArray<Package>, version: strin
   }
 }
 
-/** The first difference between needed and installed packages, or `null`. */
-export const differenceOf = (packages: ReadonlyArray<Package>, installed: Lock): string | null => {
-  const wanted = new Map(packages.filter(({ isOurs }) => !isOurs).map((found) => [found.path, found]))
-  for (const [path, entry] of Object.entries(installed)) {
-    if (entry.link === true || !path.startsWith('node_modules/')) continue
-    const found = wanted.get(path)
-    if (found === undefined) return `${path} is installed and nobody needs it`
-    if (found.version !== entry.version || found.integrity !== (entry.integrity ?? null)) {
-      return `${path} is installed in another version than the lock has`
-    }
-    wanted.delete(path)
-  }
-  const [first] = wanted.keys()
-  return first === undefined ? null : `${first} is needed and not installed`
-}
-
 const main = (): void => {
   const lock = readLock(join(ROOT, 'package-lock.json'))
   const packages = productionPackages(lock)
-  const [option, name] = process.argv.slice(2)
-  if (option === '--installed') {
-    const difference = differenceOf(packages, readLock(join(ROOT, 'node_modules/.package-lock.json')))
-    if (difference !== null) {
-      console.error(`The bill of materials does not match the installed packages: ${difference}.`)
-      process.exit(1)
-    }
-  }
-  const file = resolve(ROOT, (option === '--installed' ? name : option) ?? '.local/sbom.cdx.json')
+  const file = resolve(ROOT, process.argv[2] ?? '.local/sbom.cdx.json')
   mkdirSync(dirname(file), { recursive: true })
   writeFileSync(file, `${JSON.stringify(billOfMaterials(packages, lock['']?.version ?? ''), null, 2)}\n`)
   console.log(`${file}: ${packages.length} packages`)

@@ -2,8 +2,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { licenceProblems, PAGE, thirdPartyPage } from './licences.ts'
-import { type Lock, productionPackages, PROGRAMS, readLock, ROOT } from './packages.ts'
-import { billOfMaterials, differenceOf } from './sbom.ts'
+import { differenceOf, isCopied } from './install.ts'
+import { loadedFolders, type Lock, productionPackages, PROGRAMS, readLock, ROOT } from './packages.ts'
+import { billOfMaterials } from './sbom.ts'
 
 const lock = readLock(join(ROOT, 'package-lock.json'))
 
@@ -48,7 +49,22 @@ describe('the packages of the image', () => {
   it('include each program and no tool', () => {
     const packages = productionPackages(lock)
     expect(packages.map(({ path }) => path)).toEqual(expect.arrayContaining([...PROGRAMS]))
-    expect(packages.map(({ name }) => name)).not.toEqual(expect.arrayContaining(['vitest']))
+    expect(packages.map(({ name }) => name)).not.toContain('vitest')
+  })
+
+  it('include nothing that a bundled library needs only in parts that no program uses', () => {
+    // Effect's client of Redis needs `redis`. The hub uses ioredis.
+    expect(lock['node_modules/@effect/platform-node']?.peerDependencies).toHaveProperty('redis')
+    const names = productionPackages(lock).map(({ name }) => name)
+    expect(names).toEqual(expect.arrayContaining(['@effect/platform-node', 'ioredis', 'ws']))
+    expect(names.filter((name) => name === 'redis' || name.startsWith('@types/'))).toEqual([])
+  })
+
+  it('are in node_modules only if programs load them', () => {
+    const loaded = loadedFolders(lock)
+    expect(loaded).toContain('node_modules/kafkajs')
+    expect(loaded).toContain('node_modules/oauth4webapi')
+    expect([...loaded].filter((path) => /effect|preact/u.test(path))).toEqual([])
   })
 })
 
@@ -84,18 +100,31 @@ describe('the bill of materials', () => {
     const other = productionPackages({ ...smallLock, 'node_modules/low': { version: '2.0.1' } }, ['apps/app'])
     expect(billOfMaterials(other, '1.0.0').serialNumber).not.toBe(bill.serialNumber)
   })
+})
 
-  it('is compared with the installed packages', () => {
-    const { 'node_modules/tool': tool, ...installed } = smallLock
-    expect(differenceOf(smallPackages(), installed)).toBeNull()
-    expect(differenceOf(smallPackages(), smallLock)).toContain(
-      'node_modules/tool is installed and nobody needs it',
+describe('the installed packages', () => {
+  it('are compared with the lock file', () => {
+    expect(differenceOf(smallPackages(), smallLock)).toBeNull()
+    const low = { ...smallLock['node_modules/low'], version: '3.0.0' }
+    expect(differenceOf(smallPackages(), { ...smallLock, 'node_modules/low': low })).toContain(
+      'node_modules/low is installed in another version',
     )
-    expect(
-      differenceOf(smallPackages(), { ...installed, 'node_modules/low': { ...tool, version: '3.0.0' } }),
-    ).toContain('node_modules/low is installed in another version')
-    const { 'node_modules/peer': _, ...less } = installed
+    const { 'node_modules/peer': _, ...less } = smallLock
     expect(differenceOf(smallPackages(), less)).toContain('node_modules/peer is needed and not installed')
+  })
+
+  it.each([
+    ['dist/index.js', true, true],
+    ['dist/index.js.map', true, false],
+    ['dist/index.d.mts', true, false],
+    ['node_modules/inner/index.js', true, false],
+    ['package.json', false, true],
+    ['LICENSE', false, true],
+    ['LICENSE.md', false, true],
+    ['dist', false, false],
+    ['src/package.json', false, false],
+  ])('of %s, loaded %s: copied %s', (file, isLoaded, expected) => {
+    expect(isCopied(file, isLoaded)).toBe(expected)
   })
 })
 

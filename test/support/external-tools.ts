@@ -63,7 +63,7 @@ export const runTool = async (
  * which is renamed when it is complete. Returns the reason if the tool cannot be installed on this
  * machine.
  */
-const cachedTool = async (
+export const cachedTool = async (
   name: string,
   install: (folder: string) => Promise<Output>,
 ): Promise<Found<{ readonly folder: string }>> => {
