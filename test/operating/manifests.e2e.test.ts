@@ -4,7 +4,7 @@
  */
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { programFile, ROOT } from '@hub/local-stack'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type Found, goFiles, orSkip, pythonTool, runTool } from '../support/external-tools.ts'
@@ -15,6 +15,7 @@ import {
   composeWorkloads,
   type Doc,
   documentsIn,
+  IDLE,
   OVERLAYS,
   programOf,
   readBase,
@@ -48,22 +49,23 @@ const code = readCode()
 
 type Rendered = Readonly<Record<(typeof OVERLAYS)[number], ReadonlyArray<Doc>>>
 
-/** Renders the overlays with kustomize. */
-const render = async (): Promise<Found<Rendered>> => {
+/** Renders a folder with the kustomize of kubectl. */
+const kustomize = async (path: string): Promise<ReadonlyArray<Doc>> => {
+  const { code: exit, text } = await runTool('kubectl', ['kustomize', path], { withinMs: TOOL_WITHIN_MS })
+  if (exit !== 0) throw new Error(text)
+  return documentsIn(text)
+}
+
+const kubectlMissing = async (): Promise<string | null> => {
   const there = await runTool('kubectl', ['version', '--client'], { withinMs: TOOL_WITHIN_MS })
-  if (there.code !== 0) return { missing: 'kubectl is not on the PATH' }
+  return there.code === 0 ? null : 'kubectl is not on the PATH'
+}
+
+const render = async (): Promise<Found<Rendered>> => {
+  const missing = await kubectlMissing()
+  if (missing !== null) return { missing }
   const made = await Promise.all(
-    OVERLAYS.map(async (name) => {
-      const { code: exit, text } = await runTool(
-        'kubectl',
-        ['kustomize', join(ROOT, 'infra/k8s/overlays', name)],
-        {
-          withinMs: TOOL_WITHIN_MS,
-        },
-      )
-      if (exit !== 0) throw new Error(text)
-      return [name, documentsIn(text)] as const
-    }),
+    OVERLAYS.map(async (name) => [name, await kustomize(join(ROOT, 'infra/k8s/overlays', name))] as const),
   )
   return Object.fromEntries(made) as Rendered
 }
@@ -80,8 +82,11 @@ const alertRules = (): ReadonlyArray<Doc> =>
 /** Manifests with one error of each kind. */
 const invalid = (): Manifests => {
   const documents = [...readBase().filter(({ kind }) => kind !== 'ConfigMap'), ...alertRules()]
-  const spec = (kind: string) => documents.find((document) => document['kind'] === kind)?.['spec']
-  spec('Deployment').template.spec.containers[0].readinessProbe.httpGets = {}
+  const spec = (kind: string, name?: string) =>
+    documents.find(
+      ({ kind: found, metadata }) => found === kind && (name ?? metadata.name) === metadata.name,
+    )?.['spec']
+  spec('Deployment', 'command-api').template.spec.containers[0].readinessProbe.httpGets = {}
   spec('ScaledObject').triggers[0].types = 'kafka'
   spec('ServiceMonitor').endpoints[0].interval = 15
   spec('PrometheusRule').groups[0].rules[0].alerts = 'HubProcessDown'
@@ -151,6 +156,85 @@ describe.each(OVERLAYS)('the overlay %s', (name) => {
   })
 })
 
+describe('an overlay of a team', () => {
+  /** Renders an overlay as docs/deploying.md describes it. */
+  const teamOverlay = async (tag: string, setting: string): Promise<ReadonlyArray<Doc>> => {
+    const path = mkdtempSync(join(folder, 'overlay-'))
+    writeFileSync(
+      join(path, 'kustomization.yaml'),
+      `resources: [${relative(path, join(ROOT, 'infra/k8s/overlays/small'))}]
+images: [{ name: sms-delivery-hub, newName: registry.team.test/sms/hub, newTag: ${tag} }]
+configMapGenerator:
+  - { name: hub-settings, namespace: sms-hub, behavior: merge, literals: [${setting}] }
+`,
+    )
+    return kustomize(path)
+  }
+  interface Versions {
+    readonly first: ReadonlyArray<Doc>
+    readonly ofSetting: ReadonlyArray<Doc>
+    readonly ofTag: ReadonlyArray<Doc>
+  }
+  const versions = onceOnly(async (): Promise<Found<Versions>> => {
+    const missing = await kubectlMissing()
+    if (missing !== null) return { missing }
+    const [first, ofSetting, ofTag] = await Promise.all([
+      teamOverlay('0.4.0', 'HUB_LOG_LEVEL=Info'),
+      teamOverlay('0.4.0', 'HUB_LOG_LEVEL=Debug'),
+      teamOverlay('0.5.0', 'HUB_LOG_LEVEL=Info'),
+    ])
+    return { first, ofSetting, ofTag }
+  })
+
+  /**
+   * Fields that the API server refuses to change (Kubernetes API reference: JobSpec `template` and `selector`,
+   * DeploymentSpec `selector`). An object with another name is another object.
+   */
+  const immutable = (documents: ReadonlyArray<Doc>): ReadonlyMap<string, string> =>
+    new Map(
+      documents.flatMap(({ kind, metadata, spec }) =>
+        kind === 'Job' || kind === 'Deployment'
+          ? [
+              [
+                `${kind}/${metadata.name}`,
+                JSON.stringify([spec.selector, kind === 'Job' ? spec.template : null]),
+              ],
+            ]
+          : [],
+      ),
+    )
+  const imagesIn = (documents: ReadonlyArray<Doc>): ReadonlyArray<string> => [
+    ...new Set(JSON.stringify(documents).match(/(?<="image":")[^"]+/gu)),
+  ]
+
+  it.for(['ofSetting', 'ofTag'] as const)('can be applied again: %s', async (changed, context) => {
+    const all = await orSkip(context, versions())
+    const [before, after] = [immutable(all.first), immutable(all[changed])]
+    expect(before.size).toBeGreaterThan(0)
+    expect(all[changed]).not.toEqual(all.first)
+    for (const [name, fields] of after)
+      expect(`${name} ${before.get(name) ?? fields}`).toBe(`${name} ${fields}`)
+  })
+
+  it('sets the image of all containers', async (context) => {
+    const { first, ofTag } = await orSkip(context, versions())
+    expect(imagesIn(first)).toEqual(['registry.team.test/sms/hub:0.4.0'])
+    expect(imagesIn(ofTag)).toEqual(['registry.team.test/sms/hub:0.5.0'])
+  })
+
+  it('restarts all pods of the hub after a change of a setting', async (context) => {
+    const { first, ofSetting } = await orSkip(context, versions())
+    const podsOf = (documents: ReadonlyArray<Doc>) =>
+      new Map(
+        documents
+          .filter(({ kind }) => kind === 'Deployment')
+          .map(({ metadata, spec }) => [metadata.name as string, JSON.stringify(spec.template)]),
+      )
+    const before = podsOf(first)
+    expect([...podsOf(ofSetting)].filter(([name, pods]) => before.get(name) === pods)).toEqual([])
+  })
+})
+
 describe('the alert rules for the Prometheus operator', () => {
   it('are valid against its schema', async (context) => {
     expect((await orSkip(context, once.validated()))['alerts']).toEqual([])
@@ -173,7 +257,7 @@ describe('the schemas', () => {
 describe('the commands of hubctl in the manifests', () => {
   const commands = new Set(
     [...workloadsOf(readBase()), ...composeWorkloads(readCompose())]
-      .filter(({ reader }) => reader === 'hubctl')
+      .filter(({ reader, words }) => reader === 'hubctl' && programOf(words) !== IDLE)
       .map(({ words }) =>
         words
           .slice(words.indexOf(programOf(words)) + 1)

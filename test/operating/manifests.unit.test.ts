@@ -221,10 +221,19 @@ describe('the manifests', () => {
       /no policy denies/u,
     ],
     [
-      'a job of another version',
+      'a job, which cannot be applied again',
       (all) =>
-        (all.base.find((document) => document['kind'] === 'Job')!['metadata'].name = 'migrations-0-3-2'),
-      /not of version/u,
+        all.base.push({
+          kind: 'Job',
+          metadata: { name: 'migrations' },
+          spec: { template: { spec: { containers: [] } } },
+        }),
+      /Job migrations: it cannot be applied again/u,
+    ],
+    [
+      'a doctor that does not reach an app',
+      (all) => (container(all, 'hubctl').env[1].value = 'command-api=http://command-api-admin:7390'),
+      /doctor does not reach dispatcher/u,
     ],
     [
       'a setting missing in compose',

@@ -16,7 +16,7 @@ export interface MigrationStatus {
   readonly pending: ReadonlyArray<string>
   /** Applied by a newer version of the hub. */
   readonly newer: ReadonlyArray<string>
-  /** Mismatches, as sentences. With any of them, `migrate` fails. */
+  /** Mismatches, as sentences. `migrate` fails with any of them, unless all are newer and nothing is pending. */
   readonly problems: ReadonlyArray<string>
 }
 
@@ -79,7 +79,9 @@ export const migrationStatus: Effect.Effect<MigrationStatus, StorageUnavailable 
 
 /**
  * Migrates a database to the schema of this version. Each file is one transaction. Waits for
- * another process that migrates. Safe to repeat. Returns the names of the files that it applied.
+ * another process that migrates. Safe to repeat. Returns the names of the files that it applied. A newer
+ * schema stays as it is, because this version works with it. Only a migration that would have to be applied
+ * between those of a newer version is refused.
  */
 export const migrate = (
   url: string,
@@ -96,8 +98,11 @@ export const migrate = (
             () => sql`CREATE TABLE IF NOT EXISTS public.hub_migrations (
               name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`,
           )
-          const { pending, problems } = compare(migrations, yield* query(() => readApplied(sql)))
-          if (problems[0] !== undefined) return yield* new MigrationMismatch({ detail: problems[0] })
+          const { newer, pending, problems } = compare(migrations, yield* query(() => readApplied(sql)))
+          const isOnlyNewer = pending.length === 0 && problems.length === newer.length
+          if (problems[0] !== undefined && !isOnlyNewer) {
+            return yield* new MigrationMismatch({ detail: problems[0] })
+          }
           for (const { checksum, name, text } of migrations) {
             if (!pending.includes(name)) continue
             yield* query(() =>

@@ -57,6 +57,26 @@ describe('migrations', () => {
       assert.strictEqual(failure._tag, 'MigrationMismatch')
     }).pipe(Effect.provide(layer)),
   )
+
+  it.effect('leave a newer schema as it is, and are refused if one of their own is missing in it', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      yield* sql.run(
+        (q) => q`INSERT INTO hub_migrations (name, checksum) VALUES ('9999_of_tomorrow.sql', 'x')`,
+      )
+      assert.deepStrictEqual(yield* migrate(url), [])
+      const [last] = yield* sql.run(
+        (q) => q<{ name: string; checksum: string }[]>`
+          DELETE FROM hub_migrations WHERE name =
+            (SELECT max(name) FROM hub_migrations WHERE name < '9999') RETURNING name, checksum`,
+      )
+      assert.isDefined(last)
+      const failure = yield* Effect.flip(migrate(url))
+      yield* sql.run((q) => q`INSERT INTO hub_migrations ${q(last)}`)
+      yield* sql.run((q) => q`DELETE FROM hub_migrations WHERE name = '9999_of_tomorrow.sql'`)
+      assert.strictEqual(failure._tag, 'MigrationMismatch')
+    }).pipe(Effect.provide(layer)),
+  )
 })
 
 describe('Sql', () => {

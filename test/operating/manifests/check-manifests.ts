@@ -2,7 +2,7 @@
  * Compares the manifests with the code, and returns one sentence for each error. It reads no files,
  * so that tests can show that it detects errors.
  */
-import { matchesGlob } from 'node:path'
+import dockerignoreMatcher from '@balena/dockerignore'
 import { ALL_APPS, catalogue, findInvalidSettings, unknownVariables } from '@hub/config'
 import { topicCatalogue } from '@hub/kafka'
 import { nodeFlags } from '@hub/local-stack'
@@ -10,8 +10,10 @@ import { isPublicAddress } from '@hub/webhooks'
 import { PROGRAMS } from '../../../infra/bundle/bundle.ts'
 import { ConfigProvider, Effect } from 'effect'
 import {
+  appsOf,
   type Code,
   type Doc,
+  IDLE,
   interpolatedIn,
   programInImage,
   programOf,
@@ -81,7 +83,7 @@ const settingFindings = ({ own, reader, shared, where }: Workload): ReadonlyArra
 }
 
 /** The files of all programs in the image. */
-const IMAGE_PROGRAMS: ReadonlySet<string> = new Set(Object.keys(PROGRAMS).map(programInImage))
+const IMAGE_PROGRAMS: ReadonlySet<string> = new Set([...Object.keys(PROGRAMS).map(programInImage), IDLE])
 
 const SETUP_COMMANDS = [
   ['migrations', 'apply'],
@@ -226,7 +228,7 @@ const wiringFindings = (documents: ReadonlyArray<Doc>, { contains }: Code): Read
         .filter((one: Doc) => !names.has(one['port']) || !contains(`case '${one['path']}'`))
         .map((one: Doc) => `Kubernetes, ServiceMonitor ${metadata.name}: no ${one['path']} at ${one['port']}`)
     }),
-    ...deployments.flatMap(({ metadata, spec }) => [
+    ...appsOf(documents).flatMap(({ metadata, spec }) => [
       ...(ofKind(documents, 'PodDisruptionBudget').some((budget) =>
         sameLabels(budget['spec'].selector.matchLabels, spec.template.metadata.labels),
       )
@@ -436,19 +438,48 @@ const serverPortFindings = (documents: ReadonlyArray<Doc>): ReadonlyArray<string
       .map(({ port }: Doc) => `Kubernetes, NetworkPolicy ${metadata.name}: port ${port} has no TLS`),
   )
 
-const imageFindings = (documents: ReadonlyArray<Doc>, { version }: Code): ReadonlyArray<string> =>
-  ofKind(documents, 'Job')
-    .filter(({ metadata }) => !metadata.name.endsWith(`-${version.replaceAll('.', '-')}`))
-    .map(({ metadata }) => `Kubernetes, Job ${metadata.name}: it is not of version ${version}`)
+/**
+ * `kubectl apply` must succeed after each change of a setting or of the image. The pods of a Job cannot be
+ * changed (Kubernetes API, JobSpec: `template`), and its name does not change with them.
+ */
+const jobFindings = (documents: ReadonlyArray<Doc>): ReadonlyArray<string> =>
+  ofKind(documents, 'Job').map(
+    ({ metadata }) => `Kubernetes, Job ${metadata.name}: it cannot be applied again`,
+  )
+
+/** The addresses that `hubctl doctor` asks must be services, and each app must be among them. */
+const doctorFindings = (documents: ReadonlyArray<Doc>): ReadonlyArray<string> => {
+  const where = 'Kubernetes, Deployment hubctl'
+  const hubctl = byName(documents, 'Deployment', 'hubctl')
+  const env: ReadonlyArray<Doc> = hubctl?.['spec'].template.spec.containers[0].env ?? []
+  const valueOf = (name: string): string => String(env.find((entry) => entry['name'] === name)?.['value'])
+  const admin = new Map(
+    valueOf('HUBCTL_ADMIN_URLS')
+      .split(',')
+      .map((entry) => entry.split('=') as [string, string]),
+  )
+  const isService = (url: string): boolean =>
+    URL.canParse(url) &&
+    byName(documents, 'Service', new URL(url).hostname)?.['spec'].ports.some(
+      ({ port }: Doc) => String(port) === (new URL(url).port || '80'),
+    ) === true
+  return [
+    ...ALL_APPS.filter((app) => !isService(admin.get(app) ?? '')).map(
+      (app) => `${where}: doctor does not reach ${app}`,
+    ),
+    ...(isService(valueOf('HUB_SCHEMA_REGISTRY_URL')) ? [] : [`${where}: doctor does not reach the schemas`]),
+  ]
+}
 
 export const kubernetesFindings = (documents: ReadonlyArray<Doc>, code: Code): ReadonlyArray<string> => [
-  ...ofKind(documents, 'Deployment').flatMap((deployment) => deploymentFindings(deployment, code)),
-  ...[...ofKind(documents, 'Deployment'), ...ofKind(documents, 'Job')].flatMap(podFindings),
+  ...appsOf(documents).flatMap((deployment) => deploymentFindings(deployment, code)),
+  ...ofKind(documents, 'Deployment').flatMap(podFindings),
   ...wiringFindings(documents, code),
   ...scalingFindings(documents, code),
   ...networkFindings(documents),
   ...staffFindings(documents),
-  ...imageFindings(documents, code),
+  ...jobFindings(documents),
+  ...doctorFindings(documents),
   ...serverFindings(workloadsOf(documents)),
   ...serverPortFindings(documents),
 ]
@@ -539,17 +570,14 @@ const OF_COMPOSE: ReadonlySet<string> = new Set([
 
 // Image
 
-/** Whether `.dockerignore` keeps a file out of the builder. The last pattern that matches decides. */
+const matchers = new Map<string, ReturnType<typeof dockerignoreMatcher.default>>()
+
+/** Whether `.dockerignore` keeps a file out of the builder, as a port of Docker's matcher decides. */
 export const isIgnored = (dockerignore: string, path: string): boolean => {
-  const patterns = dockerignore.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
-  let ignored = false
-  for (const line of patterns) {
-    const isException = line.startsWith('!')
-    const pattern = isException ? line.slice(1) : line
-    // A pattern of a folder matches everything in it.
-    if (matchesGlob(path, pattern) || matchesGlob(path, `${pattern}/**`)) ignored = !isException
-  }
-  return ignored
+  const known = matchers.get(dockerignore)
+  const matcher = known ?? dockerignoreMatcher.default({ ignorecase: false }).add(dockerignore)
+  matchers.set(dockerignore, matcher)
+  return matcher.ignores(path)
 }
 
 /**

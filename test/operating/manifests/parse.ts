@@ -50,9 +50,12 @@ export interface Workload {
 /** The file of a program in the image, as the Dockerfile bundles it. */
 export const programInImage = (name: string): string => `programs/${name}.mjs`
 
+/** Keeps a container running, in which people start hubctl. */
+export const IDLE = 'infra/image/idle.ts'
+
 /** Returns the program in a command. */
 export const programOf = (words: ReadonlyArray<string>): string =>
-  words.find((word) => word.endsWith('.mjs')) ?? ''
+  words.find((word) => word.endsWith('.mjs') || word === IDLE) ?? ''
 
 const readerOf = (words: ReadonlyArray<string>): Workload['reader'] =>
   ALL_APPS.find((app) => programOf(words) === programInImage(app)) ?? 'hubctl'
@@ -77,6 +80,12 @@ const ofKubernetes = (entry: Doc): Source => {
     ? { value: String(entry['value']) }
     : { secret: `${secretKeyRef.name}/${secretKeyRef.key}`, optional: secretKeyRef.optional === true }
 }
+
+/** The deployments of apps, without that of hubctl. */
+export const appsOf = (documents: ReadonlyArray<Doc>): ReadonlyArray<Doc> =>
+  documents.filter(
+    ({ kind, metadata }) => kind === 'Deployment' && ALL_APPS.some((app) => app === metadata.name),
+  )
 
 /** Returns every container with the image of the hub, including init containers. */
 export const workloadsOf = (documents: ReadonlyArray<Doc>): ReadonlyArray<Workload> => {
@@ -110,14 +119,17 @@ export const workloadsOf = (documents: ReadonlyArray<Doc>): ReadonlyArray<Worklo
 export const readBase = (): ReadonlyArray<Doc> => {
   const { configMapGenerator, namespace, patches, resources } =
     documentsIn(textOf(`${BASE}/kustomization.yaml`))[0] ?? {}
-  const patchOf = new Map<string, Doc>(
-    patches.map(({ path, target }: Doc) => [target.kind, documentsIn(textOf(`${BASE}/${path}`))[0]]),
-  )
+  const patchOf = ({ kind, metadata }: Doc): Doc | undefined => {
+    const found = patches.find(
+      ({ target }: Doc) => target.kind === kind && new RegExp(`^${target.name}$`, 'u').test(metadata.name),
+    )
+    return found === undefined ? undefined : documentsIn(textOf(`${BASE}/${found.path}`))[0]?.['spec']
+  }
   const documents = (resources as ReadonlyArray<string>).flatMap((file) =>
     documentsIn(textOf(`${BASE}/${file}`)),
   )
   for (const document of documents) {
-    const patch = patchOf.get(document['kind'])?.['spec']
+    const patch = patchOf(document)
     if (patch === undefined) continue
     const { template } = document['spec']
     const first = patch.template.spec.containers[0]

@@ -99,7 +99,8 @@ const apply = defineCommand(
     short: 'Apply pending migrations',
     about:
       'Applies the pending migrations in order, each in a transaction, one process at a time. It is ' +
-      'safe to repeat, and safe while the previous version runs: migrations only add.',
+      'safe to repeat, and safe while the previous version runs: migrations only add. It leaves the schema ' +
+      'of a newer version as it is.',
     changes:
       'The schema of PostgreSQL. It cannot be undone; a version of the hub works with the schema of ' +
       'the next one.',

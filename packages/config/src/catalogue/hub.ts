@@ -95,7 +95,7 @@ export const servers = inGroup('servers', {
   }),
   schemaRegistryUrl: optional(kind.url('https', 'http'), 'the one that command-api serves', {
     name: 'HUB_SCHEMA_REGISTRY_URL',
-    readBy: ['npm start'],
+    readBy: ['hubctl', 'npm start'],
     doc: 'A Confluent-compatible schema registry for readers of the topics.',
   }),
 })
