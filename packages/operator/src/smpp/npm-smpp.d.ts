@@ -21,3 +21,7 @@ declare module 'smpp' {
   }
   export function createServer(onSession: (session: Session) => void): Server
 }
+
+declare module 'smpp/lib/defs.js' {
+  export const tlvs: Readonly<Record<string, { readonly id: number }>>
+}

@@ -8,7 +8,7 @@ import { REJECTED_REASONS, type RejectedReason, type UndeliveredReason } from '@
 import type { OperatorReport } from '../port.ts'
 import { canonicalErrorCode, meaningOfState, type SmppErrors } from './errors.ts'
 import { canonicalId, type IdFormat } from './ids.ts'
-import type { Pdu } from './pdu.ts'
+import type { Pdu } from './pdu/index.ts'
 import { DATA_CODING, decodeText, parseHeader, UDHI } from './text.ts'
 
 /** Bits 5 to 2 of `esm_class`. Source: SMPP 3.4, 5.2.12. */

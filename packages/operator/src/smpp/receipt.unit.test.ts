@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { DEFAULT_ERRORS, type SmppErrors } from './errors.ts'
-import { decodePdu, encodePdu, type Fields } from './pdu.ts'
+import { decodePdu, encodePdu, type Fields } from './pdu/index.ts'
 import { isIntermediate, isReceipt, outcomeOf, readReceipt, receiptFields, reportedId } from './receipt.ts'
 
 const deliver = (fields: Fields) => decodePdu(encodePdu('deliver_sm', 1, fields))!

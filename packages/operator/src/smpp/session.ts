@@ -4,7 +4,16 @@
  */
 import type { Socket } from 'node:net'
 import { COMMAND_STATUS } from './errors.ts'
-import { type Command, decodePdu, encodePdu, type Fields, makeFrames, nextSequence, type Pdu } from './pdu.ts'
+import {
+  type Command,
+  decodePdu,
+  type Fields,
+  makeContent,
+  makeFrames,
+  makePduWriter,
+  nextSequence,
+  type Pdu,
+} from './pdu/index.ts'
 import type { SmppSettings } from './settings.ts'
 
 export type Role = 'transceiver' | 'transmitter' | 'receiver'
@@ -23,7 +32,7 @@ export const SESSION_ENDS = [
   'refused',
   /** The SMSC did not answer requests or `enquire_link`. */
   'silent',
-  /** The SMSC sent octets that are no valid PDU. */
+  /** The SMSC sent a PDU with an invalid length, or a delivery before it answered the bind. */
   'malformed',
   /** The SMSC unbound. */
   'unbound',
@@ -109,8 +118,7 @@ export const openSession = (options: SessionOptions): Session => {
   /** In the order of writing, which is the order of the deadlines. */
   const pending = new Map<number, PendingRequest>()
   let sequence = 0
-  let outgoing: Array<Buffer> = []
-  let outgoingOctets = 0
+  const outgoing = makePduWriter()
   let state: 'binding' | 'bound' | 'closing' | 'unbinding' | 'ended' = 'binding'
   let unansweredDeliveries = 0
   /** Reading is paused. Deadlines of answers do not count meanwhile. */
@@ -138,7 +146,7 @@ export const openSession = (options: SessionOptions): Session => {
     if (state === 'ended') return
     state = 'ended'
     clearTimeout(checkTimer)
-    if (why === 'unbound' || why === 'closed') {
+    if (why === 'unbound' || why === 'closed' || why === 'malformed') {
       // The last answer still leaves if the SMSC reads it soon.
       socket.destroySoon()
       setTimeout(() => socket.destroy(), LINGER_MS).unref()
@@ -151,18 +159,13 @@ export const openSession = (options: SessionOptions): Session => {
     options.onEnd(session, why, status)
   }
 
-  const write = (octets: Buffer) => {
-    if (state === 'ended') return
-    outgoing.push(octets)
-    outgoingOctets += octets.length
+  const write = (command: Command, number: number, fields: Fields = {}, status = 0) => {
+    if (state !== 'ended') outgoing.add(makeContent(command, number, fields, status))
   }
 
   const flush = () => {
-    if (outgoing.length === 0 || state === 'ended') return
-    const octets = outgoing.length === 1 ? outgoing[0]! : Buffer.concat(outgoing)
-    outgoing = []
-    outgoingOctets = 0
-    socket.write(octets, () => {
+    if (outgoing.octets() === 0 || state === 'ended') return
+    socket.write(outgoing.take(), () => {
       if (socket.writableLength > 0) return
       unsentSince = null
       if (isPaused) read()
@@ -175,7 +178,7 @@ export const openSession = (options: SessionOptions): Session => {
     sequence = nextSequence(sequence, (taken) => pending.has(taken))
     pending.set(sequence, { command, writtenAt: now(), onAnswer })
     if (pending.size === 1) scheduleCheck()
-    write(encodePdu(command, sequence, fields))
+    write(command, sequence, fields)
   }
 
   const inFlight = () => {
@@ -232,7 +235,7 @@ export const openSession = (options: SessionOptions): Session => {
     if (pdu.isResponse) return handleAnswer(pdu)
     switch (pdu.command) {
       case 'enquire_link':
-        return write(encodePdu('enquire_link_resp', pdu.sequence))
+        return write('enquire_link_resp', pdu.sequence)
       case 'deliver_sm':
       case 'data_sm':
         if (state === 'binding') return end('malformed')
@@ -240,14 +243,14 @@ export const openSession = (options: SessionOptions): Session => {
         arrived.push({ pdu, octets: Buffer.from(frame) })
         return
       case 'unbind':
-        write(encodePdu('unbind_resp', pdu.sequence))
+        write('unbind_resp', pdu.sequence)
         flush()
         return end('unbound')
       case 'alert_notification':
       case 'outbind':
         return
       default:
-        return write(encodePdu('generic_nack', pdu.sequence, {}, COMMAND_STATUS.ESME_RINVCMDID))
+        return write('generic_nack', pdu.sequence, {}, COMMAND_STATUS.ESME_RINVCMDID)
     }
   }
 
@@ -260,12 +263,13 @@ export const openSession = (options: SessionOptions): Session => {
     while (!mustPause()) {
       const frame = frames.next()
       if (frame === null) break
-      const pdu = frame === 'malformed' ? null : decodePdu(frame)
-      if (frame === 'malformed' || pdu === null) {
-        end('malformed')
-        return
+      if (frame === 'malformed') {
+        // SMPP 3.4, 4.3: the data is corrupt. The sequence number is unknown, so it is 0.
+        write('generic_nack', 0, {}, COMMAND_STATUS.ESME_RINVCMDLEN)
+        flush()
+        return end('malformed')
       }
-      handle(pdu, frame, arrived)
+      handle(decodePdu(frame), frame, arrived)
       if (isEnded()) return
     }
     if (mustPause() && !isPaused) {
@@ -348,7 +352,7 @@ export const openSession = (options: SessionOptions): Session => {
     isBound: () => state === 'bound',
     isStalled,
     canWrite: () =>
-      state === 'bound' && socket.writableLength === 0 && outgoingOctets < FLUSH_OCTETS && !isStalled(),
+      state === 'bound' && socket.writableLength === 0 && outgoing.octets() < FLUSH_OCTETS && !isStalled(),
     inFlight,
     request,
     flush,
@@ -357,7 +361,7 @@ export const openSession = (options: SessionOptions): Session => {
       unansweredDeliveries -= deliveries.length
       for (const { pdu } of deliveries) {
         const command = pdu.command === 'data_sm' ? 'data_sm_resp' : 'deliver_sm_resp'
-        write(encodePdu(command, pdu.sequence, {}, status))
+        write(command, pdu.sequence, {}, status)
       }
       flush()
       if (isPaused && unansweredDeliveries <= options.deliverWindow / 2) read()

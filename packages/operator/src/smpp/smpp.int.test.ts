@@ -169,7 +169,13 @@ describe('the SMPP operator on real sockets', () => {
       const [outcome] = yield* operator.submit([submissionOf('msg_a', { validitySeconds: 3725 })], mayWrite)
       assert.deepStrictEqual(outcome, { type: 'accepted', operatorIds: ['1'] })
       const { pdu } = smsc.submits()[0]!
-      const fields = ['source_addr_ton', 'source_addr_npi', 'dest_addr_ton', 'dest_addr_npi', 'esm_class']
+      const fields = [
+        'source_addr_ton',
+        'source_addr_npi',
+        'dest_addr_ton',
+        'dest_addr_npi',
+        'esm_class',
+      ] as const
       assert.deepStrictEqual(fields.map(pdu.number), [5, 0, 1, 1, 0])
       assert.strictEqual(pdu.text('source_addr'), 'HUB')
       assert.strictEqual(pdu.text('destination_addr'), '79001234567')
@@ -195,7 +201,7 @@ describe('the SMPP operator on real sockets', () => {
       assert.deepStrictEqual(outcome, { type: 'accepted', operatorIds: ['1', '2', '3'] })
       const read = smsc.submits().map(({ pdu }) => {
         assert.deepStrictEqual(
-          ['esm_class', 'data_coding', 'registered_delivery'].map(pdu.number),
+          (['esm_class', 'data_coding', 'registered_delivery'] as const).map(pdu.number),
           [0x40, 8, 1],
         )
         return new TextDecoder('utf-16be').decode(pdu.octets('short_message')!.subarray(6))

@@ -1,6 +1,6 @@
 /** The fields of a `submit_sm`. */
 import type { Submission } from '../port.ts'
-import type { Fields } from './pdu.ts'
+import type { Fields } from './pdu/index.ts'
 import { isAlphanumeric, relativeTime, type Segment } from './text.ts'
 
 /** Type of number and numbering plan. Source: SMPP 3.4, 5.2.5 and 5.2.6. */

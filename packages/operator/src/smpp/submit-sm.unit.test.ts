@@ -7,7 +7,7 @@ import { PDU } from 'smpp/lib/pdu.js'
 import * as splitSms from 'split-sms'
 import { expect, it } from 'vitest'
 import { submissionOf } from '../port.contract.ts'
-import { encodePdu } from './pdu.ts'
+import { encodePdu } from './pdu/index.ts'
 import { submitSmFields } from './submit-sm.ts'
 import { segmentsOf } from './text.ts'
 

@@ -14,7 +14,7 @@ import { stopAtFirstRefusal, type Submission, type SubmitOutcome, THROTTLED_RETR
 import { COMMAND_STATUS, meaningOfStatus } from './errors.ts'
 import { canonicalId } from './ids.ts'
 import type { SmppMetrics } from './metrics.ts'
-import type { Pdu } from './pdu.ts'
+import type { Pdu } from './pdu/index.ts'
 import {
   hasWaitingParts,
   isStarted,

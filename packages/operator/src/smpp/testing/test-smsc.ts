@@ -2,7 +2,7 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import { Effect, type Scope } from 'effect'
-import { decodePdu, encodePdu, type Fields, makeFrames, type Pdu } from '../pdu.ts'
+import { decodePdu, encodePdu, type Fields, makeFrames, type Pdu } from '../pdu/index.ts'
 
 export interface Connection {
   readonly socket: Socket
@@ -61,7 +61,7 @@ export const makeTestSmsc = (
           const frame = frames.next()
           if (!Buffer.isBuffer(frame)) return
           const pdu = decodePdu(frame)
-          if (pdu === null) throw new Error('the client sent octets that are no valid PDU')
+          if (pdu.rest.length > 0) throw new Error('the client sent octets that are no valid PDU')
           if (pdu.isResponse) {
             connection.received.push(pdu)
             continue
