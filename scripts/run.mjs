@@ -6,14 +6,15 @@
  *   node scripts/run.mjs <program.ts> [argument …]
  */
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, lstatSync, readFileSync, realpathSync, unlinkSync } from 'node:fs'
 import { constants } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { cacheDir, missingPrerequisite } from './prerequisites.mjs'
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..')
-const NODE = join(ROOT, 'node_modules', 'node', 'bin', 'node')
+const MODULES = join(ROOT, 'node_modules')
+const NODE = join(MODULES, 'node', 'bin', 'node')
 const NODE_MINIMUM = 20
 
 const fail = (message) => {
@@ -36,7 +37,7 @@ const readJson = (path) => {
 const findDifference = () => {
   const wanted = readJson(join(ROOT, 'package-lock.json'))
   if (wanted === null) fail('package-lock.json is missing or damaged: check it out again.')
-  const installed = readJson(join(ROOT, 'node_modules', '.package-lock.json'))
+  const installed = readJson(join(MODULES, '.package-lock.json'))
   if (installed === null) return 'nothing is installed yet'
   for (const [path, entry] of Object.entries(wanted.packages)) {
     // The root entry is not a package.
@@ -48,8 +49,15 @@ const findDifference = () => {
       return `${path} is missing`
     }
     if (found.version !== entry.version || found.integrity !== entry.integrity) return `${path} has changed`
-    if (entry.link === true && !existsSync(join(ROOT, path))) return `${path} is missing`
+    if (entry.link === true) {
+      if (!existsSync(join(ROOT, path))) return `${path} is missing`
+      // A copy of `node_modules` may contain copies instead of links, or lead to another checkout.
+      if (realpathSync(join(ROOT, path)) !== realpathSync(join(ROOT, entry.resolved)))
+        return `${path} is not the folder ${entry.resolved} of this checkout`
+    }
   }
+  // Programs would load some packages from here, and other packages from the outer folder.
+  if (existsSync(join(MODULES, 'node_modules'))) return 'node_modules contains a copy of node_modules'
   for (const path of Object.keys(installed.packages)) {
     if (wanted.packages[path] === undefined && !installed.packages[path].optional) {
       return `${path} is no longer in package-lock.json`
@@ -60,6 +68,8 @@ const findDifference = () => {
 
 const install = (difference) => {
   console.log(`Installing npm packages (${difference}) …`)
+  // npm would remove the packages of the checkout to which the link leads.
+  if (lstatSync(MODULES, { throwIfNoEntry: false })?.isSymbolicLink()) unlinkSync(MODULES)
   // Uses the npm that started this process, or the one on the PATH.
   const npm = process.env.npm_execpath
   const [command, first] = npm !== undefined && npm.endsWith('.js') ? [process.execPath, [npm]] : ['npm', []]
@@ -112,7 +122,7 @@ const main = () => {
         // The compiled sources are shared with the apps of a local hub.
         NODE_COMPILE_CACHE: join(cacheDir(ROOT, process.env), 'compiled'),
         ...process.env,
-        PATH: `${join(ROOT, 'node_modules', '.bin')}:${process.env.PATH ?? ''}`,
+        PATH: `${join(MODULES, '.bin')}:${process.env.PATH ?? ''}`,
       },
     },
   )

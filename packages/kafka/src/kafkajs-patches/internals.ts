@@ -3,7 +3,8 @@
  * pinned, and `kafkajs-patches.unit.test.ts` fails when these parts change.
  */
 import { createRequire } from 'node:module'
-import type { Assigner } from 'kafkajs'
+import { fileURLToPath } from 'node:url'
+import kafkajs, { type Assigner } from 'kafkajs'
 
 /** Partitions of a topic, with their offsets as kafkajs writes them. */
 interface TopicOffsets {
@@ -121,6 +122,16 @@ export interface RequestQueue {
 }
 
 const require = createRequire(import.meta.url)
+
+// The patches change the copy of kafkajs that `require` finds, and clients are made with the copy that `import`
+// finds. The copies differ if `node_modules` was copied into an existing `node_modules`: the modules of a bundle
+// then find the inner one. A consumer without the patches never joins its group.
+if ((require('kafkajs') as typeof kafkajs).Kafka !== kafkajs.Kafka) {
+  console.error(
+    `kafkajs is installed twice, as ${require.resolve('kafkajs')} and ${fileURLToPath(import.meta.resolve('kafkajs'))}, so the hub's patches of it are not in force. Remove the folder node_modules and run npm ci.`,
+  )
+  process.exit(1)
+}
 
 export const InnerGroupClass = require('kafkajs/src/consumer/consumerGroup') as {
   readonly prototype: InnerGroup
