@@ -1,5 +1,5 @@
 /** One printed line for an event. Each kind of object has other members, so none is required. */
-import { withoutControlCharacters } from '@hub/command-line'
+import { onOneLine } from '@hub/text'
 import type { HubEvent } from '@sms-delivery-hub/client'
 
 /** The widest type is `webhook.endpoint_disabled`. */
@@ -20,7 +20,7 @@ const detailsOf = ({ counts, reason_code: reason, status }: Readonly<Record<stri
 export const lineOf = ({ created_at: createdAt, data, id, type }: HubEvent): string => {
   const object = data.object as Readonly<Record<string, unknown>>
   const { client_ref: reference, id: subject } = object
-  return withoutControlCharacters(
+  return onOneLine(
     [
       createdAt,
       id,

@@ -5,6 +5,7 @@
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import { printable } from '@hub/text'
 import { loginLink } from './apps.ts'
 import { refuseIfRunning, stopProcessesOf } from './data-dir-lock.ts'
 import { type Hub, type HubDescription, hubFile, startHub } from './hub.ts'
@@ -33,6 +34,9 @@ interface Message {
   readonly kind: 'line' | 'ready' | 'failed'
   readonly text: string
 }
+
+/** The logs contain text of clients and operators. */
+const print = (text: string): void => console.log(printable(text))
 
 /** The path relative to the current folder, if it is below that folder. */
 const short = (path: string): string => {
@@ -143,8 +147,8 @@ const startHere = async (settings: Settings): Promise<void> =>
   run(
     settings,
     {
-      line: (text) => console.log(text),
-      ready: (hub) => console.log(welcome(settings, hub.describe(), 'Ctrl-C ends it.')),
+      line: (text) => print(text),
+      ready: (hub) => print(welcome(settings, hub.describe(), 'Ctrl-C ends it.')),
     },
     true,
   )
@@ -160,7 +164,7 @@ const superviseDetached = async (settings: Settings): Promise<void> => {
       settings,
       {
         line: (text) => {
-          console.log(`${new Date().toISOString()} ${text}`)
+          print(`${new Date().toISOString()} ${text}`)
           notifyParent({ kind: 'line', text })
         },
         ready: (hub) =>
@@ -169,7 +173,7 @@ const superviseDetached = async (settings: Settings): Promise<void> => {
       false,
     )
   } catch (error) {
-    console.log(explain(error))
+    print(explain(error))
     notifyParent({ kind: 'failed', text: explain(error) })
     process.exitCode = 1
   }
@@ -193,7 +197,7 @@ const startDetached = async (settings: Settings): Promise<void> => {
   process.on('SIGTERM', forward)
   let hasResult = false
   child.on('message', (message: Message) => {
-    console.log(message.text)
+    print(message.text)
     if (message.kind === 'line') return
     hasResult = true
     if (message.kind === 'failed') process.exitCode = 1
@@ -208,14 +212,14 @@ const startDetached = async (settings: Settings): Promise<void> => {
     process.exitCode = code === 0 ? process.exitCode : 1
     if (!hasResult) {
       process.exitCode = 1
-      console.log(`The hub did not start. The end of ${short(log)}:\n${tail(log, TAIL_LINES).join('\n')}`)
+      print(`The hub did not start. The end of ${short(log)}:\n${tail(log, TAIL_LINES).join('\n')}`)
     }
   })
 }
 
 const stop = async (settings: Settings): Promise<void> => {
   const ended = existsSync(settings.dataDir) ? await stopProcessesOf(settings.dataDir, STOP_WITHIN_MS) : []
-  console.log(
+  print(
     ended.length === 0
       ? `No hub runs on ${short(settings.dataDir) || '.'}.`
       : `The hub on ${short(settings.dataDir)} has ended.`,
@@ -228,7 +232,7 @@ const readSettingsOrExplain = async (): Promise<Settings> => {
     return readSettings(process.env)
   } catch (error) {
     const { describeUnknown, unknownVariables } = await import('@hub/config')
-    for (const variable of unknownVariables(Object.keys(process.env))) console.log(describeUnknown(variable))
+    for (const variable of unknownVariables(Object.keys(process.env))) print(describeUnknown(variable))
     throw error
   }
 }
@@ -244,9 +248,7 @@ const login = ({ dataDir, ports }: Settings, flags: ReadonlyArray<string>): void
   }
   if (!existsSync(hubFile(dataDir)))
     throw new UserError(`No hub runs on ${short(dataDir) || '.'}. Run npm start.`)
-  console.log(
-    loginLink({ ports, secrets: ensureSecrets(dataDir) }, { name: `developer (${role})`, roles: [role] }),
-  )
+  print(loginLink({ ports, secrets: ensureSecrets(dataDir) }, { name: `developer (${role})`, roles: [role] }))
 }
 
 const main = async (args: ReadonlyArray<string>): Promise<void> => {
@@ -273,6 +275,6 @@ process.stdout.on('error', () => {})
 process.stderr.on('error', () => {})
 
 main(process.argv.slice(2)).catch((error: unknown) => {
-  console.error(explain(error))
+  console.error(printable(explain(error)))
   process.exitCode = 1
 })

@@ -2,6 +2,7 @@
  * Asks before a command does what cannot be undone: with a prompt on a terminal, otherwise by
  * requiring `--yes`.
  */
+import { onOneLine } from '@hub/text'
 import { Effect, Stdio } from 'effect'
 import { Flag, GlobalFlag, Prompt } from 'effect/cli'
 import { refused } from './failure.ts'
@@ -31,6 +32,6 @@ export const confirm = Effect.fnUntraced(function* (question: string) {
   if (!(yield* isOnTerminal) || (yield* Json)) {
     return yield* refused('confirmation_required', `${question} Confirm with --yes.`)
   }
-  const confirmed = yield* Prompt.run(Prompt.Confirm({ message: question, initial: false }))
+  const confirmed = yield* Prompt.run(Prompt.Confirm({ message: onOneLine(question), initial: false }))
   if (!confirmed) return yield* refused('not_confirmed', 'Nothing was changed.')
 })

@@ -3,6 +3,7 @@
  * JSON document with `--json`. Notes and failures go to standard error, so that a result can be
  * piped.
  */
+import { onOneLine } from '@hub/text'
 import { Console, Effect } from 'effect'
 import { CliOutput, Flag, GlobalFlag } from 'effect/cli'
 import type { CommandFailed } from './failure.ts'
@@ -36,13 +37,11 @@ export type Cell = string | number | boolean | null | undefined
 /** Columns by heading, in order. */
 export type Columns<Row> = Readonly<Record<string, (row: Row) => Cell>>
 
-/** Other people choose names and reasons. Control characters in them could move the cursor. */
-export const withoutControlCharacters = (text: string): string => text.replace(/\p{Cc}/gu, '?')
-
 const cellText = (cell: Cell): string => {
   if (cell === null || cell === undefined || cell === '') return '-'
   if (typeof cell === 'boolean') return cell ? 'yes' : 'no'
-  return withoutControlCharacters(String(cell))
+  // A line feed would end the line of the table.
+  return onOneLine(String(cell))
 }
 
 const pad = (text: string, width: number): string =>

@@ -1,5 +1,6 @@
 /** Runs a command line: the global flags, the printed failure and the exit code. */
-import { Cause, Effect, Exit, Layer, Logger, References } from 'effect'
+import { printable } from '@hub/text'
+import { Cause, Console, Effect, Exit, Layer, Logger, References } from 'effect'
 import { CliConfig, CliOutput, Command, Flag, GlobalFlag } from 'effect/cli'
 import { type CommandFailed, EXIT } from './failure.ts'
 import { printFailure } from './output.ts'
@@ -16,18 +17,30 @@ const Version = GlobalFlag.Action({
     ),
 })
 
-/** Prints requested help. A usage error is printed like every other failure. */
-const presenter: CliOutput.Presenter = {
-  present: (event) =>
-    event._tag === 'InvalidInvocation' ? Effect.void : CliOutput.defaultPresenter.present(event),
-}
+/** Results, notes, failures and logs contain text of other people. */
+const forTerminal = (console: Console.Console): Console.Console =>
+  Object.assign(Object.create(console) as Console.Console, {
+    log: (...words: ReadonlyArray<unknown>) => console.log(...words.map((word) => printable(String(word)))),
+    error: (...words: ReadonlyArray<unknown>) =>
+      console.error(...words.map((word) => printable(String(word)))),
+  })
 
-const services = Layer.mergeAll(
-  CliOutput.layerPresenter(presenter),
-  // Logs go to standard error, and never into the result.
-  Logger.layer([Logger.withConsoleError(Logger.formatLogFmt)]),
-  Layer.succeed(References.MinimumLogLevel, 'Warn'),
-)
+/** Prints requested help with its colours. A usage error is printed like every other failure. */
+const presenter = (console: Console.Console): CliOutput.Presenter => ({
+  present: (event) =>
+    event._tag === 'InvalidInvocation'
+      ? Effect.void
+      : Effect.provideService(CliOutput.defaultPresenter.present(event), Console.Console, console),
+})
+
+const services = (console: Console.Console) =>
+  Layer.mergeAll(
+    Layer.succeed(Console.Console, forTerminal(console)),
+    CliOutput.layerPresenter(presenter(console)),
+    // Logs go to standard error, and never into the result.
+    Logger.layer([Logger.withConsoleError(Logger.formatLogFmt)]),
+    Layer.succeed(References.MinimumLogLevel, 'Warn'),
+  )
 
 interface Program<Name extends string, Input, ContextInput, E, R> {
   readonly command: Command.Command<Name, Input, ContextInput, E, R>
@@ -46,18 +59,20 @@ export const runProgram = <Name extends string, Input, ContextInput, E, R>(
   { command, hasShortVersion = false, toFailure, version }: Program<Name, Input, ContextInput, E, R>,
   args: ReadonlyArray<string>,
 ) =>
-  Command.runWith(command, { version })(args).pipe(
-    Effect.exit,
-    Effect.flatMap((exit): Effect.Effect<number> => {
-      if (Exit.isSuccess(exit)) return Effect.succeed(0)
-      if (Cause.hasInterruptsOnly(exit.cause)) return Effect.interrupt
-      const failure = toFailure(Cause.squash(exit.cause))
-      return failure === null
-        ? Effect.succeed(EXIT.usage)
-        : Effect.as(printFailure(command.name, failure, args.includes('--json')), failure.exit)
-    }),
-    Effect.provide(services),
-    Effect.provide(
-      CliConfig.layer({ builtIns: [GlobalFlag.Help, hasShortVersion ? GlobalFlag.Version : Version] }),
+  Effect.flatMap(Console.Console, (console) =>
+    Command.runWith(command, { version })(args).pipe(
+      Effect.exit,
+      Effect.flatMap((exit): Effect.Effect<number> => {
+        if (Exit.isSuccess(exit)) return Effect.succeed(0)
+        if (Cause.hasInterruptsOnly(exit.cause)) return Effect.interrupt
+        const failure = toFailure(Cause.squash(exit.cause))
+        return failure === null
+          ? Effect.succeed(EXIT.usage)
+          : Effect.as(printFailure(command.name, failure, args.includes('--json')), failure.exit)
+      }),
+      Effect.provide(services(console)),
+      Effect.provide(
+        CliConfig.layer({ builtIns: [GlobalFlag.Help, hasShortVersion ? GlobalFlag.Version : Version] }),
+      ),
     ),
   )

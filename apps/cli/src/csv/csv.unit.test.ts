@@ -383,6 +383,25 @@ describe('the result file', () => {
     expect(readFileSync(file, 'utf8')).toBe(content)
   })
 
+  it('keeps texts of the hub as data of a spreadsheet, and continues behind them', async () => {
+    const file = path('formulas.csv')
+    const first = await openResultFile(file, RUN)
+    await first.add({ ...resultOf(1), messageId: '=HYPERLINK("http://evil.example")' })
+    await first.add({ ...resultOf(2), messageId: '\n3,4,x,accepted,,,' })
+    await first.add({ ...resultOf(3), error: '\uff1d1', param: 'a;=1' })
+    await first.close()
+    // The lines that OWASP's guidance for CSV injection asks for.
+    expect(readFileSync(file, 'utf8').split('\n').slice(1)).toEqual([
+      `1,2,csv-${RUN}-1,accepted,"'=HYPERLINK(""http://evil.example"")",,`,
+      `2,3,csv-${RUN}-2,accepted,"\\u000a3,4,x,accepted,,,",,`,
+      `3,4,csv-${RUN}-3,rejected,,'\uff1d1,"a;'=1"`,
+      '',
+    ])
+    const again = await openResultFile(file, RUN)
+    expect(again.lastRow).toBe(3)
+    await again.close()
+  })
+
   it('is written by one process at a time, and a lock of a killed process does not count', async () => {
     const file = path('locked.csv')
     const first = await openResultFile(file, RUN)

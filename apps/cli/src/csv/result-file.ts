@@ -5,6 +5,7 @@
 import { createReadStream, rmSync, writeFileSync } from 'node:fs'
 import { type FileHandle, open, readFile } from 'node:fs/promises'
 import { refused } from '@hub/command-line'
+import { csvLine, onOneLine } from '@hub/text'
 import { clientRefOf } from './run-id.ts'
 
 export const OUTCOMES = ['accepted', 'duplicate', 'rejected', 'skipped'] as const
@@ -24,7 +25,8 @@ export interface RowResult {
 }
 
 const HEADING = 'row,line,client_ref,result,message_id,error,param\n'
-const LINE = /^(?<row>\d+),(?<line>\d+),(?<ref>csv-[0-9a-f]{32}-\d+),(?<outcome>[a-z]+),\w*,\w*,[\w.[\]]*$/u
+/** The rest of a line is text of the hub. */
+const LINE = /^(?<row>\d+),(?<line>\d+),(?<ref>csv-[0-9a-f]{32}-\d+),(?<outcome>[a-z]+),/u
 
 /** Writes are collected up to this size. */
 const FLUSH_CHARACTERS = 64 * 1024
@@ -58,6 +60,7 @@ const readProgress = async (path: string, runId: string): Promise<Progress | nul
       `${path} is not the result of this file with this template and these values. Choose another file with --result, or delete it.`,
     )
   try {
+    // One character for each byte, so that lengths are those of the file.
     for await (const chunk of createReadStream(path, { encoding: 'latin1' })) {
       const lines = (rest + String(chunk)).split('\n')
       rest = lines.pop() ?? ''
@@ -148,7 +151,7 @@ export const openResultFile = async (path: string, runId: string): Promise<Resul
     const flush = (): Promise<void> => {
       const text = collected
       collected = ''
-      if (text !== '') writing = writing.then(() => handle.appendFile(text, 'latin1'))
+      if (text !== '') writing = writing.then(() => handle.appendFile(text))
       return writing
     }
     return {
@@ -156,7 +159,9 @@ export const openResultFile = async (path: string, runId: string): Promise<Resul
       counts: () => counts,
       add: async ({ error = '', line, messageId = '', outcome, param = '', row }) => {
         counts[outcome] += 1
-        collected += `${row},${line},${clientRefOf(runId, row)},${outcome},${messageId},${error},${param}\n`
+        // A line feed in a text of the hub would end the line for the next start.
+        const ofHub = [messageId, error, param].map(onOneLine)
+        collected += `${csvLine([row, line, clientRefOf(runId, row), outcome, ...ofHub])}\n`
         if (collected.length >= FLUSH_CHARACTERS) await flush()
       },
       flush,

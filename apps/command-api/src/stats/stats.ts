@@ -2,6 +2,7 @@
 import type { Stats, StatsCounts, StatsGroup, StatsRow, StatsWanted } from '@hub/contract'
 import { CURRENCY } from '@hub/domain'
 import { ReadDailyStats, ReadHourlyStats, Sql, type StatsSum } from '@hub/store'
+import { csvLine } from '@hub/text'
 import { Duration, Effect } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 
@@ -52,12 +53,6 @@ export const readStats = Effect.fnUntraced(function* (
 
 const COUNTS = ['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired', 'parts'] as const
 
-/** A field of RFC 4180. */
-const csvField = (value: string | number | null | undefined): string => {
-  const text = String(value ?? '')
-  return /[",\r\n]/u.test(text) ? `"${text.replaceAll('"', '""')}"` : text
-}
-
 /** The rows of a summary as CSV (RFC 4180) with a header line. Without groups, the totals. Pure. */
 export const statsCsv = ({ data, totals }: Stats, groupBy: StatsGroup | null): string => {
   const columns = columnsOf(groupBy)
@@ -69,7 +64,7 @@ export const statsCsv = ({ data, totals }: Stats, groupBy: StatsGroup | null): s
     row.price.currency,
   ])
   return [[...columns, ...COUNTS, 'price', 'currency'], ...lines]
-    .map((fields) => `${fields.map(csvField).join(',')}\r\n`)
+    .map((fields) => `${csvLine(fields)}\r\n`)
     .join('')
 }
 

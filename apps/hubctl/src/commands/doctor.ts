@@ -1,6 +1,7 @@
 /** `hubctl doctor`: checks all dependencies of the hub, and shows the findings on one screen. */
-import { NOTHING, refused, show, withoutControlCharacters } from '@hub/command-line'
+import { NOTHING, refused, show } from '@hub/command-line'
 import { Doctor } from '@hub/operations'
+import { onOneLine } from '@hub/text'
 import { Effect } from 'effect'
 import { CliOutput } from 'effect/cli'
 import { defineCommand } from '../command-line/command.ts'
@@ -16,7 +17,7 @@ export const screen = (findings: ReadonlyArray<Doctor.Finding>): string => {
   const width = Math.max(...findings.map(({ subject }) => CliOutput.displayWidth(subject)))
   return findings
     .flatMap(({ mend, said, subject, verdict }) => [
-      `${SIGNS[verdict]} ${subject.padEnd(width)}  ${withoutControlCharacters(said)}`,
+      `${SIGNS[verdict]} ${subject.padEnd(width)}  ${onOneLine(said)}`,
       ...(mend === null ? [] : [`  ${' '.repeat(width)}  → ${mend}`]),
     ])
     .join('\n')

@@ -12,7 +12,7 @@ describe('the screen of hubctl doctor', () => {
         { subject: 'stop flag', verdict: 'unknown', said: 'not known', ...none },
       ]),
       [
-        '✗ Redis      does?not answer',
+        '✗ Redis      does\\u000anot answer',
         '             → Start it.',
         '✓ topics     all there',
         '! operator   none',
