@@ -25,7 +25,7 @@ interface State {
 export const progressText = ({ done, rate, total, unit, verb }: State): string => {
   const count = done.toLocaleString('en-GB')
   const speed = rate === 0 ? '' : `, ${Math.round(rate).toLocaleString('en-GB')}/s`
-  // A file whose lines have other ends than \n has more of them than were counted.
+  // The result file of another version may name a later line.
   if (total === null || done > total) return `${verb} ${count} ${unit}${speed}`
   const share = total === 0 ? 1 : done / total
   const filled = Math.floor(share * BAR_WIDTH)

@@ -256,9 +256,8 @@ const sendCsv = Effect.fnUntraced(function* (connection: Connection, input: Inpu
   else {
     const rows = `${plural(last.row, 'row')} already ${last.row === 1 ? 'has' : 'have'} a result in ${resultFile}`
     yield* printNote(`${rows}; continuing behind them.`)
-    // Lines that end with \r are not counted.
     if (last.line !== lines) {
-      const place = `behind line ${thousands(last.line)}${last.line < lines ? ` of ${thousands(lines)}` : ''}`
+      const place = `behind line ${thousands(last.line)} of ${thousands(lines)}`
       yield* confirm(`Continue ${place}, ${payerText(sender)}?`)
     }
   }

@@ -5,15 +5,13 @@
 import { createHash } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import { refused } from '@hub/command-line'
-import { countIn } from './count.ts'
+import { makeLineCounter } from './count.ts'
 
 /** Large enough that hashing costs little, small enough that four of them are no memory. */
 const BLOCK_BYTES = 1024 * 1024
 
 /** The hashes of all blocks, in order: 32 bytes for each MiB of the file. */
 export type BlockHashes = ReadonlyArray<Buffer>
-
-const NEWLINE = 10
 
 const sha256 = (block: Uint8Array): Buffer => createHash('sha256').update(block).digest()
 
@@ -50,21 +48,19 @@ const blocksOf = async function* (path: string): AsyncGenerator<Buffer, void, un
 
 export interface FirstReading {
   readonly hashes: BlockHashes
-  /** Also without a newline at the end of the last one. */
+  /** Also without an end of the last one. */
   readonly lines: number
 }
 
 /** Reads the file for the first time. */
 export const hashBlocks = async (path: string): Promise<FirstReading> => {
   const hashes: Array<Buffer> = []
-  let newlines = 0
-  let isLineOpen = false
+  const counter = makeLineCounter()
   for await (const block of blocksOf(path)) {
     hashes.push(sha256(block))
-    newlines += countIn<number>(block, NEWLINE)
-    isLineOpen = block.at(-1) !== NEWLINE
+    counter.add(block)
   }
-  return { hashes, lines: newlines + (isLineOpen ? 1 : 0) }
+  return { hashes, lines: counter.ends() + (counter.isLineOpen() ? 1 : 0) }
 }
 
 /** Reads the file again. Fails before the first block that differs. */
@@ -72,19 +68,19 @@ export const readSameBlocks = async function* (
   path: string,
   hashes: BlockHashes,
 ): AsyncGenerator<Buffer, void, undefined> {
-  let line = 1
+  const counter = makeLineCounter()
   let count = 0
   const changed = () =>
     refused(
       'file_changed',
-      `${path} has changed since it was checked, at line ${line} or after it. Nothing behind that line was sent. Start again with the file as it was, or with a copy of the changed one.`,
+      `${path} has changed since it was checked, at line ${counter.ends() + 1} or after it. Nothing behind that line was sent. Start again with the file as it was, or with a copy of the changed one.`,
     )
   for await (const block of blocksOf(path)) {
     const expected = hashes[count]
     if (expected === undefined || !expected.equals(sha256(block))) throw changed()
     yield block
     count += 1
-    line += countIn<number>(block, NEWLINE)
+    counter.add(block)
   }
   if (count !== hashes.length) throw changed()
 }

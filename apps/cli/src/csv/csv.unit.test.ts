@@ -1,4 +1,5 @@
 /** The parts of `hub send --csv` without a hub: reading, checking, and the result file. */
+import { spawnSync } from 'node:child_process'
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -62,6 +63,11 @@ describe('a later reading of a file', () => {
     ['a\n', 1],
     ['a\n\nb', 3],
     [`${'x'.repeat(2 * MIB - 1)}\ny\n`, 2],
+    ['a\rb\r', 2],
+    ['a\rb', 2],
+    ['a\r\nb\n\rc', 4],
+    // The block ends within the line end.
+    [`${'x'.repeat(MIB - 1)}\r\ny`, 2],
   ])('counts the lines: %#', async (text, lines) => {
     writeFileSync(path('lines'), text)
     expect((await hashBlocks(path('lines'))).lines).toBe(lines)
@@ -128,17 +134,22 @@ describe('the encoding', () => {
     )
   })
 
-  it('that is mixed is reported with line and column, and nothing of its block is passed on', async () => {
-    const bytes = Buffer.concat([
-      Buffer.from('phone,name\n1,Ёж\n2,'),
-      Buffer.from([0xc8, 0xe2]),
-      Buffer.from('\n'),
-    ])
-    for (let size = 1; size <= bytes.length; size++) {
-      const sizes = Array.from({ length: bytes.length }, () => size)
-      await expect(decode(bytes, sizes), String(size)).rejects.toThrow('Line 3, column 3: this is not UTF-8')
-    }
-  })
+  it.each([['\n'], ['\r'], ['\r\n']])(
+    'that is mixed is reported with line and column, and nothing of its block is passed on: %j',
+    async (end) => {
+      const bytes = Buffer.concat([
+        Buffer.from(`phone,name${end}1,Ёж${end}2,`),
+        Buffer.from([0xc8, 0xe2]),
+        Buffer.from(end),
+      ])
+      for (let size = 1; size <= bytes.length; size++) {
+        const sizes = Array.from({ length: bytes.length }, () => size)
+        await expect(decode(bytes, sizes), String(size)).rejects.toThrow(
+          'Line 3, column 3: this is not UTF-8',
+        )
+      }
+    },
+  )
 
   it('of another kind from the start is reported with a way out', async () => {
     await expect(decode(Buffer.from([0xd2, 0xe5, 0x2c]))).rejects.toThrow('--encoding windows-1251')
@@ -169,6 +180,33 @@ const rowsOf = async (text: string, delimiter: string | null = null) => {
   return { columns: heading.columns, rows: (await collect(heading.rows)).flat() }
 }
 
+/** Prints the rows of each text behind its heading: the cells, and the line in which the row begins. */
+const PYTHON = `
+import csv, io, json, sys
+found = []
+for text in json.load(sys.stdin):
+    reader = csv.reader(io.StringIO(text, newline=''))
+    next(reader)
+    rows, before = [], reader.line_num
+    for cells in reader:
+        if cells: rows.append({'cells': cells, 'line': before + 1})
+        before = reader.line_num
+    found.append(rows)
+print(json.dumps(found))
+`
+
+/** \`null\` without Python. */
+const readWithPython = (texts: ReadonlyArray<string>): ReadonlyArray<unknown> | null => {
+  const { error, status, stderr, stdout } = spawnSync('python3', ['-c', PYTHON], {
+    input: JSON.stringify(texts),
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+  })
+  if (error !== undefined) return null
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+  return JSON.parse(stdout) as ReadonlyArray<unknown>
+}
+
 describe('the rows', () => {
   it('have the line in which they begin, also behind empty lines and cells of several lines', async () => {
     const { columns, rows } = await rowsOf('\ufeffphone, name\r\n1,a\r\n\r\n2,"b\nc\nd"\r\n3,"e, ""f"""\r\n')
@@ -178,6 +216,55 @@ describe('the rows', () => {
       { number: 2, line: 4, cells: ['2', 'b\nc\nd'] },
       { number: 3, line: 7, cells: ['3', 'e, "f"'] },
     ])
+  })
+
+  it.each([
+    ['"a;b;c",phone\n1,x\n', 2],
+    ['"a\n,,,;";phone\n1;x\n', 2],
+    ['\n\n"a;b"\tphone\n1\tx\n', 2],
+    ['"a"";;""b",phone\n1,x\n', 2],
+  ])('are separated by a character outside of the quotes of the heading: %j', async (text, columns) => {
+    expect((await rowsOf(text)).columns).toHaveLength(columns)
+  })
+
+  it('have the cells and lines that Python finds, with any line ends, wherever a block ends', async (context) => {
+    const cell = fc.string({
+      unit: fc.constantFrom('a', 'я', '"', ',', ';', ' ', '\n', '\r', '\r\n'),
+      maxLength: 6,
+    })
+    const lineEnd = fc.constantFrom('\n', '\r', '\r\n')
+    const row = fc.tuple(
+      fc.array(cell, { minLength: 2, maxLength: 3 }),
+      lineEnd,
+      fc.array(lineEnd, { maxLength: 2 }),
+    )
+    const texts = fc.sample(fc.array(row, { minLength: 1, maxLength: 6 }), { numRuns: 500, seed: 35 }).map(
+      (rows) =>
+        `to,x\r\n${rows
+          .map(([cells, end, empty]) => {
+            const quoted = cells.map((one) =>
+              /[",\r\n]/u.test(one) ? `"${one.replaceAll('"', '""')}"` : one,
+            )
+            return `${quoted.join(',')}${end}${empty.join('')}`
+          })
+          .join('')}`,
+    )
+    const judged = readWithPython(texts)
+    if (judged === null) {
+      console.log('Skipped: python3 is not installed')
+      return context.skip()
+    }
+    for (const [index, text] of texts.entries()) {
+      const bytes = Buffer.from(text)
+      for (const sizes of [[], Array.from({ length: bytes.length }, () => 1), [7, 5, 3, 11]]) {
+        const heading = await readRows(decodeBlocks(blocksOf(bytes, sizes), 'utf-8'), ',')
+        const rows = (await collect(heading.rows)).flat()
+        expect(
+          rows.map(({ cells, line }) => ({ cells, line })),
+          JSON.stringify([text, sizes.length]),
+        ).toEqual(judged[index])
+      }
+    }
   })
 
   it.each([
@@ -192,6 +279,8 @@ describe('the rows', () => {
     ['', 'Line 1: the file is empty'],
     ['phone,name\n1,a\n2,"b\n', 'Line 3, column 2: a quote is not closed'],
     ['phone,name\n1,"a"b\n', 'Line 2, column 2: text follows a closing quote'],
+    ['phone,name\r\n1,"a\r\nb"\r\n\r\n2,"b"c\r\n', 'Line 5, column 2: text follows a closing quote'],
+    ['phone,name\r1,"a\rb"\r2,"b"c\r', 'Line 4, column 2: text follows a closing quote'],
     [
       `phone,name\n1,a\n2,"${'b,c\n'.repeat(30_000)}`,
       'Line 3, column 2: a row has more than 100000 characters',

@@ -1,6 +1,7 @@
 /** Decodes blocks of bytes to text, and reports the first byte that is not of the encoding. */
 import { isUtf8 } from 'node:buffer'
 import { refused } from '@hub/command-line'
+import { isLineEnd, lineEndsIn } from './count.ts'
 
 export const ENCODINGS = ['utf-8', 'windows-1251'] as const
 export type Encoding = (typeof ENCODINGS)[number]
@@ -41,6 +42,8 @@ interface Place {
   readonly charactersBefore: number
   /** Whether the file up to it has a character that is not ASCII, which shows that it is UTF-8. */
   readonly isUtf8Text: boolean
+  /** Whether \n at this place belongs to the line end before it. */
+  readonly isAfterReturn: boolean
 }
 
 /** UTF-8 needs several bytes for each other character. */
@@ -48,25 +51,33 @@ const isAscii = (bytes: Uint8Array, text: string): boolean => text.length === by
 
 /** The place behind a text, which is that of `bytes`. */
 const placeBehind = (place: Place, bytes: Uint8Array, text: string): Place => {
+  if (text === '') return place
   const { charactersBefore, line } = place
-  const isUtf8Text = place.isUtf8Text || !isAscii(bytes, text)
-  const last = text.lastIndexOf('\n')
-  if (last === -1) return { line, charactersBefore: charactersBefore + countCharacters(text), isUtf8Text }
-  let newlines = 0
-  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) newlines += 1
-  return { line: line + newlines, charactersBefore: countCharacters(text.slice(last + 1)), isUtf8Text }
+  const last = Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r'))
+  return {
+    line: line + lineEndsIn(text) - (place.isAfterReturn && text.startsWith('\n') ? 1 : 0),
+    charactersBefore: countCharacters(text.slice(last + 1)) + (last === -1 ? charactersBefore : 0),
+    isUtf8Text: place.isUtf8Text || !isAscii(bytes, text),
+    isAfterReturn: text.endsWith('\r'),
+  }
+}
+
+/** The index of the next line end, or of the end of the bytes. */
+const lineEndFrom = (bytes: Uint8Array, start: number): number => {
+  let at = start
+  while (at < bytes.length && !isLineEnd(bytes[at])) at += 1
+  return at
 }
 
 /** Fails with the line and the column of the first invalid byte. `bytes` begin at `place`. */
 const failAt = (bytes: Uint8Array, place: Place): never => {
   let start = 0
-  for (;;) {
-    const newline = bytes.indexOf(10, start)
-    if (newline === -1 || !isUtf8(bytes.subarray(start, newline))) break
-    start = newline + 1
+  let end = lineEndFrom(bytes, start)
+  while (end < bytes.length && isUtf8(bytes.subarray(start, end))) {
+    start = end + 1
+    end = lineEndFrom(bytes, start)
   }
-  const newline = bytes.indexOf(10, start)
-  const rest = validPart(bytes.subarray(start, newline === -1 ? bytes.length : newline))
+  const rest = validPart(bytes.subarray(start, end))
   const valid = bytes.subarray(0, start + rest.length)
   const { charactersBefore, isUtf8Text, line } = placeBehind(
     place,
@@ -92,7 +103,7 @@ export const decodeBlocks = async function* (
     return
   }
   let rest: Uint8Array = Buffer.alloc(0)
-  let place: Place = { line: 1, charactersBefore: 0, isUtf8Text: false }
+  let place: Place = { line: 1, charactersBefore: 0, isUtf8Text: false, isAfterReturn: false }
   let isFirst = true
   for await (const block of blocks) {
     if (isFirst && isUtf16(block)) {

@@ -1,7 +1,7 @@
 /** Parses the text of a CSV file to rows with their line numbers. */
 import { refused } from '@hub/command-line'
 import { CsvError, parse } from 'csv-parse'
-import { countIn } from './count.ts'
+import { lineEndsIn } from './count.ts'
 
 interface Parsed {
   /** The line of the file in which the row begins. */
@@ -19,8 +19,15 @@ const MAX_ROW_CHARACTERS = 100_000
 
 const DELIMITERS = [',', ';', '\t'] as const
 
+/** The text of the heading that is in no quotes. A quoted cell may contain delimiters and line ends. */
+const unquotedHeading = (text: string): string =>
+  /^[\r\n]*(?<heading>(?:[^"\r\n]+|"[^"]*(?:"|$))*)/u
+    .exec(text)
+    ?.groups?.['heading']?.replaceAll(/"[^"]*(?:"|$)/gu, '') ?? ''
+
 /** The delimiter that occurs most in the heading: a spreadsheet writes `;` in many countries. */
-const delimiterOf = (heading: string): string => {
+const delimiterOf = (text: string): string => {
+  const heading = unquotedHeading(text)
   const counts = DELIMITERS.map((delimiter) => heading.split(delimiter).length)
   return DELIMITERS[counts.indexOf(Math.max(...counts))] ?? ','
 }
@@ -43,25 +50,37 @@ const ofParser = (error: CsvError, line: number): unknown => {
   )
 }
 
-const newlinesIn = (cells: ReadonlyArray<string>): number =>
-  cells.reduce((count, cell) => count + countIn(cell, '\n'), 0)
+/** The empty lines before a mistake. `known`: those before the last row. */
+const emptyLinesBefore = (error: CsvError, known: number): number => {
+  const count: unknown = Reflect.get(error, 'empty_lines')
+  return typeof count === 'number' ? count : known
+}
+
+/** The line ends of a row: those within its cells, and its own. */
+const lineEndsOf = (cells: ReadonlyArray<string>): number =>
+  cells.reduce((count, cell) => count + lineEndsIn(cell), 1)
 
 /** A parser that gets a text in pieces, and returns the rows that end in each of them. */
 const makeParser = (delimiter: string) => {
   let rows: Array<Parsed> = []
-  /** The line in which the last row ends. */
-  let lastLine = 0
+  /** The line ends of all rows before, without those of empty lines. */
+  let ended = 0
+  let emptyLines = 0
   const parser = parse({
     bom: true,
     delimiter,
     max_record_size: MAX_ROW_CHARACTERS,
+    // A file may mix them, for example after it was edited on another system.
+    record_delimiter: ['\r\n', '\n', '\r'],
     // The number of cells is checked with the line and the column.
     relax_column_count: true,
     skip_empty_lines: true,
     // The rows do not pass through the stream: one step for each of them costs more than to parse it.
-    on_record: (cells: ReadonlyArray<string>, { lines }) => {
-      lastLine = lines
-      rows.push({ cells, line: lines - newlinesIn(cells) })
+    // The parser counts the lines of quoted cells with \r\n twice.
+    on_record: (cells: ReadonlyArray<string>, { empty_lines }) => {
+      emptyLines = empty_lines
+      rows.push({ cells, line: ended + emptyLines + 1 })
+      ended += lineEndsOf(cells)
       return null
     },
   })
@@ -71,7 +90,8 @@ const makeParser = (delimiter: string) => {
   const take = (give: (done: (error?: Error | null) => void) => void): Promise<ReadonlyArray<Parsed>> =>
     new Promise((resolve, reject) =>
       give((error) => {
-        if (error instanceof CsvError) reject(ofParser(error, lastLine + 1))
+        if (error instanceof CsvError)
+          reject(ofParser(error, ended + emptyLinesBefore(error, emptyLines) + 1))
         else if (error) reject(error)
         else resolve(rows)
         rows = []
@@ -97,7 +117,7 @@ export const readRows = async (
 ): Promise<Heading> => {
   const first = await texts.next()
   const firstText = first.done === true ? '' : first.value
-  const parser = makeParser(delimiter ?? delimiterOf(firstText.split('\n', 1)[0] ?? ''))
+  const parser = makeParser(delimiter ?? delimiterOf(firstText))
   const groups = (async function* () {
     yield await parser.parse(firstText)
     for await (const text of texts) yield await parser.parse(text)
