@@ -2,12 +2,13 @@
  * The whole dispatcher with real servers: handovers, crashes, rebalances and process life cycle.
  */
 import { assert, describe, it } from '@effect/vitest'
-import type { LogFact } from '@hub/domain'
-import { KafkaUnavailable, deadLetterTopic, EventLog, type IncomingRecord } from '@hub/kafka'
+import { factIdOf, type LogFact } from '@hub/domain'
+import { acceptedRecord, deadLetterTopic, EventLog, KafkaUnavailable, type IncomingRecord } from '@hub/kafka'
 import { HTTP, SMPP, SMPP_DEFAULTS } from '@hub/operator'
 import { eventually, freePort } from '@hub/testkit'
-import { Effect, Exit, Redacted, Scope } from 'effect'
+import { Effect, Exit, Layer, Redacted, Scope } from 'effect'
 import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { afterAll, beforeAll } from 'vitest'
 import { type DispatcherOptions, makeDispatcher } from './app.ts'
@@ -21,6 +22,8 @@ beforeAll(async () => {
 afterAll(() => hub.remove())
 
 const WITHIN = { withinMs: 30_000 }
+/** Only ends a wait that hangs: two dispatchers start one after the other. */
+const BUSY = { withinMs: 90_000 }
 
 const options = (more: Partial<DispatcherOptions> = {}): DispatcherOptions => ({
   ...settingsIn(hub),
@@ -116,6 +119,64 @@ describe('the dispatcher on a real Kafka', () => {
       const ids = yield* hub.send([{ to: '+79001112255' }, { to: '+79001112266' }, { to: '+79001112277' }])
       yield* Effect.promise(() => eventually(() => finished(log, ids) && deadLetters.length === 2, WITHIN))
       assert.deepStrictEqual(deadLetters.map(({ id }) => id).sort(), ['poison-0', 'poison-1'])
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
+  )
+
+  it.live('never ends a message because this process has another master key', () =>
+    Effect.gen(function* () {
+      const log = yield* hub.follow(hub.topics.messages)
+      const first = yield* Scope.fork(yield* Effect.scope)
+      const otherSecrets = hub.layerUnder(randomBytes(32).toString('base64'))
+      const services = yield* Layer.buildWithScope(Layer.fresh(otherSecrets), first)
+      const stranger = yield* makeDispatcher(options()).pipe(Effect.provide(services), Scope.provide(first))
+      yield* ready(stranger.isReady)
+      const ids = yield* hub.send([
+        { to: '+79001112301', class: 'otp' },
+        { to: '+79001112302', class: 'service' },
+        { to: '+79001112303', class: 'service' },
+      ])
+      yield* Effect.promise(() =>
+        eventually(async () => !(await Effect.runPromise(stranger.canDecrypt)), BUSY),
+      )
+      yield* Scope.close(first, Exit.void)
+      assert.deepStrictEqual(
+        ids.map((id) => typesOf(hub.factsOf(log).get(id))),
+        [[], [], []],
+        'the messages wait',
+      )
+
+      const owner = yield* makeDispatcher(options())
+      yield* Effect.promise(() => eventually(() => finished(log, ids), BUSY))
+      for (const id of ids) {
+        const delivered = ['HandoverStarted', 'MessageSent', 'MessageDelivered']
+        assert.deepStrictEqual(typesOf(hub.factsOf(log).get(id)), delivered)
+      }
+      assert.isTrue(yield* owner.canDecrypt)
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
+  )
+
+  it.live('dead-letters a damaged payload, keeps its message open, and submits the others of its key', () =>
+    Effect.gen(function* () {
+      const dispatcher = yield* makeDispatcher(options())
+      const log = yield* hub.follow(hub.topics.messages)
+      const deadLetters = yield* hub.follow(deadLetterTopic(hub.topics.acceptedService))
+      yield* ready(dispatcher.isReady)
+      const damaged = yield* hub.encryptedMessage({ to: '+79001112311', class: 'service' })
+      const last = damaged.sealed.length - 1
+      damaged.sealed[last] = damaged.sealed[last]! ^ 1
+      const eventLog = yield* EventLog
+      yield* eventLog.append([acceptedRecord(hub.topics, damaged)])
+      const ids = yield* hub.send([
+        { to: '+79001112311', class: 'service' },
+        { to: '+79001112312', class: 'service' },
+      ])
+      yield* Effect.promise(() => eventually(() => finished(log, ids) && deadLetters.length > 0, BUSY))
+      assert.deepStrictEqual(
+        deadLetters.map(({ headers, id }) => [id, headers?.['dead_letter_reason']]),
+        [[factIdOf(damaged), 'payload_damaged']],
+      )
+      assert.isUndefined(hub.factsOf(log).get(damaged.messageId))
+      assert.isTrue(yield* dispatcher.canDecrypt, 'the process can work')
     }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 

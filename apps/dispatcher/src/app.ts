@@ -62,6 +62,7 @@ import { makeReportSink } from './reports/report-sink.ts'
 import { type DispatcherShard, makeDispatcherShard } from './shard/dispatcher-shard.ts'
 import { DEFAULT_LIMITS, type MemoryBudget, type ShardLimits } from './shard/limits.ts'
 import { makePrepare } from './shard/prepare-submission.ts'
+import { makeUnusableKeys } from './shard/unusable-keys.ts'
 import { MessageTraces } from './tracing/message-traces.ts'
 import type { AccountWeights } from './weights/account-weights.port.ts'
 import { accountWeightsPostgres } from './weights/account-weights.postgres.ts'
@@ -87,6 +88,8 @@ export interface DispatcherOptions {
 export interface Dispatcher {
   /** Whether the member has joined, has a lease, and has recovered all of its shards. */
   readonly isReady: Effect.Effect<boolean>
+  /** Whether no message waits for a payload key that this process cannot use. */
+  readonly canDecrypt: Effect.Effect<boolean>
   /** Never succeeds. It dies when a part has died that the process cannot work without. */
   readonly failure: Effect.Effect<never>
   readonly callbackPort: number | null
@@ -155,7 +158,8 @@ export const makeDispatcher = (
     const operators = yield* withSink(makeOperators({ live, sandbox: options.sandbox }))
 
     // Handovers: shard → payload → claim in the log → operator.
-    const prepare = yield* makePrepare
+    const unusableKeys = makeUnusableKeys()
+    const prepare = yield* makePrepare(unusableKeys)
     const weights = yield* makeWeights
     const shared = yield* SharedTexts
     const member = randomUUID()
@@ -216,9 +220,9 @@ export const makeDispatcher = (
           onLiveMessage: operators.onLiveMessage,
           onDeadLetter: ({ offset, partition, topic }, reason) =>
             fork(
-              Effect.logError(
-                'dispatcher: a record cannot be decoded; it goes to the dead-letter topic',
-              ).pipe(Effect.annotateLogs({ topic, partition, offset, reason })),
+              Effect.logError('dispatcher: a record cannot be read; it goes to the dead-letter topic').pipe(
+                Effect.annotateLogs({ topic, partition, offset, reason }),
+              ),
             ),
         }),
       onSettled: handoverLoop.dispatch,
@@ -250,6 +254,7 @@ export const makeDispatcher = (
     )
     const gauges = Effect.sync(() => {
       metrics.gauges(shards(), memoryBudget.used, [...operators.byName.keys()])
+      metrics.unusableKeys(unusableKeys.counts(now()))
       metrics.rates(
         handoverLoop.rates().map((rate) => ({ ...rate, isShared: sharings.get(rate.operator)!.isShared() })),
       )
@@ -281,6 +286,7 @@ export const makeDispatcher = (
     return {
       observe,
       isReady: running.isReady,
+      canDecrypt: Effect.sync(() => unusableKeys.counts(now()).size === 0),
       failure: Effect.raceFirst(running.failure, failure),
       callbackPort: live === null ? null : yield* withSink(receiveCallbacks(live)),
     }
@@ -327,6 +333,7 @@ const dispatcher = Effect.gen(function* () {
   // Without PostgreSQL, reports are not encrypted, and opt-out words are not applied.
   yield* readiness.add('database', (yield* Sql).answers)
   yield* readiness.add('shards', running.isReady)
+  yield* readiness.add('payload_keys', running.canDecrypt)
   yield* readiness.add('erasures', yield* watchErasures)
   yield* readiness.started
   yield* Effect.forkScoped(yield* reportStatus(running.observe))

@@ -11,6 +11,7 @@ import {
   UNDELIVERED_REASONS,
 } from '@hub/domain'
 import { HTTP, SANDBOX, SMPP, type SubmitOutcome } from '@hub/operator'
+import { PAYLOAD_KEY_PROBLEMS, type PayloadKeyProblem } from '@hub/store'
 import { counter, gauge, labelSets, makeLagGauge, memoizeLabels } from '@hub/telemetry'
 import { type Context, Metric } from 'effect'
 import { SHARD_EVENTS, type ShardEvent } from './shard/effects.ts'
@@ -32,6 +33,10 @@ const fairness = gauge(
 const longestWait = gauge(
   'hub_dispatcher_longest_wait_seconds',
   'Time since the acceptance of the message in memory that has waited longest, by class and operator; 0 without any.',
+)
+const unusableKeys = gauge(
+  'hub_dispatcher_unusable_payload_keys',
+  'Payload keys that messages wait for and that this dispatcher cannot use, by reason: `unknown_master_key` (it lacks the master key), `damaged`, `not_found`.',
 )
 const claims = gauge('hub_dispatcher_claims_in_flight', 'Handovers in progress, by operator.')
 const parked = gauge('hub_dispatcher_parked_reports', 'Delivery reports that match no message in memory yet.')
@@ -187,6 +192,11 @@ export const makeMetrics = (context: Context.Context<never>) => {
       }
       for (const name of operators) {
         set(labelled(claims, { operator: name }), (messages) => messages.handovers.countAt(name))
+      }
+    },
+    unusableKeys: (counts: ReadonlyMap<PayloadKeyProblem, number>) => {
+      for (const reason of PAYLOAD_KEY_PROBLEMS) {
+        labelled(unusableKeys, { reason }).updateUnsafe(counts.get(reason) ?? 0, context)
       }
     },
     accounts: (operator: string, lane: number, index: number, waitMs: number) => {

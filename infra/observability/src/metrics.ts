@@ -77,6 +77,10 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   hub_dispatcher_rate_shared: { operator: OPERATOR },
   hub_dispatcher_report_wait_seconds: { class: CLASS },
   hub_dispatcher_shard_memory_bytes: { shard: 'its number' },
+  hub_dispatcher_unusable_payload_keys: {
+    reason:
+      '`unknown_master_key` (the dispatcher lacks its master key), `damaged`, `not_found` (no topic contains it)',
+  },
   hub_http_answers_total: { status: 'HTTP status' },
   hub_http_request_seconds: {
     method: 'HTTP method, `_OTHER` for an unknown one',

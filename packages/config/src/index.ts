@@ -18,6 +18,7 @@ export {
   GROUPS,
   settingError,
   invalidSettingOf,
+  NOT_SET,
   type Reader,
   refineSetting,
   type Setting,

@@ -4,7 +4,7 @@
  */
 import { maskNumber } from '@hub/domain'
 import { Clock, Effect } from 'effect'
-import type { DecryptionFailed } from './master-key-encryption.ts'
+import type { DecryptionFailed, PayloadKeyUnusable } from './master-key-encryption.ts'
 import { decodePayload } from './message-payload.ts'
 import { PayloadEncryption } from './payload-encryption.ts'
 import { rawInboundCutoff } from './retention/periods.ts'
@@ -35,7 +35,11 @@ export interface InboundMessage {
 export const readInboundMessages = Effect.fn('readInboundMessages')(function* (
   recipient: string | null,
   limit: number,
-): Effect.fn.Return<ReadonlyArray<InboundMessage>, StorageError | DecryptionFailed, Sql | PayloadEncryption> {
+): Effect.fn.Return<
+  ReadonlyArray<InboundMessage>,
+  StorageError | PayloadKeyUnusable | DecryptionFailed,
+  Sql | PayloadEncryption
+> {
   const sql = yield* Sql
   const encryption = yield* PayloadEncryption
   const now = yield* Clock.currentTimeMillis

@@ -18,7 +18,15 @@ export {
 } from './erasure/published-erasures.ts'
 export { type InboundMessage, readInboundMessages, storedInboundContext } from './inbound-messages.ts'
 export { CLOCK_TOLERANCE_MS, databaseClock } from './clock.ts'
-export { DecryptionFailed, type EncryptionPurpose, MasterKeyEncryption } from './master-key-encryption.ts'
+export {
+  DecryptionFailed,
+  type EncryptionPurpose,
+  MasterKeyEncryption,
+  PAYLOAD_KEY_PROBLEMS,
+  type PayloadKeyProblem,
+  PayloadKeyUnusable,
+} from './master-key-encryption.ts'
+export { examinePayloadKeys } from './message-keys.ts'
 export { decodePayload, encodePayload, type MessagePayload } from './message-payload.ts'
 export { migrate, MigrationMismatch, type MigrationStatus, migrationStatus } from './migrate.ts'
 export { storageCrashPoint, transactionCrashPoint } from './crash-points.ts'

@@ -29,8 +29,29 @@ export type EncryptionPurpose =
   | 'payload-key'
   | 'idempotent-answer'
 
-/** The ciphertext belongs to another key, purpose or row, or is damaged. A retry fails again. */
-export class DecryptionFailed extends Data.TaggedError('DecryptionFailed')<{ readonly purpose: string }> {}
+/**
+ * The ciphertext cannot be decrypted in this process. That does not prove that it is unreadable for
+ * ever: another process may have its master key. Only a key that retention has destroyed proves it;
+ * `PayloadEncryption.decrypt` returns `null` for that.
+ */
+export class DecryptionFailed extends Data.TaggedError('DecryptionFailed')<{
+  readonly purpose: string
+  /**
+   * `unknown_master_key`: this process does not have its master key. `damaged`: the key is right, and the
+   * bytes, the purpose or the row are not, so every process fails in the same way.
+   */
+  readonly reason: 'unknown_master_key' | 'damaged'
+}> {}
+
+/** Why a payload key cannot be used. `not_found`: it should exist, but nobody has it. */
+export const PAYLOAD_KEY_PROBLEMS = ['unknown_master_key', 'damaged', 'not_found'] as const
+export type PayloadKeyProblem = (typeof PAYLOAD_KEY_PROBLEMS)[number]
+
+/** A payload key that was not destroyed cannot be used now. A later attempt may succeed. */
+export class PayloadKeyUnusable extends Data.TaggedError('PayloadKeyUnusable')<{
+  readonly keyId: string
+  readonly reason: PayloadKeyProblem
+}> {}
 
 const VERSION = 1
 /** The first byte of a ciphertext under a master key; the key id follows it. */
@@ -131,19 +152,22 @@ export class MasterKeyEncryption extends Context.Service<
       const previous = (others === null ? [] : Redacted.value(others)).map((master) => new Keyring(master))
       const keyrings = [current, ...previous]
 
-      const decrypt = (purpose: EncryptionPurpose, aad: string, ciphertext: Uint8Array): Buffer | null => {
+      const decrypt = (
+        purpose: EncryptionPurpose,
+        aad: string,
+        ciphertext: Uint8Array,
+      ): Buffer | DecryptionFailed['reason'] => {
         if (ciphertext[0] === WITH_KEY_ID) {
           const keyring = keyrings.find(({ prefix }) => prefix.equals(ciphertext.subarray(0, PREFIX)))
-          return keyring === undefined
-            ? null
-            : decryptWithKey(keyring.keyOf(purpose), aad, ciphertext.subarray(PREFIX))
+          if (keyring === undefined) return 'unknown_master_key'
+          return decryptWithKey(keyring.keyOf(purpose), aad, ciphertext.subarray(PREFIX)) ?? 'damaged'
         }
         // Ciphertexts of the first version have no key id: try every key.
         for (const keyring of keyrings) {
           const plain = decryptWithKey(keyring.keyOf(purpose), aad, ciphertext)
           if (plain !== null) return plain
         }
-        return null
+        return 'unknown_master_key'
       }
 
       return {
@@ -151,7 +175,9 @@ export class MasterKeyEncryption extends Context.Service<
           Buffer.concat([current.prefix, encryptWithKey(current.keyOf(purpose), aad, plain)]),
         decrypt: (purpose, aad, ciphertext) => {
           const plain = decrypt(purpose, aad, ciphertext)
-          return plain === null ? Effect.fail(new DecryptionFailed({ purpose })) : Effect.succeed(plain)
+          return typeof plain === 'string'
+            ? Effect.fail(new DecryptionFailed({ purpose, reason: plain }))
+            : Effect.succeed(plain)
         },
         keyPrefix: current.prefix,
         hasPreviousKeys: previous.length > 0,

@@ -6,9 +6,9 @@
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import { MESSAGE_CLASSES, type MessageClass } from '@hub/domain'
 import { kafkaCrashPoint, type KafkaUnavailable, PAYLOAD_KEY_PERIODS, PayloadKeyTopics } from '@hub/kafka'
-import { Clock, Effect, Metric, Semaphore } from 'effect'
+import { Clock, Effect, Metric, Result, Semaphore } from 'effect'
 import { keyAge } from './key-age.ts'
-import { MasterKeyEncryption } from './master-key-encryption.ts'
+import { MasterKeyEncryption, PayloadKeyUnusable } from './master-key-encryption.ts'
 import { StorageUnavailable } from './sql.ts'
 
 const MINUTE = 60_000
@@ -178,7 +178,7 @@ export const makeMessageKeys = Effect.gen(function* () {
     )
   })
 
-  /** A key that should exist is not in the topic: `null` when it counts as lost. */
+  /** A key that should exist is not in the topic. After a while it counts as lost. */
   const missing = Effect.fnUntraced(function* (id: string, now: number) {
     if (now - firstMissAt > FORGET_MISS_MS) firstMissAt = now
     if (now - firstMissAt < ASK_AGAIN_FOR_MS) {
@@ -187,14 +187,14 @@ export const makeMessageKeys = Effect.gen(function* () {
     if (!lost.has(id) && lost.size < MAX_LOST_KEYS) {
       lost.add(id)
       yield* Effect.annotateLogs(
-        Effect.logError('payload keys: a key is lost; the messages under it expire'),
+        Effect.logError('payload keys: a key is lost; the messages under it wait until their lifetime ends'),
         { payload_key: id },
       )
     }
-    return null
+    return yield* new PayloadKeyUnusable({ keyId: id, reason: 'not_found' })
   })
 
-  /** A message key by id. `null` when it was destroyed, or is lost. */
+  /** A message key by id. `null` when it was destroyed. */
   const byId = Effect.fnUntraced(function* (id: string) {
     const parsed = parseId(id)
     if (parsed === null) return null
@@ -207,7 +207,12 @@ export const makeMessageKeys = Effect.gen(function* () {
     const found = known.get(id)
     if (found === undefined) return yield* missing(id, now)
     if (found.readableUntil <= now) return null
-    found.key ??= createSecretKey(yield* masterKey.decrypt('payload-key', id, found.wrapped))
+    found.key ??= createSecretKey(
+      yield* Effect.mapError(
+        masterKey.decrypt('payload-key', id, found.wrapped),
+        ({ reason }) => new PayloadKeyUnusable({ keyId: id, reason }),
+      ),
+    )
     return found.key
   })
 
@@ -225,4 +230,24 @@ export const makeMessageKeys = Effect.gen(function* () {
     keepReady,
     current: (messageClass: MessageClass) => Effect.mapError(current(messageClass), asStorageError),
   }
+})
+
+/**
+ * The payload keys in Kafka that are not destroyed, and those of them that the master keys of this
+ * process do not open, with the reason.
+ */
+export const examinePayloadKeys = Effect.gen(function* () {
+  const topics = yield* PayloadKeyTopics
+  const masterKey = yield* MasterKeyEncryption
+  const now = yield* Clock.currentTimeMillis
+  const all = (yield* Effect.forEach(MESSAGE_CLASSES, topics.read)).flat()
+  const keys = all.filter(({ readableUntil }) => readableUntil > now)
+  const unusable: Array<PayloadKeyUnusable> = []
+  for (const { id, wrapped } of keys) {
+    const opened = yield* Effect.result(masterKey.decrypt('payload-key', id, wrapped))
+    if (Result.isFailure(opened)) {
+      unusable.push(new PayloadKeyUnusable({ keyId: id, reason: opened.failure.reason }))
+    }
+  }
+  return { keys: keys.length, unusable }
 })

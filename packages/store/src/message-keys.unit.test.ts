@@ -4,8 +4,8 @@ import { PayloadKeyTopics, topicNames } from '@hub/kafka'
 import { layerMemory, MemoryKafka } from '@hub/kafka/testing'
 import { ConfigProvider, Effect, Fiber, Layer, Logger } from 'effect'
 import { TestClock } from 'effect/testing'
-import { MasterKeyEncryption } from './master-key-encryption.ts'
-import { isMessageKey, makeMessageKeys } from './message-keys.ts'
+import { MasterKeyEncryption, PayloadKeyUnusable } from './master-key-encryption.ts'
+import { examinePayloadKeys, isMessageKey, makeMessageKeys } from './message-keys.ts'
 import { StorageUnavailable } from './sql.ts'
 
 const MINUTE = 60_000
@@ -13,18 +13,17 @@ const HOUR = 60 * MINUTE
 const NOW = Date.UTC(2031, 5, 10, 12)
 const topics = topicNames()
 
+const masterKeyLayer = (key: Buffer) =>
+  MasterKeyEncryption.layer.pipe(
+    Layer.provide(
+      ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_MASTER_KEY: key.toString('base64') })),
+    ),
+  )
+
 /** Kafka in memory, and one master key. */
 const layer = PayloadKeyTopics.layer(topics).pipe(
   Layer.provideMerge(layerMemory(1)),
-  Layer.merge(
-    MasterKeyEncryption.layer.pipe(
-      Layer.provide(
-        ConfigProvider.layer(
-          ConfigProvider.fromUnknown({ HUB_MASTER_KEY: randomBytes(32).toString('base64') }),
-        ),
-      ),
-    ),
-  ),
+  Layer.merge(masterKeyLayer(randomBytes(32))),
   Layer.merge(Logger.layer([])),
 )
 
@@ -34,7 +33,7 @@ const test = (
   body: () => Effect.Effect<
     void,
     unknown,
-    Effect.Services<typeof makeMessageKeys> | MemoryKafka | MasterKeyEncryption
+    Effect.Services<typeof makeMessageKeys> | MemoryKafka | MasterKeyEncryption | PayloadKeyTopics
   >,
 ) =>
   it.effect(title, () =>
@@ -130,8 +129,41 @@ describe('the keys of messages', () => {
       yield* TestClock.adjust('29 seconds')
       assert.instanceOf(yield* Effect.flip(keys.byId(id)), StorageUnavailable)
       yield* TestClock.adjust('1 second')
-      assert.isNull(yield* keys.byId(id))
-      assert.isNull(yield* keys.byId('otp-2031-06-10T11:58Z-0123456789abcdef'), 'the time is shared')
+      // Retention has not destroyed them, so they are not unreadable for ever.
+      assert.deepStrictEqual(
+        yield* Effect.flip(keys.byId(id)),
+        new PayloadKeyUnusable({ keyId: id, reason: 'not_found' }),
+      )
+      // The half minute is shared.
+      const other = 'otp-2031-06-10T11:58Z-0123456789abcdef'
+      assert.instanceOf(yield* Effect.flip(keys.byId(other)), PayloadKeyUnusable)
+    }))
+
+  test('of another master key are unusable, and not destroyed', () =>
+    Effect.gen(function* () {
+      const { id } = yield* (yield* makeMessageKeys).current('service')
+      const stranger = yield* makeMessageKeys.pipe(
+        Effect.provide(Layer.fresh(masterKeyLayer(randomBytes(32)))),
+      )
+      assert.deepStrictEqual(
+        yield* Effect.flip(stranger.byId(id)),
+        new PayloadKeyUnusable({ keyId: id, reason: 'unknown_master_key' }),
+      )
+    }))
+
+  test('that another producer has damaged are unusable, and not destroyed', () =>
+    Effect.gen(function* () {
+      const { append } = yield* PayloadKeyTopics
+      const masterKey = yield* MasterKeyEncryption
+      const id = 'service-2031-06-10T11:59Z-0123456789abcdef'
+      const wrapped = masterKey.encrypt('payload-key', 'the id of another key', randomBytes(32))
+      yield* append('service', { id, wrapped, at: NOW })
+      assert.deepStrictEqual(
+        yield* Effect.flip((yield* makeMessageKeys).byId(id)),
+        new PayloadKeyUnusable({ keyId: id, reason: 'damaged' }),
+      )
+      const { keys, unusable } = yield* examinePayloadKeys
+      assert.deepStrictEqual([keys, unusable.map(({ reason }) => reason)], [1, ['damaged']])
     }))
 
   test('cannot be told from destroyed keys without Kafka, unless they are old', () =>

@@ -15,6 +15,7 @@ import {
   decryptWithKey,
   encryptWithKey,
   MasterKeyEncryption,
+  PayloadKeyUnusable,
 } from './master-key-encryption.ts'
 import { keyAge } from './key-age.ts'
 import { isMessageKey, makeMessageKeys } from './message-keys.ts'
@@ -83,20 +84,21 @@ export class PayloadEncryption extends Context.Service<
      */
     readonly currentKey: (
       purpose: PayloadKeyPurpose,
-    ) => Effect.Effect<PayloadKey, StorageError | DecryptionFailed>
+    ) => Effect.Effect<PayloadKey, StorageError | PayloadKeyUnusable>
     /**
-     * Decrypts a payload. Returns `null` when the key was destroyed: the payload has expired. Fails
-     * with `DecryptionFailed` when the key exists but does not match the ciphertext.
+     * Decrypts a payload. Returns `null` when the key was destroyed: only then is the payload unreadable
+     * for ever. Fails with `PayloadKeyUnusable` when the key cannot be used now, and with
+     * `DecryptionFailed` when the key is right and the ciphertext is not.
      */
     readonly decrypt: (
       keyId: string,
       aad: string,
       ciphertext: Uint8Array,
-    ) => Effect.Effect<Buffer | null, StorageError | DecryptionFailed>
+    ) => Effect.Effect<Buffer | null, StorageError | PayloadKeyUnusable | DecryptionFailed>
     /** The `personal` key for messages of a time (ms); `null` if that is over a year ago. */
-    readonly keyOfDay: (at: number) => Effect.Effect<PayloadKey | null, StorageError | DecryptionFailed>
+    readonly keyOfDay: (at: number) => Effect.Effect<PayloadKey | null, StorageError | PayloadKeyUnusable>
     /** The `report` keys of today, indexed by `recipientShareOf`. */
-    readonly recipientShareKeys: Effect.Effect<ReadonlyArray<PayloadKey>, StorageError | DecryptionFailed>
+    readonly recipientShareKeys: Effect.Effect<ReadonlyArray<PayloadKey>, StorageError | PayloadKeyUnusable>
     /**
      * Keeps keys for new messages ready, and those of other processes known, so that an outage of
      * Kafka stops neither sends nor reads. Never ends.
@@ -132,7 +134,11 @@ export class PayloadEncryption extends Context.Service<
           const now = yield* Clock.currentTimeMillis
           const until = row.destroy_after.getTime()
           if (until <= now) return null
-          const key = createSecretKey(yield* masterKey.decrypt('sealing-key', row.id, row.wrapped))
+          const secret = yield* Effect.mapError(
+            masterKey.decrypt('sealing-key', row.id, row.wrapped),
+            ({ reason }) => new PayloadKeyUnusable({ keyId: row.id, reason }),
+          )
+          const key = createSecretKey(secret)
           return remember(row.id, key, Math.min(until, now + CACHED_FOR))
         })
 
@@ -252,7 +258,7 @@ export class PayloadEncryption extends Context.Service<
               const key = yield* keyById(keyId)
               if (key === null) return null
               const plain = decryptWithKey(key, aad, ciphertext)
-              return plain ?? (yield* new DecryptionFailed({ purpose: 'payload' }))
+              return plain ?? (yield* new DecryptionFailed({ purpose: 'payload', reason: 'damaged' }))
             }),
         }
       }),

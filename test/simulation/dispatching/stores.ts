@@ -136,7 +136,7 @@ export const payloadEncryption = (
         if (destroyedAt(keyId) <= process.wallClock()) return null
         const sealed = JSON.parse(Buffer.from(ciphertext).toString()) as Sealed
         if (sealed.key !== keyId || sealed.aad !== aad) {
-          return yield* new DecryptionFailed({ purpose: 'payload' })
+          return yield* new DecryptionFailed({ purpose: 'payload', reason: 'damaged' })
         }
         return Buffer.from(sealed.plain, 'base64')
       }),

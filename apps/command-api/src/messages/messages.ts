@@ -9,6 +9,7 @@ import {
   MasterKeyEncryption,
   type MessagePayload,
   PayloadEncryption,
+  type PayloadKeyUnusable,
   ReadMessages,
   Sql,
   type StorageError,
@@ -110,21 +111,22 @@ export class Messages extends Context.Service<Messages>()('@hub/command-api/Mess
       sql.run((q) => readAcceptances(q, ids), STATEMENT_DEADLINE)
 
     /**
-     * Parses a decrypted payload; `null` without its key. A payload that cannot be decrypted shows
-     * a wrong master key: the message is answered without its content.
+     * Parses a decrypted payload; `null` without its key. Where it cannot be decrypted, the message is
+     * answered without its content.
      */
     const parsed = (
       id: string,
-      decrypted: Effect.Effect<Buffer | null, StorageError | DecryptionFailed>,
-    ): Effect.Effect<MessagePayload | null, StorageError> =>
-      decrypted.pipe(
+      decrypted: Effect.Effect<Buffer | null, StorageError | PayloadKeyUnusable | DecryptionFailed>,
+    ): Effect.Effect<MessagePayload | null, StorageError> => {
+      const withoutContent = ({ _tag, reason }: PayloadKeyUnusable | DecryptionFailed) =>
+        Effect.logError(
+          'messages: a stored payload cannot be decrypted; answering without it. Check the master key',
+        ).pipe(Effect.annotateLogs({ message_id: id, failure: _tag, reason }), Effect.as(null))
+      return decrypted.pipe(
         Effect.map((plain) => (plain === null ? null : decodePayload(plain))),
-        Effect.catchTag('DecryptionFailed', (error) =>
-          Effect.logError(
-            'messages: a stored payload cannot be decrypted; answering without it. Check the master key',
-          ).pipe(Effect.annotateLogs({ message_id: id, purpose: error.purpose }), Effect.as(null)),
-        ),
+        Effect.catchTags({ DecryptionFailed: withoutContent, PayloadKeyUnusable: withoutContent }),
       )
+    }
 
     const decryptPersonal = (row: ProjectedMessage): Effect.Effect<MessagePayload | null, StorageError> => {
       if (row.personal === null) return Effect.succeed(null)

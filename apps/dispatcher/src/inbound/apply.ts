@@ -8,6 +8,7 @@ import {
   encodePayload,
   inboundContext,
   PayloadEncryption,
+  type PayloadKeyUnusable,
   storageCrashPoint,
   storedInboundContext,
   type StorageError,
@@ -46,7 +47,11 @@ interface ApplyInboundOptions {
 /** Returns one round over all shards. It succeeds with the number of processed messages. */
 export const makeApplyInbound = (
   options: ApplyInboundOptions,
-): Effect.Effect<Effect.Effect<number, StorageError>, never, OptOuts | InboundMessages | PayloadEncryption> =>
+): Effect.Effect<
+  Effect.Effect<number, StorageError | PayloadKeyUnusable>,
+  never,
+  OptOuts | InboundMessages | PayloadEncryption
+> =>
   Effect.gen(function* () {
     const payloadEncryption = yield* PayloadEncryption
     const optOuts = yield* OptOuts
@@ -72,7 +77,9 @@ export const makeApplyInbound = (
     })
 
     const read = Effect.fnUntraced(
-      function* (waiting: WaitingInbound): Effect.fn.Return<Content, StorageError | DecryptionFailed> {
+      function* (
+        waiting: WaitingInbound,
+      ): Effect.fn.Return<Content, StorageError | PayloadKeyUnusable | DecryptionFailed> {
         const { message, record } = waiting
         const plain = yield* payloadEncryption.decrypt(
           message.sealingKey,
@@ -91,7 +98,12 @@ export const makeApplyInbound = (
           word: { ...word, id: record.id, position: record.offset, receivedAt, recipient },
         }
       },
-      Effect.catchTag('DecryptionFailed', () => Effect.succeed<Content>(unreadable)),
+      Effect.catchTags({
+        DecryptionFailed: () => Effect.succeed<Content>(unreadable),
+        // With another master key the message is readable: it must wait, or an opt-out would be lost.
+        PayloadKeyUnusable: (error) =>
+          error.reason === 'unknown_master_key' ? Effect.fail(error) : Effect.succeed<Content>(unreadable),
+      }),
     )
 
     const applyShard = Effect.fnUntraced(function* (shard: DispatcherShard) {

@@ -4,6 +4,7 @@
 import type { Fence, Shard, ShardHandle, Urgency } from '@hub/actor'
 import { type Lifetimes, type LogFact, type MessageClass, reportDeadline, sandboxScenario } from '@hub/domain'
 import {
+  acceptedRecord,
   carriedFact,
   deadLetterRecord,
   decodeAcceptedHead,
@@ -145,6 +146,15 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     queues.pinUnreadable(lane, record.offset)
     deadLetter(record, reason, () => queues.unpin(lane, record.offset))
   }
+  /** The payload of a message is damaged: its record goes to the dead letters. */
+  const setAsideDamaged = (message: Message) => {
+    const { key, laneOffset: offset, laneRecord } = message
+    run(() => handovers.setAside(message, now()))
+    if (laneRecord === null) return
+    const { id, occurredAt, topic, type, value } = acceptedRecord(topics, laneRecord)
+    const source = { topic, partition: handle.shard, offset, traceparent: null, appendedAt: occurredAt }
+    deadLetter({ ...source, key, type, id, occurredAt, value }, 'payload_damaged', () => {})
+  }
   const deadLetterReport = (record: IncomingRecord, reason: string) => {
     pinnedReports.pin(record.offset)
     deadLetter(record, reason, () => pinnedReports.unpin(record.offset))
@@ -240,7 +250,8 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
         // The claim only appends. What follows comes with its acknowledgement.
         if (result.type === 'prepared') return run(() => handovers.claim(message, result.submission, now()))
         environment.apply(() => {
-          if (result.type === 'impossible') run(() => handovers.discard(message, now()))
+          if (result.type === 'destroyed') run(() => handovers.discard(message, now()))
+          else if (result.type === 'damaged') setAsideDamaged(message)
           else run(() => handovers.end(message, now() + result.afterMs, now()))
         })
       }),

@@ -114,6 +114,17 @@ export class HandoverProtocol {
     this.#core.decideAndRecord(message, { type: 'PassDeadline', at: Math.max(now, expiresAt) }, END, now)
   }
 
+  /**
+   * The payload is damaged. The message keeps its state until its time to live ends, and stops no other
+   * message meanwhile. If an earlier process could read it, it may have been submitted.
+   */
+  setAside(message: Message, now: number): void {
+    if (message.state.stage === 'handingOver') return this.assumeSent(message, END, now)
+    this.#endHandover(message)
+    this.#queues.setAside(message)
+    this.#core.afterChange(message, now)
+  }
+
   /** No answer to the claim will come: the message counts as sent. */
   assumeSent(message: Message, next: AfterAppend | null, now: number): void {
     this.#core.count('assumed_sent')
@@ -177,9 +188,7 @@ export class HandoverProtocol {
   /** Ends the handover. A message that is still open is available again from `notBefore` on. */
   end(message: Message, notBefore: number, now: number): void {
     if (!message.inHandover) return
-    message.inHandover = false
-    this.#unacknowledged.delete(message)
-    this.#counts.set(message.route, this.countAt(message.route) - 1)
+    this.#endHandover(message)
     if (message.state.final || message.state.stage === 'awaitingReport') {
       this.#queues.remove(message)
     } else {
@@ -188,5 +197,11 @@ export class HandoverProtocol {
       if (notBefore <= now) this.#queues.unblock(message)
     }
     this.#core.afterChange(message, now)
+  }
+
+  #endHandover(message: Message): void {
+    message.inHandover = false
+    this.#unacknowledged.delete(message)
+    this.#counts.set(message.route, this.countAt(message.route) - 1)
   }
 }

@@ -15,6 +15,7 @@ interface Lane {
 export class OperatorQueues extends KeyedQueues<Message> {
   readonly #limit: number
   readonly #lanes: ReadonlyArray<Lane>
+  readonly #setAside = new Set<Message>()
 
   constructor(limit: number, onReady: (lane: number, operator: string, account: string) => void) {
     super(LANES, onReady)
@@ -117,6 +118,7 @@ export class OperatorQueues extends KeyedQueues<Message> {
    * its recipient must wait for the operator's answer.
    */
   override remove(message: Message): void {
+    if (this.#setAside.delete(message)) return this.unpin(message.lane, message.laneOffset)
     if (message.laneRecord === null || message.inHandover) return
     const { lane: number, laneOffset, route } = message
     const bytes = bytesOf(message)
@@ -125,6 +127,17 @@ export class OperatorQueues extends KeyedQueues<Message> {
     super.remove(message)
     message.laneRecord = null
     this.unpin(number, laneOffset)
+  }
+
+  /**
+   * Removes a message that cannot be handed over, so that it stops no other message. Its lane offset stays
+   * pinned until it is removed again, at its end.
+   */
+  setAside(message: Message): void {
+    const { lane, laneOffset } = message
+    this.remove(message)
+    this.#lanes[lane]!.pinned.pin(laneOffset)
+    this.#setAside.add(message)
   }
 
   /** A large message counts as several, so that the limit bounds the bytes too. */

@@ -96,18 +96,23 @@ export const makeTestHub = async () => {
     Layer.provide(layerTopicReader({ connection })),
     Layer.provideMerge(layerEventLog({ connection, partitions: PARTITIONS })),
   )
-  const layer = Layer.mergeAll(
-    accountWeightsPostgres,
-    knownMessagesPostgres,
-    optOutsPostgres,
-    inboundMessagesPostgres,
-    PayloadEncryption.layer,
-    memorySharedTexts,
-  ).pipe(
-    Layer.provideMerge(Layer.mergeAll(Sql.layer('dispatcher-int-test'), MasterKeyEncryption.layer)),
-    Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))),
-    Layer.provideMerge(bus),
-  )
+  /** All services of a dispatcher with a master key. */
+  const layerUnder = (key: string) =>
+    Layer.mergeAll(
+      accountWeightsPostgres,
+      knownMessagesPostgres,
+      optOutsPostgres,
+      inboundMessagesPostgres,
+      PayloadEncryption.layer,
+      memorySharedTexts,
+    ).pipe(
+      Layer.provideMerge(Layer.mergeAll(Sql.layer('dispatcher-int-test'), MasterKeyEncryption.layer)),
+      Layer.provide(
+        ConfigProvider.layer(ConfigProvider.fromUnknown({ ...environment, HUB_MASTER_KEY: key })),
+      ),
+      Layer.provideMerge(bus),
+    )
+  const layer = layerUnder(masterKey)
 
   const ownAccount = newId('acc', Date.now(), randomBytes(10))
 
@@ -208,6 +213,7 @@ export const makeTestHub = async () => {
     directory,
     environment,
     layer,
+    layerUnder,
     encryptedMessage,
     send,
     follow,

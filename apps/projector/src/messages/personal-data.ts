@@ -4,7 +4,13 @@
  * destroyed after a year (docs/decisions/0018). The text of a one-time code is never stored.
  */
 import type { MessageAccepted } from '@hub/domain'
-import { decodePayload, encodePayload, PayloadEncryption, type StorageError } from '@hub/store'
+import {
+  decodePayload,
+  encodePayload,
+  PayloadEncryption,
+  type StorageError,
+  StorageUnavailable,
+} from '@hub/store'
 import { Effect } from 'effect'
 import { unreadablePayloads } from '../metrics.ts'
 
@@ -15,7 +21,7 @@ export interface EncryptedPersonalData {
   readonly ciphertext: Buffer
 }
 
-/** Destroyed keys to remember: more than the hourly keys of a year. None returns. */
+/** Keys to remember: more than the hourly keys of a year. None returns. */
 const REMEMBERED_KEYS = 10_000
 
 const reportUnreadable = Effect.fnUntraced(function* (fact: MessageAccepted) {
@@ -25,16 +31,17 @@ const reportUnreadable = Effect.fnUntraced(function* (fact: MessageAccepted) {
   ).pipe(Effect.annotateLogs({ message_id: fact.messageId, payload_key: fact.sealingKey }))
 })
 
-/** Remembers destroyed keys, so that a replay of old acceptances does not query each message. */
+/** Remembers destroyed and lost keys, so that a replay of old acceptances does not query each message. */
 export const makePersonalData = Effect.gen(function* () {
   const payloadEncryption = yield* PayloadEncryption
-  const destroyedKeys = new Set<string>()
+  const goneKeys = new Set<string>()
+  const remember = (key: string) => void (goneKeys.size < REMEMBERED_KEYS && goneKeys.add(key))
 
   const encryptOne = Effect.fnUntraced(
     function* (fact: MessageAccepted) {
       const plain = yield* payloadEncryption.decrypt(fact.sealingKey, fact.messageId, fact.sealed)
       if (plain === null) {
-        if (destroyedKeys.size < REMEMBERED_KEYS) destroyedKeys.add(fact.sealingKey)
+        remember(fact.sealingKey)
         return null
       }
       const payload = decodePayload(plain)
@@ -47,7 +54,19 @@ export const makePersonalData = Effect.gen(function* () {
         : { keyId: key.id, ciphertext: key.encrypt(fact.messageId, encodePayload(stored)) }
     },
     (effect, fact) =>
-      Effect.catchTag(effect, 'DecryptionFailed', () => Effect.as(reportUnreadable(fact), null)),
+      Effect.catchTags(effect, {
+        DecryptionFailed: () => Effect.as(reportUnreadable(fact), null),
+        // With another master key the payload is readable. The number would be lost for ever, so the
+        // records wait.
+        PayloadKeyUnusable: ({ reason }) => {
+          if (reason === 'unknown_master_key') {
+            const detail = 'payload keys: unknown master key'
+            return Effect.fail(new StorageUnavailable({ reason: 'failed', detail }))
+          }
+          if (reason === 'not_found') remember(fact.sealingKey)
+          return Effect.as(reportUnreadable(fact), null)
+        },
+      }),
   )
 
   /**
@@ -59,7 +78,7 @@ export const makePersonalData = Effect.gen(function* () {
   ): Effect.fn.Return<ReadonlyMap<string, EncryptedPersonalData>, StorageError> {
     const encrypted = new Map<string, EncryptedPersonalData>()
     for (const fact of facts) {
-      if (encrypted.has(fact.messageId) || destroyedKeys.has(fact.sealingKey)) continue
+      if (encrypted.has(fact.messageId) || goneKeys.has(fact.sealingKey)) continue
       const data = yield* encryptOne(fact)
       if (data !== null) encrypted.set(fact.messageId, data)
     }

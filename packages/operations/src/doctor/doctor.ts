@@ -4,6 +4,7 @@ import { defineUseCase } from '../use-case.ts'
 import { type Check, runChecks } from './check.ts'
 import { environmentChecks } from './environment.ts'
 import { pipelineChecks } from './pipeline.ts'
+import { secretChecks } from './secrets.ts'
 import { serverChecks } from './servers.ts'
 
 export const Finding = Schema.Struct({
@@ -41,7 +42,8 @@ export const check = defineUseCase({
   }),
   output: Report,
   audit: null,
-  run: ({ variables }) => report([...environmentChecks(variables), ...serverChecks, ...pipelineChecks]),
+  run: ({ variables }) =>
+    report([...environmentChecks(variables), ...serverChecks, ...secretChecks, ...pipelineChecks]),
 })
 
 /**
@@ -54,5 +56,5 @@ export const checkHub = defineUseCase({
   input: Schema.Struct({}),
   output: Report,
   audit: null,
-  run: () => report([...serverChecks, ...pipelineChecks]),
+  run: () => report([...serverChecks, ...secretChecks, ...pipelineChecks]),
 })

@@ -1,0 +1,48 @@
+/** Checks that the secrets of this process are those of the hub. */
+import { invalidSettingOf, NOT_SET, settings } from '@hub/config'
+import { layerEventLog, layerKeysAndErasures, topicNames } from '@hub/kafka'
+import { examinePayloadKeys, MasterKeyEncryption, type PayloadKeyProblem } from '@hub/store'
+import { type Config, Effect, Layer } from 'effect'
+import { kafkaConfig } from '../kafka.ts'
+import { type Check, notice, ok, problem } from './check.ts'
+import { KAFKA } from './servers.ts'
+
+const isNotSet = (error: Config.ConfigError): boolean => invalidSettingOf(error)?.problem === NOT_SET
+
+/** Of the causes, the one that staff can repair comes first. */
+const REPAIRS: ReadonlyArray<readonly [PayloadKeyProblem, string, string]> = [
+  [
+    'unknown_master_key',
+    'are under a master key that this environment does not have',
+    'Compare HUB_MASTER_KEY and HUB_PREVIOUS_MASTER_KEYS of all processes.',
+  ],
+  ['damaged', 'are damaged', 'Look for another producer that writes to the topics of the payload keys.'],
+]
+
+const payloadKeys: Check = {
+  subject: 'payload keys',
+  needs: [KAFKA],
+  mend: 'See hubctl topics diff.',
+  run: Effect.gen(function* () {
+    const masterKey = yield* Effect.result(settings.masterKey.config)
+    if (masterKey._tag === 'Failure' && isNotSet(masterKey.failure)) {
+      return notice('not checked, because HUB_MASTER_KEY is not set here')
+    }
+    const [connection, { partitions, prefix }] = yield* kafkaConfig
+    const topics = layerKeysAndErasures(connection, topicNames(prefix)).pipe(
+      Layer.provide(layerEventLog({ connection, partitions })),
+    )
+    const { keys, unusable } = yield* Effect.provide(
+      examinePayloadKeys,
+      Layer.merge(topics, MasterKeyEncryption.layer),
+    )
+    const facts = { keys, unusable: unusable.map(({ keyId }) => keyId) }
+    for (const [cause, said, mend] of REPAIRS) {
+      const count = unusable.filter(({ reason }) => reason === cause).length
+      if (count > 0) return problem(`${count} of ${keys} ${said}: their messages wait`, mend, facts)
+    }
+    return ok(`all ${keys} can be used`, facts)
+  }),
+}
+
+export const secretChecks: ReadonlyArray<Check> = [payloadKeys]
