@@ -126,7 +126,9 @@ export const startScriptedHub = async ({ batchMs = 0, held }: Options = {}): Pro
   const { port } = server.address() as AddressInfo
   const url = `http://127.0.0.1:${port}`
   const dataDir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'scripted-hub-'))
-  writeFileSync(join(dataDir, 'hub.json'), JSON.stringify({ base_url: url, keys: { test: 'hub_test_x' } }))
+  writeFileSync(join(dataDir, 'hub.json'), JSON.stringify({ base_url: url, keys: { test: 'hub_test_x' } }), {
+    mode: 0o600,
+  })
   return {
     url,
     dataDir,

@@ -3,7 +3,16 @@
  * code and an exit code.
  */
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -180,6 +189,111 @@ describe('a failure of the hub', () => {
       assert.match(ran.err.replace(/3[56]\d\d s/u, '3600 s'), new RegExp(sentence, 'u'))
       assert.include(ran.err, '(clock_wrong)')
     }
+  })
+})
+
+describe('the file of a local hub in a folder above', () => {
+  /** Returns the current folder, two levels below that of the file, and the file. */
+  const prepare = (baseUrl: string) => {
+    const above = mkdtempSync(join(folder, 'above-'))
+    const file = join(above, '.local/hub.json')
+    mkdirSync(join(above, '.local'))
+    mkdirSync(join(above, 'a/b'), { recursive: true })
+    writeFileSync(file, JSON.stringify({ base_url: baseUrl, keys: { test: 'hub_test_x' } }), { mode: 0o600 })
+    return { file, below: { folder: join(above, 'a/b') } }
+  }
+
+  it('is used if it is the own one', async () => {
+    const { close, url } = await serve(200, { object: 'stats', data: [] })
+    const { below, file } = prepare(url)
+    const ran = await runHub(nowhere, ['stats', '--json'], below)
+    close()
+    assert.strictEqual(ran.code, 0, ran.err)
+    assert.include(ran.err, `Hub: ${url} (${file}), test key`)
+  })
+
+  it('is not used if others can write it', async () => {
+    const { below, file } = prepare('http://127.0.0.1:1')
+    for (const mode of [0o620, 0o602]) {
+      chmodSync(file, mode)
+      const ran = await runHub(nowhere, ['stats'], below)
+      assert.strictEqual(ran.code, 1)
+      assert.include(ran.err, `Other users can write ${file}, so it is not used.`)
+    }
+  })
+
+  it('is not used if another user owns it', async (context) => {
+    if (process.getuid?.() !== 0) {
+      console.log('Skipped: only root can give a file to another user')
+      context.skip()
+    }
+    const { below, file } = prepare('http://127.0.0.1:1')
+    chownSync(file, 12_345, 12_345)
+    for (const words of [['stats'], ['login']]) {
+      const ran = await runHub(nowhere, words, below)
+      assert.strictEqual(ran.code, 1)
+      assert.include(ran.err, `${file} belongs to another user, so it is not used.`)
+    }
+  })
+
+  it.each(['http://203.0.113.7', 'https://hub.example', 'http://127.0.0.1.example', 'http://[2001:db8::1]'])(
+    'is not used if it names another machine: %s',
+    async (address) => {
+      const ran = await runHub(nowhere, ['stats'], prepare(address).below)
+      assert.strictEqual(ran.code, 1)
+      assert.include(ran.err, 'names a hub on another machine, so it is not used.')
+    },
+  )
+
+  it('is one sentence if it is damaged', async () => {
+    const { below, file } = prepare('http://127.0.0.1:1')
+    for (const content of ['{', 'null', '[]', '{"base_url":"http://127.0.0.1:1"}']) {
+      writeFileSync(file, content)
+      assert.include((await runHub(nowhere, ['stats'], below)).err, `${file} is damaged.`)
+    }
+  })
+})
+
+describe('an address of another machine without encryption', () => {
+  it('is refused from every source, before a key is sent', async () => {
+    const variables = { ...nowhere, HUB_URL: 'http://hub.invalid', HUB_KEY: 'hub_test_secret' }
+    const home = mkdtempSync(join(folder, 'config-'))
+    mkdirSync(join(home, 'sms-delivery-hub'))
+    writeFileSync(
+      join(home, 'sms-delivery-hub/login.json'),
+      JSON.stringify({ base_url: 'http://hub.invalid', keys: { test: 'hub_test_secret' } }),
+    )
+    for (const environment of [variables, { XDG_CONFIG_HOME: home }]) {
+      const ran = await runHub(environment, ['stats'])
+      assert.strictEqual(ran.code, 1)
+      assert.include(ran.err, 'must have an https address')
+      assert.include(ran.err, '(hub_address_insecure)')
+      assert.notInclude(ran.out + ran.err, 'hub_test_secret')
+    }
+  })
+})
+
+describe('hub listen', () => {
+  it.each([
+    [
+      'http://192.0.2.1:3000/hooks',
+      'go to another machine, 192.0.2.1:3000 without encryption, so others can',
+    ],
+    ['https://receiver.example/hooks', 'go to another machine, receiver.example.'],
+    ['http://localhost:3000/hooks', null],
+    ['http://[::1]:3000/hooks', null],
+  ])('warns before it forwards to another machine: %s', async (target, warning) => {
+    // The hub refuses, so that the command ends before it forwards.
+    const { close, url } = await serve(401, { error: { code: 'invalid_api_key', message: 'words' } })
+    const ran = await runHub({ ...nowhere, HUB_URL: url, HUB_KEY: 'hub_test_x' }, [
+      'listen',
+      '--forward-to',
+      target,
+    ])
+    close()
+    assert.strictEqual(ran.code, 1)
+    if (warning === null) assert.notInclude(ran.err, 'Warning')
+    else assert.include(ran.err, warning)
   })
 })
 

@@ -1,5 +1,12 @@
 /** `hub listen`: passes events on to a receiver on this machine, as signed webhooks. */
-import { CommandFailed, defineCommand, Json, printNote, usageError } from '@hub/command-line'
+import {
+  CommandFailed,
+  defineCommand,
+  isLoopbackAddress,
+  Json,
+  printNote,
+  usageError,
+} from '@hub/command-line'
 import type { HubEvent } from '@sms-delivery-hub/client'
 import { Console, Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
@@ -38,7 +45,8 @@ export const listen = defineCommand(
     short: 'Pass events on to a receiver on your machine',
     about:
       'Follows the events of the account, and posts them to an address as the hub would: the same batches, ' +
-      'headers and signature. The address may be http and on this machine. The command prints the secret for ' +
+      'headers and signature. The address may be http and on this machine. The command warns before it sends ' +
+      'events to another machine. It prints the secret for ' +
       'the verification; it stays the same for the address. It prints the status and the duration of each ' +
       'post. While the receiver cannot be reached, it waits and repeats. An answer that is not 2xx is printed, ' +
       'and the next events follow. After a restart, the command continues where it stopped.',
@@ -64,6 +72,12 @@ export const listen = defineCommand(
       return yield* usageError('--forward-to must be a URL, such as http://localhost:3000/hooks/sms.')
     }
     const connection = yield* connect
+    if (!isLoopbackAddress(url.href)) {
+      const isReadable = url.protocol === 'http:' ? ' without encryption, so others can read them' : ''
+      yield* printNote(
+        `Warning: the events, with the numbers of recipients, go to another machine, ${url.host}${isReadable}.`,
+      )
+    }
     const { environment } = yield* Surroundings
     const json = yield* Json
     const console = yield* Console.Console

@@ -2,8 +2,9 @@
  * Finds the hub and the key: the variables `HUB_URL` and `HUB_KEY`, else the file of `hub login`, else
  * the local hub that `npm start` runs in this folder or one above it.
  */
+import { statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type CommandFailed, refused, usageError } from '@hub/command-line'
+import { CommandFailed, isLoopbackAddress, isPrivateAddress, refused, usageError } from '@hub/command-line'
 import type { Surroundings } from './environment.ts'
 import { type Login, type Mode, readIfExists, readLogin } from './login-file.ts'
 
@@ -19,6 +20,45 @@ export interface FoundHub {
 
 export const modeOfKey = (key: string): Mode => (key.startsWith('hub_live_') ? 'live' : 'test')
 
+/**
+ * Other people can write into a folder above the current one, such as /tmp. Their file would name a hub of
+ * theirs, to which a command sends the numbers of recipients.
+ */
+const checkOwner = (file: string): void => {
+  const { mode, uid } = statSync(file)
+  if (process.getuid !== undefined && uid !== process.getuid()) {
+    throw refused(
+      'local_hub_of_another_user',
+      `${file} belongs to another user, so it is not used. Set HUB_URL and HUB_KEY, or start the command in another folder.`,
+    )
+  }
+  if ((mode & 0o022) !== 0) {
+    throw refused(
+      'local_hub_of_another_user',
+      `Other users can write ${file}, so it is not used. Set HUB_URL and HUB_KEY, or take the permission away (chmod go-w) after a look into the file.`,
+    )
+  }
+}
+
+const parseLocalHub = (file: string, text: string): Login => {
+  let login: Login | null = null
+  try {
+    login = JSON.parse(text) as Login
+  } catch {
+    // The refusal below covers it.
+  }
+  if (typeof login?.base_url !== 'string' || typeof login.keys !== 'object') {
+    throw refused('local_hub_damaged', `${file} is damaged. Start the local hub again: npm start`)
+  }
+  if (!isLoopbackAddress(login.base_url)) {
+    throw refused(
+      'local_hub_elsewhere',
+      `${file} names a hub on another machine, so it is not used. A local hub runs on this machine. For another one: hub login`,
+    )
+  }
+  return login
+}
+
 /** The description that a running local hub writes. */
 export const readLocalHub = ({
   environment,
@@ -28,7 +68,10 @@ export const readLocalHub = ({
   for (let at = folder; ; at = dirname(at)) {
     const file = configured === '' ? join(at, '.local', 'hub.json') : join(configured, 'hub.json')
     const text = readIfExists(file)
-    if (text !== null) return { login: JSON.parse(text) as Login, file }
+    if (text !== null) {
+      checkOwner(file)
+      return { login: parseLocalHub(file, text), file }
+    }
     if (configured !== '' || at === dirname(at)) return null
   }
 }
@@ -48,6 +91,18 @@ const ofLogin = (login: Login, source: string, live: boolean): FoundHub | Comman
 
 /** `live`: the flag `--live`. Without it, a command uses the test key and reaches no phone. */
 export const findHub = (surroundings: Surroundings, live: boolean): FoundHub | CommandFailed => {
+  const found = selectHub(surroundings, live)
+  if (found instanceof CommandFailed) return found
+  const url = URL.parse(found.baseUrl)
+  // The client refuses what is no URL.
+  if (url === null || isPrivateAddress(url)) return found
+  return refused(
+    'hub_address_insecure',
+    `The hub must have an https address (${found.source}): others could read the key and the numbers.`,
+  )
+}
+
+const selectHub = (surroundings: Surroundings, live: boolean): FoundHub | CommandFailed => {
   const { environment } = surroundings
   const url = environment['HUB_URL'] ?? ''
   const key = environment['HUB_KEY'] ?? ''
