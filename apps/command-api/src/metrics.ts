@@ -2,11 +2,11 @@
 import { ERROR_CODES, ERRORS, SEND_CODES } from '@hub/contract'
 import { UNAVAILABLE_REASONS } from '@hub/counters'
 import { MESSAGE_CLASSES } from '@hub/domain'
+import { FRAMING_MESSAGES } from '@hub/http-server'
 import { counter, gauge, labelSets } from '@hub/telemetry'
 import { Metric } from 'effect'
 import type { RefusalReason, RefusedWork } from './accept/admission.ts'
 import { WORK_KINDS } from './accept/work-kinds.ts'
-import { FRAMING_MESSAGES } from './http/framing.ts'
 
 /** The statuses of successes, of the errors of the API (500 is a defect), and of malformed HTTP. */
 const STATUSES = new Set([

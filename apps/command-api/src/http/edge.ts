@@ -2,7 +2,7 @@
 import { Tracing } from '@hub/telemetry'
 import { Context, Effect, Layer } from 'effect'
 
-/** `draining`: requests in progress are answered, with `Connection: close`. */
+/** `draining`: requests are answered, and the listener closes their connections. */
 type EdgeState = 'starting' | 'serving' | 'draining'
 
 interface HttpEdgeOptions {

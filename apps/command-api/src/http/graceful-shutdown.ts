@@ -7,8 +7,8 @@ import { HttpEdge } from './edge.ts'
 
 /**
  * When the scope closes, enters `draining` and delays the finalizers of all layers below it by
- * `delay`. Answers have `Connection: close` meanwhile, so that few connections are left when the
- * listener closes. List it above the listener.
+ * `delay`. The listener closes the connection of each answer meanwhile, so that few connections are
+ * left when it closes. List it above the listener.
  */
 export const gracefulShutdown = (delay: Duration.Duration): Layer.Layer<never, never, HttpEdge> =>
   Layer.effectDiscard(

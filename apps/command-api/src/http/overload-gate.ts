@@ -10,9 +10,9 @@
  *
  * Source: contract, Meaning of failure responses, 6; docs/decisions/0047.
  */
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import type { Server as TlsServer } from 'node:https'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type ApiError, ROUTES } from '@hub/contract'
+import type { Gate } from '@hub/http-server'
 import { Effect } from 'effect'
 import type { Access } from '../access/access.ts'
 import type { Work } from '../accept/admission.ts'
@@ -24,7 +24,7 @@ import { errorAnswer, headersOf } from './answer.ts'
 import { declaredBody, readSmallBody, SMALL_BODY_BYTES } from './body.ts'
 import { batchWork, classOf, type SendKind, SENDS, singleWork } from './demand.ts'
 import type { HttpEdge } from './edge.ts'
-import { framingFault } from './framing.ts'
+import { requestFault } from './framing.ts'
 import { observe } from './observe.ts'
 import { credentialsOf } from './pipeline.ts'
 import { logResponse } from './response-log.ts'
@@ -71,7 +71,6 @@ const makeRefuse = ({ edge, fork }: GateServices) => {
       ...headersOf(answer, requestId),
       'content-type': answer.contentType,
       'content-length': Buffer.byteLength(answer.body),
-      ...(edge.state() === 'draining' ? { connection: 'close' } : undefined),
     })
     // Node discards the rest of a body that has not arrived yet. Its declared length bounds it.
     response.end(answer.body)
@@ -83,17 +82,17 @@ const makeRefuse = ({ edge, fork }: GateServices) => {
 }
 
 /** Decides on a request. `pass` passes it on. */
-export const makeOverloadGate = (services: GateServices) => {
+export const makeOverloadGate = (services: GateServices): Gate => {
   const { access, admission } = services
   const refuse = makeRefuse(services)
 
-  return (request: IncomingMessage, response: ServerResponse, pass: () => void): void => {
+  return (request, response, pass) => {
     const kind = request.method === 'POST' ? KINDS.get(request.url ?? '') : undefined
     if (kind === undefined) return pass()
     const declared = declaredBody(request.headers)
     if (declared.kind !== 'body' || declared.bytes === null) return pass()
     if (kind === 'single' && (declared.bytes > SMALL_BODY_BYTES || !admission.mayRefuse(1))) return pass()
-    if (framingFault(request) !== null) return pass()
+    if (requestFault(request) !== null) return pass()
     const caller = Effect.runSync(access.cachedCaller(credentialsOf(request)))
     if (caller === null) return pass()
 
@@ -113,19 +112,5 @@ export const makeOverloadGate = (services: GateServices) => {
     const unread = admission.refusalUnread(ownerKey(caller))
     if (unread !== null) return refuse(request, response, caller, unread)
     readSmallBody(request, (body) => decide(singleWork(caller, classOf(body))))
-  }
-}
-
-/**
- * Lets the gate decide on each request before the listeners of the server get it. A listener of the
- * gate could not do this: the server calls all listeners.
- */
-export const installGate = (server: Server | TlsServer, gate: ReturnType<typeof makeOverloadGate>): void => {
-  const emit = server.emit.bind(server)
-  server.emit = (event: string, ...values: ReadonlyArray<unknown>) => {
-    if (event !== 'request') return emit(event, ...values)
-    const [request, response] = values as unknown as [IncomingMessage, ServerResponse]
-    gate(request, response, () => emit(event, ...values))
-    return true
   }
 }

@@ -346,11 +346,7 @@ export const exchange = (
         const response = toResponse(
           {
             ...answer,
-            headers: {
-              ...headers,
-              ...answer.headers,
-              ...(edge.state() === 'draining' ? { connection: 'close' } : undefined),
-            },
+            headers: { ...headers, ...answer.headers },
           },
           requestId,
           current.warnings,

@@ -86,17 +86,6 @@ describe('an exchange', () => {
       assert.deepStrictEqual([refused.status, refused.error?.code], [422, 'invalid_parameter'])
     }).pipe(Effect.provide(layer)),
   )
-
-  it.effect('asks clients to close their connection while the process is draining', () =>
-    Effect.gen(function* () {
-      const edge = yield* HttpEdge
-      edge.enter('serving')
-      const work = () => Effect.succeed(jsonAnswer(200, {}))
-      assert.isNull((yield* answerOf(work)).headers.get('connection'))
-      edge.enter('draining')
-      assert.strictEqual((yield* answerOf(work)).headers.get('connection'), 'close')
-    }).pipe(Effect.provide(layer)),
-  )
 })
 
 describe('the checks', () => {

@@ -10,7 +10,7 @@ import { makeBodyBudget } from './body.ts'
 import { type SendKind, SENDS } from './demand.ts'
 import { discardRest } from './early-answer.ts'
 import { HttpEdge } from './edge.ts'
-import { framingFault } from './framing.ts'
+import { requestFault } from './framing.ts'
 import { Idempotency } from './idempotency.ts'
 import type { ObservedRequest } from './observe.ts'
 import { openOperations, openPaths } from './open-operations.ts'
@@ -164,7 +164,7 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   const answer = (request: HttpServerRequest.HttpServerRequest) =>
     Effect.catch(app, () => refuse(edge, request, apiError('not_found')))
   return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
-    const fault = framingFault(NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage)
+    const fault = requestFault(NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage)
     return Effect.flatMap(
       fault === null
         ? answer(request)

@@ -23,7 +23,17 @@ import { makeSql, PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store
 import { Readiness } from '@hub/telemetry'
 import { freshDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
 import { AddressPolicy } from '@hub/webhooks'
-import { ConfigProvider, Effect, Fiber, Layer, Logger, ManagedRuntime, Redacted, Result } from 'effect'
+import {
+  ConfigProvider,
+  Duration,
+  Effect,
+  Fiber,
+  Layer,
+  Logger,
+  ManagedRuntime,
+  Redacted,
+  Result,
+} from 'effect'
 import { HttpServer } from 'effect/http'
 import { afterAll, beforeAll } from 'vitest'
 import { AdmissionControl, type AdmissionOptions } from '../accept/admission-control.ts'
@@ -155,6 +165,7 @@ export const makeDeployment = async () => {
       readonly logger?: Layer.Layer<never>
       readonly loggedShare?: number
       readonly admission?: AdmissionOptions
+      readonly shutdownDelayMs?: number
     } = {},
   ) => {
     const log =
@@ -171,6 +182,7 @@ export const makeDeployment = async () => {
         tls: options.tls ?? null,
         lifetimes: options.lifetimes ?? DEFAULT_LIFETIMES,
         loggedShare: options.loggedShare ?? 1,
+        shutdownDelay: Duration.millis(options.shutdownDelayMs ?? 0),
         trustedProxies: (options.trustedProxies ?? []).map((text) => Result.getOrThrow(networkFrom(text))),
       }).pipe(
         Layer.provideMerge(AdmissionControl.layer(options.admission)),

@@ -33,23 +33,32 @@ const readBytes = (incoming: IncomingMessage): Effect.Effect<Buffer, ApiFailure>
     return Effect.sync(() => incoming.off('data', onData).off('end', onEnd).off('close', onClose))
   })
 
-/** The body of a request; `null` without one. An operation without fields needs none. */
-export const readBody = (
+/** The bytes of a body; `null` without one. */
+const receiveBytes = (incoming: IncomingMessage): Effect.Effect<Buffer | null, ApiFailure> => {
+  const { headers } = incoming
+  const length = Number(headers['content-length'] ?? 0)
+  if (headers['transfer-encoding'] === undefined && length === 0) return Effect.succeed(null)
+  if (length > MAX_BODY_BYTES) return Effect.fail(apiFailure('payload_too_large'))
+  // A form of another site cannot have this media type.
+  if (headers['content-encoding'] !== undefined || !JSON_TYPE.test(headers['content-type'] ?? '')) {
+    return Effect.fail(apiFailure('unsupported_media_type'))
+  }
+  return readBytes(incoming)
+}
+
+/**
+ * Waits for the body of a request; `null` without one. An operation without fields needs none. A fault
+ * is a result, because the check of the caller comes before it.
+ */
+export const receiveBody = (
   incoming: IncomingMessage,
-): Effect.Effect<Readonly<Record<string, unknown>> | null, ApiFailure> =>
-  Effect.gen(function* () {
-    const { headers } = incoming
-    const length = Number(headers['content-length'] ?? 0)
-    if (headers['transfer-encoding'] === undefined && length === 0) return null
-    if (length > MAX_BODY_BYTES) return yield* apiFailure('payload_too_large')
-    // A form of another site cannot have this media type.
-    if (headers['content-encoding'] !== undefined || !JSON_TYPE.test(headers['content-type'] ?? '')) {
-      return yield* apiFailure('unsupported_media_type')
-    }
-    const bytes = yield* readBytes(incoming)
-    return yield* Effect.fromResult(
-      Result.mapError(parseBodyAsSent(bytes), ({ message, param }) =>
-        apiFailure('invalid_parameter', { param: param ?? 'body', message }),
-      ),
-    )
-  })
+): Effect.Effect<Result.Result<Readonly<Record<string, unknown>> | null, ApiFailure>> =>
+  Effect.map(Effect.result(receiveBytes(incoming)), (received) =>
+    Result.flatMap(received, (bytes) =>
+      bytes === null
+        ? Result.succeed(null)
+        : Result.mapError(parseBodyAsSent(bytes), ({ message, param }) =>
+            apiFailure('invalid_parameter', { param: param ?? 'body', message }),
+          ),
+    ),
+  )

@@ -6,10 +6,11 @@ import { randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { page } from '@hub/contract'
+import { framingFault } from '@hub/http-server'
 import { NEW_ID_RANDOM_BYTES, newId } from '@hub/domain'
 import type { StorageError } from '@hub/store'
 import { memoizeLabels } from '@hub/telemetry'
-import { Cause, Context, Duration, Effect, Layer, type Redacted, type Stream } from 'effect'
+import { Cause, Context, Effect, Layer, type Redacted, type Stream } from 'effect'
 import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from 'effect/http'
 import { makeAuthenticate } from '../access/authenticate.ts'
 import { makeCookies } from '../access/cookies.ts'
@@ -19,21 +20,16 @@ import { readConsoleFiles } from '../console/files.ts'
 import { descriptionText } from '../description/describe.ts'
 import type { Endpoint } from '../endpoints/endpoint.ts'
 import { endpoints } from '../endpoints/index.ts'
-import { openOverviewStream, OVERVIEW_STREAM_PATH } from '../overview/stream.ts'
+import { makeOverviewStreams, OVERVIEW_STREAM_PATH } from '../overview/stream.ts'
 import { answers, type AnswerKind, requestSeconds } from '../metrics.ts'
 import type { OperationServices } from '../services.ts'
 import { type Answer, failureAnswer, htmlAnswer, SECURITY_HEADERS, toResponse } from './answer.ts'
-import { readBody } from './body.ts'
+import { receiveBody } from './body.ts'
 import { HttpEdge } from './edge.ts'
-import { type ApiFailure, apiFailure, ERRORS, failureOf } from './failures.ts'
+import { ApiFailure, apiFailure, ERRORS, failureOf } from './failures.ts'
+import { makeWorkLimits, type WorkLimits } from './work.ts'
 
 export const ERROR_PAGE_PATH = '/docs/errors'
-
-/** Some operations read Kafka. Browsers and load balancers wait for longer. */
-const LONGEST_REQUEST = Duration.seconds(20)
-
-/** Requests in progress. PostgreSQL has ten connections for them. */
-const MAX_IN_PROGRESS = 100
 
 export interface RouterOptions {
   /** The address of the console. */
@@ -105,37 +101,51 @@ const streamResponse = ({ events }: EventStream, requestId: string): HttpServerR
     contentType: 'text/event-stream; charset=utf-8',
   })
 
-const makeRoutes = Effect.fnUntraced(function* (options: RouterOptions) {
+const makeRoutes = Effect.fnUntraced(function* (options: RouterOptions, { counted, ofCaller }: WorkLimits) {
   const { localSecret, operationsUrl } = options
   const sessions = yield* Sessions
   const cookies = makeCookies({ operationsUrl, hasLoginLinks: localSecret !== null })
   const authenticate = yield* makeAuthenticate(new URL(operationsUrl).origin, cookies)
+  const openStream = makeOverviewStreams(sessions)
   const loginRoutes = yield* makeLoginRoutes(options, cookies, authenticate)
 
   const ofEndpoint = ({ handle, method, path }: Endpoint): Route => ({
     method,
     path,
     run: Effect.fnUntraced(function* (request, at) {
-      const caller = yield* authenticate({ method, headers: request.headers, isUse: true })
-      const body = method === 'GET' ? null : yield* readBody(request)
-      return yield* handle(caller, { ...at, body })
+      const received = method === 'GET' ? null : yield* receiveBody(request)
+      return yield* counted(
+        Effect.flatMap(authenticate({ method, headers: request.headers, isUse: true }), (caller) =>
+          ofCaller(
+            caller,
+            Effect.gen(function* () {
+              const body = received === null ? null : yield* Effect.fromResult(received)
+              return yield* handle(caller, { ...at, body })
+            }),
+          ),
+        ),
+      )
     }),
   })
 
   const ofLogin = ({ method, path, run }: (typeof loginRoutes)[number]): Route => ({
     method,
     path,
-    run: (request, { query }): Effect.Effect<Answer, ApiFailure | StorageError> => run(request, query),
+    run: (request, { query }): Effect.Effect<Answer, ApiFailure | StorageError> =>
+      counted(run(request, query)),
   })
 
   /** A page that stays open does not keep its session alive. */
   const overviewStream: Route = {
     method: 'GET',
     path: OVERVIEW_STREAM_PATH,
-    run: Effect.fnUntraced(function* ({ headers }) {
-      const caller = yield* authenticate({ method: 'GET', headers, isUse: false })
-      return { events: yield* openOverviewStream(caller, sessions) }
-    }),
+    run: ({ headers }) =>
+      counted(
+        Effect.gen(function* () {
+          const caller = yield* authenticate({ method: 'GET', headers, isUse: false })
+          return { events: yield* openStream(caller) }
+        }),
+      ),
   }
 
   const description: Route = {
@@ -155,7 +165,6 @@ const makeRoutes = Effect.fnUntraced(function* (options: RouterOptions) {
 
 /** The whole application as one effect. It never fails: every outcome is an answer. */
 const makeApp = Effect.fnUntraced(function* (options: RouterOptions) {
-  const edge = yield* HttpEdge
   const files = yield* readConsoleFiles(options.consoleDir)
   if (!files.isBuilt) yield* Effect.logInfo('http: the console is not built')
   // Browsers remember it, so nobody signs in over plain HTTP, also not after a mistyped address.
@@ -164,7 +173,6 @@ const makeApp = Effect.fnUntraced(function* (options: RouterOptions) {
     : {}
   const docBase = new URL(ERROR_PAGE_PATH, options.operationsUrl).toString()
   const services = yield* Effect.context<OperationServices | HttpEdge>()
-  let inProgress = 0
 
   const exchange = (
     request: HttpServerRequest.HttpServerRequest,
@@ -192,21 +200,7 @@ const makeApp = Effect.fnUntraced(function* (options: RouterOptions) {
         )
       }
 
-      const admitted =
-        inProgress >= MAX_IN_PROGRESS
-          ? Effect.fail(apiFailure('overloaded'))
-          : Effect.suspend(() => {
-              inProgress += 1
-              return Effect.ensuring(
-                Effect.timeoutOrElse(run, {
-                  duration: LONGEST_REQUEST,
-                  orElse: () => Effect.fail(apiFailure('timeout')),
-                }),
-                Effect.sync(() => (inProgress -= 1)),
-              )
-            })
-
-      return admitted.pipe(
+      return run.pipe(
         Effect.provideContext(services),
         Effect.catchCause(failed),
         Effect.map((outcome) => {
@@ -219,15 +213,13 @@ const makeApp = Effect.fnUntraced(function* (options: RouterOptions) {
             route: route ?? NO_ROUTE,
             status: String(response.status),
           }).updateUnsafe((performance.now() - startedAt) / 1000, Context.empty())
-          return edge.state() === 'draining'
-            ? HttpServerResponse.setHeader(response, 'connection', 'close')
-            : response
+          return response
         }),
         annotate,
       )
     })
 
-  const routes = yield* makeRoutes(options)
+  const routes = yield* makeRoutes(options, makeWorkLimits())
   const byPath = Map.groupBy(routes, ({ path }) => path)
 
   const respond = (ofPath: ReadonlyArray<Route>) =>
@@ -281,10 +273,14 @@ const makeApp = Effect.fnUntraced(function* (options: RouterOptions) {
       }),
     ),
   )
-  return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+  return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+    const fault = framingFault(NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage)
+    if (fault !== null) {
+      return exchange(request, null, Effect.fail(new ApiFailure({ ...fault, code: 'invalid_parameter' })))
+    }
     // The only possible failure is the router's: it does not know the path.
-    Effect.catch(known, () => other(request)),
-  )
+    return Effect.catch(known, () => other(request))
+  })
 })
 
 /** Serves requests until the scope closes. Then `draining` answers the requests in progress. */

@@ -4,6 +4,7 @@ import { Duration, Effect, Stream } from 'effect'
 import type { Caller } from '../access/caller.ts'
 import type { Sessions } from '../access/sessions.ts'
 import { HttpEdge } from '../http/edge.ts'
+import { makeCallerLimit } from '../http/work.ts'
 
 export const OVERVIEW_STREAM_PATH = '/v1/overview/stream'
 
@@ -28,26 +29,38 @@ const eventOf = (overview: Overview.Overview | null): Uint8Array => {
   return text
 }
 
-/** The stream ends with the process, soon after the session of the caller, or after a few minutes. */
-export const openOverviewStream = Effect.fnUntraced(function* (
-  { actor, session }: Caller,
-  sessions: Pick<Sessions['Service'], 'find'>,
-) {
-  const { permission } = Overview.read
-  if (allowingRole(actor, permission) === null) return yield* new Forbidden({ permission })
-  const { changes } = yield* Overview.OverviewFeed
-  const edge = yield* HttpEdge
-  const sessionEnds =
-    session === null
-      ? Effect.never
-      : sessions.find(session.token, false).pipe(
-          Effect.map((found) => found === null),
-          // If PostgreSQL does not answer, staff need the overview.
-          Effect.orElseSucceed(() => false),
-          // The request has just checked it.
-          Effect.delay(CHECK_SESSION_EVERY),
-          Effect.repeat({ until: (isOver) => isOver }),
-        )
-  const end = Effect.raceAll([Effect.promise(() => edge.draining), Effect.sleep(LONGEST_STREAM), sessionEnds])
-  return changes.pipe(Stream.map(eventOf), Stream.interruptWhen(end))
-})
+/** Tabs of one person that show the overview, each with a connection of its own. */
+const MAX_OF_CALLER = 10
+
+/** A stream ends with the process, soon after the session of its caller, or after a few minutes. */
+export const makeOverviewStreams = (sessions: Pick<Sessions['Service'], 'find'>) => {
+  const open = makeCallerLimit(MAX_OF_CALLER)
+  return Effect.fnUntraced(function* (caller: Caller) {
+    const { actor, session } = caller
+    const { permission } = Overview.read
+    if (allowingRole(actor, permission) === null) return yield* new Forbidden({ permission })
+    const { changes } = yield* Overview.OverviewFeed
+    const edge = yield* HttpEdge
+    const sessionEnds =
+      session === null
+        ? Effect.never
+        : sessions.find(session.token, false).pipe(
+            Effect.map((found) => found === null),
+            // If PostgreSQL does not answer, staff need the overview.
+            Effect.orElseSucceed(() => false),
+            // The request has just checked it.
+            Effect.delay(CHECK_SESSION_EVERY),
+            Effect.repeat({ until: (isOver) => isOver }),
+          )
+    const end = Effect.raceAll([
+      Effect.promise(() => edge.draining),
+      Effect.sleep(LONGEST_STREAM),
+      sessionEnds,
+    ])
+    yield* open.check(caller)
+    // The client may have disconnected meanwhile. So the stream counts from its begin.
+    return Stream.unwrap(
+      Effect.as(open.open(caller), changes.pipe(Stream.map(eventOf), Stream.interruptWhen(end))),
+    )
+  })
+}

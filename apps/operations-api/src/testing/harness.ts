@@ -4,7 +4,7 @@ import type { KafkaConnection } from '@hub/kafka'
 import { localLoginUrl } from '@hub/local-login'
 import { Readiness } from '@hub/telemetry'
 import { freshDatabase, openDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
-import { ConfigProvider, Effect, Layer, Logger, ManagedRuntime, Metric, Redacted } from 'effect'
+import { ConfigProvider, Duration, Effect, Layer, Logger, ManagedRuntime, Metric, Redacted } from 'effect'
 import { HttpServer } from 'effect/http'
 import { makeCookies } from '../access/cookies.ts'
 import { IdentityProvider } from '../access/identity-provider.ts'
@@ -33,6 +33,7 @@ interface HarnessOptions {
   readonly localLogin?: boolean
   /** Receives the log, which is discarded without it. */
   readonly logger?: Layer.Layer<never>
+  readonly shutdownDelayMs?: number
 }
 
 export interface TestResponse {
@@ -90,6 +91,7 @@ export const startOperationsApi = async (options: HarnessOptions = {}) => {
       localSecret: options.localLogin === false ? null : Redacted.make(LOCAL_SECRET),
       kafka,
       topicPrefix: prefix,
+      shutdownDelay: Duration.millis(options.shutdownDelayMs ?? 0),
     }).pipe(
       Layer.provide(IdentityProvider.layer),
       Layer.provide(
@@ -151,6 +153,7 @@ export const startOperationsApi = async (options: HarnessOptions = {}) => {
 
   return {
     url,
+    databaseUrl: database.url,
     sql,
     call,
     linkFor,

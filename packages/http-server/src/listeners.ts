@@ -13,7 +13,7 @@ import { createServer as createNetServer, type ListenOptions, type Server } from
 /** Listening sockets. In an overload with 30 turns per second, a thousand connections take one second. */
 const LISTENERS = 32
 
-/** Node supports it on few other systems, which command-api is not deployed on. */
+/** Node supports it on few other systems, which the hub is not deployed on. */
 const HAS_REUSE_PORT = process.platform === 'linux'
 
 /**
@@ -40,7 +40,9 @@ export const listenWithMany = async (server: Server, options: ListenOptions): Pr
     const address = server.address()
     if (address === null || typeof address === 'string') return
     for (let i = 1; i < LISTENERS; i++) {
-      const other = createNetServer({ noDelay: true }, (socket) => server.emit('connection', socket))
+      const other = createNetServer({ noDelay: true, allowHalfOpen: true }, (socket) =>
+        server.emit('connection', socket),
+      )
       // The server works without it.
       other.on('error', () => {})
       others.push(other.listen({ ...shared, port: address.port }))

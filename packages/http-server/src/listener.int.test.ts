@@ -1,0 +1,237 @@
+/** The listener alone: its limits, its timeouts, and its end while requests are on their way. */
+import { once } from 'node:events'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Worker } from 'node:worker_threads'
+import { eventually } from '@hub/testkit'
+import { Duration, Effect, Layer, ManagedRuntime } from 'effect'
+import { HttpServer } from 'effect/http'
+import { afterEach, describe, expect, it } from 'vitest'
+import type { ConnectionLimits } from './connections.ts'
+import { answered, listenerContract, openRaw } from './testing/listener.contract.ts'
+import { LISTENER_OPTIONS, makeListener } from './listener.ts'
+import { framingFault } from './framing.ts'
+
+const PAGE: RequestListener = (request, response) => {
+  response.statusCode = framingFault(request)?.status ?? 200
+  response.end('page')
+}
+
+const start = async ({
+  app = PAGE,
+  limits = { all: 500, perAddress: 250 },
+  shutdownDelayMs = 0,
+}: {
+  readonly app?: RequestListener
+  readonly limits?: ConnectionLimits
+  readonly shutdownDelayMs?: number
+}) => {
+  const server = createServer(LISTENER_OPTIONS, app)
+  const listener = makeListener({ server, limits, refusal: () => ({ headers: {}, body: 'refused' }) })
+  const shutdownDelay = Duration.millis(shutdownDelayMs)
+  const layer = listener.layer(
+    { host: '127.0.0.1', port: 0 },
+    { drainWithin: Duration.seconds(20), shutdownDelay },
+  )
+  const announce = Layer.effectDiscard(
+    Effect.addFinalizer(() => Effect.andThen(Effect.sync(listener.drain), Effect.sleep(shutdownDelay))),
+  )
+  const runtime = ManagedRuntime.make(Layer.provideMerge(announce, layer))
+  await runtime.runPromise(Effect.service(HttpServer.HttpServer))
+  return { server, port: (server.address() as AddressInfo).port, stop: () => runtime.dispose() }
+}
+
+listenerContract({ start: (shutdownDelayMs) => start({ shutdownDelayMs }), openPath: '/' })
+
+const closers: Array<() => unknown> = []
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close()
+})
+const started = async (options: Parameters<typeof start>[0] = {}) => {
+  const process = await start(options)
+  closers.push(process.stop)
+  const open = async (localAddress?: string) => {
+    const raw = await openRaw(process.port, localAddress)
+    closers.unshift(() => raw.socket.destroy())
+    return raw
+  }
+  return { ...process, open }
+}
+const GET = 'GET / HTTP/1.1\r\nHost: hub\r\n\r\n'
+const WITHIN = { withinMs: 20_000 }
+
+describe('at the limit of connections', () => {
+  it('a new connection takes the place of the one that has waited longest', async () => {
+    const { open } = await started({ limits: { all: 10, perAddress: 3 } })
+    const idle = await open()
+    const used = await open()
+    const silent = await open()
+    used.socket.write(GET)
+    await answered(used)
+    const next = await open()
+    next.socket.write(GET)
+    await answered(next)
+    await eventually(idle.ended, WITHIN)
+    expect([used.ended(), silent.ended()]).toEqual([false, false])
+  })
+
+  it('a connection with a request in progress stays, and the new one is closed', async () => {
+    const waiting: Array<() => void> = []
+    const { open } = await started({
+      app: (_request, response) => waiting.push(() => response.end('late')),
+      limits: { all: 10, perAddress: 2 },
+    })
+    const busy = [await open(), await open()]
+    for (const { socket } of busy) socket.write(GET)
+    await eventually(() => waiting.length === 2, WITHIN)
+    const refused = await open()
+    expect(await refused.answersOrEnd(1)).toBe(false)
+    const elsewhere = await open('127.0.0.2')
+    elsewhere.socket.write(GET)
+    await eventually(() => waiting.length === 3, WITHIN)
+    for (const answer of waiting) answer()
+    for (const raw of [...busy, elsewhere]) await answered(raw)
+  })
+
+  it.each([
+    ['a body', 'POST / HTTP/1.1\r\nHost: hub\r\nContent-Length: 9\r\n\r\nabc'],
+    ['its headers', 'GET / HTTP/1.1\r\nHo'],
+  ])('a connection that sends %s slowly makes room', async (_name, text) => {
+    const { open } = await started({
+      app: (request, response) => void request.resume().once('end', () => response.end('read')),
+      limits: { all: 2, perAddress: 2 },
+    })
+    const slow = [await open(), await open()]
+    for (const { socket } of slow) socket.write(text)
+    const next = await open('127.0.0.2')
+    next.socket.write(GET)
+    await answered(next)
+  })
+
+  it('a connection whose client does not read its answer makes room', async () => {
+    const large = 'x'.repeat(50_000_000)
+    let finished = 0
+    const { open } = await started({
+      app: (request, response) => {
+        if (request.url === '/') response.end('small')
+        else response.once('prefinish', () => finished++).end(large)
+      },
+      limits: { all: 2, perAddress: 2 },
+    })
+    for (let i = 0; i < 2; i++) {
+      const { socket } = await open()
+      socket.pause()
+      socket.write('GET /large HTTP/1.1\r\nHost: hub\r\n\r\n')
+    }
+    await eventually(() => finished === 2, WITHIN)
+    const next = await open()
+    next.socket.write(GET)
+    await answered(next)
+  })
+
+  it('a proxy has no limit of its own', async () => {
+    const { open } = await started({
+      limits: { all: 10, perAddress: 2, isProxy: (address) => address === '127.0.0.1' },
+    })
+    const all = [await open(), await open(), await open()]
+    for (const raw of all) {
+      raw.socket.write(GET)
+      await answered(raw)
+    }
+  })
+
+  it('a closed connection counts no longer', async () => {
+    const { open, server } = await started({ limits: { all: 10, perAddress: 1 } })
+    for (let i = 0; i < 5; i++) {
+      const raw = await open()
+      raw.socket.write(GET)
+      await answered(raw)
+      raw.socket.destroy()
+      await eventually(
+        () =>
+          new Promise<boolean>((resolve) => server.getConnections((_error, count) => resolve(count === 0))),
+        WITHIN,
+      )
+    }
+  })
+})
+
+describe('an unused connection', () => {
+  it('closes without an answer when it was idle for too long', async () => {
+    const { open, server } = await started()
+    server.timeout = 300
+    const unused = await open()
+    await eventually(unused.ended, WITHIN)
+    expect([unused.received(), unused.errors]).toEqual(['', []])
+  })
+})
+
+/** Sends a request on each connection when it is told so, and reports the answers. */
+const PROXY = `
+  const { parentPort, workerData } = require('node:worker_threads')
+  const { connect } = require('node:net')
+  const flag = new Int32Array(workerData.flag)
+  const sockets = []
+  const outcomes = []
+  const done = (outcome) => {
+    outcomes.push(outcome)
+    if (outcomes.length === workerData.connections) parentPort.postMessage(outcomes)
+  }
+  const request = 'GET / HTTP/1.1\\r\\nHost: hub\\r\\n\\r\\n'
+  let kept = 0
+  for (let i = 0; i < workerData.connections; i++) {
+    const socket = connect(workerData.port, '127.0.0.1')
+    let text = ''
+    socket.on('data', (chunk) => {
+      text += chunk
+      if (text.split('HTTP/1.1 200').length === 3) { done('answered'); socket.removeAllListeners('close') }
+      else if (++kept === workerData.connections) parentPort.postMessage('kept')
+    })
+    socket.on('error', (error) => {})
+    socket.once('close', () => done('failed'))
+    socket.write(request)
+    sockets.push(socket)
+  }
+  parentPort.once('message', () => {
+    let written = 0
+    for (const socket of sockets) socket.write(request, () => {
+      if (++written < workerData.connections) return
+      Atomics.store(flag, 0, 1)
+      Atomics.notify(flag, 0)
+    })
+  })
+`
+
+describe('the end of the process', () => {
+  it('answers requests that have arrived on idle connections, but are not read yet', async () => {
+    const { port, server } = await started()
+    const flag = new SharedArrayBuffer(4)
+    const worker = new Worker(PROXY, { eval: true, workerData: { port, connections: 64, flag } })
+    closers.unshift(() => worker.terminate())
+    await once(worker, 'message')
+    const outcomes = once(worker, 'message')
+    worker.postMessage('send')
+    // The event loop is busy until the kernel has all requests.
+    Atomics.wait(new Int32Array(flag), 0, 0)
+    server.close()
+    expect(new Set((await outcomes)[0])).toEqual(new Set(['answered']))
+  })
+
+  it('answers requests that a client has sent in advance, and announces the end in the last answer', async () => {
+    const { open, stop } = await started({
+      app: (_request, response) => setImmediate(() => response.end('page')),
+      shutdownDelayMs: 200,
+    })
+    const raw = await open()
+    raw.socket.write(GET)
+    await answered(raw)
+    const stopped = stop()
+    // Source: RFC 9112, 9.3.2 (pipelining).
+    raw.socket.write(GET + GET)
+    await eventually(raw.ended, WITHIN)
+    expect(raw.received().match(/HTTP\/1\.1 200 /gu)).toHaveLength(3)
+    expect(raw.received().match(/connection: close/giu)).toHaveLength(1)
+    raw.socket.end()
+    await stopped
+  })
+})

@@ -1,0 +1,1 @@
+export { answered, listenerContract, openRaw } from './listener.contract.ts'
