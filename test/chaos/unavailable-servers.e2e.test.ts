@@ -4,7 +4,7 @@
  */
 import { execFileSync } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
-import { APPS } from '@hub/config'
+import { type App, APPS } from '@hub/config'
 import { ANSWERED_WITHIN_MS, eventually } from '@hub/testkit'
 import { type ProcessHandle, type ServerName, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
@@ -56,6 +56,20 @@ const service = (
   to = freshNumber(),
   headers: Record<string, string> = {},
 ) => timed(apiClient.post('/v1/messages', send('service', to, ref), headers))
+
+const isReady = async (app: App): Promise<boolean> => {
+  const port = {
+    'command-api': hub.ports.commandApiAdmin,
+    dispatcher: hub.ports.dispatcherAdmin,
+    projector: hub.ports.projectorAdmin,
+    'webhook-fanout': hub.ports.webhookFanoutAdmin,
+  }[app]
+  return (await fetch(`http://127.0.0.1:${port}/readyz`)).ok
+}
+const notReady = async (): Promise<ReadonlyArray<App>> => {
+  const ready = await Promise.all(APPS.map(isReady))
+  return APPS.filter((_app, i) => !ready[i])
+}
 
 /** Expects an answer of the contract, in time. */
 const expectAnswer = ({ answer, ms }: Timed, expected: number, code?: string): void => {
@@ -309,6 +323,12 @@ describe('PostgreSQL', () => {
           'internal_error',
         )
         expectAnswer(await timed(live.get('/v1/events')), 503, 'internal_error')
+        // Otherwise no process would be ready, and a load balancer would answer in its place, without
+        // the retry_after of the contract. Consumers answer nobody, and cannot work.
+        await eventually(async () => {
+          expect(await notReady()).toEqual(['dispatcher', 'projector', 'webhook-fanout'])
+          return true
+        }, RECOVERY)
       })
       await untilRecovered(live)
       // The same key, reference and number are accepted now: no reservation was consumed and no

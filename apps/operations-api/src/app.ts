@@ -2,7 +2,7 @@
 import type { KafkaConnection } from '@hub/kafka'
 import { Overview } from '@hub/operations'
 import { Sql } from '@hub/store'
-import { memoizeLabels, Readiness } from '@hub/telemetry'
+import { memoizeLabels, onceReached, Readiness } from '@hub/telemetry'
 import { Context, Duration, Effect, Layer } from 'effect'
 import { IdentityProvider } from './access/identity-provider.ts'
 import { Sessions } from './access/sessions.ts'
@@ -31,7 +31,8 @@ const readinessLayer = Layer.effectDiscard(
     const readiness = yield* Readiness
     const sql = yield* Sql
     const edge = yield* HttpEdge
-    yield* readiness.add('postgresql', sql.answers)
+    // Without PostgreSQL, this process still answers: 503 `unavailable` with `retry_after`.
+    yield* readiness.add('postgresql', onceReached(sql.answers))
     yield* readiness.add(
       'serving',
       Effect.sync(() => edge.state() === 'serving'),

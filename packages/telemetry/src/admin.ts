@@ -16,6 +16,17 @@ class AdminUnavailable extends Data.TaggedError('AdminUnavailable')<{ readonly d
 /** A readiness check. It must be fast. */
 type ReadinessCheck = Effect.Effect<boolean>
 
+/**
+ * A check that passes for good once it has passed: of a server without which the process can still
+ * answer. A process that has never reached it is probably misconfigured.
+ */
+export const onceReached = (check: ReadinessCheck): ReadinessCheck => {
+  let reached = false
+  return Effect.suspend(() =>
+    reached ? Effect.succeed(true) : Effect.map(check, (passes) => (reached = passes)),
+  )
+}
+
 /** A hanging check fails before the probe timeout of the manifests, three seconds. */
 const CHECK_DEADLINE = '1800 millis'
 

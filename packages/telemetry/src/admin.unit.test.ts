@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { Cause, Effect, Exit, Fiber } from 'effect'
 import { TestClock } from 'effect/testing'
-import { Readiness } from './admin.ts'
+import { onceReached, Readiness } from './admin.ts'
 import { teardown } from './teardown.ts'
 
 describe('readiness', () => {
@@ -56,4 +56,18 @@ describe('the exit code', () => {
     assert.strictEqual(codeOf(Exit.fail('lost')), 1)
     assert.strictEqual(codeOf(Exit.die(new Error('bug'))), 1)
   })
+
+  it.effect('with a server that was reached once does not depend on it any more', () =>
+    Effect.gen(function* () {
+      const readiness = yield* Readiness
+      yield* readiness.started
+      let answers = false
+      yield* readiness.add('server', onceReached(Effect.sync(() => answers)))
+      assert.deepStrictEqual(yield* readiness.failing, ['server'])
+      answers = true
+      assert.deepStrictEqual(yield* readiness.failing, [])
+      answers = false
+      assert.deepStrictEqual(yield* readiness.failing, [])
+    }).pipe(Effect.scoped, Effect.provide(Readiness.layer)),
+  )
 })

@@ -1,6 +1,6 @@
 /** Logs, metrics, traces and the admin listener of the apps. */
 export { acceptsConnection } from './accepts-connection.ts'
-export { adminLayer, Readiness } from './admin.ts'
+export { adminLayer, onceReached, Readiness } from './admin.ts'
 export { type ConsumerLag, makeLagGauge } from './consumer-lag.ts'
 export { counter, gauge, labelSets } from './metric-kinds.ts'
 export { memoizeLabels } from './metric-labels.ts'
@@ -8,5 +8,4 @@ export { loggerLayer, withFailureLog } from './logger.ts'
 export { maskNumbers } from './mask.ts'
 export { teardown } from './teardown.ts'
 export { readTraceparent, type RemoteParent, type Span, traceparentOf } from './tracing/context.ts'
-export { trackUnusedConnections } from './unused-connections.ts'
 export { Tracing, tracingLayer, type TracingShape } from './tracing/tracing.ts'

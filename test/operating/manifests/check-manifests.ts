@@ -229,11 +229,17 @@ const wiringFindings = (documents: ReadonlyArray<Doc>, { contains }: Code): Read
         .map((one: Doc) => `Kubernetes, ServiceMonitor ${metadata.name}: no ${one['path']} at ${one['port']}`)
     }),
     ...appsOf(documents).flatMap(({ metadata, spec }) => [
-      ...(ofKind(documents, 'PodDisruptionBudget').some((budget) =>
-        sameLabels(budget['spec'].selector.matchLabels, spec.template.metadata.labels),
+      ...(ofKind(documents, 'PodDisruptionBudget').some(
+        (budget) =>
+          sameLabels(budget['spec'].selector.matchLabels, spec.template.metadata.labels) &&
+          // Kubernetes documentation, "Unhealthy Pod Eviction Policy": with the default, a pod that is
+          // not ready cannot be evicted while the budget is not met.
+          budget['spec'].unhealthyPodEvictionPolicy === 'AlwaysAllow',
       )
         ? []
-        : [`Kubernetes, Deployment ${metadata.name}: no PodDisruptionBudget`]),
+        : [
+            `Kubernetes, Deployment ${metadata.name}: no PodDisruptionBudget that permits the drain of a node`,
+          ]),
       ...(ofKind(documents, 'ServiceMonitor').some((monitor) => monitor['metadata'].name === metadata.name)
         ? []
         : [`Kubernetes, Deployment ${metadata.name}: no ServiceMonitor`]),

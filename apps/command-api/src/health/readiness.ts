@@ -1,6 +1,6 @@
 /** The readiness checks of command-api. */
 import { CLOCK_TOLERANCE_MS, databaseClock, Sql, watchErasures } from '@hub/store'
-import { acceptsConnection, Readiness } from '@hub/telemetry'
+import { acceptsConnection, onceReached, Readiness } from '@hub/telemetry'
 import { Clock, Duration, Effect, Layer } from 'effect'
 import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import { HttpEdge } from '../http/edge.ts'
@@ -9,11 +9,12 @@ import { HttpEdge } from '../http/edge.ts'
 const CONNECT_WITHIN = Duration.millis(400)
 
 /**
- * Adds the checks of this app: PostgreSQL answers, the clocks agree, the listener serves requests,
- * the database contains all erasures, and a Kafka broker was reachable once.
+ * Adds the checks of this app: the clocks agree, the listener serves requests, the database contains all
+ * erasures, and PostgreSQL and a Kafka broker were reachable once.
  *
- * Kafka is checked until it was reachable once: a process that has never reached it is probably
- * misconfigured. Later, reads and `service` sends must go on while Kafka is unavailable.
+ * Ready means that this process can answer. Without PostgreSQL it can: it refuses sends with 503 and
+ * `retry_after`. If it were not ready then, no process would be, and a load balancer would answer in a
+ * form that clients do not know. Source: docs/operating.md, "Ready and not ready".
  */
 export const readinessLayer = (brokers: ReadonlyArray<string>) =>
   Layer.effectDiscard(
@@ -26,7 +27,7 @@ export const readinessLayer = (brokers: ReadonlyArray<string>) =>
         const [row] = await q<{ at: number }[]>`SELECT ${databaseClock(q)} AS at`
         return row?.at ?? 0
       }, STATEMENT_DEADLINE)
-      yield* readiness.add('postgresql', sql.answers)
+      yield* readiness.add('postgresql', onceReached(sql.answers))
       yield* readiness.add(
         'clock',
         Effect.gen(function* () {
@@ -36,26 +37,19 @@ export const readinessLayer = (brokers: ReadonlyArray<string>) =>
           // PostgreSQL read its clock between the two moments.
           return databaseTime >= before - CLOCK_TOLERANCE_MS && databaseTime <= after + CLOCK_TOLERANCE_MS
         }).pipe(
-          // Without an answer the clock is unknown. The check of PostgreSQL judges that.
+          // Without an answer the clock is unknown.
           Effect.catch(() => Effect.succeed(true)),
         ),
       )
       // After the restore of a backup, it contains people who have been erased since.
       yield* readiness.add('erasures', yield* watchErasures)
-      let kafkaSeen = false
-      yield* readiness.add(
-        'kafka',
-        Effect.suspend(() =>
-          kafkaSeen
-            ? Effect.succeed(true)
-            : Effect.map(
-                Effect.forEach(brokers, (broker) => acceptsConnection(broker, CONNECT_WITHIN), {
-                  concurrency: 'unbounded',
-                }),
-                (answers) => (kafkaSeen = answers.includes(true)),
-              ),
-        ),
+      const reachesBroker = Effect.map(
+        Effect.forEach(brokers, (broker) => acceptsConnection(broker, CONNECT_WITHIN), {
+          concurrency: 'unbounded',
+        }),
+        (answers) => answers.includes(true),
       )
+      yield* readiness.add('kafka', onceReached(reachesBroker))
       yield* readiness.add(
         'serving',
         Effect.sync(() => edge.state() === 'serving'),
