@@ -197,7 +197,7 @@ export const listenerContract = ({ openPath, start }: ListenerSubject): void => 
 
   describe(`the end of the process with ${KEPT} kept connections`, () => {
     it('fails no request of a proxy that sends without a pause', async () => {
-      const [ending, other] = [await start(500), await start(0)]
+      const [ending, other] = [await start(3000), await start(0)]
       const failures: Array<string> = []
       let leaving = 0
       let isOver = false
