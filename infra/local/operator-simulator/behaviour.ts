@@ -24,6 +24,8 @@ export interface Behaviour {
   readonly dropped_answer_percent: number
   /** Submissions per second above which the answer is `throttled`. Null means no limit. */
   readonly throttle_per_second: number | null
+  /** SMPP: the most `submit_sm` without an answer on a bind. Above it the answer is `throttled`. */
+  readonly window: number
   /** SMPP: accepted, but not answered. The bind stays open. */
   readonly unanswered_percent: number
   /** SMPP: the receipt is sent before the answer that names its id. */
@@ -49,6 +51,7 @@ export const DEFAULT_BEHAVIOUR: Behaviour = {
   rejected_percent: 0,
   dropped_answer_percent: 0,
   throttle_per_second: null,
+  window: 100,
   unanswered_percent: 0,
   receipts_before_answer: false,
   last_part_delay_ms: 0,
@@ -87,6 +90,8 @@ const requirementOf = (name: keyof Behaviour, value: unknown): string | null => 
       return typeof value === 'boolean' ? null : 'true or false'
     case 'throttle_per_second':
       return value === null ? null : upTo(1_000_000)
+    case 'window':
+      return upTo(100_000)
     case 'report_delay_ms':
     case 'submit_delay_ms':
     case 'last_part_delay_ms':

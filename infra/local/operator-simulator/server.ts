@@ -131,8 +131,12 @@ const answer = async (
     return find(operator.referenceOf(url.searchParams.get('to') ?? '', url.searchParams.get('text') ?? ''))
   }
   if (path === '/statistics') {
-    const binds = { binds: smsc?.binds().length ?? 0, unfinished: smsc?.unfinished() ?? 0 }
-    return { status: 200, body: { ...operator.statistics(), ...binds } }
+    const sessions = {
+      binds: smsc?.binds().length ?? 0,
+      unfinished: smsc?.unfinished() ?? 0,
+      refused: smsc?.refused() ?? 0,
+    }
+    return { status: 200, body: { ...operator.statistics(), ...sessions } }
   }
   if (path === '/inbound' || path === '/binds') {
     if (smsc === null) return { status: 404, body: { error: 'SMPP is not configured' } }

@@ -1,6 +1,6 @@
 /** Types for the parts of npm's `smpp` that the simulator uses. The package has no types. */
 import { createRequire } from 'node:module'
-import type { Server as NetServer, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 
 /** The user data of a message. Without a text coding, `message` is a buffer. */
 interface Message {
@@ -12,7 +12,8 @@ interface Message {
 export interface Pdu {
   readonly command: string
   readonly command_status: number
-  readonly sequence_number: number
+  /** Set when a request is sent. */
+  sequence_number: number
   readonly system_id?: string
   readonly password?: string
   readonly source_addr?: string
@@ -31,9 +32,11 @@ export interface Pdu {
   readonly sar_segment_seqnum?: number
   readonly isResponse: () => boolean
   readonly response: (fields?: Readonly<Record<string, unknown>>) => Pdu
+  readonly toBuffer: () => Buffer
 }
 
-export interface Session {
+/** A session of a client, for tests. */
+export interface ClientSession {
   readonly socket: Socket
   readonly on: {
     (event: 'pdu', listener: (pdu: Pdu) => void): void
@@ -46,10 +49,10 @@ export interface Session {
 }
 
 interface Codec {
-  readonly createServer: (onSession: (session: Session) => void) => NetServer
-  readonly connect: (options: { readonly host: string; readonly port: number }) => Session
-  readonly PDU: new (command: string, fields?: Readonly<Record<string, unknown>>) => Pdu
+  readonly connect: (options: { readonly host: string; readonly port: number }) => ClientSession
+  readonly PDU: new (commandOrOctets: string | Buffer, fields?: Readonly<Record<string, unknown>>) => Pdu
   readonly commands: Readonly<Record<string, unknown>>
+  readonly commandsById: Readonly<Record<number, unknown>>
 }
 
 export const codec = createRequire(import.meta.url)('smpp') as Codec
@@ -57,9 +60,8 @@ export const codec = createRequire(import.meta.url)('smpp') as Codec
 /** `command_status` of the responses (SMPP 3.4, 5.1.3). */
 export const STATUS = {
   ok: 0x00,
+  invalidLength: 0x02,
   invalidCommand: 0x03,
-  wrongBindState: 0x04,
-  alreadyBound: 0x05,
   invalidDestination: 0x0b,
   invalidPassword: 0x0e,
   invalidSystemId: 0x0f,

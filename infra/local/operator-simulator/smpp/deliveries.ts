@@ -3,8 +3,9 @@ import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { makeDueQueue } from '../due-queue.ts'
 import { GIVE_UP_AFTER_MS, type Operator, type Receipt } from '../operator.ts'
-import { codec, type Session, STATUS } from './codec.ts'
+import { codec, STATUS } from './codec.ts'
 import { type Fields, type Inbound, inboundFields, receiptFields } from './receipt.ts'
+import type { Session } from './session.ts'
 
 /** The maximum of `deliver_sm` in flight on a bind. */
 const WINDOW = 100

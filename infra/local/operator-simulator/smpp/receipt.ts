@@ -99,19 +99,28 @@ const ALPHABET = /^[\n\r A-Za-z0-9!"#%&'()*+,\-./:;<=>?]*$/u
 /** The maximum of characters of a single message and of a part. */
 const LENGTHS = { alphabet: { alone: 160, part: 153 }, ucs2: { alone: 70, part: 67 } }
 
+/** Divides a text into parts, none of which ends inside a surrogate pair. */
+const partsOf = (text: string, length: number): ReadonlyArray<string> => {
+  const parts: Array<string> = []
+  for (let start = 0; start < text.length;) {
+    const end = start + length
+    const isPair = (text.codePointAt(end - 1) ?? 0) > 0xffff
+    parts.push(text.slice(start, isPair ? end - 1 : end))
+    start = isPair ? end - 1 : end
+  }
+  return parts
+}
+
 /** The PDUs of an inbound message, one per part. `reference` (0 to 255) identifies it. */
 export const inboundFields = ({ from, text, to }: Inbound, reference: number): ReadonlyArray<Fields> => {
   const isPlain = ALPHABET.test(text)
   const { alone, part } = isPlain ? LENGTHS.alphabet : LENGTHS.ucs2
   const common = { ...addresses(from, to), data_coding: isPlain ? DEFAULT_ALPHABET : UCS2 }
   if (text.length <= alone) return [{ ...common, esm_class: 0, short_message: text }]
-  const total = Math.ceil(text.length / part)
-  return Array.from({ length: total }, (_, i) => ({
+  const parts = partsOf(text, part)
+  return parts.map((message, i) => ({
     ...common,
     esm_class: UDH_INDICATOR,
-    short_message: {
-      udh: Buffer.from([5, 0, 3, reference, total, i + 1]),
-      message: text.slice(i * part, (i + 1) * part),
-    },
+    short_message: { udh: Buffer.from([5, 0, 3, reference, parts.length, i + 1]), message },
   }))
 }

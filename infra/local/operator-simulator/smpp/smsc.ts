@@ -1,11 +1,13 @@
 /** The SMSC: the SMPP 3.4 server of the operator simulator. See README.md. */
-import type { Server } from 'node:net'
+import { createServer, type Server } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Operator, PartAnswer } from '../operator.ts'
 import { isSame } from '../privacy.ts'
-import { codec, type Pdu, type Session, STATUS } from './codec.ts'
+import { codec, type Pdu, STATUS } from './codec.ts'
 import { type Deliveries, makeDeliveries, type Receiver } from './deliveries.ts'
 import { concatenationOf, makeReassembly, type Reassembly } from './reassembly.ts'
+import type { State } from './rules.ts'
+import { makeSession, type Session } from './session.ts'
 
 /** SMPP allows 15 characters for the system id and 8 for the password. */
 export interface Credentials {
@@ -14,10 +16,10 @@ export interface Credentials {
 }
 
 const BINDS = {
-  bind_transmitter: { transmits: true, receives: false },
-  bind_receiver: { transmits: false, receives: true },
-  bind_transceiver: { transmits: true, receives: true },
-} as const
+  bind_transmitter: { state: 'BOUND_TX', receives: false },
+  bind_receiver: { state: 'BOUND_RX', receives: true },
+  bind_transceiver: { state: 'BOUND_TRX', receives: true },
+} as const satisfies Readonly<Record<string, { readonly state: State; readonly receives: boolean }>>
 type BindCommand = keyof typeof BINDS
 
 /** A connection without a bind is closed after this time. */
@@ -40,6 +42,8 @@ export interface Smsc {
   readonly unacknowledged: Deliveries['unacknowledged']
   /** The number of messages with missing parts. */
   readonly unfinished: () => number
+  /** The number of requests that the standard refuses. */
+  readonly refused: () => number
   /** Sends receipts and inbound messages until the signal, then closes. */
   readonly run: (signal: AbortSignal) => Promise<void>
 }
@@ -68,11 +72,12 @@ export const makeSmsc = (
   const sessions = new Set<Bind>()
   const deliveries: Deliveries = makeDeliveries(operator, answerWithinMs)
   const reassembly: Reassembly = makeReassembly()
+  const refusedRules = new Set<string>()
+  let refusals = 0
 
   const bind = (state: Bind, command: BindCommand, pdu: Pdu): void => {
     const answer = (command_status: number): void =>
       void state.session.send(pdu.response({ command_status, system_id: 'simulator' }))
-    if (state.bound !== null) return answer(STATUS.alreadyBound)
     if (!isSame(pdu.system_id ?? '', credentials.systemId)) return answer(STATUS.invalidSystemId)
     if (!isSame(pdu.password ?? '', credentials.password)) return answer(STATUS.invalidPassword)
     state.bound = command
@@ -96,15 +101,15 @@ export const makeSmsc = (
           if (!isSent) operator.queueReceipt(receipt, receipt.due)
         }
         if (answer.answer === 'dropped') state.session.socket.resetAndDestroy()
+        if (answer.answer === 'never') state.session.abandon(pdu)
         if (answer.answer === 'sent') state.session.send(pdu.response({ message_id: answer.operatorId }))
       }
     }
   }
 
   const submit = async (state: Bind, pdu: Pdu): Promise<void> => {
-    if (state.bound === null || !BINDS[state.bound].transmits) {
-      return refuse(state, pdu, STATUS.wrongBindState)
-    }
+    const { window } = operator.behaviour()
+    if (state.session.outstanding('submit_sm') > window) return refuse(state, pdu, STATUS.throttled)
     const to = numberOf(pdu.destination_addr)
     if (to === null) return refuse(state, pdu, STATUS.invalidDestination)
     const wait = operator.behaviour().submit_delay_ms
@@ -126,7 +131,6 @@ export const makeSmsc = (
 
   const handle = (state: Bind, pdu: Pdu): void => {
     const { command } = pdu
-    if (pdu.isResponse()) return
     if (isBindCommand(command)) return bind(state, command, pdu)
     if (command === 'submit_sm') return void submit(state, pdu)
     if (command === 'enquire_link') return void state.session.send(pdu.response())
@@ -140,24 +144,34 @@ export const makeSmsc = (
     state.session.send(hasAnswer ? pdu.response(status) : new codec.PDU('generic_nack', status))
   }
 
-  const server = codec.createServer((session) => {
-    const state: Bind = { session, bound: null, receiver: null }
-    sessions.add(state)
-    session.socket.setNoDelay(true)
+  const server = createServer((socket) => {
     const bindTimer = setTimeout(() => {
-      if (state.bound === null) session.destroy()
+      if (state.bound === null) socket.destroy()
     }, BIND_WITHIN_MS)
-    session.on('pdu', (pdu) => {
-      if (state.receiver !== null) state.receiver.receivedAt = Date.now()
-      handle(state, pdu)
-    })
-    // After a reset or an unreadable PDU, the connection is useless.
-    session.on('error', () => session.destroy())
-    session.on('close', () => {
-      clearTimeout(bindTimer)
-      sessions.delete(state)
-      if (state.receiver !== null) deliveries.leave(state.receiver)
-    })
+    const state: Bind = {
+      bound: null,
+      receiver: null,
+      session: makeSession(socket, {
+        state: () => (state.bound === null ? 'OPEN' : BINDS[state.bound].state),
+        onArrival: () => {
+          if (state.receiver !== null) state.receiver.receivedAt = Date.now()
+        },
+        onRequest: (pdu) => handle(state, pdu),
+        onRefused: ({ rule, section }) => {
+          refusals++
+          // The first one of each rule is enough to find the fault.
+          if (refusedRules.has(rule)) return
+          refusedRules.add(rule)
+          console.error(`SMPP: a request was refused (${section}: ${rule})`)
+        },
+        onClose: () => {
+          clearTimeout(bindTimer)
+          sessions.delete(state)
+          if (state.receiver !== null) deliveries.leave(state.receiver)
+        },
+      }),
+    }
+    sessions.add(state)
   })
 
   const dropBinds = (): number => {
@@ -173,6 +187,7 @@ export const makeSmsc = (
     receive: deliveries.receive,
     unacknowledged: deliveries.unacknowledged,
     unfinished: reassembly.unfinished,
+    refused: () => refusals,
     run: async (signal) => {
       await deliveries.run(signal)
       server.close()
