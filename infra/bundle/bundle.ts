@@ -47,7 +47,6 @@ export const LOADED_PACKAGES: ReadonlyArray<string> = [
   'kafkajs',
   'openid-client',
   'postgres',
-  'smpp',
   'undici',
   'ws',
 ]
