@@ -1,6 +1,6 @@
 /** `command.acceptances`: reads of messages that the projector may not have applied yet. */
 import type { Mode } from '@hub/domain'
-import { type Queries, ReadMessages, type SqlFragment } from '@hub/store'
+import { CommandErasures, type Queries, ReadMessages, type SqlFragment } from '@hub/store'
 
 /**
  * A condition: the acceptance `a` is a code whose batch was sealed after its last try. A process seals a
@@ -17,7 +17,7 @@ export interface AcceptanceRow extends ReadMessages.MessageColumns {
   /** Empty after an erasure of the recipient. */
   readonly to_masked: string
   readonly sealing_key: string | null
-  /** The encrypted payload. */
+  /** The encrypted payload; `null` if it is deleted, or must not be shown. */
   readonly sealed: Buffer | null
   /** A code that Kafka has acknowledged, because its batch is sealed. */
   readonly acknowledged: boolean
@@ -31,9 +31,12 @@ export const readAcceptances = async (
   ids: ReadonlyArray<string>,
 ): Promise<ReadonlyArray<AcceptanceRow>> => q<AcceptanceRow[]>`
   SELECT message_id AS id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price, currency,
-         variables, created_at, to_masked, sealing_key, sealed, ${isAcknowledged(q)} AS acknowledged,
+         variables, created_at, CASE WHEN shown.may_show THEN to_masked ELSE '' END AS to_masked, sealing_key,
+         CASE WHEN shown.may_show THEN sealed END AS sealed, ${isAcknowledged(q)} AS acknowledged,
          given_back AND unpublished AS unpublished
-    FROM command.acceptances a WHERE message_id = ANY (${[...ids]}::uuid[])`
+    FROM command.acceptances a
+   CROSS JOIN LATERAL (SELECT ${CommandErasures.mayShow(q, 'a.recipient', 'a.created_at')} AS may_show) AS shown
+   WHERE message_id = ANY (${[...ids]}::uuid[])`
 
 interface LedgerOwner {
   readonly account: string

@@ -140,10 +140,7 @@ export class Messages extends Context.Service<Messages>()('@hub/command-api/Mess
     }
 
     const decryptAcceptance = (row: AcceptanceRow): Effect.Effect<MessagePayload | null, StorageError> => {
-      // After an erasure the mask is empty, and the content is not shown.
-      if (row.to_masked === '' || row.sealed === null || row.sealing_key === null) {
-        return Effect.succeed(null)
-      }
+      if (row.sealed === null || row.sealing_key === null) return Effect.succeed(null)
       const id = encodeId('msg', row.id)
       return parsed(id, payloadEncryption.decrypt(row.sealing_key, id, row.sealed))
     }

@@ -108,4 +108,18 @@ describe('messages', () => {
     const lines = await api.sql`SELECT DISTINCT actor FROM command.audit WHERE command = 'messages reveal'`
     expect(lines.map(({ actor }) => actor)).toEqual(['Vera'])
   })
+
+  it('are not revealed after an erasure, also before it has removed the encrypted copy', async () => {
+    await api.sql`
+      INSERT INTO command.erasures (id, recipient, requested_at, before)
+      VALUES (${randomUUID()}, ${Buffer.from(recipientHash(HASH_SECRET, NUMBER), 'hex')}, now(), now())`
+    const shown = await api.call(`/v1/messages/${id}/reveal`, {
+      as: support,
+      body: { reason: 'Ticket 4711' },
+    })
+    expect([shown.status, shown.body]).toMatchObject([200, { to: null, text: null, variables: null }])
+    expect(shown.body.explanation).toContain('erased')
+    const [kept] = await api.sql`SELECT count(*)::integer AS rows FROM read.personal_data`
+    expect(kept?.['rows']).toBe(1)
+  })
 })

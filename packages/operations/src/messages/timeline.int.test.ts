@@ -17,8 +17,8 @@ import { makeTestHub, NUMBER, type TestHub } from '../testing/test-hub.ts'
 import { raw, reveal } from './reveal.ts'
 import { timeline } from './timeline.ts'
 
-const VIEWER: Actor = { name: 'vera', roles: ['viewer'], via: 'api' }
-const SUPPORT: Actor = { name: 'sam', roles: ['support'], via: 'api' }
+const VIEWER: Actor = { id: 'https://id.example|vera', name: 'vera', roles: ['viewer'], via: 'api' }
+const SUPPORT: Actor = { id: 'https://id.example|sam', name: 'sam', roles: ['support'], via: 'api' }
 const REQUEST = newId('req', Date.now(), Buffer.alloc(10, 1))
 const KEY = encodeId('key', randomUUID())
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
@@ -287,5 +287,28 @@ describe('what is revealed of a message', () => {
         ['report', 'part 1', String.raw`\x00\x00\x00\xa2stat:DELIVRD`],
       ],
     )
+  })
+
+  it('is nothing after an erasure, also where an encrypted copy can still be read', async () => {
+    const id = await deliveredMessage()
+    const erase = hub.sql`
+      INSERT INTO command.erasures (id, recipient, requested_at, before)
+      VALUES (${randomUUID()}, ${Buffer.from(hub.hashOf(NUMBER), 'hex')}, now(), now())`
+    // The erasure is recorded, and has removed nothing yet: payload keys and rows are still there.
+    await erase
+    const { data } = await hub.run(raw, { id, reason: 'Ticket' }, SUPPORT)
+    assert.deepStrictEqual(
+      data.map(({ kind, raw: text }) => [kind, text]),
+      [
+        ['answer', null],
+        ['report', null],
+      ],
+    )
+    const shown = await hub.run(reveal, { id, reason: 'Ticket' }, SUPPORT)
+    assert.deepInclude(shown, { to: null, text: null, variables: null })
+    // A message after the erasure is an ordinary one.
+    await hub.sql`UPDATE command.erasures SET before = now() - interval '1 day'`
+    const later = await hub.run(reveal, { id, reason: 'Ticket' }, SUPPORT)
+    assert.strictEqual(later.to, NUMBER)
   })
 })

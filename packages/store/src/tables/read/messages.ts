@@ -16,6 +16,7 @@ import {
 import type { Queries } from '../../pool.ts'
 import { firstRow, type SqlFragment } from '../../sql.ts'
 import { NIL_UUID } from '../../uuid.ts'
+import { mayShow } from '../command/erasures.ts'
 
 /**
  * A condition: the acceptance is projected. `messageId`: a column of UUIDs such as `a.message_id`.
@@ -53,13 +54,15 @@ export interface ProjectedMessage extends MessageColumns {
     readonly reason: ReasonCode | null
     readonly at: number
   }> | null
-  /** False after a year: then the number and the text must not be shown. */
+  /** False after a year. Names of variables are shown until then, also after an erasure. */
   readonly in_first_year: boolean
+  /** False after a year or an erasure: then no number or text of the message must be shown. */
+  readonly may_show: boolean
   /** False after three years: then the message must not be shown. */
   readonly is_shown: boolean
   /** The key that encrypts `personal`; `null` for the master key. */
   readonly personal_key: string | null
-  /** Encrypted number, text and variables; `null` when they are deleted or older than a year. */
+  /** Encrypted number, text and variables; `null` if they are deleted, or must not be shown. */
   readonly personal: Buffer | null
 }
 
@@ -85,16 +88,17 @@ export const readAll = async (
                                             'at', floor(extract(epoch FROM h.at) * 1000)))
             FROM read.message_history h
            WHERE h.message_id = m.id AND h.message_id BETWEEN ${first} AND ${last}) AS history,
-         m.created_at > now() - interval '1 year' AS in_first_year,
+         m.created_at > now() - interval '1 year' AS in_first_year, shown.may_show,
          m.created_at > now() - interval '3 years' AS is_shown,
          p.sealing_key AS personal_key, p.sealed AS personal
     FROM unnest(${[...ids]}::uuid[]) AS asked (id)
    CROSS JOIN LATERAL (
          SELECT * FROM read.messages WHERE id = asked.id AND id BETWEEN ${first} AND ${last} LIMIT 1) AS m
+   CROSS JOIN LATERAL (SELECT ${mayShow(q, 'm.recipient', 'm.created_at')} AS may_show) AS shown
     LEFT JOIN LATERAL (
          SELECT sealing_key, sealed FROM read.personal_data
           WHERE message_id = asked.id AND message_id BETWEEN ${first} AND ${last} LIMIT 1) AS p
-      ON m.created_at > now() - interval '1 year'
+      ON shown.may_show
    WHERE m.account IS NOT NULL`
 }
 
