@@ -1,7 +1,8 @@
 /** Performs the use cases of `@hub/operations` for the person at the command line, here or through the API. */
 import { userInfo } from 'node:os'
 import { settings } from '@hub/config'
-import { type Actor, OperationRefused, perform, type UseCase } from '@hub/operations'
+import { type Actor, actorId, OperationRefused, perform, type UseCase } from '@hub/operations'
+import { maskNumbers } from '@hub/telemetry'
 import { type Config, Effect } from 'effect'
 import { performOverApi, selectedApi } from './api.ts'
 
@@ -20,7 +21,7 @@ const osUser = Effect.sync(() => {
  */
 export const actor: Effect.Effect<Actor, Config.ConfigError> = Effect.gen(function* () {
   const name = (yield* settings.hubctlActor.config) ?? (yield* osUser)
-  return { name, roles: ['admin'], via: 'hubctl' }
+  return { id: actorId('hubctl', name), name: maskNumbers(name), roles: ['admin'], via: 'hubctl' }
 })
 
 /** Performs a use case. Confirm first: an unconfirmed command leaves no row in the audit trail. */

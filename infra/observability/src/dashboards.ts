@@ -651,6 +651,16 @@ const operations: Dashboard = {
       ],
     },
     {
+      title: 'Look-ups of persons',
+      about:
+        'Reveals, hashes, searches by number and checks of opt-outs. HubLookupsRefused fires at the first refused one.',
+      unit: 'short',
+      queries: [
+        query(increase('hub_operations_lookups_total{result="begun"}'), 'begun'),
+        query(increase('hub_operations_lookups_total{result="refused"}'), 'refused'),
+      ],
+    },
+    {
       title: 'Viewers of the overview',
       about: 'Open start pages of the console. They share the queries.',
       unit: 'short',

@@ -93,6 +93,7 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     kind: '`link` (a login link), `provider` (the identity provider), `token` (a bearer token)',
     reason: '`refused`, `no_role`, `unavailable` (the identity provider does not answer)',
   },
+  hub_operations_lookups_total: { result: '`begun`, `refused` (above the limit of the person)' },
   hub_operations_logins_total: { kind: '`link`, `provider`' },
   hub_operations_overview_seconds: { part: '`minutes`, `work`, `consumers`' },
   hub_operations_request_seconds: {

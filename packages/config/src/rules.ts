@@ -60,6 +60,21 @@ const together = (one: Setting<unknown>, other: Setting<unknown>): Rule => ({
   ],
 })
 
+const differ = (why: string, one: Setting<string | null>, other: Setting<string | null>): Rule => ({
+  about: [one, other],
+  sentence: `${listed([one, other])} must differ: ${why}.`,
+  mistakes: (isSet, valueOf) =>
+    isSet(one) && isSet(other) && valueOf(one) === valueOf(other)
+      ? [
+          new InvalidSetting({
+            variable: one.name,
+            problem: `is the value of ${other.name}`,
+            expected: `another value, since ${why}`,
+          }),
+        ]
+      : [],
+})
+
 /** The value of the first setting is at least the value of the second. */
 const atLeast = (one: Setting<number>, other: Setting<number>, why: string): Rule => ({
   about: [one, other],
@@ -90,6 +105,7 @@ export const rules: ReadonlyArray<Rule> = [
   together(settings.tlsCertFile, settings.tlsKeyFile),
   needs(settings.oidcIssuer, settings.oidcClientId, settings.oidcRoles),
   needs(settings.oidcAudience, settings.oidcIssuer),
+  differ('id tokens have the client id as their audience', settings.oidcAudience, settings.oidcClientId),
   atLeast(settings.reportDeadlineOtp, settings.lifetimeOtp, WHY_REPORTS_ARE_LATER),
   atLeast(settings.reportDeadlineService, settings.lifetimeService, WHY_REPORTS_ARE_LATER),
 ]

@@ -6,8 +6,8 @@ import * as Certification from './certification.ts'
 import * as Keys from './keys.ts'
 import { makeTestDatabase, readPages, type TestDatabase } from './testing/test-database.ts'
 
-const OPERATOR: Actor = { name: 'olga', roles: ['operator'], via: 'api' }
-const SUPPORT: Actor = { name: 'sam', roles: ['support'], via: 'api' }
+const OPERATOR: Actor = { id: 'https://id.example|olga', name: 'olga', roles: ['operator'], via: 'api' }
+const SUPPORT: Actor = { id: 'https://id.example|sam', name: 'sam', roles: ['support'], via: 'api' }
 
 let database: TestDatabase
 beforeAll(async () => {

@@ -1,4 +1,8 @@
 /** Who performs an operation, and the roles of hub staff. */
+import { createHash } from 'node:crypto'
+import { containsWrittenNumber } from '@hub/domain'
+import type { Person } from '@hub/store'
+import { maskNumbers } from '@hub/telemetry'
 
 /**
  * The roles of hub staff, the weakest first. `permission.ts` says what each may do.
@@ -13,9 +17,22 @@ export const ROLES = ['viewer', 'support', 'moderator', 'operator', 'admin'] as 
 export type Role = (typeof ROLES)[number]
 
 /** Who performs an operation: a person or a job. */
-export interface Actor {
-  /** In the audit trail. */
+export interface Actor extends Person {
+  /** From `actorId`. The same person has the same one in each session and each token. */
+  readonly id: string
+  /** For people, in the audit trail. */
   readonly name: string
   readonly roles: ReadonlyArray<Role>
   readonly via: 'hubctl' | 'api'
+}
+
+/**
+ * The identity of an actor. `source`: the issuer (`iss`) that names it, or one of `SELF_NAMED_SOURCES`.
+ * `subject`: its `sub`, or its name. The identity is stored for good, so a subject with a phone number is replaced by
+ * its hash.
+ */
+export const actorId = (source: string, subject: string): string => {
+  const id = `${source}|${subject}`
+  const hasNumber = maskNumbers(id) !== id || containsWrittenNumber(id)
+  return hasNumber ? `${source}|sha256:${createHash('sha256').update(subject).digest('hex')}` : id
 }

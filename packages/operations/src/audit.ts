@@ -13,6 +13,10 @@ export const AuditLine = Schema.Struct({
   at: Timestamp,
   /** A person, a job, or a process of the hub. */
   actor: Schema.String,
+  actor_id: Schema.NullOr(Schema.String).annotate({
+    description:
+      'Who it was: issuer and subject of the identity provider, `hubctl|name`, or `link|name` of a login link. `null`: an earlier version recorded it, or a process of the hub did it.',
+  }),
   /**
    * The role that allowed it. `null`: none did (`forbidden`), or it was recorded by a version without
    * roles, or by a process of the hub.
@@ -35,6 +39,7 @@ const PageKey = Schema.Int
 const toValue = (row: AuditRow): AuditLine => ({
   at: row.at.toISOString(),
   actor: row.actor,
+  actor_id: row.actor_id,
   role: row.role,
   command: row.command,
   arguments: row.arguments,

@@ -15,11 +15,10 @@ import {
   requestErasure,
 } from '@hub/store'
 import { Clock, Effect, Schema } from 'effect'
-import { refused, SAME_PERSON } from './failures.ts'
+import { refused, SAME_PERSON, UNIDENTIFIED } from './failures.ts'
 import { optionalTimestamp, Reason, Timestamp, Uuid } from './fields.ts'
-import { recognize } from './messages/recognize.ts'
 import { CursorTime, decodeCursor, listOf, pageFields, pageOf } from './pages.ts'
-import { hashOfRecipient, RecipientInput } from './recipient.ts'
+import { auditedRecipient, hashOfRecipient, isNamedByNumber, RecipientInput } from './recipient.ts'
 import { defineUseCase } from './use-case.ts'
 
 export const ErasureReceipt = Schema.Struct({
@@ -90,7 +89,13 @@ const toRequest =
     id: request.id,
     object: 'erasure_request',
     recipient: request.recipient,
-    status: request.confirmedAt !== null ? 'confirmed' : request.expiresAt <= now ? 'expired' : 'waiting',
+    status:
+      request.confirmedAt !== null
+        ? 'confirmed'
+        : // Nobody can confirm a request without an identity.
+          request.expiresAt <= now || request.requestedById === null
+          ? 'expired'
+          : 'waiting',
     requested_by: request.requestedBy,
     reason: request.reason,
     requested_at: toTimestamp(request.requestedAt),
@@ -100,12 +105,6 @@ const toRequest =
     receipt: request.erasure,
   })
 
-/** A phone number stays out of the audit trail: the outcome has the hash. */
-const auditedRecipient = ({ recipient }: { readonly recipient: string }) => {
-  const recognized = recognize(recipient)
-  return recognized.kind === 'recipient' ? { recipient: recognized.hash } : { by: recognized.kind }
-}
-
 /** Requests an erasure, or erases at once if the hub needs no second person. */
 export const request = defineUseCase({
   name: 'recipients erase',
@@ -114,6 +113,7 @@ export const request = defineUseCase({
   output: Outcome,
   audit: auditedRecipient,
   reason: ({ reason }) => reason,
+  counts: isNamedByNumber,
   result: ({ receipt, request: made }) => ({
     recipient: receipt?.recipient ?? made?.recipient ?? null,
     ...(made === null ? {} : { request: made.id }),
@@ -126,7 +126,7 @@ export const request = defineUseCase({
         const receipt = toReceipt(yield* eraseRecipient(hash))
         return { object: 'erasure_outcome' as const, request: null, receipt }
       }
-      const made = yield* requestErasure(hash, actor.name, reason)
+      const made = yield* requestErasure(hash, actor, reason)
       const now = yield* Clock.currentTimeMillis
       return { object: 'erasure_outcome' as const, request: toRequest(now)(made), receipt: null }
     }),
@@ -135,6 +135,7 @@ export const request = defineUseCase({
 const REFUSED: Readonly<Record<ErasureConfirmationRefused, readonly [code: string, message: string]>> = {
   unknown: ['erasure_request_not_found', 'There is no erasure request with this id.'],
   same_person: SAME_PERSON,
+  unidentified: UNIDENTIFIED,
   expired: ['erasure_request_expired', 'The request is older than a week. Request the erasure again.'],
   already_confirmed: ['already_confirmed', 'The request was confirmed already. Its receipt has the outcome.'],
 }
@@ -153,7 +154,7 @@ export const confirm = defineUseCase({
   }),
   run: ({ id }, actor) =>
     Effect.gen(function* () {
-      const outcome = yield* confirmErasure(id, actor.name)
+      const outcome = yield* confirmErasure(id, actor)
       if (typeof outcome === 'string') return yield* refused(...REFUSED[outcome])
       const now = yield* Clock.currentTimeMillis
       return {
@@ -196,6 +197,7 @@ export const receipts = defineUseCase({
   input: Schema.Struct({ recipient: RecipientInput }),
   output: Schema.Struct({ object: Schema.Literal('list'), data: Schema.Array(ErasureReceipt) }),
   audit: auditedRecipient,
+  counts: isNamedByNumber,
   result: ({ data }) => ({ receipts: data.length, recipient: data[0]?.recipient ?? null }),
   run: ({ recipient }) =>
     Effect.gen(function* () {

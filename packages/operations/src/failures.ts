@@ -20,6 +20,13 @@ export class OperationUnavailable extends Data.TaggedError('OperationUnavailable
   readonly message: string
 }> {}
 
+/** The actor has looked up more persons in the last hour than the hub permits. A later repeat may succeed. */
+export class LookupLimitReached extends Data.TaggedError('LookupLimitReached')<{
+  /** Look-ups in an hour. */
+  readonly limit: number
+  readonly retryAfterSeconds: number
+}> {}
+
 /** No role of the actor has the permission. */
 export class Forbidden extends Data.TaggedError('Forbidden')<{ readonly permission: Permission }> {}
 
@@ -30,6 +37,12 @@ export const refused = (code: string, message: string, param?: string): Operatio
 export const SAME_PERSON = [
   'same_person',
   'Another person must confirm it: you requested it yourself.',
+] as const
+
+/** Code and message of a request of an earlier version of the hub. */
+export const UNIDENTIFIED = [
+  'request_unidentified',
+  'An earlier version of the hub recorded the request, without the identity of its person. Request it again.',
 ] as const
 
 /** The input is wrong. */
@@ -76,6 +89,13 @@ export const describeFailure = (error: unknown): DescribedFailure | null => {
       code: 'forbidden',
       message: `None of your roles has the permission ${error.permission}.`,
       retryable: false,
+    }
+  }
+  if (error instanceof LookupLimitReached) {
+    return {
+      code: 'lookup_limit_reached',
+      message: `You have looked up ${error.limit} persons within an hour.`,
+      retryable: true,
     }
   }
   if (error instanceof Config.ConfigError) {

@@ -1,9 +1,11 @@
 /** Schemas of the fields that inputs and outputs of several use cases have. */
 import {
+  asRead,
   characterCount,
   containsWrittenNumber,
   decodeId,
   hasControlCharacters,
+  hasVisibleText,
   type IdPrefix,
   MODES,
   fromTimestamp,
@@ -47,9 +49,9 @@ export const RecipientHash = Schema.String.check(Schema.isPattern(/^[0-9a-f]{64}
 
 export const Mode = Schema.Literals(MODES)
 
-/** Whether a text is one line of at most `maxLength` characters, without control characters. */
+/** Whether a text is one line of at most `maxLength` characters that says something, without control characters. */
 export const isPlainLine = (text: string, maxLength: number): boolean =>
-  text.trim() !== '' &&
+  hasVisibleText(text) &&
   characterCount(text) <= maxLength &&
   !hasControlCharacters(text) &&
   !text.includes('\n')
@@ -65,12 +67,15 @@ export const Line = Schema.String.check(
   ),
 ).annotate({ description: `One line of 1 to ${MAX_LINE_LENGTH} characters.` })
 
-/** Why the actor reveals data of a person: a sentence or a ticket, in the audit trail. */
+/** Whether a text contains no phone number, in any form and in any digits. */
+export const hasNoNumber = (text: string): boolean => {
+  const read = asRead(text)
+  return maskNumbers(read) === read && !containsWrittenNumber(read)
+}
+
+/** Why the actor does something: a sentence or a ticket. It is stored for good, so it contains no number. */
 export const Reason = Line.check(
-  Schema.makeFilter(
-    (text: string) =>
-      (maskNumbers(text) === text && !containsWrittenNumber(text)) || 'expected no phone number',
-  ),
+  Schema.makeFilter((text: string) => hasNoNumber(text) || 'expected no phone number'),
 ).annotate({
-  description: `Why the data is needed, for the audit trail: one line of 1 to ${MAX_LINE_LENGTH} characters, without a phone number.`,
+  description: `Why: one line of 1 to ${MAX_LINE_LENGTH} characters, without a phone number. The audit trail has the reasons of look-ups and erasures.`,
 })

@@ -43,4 +43,48 @@ describe('fields', () => {
       assert.isTrue(isReason(other), other)
     }
   })
+
+  // The characters: Unicode, property Default_Ignorable_Code_Point, and category Zs.
+  it('accept no line that nobody can read', () => {
+    const isLine = Schema.is(Line)
+    const invisible = [
+      '\u200b', '\u200b\u200c\u200d', '\u2060', '\ufeff', '\u00ad', '\u034f', '\u115f', '\u3164', '\uffa0', '\u17b4',
+      '\ufe0f', '\u{e0001}', '\u{e0100}', '\u00a0', '\u2003', '\u3000', '\u2800', '\u202e', '.', '---',
+    ] // prettier-ignore
+    for (const text of invisible) {
+      assert.isFalse(isLine(text), JSON.stringify(text))
+      assert.isFalse(isLine(` ${text}${text} `), JSON.stringify(text))
+    }
+    for (const text of ['Тикет 7', '工单', 'تذكرة', '👍 ok']) assert.isTrue(isLine(text), text)
+  })
+
+  // The judge is ICU, which writes the number in the digits of each numbering system of Unicode CLDR.
+  it.each(Intl.supportedValuesOf('numberingSystem'))(
+    'accept no phone number in the digits of %s',
+    (system) => {
+      const digits = new Intl.NumberFormat('en', { numberingSystem: system, useGrouping: false })
+      const isReason = Schema.is(Reason)
+      for (const number of [79001234567, 89001234567]) {
+        assert.isFalse(isReason(`Call of ${digits.format(number)} on Monday`), digits.format(number))
+      }
+      const [area, rest] = [digits.format(900), digits.format(1234567)]
+      assert.isFalse(isReason(`Call of +${digits.format(7)} ${area} ${rest}`))
+      assert.isTrue(isReason(`Ticket ${digits.format(4711)}`))
+    },
+  )
+
+  it('accept no phone number in other forms, or with invisible characters', () => {
+    const isReason = Schema.is(Reason)
+    for (const written of [
+      '＋７９００１２３４５６７',
+      '⑦⑨⓪⓪①②③④⑤⑥⑦',
+      '⁷⁹⁰⁰¹²³⁴⁵⁶⁷',
+      '7\u200b900\u200b1234567',
+      '7\u00ad9\u00ad0\u00ad0\u00ad1\u00ad2\u00ad3\u00ad4\u00ad5\u00ad6\u00ad7',
+      '8 ９00 ١٢٣ 45 67',
+      '+7−900−123−45−67',
+    ]) {
+      assert.isFalse(isReason(`Call of ${written} on Monday`), written)
+    }
+  })
 })

@@ -46,6 +46,7 @@ export const list = defineUseCase({
   audit: ({ limit, recipient }) => ({ recipient, limit }),
   result: ({ data }) => ({ messages: data.length }),
   reason: ({ reason }) => reason,
+  counts: () => true,
   run: ({ limit, recipient }) =>
     Effect.map(readInboundMessages(recipient, limit), (messages) => ({
       object: 'list' as const,

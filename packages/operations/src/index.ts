@@ -3,7 +3,7 @@
  * hubctl and the operations API call them with `perform`. One namespace for each subject.
  */
 export * as Accounts from './accounts.ts'
-export { type Actor, type Role, ROLES } from './actor.ts'
+export { type Actor, actorId, type Role, ROLES } from './actor.ts'
 export * as Audit from './audit.ts'
 export { auditedAfterwards } from './audit-trail.ts'
 export * as Certification from './certification.ts'
@@ -16,10 +16,11 @@ export {
   describeFailure,
   Forbidden,
   INPUT_INVALID,
+  LookupLimitReached,
   OperationRefused,
   OperationUnavailable,
 } from './failures.ts'
-export { isPlainLine, MAX_LINE_LENGTH } from './fields.ts'
+export { hasNoNumber, isPlainLine, MAX_LINE_LENGTH } from './fields.ts'
 export * as Hub from './hub.ts'
 export * as Inbound from './inbound.ts'
 export * as KeyRequests from './key-requests.ts'

@@ -7,9 +7,9 @@ import * as Keys from './keys.ts'
 import * as Certifications from './tables/certifications.ts'
 import { makeTestDatabase, readPages, type TestDatabase } from './testing/test-database.ts'
 
-const OLGA: Actor = { name: 'olga', roles: ['operator'], via: 'api' }
-const PAUL: Actor = { name: 'paul', roles: ['operator'], via: 'api' }
-const SUPPORT: Actor = { name: 'sam', roles: ['support'], via: 'api' }
+const OLGA: Actor = { id: 'https://id.example|olga', name: 'olga', roles: ['operator'], via: 'api' }
+const PAUL: Actor = { id: 'https://id.example|paul', name: 'paul', roles: ['operator'], via: 'api' }
+const SUPPORT: Actor = { id: 'https://id.example|sam', name: 'sam', roles: ['support'], via: 'api' }
 
 let database: TestDatabase
 let account: { readonly id: string; readonly uuid: string }
@@ -28,7 +28,7 @@ const wanted = (more: object = {}) => ({
   ...more,
 })
 
-const makeRequest = () => database.run(OLGA, KeyRequests.request, wanted())
+const makeRequest = (more: object = {}) => database.run(OLGA, KeyRequests.request, wanted(more))
 
 describe('a live key of a hub that needs two persons', () => {
   it('is not issued by one person, and a test key is', async () => {
@@ -71,7 +71,9 @@ describe('a live key of a hub that needs two persons', () => {
   it('is issued once if two persons confirm it at the same time', async () => {
     const { id } = await makeRequest()
     const confirmed = await Promise.allSettled(
-      ['paul', 'rosa'].map((name) => database.run({ ...PAUL, name }, KeyRequests.confirm, { id })),
+      ['paul', 'rosa'].map((name) =>
+        database.run({ ...PAUL, id: `https://id.example|${name}`, name }, KeyRequests.confirm, { id }),
+      ),
     )
     assert.deepStrictEqual(confirmed.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
   })
@@ -82,7 +84,7 @@ describe('a live key of a hub that needs two persons', () => {
     assert.include(await database.refusal(PAUL, KeyRequests.confirm, { id }), { code: 'key_request_expired' })
     const bypassed = await database.sql`
       UPDATE command.key_requests SET confirmed_by = 'olga' WHERE id = ${id}`.catch((error: unknown) => error)
-    assert.include(bypassed, { constraint_name: 'key_requests_two_persons' })
+    assert.include(bypassed, { constraint_name: 'key_requests_two_identities' })
   })
 
   it('needs a certified account at the request and at the confirmation', async () => {
@@ -123,6 +125,7 @@ describe('a rotation of a live key of a hub that needs two persons', () => {
     id,
     overlap_seconds,
     expires_after_seconds: null,
+    networks: null,
   })
 
   it('changes nothing before another person has confirmed it, who gets the new key once', async () => {
@@ -198,9 +201,43 @@ describe('a rotation of a live key of a hub that needs two persons', () => {
     const old = await issueLiveKey()
     const { id } = await database.run(OLGA, KeyRequests.requestRotation, rotation(old.id))
     const bypassed = await database.sql`
-      UPDATE command.key_requests SET confirmed_by = 'paul', confirmed_at = now() WHERE id = ${id}`.catch(
-      (error: unknown) => error,
-    )
+      UPDATE command.key_requests SET confirmed_by = 'paul', confirmed_by_id = 'https://id.example|paul', confirmed_at = now()
+       WHERE id = ${id}`.catch((error: unknown) => error)
     assert.include(bypassed, { constraint_name: 'key_requests_rotation' })
+  })
+})
+
+describe('the networks of a live key of a hub that needs two persons', () => {
+  const allow = (id: string, ...allowed_addresses: ReadonlyArray<string>) => ({ id, allowed_addresses })
+
+  it('are narrowed by one person, and widened only by the rotation that another one confirms', async () => {
+    const { id } = await database.run(PAUL, KeyRequests.confirm, { id: (await makeRequest()).id })
+    // Of the key: 192.0.2.0/24.
+    const narrowed = await database.run(OLGA, Keys.allow, allow(id, '192.0.2.0/25', '192.0.2.200/32'))
+    assert.deepStrictEqual(narrowed.allowed_addresses, ['192.0.2.0/25', '192.0.2.200/32'])
+    const widened = [['192.0.2.0/24'], ['192.0.2.0/25', '198.51.100.7/32'], ['::/0'], ['0.0.0.0/0'], null]
+    for (const allowed_addresses of widened) {
+      const failure = await database.refusal(OLGA, Keys.allow, { id, allowed_addresses })
+      assert.include(failure, { code: 'second_person_required' })
+    }
+    const { allowed_addresses } = await database.run(SUPPORT, Keys.get, { id })
+    assert.deepStrictEqual(allowed_addresses, ['192.0.2.0/25', '192.0.2.200/32'])
+
+    const wider = { allowed_addresses: ['192.0.2.0/24', '198.51.100.7/32'] }
+    const asked = { id, overlap_seconds: 0, expires_after_seconds: null, networks: wider }
+    const made = await database.run(OLGA, KeyRequests.requestRotation, asked)
+    assert.deepStrictEqual(made.allowed_addresses, wider.allowed_addresses)
+    const issued = await database.run(PAUL, KeyRequests.confirm, { id: made.id })
+    assert.deepStrictEqual(issued.allowed_addresses, wider.allowed_addresses)
+  })
+
+  it('can be any of one person, if the key is a test key or worked from anywhere', async () => {
+    const test = await database.run(OLGA, Keys.issue, { ...wanted(), mode: 'test' as const })
+    await database.run(OLGA, Keys.allow, { id: test.id, allowed_addresses: null })
+    const { id } = await makeRequest({ allowed_addresses: null })
+    const live = await database.run(PAUL, KeyRequests.confirm, { id })
+    await database.run(OLGA, Keys.allow, allow(live.id, '203.0.113.0/24', '2001:db8::/32'))
+    const failure = await database.refusal(OLGA, Keys.allow, { id: live.id, allowed_addresses: null })
+    assert.include(failure, { code: 'second_person_required' })
   })
 })

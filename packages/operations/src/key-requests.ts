@@ -9,12 +9,13 @@ import {
   CommandApiKeys,
   confirmationRefusal,
   type ConfirmationRefused,
+  type Person,
   Sql,
   uuidOf,
 } from '@hub/store'
 import { Effect, Schema } from 'effect'
 import { requireAccount } from './accounts.ts'
-import { OperationRefused, refused, SAME_PERSON } from './failures.ts'
+import { OperationRefused, refused, SAME_PERSON, UNIDENTIFIED } from './failures.ts'
 import { optionalTimestamp, publicId, Timestamp, Uuid } from './fields.ts'
 import {
   generateKey,
@@ -82,10 +83,11 @@ const notFound = (id: string): OperationRefused =>
 /** Inserts a request, and returns it. `name`: of the account. */
 const insert = Effect.fnUntraced(function* (
   wanted: Omit<Parameters<typeof Requests.insert>[1], 'id'>,
+  requestedBy: Person,
   name: string,
 ) {
   const id = randomUUID()
-  yield* hostBitsAsRefusal(query((q) => Requests.insert(q, { id, ...wanted })))
+  yield* hostBitsAsRefusal(query((q) => Requests.insert(q, { id, ...wanted }, requestedBy)))
   const made = yield* query((q) => Requests.read(q, id))
   return made === null ? yield* notFound(id) : toValue(made, name)
 })
@@ -113,11 +115,10 @@ export const request = defineUseCase({
       account: uuidOf('acc', account),
       allowed: allowed_addresses,
       expires_after_seconds,
-      requested_by: actor.name,
       replaces: null,
       overlap_seconds: null,
     }
-    return yield* insert(wanted, name)
+    return yield* insert(wanted, actor, name)
   }),
 })
 
@@ -132,28 +133,31 @@ export const requestRotation = defineUseCase({
     id: publicId('key'),
     overlap_seconds: Overlap,
     expires_after_seconds: Lifetime,
+    networks: Schema.NullOr(Schema.Struct({ allowed_addresses: Networks })).annotate({
+      description: 'The networks of the new key. `null`: those of the old one.',
+    }),
   }),
   output: KeyRequest,
-  audit: ({ expires_after_seconds, id, overlap_seconds }) => ({
+  audit: ({ expires_after_seconds, id, networks, overlap_seconds }) => ({
     key: id,
     overlap_seconds,
     expires_after_seconds,
+    ...networks,
   }),
   result: ({ id }) => ({ request: id }),
-  run: Effect.fnUntraced(function* ({ expires_after_seconds, id, overlap_seconds }, actor) {
+  run: Effect.fnUntraced(function* ({ expires_after_seconds, id, networks, overlap_seconds }, actor) {
     const old = yield* requireWorkingKey(id)
     if (old.mode === 'test') {
       return yield* refused('one_person_enough', 'A test key needs one person: rotate it.', 'id')
     }
     const wanted = {
       account: old.account,
-      allowed: old.allowed,
+      allowed: networks === null ? old.allowed : networks.allowed_addresses,
       expires_after_seconds: rotatedLifetime(old, expires_after_seconds),
-      requested_by: actor.name,
       replaces: old.id,
       overlap_seconds,
     }
-    return yield* insert(wanted, yield* requireAccount(encodeId('acc', old.account)))
+    return yield* insert(wanted, actor, yield* requireAccount(encodeId('acc', old.account)))
   }),
 })
 
@@ -161,6 +165,7 @@ const REFUSED: Readonly<Record<ConfirmationRefused, readonly [code: string, mess
   already_confirmed: ['already_confirmed', 'The request was confirmed already.'],
   expired: ['key_request_expired', 'The request is older than a week. Request the key again.'],
   same_person: SAME_PERSON,
+  unidentified: UNIDENTIFIED,
 }
 
 /**
@@ -202,20 +207,24 @@ export const confirm = defineUseCase({
         if (current === null) return notFound(id)
         const isConfirmed = current.confirmed_at !== null
         const why = confirmationRefusal(
-          { isConfirmed, isExpired: !current.is_open, requestedBy: current.requested_by },
-          actor.name,
+          {
+            isConfirmed,
+            isExpired: current.is_expired,
+            requestedBy: { id: current.requested_by_id, name: current.requested_by },
+          },
+          actor,
         )
         if (why !== null) return refused(...REFUSED[why])
         if (oldUuid === null) {
           await CommandApiKeys.insert(q, row)
-          await Requests.setConfirmed(q, id, actor.name, row.id, null)
+          await Requests.setConfirmed(q, id, actor, row.id, null)
           return null
         }
         const old = encodeId('key', oldUuid)
         if ((await CommandApiKeys.read(q, oldUuid))?.works !== true) return keyEnded(old)
         await CommandApiKeys.insert(q, row)
         const end = await CommandApiKeys.revoke(q, oldUuid, overlap ?? 0)
-        await Requests.setConfirmed(q, id, actor.name, row.id, end)
+        await Requests.setConfirmed(q, id, actor, row.id, end)
         return { id: old, revoked_at: end?.toISOString() ?? null }
       },
     )

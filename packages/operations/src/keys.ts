@@ -142,10 +142,17 @@ export const requireCertified = Effect.fnUntraced(function* (account: string) {
   return yield* refused('not_certified', `${account} is not certified for live keys.`, 'account')
 })
 
+const secondPersonRequired = (advice: string) =>
+  refused('second_person_required', `A live key needs two persons. ${advice}`)
+
+/** Whether one person may decide about a key of this mode. */
+const isOnePersonEnough = Effect.fnUntraced(function* (mode: KeyMode) {
+  return mode === 'test' || (yield* settings.liveKeyPersons.config) === 1
+})
+
 /** With two persons, a live key exists only after the confirmation of its request. */
 const requireOnePerson = Effect.fnUntraced(function* (mode: KeyMode, advice: string) {
-  if (mode === 'test' || (yield* settings.liveKeyPersons.config) === 1) return
-  return yield* refused('second_person_required', `A live key needs two persons. ${advice}`)
+  if (!(yield* isOnePersonEnough(mode))) return yield* secondPersonRequired(advice)
 })
 
 const requireKey = Effect.fnUntraced(function* (id: string) {
@@ -300,7 +307,10 @@ export const revoke = defineUseCase({
   }),
 })
 
-/** Replaces the addresses and networks that may use a key. */
+/**
+ * Replaces the addresses and networks that may use a key. With two persons, one person may only narrow those of
+ * a live key: a key that works from more places is as good as another one.
+ */
 export const allow = defineUseCase({
   name: 'keys allow',
   permission: 'keys.change',
@@ -308,8 +318,16 @@ export const allow = defineUseCase({
   output: ApiKey,
   audit: ({ allowed_addresses, id }) => ({ key: id, allowed_addresses }),
   run: Effect.fnUntraced(function* ({ allowed_addresses, id }) {
-    const { id: uuid } = yield* requireWorkingKey(id)
-    yield* hostBitsAsRefusal(query((q) => CommandApiKeys.setAllowedAddresses(q, uuid, allowed_addresses)))
+    const { id: uuid, mode } = yield* requireWorkingKey(id)
+    const mayWiden = yield* isOnePersonEnough(mode)
+    const isSet = yield* hostBitsAsRefusal(
+      query((q) => CommandApiKeys.setAllowedAddresses(q, uuid, allowed_addresses, mayWiden)),
+    )
+    if (!isSet) {
+      return yield* secondPersonRequired(
+        'To allow further networks, request its rotation with them, and another person confirms it.',
+      )
+    }
     return toValue(yield* requireKey(id))
   }),
 })

@@ -9,7 +9,7 @@ import * as Templates from './templates.ts'
 import { makeTestDatabase, readPages, type TestDatabase } from './testing/test-database.ts'
 import type { UseCase } from './use-case.ts'
 
-const MODERATOR: Actor = { name: 'mo', roles: ['moderator'], via: 'api' }
+const MODERATOR: Actor = { id: 'https://id.example|mo', name: 'mo', roles: ['moderator'], via: 'api' }
 
 let database: TestDatabase
 

@@ -19,7 +19,7 @@ import {
 } from '@hub/store'
 import { Clock, Effect, Schema } from 'effect'
 import { OperationRefused, refused } from './failures.ts'
-import { Line, Mode, publicId, Timestamp } from './fields.ts'
+import { Reason, Mode, publicId, Timestamp } from './fields.ts'
 import { decodeRowCursor, pageFields, pageOf, rowKey } from './pages.ts'
 import { query } from './sql.ts'
 import { readDecision } from './tables/audit.ts'
@@ -45,8 +45,8 @@ export const listInput = <const Status extends string>(statuses: ReadonlyArray<S
 
 export const idInput = (prefix: IdPrefix) => Schema.Struct({ id: publicId(prefix) })
 
-/** The input of `decline`. The account sees the reason. */
-export const declineInput = (prefix: IdPrefix) => Schema.Struct({ id: publicId(prefix), reason: Line })
+/** The input of `decline`. The account sees the reason, in an event. */
+export const declineInput = (prefix: IdPrefix) => Schema.Struct({ id: publicId(prefix), reason: Reason })
 
 /** Who decided last, and when. */
 export const Decision = Schema.NullOr(Schema.Struct({ by: Schema.String, at: Timestamp })).annotate({

@@ -2,8 +2,7 @@
 import { CommandOptOuts } from '@hub/store'
 import { Effect, Schema } from 'effect'
 import { Timestamp } from './fields.ts'
-import { recognize } from './messages/recognize.ts'
-import { hashOfRecipient, RecipientInput } from './recipient.ts'
+import { auditedRecipient, hashOfRecipient, RecipientInput } from './recipient.ts'
 import { query } from './sql.ts'
 import { defineUseCase } from './use-case.ts'
 
@@ -40,10 +39,8 @@ export const check = defineUseCase({
       }),
     ).annotate({ description: `The newest ${MOST_CHANGES} changes, oldest first.` }),
   }).annotate({ identifier: 'OptOutCheck' }),
-  audit: ({ recipient }) => {
-    const recognized = recognize(recipient)
-    return recognized.kind === 'recipient' ? { recipient: recognized.hash } : { by: recognized.kind }
-  },
+  audit: auditedRecipient,
+  counts: () => true,
   result: ({ opted_out, recipient }) => ({ recipient, opted_out }),
   run: ({ recipient: typed }) =>
     Effect.gen(function* () {

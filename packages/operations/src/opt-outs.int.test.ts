@@ -6,8 +6,8 @@ import * as Audit from './audit.ts'
 import * as OptOuts from './opt-outs.ts'
 import { makeTestDatabase, readPages, type TestDatabase } from './testing/test-database.ts'
 
-const SUPPORT: Actor = { name: 'sam', roles: ['support'], via: 'api' }
-const ADMIN: Actor = { name: 'ada', roles: ['admin'], via: 'api' }
+const SUPPORT: Actor = { id: 'https://id.example|sam', name: 'sam', roles: ['support'], via: 'api' }
+const ADMIN: Actor = { id: 'https://id.example|ada', name: 'ada', roles: ['admin'], via: 'api' }
 
 let database: TestDatabase
 const recipients = [1, 2, 3].map(() => randomBytes(32).toString('hex'))

@@ -7,9 +7,9 @@ import { check } from './opt-out-history.ts'
 import { readNewest } from './tables/audit.ts'
 import { makeTestHub, NUMBER, type TestHub } from './testing/test-hub.ts'
 
-const ANNA: Actor = { name: 'anna', roles: ['operator'], via: 'api' }
-const BORIS: Actor = { name: 'boris', roles: ['operator'], via: 'api' }
-const SUPPORT: Actor = { name: 'sam', roles: ['support'], via: 'api' }
+const ANNA: Actor = { id: 'https://id.example|anna', name: 'anna', roles: ['operator'], via: 'api' }
+const BORIS: Actor = { id: 'https://id.example|boris', name: 'boris', roles: ['operator'], via: 'api' }
+const SUPPORT: Actor = { id: 'https://id.example|sam', name: 'sam', roles: ['support'], via: 'api' }
 const REASON = 'Letter of 21 November'
 
 let one: TestHub
@@ -116,11 +116,11 @@ describe('an erasure', () => {
   it('of two persons cannot be confirmed by the same person in the database either', async () => {
     const asked = await two.run(Erasures.request, { recipient: '+79000000045', reason: REASON }, ANNA)
     const update = two.sql`
-      UPDATE command.erasure_requests SET confirmed_by = requested_by, confirmed_at = now() WHERE id = ${asked.request?.id ?? ''}`
+      UPDATE command.erasure_requests SET confirmed_by = 'boris', confirmed_by_id = requested_by_id, confirmed_at = now() WHERE id = ${asked.request?.id ?? ''}`
     const error = await update.then(
       () => null,
       (failure: Error) => failure.message,
     )
-    assert.include(error ?? '', 'erasure_requests_two_persons')
+    assert.include(error ?? '', 'erasure_requests_two_identities')
   })
 })

@@ -1,8 +1,8 @@
 /** Permissions and the audit trail over PostgreSQL: what `perform` lets through, and what it records. */
-import { Sql } from '@hub/store'
-import { Effect, Schema } from 'effect'
+import { makeSql, Sql } from '@hub/store'
+import { ConfigProvider, Effect, Layer, ManagedRuntime, Redacted, Schema } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import type { Actor } from './actor.ts'
+import { type Actor, actorId } from './actor.ts'
 import { refused } from './failures.ts'
 import { perform } from './perform.ts'
 import { makeTestDatabase, type TestDatabase } from './testing/test-database.ts'
@@ -14,7 +14,12 @@ beforeAll(async () => {
 })
 afterAll(() => database.remove())
 
-const OPERATOR: Actor = { name: 'anna', roles: ['viewer', 'operator'], via: 'api' }
+const OPERATOR: Actor = {
+  id: 'https://id.example|anna',
+  name: 'anna',
+  roles: ['viewer', 'operator'],
+  via: 'api',
+}
 
 const rows = (command: string | null = null, actor: string | null = null) =>
   database.auditRows(command, actor)
@@ -64,7 +69,12 @@ describe('perform', () => {
         return 'thing'
       }),
     )
-    const as = (name: string): Actor => ({ ...OPERATOR, name, roles: ['viewer', 'support', 'moderator'] })
+    const as = (name: string): Actor => ({
+      ...OPERATOR,
+      id: actorId('https://id.example', name),
+      name,
+      roles: ['viewer', 'support', 'moderator'],
+    })
     for (const name of ['boris', 'boris', 'clara +79001234567']) {
       const exit = await run(useCase, '+79001234567', as(name))
       assert.include(exit._tag === 'Failure' ? exit.failure : {}, {
@@ -164,7 +174,7 @@ describe('perform', () => {
     })
     assert.deepStrictEqual(await rows('things reveal'), [])
     assert.strictEqual((await run(reveals('Ticket 4711')))._tag, 'Success')
-    const fromHubctl: Actor = { name: 'cron', roles: ['admin'], via: 'hubctl' }
+    const fromHubctl: Actor = { id: 'hubctl|cron', name: 'cron', roles: ['admin'], via: 'hubctl' }
     assert.strictEqual((await run(reveals(null), 'a', fromHubctl))._tag, 'Success')
     assert.deepStrictEqual(
       (await rows('things reveal')).map(({ actor, reason, role }) => [actor, role, reason]),
@@ -201,5 +211,104 @@ describe('the audit trail', () => {
   it('finds rows by actor', async () => {
     assert.deepStrictEqual(await rows(null, 'nobody we know'), [])
     assert.isNotEmpty(await rows(null, 'anna'))
+  })
+})
+
+describe('the limit of look-ups', () => {
+  const LIMIT = 5
+  let hub: TestDatabase
+  /** Another process of the same hub: own connections to the same database. */
+  let other: ManagedRuntime.ManagedRuntime<Sql, unknown>
+  beforeAll(async () => {
+    const settings = { HUB_LOOKUPS_PER_HOUR: String(LIMIT) }
+    hub = await makeTestDatabase(settings)
+    other = ManagedRuntime.make(
+      Layer.merge(
+        Layer.effect(Sql, makeSql(Redacted.make(hub.url), 3, 'operations-test')),
+        ConfigProvider.layer(ConfigProvider.fromUnknown(settings)),
+      ),
+    )
+  })
+  afterAll(async () => {
+    await other.dispose()
+    await hub.remove()
+  })
+
+  let done = 0
+  const lookUp = defineUseCase({
+    name: 'people look-up',
+    permission: 'accounts.change',
+    input: Name,
+    output: Schema.String,
+    audit: (input) => ({ name: input.name }),
+    counts: ({ name }) => name !== 'free',
+    run: () => Effect.sync(() => String((done += 1))),
+  })
+  const actor = (name: string, more: object = {}): Actor => ({
+    ...OPERATOR,
+    id: `https://id.example|${name}`,
+    name,
+    ...more,
+  })
+  const failures = async (as: Actor, name: string, times: number) => {
+    const outcomes = await Promise.all(
+      Array.from({ length: times }, (_, index) =>
+        (index % 2 === 0 ? hub.runtime : other).runPromise(Effect.result(perform(as, lookUp, { name }))),
+      ),
+    )
+    return outcomes.flatMap((outcome) => (outcome._tag === 'Failure' ? [outcome.failure] : []))
+  }
+
+  it('holds for one person over all processes, at the same time', async () => {
+    done = 0
+    const refusals = await failures(actor('lena'), 'x', 4 * LIMIT)
+    assert.strictEqual(done, LIMIT)
+    assert.strictEqual(refusals.length, 3 * LIMIT)
+    for (const refusal of refusals) {
+      assert.deepInclude(refusal, { _tag: 'LookupLimitReached', limit: LIMIT })
+      const { retryAfterSeconds } = refusal as { readonly retryAfterSeconds: number }
+      // An hour after the first look-up.
+      assert.isTrue(retryAfterSeconds > 3500 && retryAfterSeconds <= 3600, String(retryAfterSeconds))
+    }
+    const refusedLines = async () =>
+      (await hub.auditRows('people look-up', 'lena')).filter(({ outcome }) => outcome === 'failed')
+    const before = await refusedLines()
+    assert.isNotEmpty(before)
+    for (const { detail } of before) assert.deepEqual(detail, { code: 'lookup_limit_reached' })
+    // Later attempts of the hour fill no table.
+    await failures(actor('lena'), 'x', 2)
+    assert.strictEqual((await refusedLines()).length, before.length)
+  })
+
+  it('is of the person, not of the name, and does not count what is no look-up', async () => {
+    assert.strictEqual((await failures(actor('lena', { name: 'Lena P.' }), 'x', 1)).length, 1)
+    const namesake = actor('other lena', { name: 'lena' })
+    assert.deepStrictEqual(await failures(namesake, 'x', LIMIT), [])
+    assert.deepStrictEqual(await failures(actor('lena'), 'free', 2 * LIMIT), [])
+  })
+
+  it('is over an hour later', async () => {
+    await hub.sql`ALTER TABLE command.audit DISABLE TRIGGER audit_is_kept`
+    await hub.sql`UPDATE command.audit SET at = at - interval '1 hour' WHERE actor_id = 'https://id.example|lena'`
+    assert.deepStrictEqual(await failures(actor('lena'), 'x', LIMIT), [])
+  })
+
+  it('is not for the command line, which has the keys of the hub', async () => {
+    const cron = actor('cron', { id: 'hubctl|cron', roles: ['admin'], via: 'hubctl' })
+    assert.deepStrictEqual(await failures(cron, 'x', 2 * LIMIT), [])
+  })
+
+  it('refuses without PostgreSQL, because nothing counts then', async () => {
+    const broken = ManagedRuntime.make(
+      Layer.merge(
+        Layer.effect(Sql, makeSql(Redacted.make('postgres://hub@127.0.0.1:1/none'), 1, 'operations-test')),
+        ConfigProvider.layer(ConfigProvider.fromUnknown({})),
+      ),
+    )
+    done = 0
+    const outcome = await broken.runPromise(Effect.result(perform(actor('mia'), lookUp, { name: 'x' })))
+    await broken.dispose()
+    assert.strictEqual(outcome._tag, 'Failure')
+    assert.strictEqual(done, 0)
   })
 })

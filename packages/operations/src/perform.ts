@@ -1,9 +1,16 @@
 /** Performs use cases: the one place that checks permissions and writes the audit trail. */
+import { settings } from '@hub/config'
 import type { Sql, StorageError } from '@hub/store'
-import { Effect } from 'effect'
+import { type Config, Effect } from 'effect'
 import type { Actor, Role } from './actor.ts'
-import { audited, recordForbidden } from './audit-trail.ts'
-import { Forbidden, inputInvalid, type OperationRefused, refused } from './failures.ts'
+import { audited, recordAttempt } from './audit-trail.ts'
+import {
+  Forbidden,
+  inputInvalid,
+  type LookupLimitReached,
+  type OperationRefused,
+  refused,
+} from './failures.ts'
 import { allowingRole } from './permission.ts'
 import type { UseCase } from './use-case.ts'
 
@@ -18,20 +25,24 @@ export const requireRole = (
   Effect.gen(function* () {
     const role = allowingRole(actor, permission)
     if (role !== null) return role
-    if (audit !== null) yield* recordForbidden(actor, name, permission)
+    if (audit !== null) yield* recordAttempt(actor, name, 'forbidden', { permission })
     return yield* new Forbidden({ permission })
   })
 
 /**
  * Checks the permission of the actor, and runs the use case between two rows of the audit trail:
- * `begun`, then `done` or `failed`. Without the first row, nothing is done. The caller has decoded
- * the input.
+ * `begun`, then `done` or `failed`. Without the first row, nothing is done. A look-up above the limit of its
+ * actor is refused. The caller has decoded the input.
  */
 export const perform = <Input, Output, E, R>(
   actor: Actor,
   useCase: UseCase<Input, Output, E, R>,
   input: Input,
-): Effect.Effect<Output, E | OperationRefused | Forbidden | StorageError, R | Sql> =>
+): Effect.Effect<
+  Output,
+  E | OperationRefused | Forbidden | LookupLimitReached | StorageError | Config.ConfigError,
+  R | Sql
+> =>
   Effect.gen(function* () {
     const { audit, name, result = () => ({}) } = useCase
     const role = yield* requireRole(actor, useCase)
@@ -43,5 +54,12 @@ export const perform = <Input, Output, E, R>(
     }
     const work = useCase.run(input, actor)
     if (audit === null) return yield* work
-    return yield* audited({ actor, role, command: name, arguments: audit(input), reason }, work, result)
+    // Who runs hubctl has the keys of the hub, so a limit would stop nobody.
+    const isLimited = actor.via === 'api' && useCase.counts?.(input) === true
+    const lookups = isLimited ? yield* settings.lookupsPerHour.config : null
+    return yield* audited(
+      { actor, role, command: name, arguments: audit(input), reason, lookups },
+      work,
+      result,
+    )
   })

@@ -35,3 +35,17 @@ export const hashOfRecipient = Effect.fnUntraced(function* (typed: string) {
     'recipient',
   )
 })
+
+interface NamedRecipient {
+  readonly recipient: string
+}
+
+/** A phone number stays out of the audit trail: the outcome has the hash. */
+export const auditedRecipient = ({ recipient }: NamedRecipient) => {
+  const recognized = recognize(recipient)
+  return recognized.kind === 'recipient' ? { recipient: recognized.hash } : { by: recognized.kind }
+}
+
+/** Whether a recipient is named by the phone number. Such an operation finds the hash of the number. */
+export const isNamedByNumber = ({ recipient }: NamedRecipient): boolean =>
+  recognize(recipient).kind === 'number'

@@ -36,8 +36,15 @@ describe('every use case', () => {
     assert.isNotNull(useCase.audit)
   })
 
-  it.each(all)('%s asks for a reason if it reveals personal data', (_, useCase) => {
-    if (useCase.permission === 'messages.reveal') assert.isDefined(useCase.reason)
+  it.each(all)('%s asks for a reason if it reveals personal data', (place, useCase) => {
+    // A hash is no personal data, but many of them reveal numbers. So it is recorded and limited.
+    if (place === 'Recipients.hash') assert.isDefined(useCase.counts)
+    else if (useCase.permission === 'messages.reveal') assert.isDefined(useCase.reason)
+  })
+
+  it.each(all)('%s counts as a look-up if it reveals personal data, and is recorded then', (_, useCase) => {
+    if (useCase.permission === 'messages.reveal') assert.isDefined(useCase.counts)
+    if (useCase.counts !== undefined) assert.isNotNull(useCase.audit)
   })
 
   it('has a name that no other one has, as hubctl --api performs it by its name', () => {

@@ -7,7 +7,12 @@ export {
   readErasureRequests,
   requestErasure,
 } from './erasure/erasure-requests.ts'
-export { CONFIRMED_WITHIN_SECONDS, confirmationRefusal, type ConfirmationRefused } from './second-person.ts'
+export {
+  CONFIRMED_WITHIN_SECONDS,
+  confirmationRefusal,
+  type ConfirmationRefused,
+  type Person,
+} from './second-person.ts'
 export {
   keepErasuresPublished,
   missingErasures,

@@ -28,6 +28,9 @@ export type EncryptionPurpose =
   | 'sealing-key'
   | 'payload-key'
   | 'idempotent-answer'
+  // A sign-in of hub staff in progress, and the id token of their session.
+  | 'pending-login'
+  | 'id-token'
 
 /**
  * The ciphertext cannot be decrypted in this process. That does not prove that it is unreadable for

@@ -9,6 +9,8 @@ type Groups = Readonly<Record<string, ReadonlyArray<string>>>
 interface IdentityProviderOptions {
   /** Of the client with which people sign in; `null`: nobody signs in. */
   readonly redirectUri: string | null
+  /** Where a browser may return to after a sign-out. */
+  readonly signedOutUri?: string
   /** The groups of each person. Any password is right. */
   readonly people?: Groups
   /** The groups of the program. */
@@ -36,6 +38,7 @@ export const startIdentityProvider = async ({
   people = {},
   program = [],
   redirectUri,
+  signedOutUri,
 }: IdentityProviderOptions): Promise<TestIdentityProvider> => {
   // Loaded here, because few tests need it.
   const { Provider } = await import('oidc-provider')
@@ -49,6 +52,7 @@ export const startIdentityProvider = async ({
         client_id: CLIENT.id,
         client_secret: CLIENT.secret,
         redirect_uris: redirectUri === null ? ['https://unused.example/callback'] : [redirectUri],
+        post_logout_redirect_uris: signedOutUri === undefined ? [] : [signedOutUri],
         grant_types: ['authorization_code'],
         response_types: ['code'],
       },

@@ -95,7 +95,7 @@ export const attackTests = (console_: Console): void => {
 
     it('with a prepared session do not sign in (session fixation)', async () => {
       const context = await console_.newContext()
-      const name = 'hub_operations'
+      const name = `hub_operations_${new URL(console_.url).port}`
       const value = 'a'.repeat(43)
       await context.addCookies([{ name, value, url: console_.url, httpOnly: true, sameSite: 'Strict' }])
       const page = await context.newPage()

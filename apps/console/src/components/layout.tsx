@@ -89,8 +89,13 @@ const ThemeChoice = () => (
 )
 
 const signOut = async (): Promise<void> => {
-  await request('/logout', { method: 'POST', body: {} })
+  const { end_session_url: endSessionUrl } = await request<{ readonly end_session_url: string | null }>(
+    '/logout',
+    { method: 'POST', body: {} },
+  )
   session.value = { state: 'signed_out' }
+  // The session at the identity provider ends there.
+  if (endSessionUrl !== null) location.assign(endSessionUrl)
 }
 
 const User = ({ openHelp }: { readonly openHelp: () => void }) => {

@@ -10,7 +10,7 @@ import {
   MODES,
   recipientHash,
 } from '@hub/domain'
-import { isPlainLine, MAX_LINE_LENGTH, Recipients } from '@hub/operations'
+import { hasNoNumber, isPlainLine, MAX_LINE_LENGTH, OptOutHistory, Recipients } from '@hub/operations'
 import { recipientOfErasure } from '@hub/store'
 import { type Config, Duration, Effect, Option, Redacted, Stdio, Stream } from 'effect'
 import { Argument, Flag } from 'effect/cli'
@@ -75,15 +75,21 @@ export const limitFlag = Flag.Int('limit').pipe(
   Flag.withDefault(50),
 )
 
-/** The filter of a reason or an account name, and its error. */
+/** The filter of an account name, and its error. */
 export const plainLine = [
   (text: string) => isPlainLine(text, MAX_LINE_LENGTH),
   () => `one line of 1 to ${MAX_LINE_LENGTH} characters`,
 ] as const
 
-/** The reason of a refusal, for the client. */
+/** The reason of a refusal, for the client, or of a look-up, for the audit trail. */
 export const reasonFlag = (about: string) =>
-  Flag.String('reason').pipe(Flag.withDescription(about), Flag.filter(...plainLine))
+  Flag.String('reason').pipe(
+    Flag.withDescription(about),
+    Flag.filter(
+      (text) => isPlainLine(text, MAX_LINE_LENGTH) && hasNoNumber(text),
+      () => `one line of 1 to ${MAX_LINE_LENGTH} characters, without a phone number`,
+    ),
+  )
 
 /** The reason of a command that shows data of people. The operations API requires one. */
 export const revealReasonFlag = reasonFlag(
@@ -173,13 +179,32 @@ export const numberHasher: Effect.Effect<(number: string) => string, Config.Conf
   (secret) => (number) => recipientHash(Redacted.value(secret), number),
 )
 
-/** The recipient hash of `numberArgument`. No other code sees the number. */
-export const hashNumberArgument = Effect.fnUntraced(function* (argument: string) {
+/** The number of `numberArgument`. */
+const readNumberArgument = Effect.fnUntraced(function* (argument: string) {
   const number = argument === '-' ? (yield* readStandardInput(MAX_NUMBER_BYTES)).trim() : argument
-  if (!isRecipientNumber(number)) return yield* usageError('The number must be +79 and nine digits.')
+  return isRecipientNumber(number) ? number : yield* usageError('The number must be +79 and nine digits.')
+})
+
+/** The recipient hash of `numberArgument`. */
+export const hashNumberArgument = Effect.fnUntraced(function* (argument: string) {
+  const number = yield* readNumberArgument(argument)
   const api = yield* selectedApi
   if (api !== null) return (yield* performOverApi(api, Recipients.hash, { recipient: number })).hash
   return (yield* numberHasher)(number)
+})
+
+/** The recipient hash of `numberArgument`, for a change of an opt-out. Who may do that need not reveal numbers. */
+export const hashForOptOut = Effect.fnUntraced(function* (argument: string) {
+  const number = yield* readNumberArgument(argument)
+  const api = yield* selectedApi
+  if (api !== null) return (yield* performOverApi(api, OptOutHistory.check, { recipient: number })).recipient
+  return (yield* numberHasher)(number)
+})
+
+/** The recipient of `numberArgument`, for a use case that takes a number: the operations API makes the hash. */
+export const recipientOfNumber = Effect.fnUntraced(function* (argument: string) {
+  const number = yield* readNumberArgument(argument)
+  return (yield* selectedApi) === null ? (yield* numberHasher)(number) : number
 })
 
 /** A receipt of `hubctl recipients erase --json` on standard input has some hundred bytes. */
@@ -206,14 +231,31 @@ const hashInReceipt = (text: string): string | null => {
   }
 }
 
+const readRecipientArgument = Effect.fnUntraced(function* (argument: string) {
+  return argument === '-' ? (yield* readStandardInput(MAX_RECEIPT_BYTES)).trim() : argument
+})
+
+/** Whether the operations API can make the hash of a text. */
+const isForApi = (text: string): boolean => isRecipientNumber(text) || UUID.test(text)
+
 /** The recipient hash of `recipientArgument`. */
 export const hashRecipientArgument = Effect.fnUntraced(function* (argument: string) {
-  const text = argument === '-' ? (yield* readStandardInput(MAX_RECEIPT_BYTES)).trim() : argument
-  if (HASH.test(text)) return text
+  const text = yield* readRecipientArgument(argument)
   const api = yield* selectedApi
-  if (api !== null && (isRecipientNumber(text) || UUID.test(text))) {
+  if (api !== null && isForApi(text)) {
     return (yield* performOverApi(api, Recipients.hash, { recipient: text })).hash
   }
+  return yield* hashOfText(text)
+})
+
+/** The recipient of `recipientArgument`, for a use case that takes a number: the operations API makes the hash. */
+export const recipientOf = Effect.fnUntraced(function* (argument: string) {
+  const text = yield* readRecipientArgument(argument)
+  return (yield* selectedApi) !== null && isForApi(text) ? text : yield* hashOfText(text)
+})
+
+const hashOfText = Effect.fnUntraced(function* (text: string) {
+  if (HASH.test(text)) return text
   if (isRecipientNumber(text)) return (yield* numberHasher)(text)
   if (UUID.test(text)) {
     const recipient = yield* recipientOfErasure(text)

@@ -221,7 +221,8 @@ const allow = defineCommand(
     short: 'Set the networks that may use a key',
     about:
       'Replaces the addresses and networks that may use a key. Requests from other addresses fail like ' +
-      'requests with an invalid key.',
+      'requests with an invalid key. With HUB_LIVE_KEY_PERSONS=2, the new networks of a live key must be inside ' +
+      'of the old ones; hubctl keys request-rotation requests a key with others.',
     changes: `The allowed addresses of a key. ${takesEffect('apiKey')}`,
     examples: [
       {
@@ -249,6 +250,7 @@ const requestText = (made: KeyRequests.KeyRequest): string =>
       request: made.id,
       account: `${made.account} (${made.name})`,
       ...(made.replaces === null ? {} : { replaces: made.replaces }),
+      'allowed from': networksText(made.allowed_addresses),
       'requested by': made.requested_by,
       until: made.expires_at,
     }),
@@ -285,8 +287,8 @@ const requestRotation = defineCommand(
   {
     short: 'Request the rotation of a live key, for another person to confirm',
     about:
-      'Requests a new live key for the same account and networks. Another person confirms it within a week, ' +
-      'and gets the key; the old key ends after an overlap from then. A hub with HUB_LIVE_KEY_PERSONS=2 ' +
+      'Requests a new live key for the same account, and for the same networks unless flags name others. ' +
+      'Another person confirms it within a week, and gets the key; the old key ends after an overlap from then. A hub with HUB_LIVE_KEY_PERSONS=2 ' +
       'rotates live keys only in this way. hubctl keys revoke ends a leaked key at once, with one person.',
     changes: 'A request. Both keys and their networks stay as they are before the confirmation.',
     examples: [
@@ -294,15 +296,26 @@ const requestRotation = defineCommand(
         command: 'hubctl keys request-rotation key_01m7yt89qhe54swwc8wkxj6n8e',
         description: 'Both keys work for a day after the confirmation',
       },
+      {
+        command:
+          'hubctl keys request-rotation key_01m7yt89qhe54swwc8wkxj6n8e --allow 192.0.2.0/24 --allow 2001:db8::/32',
+        description: 'The new key works from these networks',
+      },
     ],
     needs: database,
   },
-  rotationFlags,
-  Effect.fnUntraced(function* ({ expires, key, overlap }) {
+  { ...rotationFlags, networks: allowFlag, anywhere: switchFlag('anywhere', 'Allow any address') },
+  Effect.fnUntraced(function* ({ anywhere, expires, key, networks, overlap }) {
+    if (anywhere && networks.length > 0) return yield* usageError('Give either --allow or --anywhere.')
     const made = yield* run(KeyRequests.requestRotation, {
       id: key,
       overlap_seconds: overlap / 1000,
       expires_after_seconds: expires === null ? null : expires / 1000,
+      networks: anywhere
+        ? { allowed_addresses: null }
+        : networks.length > 0
+          ? { allowed_addresses: networks }
+          : null,
     })
     yield* show(made, requestText)
   }),
@@ -363,6 +376,7 @@ const requests = defineCommand(
         status: (row) => row.status,
         by: (row) => row.requested_by,
         replaces: (row) => row.replaces,
+        'allowed from': (row) => networksText(row.allowed_addresses),
         requested: (row) => row.requested_at,
         expires: (row) => row.expires_at,
         'confirmed by': (row) => row.confirmed_by,

@@ -18,10 +18,11 @@ import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
 import {
   choiceFlag,
-  hashNumberArgument,
+  hashForOptOut,
   limitFlag,
   numberArgument,
   numberHasher,
+  recipientOfNumber,
   readStandardInput,
   switchFlag,
   timestampFlag,
@@ -89,9 +90,8 @@ const check = defineCommand(
   },
   { number: numberArgument },
   Effect.fnUntraced(function* ({ number }) {
-    const recipient = yield* hashNumberArgument(number)
-    const checked = yield* run(OptOutHistory.check, { recipient })
-    yield* show(checked, ({ history, opt_out: optOut, opted_out }) =>
+    const checked = yield* run(OptOutHistory.check, { recipient: yield* recipientOfNumber(number) })
+    yield* show(checked, ({ history, opt_out: optOut, opted_out, recipient }) =>
       [
         fields({
           recipient,
@@ -129,7 +129,7 @@ const add = defineCommand(
   },
   { number: numberArgument },
   Effect.fnUntraced(function* ({ number }) {
-    const recipient = yield* hashNumberArgument(number)
+    const recipient = yield* hashForOptOut(number)
     yield* show(yield* run(OptOuts.add, { recipient }), ({ added }) =>
       fields({ recipient, 'opted out': added ? 'now' : 'already before; nothing was changed' }),
     )
@@ -150,7 +150,7 @@ const lift = defineCommand(
   },
   { number: numberArgument },
   Effect.fnUntraced(function* ({ number }) {
-    const recipient = yield* hashNumberArgument(number)
+    const recipient = yield* hashForOptOut(number)
     yield* confirm('Lift the opt-out? The recipient must have requested it.')
     const lifted = yield* run(OptOuts.lift, { recipient })
     yield* show(lifted, () => fields({ recipient, 'opted out': false }))

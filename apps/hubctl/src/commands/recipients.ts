@@ -4,9 +4,9 @@ import { Erasures } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import {
-  hashRecipientArgument,
   limitFlag,
   recipientArgument,
+  recipientOf,
   reasonFlag,
   switchFlag,
   uuidArgument,
@@ -85,7 +85,7 @@ const erase = defineCommand(
     reason: reasonFlag('Why, for the audit trail and for who confirms it').pipe(Flag.optional),
   },
   Effect.fnUntraced(function* ({ reason, recipient: named }) {
-    const recipient = yield* hashRecipientArgument(named)
+    const recipient = yield* recipientOf(named)
     yield* confirmed('Erase this recipient from all stores? It cannot be undone.')
     const { receipt, request } = yield* run(Erasures.request, {
       recipient,
@@ -155,7 +155,7 @@ const receipts = defineCommand(
   },
   { recipient: recipientArgument },
   Effect.fnUntraced(function* (named) {
-    const recipient = yield* hashRecipientArgument(named.recipient)
+    const recipient = yield* recipientOf(named.recipient)
     const { data } = yield* run(Erasures.receipts, { recipient })
     yield* showList(
       data,

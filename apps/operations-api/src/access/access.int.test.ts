@@ -26,7 +26,7 @@ describe('a login link', () => {
     expect(response.status).toBe(303)
     expect(response.headers.get('location')).toBe('/')
     const [cookie] = response.headers.getSetCookie()
-    expect(cookie).toMatch(/^hub_operations=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict$/u)
+    expect(cookie).toMatch(/^hub_operations_7305=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict$/u)
   })
 
   it('works once', async () => {
@@ -35,6 +35,16 @@ describe('a login link', () => {
     const second = await api.call(link)
     expect(second.status).toBe(403)
     expect(api.sessionOf(second)).toBeNull()
+  })
+
+  // RFC 9110, section 9.2.1: HEAD is safe. Chat programs and mail filters ask so what is behind a link.
+  it('is not used up by HEAD', async () => {
+    const link = api.linkFor('Anna', ['admin'])
+    for (let time = 0; time < 2; time += 1) {
+      const asked = await api.call(link, { method: 'HEAD' })
+      expect([asked.status, asked.text, asked.headers.getSetCookie()]).toEqual([200, '', []])
+    }
+    expect(api.sessionOf(await api.call(link))).not.toBeNull()
   })
 
   it('works once, also after its session has ended', async () => {
@@ -89,7 +99,7 @@ describe('a session', () => {
   })
 
   it('does not begin with a token that the browser already has', async () => {
-    const chosen = `hub_operations=${'A'.repeat(43)}`
+    const chosen = `hub_operations_7305=${'A'.repeat(43)}`
     const response = await api.call(api.linkFor('Anna', ['viewer']), { headers: { cookie: chosen } })
     expect(api.sessionOf(response)).not.toBe(chosen)
     expect(code(await api.call('/v1/me', { headers: { cookie: chosen } }))).toBe('session_expired')
@@ -103,6 +113,12 @@ describe('a session', () => {
     expect(row?.text).toContain('Anna')
     expect(row?.text).not.toContain(token)
     expect(row?.text).not.toContain(Buffer.from(token, 'base64url').toString('hex'))
+  })
+
+  it('of an earlier version, which recorded no identity, is over', async () => {
+    const session = await api.signIn('Anna', 'viewer')
+    await api.sql`UPDATE command.operations_sessions SET actor_id = NULL`
+    expect(code(await api.call('/v1/me', { as: session }))).toBe('session_expired')
   })
 
   const age = async (column: 'created_at' | 'last_used_at', minutes: number): Promise<void> => {
@@ -144,7 +160,9 @@ describe('a session', () => {
     const session = await api.signIn('Anna', 'viewer')
     const response = await api.call('/logout', { method: 'POST', as: session })
     expect(response.status).toBe(200)
-    expect(response.headers.getSetCookie()[0]).toMatch(/^hub_operations=; .*Max-Age=0$/u)
+    // A login link has no provider with a session.
+    expect(response.body).toEqual({ object: 'logout', end_session_url: null })
+    expect(response.headers.getSetCookie()[0]).toMatch(/^hub_operations_7305=; .*Max-Age=0$/u)
     expect(code(await api.call('/v1/me', { as: session }))).toBe('session_expired')
   })
 
@@ -170,7 +188,7 @@ describe('a request', () => {
   it.each(['', 'x', 'A'.repeat(43), 'A'.repeat(5000), "' OR 1=1 --", '%00'])(
     'with the unknown token %s is refused',
     async (token) => {
-      const response = await api.call('/v1/me', { headers: { cookie: `hub_operations=${token}` } })
+      const response = await api.call('/v1/me', { headers: { cookie: `hub_operations_7305=${token}` } })
       expect(code(response)).toBe('session_expired')
     },
   )

@@ -46,7 +46,10 @@ export const makeAuthenticate = Effect.fnUntraced(function* (origin: string, coo
       Effect.mapError((error) =>
         error._tag === 'IdentityRefused' ? apiFailure('token_invalid') : apiFailure('unavailable'),
       ),
-      Effect.map(({ name, roles }): Caller => ({ actor: { name, roles, via: 'api' }, session: null })),
+      Effect.map(({ id, name, roles }): Caller => ({
+        actor: { id, name, roles, via: 'api' },
+        session: null,
+      })),
     )
   }
 
@@ -73,6 +76,7 @@ export const makeAuthenticate = Effect.fnUntraced(function* (origin: string, coo
           return yield* apiFailure('csrf_token_invalid')
         }
       }
-      return { actor: { name: session.name, roles: session.roles, via: 'api' }, session }
+      const { actorId: id, name, roles } = session
+      return { actor: { id, name, roles, via: 'api' }, session }
     })
 })

@@ -1,4 +1,4 @@
-/** Reads the name and the roles of a person or a program from the claims of a token. */
+/** Reads the subject, the name and the roles of a person or a program from the claims of a token. */
 import { settings, refineSetting } from '@hub/config'
 import { type Role, ROLES } from '@hub/operations'
 import { maskNumbers } from '@hub/telemetry'
@@ -61,16 +61,30 @@ export const rolesOf = (claims: Claims, claim: string, map: RoleMap): ReadonlyAr
 const MAX_NAME_LENGTH = 100
 
 /**
- * The first of these claims that has a text. Characters that are not printable are removed, and phone numbers
- * are masked: the name is stored with what the person does. It must be the same for sessions and bearer
- * tokens, because two names are two persons.
+ * The name of a person for people. Characters that are not printable are removed, and phone numbers are
+ * masked: the name is stored with what the person does. `null`: the claim has no name.
  */
-export const nameOf = (claims: Claims, names: ReadonlyArray<string>): string | null => {
-  for (const name of names) {
-    const value = claimAt(claims, name)
-    const text =
-      typeof value === 'string' ? value.replaceAll(/\p{C}/gu, '').trim().slice(0, MAX_NAME_LENGTH) : ''
-    if (text !== '') return maskNumbers(text)
-  }
-  return null
+export const nameOf = (claims: Claims, claim: string): string | null => {
+  const value = claimAt(claims, claim)
+  const text =
+    typeof value === 'string' ? value.replaceAll(/\p{C}/gu, '').trim().slice(0, MAX_NAME_LENGTH) : ''
+  return text === '' ? null : maskNumbers(text)
 }
+
+/** OpenID Connect Core 1.0, section 2: `sub` has at most 255 ASCII characters. */
+const SUBJECT = /^[\x20-\x7e]{1,255}$/u
+
+/** What identifies a person or a program at its provider, for good; `null`: nothing does. */
+export const subjectOf = ({ sub }: Claims): string | null =>
+  typeof sub === 'string' && SUBJECT.test(sub) ? sub : null
+
+/**
+ * The name of a program: its client id. Only a token without a person has it as its subject (RFC 9068, section
+ * 2.2). `null`: the token may be that of a person.
+ */
+export const programOf = (claims: Claims): string | null =>
+  claims['sub'] === claims['client_id']
+    ? nameOf(claims, 'client_id')
+    : claims['sub'] === claims['azp']
+      ? nameOf(claims, 'azp')
+      : null

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Result } from 'effect'
-import { nameOf, roleMapFrom, rolesOf } from './claims.ts'
+import { nameOf, programOf, roleMapFrom, rolesOf, subjectOf } from './claims.ts'
 
 const map = Result.getOrThrow(
   roleMapFrom('{"sms-support": "support", "sms-admins": ["admin", "moderator"], "everybody": ["viewer"]}'),
@@ -55,18 +55,43 @@ describe('the roles of a person', () => {
 })
 
 describe('the name of a person', () => {
-  it('is the first claim that has a text', () => {
-    expect(nameOf({ preferred_username: 'anna', sub: '1' }, ['preferred_username', 'sub'])).toBe('anna')
-    expect(nameOf({ preferred_username: ' ', sub: 'u-1' }, ['preferred_username', 'sub'])).toBe('u-1')
-    expect(nameOf({ sub: 7 }, ['preferred_username', 'sub'])).toBeNull()
+  it('is the text of the claim', () => {
+    expect(nameOf({ preferred_username: 'anna', sub: '1' }, 'preferred_username')).toBe('anna')
+    expect(nameOf({ preferred_username: ' ', sub: 'u-1' }, 'preferred_username')).toBeNull()
+    expect(nameOf({ preferred_username: 7 }, 'preferred_username')).toBeNull()
   })
 
   it('contains no phone number, also with a bearer token, which has no session', () => {
-    expect(nameOf({ phone_number: '+79001234567' }, ['phone_number'])).toBe('+***')
+    expect(nameOf({ phone_number: '+79001234567' }, 'phone_number')).toBe('+***')
   })
 
   it('has no control characters, and a bounded length', () => {
-    expect(nameOf({ sub: 'a\u0000n\u202Ena\n' }, ['sub'])).toBe('anna')
-    expect(nameOf({ sub: 'a'.repeat(1000) }, ['sub'])).toHaveLength(100)
+    expect(nameOf({ name: 'a\u0000n\u202Ena\n' }, 'name')).toBe('anna')
+    expect(nameOf({ name: 'a'.repeat(1000) }, 'name')).toHaveLength(100)
+  })
+})
+
+describe('the name of a program', () => {
+  // RFC 9068, section 2.2: without a resource owner, `sub` is an identifier of the client.
+  it('is its client id, which is its subject', () => {
+    expect(programOf({ sub: 'nightly-job', client_id: 'nightly-job' })).toBe('nightly-job')
+    expect(programOf({ sub: 'nightly-job', azp: 'nightly-job' })).toBe('nightly-job')
+  })
+
+  it('is none in the token of a person, who uses a client', () => {
+    expect(programOf({ sub: '248289761001', client_id: 'console', azp: 'console' })).toBeNull()
+    expect(programOf({ sub: '248289761001' })).toBeNull()
+    expect(programOf({})).toBeNull()
+  })
+})
+
+describe('the subject', () => {
+  // OpenID Connect Core 1.0, section 2: at most 255 ASCII characters.
+  it.each([undefined, null, 7, '', 'a'.repeat(256), 'a\u0000', 'ann\u00e4'])('cannot be %j', (sub) => {
+    expect(subjectOf({ sub })).toBeNull()
+  })
+
+  it('is the text of `sub`', () => {
+    for (const sub of ['248289761001', 'a'.repeat(255), 'auth0|64 b']) expect(subjectOf({ sub })).toBe(sub)
   })
 })

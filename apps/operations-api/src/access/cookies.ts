@@ -3,7 +3,8 @@
  * host, over a secure connection, and for all paths.
  *
  * A local hub has no TLS, and Safari stores no `Secure` cookie of `http://127.0.0.1`. So its cookies have
- * neither the prefix nor `Secure` (docs/decisions/0076). They never leave the machine.
+ * neither the prefix nor `Secure` (docs/decisions/0076). They never leave the machine. Cookies do not
+ * distinguish ports (RFC 6265, section 8.5), so their names do: hubs side by side keep their sessions.
  */
 import { isLoopback } from '@hub/config'
 
@@ -15,7 +16,10 @@ interface CookieNames {
 }
 
 const SECURE: CookieNames = { session: '__Host-hub_operations', login: '__Host-hub_login' }
-const LOCAL: CookieNames = { session: 'hub_operations', login: 'hub_login' }
+const localNames = (port: string): CookieNames => ({
+  session: `hub_operations_${port}`,
+  login: `hub_login_${port}`,
+})
 
 interface CookieOptions {
   /** The address of the console. */
@@ -25,9 +29,9 @@ interface CookieOptions {
 }
 
 export const makeCookies = ({ hasLoginLinks, operationsUrl }: CookieOptions) => {
-  const { hostname, protocol } = new URL(operationsUrl)
+  const { hostname, port, protocol } = new URL(operationsUrl)
   const isLocal = hasLoginLinks && protocol === 'http:' && isLoopback(hostname)
-  const names = isLocal ? LOCAL : SECURE
+  const names = isLocal ? localNames(port === '' ? '80' : port) : SECURE
   const attributes = `Path=/; HttpOnly${isLocal ? '' : '; Secure'}`
   return {
     names,

@@ -5,11 +5,19 @@
  */
 import { createHash } from 'node:crypto'
 import { settings } from '@hub/config'
-import type { Role } from '@hub/operations'
+import { actorId, type Role } from '@hub/operations'
 import { type Config, Context, Data, Duration, Effect, Layer, Redacted, Semaphore } from 'effect'
-import { createRemoteJWKSet, errors as joseErrors, jwtVerify, type JWTVerifyGetKey } from 'jose'
+import {
+  createRemoteJWKSet,
+  customFetch,
+  decodeProtectedHeader,
+  errors as joseErrors,
+  jwtVerify,
+  type JWTVerifyGetKey,
+} from 'jose'
 import * as client from 'openid-client'
-import { nameOf, roleMapConfig, rolesOf } from './claims.ts'
+import { boundedFetch } from './bounded-fetch.ts'
+import { nameOf, programOf, roleMapConfig, rolesOf, subjectOf } from './claims.ts'
 
 /** The state of a sign-in, between the redirect to the provider and the redirect back. */
 export interface PendingLogin {
@@ -21,6 +29,8 @@ export interface PendingLogin {
 }
 
 export interface Identity {
+  /** `iss|sub`: the same person in each session and each token. */
+  readonly id: string
   readonly name: string
   readonly roles: ReadonlyArray<Role>
 }
@@ -46,6 +56,13 @@ const CLOCK_TOLERANCE_SECONDS = 10
 const CONCURRENT_CALLS = 10
 
 export const CALLBACK_PATH = '/login/callback'
+/** Where the browser arrives after a sign-out at the provider, which must know this address. */
+export const SIGNED_OUT_PATH = '/signed_out'
+
+/** The values of `typ` of an id token. OpenID Connect names none, so most providers use that of any JWT. */
+const ID_TOKEN_TYPES: ReadonlyArray<unknown> = [undefined, 'JWT', 'jwt']
+/** Servers accept addresses of some kilobytes. A sign-out also works without the hint. */
+const MAX_HINT_LENGTH = 4096
 
 /** Errors of `openid-client` and `jose` have a code. Their texts may quote tokens. */
 const codeOf = (error: unknown): string => {
@@ -69,7 +86,15 @@ export class IdentityProvider extends Context.Service<
     readonly complete: (
       query: string,
       pending: PendingLogin,
-    ) => Effect.Effect<Identity & { readonly loginId: string }, ProviderUnavailable | IdentityRefused>
+    ) => Effect.Effect<
+      Identity & { readonly loginId: string; readonly idToken: string },
+      ProviderUnavailable | IdentityRefused
+    >
+    /**
+     * Where the browser ends the session at the provider (OpenID Connect RP-Initiated Logout 1.0); `null`: the
+     * provider has no such address, or does not answer. `idToken`: of the sign-in; `null`: unknown.
+     */
+    readonly endSessionUrl: (idToken: string | null) => Effect.Effect<string | null>
     /** `null`: no bearer tokens are accepted. */
     readonly verify:
       | ((token: string) => Effect.Effect<Identity, ProviderUnavailable | IdentityRefused>)
@@ -88,7 +113,10 @@ export class IdentityProvider extends Context.Service<
       const nameClaim = yield* settings.oidcNameClaim.config
       const rolesClaim = yield* settings.oidcRolesClaim.config
       const roles = yield* roleMapConfig
-      const redirectUri = new URL(CALLBACK_PATH, yield* settings.operationsUrl.config).toString()
+      const tokenType = yield* settings.oidcTokenType.config
+      const operationsUrl = yield* settings.operationsUrl.config
+      const redirectUri = new URL(CALLBACK_PATH, operationsUrl).toString()
+      const signedOutUri = new URL(SIGNED_OUT_PATH, operationsUrl).toString()
       // Production refuses http outside of loopback.
       const isPlain = issuer.startsWith('http://')
 
@@ -99,13 +127,24 @@ export class IdentityProvider extends Context.Service<
             clientId,
             { redirect_uris: [redirectUri] },
             secret === null ? client.None() : client.ClientSecretBasic(Redacted.value(secret)),
-            { timeout: CALL_SECONDS, ...(isPlain ? { execute: [client.allowInsecureRequests] } : {}) },
+            {
+              timeout: CALL_SECONDS,
+              [client.customFetch]: boundedFetch,
+              // Checks the signature of id tokens, too, and not only the connection that they come from.
+              execute: [
+                client.enableNonRepudiationChecks,
+                ...(isPlain ? [client.allowInsecureRequests] : []),
+              ],
+            },
           )
           const { jwks_uri: keys } = configuration.serverMetadata()
           if (keys === undefined) throw new Error('no jwks_uri')
           return {
             configuration,
-            keys: createRemoteJWKSet(new URL(keys), { timeoutDuration: CALL_SECONDS * 1000 }),
+            keys: createRemoteJWKSet(new URL(keys), {
+              timeoutDuration: CALL_SECONDS * 1000,
+              [customFetch]: boundedFetch,
+            }),
           }
         },
         catch: (error) => new ProviderUnavailable({ detail: codeOf(error) }),
@@ -115,14 +154,19 @@ export class IdentityProvider extends Context.Service<
       const current = Effect.tapError(metadata, () => forget)
       const calls = yield* Semaphore.make(CONCURRENT_CALLS)
 
+      /** `name`: `null` if the claims name nobody. */
       const identity = (
         claims: Readonly<Record<string, unknown>>,
-        names: ReadonlyArray<string>,
+        name: string | null,
       ): Effect.Effect<Identity, IdentityRefused> => {
-        const name = nameOf(claims, names)
-        return name === null
-          ? Effect.fail(new IdentityRefused({ detail: 'no_name' }))
-          : Effect.succeed({ name, roles: rolesOf(claims, rolesClaim, roles) })
+        const subject = subjectOf(claims)
+        if (subject === null) return Effect.fail(new IdentityRefused({ detail: 'no_subject' }))
+        if (name === null) return Effect.fail(new IdentityRefused({ detail: 'no_name' }))
+        return Effect.succeed({
+          id: actorId(String(claims['iss']), subject),
+          name,
+          roles: rolesOf(claims, rolesClaim, roles),
+        })
       }
 
       const verify = (token: string, wantedAudience: string) =>
@@ -133,6 +177,7 @@ export class IdentityProvider extends Context.Service<
               jwtVerify(token, keys, {
                 issuer: configuration.serverMetadata().issuer,
                 audience: wantedAudience,
+                typ: tokenType,
                 clockTolerance: CLOCK_TOLERANCE_SECONDS,
                 requiredClaims: ['exp', 'sub'],
               }),
@@ -141,7 +186,8 @@ export class IdentityProvider extends Context.Service<
                 ? new ProviderUnavailable({ detail: codeOf(error) })
                 : new IdentityRefused({ detail: codeOf(error) }),
           })
-          return yield* identity(verified.payload, [nameClaim, 'client_id', 'azp', 'sub'])
+          const { payload } = verified
+          return yield* identity(payload, nameOf(payload, nameClaim) ?? programOf(payload))
         })
 
       return {
@@ -177,10 +223,33 @@ export class IdentityProvider extends Context.Service<
                   : new IdentityRefused({ detail: codeOf(error) }),
             })
             const claims = tokens.claims()
-            if (claims === undefined) return yield* new IdentityRefused({ detail: 'no_id_token' })
-            const person = yield* identity(claims, [nameClaim, 'sub'])
-            return { ...person, loginId: `oidc ${pending.state}` }
+            const { id_token: idToken } = tokens
+            if (claims === undefined || idToken === undefined) {
+              return yield* new IdentityRefused({ detail: 'no_id_token' })
+            }
+            if (!ID_TOKEN_TYPES.includes(decodeProtectedHeader(idToken).typ)) {
+              return yield* new IdentityRefused({ detail: 'no_id_token' })
+            }
+            const person = yield* identity(claims, nameOf(claims, nameClaim))
+            return { ...person, loginId: `oidc ${pending.state}`, idToken }
           }).pipe(calls.withPermits(1)),
+
+        endSessionUrl: (idToken) =>
+          current.pipe(
+            Effect.map(({ configuration }) => {
+              const { end_session_endpoint: endpoint } = configuration.serverMetadata()
+              // The console opens it, so it must be no script.
+              if (!/^https?:$/u.test(URL.parse(endpoint ?? '')?.protocol ?? '')) return null
+              const hint = idToken !== null && idToken.length <= MAX_HINT_LENGTH ? idToken : null
+              return client
+                .buildEndSessionUrl(configuration, {
+                  post_logout_redirect_uri: signedOutUri,
+                  ...(hint === null ? {} : { id_token_hint: hint }),
+                })
+                .toString()
+            }),
+            Effect.orElseSucceed(() => null),
+          ),
 
         verify: audience === null ? null : (token) => verify(token, audience),
       }

@@ -6,18 +6,18 @@ import type { IncomingMessage } from 'node:http'
 import { page } from '@hub/contract'
 import { isLoopback } from '@hub/config'
 import { LOCAL_LOGIN_PATH, readLocalLogin } from '@hub/local-login'
-import { type StorageError } from '@hub/store'
+import { actorId } from '@hub/operations'
+import { MasterKeyEncryption, type StorageError } from '@hub/store'
 import { Clock, Effect, Redacted } from 'effect'
 import { type Answer, htmlAnswer, jsonAnswer, redirectAnswer } from '../http/answer.ts'
 import { type ApiFailure } from '../http/failures.ts'
 import { logins, loginsRefused } from '../metrics.ts'
 import type { Cookies } from './cookies.ts'
 import type { makeAuthenticate } from './authenticate.ts'
-import { CALLBACK_PATH, IdentityProvider, type PendingLogin } from './identity-provider.ts'
+import { CALLBACK_PATH, IdentityProvider, SIGNED_OUT_PATH } from './identity-provider.ts'
+import { makePendingLogins, PENDING_SECONDS } from './pending-logins.ts'
 import { knownRoles, Sessions, type SignedIn } from './sessions.ts'
 
-/** A person reads the pages of the provider, and perhaps searches for a second factor. */
-const PENDING_SECONDS = 600
 /** Longer paths of the console do not exist. */
 const MAX_RETURN_LENGTH = 1000
 
@@ -49,27 +49,6 @@ export const returnPath = (given: string | null, operationsUrl: string): string 
   return wanted !== null && isPage ? `${wanted.pathname}${wanted.search}${wanted.hash}` : '/'
 }
 
-/** The cookie belongs to the browser that signs in, so its content needs no encryption. */
-const encodePending = (pending: PendingLogin): string =>
-  Buffer.from(JSON.stringify(pending)).toString('base64url')
-
-const decodePending = (text: string | null): PendingLogin | null => {
-  if (text === null) return null
-  try {
-    const { nonce, returnTo, state, verifier } = JSON.parse(
-      Buffer.from(text, 'base64url').toString('utf8'),
-    ) as Partial<PendingLogin>
-    return typeof nonce === 'string' &&
-      typeof returnTo === 'string' &&
-      typeof state === 'string' &&
-      typeof verifier === 'string'
-      ? { nonce, returnTo, state, verifier }
-      : null
-  } catch {
-    return null
-  }
-}
-
 const message = (status: number, title: string, ...paragraphs: ReadonlyArray<string>): Answer =>
   htmlAnswer(
     status,
@@ -85,6 +64,7 @@ export const makeLoginRoutes = Effect.fnUntraced(function* (
 ) {
   const sessions = yield* Sessions
   const provider = yield* IdentityProvider
+  const pendingLogins = makePendingLogins(yield* MasterKeyEncryption)
 
   const signIn = Effect.fnUntraced(function* (
     request: IncomingMessage,
@@ -128,8 +108,10 @@ export const makeLoginRoutes = Effect.fnUntraced(function* (
       )
     }
     return provider.begin(returnTo).pipe(
-      Effect.map(({ pending, url }) =>
-        redirectAnswer(url, [cookies.login(encodePending(pending), PENDING_SECONDS)]),
+      Effect.flatMap(({ pending, url }) =>
+        Effect.map(Clock.currentTimeMillis, (now) =>
+          redirectAnswer(url, [cookies.login(pendingLogins.encode(pending, now), PENDING_SECONDS)]),
+        ),
       ),
       Effect.catchTag('ProviderUnavailable', ({ detail }) => providerUnavailable(detail)),
     )
@@ -146,7 +128,8 @@ export const makeLoginRoutes = Effect.fnUntraced(function* (
 
   const callback: Route = (request) =>
     Effect.gen(function* () {
-      const pending = decodePending(cookies.read(request.headers.cookie, 'login'))
+      const now = yield* Clock.currentTimeMillis
+      const pending = yield* pendingLogins.decode(cookies.read(request.headers.cookie, 'login'), now)
       if (provider === null || pending === null) {
         return message(
           403,
@@ -190,20 +173,37 @@ export const makeLoginRoutes = Effect.fnUntraced(function* (
         )
       }
       const { id, name, roles } = found
-      return yield* signIn(request, 'link', { loginId: `link ${id}`, name, roles: knownRoles(roles) }, '/')
+      const person = { loginId: `link ${id}`, id: actorId('link', name), name, idToken: null }
+      return yield* signIn(request, 'link', { ...person, roles: knownRoles(roles) }, '/')
     })
 
   const logout: Route = (request) =>
     Effect.gen(function* () {
       const { session } = yield* authenticate({ method: 'POST', headers: request.headers, isUse: true })
-      if (session !== null) yield* sessions.end(session.token)
-      return { ...jsonAnswer(200, { object: 'logout' }), cookies: [cookies.expired('session')] }
+      const ended = session === null ? null : yield* sessions.end(session.token)
+      // Otherwise the session at the provider would sign in the next person at this browser, too.
+      const endSessionUrl =
+        ended === null || provider === null ? null : yield* provider.endSessionUrl(ended.idToken)
+      return {
+        ...jsonAnswer(200, { object: 'logout', end_session_url: endSessionUrl }),
+        cookies: [cookies.expired('session')],
+      }
     })
 
+  const signedOut: Route = () =>
+    Effect.succeed(message(200, 'Signed out', 'You are signed out of the hub.', AGAIN))
+
+  /** `HEAD` only asks (RFC 9110, section 9.2.1), so it uses up neither a link nor a code. */
+  const notForHead =
+    (route: Route): Route =>
+    (request, query) =>
+      request.method === 'HEAD' ? Effect.succeed(htmlAnswer(200, '')) : route(request, query)
+
   return [
-    { method: 'GET', path: '/login', run: login },
-    { method: 'GET', path: CALLBACK_PATH, run: callback },
-    { method: 'GET', path: LOCAL_LOGIN_PATH, run: local },
+    { method: 'GET', path: '/login', run: notForHead(login) },
+    { method: 'GET', path: CALLBACK_PATH, run: notForHead(callback) },
+    { method: 'GET', path: LOCAL_LOGIN_PATH, run: notForHead(local) },
+    { method: 'GET', path: SIGNED_OUT_PATH, run: signedOut },
     { method: 'POST', path: '/logout', run: logout },
   ] as const
 })

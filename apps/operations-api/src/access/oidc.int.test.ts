@@ -49,6 +49,7 @@ beforeAll(async () => {
   const operationsUrl = `http://127.0.0.1:${port}`
   provider = await startIdentityProvider({
     redirectUri: `${operationsUrl}/login/callback`,
+    signedOutUri: `${operationsUrl}/signed_out`,
     people: { anna: ['sms-support', 'sales'], boris: ['sales'], mallory: ['sms-admins'] },
     program: ['sms-support'],
   })
@@ -182,6 +183,25 @@ describe('a sign-in at the identity provider', () => {
 
   it('cannot be replaced by a login link', async () => {
     expect((await api.call(api.linkFor('Anna', ['admin']))).status).toBe(403)
+  })
+})
+
+describe('a sign-out', () => {
+  it('also ends the session at the identity provider, which returns the browser', async () => {
+    const browser = makeBrowser()
+    const cookie = api.sessionOf(await browser.visit(await authorize(browser, 'anna')))!
+    // The session at the provider signs in again, without a question.
+    expect(isCallback(await browser.follow(`${api.url}/login`, isCallback))).toBe(true)
+    const signedOut = await api.call('/logout', { method: 'POST', as: await api.withCsrf(cookie) })
+    const asked = await browser.visit(signedOut.body.end_session_url)
+    const form = await asked.text()
+    expect(asked.status).toBe(200)
+    const [, action = ''] = /action="([^"]+)"/u.exec(form) ?? []
+    const [, xsrf = ''] = /name="xsrf" value="([^"]+)"/u.exec(form) ?? []
+    const ended = await browser.visit(new URL(action, provider.issuer).toString(), { xsrf, logout: 'yes' })
+    expect(ended.headers.get('location')).toBe(`${api.url}/signed_out`)
+    // Now it asks who signs in.
+    expect(await browser.follow(`${api.url}/login`, isCallback)).toContain('/interaction/')
   })
 })
 

@@ -10,6 +10,7 @@ export const IDLE_MINUTES = 30
 export const LONGEST_HOURS = 12
 
 export interface SessionRow {
+  readonly actor_id: string
   readonly name: string
   readonly roles: ReadonlyArray<string>
   readonly created_at: Date
@@ -21,29 +22,32 @@ export interface NewSession {
   readonly tokenHash: Buffer
   /** What created it: one sign-in or one login link, which creates no second session. */
   readonly loginId: string
+  readonly actorId: string
   readonly name: string
   readonly roles: ReadonlyArray<string>
+  /** Encrypted; `null`: the sign-in had none. */
+  readonly idToken: Buffer | null
 }
 
 /** Creates a session. False: its login has created one before. */
 export const insert = async (
   q: Queries,
-  { loginId, name, roles, tokenHash }: NewSession,
+  { actorId, idToken, loginId, name, roles, tokenHash }: NewSession,
 ): Promise<boolean> => {
   const rows = await q`
-    INSERT INTO command.operations_sessions (token_hash, login_id, name, roles)
-    VALUES (${tokenHash}, ${loginId}, ${name}, ${[...roles]}::text[])
+    INSERT INTO command.operations_sessions (token_hash, login_id, actor_id, name, roles, id_token)
+    VALUES (${tokenHash}, ${loginId}, ${actorId}, ${name}, ${[...roles]}::text[], ${idToken})
     ON CONFLICT (login_id) DO NOTHING
     RETURNING 1`
   return rows.length > 0
 }
 
-/** The session of a token; `null`: there is none, or it is over. */
+/** The session of a token; `null`: there is none, it is over, or an earlier version began it without an identity. */
 export const find = async (q: Queries, tokenHash: Buffer): Promise<SessionRow | null> => {
   const [row] = await q<SessionRow[]>`
-    SELECT name, roles, created_at, last_used_at < now() - interval '1 minute' AS use_is_old
+    SELECT actor_id, name, roles, created_at, last_used_at < now() - interval '1 minute' AS use_is_old
       FROM command.operations_sessions
-     WHERE token_hash = ${tokenHash} AND ended_at IS NULL
+     WHERE token_hash = ${tokenHash} AND ended_at IS NULL AND actor_id IS NOT NULL
        AND last_used_at > now() - make_interval(mins => ${IDLE_MINUTES})
        AND created_at > now() - make_interval(hours => ${LONGEST_HOURS})`
   return row ?? null
@@ -53,10 +57,20 @@ export const markUsed = async (q: Queries, tokenHash: Buffer): Promise<void> => 
   await q`UPDATE command.operations_sessions SET last_used_at = now() WHERE token_hash = ${tokenHash}`
 }
 
-/** Ends a session. The row stays, so that its login creates no second session. */
-export const end = async (q: Queries, tokenHash: Buffer): Promise<void> => {
-  await q`
-    UPDATE command.operations_sessions SET ended_at = now() WHERE token_hash = ${tokenHash} AND ended_at IS NULL`
+export interface EndedSession {
+  readonly login_id: string
+  readonly id_token: Buffer | null
+}
+
+/** Ends a session, and returns what it was. The row stays, so that its login creates no second session. */
+export const end = async (q: Queries, tokenHash: Buffer): Promise<EndedSession | null> => {
+  const [row] = await q<EndedSession[]>`
+    UPDATE command.operations_sessions s SET ended_at = now(), id_token = NULL
+      FROM (SELECT token_hash, id_token FROM command.operations_sessions
+             WHERE token_hash = ${tokenHash} AND ended_at IS NULL FOR UPDATE) AS old
+     WHERE s.token_hash = old.token_hash
+    RETURNING s.login_id, old.id_token`
+  return row ?? null
 }
 
 /** Deletes the rows of which neither the session nor the login can be used any more. */

@@ -4,16 +4,18 @@
  */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { type Role, ROLES } from '@hub/operations'
-import { Sql, type StorageError } from '@hub/store'
+import { MasterKeyEncryption, Sql, type StorageError } from '@hub/store'
 import { maskNumbers } from '@hub/telemetry'
 import { Context, Effect, Layer } from 'effect'
-import { deleteOld, end, find, insert, LONGEST_HOURS, markUsed } from './sessions-table.ts'
+import { deleteOld, end, type EndedSession, find, insert, LONGEST_HOURS, markUsed } from './sessions-table.ts'
 
 const TOKEN_BYTES = 32
 /** A token in base64url. Anything else in the cookie is not looked up. */
 const TOKEN = /^[A-Za-z0-9_-]{43}$/u
 
 export interface Session {
+  /** The identity of the person. */
+  readonly actorId: string
   readonly name: string
   readonly roles: ReadonlyArray<Role>
   readonly token: string
@@ -24,8 +26,12 @@ export interface Session {
 /** A person whom the identity provider or a login link has named. */
 export interface SignedIn {
   readonly loginId: string
+  /** The identity of the person. */
+  readonly id: string
   readonly name: string
   readonly roles: ReadonlyArray<Role>
+  /** Of the identity provider; `null`: a login link has none. */
+  readonly idToken: string | null
 }
 
 export const knownRoles = (roles: ReadonlyArray<string>): ReadonlyArray<Role> =>
@@ -43,6 +49,12 @@ export const isCsrfToken = (token: string, given: string | undefined): boolean =
   return bytes.length === wanted.length && timingSafeEqual(bytes, wanted)
 }
 
+/** A session that was begun at the identity provider. */
+interface EndedSignIn {
+  /** `null`: it can no longer be read. */
+  readonly idToken: string | null
+}
+
 export class Sessions extends Context.Service<
   Sessions,
   {
@@ -53,39 +65,71 @@ export class Sessions extends Context.Service<
     readonly begin: (person: SignedIn, previous: string | null) => Effect.Effect<string | null, StorageError>
     /** `null`: there is none, or it is over. `isUse`: whether it counts against the idle timeout. */
     readonly find: (token: string, isUse: boolean) => Effect.Effect<Session | null, StorageError>
-    readonly end: (token: string) => Effect.Effect<void, StorageError>
+    /** Ends a session, and returns the id token of its sign-in; `null`: it had none. */
+    readonly end: (token: string) => Effect.Effect<EndedSignIn | null, StorageError>
   }
 >()('@hub/operations-api/Sessions') {
-  static readonly layer: Layer.Layer<Sessions, never, Sql> = Layer.effect(
+  static readonly layer: Layer.Layer<Sessions, never, Sql | MasterKeyEncryption> = Layer.effect(
     Sessions,
-    Effect.map(Sql, (sql): Sessions['Service'] => ({
-      begin: ({ loginId, name, roles }, previous) =>
-        Effect.suspend(() => {
-          const token = randomBytes(TOKEN_BYTES).toString('base64url')
-          return Effect.map(
-            sql.transaction(async (q) => {
-              await deleteOld(q)
-              if (previous !== null && TOKEN.test(previous)) await end(q, hashOf(previous))
-              return insert(q, { tokenHash: hashOf(token), loginId, name: maskNumbers(name), roles })
-            }),
-            (isNew) => (isNew ? token : null),
-          )
-        }),
-      find: (token, isUse) =>
-        TOKEN.test(token)
-          ? sql.run(async (q) => {
-              const row = await find(q, hashOf(token))
-              if (row === null) return null
-              if (isUse && row.use_is_old) await markUsed(q, hashOf(token))
-              return {
-                name: row.name,
-                roles: knownRoles(row.roles),
-                token,
-                endsAt: row.created_at.getTime() + LONGEST_HOURS * 3_600_000,
-              }
-            })
-          : Effect.succeed(null),
-      end: (token) => (TOKEN.test(token) ? sql.run((q) => end(q, hashOf(token))) : Effect.void),
-    })),
+    Effect.gen(function* (): Effect.fn.Return<Sessions['Service'], never, Sql | MasterKeyEncryption> {
+      const sql = yield* Sql
+      const masterKey = yield* MasterKeyEncryption
+
+      const seal = (loginId: string, idToken: string | null): Buffer | null =>
+        idToken === null ? null : masterKey.encrypt('id-token', loginId, Buffer.from(idToken))
+
+      /** A session ends also if the master key of its beginning is gone. */
+      const unseal = ({ id_token: sealed, login_id: loginId }: EndedSession) =>
+        sealed === null
+          ? Effect.succeed(null)
+          : masterKey.decrypt('id-token', loginId, sealed).pipe(
+              Effect.map((plain): EndedSignIn => ({ idToken: plain.toString('utf8') })),
+              Effect.orElseSucceed((): EndedSignIn => ({ idToken: null })),
+            )
+
+      return {
+        begin: ({ id, idToken, loginId, name, roles }, previous) =>
+          Effect.suspend(() => {
+            const token = randomBytes(TOKEN_BYTES).toString('base64url')
+            return Effect.map(
+              sql.transaction(async (q) => {
+                await deleteOld(q)
+                if (previous !== null && TOKEN.test(previous)) await end(q, hashOf(previous))
+                return insert(q, {
+                  tokenHash: hashOf(token),
+                  loginId,
+                  actorId: id,
+                  name: maskNumbers(name),
+                  roles,
+                  idToken: seal(loginId, idToken),
+                })
+              }),
+              (isNew) => (isNew ? token : null),
+            )
+          }),
+        find: (token, isUse) =>
+          TOKEN.test(token)
+            ? sql.run(async (q) => {
+                const row = await find(q, hashOf(token))
+                if (row === null) return null
+                if (isUse && row.use_is_old) await markUsed(q, hashOf(token))
+                return {
+                  actorId: row.actor_id,
+                  name: row.name,
+                  roles: knownRoles(row.roles),
+                  token,
+                  endsAt: row.created_at.getTime() + LONGEST_HOURS * 3_600_000,
+                }
+              })
+            : Effect.succeed(null),
+        end: (token) =>
+          TOKEN.test(token)
+            ? Effect.flatMap(
+                sql.run((q) => end(q, hashOf(token))),
+                (ended) => (ended === null ? Effect.succeed(null) : unseal(ended)),
+              )
+            : Effect.succeed(null),
+      }
+    }),
   )
 }

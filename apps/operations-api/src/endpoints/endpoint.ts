@@ -109,7 +109,7 @@ export const endpoint = <Input, Output, E, R extends OperationServices>(
     output,
     defaults,
     refusals: is.refusals ?? {},
-    codes: [],
+    codes: useCase.counts === undefined ? [] : ['lookup_limit_reached'],
     otherMedia: is.otherMedia ?? {},
     handle: Effect.fnUntraced(function* (caller, request) {
       yield* checkPermission(caller)

@@ -1,7 +1,7 @@
 /** API keys of accounts. */
 import { KeyRequests, Keys } from '@hub/operations'
 import { endpoint, type EndpointGroup } from './endpoint.ts'
-import { ACCOUNT_NOT_FOUND, CURSOR_INVALID } from './refusals.ts'
+import { ACCOUNT_NOT_FOUND, CURSOR_INVALID, REQUEST_UNIDENTIFIED } from './refusals.ts'
 
 const KEY_NOT_FOUND = { key_not_found: { message: 'There is no such key.', param: 'id' } }
 const KEY_REVOKED = { key_revoked: { message: 'The key is revoked already, or has expired.', param: 'id' } }
@@ -69,9 +69,10 @@ export const keys: EndpointGroup = {
       method: 'POST',
       path: '/v1/keys/:id/allowed_addresses',
       summary: 'Set the addresses of a key',
-      description: 'The addresses and networks that may use the key. `null`: any.',
+      description:
+        'The addresses and networks that may use the key. `null`: any. If a live key needs two persons, the new networks must be inside of the old ones.',
       useCase: Keys.allow,
-      refusals: { ...KEY_NOT_FOUND, ...KEY_REVOKED },
+      refusals: { ...KEY_NOT_FOUND, ...KEY_REVOKED, ...SECOND_PERSON },
     }),
     endpoint({
       operation: 'keys.list_requests',
@@ -120,6 +121,7 @@ export const keys: EndpointGroup = {
         key_revoked: { message: 'The key to replace is revoked already, or has expired.' },
         key_request_not_found: { message: 'There is no such request.', param: 'id' },
         same_person: { message: 'Another person must confirm it.' },
+        request_unidentified: REQUEST_UNIDENTIFIED,
         key_request_expired: { message: 'The request is older than a week.' },
         already_confirmed: { message: 'The request was confirmed already.' },
       },

@@ -73,3 +73,71 @@ describe('an erasure', () => {
     expect(JSON.stringify(rows)).not.toContain(NUMBER.slice(1))
   })
 })
+
+describe('the hash of a number', () => {
+  it('is for the roles that reveal numbers, and in the audit trail', async () => {
+    const hash = (as: TestSession) => api.call('/v1/recipients/hash', { as, body: { recipient: NUMBER } })
+    for (const role of ['viewer', 'moderator', 'operator']) {
+      const refused = await hash(await api.signIn(`Rita ${role}`, role))
+      expect([refused.status, refused.body.error.details.permission]).toEqual([403, 'messages.reveal'])
+    }
+    const answer = await hash(await api.signIn('Sam', 'support'))
+    expect(answer.body).toMatchObject({ hash: recipientHash(HASH_SECRET, NUMBER) })
+    const rows = await api.sql`SELECT * FROM command.audit WHERE command = 'hash' AND outcome = 'done'`
+    expect(rows).toMatchObject([
+      {
+        actor: 'Sam',
+        arguments: { by: 'number' },
+        detail: { recipient: recipientHash(HASH_SECRET, NUMBER) },
+      },
+    ])
+    expect(JSON.stringify(rows)).not.toContain(NUMBER.slice(1))
+  })
+})
+
+describe('the limit of look-ups', () => {
+  const LIMIT = 3
+  let limited: TestOperationsApi
+  let sam: TestSession
+  beforeAll(async () => {
+    limited = await startOperationsApi({ settings: { HUB_LOOKUPS_PER_HOUR: String(LIMIT) } })
+    sam = await limited.signIn('Sam', 'support')
+  })
+  afterAll(() => limited.stop())
+
+  const message = 'msg_01m7yt89qhe54swwc8wkxj6n8e'
+  const ways: ReadonlyArray<readonly [path: string, body: object]> = [
+    ['/v1/recipients/hash', { recipient: NUMBER }],
+    ['/v1/search', { q: NUMBER }],
+    ['/v1/opt_outs/check', { recipient: NUMBER }],
+    [`/v1/messages/${message}/reveal`, { reason: 'Ticket 7' }],
+    [`/v1/messages/${message}/raw`, { reason: 'Ticket 7' }],
+    ['/v1/inbound_messages/reveal', { reason: 'Ticket 7', limit: 1 }],
+  ]
+
+  it('is one for all ways to a person, and says when the next one is possible', async () => {
+    for (const [path, body] of ways.slice(0, LIMIT)) {
+      expect((await limited.call(path, { as: sam, body })).status).toBe(200)
+    }
+    for (const [path, body] of ways) {
+      const refused = await limited.call(path, { as: sam, body })
+      expect([refused.status, refused.body.error.code]).toEqual([429, 'lookup_limit_reached'])
+      // RFC 6585, section 4, and RFC 9110, section 10.2.3: whole seconds.
+      const wait = Number(refused.headers.get('retry-after'))
+      expect(wait).toBe(refused.body.error.retry_after)
+      expect(wait > 0 && wait <= 3600).toBe(true)
+      expect(refused.text).not.toContain(NUMBER.slice(1))
+    }
+    // What is no look-up goes on, and so do other people.
+    expect((await limited.call('/v1/search', { as: sam, body: { q: message } })).status).toBe(200)
+    const other = await limited.signIn('Tom', 'support')
+    expect((await limited.call('/v1/search', { as: other, body: { q: NUMBER } })).status).toBe(200)
+  })
+
+  it('is that of the person, in another session and by the name of the use case', async () => {
+    const again = await limited.signIn('Sam', 'support')
+    const body = { use_case: 'hash', input: { recipient: NUMBER } }
+    const refused = await limited.call('/v1/perform', { as: again, body })
+    expect([refused.status, refused.body.error.code]).toEqual([429, 'lookup_limit_reached'])
+  })
+})

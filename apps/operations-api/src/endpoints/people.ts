@@ -1,7 +1,7 @@
 /** Requests of recipients about their own data. A phone number is in the body, and never in a URL. */
 import { Erasures, Inbound, OptOutHistory, OptOuts, Recipients } from '@hub/operations'
 import { endpoint, type EndpointGroup } from './endpoint.ts'
-import { CURSOR_INVALID } from './refusals.ts'
+import { CURSOR_INVALID, REQUEST_UNIDENTIFIED } from './refusals.ts'
 
 const RECIPIENT = {
   recipient_invalid: { message: 'The text is no phone number, hash or receipt.', param: 'recipient' },
@@ -19,7 +19,7 @@ export const people: EndpointGroup = {
       path: '/v1/recipients/hash',
       summary: 'Read the hash of a recipient',
       description:
-        'The hash by which topics, tables and events name a recipient. It is a POST, so that a phone number is in no URL. Nothing changes.',
+        'The hash by which topics, tables and events name a recipient. It is a POST, so that a phone number is in no URL. It is recorded and limited like a reveal.',
       useCase: Recipients.hash,
       refusals: RECIPIENT,
     }),
@@ -111,6 +111,7 @@ export const people: EndpointGroup = {
       refusals: {
         erasure_request_not_found: { message: 'There is no such request.' },
         same_person: { message: 'Another person must confirm it.' },
+        request_unidentified: REQUEST_UNIDENTIFIED,
         erasure_request_expired: { message: 'The request is older than a week.' },
         already_confirmed: { message: 'The request was confirmed already.' },
       },

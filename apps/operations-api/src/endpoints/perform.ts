@@ -33,7 +33,7 @@ export const performGroup = (endpoints: ReadonlyArray<Endpoint>): EndpointGroup 
         output: Schema.Record(Schema.String, Schema.Json) as Schema.Codec<unknown, unknown>,
         defaults: {},
         refusals: {},
-        codes: ['not_found', 'forbidden'],
+        codes: ['not_found', 'forbidden', 'lookup_limit_reached'],
         otherMedia: {},
         performs: null,
         handle: Effect.fnUntraced(function* (caller, request) {

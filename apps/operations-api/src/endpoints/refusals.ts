@@ -7,3 +7,8 @@ export const CURSOR_INVALID = {
 export const ACCOUNT_NOT_FOUND = {
   account_not_found: { message: 'There is no such account.', param: 'account' },
 }
+
+/** It must be requested again. */
+export const REQUEST_UNIDENTIFIED = {
+  message: 'An earlier version of the hub recorded the request, without the identity of its person.',
+}

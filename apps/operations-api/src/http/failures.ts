@@ -7,6 +7,7 @@ import {
   describeFailure,
   Forbidden,
   INPUT_INVALID,
+  LookupLimitReached,
   OperationRefused,
   OperationUnavailable,
   rolesWith,
@@ -43,6 +44,11 @@ export const ERRORS = {
   invalid_parameter: {
     status: 422,
     message: 'The request is not in the form that the description requires.',
+  },
+  lookup_limit_reached: {
+    status: 429,
+    message:
+      'You have looked up as many persons within an hour as this hub permits. Repeat the request after retry_after seconds.',
   },
   overloaded: {
     status: 503,
@@ -84,7 +90,7 @@ export class ApiFailure extends Data.TaggedError('ApiFailure')<{
 
 export const apiFailure = (
   code: OwnErrorCode,
-  more: Partial<Pick<ApiFailure, 'message' | 'param' | 'details'>> = {},
+  more: Partial<Pick<ApiFailure, 'message' | 'param' | 'details' | 'retryAfter'>> = {},
 ): ApiFailure => {
   const { message, retryAfter, status }: ErrorEntry = ERRORS[code]
   return new ApiFailure({
@@ -126,6 +132,12 @@ export const failureOf = (error: unknown): ApiFailure | null => {
   if (error instanceof Forbidden) {
     const { permission } = error
     return apiFailure('forbidden', { details: { permission, roles: rolesWith(permission) } })
+  }
+  if (error instanceof LookupLimitReached) {
+    return apiFailure('lookup_limit_reached', {
+      retryAfter: error.retryAfterSeconds,
+      details: { limit: error.limit },
+    })
   }
   if (error instanceof OperationUnavailable) {
     const { code, message } = error

@@ -183,6 +183,12 @@ export const hubctl = inGroup('process', {
     readBy: ['operations-api', 'hubctl'],
     doc: 'How many persons a live key needs. With 2, one requests it, and another one confirms it and gets it.',
   }),
+  lookupsPerHour: withDefault(kind.integer(1, 100_000), '100', {
+    name: 'HUB_LOOKUPS_PER_HOUR',
+    unit: 'look-ups',
+    readBy: ['operations-api'],
+    doc: 'How many persons one member of hub staff, or one program, may look up in an hour through the operations API: reveal a message, hash or search a phone number, check an opt-out. More are refused.',
+  }),
   hubctlAdminUrls: withDefault(kind.words('name=URL, more than one separated by commas'), '', {
     name: 'HUBCTL_ADMIN_URLS',
     readBy: ['hubctl'],
@@ -314,10 +320,15 @@ export const operations = inGroup('operations', {
     readBy: ['operations-api'],
     doc: 'The audience (`aud`) of the access tokens that programs send as bearer tokens. They must be JWTs of the identity provider.',
   }),
+  oidcTokenType: withDefault(kind.string('a media type'), 'at+jwt', {
+    name: 'HUB_OIDC_TOKEN_TYPE',
+    readBy: ['operations-api'],
+    doc: 'The `typ` of these access tokens. RFC 9068 requires `at+jwt`, which nothing but an access token has. `JWT` is for a provider that does not follow it.',
+  }),
   oidcNameClaim: withDefault(kind.string('the name of a claim'), 'preferred_username', {
     name: 'HUB_OIDC_NAME_CLAIM',
     readBy: ['operations-api'],
-    doc: 'The claim with the name of a person in the audit trail. Without it, the name is `sub`.',
+    doc: 'The claim with the name of a person in the audit trail. A token of a person without it is refused. A person is recognized by `iss` and `sub`, so the name may change.',
   }),
   oidcRolesClaim: withDefault(kind.string('the name of a claim'), 'groups', {
     name: 'HUB_OIDC_ROLES_CLAIM',

@@ -11,3 +11,7 @@ const CONTROL = /[\p{Cc}--[\n]]/v
 
 /** True if a text contains a control character other than the line feed. */
 export const hasControlCharacters = (text: string): boolean => CONTROL.test(text)
+
+/** True if somebody can read something in a text: a letter or a digit, and not only characters that nobody sees. */
+export const hasVisibleText = (text: string): boolean =>
+  /[\p{L}\p{N}]/u.test(text.replaceAll(/\p{Default_Ignorable_Code_Point}/gu, ''))

@@ -11,7 +11,7 @@ import { find } from './find.ts'
 import { get } from './get.ts'
 import { list } from './list.ts'
 
-const VIEWER: Actor = { name: 'vera', roles: ['viewer'], via: 'api' }
+const VIEWER: Actor = { id: 'https://id.example|vera', name: 'vera', roles: ['viewer'], via: 'api' }
 
 let hub: TestHub
 let shop: { readonly uuid: string; readonly id: string }

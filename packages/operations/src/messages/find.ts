@@ -291,6 +291,7 @@ export const find = defineUseCase({
     return { by: recognized.kind, ...(recognized.kind === 'id' ? { id: recognized.id } : {}), account }
   },
   result: ({ data }) => ({ found: data.length }),
+  counts: ({ q }) => recognize(q).kind === 'number',
   run: ({ account, q: typed }) =>
     Effect.gen(function* () {
       const recognized = recognize(typed)

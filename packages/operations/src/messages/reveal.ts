@@ -33,7 +33,7 @@ const OperatorRecord = Schema.Struct({
   outcome: Schema.NullOr(Schema.String),
   raw: Schema.NullOr(Schema.String).annotate({
     description:
-      'As the operator sent it. Octets that are no text, such as in SMPP, are shown as `\\x00`. `null`: its key is destroyed.',
+      'As the operator sent it. Octets that are no text, such as in SMPP, are shown as `\\x00`. `null`: its key is destroyed, or the recipient is erased.',
   }),
 }).annotate({ identifier: 'OperatorRecord' })
 
@@ -57,29 +57,38 @@ const decryptedText = Effect.fnUntraced(function* (
   return plain === null ? null : rawText(plain)
 })
 
-/** The decrypted answers and reports among records, oldest first. */
-const rawRecords = Effect.fnUntraced(function* (records: ReadonlyArray<IncomingRecord>, uuid: string) {
+/** The answers and reports among records, oldest first. `mayShow`: whether they are decrypted. */
+const rawRecords = Effect.fnUntraced(function* (
+  records: ReadonlyArray<IncomingRecord>,
+  { id: uuid, may_show: mayShow }: Pick<ReadMessages.ProjectedMessage, 'id' | 'may_show'>,
+) {
   const answers = yield* Effect.forEach(answersOf(records, uuid), ({ value }) =>
-    Effect.map(decryptedText(value.rawKey, answerContext(value), value.rawSealed), (raw) => ({
-      object: 'operator_record' as const,
-      kind: 'answer' as const,
-      received_at: toTimestamp(value.receivedAt),
-      operator: value.operator,
-      operator_id: null,
-      outcome: null,
-      raw,
-    })),
+    Effect.map(
+      decryptedText(mayShow ? value.rawKey : null, answerContext(value), value.rawSealed),
+      (raw) => ({
+        object: 'operator_record' as const,
+        kind: 'answer' as const,
+        received_at: toTimestamp(value.receivedAt),
+        operator: value.operator,
+        operator_id: null,
+        outcome: null,
+        raw,
+      }),
+    ),
   )
   const reports = yield* Effect.forEach(yield* reportsOf(records, uuid), ({ value }) =>
-    Effect.map(decryptedText(value.rawKey, reportContext(value), value.rawSealed), (raw) => ({
-      object: 'operator_record' as const,
-      kind: 'report' as const,
-      received_at: toTimestamp(value.receivedAt),
-      operator: value.operator,
-      operator_id: value.operatorId,
-      outcome: value.outcome,
-      raw,
-    })),
+    Effect.map(
+      decryptedText(mayShow ? value.rawKey : null, reportContext(value), value.rawSealed),
+      (raw) => ({
+        object: 'operator_record' as const,
+        kind: 'report' as const,
+        received_at: toTimestamp(value.receivedAt),
+        operator: value.operator,
+        operator_id: value.operatorId,
+        outcome: value.outcome,
+        raw,
+      }),
+    ),
   )
   return [...answers, ...reports].toSorted((a, b) => (a.received_at < b.received_at ? -1 : 1))
 })
@@ -94,13 +103,14 @@ export const raw = defineUseCase({
   output: Schema.Struct({ object: Schema.Literal('list'), data: Schema.Array(OperatorRecord) }),
   audit: ({ id }) => ({ message: id }),
   reason: ({ reason }) => reason,
+  counts: () => true,
   result: ({ data }) => ({ records: data.length }),
   run: ({ id }) =>
     Effect.gen(function* () {
       const { row } = yield* readMessage(id)
       const period = between(row.created_at.getTime(), row.updated_at.getTime() + REPEATED_WITHIN_MS)
       const records = yield* readPeriods(row, 'reports', [period])
-      return { object: 'list' as const, data: yield* rawRecords(records, row.id) }
+      return { object: 'list' as const, data: yield* rawRecords(records, row) }
     }),
 })
 
@@ -130,6 +140,7 @@ export const reveal = defineUseCase({
   }).annotate({ identifier: 'RevealedMessage' }),
   audit: ({ id }) => ({ message: id }),
   reason: ({ reason }) => reason,
+  counts: () => true,
   run: ({ id }) =>
     Effect.gen(function* () {
       const { isProjected, row } = yield* readMessage(id)

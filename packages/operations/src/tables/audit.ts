@@ -1,7 +1,8 @@
 /** `command.audit`: the audit trail. Rows are never changed or deleted. */
-import { containsWrittenNumber } from '@hub/domain'
+import { asRead } from '@hub/domain'
 import type { Queries } from '@hub/store'
 import type { Role } from '../actor.ts'
+import { hasNoNumber } from '../fields.ts'
 
 /** JSON without personal data. A recipient is identified by its hash. */
 export type AuditFacts = Readonly<Record<string, string | number | boolean | null | ReadonlyArray<string>>>
@@ -10,6 +11,8 @@ export interface AuditEntry {
   /** Joins the two rows of one run: `begun`, then `done` or `failed`. */
   readonly run: string
   readonly actor: string
+  /** The identity of the actor. */
+  readonly actorId: string
   /** The role that allowed the operation. */
   readonly role: Role
   /** Without flags: `keys issue`. */
@@ -19,12 +22,16 @@ export interface AuditEntry {
   readonly reason: string | null
   readonly outcome: 'begun' | 'done' | 'failed'
   readonly detail: AuditFacts | null
+  /** It counts for the limit of look-ups of the actor. */
+  readonly counted: boolean
 }
 
 export interface AuditRow extends Pick<AuditEntry, 'actor' | 'command' | 'reason' | 'outcome'> {
   /** The order of the runs. */
   readonly place: number
   readonly at: Date
+  /** `null`: recorded by a version without identities, or by a process of the hub. */
+  readonly actor_id: string | null
   /**
    * `null`: no role of the actor allows the operation. Also: recorded by a version without roles, or by a
    * process of the hub.
@@ -43,7 +50,7 @@ export const containsNumber = ({
   arguments: facts,
   reason,
 }: Pick<AuditEntry, 'arguments' | 'reason'>): boolean =>
-  /\+\d{11}/u.test(JSON.stringify([facts, reason])) || (reason !== null && containsWrittenNumber(reason))
+  /\+\d{11}/u.test(asRead(JSON.stringify([facts, reason]))) || (reason !== null && !hasNoNumber(reason))
 
 /** The constraints that refuse a phone number in a row. */
 export const NUMBER_CONSTRAINTS: ReadonlyArray<string> = [
@@ -55,35 +62,66 @@ export const insert = async (q: Queries, entry: AuditEntry): Promise<void> => {
   const facts = JSON.stringify(entry.arguments)
   const detail = entry.detail === null ? null : JSON.stringify(entry.detail)
   await q`
-    INSERT INTO command.audit (run, actor, role, command, arguments, reason, outcome, detail)
-    VALUES (${entry.run}, ${entry.actor}, ${entry.role}, ${entry.command}, ${facts}::text::jsonb, ${entry.reason},
-            ${entry.outcome}, ${detail}::text::jsonb)`
+    INSERT INTO command.audit (run, actor, actor_id, role, command, arguments, reason, outcome, detail, counted)
+    VALUES (${entry.run}, ${entry.actor}, ${entry.actorId}, ${entry.role}, ${entry.command}, ${facts}::text::jsonb,
+            ${entry.reason}, ${entry.outcome}, ${detail}::text::jsonb, ${entry.counted || null})`
 }
 
+/** The look-ups of an hour count. */
+const LOOKUP_WINDOW_SECONDS = 3600
+
 /**
- * Inserts an attempt for which the actor has no role, unless there is one of the same actor and command in
- * the last hour: so nobody can fill the table with attempts.
+ * Inserts a counted run unless its actor has `limit` of the last hour, and returns the whole seconds until the
+ * oldest of them does not count any more; `null`: the run is inserted. Needs a transaction: the runs of one
+ * actor are counted one after the other, in all processes.
  */
-export const insertForbidden = async (
+export const insertCounted = async (q: Queries, entry: AuditEntry, limit: number): Promise<number | null> => {
+  await q`SELECT pg_advisory_xact_lock(hashtextextended(${`look-ups of ${entry.actorId}`}, 0))`
+  const [oldest] = await q<{ wait: number }[]>`
+    SELECT ceil(extract(epoch FROM at - clock_timestamp()) + ${LOOKUP_WINDOW_SECONDS})::integer AS wait
+      FROM command.audit
+     WHERE counted AND actor_id = ${entry.actorId}
+       AND at > clock_timestamp() - make_interval(secs => ${LOOKUP_WINDOW_SECONDS})
+     ORDER BY at DESC OFFSET ${limit - 1} LIMIT 1`
+  if (oldest !== undefined) return Math.max(1, oldest.wait)
+  await insert(q, entry)
+  return null
+}
+
+/** Why an attempt is refused before it begins. */
+type AttemptRefusal = 'forbidden' | 'lookup_limit_reached'
+
+/**
+ * Inserts a refused attempt, unless there is one of the same actor, command and refusal in the last hour: so
+ * nobody can fill the table with attempts.
+ */
+export const insertAttempt = async (
   q: Queries,
   {
     actor,
+    actorId,
+    code,
     command,
-    permission,
+    facts,
     run,
-  }: Pick<AuditEntry, 'run' | 'actor' | 'command'> & { readonly permission: string },
+  }: Pick<AuditEntry, 'run' | 'actor' | 'actorId' | 'command'> & {
+    readonly code: AttemptRefusal
+    readonly facts: AuditFacts
+  },
 ): Promise<void> => {
   await q`
     WITH attempt AS (
-      INSERT INTO command.audit (run, actor, command, arguments, outcome)
-      SELECT ${run}::uuid, ${actor}::text, ${command}::text, jsonb_build_object('permission', ${permission}::text), 'begun'
+      INSERT INTO command.audit (run, actor, actor_id, command, arguments, outcome)
+      SELECT ${run}::uuid, ${actor}::text, ${actorId}::text, ${command}::text, ${JSON.stringify(facts)}::text::jsonb,
+             'begun'
        WHERE NOT EXISTS (
              SELECT 1 FROM command.audit
-              WHERE actor = ${actor} AND command = ${command} AND at > clock_timestamp() - interval '1 hour'
-                AND outcome = 'failed' AND detail ->> 'code' = 'forbidden')
-      RETURNING run, actor, command, arguments)
-    INSERT INTO command.audit (run, actor, command, arguments, outcome, detail)
-    SELECT run, actor, command, arguments, 'failed', '{"code": "forbidden"}' FROM attempt`
+              WHERE actor_id = ${actorId} AND command = ${command} AND detail ->> 'code' = ${code}
+                AND at > clock_timestamp() - interval '1 hour' AND outcome = 'failed'
+                AND detail ->> 'code' IN ('forbidden', 'lookup_limit_reached'))
+      RETURNING run, actor, actor_id, command, arguments)
+    INSERT INTO command.audit (run, actor, actor_id, command, arguments, outcome, detail)
+    SELECT run, actor, actor_id, command, arguments, 'failed', jsonb_build_object('code', ${code}::text) FROM attempt`
 }
 
 /** Filters of runs; `null`: any. */
@@ -102,7 +140,7 @@ export const readNewest = async (
   { actor, before, command, limit }: AuditFilter,
 ): Promise<ReadonlyArray<AuditRow>> =>
   q<AuditRow[]>`
-    SELECT b.place::float8 AS place, b.at, b.actor, b.role, b.command, b.arguments, b.reason,
+    SELECT b.place::float8 AS place, b.at, b.actor, b.actor_id, b.role, b.command, b.arguments, b.reason,
            coalesce(e.outcome, 'begun') AS outcome, e.detail, e.at AS ended_at
       FROM command.audit b
       LEFT JOIN command.audit e ON e.run = b.run AND e.outcome <> 'begun'

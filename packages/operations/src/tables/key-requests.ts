@@ -1,5 +1,5 @@
 /** `command.key_requests`: live keys that one person requests and another one confirms. Ids are UUIDs. */
-import { CONFIRMED_WITHIN_SECONDS, type Queries } from '@hub/store'
+import { CONFIRMED_WITHIN_SECONDS, type Person, type Queries } from '@hub/store'
 
 export interface KeyRequest {
   readonly id: string
@@ -7,6 +7,8 @@ export interface KeyRequest {
   readonly allowed: ReadonlyArray<string> | null
   readonly expires_after_seconds: number | null
   readonly requested_by: string
+  /** `null`: an earlier version recorded the request. */
+  readonly requested_by_id: string | null
   readonly requested_at: Date
   readonly expires_at: Date
   readonly confirmed_by: string | null
@@ -19,26 +21,34 @@ export interface KeyRequest {
   readonly overlap_seconds: number | null
   /** It can be confirmed, by the clock of PostgreSQL. */
   readonly is_open: boolean
+  /** By the clock of PostgreSQL. */
+  readonly is_expired: boolean
 }
 
+/** A condition: the request can be confirmed. */
+const isOpen = (q: Queries) => q`confirmed_at IS NULL AND expires_at > now() AND requested_by_id IS NOT NULL`
+
 const columns = (q: Queries) => q`
-  id, account, allowed_addresses::text[] AS allowed, expires_after_seconds, requested_by, requested_at, expires_at,
-  confirmed_by, confirmed_at, key, replaces, overlap_seconds, confirmed_at IS NULL AND expires_at > now() AS is_open`
+  id, account, allowed_addresses::text[] AS allowed, expires_after_seconds, requested_by, requested_by_id,
+  requested_at, expires_at, confirmed_by, confirmed_at, key, replaces, overlap_seconds, ${isOpen(q)} AS is_open,
+  expires_at <= now() AS is_expired`
 
 /** PostgreSQL rejects a network whose host bits are set (22P02). */
 export const insert = async (
   q: Queries,
   request: Pick<
     KeyRequest,
-    'id' | 'account' | 'allowed' | 'expires_after_seconds' | 'requested_by' | 'replaces' | 'overlap_seconds'
+    'id' | 'account' | 'allowed' | 'expires_after_seconds' | 'replaces' | 'overlap_seconds'
   >,
+  requestedBy: Person,
 ): Promise<void> => {
-  const { account, allowed, expires_after_seconds, id, overlap_seconds, replaces, requested_by } = request
+  const { account, allowed, expires_after_seconds, id, overlap_seconds, replaces } = request
   await q`
     INSERT INTO command.key_requests
-      (id, account, allowed_addresses, expires_after_seconds, requested_by, expires_at, replaces, overlap_seconds)
+      (id, account, allowed_addresses, expires_after_seconds, requested_by, requested_by_id, expires_at, replaces,
+       overlap_seconds)
     VALUES (${id}, ${account}, ${allowed === null ? null : [...allowed]}::text[]::cidr[], ${expires_after_seconds},
-            ${requested_by}, now() + make_interval(secs => ${CONFIRMED_WITHIN_SECONDS}), ${replaces},
+            ${requestedBy.name}, ${requestedBy.id}, now() + make_interval(secs => ${CONFIRMED_WITHIN_SECONDS}), ${replaces},
             ${overlap_seconds})`
 }
 
@@ -58,13 +68,14 @@ export const readForConfirmation = async (q: Queries, id: string): Promise<KeyRe
 export const setConfirmed = async (
   q: Queries,
   id: string,
-  confirmedBy: string,
+  confirmedBy: Person,
   key: string,
   replacedEndsAt: Date | null,
 ): Promise<void> => {
   await q`
     UPDATE command.key_requests
-       SET confirmed_by = ${confirmedBy}, confirmed_at = now(), key = ${key}, replaced_ends_at = ${replacedEndsAt}
+       SET confirmed_by = ${confirmedBy.name}, confirmed_by_id = ${confirmedBy.id}, confirmed_at = now(), key = ${key},
+           replaced_ends_at = ${replacedEndsAt}
      WHERE id = ${id}`
 }
 
@@ -83,7 +94,7 @@ export const readNewest = async (
   return q<KeyRequest[]>`
     SELECT ${columns(q)} FROM command.key_requests
      WHERE (${account}::uuid IS NULL OR account = ${account})
-       ${open ? q`AND confirmed_at IS NULL AND expires_at > now()` : q``}
+       ${open ? q`AND ${isOpen(q)}` : q``}
        ${before === null ? q`` : q`AND (requested_at, id) < (${before.created_at}, ${before.id})`}
      ORDER BY requested_at DESC, id DESC LIMIT ${limit}`
 }

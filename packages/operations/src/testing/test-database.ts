@@ -45,6 +45,7 @@ export const makeTestDatabase = async (settings: Readonly<Record<string, string>
   )
 
   return {
+    url: database.url,
     sql,
     runtime,
 

@@ -42,7 +42,7 @@ const HASH_SECRET = 'a secret of at least 32 characters for tests'
 const APPEND_DEADLINE_MS = 20_000
 
 export const NUMBER = '+79001234567'
-export const ADMIN: Actor = { name: 'ada', roles: ['admin'], via: 'api' }
+export const ADMIN: Actor = { id: 'https://id.example|ada', name: 'ada', roles: ['admin'], via: 'api' }
 
 type Services = Sql | SharedTexts | EventLog | TopicReader | MasterKeyEncryption | PayloadEncryption
 

@@ -12,8 +12,8 @@ import { makeTestHub, type TestHub } from '../testing/test-hub.ts'
 import * as Deliveries from './deliveries.ts'
 import * as Webhooks from './index.ts'
 
-const VIEWER: Actor = { name: 'vera', roles: ['viewer'], via: 'api' }
-const SUPPORT: Actor = { name: 'sam', roles: ['support'], via: 'api' }
+const VIEWER: Actor = { id: 'https://id.example|vera', name: 'vera', roles: ['viewer'], via: 'api' }
+const SUPPORT: Actor = { id: 'https://id.example|sam', name: 'sam', roles: ['support'], via: 'api' }
 const ANY_ATTEMPT = {
   status: null,
   response_code: null,

@@ -6,7 +6,12 @@
 import { randomUUID } from 'node:crypto'
 import { Clock, Effect } from 'effect'
 import { epochMs, type Queries, Sql, type StorageError } from '../sql.ts'
-import { CONFIRMED_WITHIN_SECONDS, confirmationRefusal, type ConfirmationRefused } from '../second-person.ts'
+import {
+  CONFIRMED_WITHIN_SECONDS,
+  confirmationRefusal,
+  type ConfirmationRefused,
+  type Person,
+} from '../second-person.ts'
 import { continueErasure, type Erasure, readErasures, recordErasure } from './erasure.ts'
 
 /** Times in milliseconds since the epoch. */
@@ -16,6 +21,8 @@ export interface ErasureRequest {
   /** Recipient hash, 64 hexadecimal digits. */
   readonly recipient: string
   readonly requestedBy: string
+  /** `null`: an earlier version recorded the request. */
+  readonly requestedById: string | null
   readonly reason: string | null
   readonly requestedAt: number
   readonly expiresAt: number
@@ -26,17 +33,17 @@ export interface ErasureRequest {
 }
 
 const columns = (q: Queries) => q`
-  id, encode(recipient, 'hex') AS recipient, requested_by AS "requestedBy", reason,
+  id, encode(recipient, 'hex') AS recipient, requested_by AS "requestedBy", requested_by_id AS "requestedById", reason,
   ${epochMs(q, 'requested_at')} AS "requestedAt", ${epochMs(q, 'expires_at')} AS "expiresAt",
   confirmed_by AS "confirmedBy", ${epochMs(q, 'confirmed_at')} AS "confirmedAt", erasure`
 
 /**
  * Requests an erasure by recipient hash. An open request for the recipient stays as it is, and is
- * returned.
+ * returned, unless nobody can confirm it.
  */
 export const requestErasure = Effect.fn('requestErasure')(function* (
   recipient: string,
-  requestedBy: string,
+  requestedBy: Person,
   reason: string | null,
 ): Effect.fn.Return<ErasureRequest, StorageError, Sql> {
   const sql = yield* Sql
@@ -45,10 +52,13 @@ export const requestErasure = Effect.fn('requestErasure')(function* (
   const found = yield* sql.transaction(async (q): Promise<ErasureRequest | undefined> => {
     await q`
       DELETE FROM command.erasure_requests
-       WHERE recipient = ${hash} AND confirmed_at IS NULL AND expires_at <= ${new Date(now)}`
+       WHERE recipient = ${hash} AND confirmed_at IS NULL
+         AND (expires_at <= ${new Date(now)} OR requested_by_id IS NULL)`
     await q`
-      INSERT INTO command.erasure_requests (id, recipient, requested_by, reason, requested_at, expires_at)
-      VALUES (${randomUUID()}, ${hash}, ${requestedBy}, ${reason}, ${new Date(now)}, ${new Date(now + 1000 * CONFIRMED_WITHIN_SECONDS)})
+      INSERT INTO command.erasure_requests
+        (id, recipient, requested_by, requested_by_id, reason, requested_at, expires_at)
+      VALUES (${randomUUID()}, ${hash}, ${requestedBy.name}, ${requestedBy.id}, ${reason}, ${new Date(now)},
+              ${new Date(now + 1000 * CONFIRMED_WITHIN_SECONDS)})
       ON CONFLICT (recipient) WHERE confirmed_at IS NULL DO NOTHING`
     const [row] = await q<ErasureRequest[]>`
       SELECT ${columns(q)} FROM command.erasure_requests WHERE recipient = ${hash} AND confirmed_at IS NULL`
@@ -68,7 +78,7 @@ interface Confirmed {
 /** Confirms a request as another person, and erases the recipient. */
 export const confirmErasure = Effect.fn('confirmErasure')(function* (
   id: string,
-  confirmedBy: string,
+  confirmedBy: Person,
 ): Effect.fn.Return<Confirmed | ErasureConfirmationRefused, StorageError, Sql> {
   const sql = yield* Sql
   const now = yield* Clock.currentTimeMillis
@@ -79,14 +89,15 @@ export const confirmErasure = Effect.fn('confirmErasure')(function* (
     const request = {
       isConfirmed: row.confirmedAt !== null,
       isExpired: row.expiresAt <= now,
-      requestedBy: row.requestedBy,
+      requestedBy: { id: row.requestedById, name: row.requestedBy },
     }
     const refusal = confirmationRefusal(request, confirmedBy)
     if (refusal !== null) return refusal
     const erasure = await recordErasure(q, row.recipient, now)
     const [confirmed] = await q<ErasureRequest[]>`
       UPDATE command.erasure_requests
-         SET confirmed_by = ${confirmedBy}, confirmed_at = ${new Date(now)}, erasure = ${erasure}
+         SET confirmed_by = ${confirmedBy.name}, confirmed_by_id = ${confirmedBy.id}, confirmed_at = ${new Date(now)},
+             erasure = ${erasure}
        WHERE id = ${id} RETURNING ${columns(q)}`
     return confirmed ?? 'unknown'
   })
@@ -116,7 +127,8 @@ export const readErasureRequests = Effect.fn('readErasureRequests')(function* (f
   return yield* sql.run(
     (q) => q<ErasureRequest[]>`
       SELECT ${columns(q)} FROM command.erasure_requests
-       WHERE true ${open ? q`AND confirmed_at IS NULL AND expires_at > now()` : q``}
+       WHERE true
+         ${open ? q`AND confirmed_at IS NULL AND expires_at > now() AND requested_by_id IS NOT NULL` : q``}
          ${after === null ? q`` : q`AND (requested_at, id) < (${new Date(after.requestedAt)}, ${after.id})`}
        ORDER BY requested_at DESC, id DESC LIMIT ${limit}`,
   )

@@ -112,13 +112,26 @@ export const setLastUses = async (q: Queries, uses: ReadonlyArray<KeyUse>): Prom
      WHERE api_keys.id = used.id AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')`
 }
 
-/** `allowed` as in `ApiKeyRow`. PostgreSQL rejects a network whose host bits are set (22P02). */
+/**
+ * Sets the networks that may use a key; `allowed` as in `ApiKeyRow`. PostgreSQL rejects a network whose host
+ * bits are set (22P02). False: `mayWiden` is false, and a network is not inside of one that the key had.
+ */
 export const setAllowedAddresses = async (
   q: Queries,
   id: string,
   allowed: ReadonlyArray<string> | null,
-): Promise<void> => {
-  await q`
-    UPDATE command.api_keys SET allowed_addresses = ${allowed === null ? null : [...allowed]}::text[]::cidr[]
-     WHERE id = ${id}`
+  mayWiden: boolean,
+): Promise<boolean> => {
+  const networks = q`${allowed === null ? null : [...allowed]}::text[]::cidr[]`
+  const rows = await q`
+    UPDATE command.api_keys k SET allowed_addresses = ${networks}
+     WHERE id = ${id}
+       AND (${mayWiden} OR k.allowed_addresses IS NULL
+            OR (${networks} IS NOT NULL AND NOT EXISTS (
+                  SELECT 1 FROM unnest(${networks}) AS wanted (network)
+                   WHERE NOT EXISTS (
+                         SELECT 1 FROM unnest(k.allowed_addresses) AS old (network)
+                          WHERE wanted.network <<= old.network))))
+    RETURNING 1`
+  return rows.length > 0
 }
