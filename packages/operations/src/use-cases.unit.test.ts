@@ -7,7 +7,7 @@ import type { UseCase } from './use-case.ts'
 
 type AnyUseCase = Pick<
   UseCase<unknown, unknown, unknown, unknown>,
-  'name' | 'permission' | 'audit' | 'reason' | 'input' | 'output'
+  'name' | 'permission' | 'audit' | 'reason' | 'counts' | 'input' | 'output'
 >
 
 const isUseCase = (value: unknown): value is AnyUseCase =>

@@ -95,7 +95,7 @@ const signOut = async (): Promise<void> => {
   )
   session.value = { state: 'signed_out' }
   // The session at the identity provider ends there.
-  if (endSessionUrl !== null) location.assign(endSessionUrl)
+  if (endSessionUrl !== null) window.location.assign(endSessionUrl)
 }
 
 const User = ({ openHelp }: { readonly openHelp: () => void }) => {
