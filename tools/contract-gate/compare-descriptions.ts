@@ -14,6 +14,7 @@ import {
   canonical,
   type Change,
   compareParts,
+  compareUnknownMembers,
   type Context,
   type Direction,
   isSame,
@@ -34,6 +35,45 @@ const DEPRECATED_SINCE = 'x-deprecated-since'
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'] as const
 
+/** Members of a document, and of its parts, that are compared one by one or that no program can notice. */
+const DOCUMENT_MEMBERS = new Set([
+  'openapi',
+  'info',
+  'servers',
+  'tags',
+  'externalDocs',
+  'paths',
+  'webhooks',
+  'components',
+  'security',
+])
+const PATH_MEMBERS = new Set<string>([...METHODS, 'summary', 'description', 'parameters'])
+const OPERATION_MEMBERS = new Set([
+  'operationId',
+  'tags',
+  'summary',
+  'description',
+  'externalDocs',
+  'parameters',
+  'requestBody',
+  'responses',
+  'security',
+  'deprecated',
+])
+const PARAMETER_MEMBERS = new Set([
+  'name',
+  'in',
+  'description',
+  'required',
+  'deprecated',
+  'schema',
+  'example',
+  'examples',
+])
+const BODY_MEMBERS = new Set(['description', 'required', 'content'])
+const MEDIA_MEMBERS = new Set(['schema', 'example', 'examples'])
+const RESPONSE_MEMBERS = new Set(['description', 'headers', 'content'])
+
 interface Operation {
   readonly where: string
   readonly path: string
@@ -44,14 +84,15 @@ interface Operation {
 /** `/v1/messages/{id}` and `/v1/messages/{message}` are the same path. */
 const pathKey = (path: string): string => path.replaceAll(/\{[^}]*\}/gu, '{}')
 
-const operationsOf = (document: JsonObject): ReadonlyMap<string, Operation> => {
+const operationsOf = (document: JsonObject, place: 'paths' | 'webhooks'): ReadonlyMap<string, Operation> => {
   const operations = new Map<string, Operation>()
-  for (const [path, item] of Object.entries(objectAt(document, 'paths'))) {
-    if (!isJsonObject(item)) continue
+  for (const [path, given] of Object.entries(objectAt(document, place))) {
+    if (!isJsonObject(given)) continue
+    const item = resolve(document, given)
     for (const method of METHODS) {
       const is = item[method]
       if (!isJsonObject(is)) continue
-      const where = `${method.toUpperCase()} ${path}`
+      const where = `${place === 'webhooks' ? 'webhook ' : ''}${method.toUpperCase()} ${path}`
       operations.set(`${method} ${pathKey(path)}`, { where, path, item, is })
     }
   }
@@ -62,6 +103,9 @@ const DAY_MS = 86_400_000
 
 /** The version number of a path: 1 for `/v1/messages`. */
 const pathVersion = (path: string): number => Number(/^\/v([0-9]+)(?:\/|$)/u.exec(path)?.[1] ?? 0)
+
+/** `/v1/messages` and `/v2/messages` are versions of the same path. */
+const versionless = (path: string): string => pathKey(path).replace(/^\/v[0-9]+(?=\/|$)/u, '')
 
 const compareRemoval = (operation: Operation, next: JsonObject, today: string): Change => {
   const since = operation.is[DEPRECATED_SINCE]
@@ -76,6 +120,12 @@ const compareRemoval = (operation: Operation, next: JsonObject, today: string): 
   if (!newer) return breaking('operation-removed-without-new-version', operation.where)
   return additive('deprecated-operation-removed', operation.where)
 }
+
+/** Whether a description has a path in a newer version, to which its clients can move. */
+const hasNewerVersion = (document: JsonObject, path: string): boolean =>
+  Object.keys(objectAt(document, 'paths')).some(
+    (other) => versionless(other) === versionless(path) && pathVersion(other) > pathVersion(path),
+  )
 
 const parametersOf = (document: JsonObject, operation: Operation): ReadonlyMap<string, JsonObject> => {
   const parameters = new Map<string, JsonObject>()
@@ -110,18 +160,14 @@ const compareParameters = (context: Context, base: Operation, next: Operation): 
   const placeOf = (parameter: JsonObject) => ({
     what: 'parameter' as const,
     where: at(parameter),
-    today: context.today,
   })
   return compareParts(parametersOf(context.base, base), parametersOf(context.next, next), {
-    removed: (parameter) => compareSunsetRemoval(context.base, parameter, placeOf(parameter)),
+    removed: (parameter) => compareSunsetRemoval(context, parameter, placeOf(parameter)),
     kept: (parameter, now) => {
       const where = at(parameter)
-      const forms = (['style', 'explode', 'allowReserved', 'content'] as const).filter(
-        (name) => canonical(parameter[name]) !== canonical(now[name]),
-      )
       return [
         ...compareRequired('parameter', parameter, now, where),
-        ...forms.map(() => breaking('parameter-form-changed', where)),
+        ...compareUnknownMembers(parameter, now, PARAMETER_MEMBERS, 'parameter-form-changed', where),
         ...compareSunset(context, parameter, now, placeOf(parameter)),
         ...compareSchemas(context, objectAt(parameter, 'schema'), objectAt(now, 'schema'), 'request', where),
       ]
@@ -142,18 +188,22 @@ const compareContents = (
 ): ReadonlyArray<Change> =>
   compareParts(partsAt(base, 'content'), partsAt(next, 'content'), {
     removed: (_, type) => breaking('media-type-removed', `${where} ${type}`),
-    kept: (media, now, type) =>
-      compareSchemas(
-        context,
-        objectAt(asSchema(media), 'schema'),
-        objectAt(asSchema(now), 'schema'),
-        direction,
-        `${where} ${type}`,
-      ),
+    kept: (media, now, type) => {
+      const [was, is, at] = [asSchema(media), asSchema(now), `${where} ${type}`]
+      return [
+        ...compareUnknownMembers(was, is, MEDIA_MEMBERS, 'media-type-changed', at),
+        ...compareSchemas(context, objectAt(was, 'schema'), objectAt(is, 'schema'), direction, at),
+      ]
+    },
     added: (_, type) => additive('media-type-added', `${where} ${type}`),
   })
 
-const compareBodies = (context: Context, base: Operation, next: Operation): ReadonlyArray<Change> => {
+const compareBodies = (
+  context: Context,
+  base: Operation,
+  next: Operation,
+  direction: Direction,
+): ReadonlyArray<Change> => {
   const where = `${base.where} → body`
   const [given, now] = [base.is['requestBody'], next.is['requestBody']]
   if (!isJsonObject(given) && !isJsonObject(now)) return []
@@ -165,7 +215,8 @@ const compareBodies = (context: Context, base: Operation, next: Operation): Read
   const [before, after] = [resolve(context.base, given), resolve(context.next, now)]
   return [
     ...compareRequired('body', before, after, where),
-    ...compareContents(context, before, after, 'request', where),
+    ...compareUnknownMembers(before, after, BODY_MEMBERS, 'body-changed', where),
+    ...compareContents(context, before, after, direction, where),
   ]
 }
 
@@ -177,13 +228,14 @@ const headersOf = (document: JsonObject, response: JsonObject): ReadonlyMap<stri
     ]),
   )
 
-const compareHeaders = (
+/** Headers that the hub sends: those of a response, and those of a webhook. */
+const compareSentHeaders = (
   context: Context,
-  base: JsonObject,
-  next: JsonObject,
+  base: ReadonlyMap<string, JsonObject>,
+  next: ReadonlyMap<string, JsonObject>,
   where: string,
 ): ReadonlyArray<Change> =>
-  compareParts(headersOf(context.base, base), headersOf(context.next, next), {
+  compareParts(base, next, {
     removed: (_, name) => breaking('header-removed', `${where} (header ${name})`),
     kept: (header, now, name) => {
       const at = `${where} (header ${name})`
@@ -191,21 +243,28 @@ const compareHeaders = (
         ...(header['required'] === true && now['required'] !== true
           ? [breaking('header-became-optional', at)]
           : []),
+        ...compareUnknownMembers(header, now, PARAMETER_MEMBERS, 'header-form-changed', at),
         ...compareSchemas(context, objectAt(header, 'schema'), objectAt(now, 'schema'), 'response', at),
       ]
     },
     added: (_, name) => additive('header-added', `${where} (header ${name})`),
   })
 
-const compareResponses = (context: Context, base: Operation, next: Operation): ReadonlyArray<Change> =>
+const compareResponses = (
+  context: Context,
+  base: Operation,
+  next: Operation,
+  direction: Direction,
+): ReadonlyArray<Change> =>
   compareParts(partsAt(base.is, 'responses'), partsAt(next.is, 'responses'), {
     removed: (_, status) => breaking('response-removed', `${base.where} → ${status}`),
     kept: (response, now, status) => {
       const where = `${base.where} → ${status}`
       const [was, is] = [resolve(context.base, asSchema(response)), resolve(context.next, asSchema(now))]
       return [
-        ...compareContents(context, was, is, 'response', where),
-        ...compareHeaders(context, was, is, where),
+        ...compareUnknownMembers(was, is, RESPONSE_MEMBERS, 'response-changed', where),
+        ...compareContents(context, was, is, direction, where),
+        ...compareSentHeaders(context, headersOf(context.base, was), headersOf(context.next, is), where),
       ]
     },
     added: (_, status) => additive('response-added', `${base.where} → ${status}`),
@@ -263,23 +322,91 @@ const compareDeprecation = (base: Operation, next: Operation): Array<Change> => 
   return base.is['deprecated'] === true ? [] : [additive('operation-deprecated', base.where)]
 }
 
-/** The changes of a description. `today` decides whether a deprecated operation may go. */
+/** A client reaches the hub at any of these addresses. */
+const compareServers = (base: JsonObject, next: JsonObject): ReadonlyArray<Change> => {
+  const serversOf = (document: JsonObject) =>
+    new Map(
+      listAt(document, 'servers').map((server) => {
+        const { description: _, ...is } = asSchema(server)
+        return [canonical(is), textAt(is, 'url')] as const
+      }),
+    )
+  return compareParts(serversOf(base), serversOf(next), {
+    removed: (url) => breaking('server-removed', url),
+    kept: () => [],
+    added: (url) => additive('server-added', url),
+  })
+}
+
+const compareItems = (base: Operation, next: Operation): Array<Change> => [
+  ...compareUnknownMembers(base.item, next.item, PATH_MEMBERS, 'path-changed', base.where),
+  ...compareUnknownMembers(base.is, next.is, OPERATION_MEMBERS, 'operation-changed', base.where),
+]
+
+/** What the hub sends to clients, and what they may answer. */
+const compareWebhooks = (context: Context): ReadonlyArray<Change> => {
+  const headers = (document: JsonObject, webhook: Operation) =>
+    new Map(
+      [...parametersOf(document, webhook)].map(([key, parameter]) => [
+        textAt(parameter, 'in') === 'header' ? textAt(parameter, 'name').toLowerCase() : key,
+        parameter,
+      ]),
+    )
+  return compareParts(operationsOf(context.base, 'webhooks'), operationsOf(context.next, 'webhooks'), {
+    removed: (webhook) => breaking('webhook-removed', webhook.where),
+    kept: (webhook, now) => [
+      ...compareItems(webhook, now),
+      ...compareSentHeaders(
+        context,
+        headers(context.base, webhook),
+        headers(context.next, now),
+        webhook.where,
+      ),
+      ...compareBodies(context, webhook, now, 'response'),
+      ...compareResponses(context, webhook, now, 'request'),
+    ],
+    added: (webhook) => additive('webhook-added', webhook.where),
+  })
+}
+
+/** The changes of a description. `today` decides whether a deprecated part may go. */
 export const compareDescriptions = (
   base: JsonObject,
   next: JsonObject,
   today: string,
 ): ReadonlyArray<Change> => {
-  const context: Context = { base, next, today, open: new Set(), unchanged: unchangedIn(base, next) }
-  return compareParts(operationsOf(base), operationsOf(next), {
+  const context: Context = {
+    base,
+    next,
+    today,
+    hasNewerVersion: false,
+    open: new Set(),
+    compared: new Map(),
+    unchanged: unchangedIn(base, next),
+  }
+  const operations = compareParts(operationsOf(base, 'paths'), operationsOf(next, 'paths'), {
     removed: (operation) => compareRemoval(operation, next, today),
-    kept: (operation, now) => [
-      ...compareDeprecation(operation, now),
-      ...compareSecurity(context, operation, now),
-      ...compareParameters(context, operation, now),
-      ...(isSame(context, operation.is, now.is)
-        ? []
-        : [...compareBodies(context, operation, now), ...compareResponses(context, operation, now)]),
-    ],
+    kept: (operation, now) => {
+      const inside: Context = { ...context, hasNewerVersion: hasNewerVersion(next, operation.path) }
+      return [
+        ...compareItems(operation, now),
+        ...compareDeprecation(operation, now),
+        ...compareSecurity(inside, operation, now),
+        ...compareParameters(inside, operation, now),
+        ...(isSame(inside, operation.is, now.is)
+          ? []
+          : [
+              ...compareBodies(inside, operation, now, 'request'),
+              ...compareResponses(inside, operation, now, 'response'),
+            ]),
+      ]
+    },
     added: (operation) => additive('operation-added', operation.where),
   })
+  return [
+    ...compareUnknownMembers(base, next, DOCUMENT_MEMBERS, 'document-changed', 'description'),
+    ...compareServers(base, next),
+    ...operations,
+    ...compareWebhooks(context),
+  ]
 }

@@ -7,6 +7,7 @@ import {
   canonical,
   type Change,
   compareParts,
+  compareUnknownMembers,
   type Context,
   type Direction,
   isBreaking,
@@ -45,6 +46,7 @@ const FILTERS = [
 ] as const
 
 const COMPARED: ReadonlySet<string> = new Set([
+  ...ANNOTATIONS,
   'type',
   'enum',
   'const',
@@ -55,6 +57,7 @@ const COMPARED: ReadonlySet<string> = new Set([
   'anyOf',
   'oneOf',
   'default',
+  'discriminator',
   ...LOWER,
   ...UPPER,
   ...FILTERS,
@@ -99,6 +102,28 @@ const alternatives = (document: JsonObject, schema: JsonObject): ReadonlyArray<J
   return Array.isArray(type) ? type.map((one) => ({ ...flat, type: one })) : [flat]
 }
 
+/** The value by which a discriminator selects this alternative of its union; null for another schema. */
+const tagOf = (schema: JsonObject): string | null => {
+  const property = objectAt(schema, 'discriminator')['propertyName']
+  if (typeof property !== 'string') return null
+  const values = valuesOf(asSchema(objectAt(schema, 'properties')[property]))
+  return values?.size === 1 ? ([...values][0] ?? null) : null
+}
+
+/**
+ * Whether an alternative admits every value of the property by which a discriminator selects another:
+ * clients already get values that they do not know.
+ */
+const admitsTagOf = (document: JsonObject, schema: JsonObject, tagged: JsonObject): boolean => {
+  const property = textAt(objectAt(tagged, 'discriminator'), 'propertyName')
+  const values = objectAt(schema, 'properties')[property]
+  return (
+    tagOf(schema) === null &&
+    isJsonObject(values) &&
+    alternatives(document, values).some((one) => one['type'] === 'string' && valuesOf(one) === null)
+  )
+}
+
 /** The known values of an open enumeration, of which any other string is valid too. */
 const KNOWN_VALUES = 'x-known-values'
 
@@ -122,7 +147,24 @@ const typeOf = (schema: JsonObject): string | null => {
 const isTypeWithin = (inner: string | null, outer: string | null): boolean =>
   outer === null || inner === outer || (inner === 'integer' && outer === 'number')
 
+/** A named schema occurs at many places, with the same changes. */
 export const compareSchemas = (
+  context: Context,
+  base: JsonObject,
+  next: JsonObject,
+  direction: Direction,
+  where: string,
+): ReadonlyArray<Change> => {
+  if (context.open.size > 0 || base['$ref'] === undefined || next['$ref'] === undefined) {
+    return compareAt(context, base, next, direction, where)
+  }
+  const key = JSON.stringify([base, next, direction, context.hasNewerVersion])
+  const known = context.compared.get(key) ?? compareAt(context, base, next, direction, '')
+  context.compared.set(key, known)
+  return known.map((change) => ({ ...change, where: `${where}${change.where}` }))
+}
+
+const compareAt = (
   context: Context,
   base: JsonObject,
   next: JsonObject,
@@ -148,14 +190,28 @@ export const compareSchemas = (
     candidates.toSorted(
       (a, b) => a.filter(isBreaking).length - b.filter(isBreaking).length || a.length - b.length,
     )[0] ?? []
+  // Where a discriminator was added, alternatives without a tag are compared with those that now have one.
+  const isTagNew = before.every((one) => tagOf(one) === null)
   for (const one of before) {
+    const tag = tagOf(one)
+    if (after.some((other) => isSame(context, one, other))) continue
     const candidates = after
       .filter((other) => typeOf(other) === typeOf(one) || isTypeWithin(typeOf(one), typeOf(other)))
+      .filter((other) => tagOf(other) === tag || isTagNew)
       .map((other) => compareAlternative(inside, one, other, direction, where))
-    if (candidates.length === 0) changes.push(breaking('type-removed', `${where} (${typeOf(one) ?? 'any'})`))
+    if (candidates.length === 0)
+      changes.push(breaking('type-removed', `${where} (${tag ?? typeOf(one) ?? 'any'})`))
     else changes.push(...nearest(candidates))
   }
   for (const other of after) {
+    const tag = tagOf(other)
+    if (before.some((one) => isSame(context, one, other))) continue
+    // Compared above with the alternative of the same tag.
+    if (tag !== null && before.some((one) => tagOf(one) === tag)) continue
+    if (tag !== null && before.some((one) => admitsTagOf(context.base, one, other))) {
+      changes.push(additive('type-added', `${where} (${tag})`))
+      continue
+    }
     const known = before
       .filter((one) => isTypeWithin(typeOf(other), typeOf(one)))
       .some((one) => !compareAlternative(inside, one, other, direction, where).some(isBreaking))
@@ -189,7 +245,8 @@ const compareAlternative = (
     ...compareBounds(base, next, direction, where),
     ...compareProperties(context, base, next, direction, where),
     ...compareOpenness(context, base, next, direction, where),
-    ...compareUnknown(base, next, where),
+    ...compareDiscriminators(base, next, where),
+    ...compareUnknownMembers(base, next, COMPARED, 'keyword-changed', where),
   ]
 }
 
@@ -315,7 +372,6 @@ const compareProperties = (
   const placeOf = (name: string) => ({
     what: 'field' as const,
     where: `${where}.${name}`,
-    today: context.today,
   })
   const added = (name: string): Change =>
     isRequest && needs.has(name)
@@ -323,7 +379,7 @@ const compareProperties = (
       : additive('field-added', `${where}.${name}`)
   return [
     ...compareParts(partsAt(base, 'properties'), after, {
-      removed: (schema, name) => compareSunsetRemoval(context.base, schema, placeOf(name)),
+      removed: (schema, name) => compareSunsetRemoval(context, schema, placeOf(name)),
       kept: (schema, now, name) => {
         const at = `${where}.${name}`
         return [
@@ -380,9 +436,13 @@ const compareOpenness = (
   return changes
 }
 
-/** A keyword that the gate does not know must not change. */
-const compareUnknown = (base: JsonObject, next: JsonObject, where: string): Array<Change> =>
-  [...new Set([...Object.keys(base), ...Object.keys(next)])]
-    .filter((name) => !COMPARED.has(name) && !ANNOTATIONS.has(name) && !name.startsWith('x-'))
-    .filter((name) => canonical(base[name]) !== canonical(next[name]))
-    .map((name) => breaking('keyword-changed', `${where} (${name})`))
+/** A client selects the alternative of a union by the discriminator: its property and values must stay. */
+const compareDiscriminators = (base: JsonObject, next: JsonObject, where: string): Array<Change> => {
+  const [before, after] = [objectAt(base, 'discriminator'), objectAt(next, 'discriminator')]
+  if (before['propertyName'] === undefined) return []
+  if (before['propertyName'] !== after['propertyName']) return [breaking('discriminator-changed', where)]
+  const values = partsAt(after, 'mapping')
+  return [...partsAt(before, 'mapping').keys()]
+    .filter((value) => !values.has(value))
+    .map((value) => breaking('discriminator-value-removed', `${where} (${value})`))
+}

@@ -17,8 +17,12 @@ export interface Context {
   readonly next: JsonObject
   /** `2026-11-21`: decides whether a deprecated part may go. */
   readonly today: string
+  /** Whether the new document has the compared path in a newer version, such as `/v2/messages`. */
+  readonly hasNewerVersion: boolean
   /** Pairs of references in comparison, so that recursive schemas end. */
   readonly open: ReadonlySet<string>
+  /** The changes of named schemas that were compared before, with the place inside the schema. */
+  readonly compared: Map<string, ReadonlyArray<Change>>
   /** References to components that are equal in both documents, with all they refer to. */
   readonly unchanged: ReadonlySet<string>
 }
@@ -128,6 +132,22 @@ export const unchangedIn = (base: JsonObject, next: JsonObject): ReadonlySet<str
   }
   return new Set(unchanged.keys())
 }
+
+/**
+ * Members of an object that the gate does not compare one by one must not change, so that it stops
+ * what it does not know. `compared` are those that it compares, or that no program can notice.
+ */
+export const compareUnknownMembers = (
+  base: JsonObject,
+  next: JsonObject,
+  compared: ReadonlySet<string>,
+  rule: string,
+  where: string,
+): Array<Change> =>
+  [...new Set([...Object.keys(base), ...Object.keys(next)])]
+    .filter((name) => !compared.has(name) && !name.startsWith('x-'))
+    .filter((name) => canonical(base[name]) !== canonical(next[name]))
+    .map((name) => breaking(rule, `${where} (${name})`))
 
 export const isSame = (context: Context, base: JsonObject, next: JsonObject): boolean =>
   isEqual(base, next) && referencesIn(base).every((reference) => context.unchanged.has(reference))

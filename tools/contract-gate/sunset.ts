@@ -1,9 +1,10 @@
 /**
  * Deprecated fields and parameters: `deprecated: true` needs the date of their end, `x-sunset`
- * (`2027-06-30`). Until that day, clients may rely on them. Pure.
+ * (`2027-06-30`). Until that day, clients may rely on them, and afterwards until there is a newer
+ * version of the path. Pure.
  */
 import { isJsonObject, type Json, type JsonObject } from '@hub/contract'
-import { additive, breaking, type Change, resolve } from './document.ts'
+import { additive, breaking, type Change, type Context, resolve } from './document.ts'
 
 /** Days from the announcement to the end. Specification, Versioning, 5. */
 export const DEPRECATION_DAYS = 90
@@ -28,37 +29,40 @@ interface Place {
   /** The name of the part in rules: `field` or `parameter`. */
   readonly what: 'field' | 'parameter'
   readonly where: string
-  readonly today: string
 }
 
-/** A removed part must have been deprecated, and its date must have come. */
+/**
+ * A removed part must have been deprecated, its date must have come, and clients must have a newer
+ * version of its path. Specification, Versioning, 5.
+ */
 export const compareSunsetRemoval = (
-  document: JsonObject,
+  { base, hasNewerVersion, today }: Context,
   part: Json | undefined,
-  { today, what, where }: Place,
+  { what, where }: Place,
 ): Change => {
-  const was = partIn(document, part)
+  const was = partIn(base, part)
   if (!isDeprecated(was)) return breaking(`${what}-removed`, where)
   const sunset = sunsetOf(was)
-  return sunset === null || today < sunset
-    ? breaking(`${what}-removed-too-early`, where)
-    : additive(`deprecated-${what}-removed`, where)
+  if (sunset === null || today < sunset) return breaking(`${what}-removed-too-early`, where)
+  return hasNewerVersion
+    ? additive(`deprecated-${what}-removed`, where)
+    : breaking(`${what}-removed-without-new-version`, where)
 }
 
 /** `base` is `undefined` for a part that is new. */
 export const compareSunset = (
-  documents: { readonly base: JsonObject; readonly next: JsonObject },
+  context: Context,
   base: Json | undefined,
   next: Json | undefined,
-  { today, what, where }: Place,
+  { what, where }: Place,
 ): ReadonlyArray<Change> => {
-  const [was, is] = [partIn(documents.base, base), partIn(documents.next, next)]
+  const [was, is] = [partIn(context.base, base), partIn(context.next, next)]
   if (!isDeprecated(is)) return isDeprecated(was) ? [additive(`${what}-deprecation-withdrawn`, where)] : []
   const sunset = sunsetOf(is)
   if (sunset === null) return [breaking(`${what}-deprecation-without-sunset`, where)]
   const promised = isDeprecated(was) ? sunsetOf(was) : null
   if (promised !== null) return sunset < promised ? [breaking(`${what}-sunset-brought-forward`, where)] : []
-  return Date.parse(sunset) - Date.parse(today) < DEPRECATION_DAYS * DAY_MS
+  return Date.parse(sunset) - Date.parse(context.today) < DEPRECATION_DAYS * DAY_MS
     ? [breaking(`${what}-sunset-too-early`, where)]
     : [additive(`${what}-deprecated`, where)]
 }
