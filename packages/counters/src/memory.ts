@@ -140,7 +140,7 @@ const make = (options: MemoryCountersOptions) => {
     const exceeded = waits.findIndex((wait) => wait > 0)
     const window = WINDOW_NAMES[exceeded]
     if (window !== undefined) {
-      return { reserved: false, window, retryAfterSeconds: toWaitSeconds(Math.max(...waits)) }
+      return { reserved: false, window, retryAfterSeconds: toWaitSeconds(waits[exceeded] ?? 0) }
     }
     add(item, now)
     leases.set(leaseKey(item), { reservation: item, until: now + RESERVATION_LEASE_MS })

@@ -101,7 +101,7 @@ export type FloodVerdict =
       readonly reserved: false
       /** The first exceeded window in the order pause, hour, day. */
       readonly window: 'pause' | 'hour' | 'day'
-      /** Whole seconds, at least 1, until all windows allow a send, if none is accepted before. */
+      /** Whole seconds, at least 1, until that window allows a send. Another one may be exceeded longer. */
       readonly retryAfterSeconds: number
     }
 

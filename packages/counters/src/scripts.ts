@@ -83,7 +83,7 @@ const CLEAR_AT_ONCE = 500
  * KEYS: generation, reserved, then the flood key of each item. ARGV: now, lease, ttl, number of
  * window sets, three numbers for each set (pause ms, per hour, per day; -1: no limit), then id and
  * window set of each item. Returns nil if the generation is not ready, else a number for each item:
- * 0 if reserved, else wait (ms) × 4 + window (1 to 3).
+ * 0 if reserved, else the first exceeded window (1 to 3) + its wait (ms) × 4.
  *
  * An expired reservation contains its flood key. It has the hash tag of KEYS, so it is on the same
  * node, although not in KEYS.
@@ -138,8 +138,7 @@ for i = 3, #KEYS do
       local at = now
       if n > 0 then at = nth(n) end
       if at and at + length > now then
-        if window == 0 then window = which end
-        wait = math.max(wait, at + length - now)
+        if window == 0 then window, wait = which, at + length - now end
       end
     end
     check(1, tonumber(ARGV[set]), 1)
