@@ -12,7 +12,7 @@ const RETENTION_DAYS: Readonly<Record<string, number>> = {
   'hub.operator-reports.v1': 90,
 }
 /** Thirteen months, in days: the retention of lanes and log. */
-const OTHER_RETENTION_DAYS = 395
+const OTHER_RETENTION_DAYS = 397
 
 export const capacityPage = (results: Results, cost: CostResults): string => {
   const accepting = results.sections.accepting.figures

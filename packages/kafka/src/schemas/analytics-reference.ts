@@ -72,9 +72,13 @@ export const TOPIC_CONTENT: Readonly<
 
 const HOUR_MS = 60 * 60 * 1000
 
+/** The days of the longest 13 months. */
+const THIRTEEN_MONTHS_DAYS = 397
+
 /** Days, or hours where the retention is shorter than three days. */
 const retentionText = (ms: number): string => {
   if (ms < 0) return 'for ever'
+  if (ms === THIRTEEN_MONTHS_DAYS * 24 * HOUR_MS) return `13 months (${THIRTEEN_MONTHS_DAYS} days)`
   const hours = ms / HOUR_MS
   return hours < 72 ? `${hours} ${hours === 1 ? 'hour' : 'hours'}` : `${hours / 24} days`
 }

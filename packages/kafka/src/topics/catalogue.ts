@@ -9,10 +9,11 @@ import { FILE_DELETE_DELAY_MS, PAYLOAD_KEY_PERIODS } from '../payload-keys/perio
 const DAY = 24 * 60 * 60 * 1000
 
 /**
- * 13 months of 31 days: for so long a rebuild of the read models may need the records of a message.
- * One of these months is reserve.
+ * The longest 13 months, from 1 January to 1 February of the next year with 29 February between: nothing
+ * is deleted early, and nothing is kept longer than the contract says. For so long a rebuild of the read
+ * models may need the records of a message. Specification, Retention and data handling.
  */
-const THIRTEEN_MONTHS = 400 * DAY
+const THIRTEEN_MONTHS = 397 * DAY
 
 /**
  * The largest record batch that a broker accepts. The records of one produce request for one

@@ -47,6 +47,27 @@ describe('topicCatalogue', () => {
     assert.deepInclude(config, { 'cleanup.policy': 'compact', 'retention.ms': '-1' })
   })
 
+  // Specification, Retention and data handling: analytics detail is kept for 13 months. The calendar says
+  // how many days that is.
+  it('keeps what happened for 13 months, counted from any day, and for no day more than necessary', () => {
+    const { acceptedOtp, acceptedService, messages } = topicNames()
+    let longest = 0
+    for (let day = Date.UTC(2026, 0, 1); day < Date.UTC(2034, 0, 1); day += DAY) {
+      const from = new Date(day)
+      const lastOfMonth = new Date(Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + 14, 0)).getUTCDate()
+      const to = Date.UTC(
+        from.getUTCFullYear(),
+        from.getUTCMonth() + 13,
+        Math.min(from.getUTCDate(), lastOfMonth),
+      )
+      longest = Math.max(longest, (to - day) / DAY)
+    }
+    for (const topic of [acceptedOtp, acceptedService, messages]) {
+      const config = production.find((spec) => spec.topic === topic)?.config
+      assert.strictEqual(Number(config?.['retention.ms']) / DAY, longest)
+    }
+  })
+
   it('keeps the last outcome of each message for as long as the log', () => {
     const configOf = (topic: string) => production.find((spec) => spec.topic === topic)?.config
     assert.deepStrictEqual(configOf(topicNames().outcomes), {
