@@ -155,9 +155,66 @@ describe('a sender', () => {
     )
     const refused = await request('DELETE', `/v1/senders/${sender.id}`)
     assert.deepStrictEqual(code(refused), [422, 'deletion_not_allowed'])
-    assert.match((refused.body as { error: { message: string } }).error.message, /template/u)
+    assert.match((refused.body as { error: { message: string } }).error.message, /: of\.named\.$/u)
     resource(await request('DELETE', `/v1/templates/${template.id}`), 200)
     resource(await request('DELETE', `/v1/senders/${sender.id}`), 200)
+  })
+
+  // Contract amendments, Templates and senders, 3: what is pending or declined can be deleted. Hub staff may
+  // decline what they approved, so every pair of states occurs.
+  const PAIRS = ['pending', 'registered', 'declined'].flatMap((ofSender) =>
+    ['pending_moderation', 'approved', 'declined'].map((ofTemplate) => [ofSender, ofTemplate] as const),
+  )
+  it.each(PAIRS)('that is %s goes as its template that is %s allows, without a dead end', async (...pair) => {
+    const [ofSender, ofTemplate] = pair
+    const name = `S${PAIRS.findIndex((one) => one.join() === pair.join())}`
+    const sender = resource(await request('POST', '/v1/senders', { name }), 201)
+    const body = { name: `of.${name.toLowerCase()}`, class: 'otp', sender: name, body: 'x' }
+    const template = resource(await request('POST', '/v1/templates', body), 201)
+    await deployment.sql(async (q) => {
+      await q`UPDATE command.senders SET status = ${ofSender} WHERE name = ${name} AND account = ${account.uuid}`
+      await q`UPDATE command.templates SET status = ${ofTemplate} WHERE name = ${body.name} AND account = ${account.uuid}`
+    })
+    const remove = (path: string) => request('DELETE', path)
+    const refused = await remove(`/v1/senders/${sender.id}`)
+    assert.deepStrictEqual(code(refused), [422, 'deletion_not_allowed'])
+    const { message } = (refused.body as { error: { message: string } }).error
+    if (ofSender === 'registered') {
+      assert.match(message, /pending or declined/u)
+      const kept = ofTemplate === 'approved'
+      assert.strictEqual((await remove(`/v1/templates/${template.id}`)).status, kept ? 422 : 200)
+      assert.strictEqual((await remove(`/v1/senders/${sender.id}`)).status, 422)
+      return
+    }
+    // The refusal names the template, and what it says can be done.
+    assert.include(message, `: ${body.name}.`)
+    resource(await remove(`/v1/templates/${template.id}`), 200)
+    resource(await remove(`/v1/senders/${sender.id}`), 200)
+    // Both names are free again.
+    resource(await request('POST', '/v1/senders', { name }), 201)
+    resource(await request('POST', '/v1/templates', body), 201)
+  })
+
+  it('that many templates name tells the next ones after each deletion', async () => {
+    const sender = resource(await request('POST', '/v1/senders', { name: 'Many' }), 201)
+    const templates = new Map<string, string>()
+    for (let n = 0; n < 7; n++) {
+      const name = `many.${n}`
+      const body = { name, class: 'otp', sender: 'Many', body: 'x' }
+      templates.set(name, resource(await request('POST', '/v1/templates', body), 201).id)
+    }
+    for (;;) {
+      const answer = await request('DELETE', `/v1/senders/${sender.id}`)
+      if (answer.status === 200) break
+      const { message } = (answer.body as { error: { message: string } }).error
+      const named = /: (?<names>.*)\.$/u.exec(message)?.groups?.['names']?.split(', ') ?? []
+      assert.isNotEmpty(named)
+      for (const name of named) {
+        resource(await request('DELETE', `/v1/templates/${templates.get(name)}`), 200)
+        templates.delete(name)
+      }
+    }
+    assert.strictEqual(templates.size, 0)
   })
 })
 

@@ -22,7 +22,11 @@ const senderBody = (row: Omit<CommandSenders.SenderRow, 'account'>): Sender => (
   mode: row.mode,
 })
 
-const NAMED_BY_TEMPLATE = 'A template names this sender. Delete the template first.'
+/** The templates that a refusal names. The others follow in the next refusal. */
+const NAMED_TEMPLATES = 5
+
+const namedBy = (templates: ReadonlyArray<string>): string =>
+  `Templates name this sender. First delete them with DELETE /v1/templates/{id}: ${templates.join(', ')}.`
 
 export const makeSenders = Effect.gen(function* () {
   const sql = yield* Sql
@@ -65,11 +69,15 @@ export const makeSenders = Effect.gen(function* () {
         sql.run((q) => CommandSenders.removeUnregistered(q, sender), STATEMENT_DEADLINE),
         'StorageRejected',
         (error) =>
-          Effect.fail(
-            error.constraint === CommandTemplates.SENDER_FOREIGN_KEY
-              ? apiError('deletion_not_allowed', { message: NAMED_BY_TEMPLATE })
-              : error,
-          ),
+          error.constraint === CommandTemplates.SENDER_FOREIGN_KEY
+            ? Effect.flatMap(
+                sql.run(
+                  (q) => CommandTemplates.namesWithSender(q, sender, NAMED_TEMPLATES),
+                  STATEMENT_DEADLINE,
+                ),
+                (templates) => Effect.fail(apiError('deletion_not_allowed', { message: namedBy(templates) })),
+              )
+            : Effect.fail(error),
       )
       if (removed) return { id, object: 'sender', deleted: true } satisfies DeletedSender
       return (yield* reader.read(owner, id)) === null ? null : yield* apiError('deletion_not_allowed')

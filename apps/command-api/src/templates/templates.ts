@@ -69,12 +69,12 @@ export const makeTemplates = Effect.gen(function* () {
       )
       return row === null ? yield* apiError('duplicate_rejected') : templateBody(row)
     }),
-    /** Removes a pending or declined template. `null`: the owner has none with this public id. */
+    /** Removes a template that is, or whose sender is, pending or declined. `null`: the owner has none with this public id. */
     remove: Effect.fnUntraced(function* (owner: Owner, id: string) {
       const uuid = decodeId('tpl', id)
       if (uuid === null) return null
       const template = { id: uuid, account: owner.accountUuid, mode: owner.mode }
-      if (yield* sql.run((q) => CommandTemplates.removeUnapproved(q, template), STATEMENT_DEADLINE)) {
+      if (yield* sql.run((q) => CommandTemplates.removeUnusable(q, template), STATEMENT_DEADLINE)) {
         return { id, object: 'template', deleted: true } satisfies DeletedTemplate
       }
       return (yield* reader.read(owner, id)) === null ? null : yield* apiError('deletion_not_allowed')

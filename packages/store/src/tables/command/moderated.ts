@@ -1,6 +1,6 @@
 /** What senders and templates have in common: hub staff moderate both. */
 import type { Mode } from '@hub/domain'
-import type { Queries } from '../../sql.ts'
+import type { Queries, SqlFragment } from '../../sql.ts'
 
 export interface ModeratedRow {
   readonly id: string
@@ -32,14 +32,14 @@ interface ModeratedTable {
   readonly table: 'command.senders' | 'command.templates'
   /** The declined rows whose name was submitted again. */
   readonly superseded: 'command.superseded_senders' | 'command.superseded_templates'
-  /** Rows with this status stay. */
-  readonly final: 'registered' | 'approved'
+  /** The condition of the rows that may be removed. The row has the alias `this`. */
+  readonly removable: SqlFragment
 }
 
-/** Removes a row, superseded or not. False: the account has no such row, or its status is final. */
-export const removeUnlessFinal = async (
+/** Removes a row, superseded or not. False: the account has no such row, or it may not be removed. */
+export const removeModerated = async (
   q: Queries,
-  { final, superseded, table }: ModeratedTable,
+  { removable, superseded, table }: ModeratedTable,
   { account, id, mode }: Pick<ModeratedRow, 'account' | 'id' | 'mode'>,
 ): Promise<boolean> => {
   const removed = await q`
@@ -47,8 +47,8 @@ export const removeUnlessFinal = async (
       DELETE FROM ${q(superseded)}
        WHERE id = ${id} AND account = ${account} AND mode = ${mode} RETURNING id),
     removed AS (
-      DELETE FROM ${q(table)}
-       WHERE id = ${id} AND account = ${account} AND mode = ${mode} AND status <> ${final} RETURNING id)
+      DELETE FROM ${q(table)} AS this
+       WHERE id = ${id} AND account = ${account} AND mode = ${mode} AND (${removable}) RETURNING id)
     SELECT id FROM superseded UNION ALL SELECT id FROM removed`
   return removed.length > 0
 }

@@ -8,7 +8,7 @@ import { firstRow, type Queries } from '../../sql.ts'
 import {
   type ModeratedRow,
   type ModerationFilter,
-  removeUnlessFinal,
+  removeModerated,
   type WaitingForDecision,
 } from './moderated.ts'
 
@@ -74,9 +74,13 @@ export const removeUnregistered = (
   q: Queries,
   sender: Pick<SenderRow, 'account' | 'id' | 'mode'>,
 ): Promise<boolean> =>
-  removeUnlessFinal(
+  removeModerated(
     q,
-    { table: 'command.senders', superseded: 'command.superseded_senders', final: 'registered' },
+    {
+      table: 'command.senders',
+      superseded: 'command.superseded_senders',
+      removable: q`status <> 'registered'`,
+    },
     sender,
   )
 

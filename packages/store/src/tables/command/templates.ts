@@ -8,7 +8,7 @@ import { firstRow, type Queries } from '../../sql.ts'
 import {
   type ModeratedRow,
   type ModerationFilter,
-  removeUnlessFinal,
+  removeModerated,
   type WaitingForDecision,
 } from './moderated.ts'
 
@@ -63,16 +63,41 @@ export const supersede = async (
     RETURNING ${columns(q)}`)
 }
 
-/** Removes a template that is not approved. False: the account has no such template. */
-export const removeUnapproved = (
+/**
+ * Removes a template with which nothing can be sent: it is not approved, or its sender is not registered.
+ * Otherwise an approved template would keep a declined sender for ever. False: the account has no such
+ * template.
+ */
+export const removeUnusable = (
   q: Queries,
   template: Pick<StoredTemplate, 'account' | 'id' | 'mode'>,
 ): Promise<boolean> =>
-  removeUnlessFinal(
+  removeModerated(
     q,
-    { table: 'command.templates', superseded: 'command.superseded_templates', final: 'approved' },
+    {
+      table: 'command.templates',
+      superseded: 'command.superseded_templates',
+      removable: q`status <> 'approved' OR EXISTS (
+        SELECT 1 FROM command.senders s
+         WHERE s.account = this.account AND s.mode = this.mode AND s.name = this.sender
+           AND s.status <> 'registered')`,
+    },
     template,
   )
+
+/** The names of some templates with this sender (id), at most `limit`, in order of their names. */
+export const namesWithSender = async (
+  q: Queries,
+  sender: Pick<StoredTemplate, 'account' | 'id' | 'mode'>,
+  limit: number,
+): Promise<ReadonlyArray<string>> =>
+  (
+    await q<{ name: string }[]>`
+      SELECT t.name FROM command.templates t
+        JOIN command.senders s ON s.account = t.account AND s.mode = t.mode AND s.name = t.sender
+       WHERE s.id = ${sender.id} AND s.account = ${sender.account} AND s.mode = ${sender.mode}
+       ORDER BY t.name LIMIT ${limit}`
+  ).map(({ name }) => name)
 
 /** The constraint that a template with an unknown sender violates. */
 export const SENDER_FOREIGN_KEY = 'templates_account_mode_sender_fkey'
