@@ -451,6 +451,7 @@ const english = {
     accepts: 'accepts messages',
     limit: 'Daily limit',
     today: 'Accepted today (UTC)',
+    aboveLimit: (accepted: string, above: string) => `${accepted}, ${above} above the limit`,
     unknown: 'unknown: Redis does not answer',
     stop: 'Stop the hub',
     stopAbout:

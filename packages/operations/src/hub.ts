@@ -23,6 +23,10 @@ export const HubSettings = Schema.Struct({
 })
 export type HubSettings = typeof HubSettings.Type
 
+/** Messages of a day above its limit. */
+export const aboveLimit = (limit: number | null, accepted: number): number =>
+  limit === null ? 0 : Math.max(0, accepted - limit)
+
 const readHub = Effect.map(
   query(CommandHubSettings.read),
   ({ daily_limit, stopped, stopped_until }): HubSettings => ({
@@ -44,6 +48,8 @@ export const get = defineUseCase({
     day: Schema.String,
     /** `null`: Redis does not answer. */
     accepted_today: Schema.NullOr(Schema.Int),
+    /** How many of these are above the limit: a batch that begins below it is accepted in whole. */
+    above_limit: Schema.Int,
   }),
   audit: null,
   run: Effect.fnUntraced(function* () {
@@ -52,7 +58,7 @@ export const get = defineUseCase({
     const day = utcDay(yield* Clock.currentTimeMillis)
     // Counting zero messages returns the total.
     const today = Option.getOrNull(yield* Effect.option(counters.daily.count(day, 0)))
-    return { ...hub, day, accepted_today: today }
+    return { ...hub, day, accepted_today: today, above_limit: aboveLimit(hub.daily_limit, today ?? 0) }
   }),
 })
 

@@ -36,7 +36,11 @@ export const HubStop = () => {
               [strings.hub.limit, data.daily_limit === null ? strings.none : countText(data.daily_limit)],
               [
                 strings.hub.today,
-                data.accepted_today === null ? strings.hub.unknown : countText(data.accepted_today),
+                data.accepted_today === null
+                  ? strings.hub.unknown
+                  : data.above_limit > 0
+                    ? strings.hub.aboveLimit(countText(data.accepted_today), countText(data.above_limit))
+                    : countText(data.accepted_today),
               ],
             ]}
           />

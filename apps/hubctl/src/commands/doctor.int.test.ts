@@ -179,6 +179,7 @@ describe('hubctl doctor', () => {
         'stop flag',
         'daily limit',
       ])
+      assert.match(found.said('daily limit'), /^\d+ of 0 messages today.*: no more are accepted/u)
       assert.match(found.said('outboxes'), /^1 of accepted messages wait, the oldest for 36\d\d s$/u)
       assert.match(found.said('processes'), /^projector cannot be reached/u)
     } finally {

@@ -31,7 +31,9 @@ const showHub = defineCommand(
   {},
   Effect.fnUntraced(function* () {
     yield* show(yield* run(Hub.get, {}), (hub) => {
-      const today = hub.accepted_today ?? 'unknown: Redis does not answer'
+      const above = hub.above_limit === 0 ? '' : `, ${hub.above_limit} above the limit`
+      const today =
+        hub.accepted_today === null ? 'unknown: Redis does not answer' : `${hub.accepted_today}${above}`
       return [hubText(hub), fields({ [`accepted ${hub.day}`]: today })].join('\n')
     })
   }),
@@ -51,7 +53,8 @@ const limit = defineCommand(
     about:
       'Sets the number of messages that the hub accepts in a day (UTC), over all accounts, modes and ' +
       'classes. Further sends get 429 hub_daily_limit_reached until midnight. Accepted messages are ' +
-      'sent.',
+      'sent. A batch is checked once, before anything of it is accepted: one that begins below the limit is ' +
+      'accepted in whole, and the day may end above the limit by the size of such batches.',
     changes: `The daily limit. ${takesEffect('hubSettings')} Messages accepted earlier today count.`,
     examples: [
       { command: 'hubctl hub limit 2000000' },

@@ -178,7 +178,7 @@ const daily: Check = {
     const said = `${today} of ${limit} messages today`
     if (today >= limit)
       return problem(
-        `${said}: no more are accepted`,
+        `${said}${today > limit ? `, ${today - limit} above the limit` : ''}: no more are accepted`,
         'Raise it with hubctl hub limit, or wait for midnight UTC.',
         facts,
       )
