@@ -1,6 +1,7 @@
 /**
  * Generates TypeScript types from the descriptions of both APIs: for the client package and for the
- * console. Each file contains the hash of the description that it was made from.
+ * console, and the choices of the console's filters. Each file contains the hash of the description that it
+ * was made from.
  *
  *   node scripts/run.mjs scripts/openapi-types.ts           writes the files that are not current
  *   node scripts/run.mjs scripts/openapi-types.ts --check   fails if a file is not current
@@ -19,11 +20,17 @@ const PACKAGES = { 'openapi-typescript': '7.13.0', typescript: '5.9.3' }
 interface Types {
   readonly description: string
   readonly target: string
+  /** A file with the values of the enumerated query parameters, for filters. */
+  readonly choices?: string
 }
 
 const TYPES: ReadonlyArray<Types> = [
   { description: 'packages/contract/openapi.json', target: 'packages/client/src/contract.ts' },
-  { description: 'apps/operations-api/openapi.json', target: 'apps/console/src/api/contract.ts' },
+  {
+    description: 'apps/operations-api/openapi.json',
+    target: 'apps/console/src/api/contract.ts',
+    choices: 'apps/console/src/api/choices.ts',
+  },
 ]
 
 const headerOf = ({ description }: Types): string => {
@@ -34,11 +41,39 @@ const headerOf = ({ description }: Types): string => {
 }
 
 const isCurrent = (types: Types): boolean => {
+  const files = [types.target, ...(types.choices === undefined ? [] : [types.choices])]
   try {
-    return readFileSync(join(ROOT, types.target), 'utf8').startsWith(headerOf(types))
+    return files.every((file) => readFileSync(join(ROOT, file), 'utf8').startsWith(headerOf(types)))
   } catch {
     return false
   }
+}
+
+interface Operation {
+  readonly operationId: string
+  readonly parameters?: ReadonlyArray<{
+    readonly name: string
+    readonly in: string
+    readonly schema: { readonly enum?: ReadonlyArray<string> }
+  }>
+}
+
+/** The values of the enumerated query parameters, by operation and parameter. */
+const choicesText = ({ description }: Types): string => {
+  const { paths } = JSON.parse(readFileSync(join(ROOT, description), 'utf8')) as {
+    readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  }
+  const choices: Record<string, Record<string, ReadonlyArray<string>>> = {}
+  for (const { operationId, parameters = [] } of Object.values(paths).flatMap((path) =>
+    Object.values(path),
+  )) {
+    for (const { in: place, name, schema } of parameters) {
+      if (place === 'query' && schema.enum !== undefined) {
+        choices[operationId] = { ...choices[operationId], [name]: schema.enum }
+      }
+    }
+  }
+  return `/** The values of query parameters, by operation. */\nexport const CHOICES = ${JSON.stringify(choices, null, 2)} as const\n`
 }
 
 const generate = (all: ReadonlyArray<Types>): void => {
@@ -61,13 +96,18 @@ const generate = (all: ReadonlyArray<Types>): void => {
         // `'a' | string` is only `string` to TypeScript. This form keeps the known values visible.
         .replaceAll(/\(("[^()]*")\)(\s*)\| string\b/gu, '($1)$2| (string & Record<never, never>)')
       writeFileSync(join(ROOT, types.target), `${headerOf(types)}\n${open}`)
+      if (types.choices !== undefined) {
+        writeFileSync(join(ROOT, types.choices), `${headerOf(types)}\n${choicesText(types)}`)
+      }
     }
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
   execFileSync(
     join(ROOT, 'node_modules/.bin/oxfmt'),
-    all.map(({ target }) => join(ROOT, target)),
+    all
+      .flatMap(({ choices, target }) => (choices === undefined ? [target] : [target, choices]))
+      .map((file) => join(ROOT, file)),
     {
       stdio: 'inherit',
     },

@@ -30,6 +30,7 @@ import {
   readSettings,
   removeData,
   type Service,
+  SIMULATOR_SMPP_ERRORS,
   startHub,
   startKafka,
   startPostgres,
@@ -102,16 +103,6 @@ const RESTART_AFTER_MS = 1000
 /** A start on a busy machine, or after the recovery of a crashed server. */
 const READY_WITHIN_MS = 120_000
 const END_WITHIN_MS = 30_000
-
-/** The simulator's own codes, as in the README of the operator simulator. */
-const SMPP_ERRORS = {
-  command_status: { '0x0410': 'spam_filter_content' },
-  receipt_error: {
-    '001': 'recipient_unreachable',
-    '002': 'recipient_nonexistent',
-    '003': 'recipient_blocked',
-  },
-}
 
 /** `false` if the time is over first: a service waits longer than some faults do. */
 const within = async (isReady: Promise<boolean>, ms: number): Promise<boolean> => {
@@ -407,7 +398,7 @@ export const startCluster = async (options: ClusterOptions): Promise<Cluster> =>
       ...environment,
       ...zoneA,
       HUB_OPERATOR_SMPP_PASSWORD: options.operator.password,
-      HUB_OPERATOR_SMPP_ERRORS: JSON.stringify(SMPP_ERRORS),
+      HUB_OPERATOR_SMPP_ERRORS: JSON.stringify(SIMULATOR_SMPP_ERRORS),
       HUB_REPLICATION_FACTOR: '3',
       NODE_OPTIONS: `--import=${new URL('./moved-clock.mjs', import.meta.url).href}`,
       CLOCK_DIR: clocks,

@@ -160,7 +160,7 @@ const smppPassword = ({ operatorSecret }: Secrets): string =>
   createHmac('sha256', operatorSecret).update('smpp').digest('base64url').slice(0, 8)
 
 /** The vendor-specific codes of the simulator, as in operator-simulator/README.md. */
-const SMPP_ERRORS = {
+export const SIMULATOR_SMPP_ERRORS = {
   command_status: { '0x0410': 'spam_filter_content' },
   receipt_error: {
     '001': 'recipient_unreachable',
@@ -189,7 +189,7 @@ const operatorEnvironment = ({ liveOperator, ports, secrets }: AppContext): Envi
       return {
         HUB_OPERATOR_SMPP_URL: `smpp://${SMPP_SYSTEM_ID}@127.0.0.1:${ports.operatorSmpp}`,
         HUB_OPERATOR_SMPP_PASSWORD: smppPassword(secrets),
-        HUB_OPERATOR_SMPP_ERRORS: JSON.stringify(SMPP_ERRORS),
+        HUB_OPERATOR_SMPP_ERRORS: JSON.stringify(SIMULATOR_SMPP_ERRORS),
       }
   }
 }

@@ -28,6 +28,7 @@ export {
   loginLink,
   nodeFlags,
   OPERATIONS_API,
+  SIMULATOR_SMPP_ERRORS,
 } from './apps.ts'
 export { ensureSecrets } from './secrets.ts'
 export { type Hub, type HubDescription, startHub } from './hub.ts'

@@ -1,4 +1,5 @@
 /** The recent messages of all accounts, newest first. */
+import { CHOICES } from '../api/choices.ts'
 import { usePages } from '../api/resource.ts'
 import type { Message } from '../api/types.ts'
 import { Id, PageTitle, Status, Time } from '../components/basics.tsx'
@@ -8,24 +9,12 @@ import { wordsOf } from '../format/number.ts'
 import { withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
 
-const STATUSES = ['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired']
-const REASONS = [
-  'recipient_unreachable',
-  'recipient_nonexistent',
-  'recipient_blocked',
-  'delivery_failed',
-  'spam_filter_content',
-  'spam_filter_sender',
-  'operator_rejected',
-  'dlr_timeout',
-  'dlr_timeout_local',
-  'ttl_expired_before_submit',
-]
+const { class: CLASSES, mode: MODES, reason: REASONS, status: STATUSES } = CHOICES['messages.list']
 
 const FIELDS: ReadonlyArray<FilterField> = [
   { name: 'account', label: strings.columns.account, kind: 'text', placeholder: 'acc_…' },
-  { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: ['live', 'test'] },
-  { name: 'class', label: strings.columns.class, kind: 'choice', choices: ['otp', 'service'] },
+  { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: MODES },
+  { name: 'class', label: strings.columns.class, kind: 'choice', choices: CLASSES },
   { name: 'template', label: strings.columns.template, kind: 'text' },
   { name: 'status', label: strings.columns.status, kind: 'choice', choices: STATUSES },
   { name: 'reason', label: strings.columns.reason, kind: 'choice', choices: REASONS },

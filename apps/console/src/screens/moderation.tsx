@@ -1,4 +1,5 @@
 /** The moderation queues of templates and senders, and the decisions about one item. */
+import { CHOICES } from '../api/choices.ts'
 import { useState } from 'preact/hooks'
 import { type Failure, may, request, RequestFailed } from '../api/client.ts'
 import { usePages, useResource } from '../api/resource.ts'
@@ -24,15 +25,15 @@ import { strings } from '../strings.ts'
 const KINDS = ['templates', 'senders'] as const
 type Kind = (typeof KINDS)[number]
 
-const STATUSES: Readonly<Record<Kind, ReadonlyArray<string>>> = {
-  templates: ['pending_moderation', 'approved', 'declined'],
-  senders: ['pending', 'registered', 'declined'],
-}
+const CHOICES_OF = {
+  templates: CHOICES['moderation.list_templates'],
+  senders: CHOICES['moderation.list_senders'],
+} as const
 
 const fieldsOf = (kind: Kind): ReadonlyArray<FilterField> => [
   { name: 'account', label: strings.columns.account, kind: 'text', placeholder: 'acc_…' },
-  { name: 'status', label: strings.columns.status, kind: 'choice', choices: STATUSES[kind] },
-  { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: ['live', 'test'] },
+  { name: 'status', label: strings.columns.status, kind: 'choice', choices: CHOICES_OF[kind].status },
+  { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: CHOICES_OF[kind].mode },
 ]
 
 const columnsOf = (kind: Kind): ReadonlyArray<Column<ModerationRow>> => [

@@ -1,4 +1,5 @@
 /** Opt-outs and erasures: what a recipient may ask of the hub. A number never becomes part of an address. */
+import { CHOICES } from '../api/choices.ts'
 import { useState } from 'preact/hooks'
 import { type Failure, may, request, RequestFailed } from '../api/client.ts'
 import { usePages } from '../api/resource.ts'
@@ -142,7 +143,7 @@ const OPT_OUT_FIELDS: ReadonlyArray<FilterField> = [
     name: 'source',
     label: strings.people.source,
     kind: 'choice',
-    choices: ['inbound', 'operator', 'import'],
+    choices: CHOICES['people.list_opt_outs'].source,
   },
   { name: 'since', label: strings.filters.after, kind: 'time' },
 ]

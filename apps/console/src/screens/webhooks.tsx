@@ -1,4 +1,5 @@
 /** Webhook subscriptions, the attempts to deliver to them, and one attempt with its signed body. */
+import { CHOICES } from '../api/choices.ts'
 import { useState } from 'preact/hooks'
 import { may, request } from '../api/client.ts'
 import { usePages, useResource } from '../api/resource.ts'
@@ -26,12 +27,12 @@ const PAGE = '100'
 
 const SUBSCRIPTION_FIELDS: ReadonlyArray<FilterField> = [
   { name: 'account', label: strings.columns.account, kind: 'text', placeholder: 'acc_…' },
-  { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: ['live', 'test'] },
+  { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: CHOICES['webhooks.list'].mode },
   {
     name: 'status',
     label: strings.columns.status,
     kind: 'choice',
-    choices: ['enabled', 'disabled_by_failures'],
+    choices: CHOICES['webhooks.list'].status,
   },
 ]
 
@@ -68,7 +69,12 @@ export const Webhooks = () => {
 }
 
 const ATTEMPT_FIELDS: ReadonlyArray<FilterField> = [
-  { name: 'status', label: strings.columns.status, kind: 'choice', choices: ['succeeded', 'failed'] },
+  {
+    name: 'status',
+    label: strings.columns.status,
+    kind: 'choice',
+    choices: CHOICES['webhooks.list_attempts'].status,
+  },
   { name: 'response_code', label: strings.webhooks.code, kind: 'text', placeholder: '503' },
   { name: 'event', label: strings.webhooks.event, kind: 'text', placeholder: 'evt_…' },
   { name: 'created_after', label: strings.filters.after, kind: 'time' },
