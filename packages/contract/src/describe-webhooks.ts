@@ -4,7 +4,7 @@
  */
 import { EVENT_TYPES, type EventType } from '@hub/domain'
 import { isJsonObject, type Json, type JsonObject } from './json.ts'
-import { EVENT_BATCH_ID, MESSAGE_ID } from './schemas/fields.ts'
+import { EVENT_BATCH_ID } from './schemas/fields.ts'
 
 const SUMMARIES: Readonly<Record<EventType, string>> = {
   'message.accepted': 'A message was accepted',
@@ -26,38 +26,40 @@ const SUMMARIES: Readonly<Record<EventType, string>> = {
   'webhook.test': 'A test delivery',
 }
 
-/** The fields of a message that depend on its event. */
-const MESSAGES: Readonly<Record<string, JsonObject>> = {
-  'message.accepted': { status: 'accepted', final: false },
-  'message.sent': { status: 'sent', final: false },
-  'message.delivered': { status: 'delivered', final: true },
-  'message.undelivered': { status: 'undelivered', final: true, reason_code: 'recipient_unreachable' },
-  'message.rejected': { status: 'rejected', final: true, reason_code: 'spam_filter_content' },
-  'message.expired': { status: 'expired', final: true, reason_code: 'ttl_expired_before_submit' },
-  'message.seen': { status: 'delivered', final: true },
-}
-
-/** The object of `recipient.*`: the recipient hash, and the last message to the recipient. */
-const RECIPIENT: JsonObject = { recipient: '5f'.repeat(32), message: MESSAGE_ID }
-
 /** The schema whose example is the object of an event, and the fields that the event changes. */
-const OBJECTS: Readonly<Record<string, readonly [schema: string, changes: JsonObject]>> = {
+const OBJECTS: Readonly<Record<EventType, readonly [schema: string, changes: JsonObject]>> = {
+  'message.accepted': ['MessageSnapshot', { status: 'accepted', final: false }],
+  'message.sent': ['MessageSnapshot', { status: 'sent', final: false }],
+  'message.delivered': ['MessageSnapshot', {}],
+  'message.undelivered': ['MessageSnapshot', { status: 'undelivered', reason_code: 'recipient_unreachable' }],
+  'message.rejected': ['MessageSnapshot', { status: 'rejected', reason_code: 'spam_filter_content' }],
+  'message.expired': ['MessageSnapshot', { status: 'expired', reason_code: 'ttl_expired_before_submit' }],
+  'message.seen': ['MessageSnapshot', {}],
   'batch.completed': ['Batch', {}],
-  'template.approved': ['Template', { status: 'approved', reason: null }],
-  'template.declined': ['Template', { status: 'declined', reason: 'The text has no opt-out.' }],
-  'sender.registered': ['Sender', { status: 'registered', reason: null }],
-  'sender.declined': ['Sender', { status: 'declined', reason: 'The name belongs to another company.' }],
-  'account.spend_threshold': ['Account', {}],
+  'template.approved': ['TemplateSnapshot', {}],
+  'template.declined': ['TemplateSnapshot', { status: 'declined', reason: 'The text has no opt-out.' }],
+  'sender.registered': ['SenderSnapshot', {}],
+  'sender.declined': [
+    'SenderSnapshot',
+    { status: 'declined', reason: 'The name belongs to another company.' },
+  ],
+  'account.spend_threshold': ['SpendLimitSnapshot', {}],
+  'recipient.opted_out': ['OptOutChange', {}],
+  'recipient.opted_in': ['OptOutChange', {}],
   'webhook.endpoint_disabled': [
     'WebhookEndpoint',
     {
       status: 'disabled_by_failures',
       disabled_at: '2026-11-21T09:30:01.000Z',
-      disabled_reason: 'Every attempt of the last 24 hours failed.',
+      disabled_reason: 'http_status',
+      consecutive_failures: 20,
     },
   ],
   'webhook.test': ['WebhookEndpoint', {}],
 }
+
+/** Types that only live mode has: test mode moderates nothing and has no spend limit. */
+const LIVE_ONLY = /^(?:template|sender|account)\./u
 
 const firstExample = (schemas: JsonObject, name: string): JsonObject => {
   const schema = schemas[name]
@@ -67,16 +69,13 @@ const firstExample = (schemas: JsonObject, name: string): JsonObject => {
 }
 
 const exampleOf = (schemas: JsonObject, type: EventType): JsonObject => {
-  const event = firstExample(schemas, 'Event')
-  const data: JsonObject = isJsonObject(event['data']) ? event['data'] : {}
-  const message: JsonObject = isJsonObject(data['object']) ? data['object'] : {}
-  if (type.startsWith('recipient.')) return { ...event, type, data: { object: RECIPIENT } }
-  const [schema, changes] = OBJECTS[type] ?? ['', {}]
-  const object =
-    MESSAGES[type] === undefined
-      ? { ...firstExample(schemas, schema), ...changes }
-      : { ...message, ...MESSAGES[type] }
-  return { ...event, type, data: { object } }
+  const [schema, changes] = OBJECTS[type]
+  return {
+    ...firstExample(schemas, 'Event'),
+    type,
+    mode: LIVE_ONLY.test(type) ? 'live' : 'test',
+    data: { object: { ...firstExample(schemas, schema), ...changes } },
+  }
 }
 
 const header = (name: string, description: string, example: string): JsonObject => ({
@@ -96,6 +95,14 @@ const HEADERS: ReadonlyArray<JsonObject> = [
   ),
   header('Hub-Event-Id', 'Identifier of the batch of events, the same in each attempt.', EVENT_BATCH_ID),
 ]
+
+/** The body of every webhook. `Event` admits the types that are added later. */
+export const EVENT_BATCH: JsonObject = {
+  type: 'array',
+  items: { anyOf: [{ $ref: '#/components/schemas/KnownEvent' }, { $ref: '#/components/schemas/Event' }] },
+  title: 'Event batch',
+  description: 'The events of one request: at least one, up to 100, of any types of the subscription.',
+}
 
 /** Not that of the events which a client reads: some generators would write both classes to one file. */
 export const WEBHOOKS_TAG = { name: 'Webhooks', description: 'What the hub posts to a webhook endpoint.' }
@@ -118,7 +125,7 @@ export const describeWebhooks = (schemas: JsonObject): JsonObject =>
             required: true,
             content: {
               'application/json': {
-                schema: { type: 'array', items: { $ref: '#/components/schemas/Event' } },
+                schema: { $ref: '#/components/schemas/EventBatch' },
                 examples: { [type]: { value: [exampleOf(schemas, type)] } },
               },
             },

@@ -11,7 +11,7 @@ import {
   rewriteSchemas,
   schemasOfRequests,
 } from './describe-details.ts'
-import { describeWebhooks, WEBHOOKS_TAG } from './describe-webhooks.ts'
+import { describeWebhooks, EVENT_BATCH, WEBHOOKS_TAG } from './describe-webhooks.ts'
 import { HubApi } from './api/hub-api.ts'
 import { LIST_LIMITS, LONG_LIST_LIMITS } from './limits.ts'
 import { cleanDescription, rewrite } from './clean-description.ts'
@@ -78,14 +78,30 @@ const PAGES: Readonly<Record<string, { readonly max: number; readonly default: n
   'events.list': LONG_LIST_LIMITS,
 }
 
+/**
+ * Where the page size depends on other parameters. The schema then has those of the longest page, because
+ * a schema cannot say it.
+ */
+const PAGE_TEXTS: Readonly<Record<string, string>> = {
+  'messages.list': `Size of the page: up to ${LIST_LIMITS.max}, and ${LIST_LIMITS.default} when absent. With \`batch\`: up to ${LONG_LIST_LIMITS.max}, and ${LONG_LIST_LIMITS.default} when absent.`,
+}
+
 /** The discriminator of schemas with alternatives, by name. Client generators use it. */
-const DISCRIMINATORS: Readonly<Record<string, string>> = { BatchResult: 'result' }
+const DISCRIMINATORS: Readonly<Record<string, string>> = {
+  BatchResult: 'result',
+  KnownEvent: 'type',
+}
 
 const HEADER_SPELLING: Readonly<Record<string, string>> = { 'idempotency-key': 'Idempotency-Key' }
 
-/** Adds the discriminator: which value of `propertyName` belongs to which alternative. */
+/**
+ * Adds the discriminator: which value of `propertyName` belongs to which alternative. Each value belongs to
+ * one, so the union is a `oneOf`. The generator writes `anyOf` where a string has a maximum length, because
+ * it counts the length in other units.
+ */
 const discriminate = (schemas: JsonObject, schema: JsonObject, propertyName: string): JsonObject => {
-  const alternatives = schema['oneOf']
+  const { anyOf, oneOf, ...rest } = schema
+  const alternatives = oneOf ?? anyOf
   if (!Array.isArray(alternatives)) return schema
   const mapping: Record<string, Json> = {}
   for (const alternative of alternatives) {
@@ -97,7 +113,7 @@ const discriminate = (schemas: JsonObject, schema: JsonObject, propertyName: str
     const values = isJsonObject(field) ? field['enum'] : undefined
     if (Array.isArray(values) && typeof values[0] === 'string') mapping[values[0]] = target
   }
-  return { ...schema, discriminator: { propertyName, mapping } }
+  return { ...rest, oneOf: alternatives, discriminator: { propertyName, mapping } }
 }
 
 const discriminated = (schemas: JsonObject): JsonObject =>
@@ -120,7 +136,10 @@ const describeParameter = (operationId: string, parameter: JsonObject): JsonObje
   const page = name === 'limit' ? PAGES[operationId] : undefined
   const spelled = typeof name === 'string' ? (HEADER_SPELLING[name] ?? name) : ''
   const example = exampleOf(operationId, spelled, plain)
-  const text = page === undefined ? description : `Size of the page; ${page.default} when absent.`
+  const text =
+    page === undefined
+      ? description
+      : (PAGE_TEXTS[operationId] ?? `Size of the page; ${page.default} when absent.`)
   return {
     name: spelled,
     in: parameter['in'] ?? '',
@@ -186,7 +205,10 @@ const generate = (): JsonObject => {
     ]),
   )
   const folded = cleanDescription(paths, generated.components.schemas)
-  const schemas = detailedSchemas(folded.document, discriminated(folded.schemas))
+  const schemas = detailedSchemas(
+    folded.document,
+    discriminated({ ...folded.schemas, EventBatch: EVENT_BATCH }),
+  )
   return {
     openapi: '3.1.0',
     info: { ...generated.info, contact: CONTACT, license: LICENSE },

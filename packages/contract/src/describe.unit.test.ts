@@ -98,7 +98,9 @@ describe('the description', () => {
   it('declares the failures and their headers of each operation with a key', () => {
     for (const { operation } of operations.filter(({ path }) => path !== '/v1/openapi.json')) {
       const responses = operation['responses'] as JsonObject
-      expect(Object.keys(responses)).toEqual(expect.arrayContaining(['401', '429', '500', '503']))
+      expect(Object.keys(responses)).toEqual(
+        expect.arrayContaining(['400', '401', '422', '429', '500', '503']),
+      )
       for (const [status, response] of Object.entries(responses)) {
         expect(at(response as Json, 'headers')).toHaveProperty('Request-Id')
         if (Number(status) < 400) continue
@@ -139,7 +141,7 @@ describe('the description', () => {
         const told = Object.keys(at(response as Json, 'headers') as JsonObject).filter((name) =>
           name.startsWith('X-RateLimit-'),
         )
-        const counted = path !== '/v1/openapi.json' && !['401', '413', '415'].includes(status)
+        const counted = path !== '/v1/openapi.json' && !['400', '401', '413', '415'].includes(status)
         expect([path, status, told]).toEqual([path, status, counted ? names : []])
       }
     }
@@ -268,7 +270,11 @@ describe('the description', () => {
     const long = { type: 'integer', format: 'int32', minimum: 1, maximum: 1000, default: 100 }
     const short = { type: 'integer', format: 'int32', minimum: 1, maximum: 100, default: 20 }
     expect(pages).toEqual([
-      ['get /v1/messages', 'Size of the page; 100 when absent.', long],
+      [
+        'get /v1/messages',
+        'Size of the page: up to 100, and 20 when absent. With `batch`: up to 1000, and 100 when absent.',
+        long,
+      ],
       ['get /v1/templates', 'Size of the page; 20 when absent.', short],
       ['get /v1/senders', 'Size of the page; 20 when absent.', short],
       ['get /v1/webhook_endpoints', 'Size of the page; 20 when absent.', short],
@@ -342,16 +348,33 @@ describe('the description', () => {
     for (const type of EVENT_TYPES) {
       const content = at(webhooks, type, 'post', 'requestBody', 'content', 'application/json')
       const [event] = at(content, 'examples', type, 'value') as ReadonlyArray<JsonObject>
-      expect(event).toMatchObject({ object: 'event', type, mode: 'test' })
+      expect(event).toMatchObject({ object: 'event', type })
       const subject = type.split('.')[0] ?? ''
-      if (subject === 'recipient') {
-        const hash = at(event as JsonObject, 'data', 'object', 'recipient')
-        expect(hash).toMatch(/^[0-9a-f]{64}$/u)
-        continue
-      }
-      const object = at(event as JsonObject, 'data', 'object', 'object')
-      expect(object).toBe(subject === 'webhook' ? 'webhook_endpoint' : subject)
+      // Test mode moderates nothing and has no spend limit.
+      const isLiveOnly = ['template', 'sender', 'account'].includes(subject)
+      expect(at(event as JsonObject, 'mode')).toBe(isLiveOnly ? 'live' : 'test')
+      expect(Schema.is(contract.KnownEvent)(event)).toBe(true)
     }
+  })
+
+  it('has a schema with a name for each type of event, which the discriminator selects', () => {
+    const schemas = at(document, 'components', 'schemas') as JsonObject
+    const { discriminator, oneOf } = schemas['KnownEvent'] as JsonObject
+    const mapping = at(discriminator ?? null, 'mapping') as JsonObject
+    expect(at(discriminator ?? null, 'propertyName')).toBe('type')
+    expect(Object.keys(mapping)).toEqual([...EVENT_TYPES])
+    expect(oneOf).toEqual(Object.values(mapping).map(($ref) => ({ $ref })))
+    for (const [type, target] of Object.entries(mapping)) {
+      const schema = schemas[String(target).slice('#/components/schemas/'.length)] ?? null
+      expect(at(schema, 'properties', 'type', 'enum')).toEqual([type])
+      expect(at(schema, 'properties', 'data', 'properties', 'object', '$ref')).toMatch(
+        /^#\/components\/schemas\/[A-Z]/u,
+      )
+    }
+    // A receiver also gets types that were added later.
+    expect(at(document, 'components', 'schemas', 'EventBatch', 'items', 'anyOf')).toEqual(
+      ['KnownEvent', 'Event'].map((name) => ({ $ref: `#/components/schemas/${name}` })),
+    )
   })
 
   it('has a discriminator for the results of a batch', () => {

@@ -190,7 +190,7 @@ const catalogue = {
   },
   deletion_not_allowed: {
     status: 422,
-    message: 'Only a template or sender that is pending or declined can be deleted.',
+    message: 'A sender can be deleted while it is pending or declined, a template while it or its sender is.',
     retry: NO_RETRY,
   },
 

@@ -136,7 +136,7 @@ describe('the messages of an account', () => {
       ['status=open', 'status'],
       ['batch=bat_1&status=sent', 'status'],
       ['client_ref=a&class=otp', 'class'],
-      ['limit=1001', 'limit'],
+      ['limit=101', 'limit'],
     ] as const) {
       const answer = await call(api.url, `/v1/messages?${query}`, { key: account.keys.live })
       assert.strictEqual(answer.status, 422)

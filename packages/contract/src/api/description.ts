@@ -9,6 +9,7 @@ export const DescriptionGroup = HttpApiGroup.make('description')
       summary: 'Read this description',
       description: 'The machine-readable description of the API. It needs no key.',
       answer: 'An OpenAPI 3.1 document.',
+      notModified: 'The client has this document already: `If-None-Match` names its `ETag`.',
       success: Schema.Record(Schema.String, Schema.Json).annotate({
         description: 'An OpenAPI 3.1 document.',
       }),

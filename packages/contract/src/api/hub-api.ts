@@ -6,6 +6,7 @@
  * Authentication; contract decisions, General.
  */
 import { HttpApi, OpenApi } from 'effect/http-api'
+import { KnownEvent } from '../schemas/events.ts'
 import { AccountGroup } from './account.ts'
 import { BatchesGroup } from './batches.ts'
 import { DescriptionGroup } from './description.ts'
@@ -31,6 +32,8 @@ export class HubApi extends HttpApi.make('sms-delivery-hub')
     SummaryGroup,
     DescriptionGroup,
   )
+  // Only webhooks refer to it, which are no operations of the API.
+  .annotate(HttpApi.AdditionalSchemas, [KnownEvent])
   .annotateMerge(
     OpenApi.annotations({
       title: 'SMS Delivery Hub',

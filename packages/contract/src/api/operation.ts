@@ -33,14 +33,15 @@ export class ApiKey extends HttpApiMiddleware.Service<ApiKey>()('@hub/contract/A
 }) {}
 
 /** Errors of every operation with an API key. */
-const COMMON_CODES: ReadonlyArray<ErrorCode> = ['invalid_api_key', 'rate_limited', 'internal_error']
-/** Further errors of every operation with a body. */
-const BODY_CODES: ReadonlyArray<ErrorCode> = [
+const COMMON_CODES: ReadonlyArray<ErrorCode> = [
+  'invalid_api_key',
+  'rate_limited',
+  'internal_error',
+  // A paging parameter of other APIs, such as `page`.
   'invalid_parameter',
-  'payload_too_large',
-  'unsupported_media_type',
-  'overloaded',
 ]
+/** Further errors of every operation with a body. */
+const BODY_CODES: ReadonlyArray<ErrorCode> = ['payload_too_large', 'unsupported_media_type', 'overloaded']
 /** Further errors of every POST. */
 const POST_CODES: ReadonlyArray<ErrorCode> = ['idempotency_conflict', 'idempotency_key_reused', ...BODY_CODES]
 
@@ -53,15 +54,22 @@ interface Texts {
   readonly codes?: ReadonlyArray<ErrorCode>
 }
 
+/** The status of a request whose headers say two things. Every operation refuses it, with or without a key. */
+const AMBIGUOUS_HEADERS = 400
+
 const statusesOf = (codes: ReadonlyArray<ErrorCode>): ReadonlyArray<number> => {
   const statuses = new Set(codes.map((code) => ERRORS[code].status))
   // `internal_error` without a `retry_after` has the status 500.
   if (codes.includes('internal_error')) statuses.add(500)
+  statuses.add(AMBIGUOUS_HEADERS)
   return [...statuses].toSorted((a, b) => a - b)
 }
 
 /** The description of an error status: all codes with this status. */
 const describeFailure = (status: number, codes: ReadonlyArray<ErrorCode>): string => {
+  if (status === AMBIGUOUS_HEADERS) {
+    return '`invalid_parameter`: The request has two `Host` headers, or two different `Idempotency-Key` headers.'
+  }
   const here = codes.filter(
     (code) => ERRORS[code].status === status || (status === 500 && code === 'internal_error'),
   )
@@ -71,9 +79,9 @@ const describeFailure = (status: number, codes: ReadonlyArray<ErrorCode>): strin
 const ref = (name: string) => ({ $ref: `#/components/headers/${name}` })
 
 /** Refused before the rate limit (contract decisions, "order of checks"). */
-const UNCOUNTED = new Set([401, 413, 415])
+const UNCOUNTED = new Set([AMBIGUOUS_HEADERS, 401, 413, 415])
 /** Never stored under an idempotency key (contract decisions, "idempotency"), so never replayed. */
-const UNSTORED = new Set([401, 409, 413, 415, 429, 500, 503])
+const UNSTORED = new Set([AMBIGUOUS_HEADERS, 401, 409, 413, 415, 429, 500, 503])
 
 /** Response headers of a status. `hasKey`: the operation has an API key and a rate limit. */
 const headersOf = (
@@ -161,9 +169,22 @@ const operation =
       readonly optionalBody?: object
       /** The success response in other media types than JSON, by media type. */
       readonly otherMedia?: Readonly<Record<string, { readonly schema: object; readonly example: string }>>
+      /** What the answer is to a client that sends the `ETag` which it has: 304, without a body. */
+      readonly notModified?: string
     },
   ) => {
-    const { answer, description, optionalBody, otherMedia, params, payload, query, success, summary } = is
+    const {
+      answer,
+      description,
+      notModified,
+      optionalBody,
+      otherMedia,
+      params,
+      payload,
+      query,
+      success,
+      summary,
+    } = is
     const codes = [...everyCode, ...(is.codes ?? [])]
     // `ApiKey` adds 401.
     const error = statusesOf(codes)
@@ -194,6 +215,9 @@ const operation =
               description: status < 400 ? answer : describeFailure(status, codes),
               headers: headersOf(codes, status, hasKey),
             }
+          }
+          if (notModified !== undefined) {
+            responses['304'] = { description: notModified, headers: headersOf(codes, 304, hasKey) }
           }
           if (optionalBody === undefined) return { ...generated, responses }
           const content = { 'application/json': { schema: optionalBody } }

@@ -49,7 +49,7 @@ export const SendersGroup = resource(
   remove('delete', '/v1/senders/:id', {
     summary: 'Delete a sender',
     description:
-      'Removes a sender that is pending or declined and that no template names. A second deletion is `not_found`.',
+      'Removes a sender that is pending or declined and that no template names. While one does, the error names the templates to delete first: each of them can be deleted. A second deletion is `not_found`.',
     answer: 'What was deleted.',
     codes: ['not_found', 'deletion_not_allowed'],
     params: idParam('the sender'),

@@ -57,7 +57,7 @@ export const TemplatesGroup = resource(
   remove('delete', '/v1/templates/:id', {
     summary: 'Delete a template',
     description:
-      'Removes a template that is pending or declined. Messages keep the name of an approved one, so it cannot be deleted. ' +
+      'Removes a template that is pending or declined, or whose sender is. One that messages can still use cannot be deleted. ' +
       'A second deletion is `not_found`.',
     answer: 'What was deleted.',
     codes: ['not_found', 'deletion_not_allowed'],

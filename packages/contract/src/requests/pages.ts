@@ -198,11 +198,10 @@ const decodeFilter = (query: URLSearchParams): Result.Result<MessageFilter, ApiE
 
 /**
  * The query of `GET /v1/messages`: `batch`, or `client_ref`, or any of the filters; without them
- * the newest messages. `limit` is 1–1000 (default 100), as the description of this operation says.
- * Fails with `invalid_parameter`. Source: contract amendments, Messages 4–6.
+ * the newest messages. `limit` is that of a short list, and with `batch` 1–1000 (default 100). Fails with `invalid_parameter`. Source: contract amendments, Messages 4–6.
  */
 export const decodeMessagesQuery = (query: URLSearchParams): Result.Result<MessagesPage, ApiError> => {
-  const page = decodePage(query, LONG_LIST_LIMITS)
+  const page = decodePage(query, query.has('batch') ? LONG_LIST_LIMITS : LIST_LIMITS)
   if (Result.isFailure(page)) return Result.fail(page.failure)
   const batch = single(query, 'batch')
   if (Result.isFailure(batch)) return Result.fail(batch.failure)

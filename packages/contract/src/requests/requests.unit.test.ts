@@ -1010,8 +1010,15 @@ describe('decodeMessagesQuery', () => {
     })
     expect(messages('client_ref=order-1')).toMatchObject({ by: 'client_ref', clientRef: 'order-1' })
     for (const query of ['', 'Batch=bat_1', 'to=%2B79001234567']) {
-      expect(messages(query)).toEqual({ by: 'newest', filter: ANY, limit: 100, startingAfter: null })
+      expect(messages(query)).toEqual({ by: 'newest', filter: ANY, limit: 20, startingAfter: null })
     }
+  })
+
+  // Contract decisions, list envelope: 1–100, default 20; only the messages of a batch have larger pages.
+  it.each(['', 'client_ref=order-1', 'status=sent'])('has the page of all lists with "%s"', (query) => {
+    expect(messages(query)).toMatchObject({ limit: 20 })
+    expect(messages(`${query}&limit=100`)).toMatchObject({ limit: 100 })
+    expect(messages(`${query}&limit=101`)).toBe('invalid_parameter limit')
   })
 
   it('combines the filters of the newest messages', () => {
