@@ -11,6 +11,7 @@ export {
   ReportsNotStored,
   type Submission,
   type SubmitOutcome,
+  type UnreadableDelivery,
 } from './port.ts'
 export { surroundOperator, surroundSink } from './boundary.ts'
 export { makeUnusable } from './unusable.ts'

@@ -171,6 +171,15 @@ export interface OperatorAnswer {
   readonly raw: Uint8Array
 }
 
+/** A report or an inbound message that cannot be understood. It may contain personal data, like an answer. */
+export interface UnreadableDelivery {
+  readonly operator: string
+  readonly reference: null
+  /** The number of the person, E.164. The sink hashes it and drops it. */
+  readonly to: string
+  readonly raw: Uint8Array
+}
+
 /** The reports or inbound messages were not stored. The operator must repeat them. */
 export class ReportsNotStored extends Data.TaggedError('ReportsNotStored')<{ readonly detail: string }> {}
 
@@ -183,7 +192,10 @@ export class ReportSink extends Context.Service<
   {
     readonly store: (reports: ReadonlyArray<OperatorReport>) => Effect.Effect<void, ReportsNotStored>
     readonly storeInbound: (messages: ReadonlyArray<InboundMessage>) => Effect.Effect<void, ReportsNotStored>
-    /** Keeps the raw answers for hub staff. It returns at once and never fails. */
-    readonly keepAnswers: (answers: ReadonlyArray<OperatorAnswer>) => void
+    /**
+     * Keeps raw answers, and what cannot be understood, for hub staff. It returns at once and
+     * never fails.
+     */
+    readonly keepAnswers: (answers: ReadonlyArray<OperatorAnswer | UnreadableDelivery>) => void
   }
 >()('@hub/operator/ReportSink') {}

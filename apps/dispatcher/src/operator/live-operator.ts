@@ -56,6 +56,7 @@ const smppSettings = (url: URL): Effect.Effect<SmppSettings, Config.ConfigError>
       errors: yield* smppErrors,
       systemType: yield* settings.operatorSmppSystemType.config,
       numericSender: yield* settings.operatorSmppNumericSender.config,
+      enquireDeadlineMs: (yield* settings.operatorSmppEnquireLinkSeconds.config) * 1000,
       receiptOffsetMinutes: yield* settings.operatorSmppReceiptOffsetMinutes.config,
     }
   })

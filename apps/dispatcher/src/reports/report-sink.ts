@@ -10,6 +10,7 @@ import {
   EventLog,
   inboundMessageRecord,
   kafkaCrashPoint,
+  NO_MESSAGE,
   type TopicNames,
 } from '@hub/kafka'
 import { type OperatorReport, ReportsNotStored, type ReportSink } from '@hub/operator'
@@ -55,7 +56,19 @@ export const makeReportSink = (
       (reference === null ? null : options.recipientOf(reference))
 
     return {
-      keepAnswers,
+      keepAnswers: (answers) =>
+        keepAnswers(
+          answers.map((answer) =>
+            answer.reference === null
+              ? {
+                  operator: answer.operator,
+                  reference: NO_MESSAGE,
+                  recipient: hashOf(answer.to),
+                  raw: answer.raw,
+                }
+              : answer,
+          ),
+        ),
       store: Effect.fnUntraced(function* (reports) {
         const receivedAt = yield* Clock.currentTimeMillis
         const local = reports.map(localRecipient)

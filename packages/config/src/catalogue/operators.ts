@@ -17,6 +17,8 @@ const MAX_OFFSET_MINUTES = 14 * 60
 /** SMSCs allow a few binds per account, and windows of some hundreds. */
 const MAX_BINDS = 32
 const MAX_WINDOW = 10_000
+/** SMSCs close silent connections after a minute or more. */
+const MAX_ENQUIRE_LINK_SECONDS = 60
 /** A part in ten seconds. Slower operators hardly exist, and a mistake would stop all messages. */
 const LEAST_PARTS_PER_SECOND = 0.1
 const MAX_PARTS_PER_SECOND = 1_000_000
@@ -129,6 +131,12 @@ export const smpp = inGroup('smpp', {
     readBy: DISPATCHER,
     doc: 'Type of number and numbering plan of a numeric sender. An alphanumeric sender has 5/0.',
   }),
+  operatorSmppEnquireLinkSeconds: withDefault(kind.integer(1, MAX_ENQUIRE_LINK_SECONDS), '10', {
+    name: 'HUB_OPERATOR_SMPP_ENQUIRE_LINK_SECONDS',
+    unit: 'seconds',
+    readBy: DISPATCHER,
+    doc: 'The longest time for an answer to `enquire_link`. After it, an idle bind is closed and opened again. A bind with a submit that has waited for two seconds has a fifth of this time.',
+  }),
   operatorSmppReceiptOffsetMinutes: optional(
     kind.integer(-MAX_OFFSET_MINUTES, MAX_OFFSET_MINUTES),
     'receipts have the time of their arrival',
@@ -171,7 +179,7 @@ export const optOutWords = inGroup('words', {
     {
       name: 'HUB_STOP_WORDS',
       readBy: DISPATCHER,
-      doc: 'The words that opt a recipient out, each as a whole message. Case does not matter, nor do punctuation, quotes and spaces around a word.',
+      doc: 'The words that opt a recipient out, each as a whole message. Case does not matter, nor do punctuation, symbols and spaces around a word.',
     },
   ),
   startWords: optional(kind.words('words separated by commas, none of them empty'), 'СТАРТ, START', {

@@ -32,8 +32,11 @@ export interface OptOutVocabulary {
   readonly start: ReadonlySet<string>
 }
 
-/** Punctuation, quotes, spaces, control characters, and accents that stand alone, such as "`". */
-const AROUND_WORDS = /^[\p{P}\p{Sk}\p{Z}\p{C}]$/u
+/**
+ * Punctuation, quotes, symbols, spaces and control characters, and what selects the form of a symbol
+ * before it (U+FE0E, U+FE0F).
+ */
+const AROUND_WORDS = /^[\p{P}\p{S}\p{Z}\p{C}\uFE0E\uFE0F]$/u
 
 /** The text without these characters at its ends. A loop, because texts may be long. */
 const trimAround = (text: string): string => {
@@ -69,7 +72,7 @@ interface RecognizedWord {
 
 /**
  * Returns the word of an inbound message whose whole text is one, apart from case and from
- * punctuation, quotes and spaces around it. A word inside a sentence is none.
+ * punctuation, symbols and spaces around it. A word inside a sentence is none.
  */
 export const optOutWordOf = (vocabulary: OptOutVocabulary, text: string): RecognizedWord | null => {
   const keyword = fold(text)

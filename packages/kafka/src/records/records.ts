@@ -177,10 +177,18 @@ export interface RecipientErased {
   readonly before: number
 }
 
-/** An operator's answer to the submit of a message or of a part. Only hub staff read it. */
+/** `OperatorAnswerReceived.messageId` of a delivery that cannot be understood. */
+export const NO_MESSAGE = ''
+
+/**
+ * An operator's answer to the submit of a message or of a part, or a delivery (a report or an inbound
+ * message) that cannot be understood.
+ * Only hub staff read it.
+ */
 export interface OperatorAnswerReceived {
   readonly type: 'OperatorAnswerReceived'
   readonly operator: string
+  /** `NO_MESSAGE` of a delivery: its message is unknown. */
   readonly messageId: string
   /** Recipient hash; the record's key. */
   readonly recipient: string

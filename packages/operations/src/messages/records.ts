@@ -8,6 +8,7 @@ import {
   type DeliveryReportReceived,
   EventLog,
   type IncomingRecord,
+  NO_MESSAGE,
   type OperatorAnswerReceived,
   topicNames,
   TopicReader,
@@ -63,21 +64,29 @@ export const factsOf = (
   })
 }
 
+const answersWith = (
+  records: ReadonlyArray<IncomingRecord>,
+  messageId: string,
+): ReadonlyArray<Found<OperatorAnswerReceived>> =>
+  records
+    .filter(({ type }) => type === 'OperatorAnswerReceived')
+    .flatMap((record) => {
+      const decoded = decodeOperatorAnswerReceived(record)
+      return Result.isSuccess(decoded) && decoded.success.messageId === messageId
+        ? [{ value: decoded.success, record }]
+        : []
+    })
+
 /** The answers of operators to the submits of a message (UUID). */
 export const answersOf = (
   records: ReadonlyArray<IncomingRecord>,
   uuid: string,
-): ReadonlyArray<Found<OperatorAnswerReceived>> => {
-  const id = encodeId('msg', uuid)
-  return records
-    .filter(({ type }) => type === 'OperatorAnswerReceived')
-    .flatMap((record) => {
-      const decoded = decodeOperatorAnswerReceived(record)
-      return Result.isSuccess(decoded) && decoded.success.messageId === id
-        ? [{ value: decoded.success, record }]
-        : []
-    })
-}
+): ReadonlyArray<Found<OperatorAnswerReceived>> => answersWith(records, encodeId('msg', uuid))
+
+/** What could not be understood, perhaps about another message to the recipient. */
+export const unreadableOf = (
+  records: ReadonlyArray<IncomingRecord>,
+): ReadonlyArray<Found<OperatorAnswerReceived>> => answersWith(records, NO_MESSAGE)
 
 /** The reports with the id of the message (UUID), or with an operator's id of the message. */
 export const reportsOf = Effect.fnUntraced(function* (records: ReadonlyArray<IncomingRecord>, uuid: string) {

@@ -2,7 +2,7 @@
  * What the hub keeps encrypted about a message: the number, the text and the variables for a year,
  * and what SMS operators sent about it, as they sent it, for 90 days. The audit trail has the reason.
  */
-import { encodeId, toTimestamp } from '@hub/domain'
+import { encodeId, isFinal, toTimestamp } from '@hub/domain'
 import type { IncomingRecord } from '@hub/kafka'
 import {
   answerContext,
@@ -12,23 +12,26 @@ import {
   type ReadMessages,
   reportContext,
 } from '@hub/store'
-import { Effect, Schema } from 'effect'
+import { Clock, Effect, Schema } from 'effect'
 import { publicId, Reason, Timestamp } from '../fields.ts'
 import { defineUseCase } from '../use-case.ts'
 import { between } from './periods.ts'
 import { readMessage } from './read-message.ts'
-import { answersOf, readPeriods, reportsOf } from './records.ts'
+import { answersOf, readPeriods, reportsOf, unreadableOf } from './records.ts'
 
 /** Operators repeat a report within the hour. */
 const REPEATED_WITHIN_MS = 3_600_000
 
 const OperatorRecord = Schema.Struct({
   object: Schema.Literal('operator_record'),
-  kind: Schema.Literals(['answer', 'report']),
+  kind: Schema.Literals(['answer', 'report', 'unreadable']).annotate({
+    description:
+      'An answer to a submit, a delivery report, or what the hub could not understand: a report or an inbound message of the number, perhaps about another message to it.',
+  }),
   received_at: Timestamp,
   operator: Schema.String,
   operator_id: Schema.NullOr(Schema.String).annotate({
-    description: '`null` for an answer: it is in the raw text.',
+    description: '`null` for an answer, and for what the hub could not understand: it is in the raw text.',
   }),
   outcome: Schema.NullOr(Schema.String),
   raw: Schema.NullOr(Schema.String).annotate({
@@ -62,35 +65,33 @@ const rawRecords = Effect.fnUntraced(function* (
   records: ReadonlyArray<IncomingRecord>,
   { id: uuid, may_show: mayShow }: Pick<ReadMessages.ProjectedMessage, 'id' | 'may_show'>,
 ) {
-  const answers = yield* Effect.forEach(answersOf(records, uuid), ({ value }) =>
-    Effect.map(
-      decryptedText(mayShow ? value.rawKey : null, answerContext(value), value.rawSealed),
-      (raw) => ({
+  const keyOf = (key: string | null) => (mayShow ? key : null)
+  const shown = (kind: 'answer' | 'unreadable', found: ReturnType<typeof unreadableOf>) =>
+    Effect.forEach(found, ({ value }) =>
+      Effect.map(decryptedText(keyOf(value.rawKey), answerContext(value), value.rawSealed), (raw) => ({
         object: 'operator_record' as const,
-        kind: 'answer' as const,
+        kind,
         received_at: toTimestamp(value.receivedAt),
         operator: value.operator,
         operator_id: null,
         outcome: null,
         raw,
-      }),
-    ),
-  )
+      })),
+    )
+  const answers = yield* shown('answer', answersOf(records, uuid))
+  const unreadable = yield* shown('unreadable', unreadableOf(records))
   const reports = yield* Effect.forEach(yield* reportsOf(records, uuid), ({ value }) =>
-    Effect.map(
-      decryptedText(mayShow ? value.rawKey : null, reportContext(value), value.rawSealed),
-      (raw) => ({
-        object: 'operator_record' as const,
-        kind: 'report' as const,
-        received_at: toTimestamp(value.receivedAt),
-        operator: value.operator,
-        operator_id: value.operatorId,
-        outcome: value.outcome,
-        raw,
-      }),
-    ),
+    Effect.map(decryptedText(keyOf(value.rawKey), reportContext(value), value.rawSealed), (raw) => ({
+      object: 'operator_record' as const,
+      kind: 'report' as const,
+      received_at: toTimestamp(value.receivedAt),
+      operator: value.operator,
+      operator_id: value.operatorId,
+      outcome: value.outcome,
+      raw,
+    })),
   )
-  return [...answers, ...reports].toSorted((a, b) => (a.received_at < b.received_at ? -1 : 1))
+  return [...answers, ...unreadable, ...reports].toSorted((a, b) => (a.received_at < b.received_at ? -1 : 1))
 })
 
 const revealInput = Schema.Struct({ id: publicId('msg'), reason: Schema.NullOr(Reason) })
@@ -108,7 +109,11 @@ export const raw = defineUseCase({
   run: ({ id }) =>
     Effect.gen(function* () {
       const { row } = yield* readMessage(id)
-      const period = between(row.created_at.getTime(), row.updated_at.getTime() + REPEATED_WITHIN_MS)
+      // A report that cannot be understood leaves the message as it is, for as long as it is open.
+      const end = isFinal(row.status)
+        ? row.updated_at.getTime() + REPEATED_WITHIN_MS
+        : yield* Clock.currentTimeMillis
+      const period = between(row.created_at.getTime(), end)
       const records = yield* readPeriods(row, 'reports', [period])
       return { object: 'list' as const, data: yield* rawRecords(records, row) }
     }),

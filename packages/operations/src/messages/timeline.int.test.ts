@@ -103,6 +103,7 @@ const deliveredMessage = async (): Promise<string> => {
     receivedAt: at + 2950,
   } as const satisfies Omit<DeliveryReportReceived, 'rawKey' | 'rawSealed'>
   const answer = { operator: 'smpp', messageId: id, recipient, receivedAt: at + 190 }
+  const unreadable = { operator: 'smpp', messageId: '', recipient, receivedAt: at + 2000 }
   const delivered = facts.at(-1)!
   await hub.append([
     acceptedRecord(hub.topics, accepted(id, at), { traceparent: `00-${TRACE}-b7ad6b7169203331-01` }),
@@ -117,6 +118,15 @@ const deliveredMessage = async (): Promise<string> => {
         type: 'OperatorAnswerReceived',
         ...answer,
         ...(await encrypted(answerContext(answer), 'ESME_RTHROTTLED for +79001234567')),
+      },
+      1,
+    ),
+    operatorAnswerRecord(
+      hub.topics,
+      {
+        type: 'OperatorAnswerReceived',
+        ...unreadable,
+        ...(await encrypted(answerContext(unreadable), 'stat:FANCY')),
       },
       1,
     ),
@@ -284,6 +294,7 @@ describe('what is revealed of a message', () => {
       data.map(({ kind, operator_id, raw: text }) => [kind, operator_id, text]),
       [
         ['answer', null, 'ESME_RTHROTTLED for +79001234567'],
+        ['unreadable', null, 'stat:FANCY'],
         ['report', 'part 1', String.raw`\x00\x00\x00\xa2stat:DELIVRD`],
       ],
     )

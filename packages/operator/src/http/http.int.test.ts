@@ -3,7 +3,7 @@ import { signatureHeader } from '@hub/domain'
 import { Effect, Redacted, Result } from 'effect'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { operatorContract, type OperatorUnderTest, submissionOf } from '../port.contract.ts'
-import { type OperatorAnswer, type OperatorReport, ReportSink } from '../port.ts'
+import { type OperatorAnswer, type OperatorReport, ReportSink, type UnreadableDelivery } from '../port.ts'
 import { surroundOperator } from '../boundary.ts'
 import { readHttpReports } from './callback.ts'
 import { HTTP_DEFAULTS, makeHttpOperator } from './http.ts'
@@ -51,7 +51,7 @@ const operatorServer = (
     return { url: new URL(`http://127.0.0.1:${port}/`), received, server }
   })
 
-const operatorAt = (url: URL, deadlineMs = 2000, answers: Array<OperatorAnswer> = []) =>
+const operatorAt = (url: URL, deadlineMs = 2000, answers: Array<OperatorAnswer | UnreadableDelivery> = []) =>
   makeHttpOperator({ ...HTTP_DEFAULTS, url, secret: Redacted.make(SECRET), deadlineMs }).pipe(
     Effect.provideService(ReportSink, {
       store: () => Effect.die(new Error('reports come as callbacks')),
@@ -246,7 +246,7 @@ describe('the HTTP operator on real sockets', () => {
 
   it.live('keeps the raw answer to each message', () =>
     Effect.gen(function* () {
-      const answers: Array<OperatorAnswer> = []
+      const answers: Array<OperatorAnswer | UnreadableDelivery> = []
       const good = yield* operatorServer((batch, response) => json(response, accept(batch)))
       const operator = yield* operatorAt(good.url, 2000, answers)
       yield* operator.submit([submissionOf('msg_0'), submissionOf('msg_1')], () => true)

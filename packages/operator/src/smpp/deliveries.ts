@@ -9,7 +9,15 @@ import type { InboundMessage, OperatorReport, ReportSink } from '../port.ts'
 import { COMMAND_STATUS } from './errors.ts'
 import { makeReassembler, parsePhoneNumber, type Reassembled } from './inbound.ts'
 import type { SmppMetrics } from './metrics.ts'
-import { bodyOf, isIntermediate, isReceipt, outcomeOf, readReceipt, reportedId } from './receipt.ts'
+import {
+  bodyOf,
+  isIntermediate,
+  isReceipt,
+  outcomeOf,
+  readReceipt,
+  reportedId,
+  type Unreadable,
+} from './receipt.ts'
 import type { Delivery, Session } from './session.ts'
 import { SMPP, type SmppSettings } from './settings.ts'
 import { type Concatenation, decodeText, parseHeader, UDHI } from './text.ts'
@@ -38,7 +46,8 @@ interface DeliveriesOptions {
   readonly run: (effect: Effect.Effect<void>) => void
   readonly now: () => number
   /** A receipt or a text could not be read. `what` has few values. */
-  readonly onUnreadable: (what: string) => void
+  readonly onUnreadable: (what: string, details?: Unreadable) => void
+  readonly onDefect: (thrown: unknown) => void
   readonly onNotStored: () => void
 }
 
@@ -86,10 +95,30 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
       ),
     )
 
-  const unreadable = (what: string) => {
+  const unreadable = (what: string, details?: Unreadable) => {
     metrics.delivered('unreadable')
-    options.onUnreadable(what)
+    options.onUnreadable(what, details)
     return null
+  }
+
+  /** Hub staff can read what the hub cannot, if the number of its person is known. */
+  const keep = (to: string | null, { octets }: Delivery) => {
+    if (to !== null) sink.keepAnswers([{ operator: SMPP, reference: null, to, raw: octets }])
+  }
+
+  const unreadableReceipt = (delivery: Delivery, details: Unreadable) => {
+    keep(recipientOf(delivery), delivery)
+    return unreadable('receipt', details)
+  }
+
+  /** Runs the reading of a delivery. `null`: it has thrown. The delivery then counts as unreadable. */
+  const contained = <A>(read: () => A): A | null => {
+    try {
+      return read()
+    } catch (thrown) {
+      options.onDefect(thrown)
+      return unreadable('delivery')
+    }
   }
 
   const reportTime = (doneAt: number | null): number => {
@@ -106,11 +135,15 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
 
   const reportOf = (delivery: Delivery): OperatorReport | null => {
     const { octets, pdu } = delivery
-    const receipt = readReceipt(pdu)
-    const operatorId = receipt === null ? null : reportedId(receipt, settings.idFormat)
-    if (receipt === null || operatorId === null) return unreadable('receipt')
-    const outcome = isIntermediate(pdu) ? 'intermediate' : outcomeOf(receipt, settings.errors)
-    if (outcome === null) return unreadable('state of a receipt')
+    if (isIntermediate(pdu)) {
+      metrics.delivered('intermediate')
+      return null
+    }
+    const receipt = readReceipt(pdu, settings.errors)
+    if ('field' in receipt) return unreadableReceipt(delivery, receipt)
+    const operatorId = reportedId(receipt, settings.idFormat)
+    if (operatorId === null) return unreadableReceipt(delivery, { field: 'id', value: null })
+    const outcome = outcomeOf(receipt, settings.errors)
     if (outcome === 'intermediate') {
       metrics.delivered('intermediate')
       return null
@@ -176,7 +209,13 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
     const from = parsePhoneNumber(pdu.text('source_addr'), pdu.number('source_addr_ton') ?? 0)
     const read = textOf(delivery)
     if (from === null || read === null) {
-      unreadable(from === null ? 'sender of a text' : 'text')
+      keep(from, delivery)
+      unreadable(
+        'text',
+        from === null
+          ? { field: 'source_addr', value: null }
+          : { field: 'data_coding', value: String(pdu.number('data_coding')) },
+      )
       return session.answer([delivery], STORED)
     }
     const item = { session, delivery, from }
@@ -196,11 +235,12 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
       const texts: Array<UnansweredDelivery> = []
       for (const delivery of deliveries) {
         const unanswered = { session, delivery }
-        if (!isReceipt(delivery.pdu)) {
+        const isText = contained(() => !isReceipt(delivery.pdu))
+        if (isText === true) {
           texts.push(unanswered)
           continue
         }
-        const report = reportOf(delivery)
+        const report = isText === null ? null : contained(() => reportOf(delivery))
         if (report === null) {
           withoutReport.push(unanswered)
         } else {
@@ -216,7 +256,13 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
           () => {},
         )
       if (withoutReport.length > 0) answer(withoutReport, STORED)
-      for (const text of texts) handleText(text)
+      for (const text of texts) {
+        const isHandled = contained(() => {
+          handleText(text)
+          return true
+        })
+        if (isHandled === null) answer([text], STORED)
+      }
     },
     /** Stores the texts that waited too long for missing parts. */
     sweep: (): void => {

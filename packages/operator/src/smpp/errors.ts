@@ -86,7 +86,8 @@ const DEFAULT_STATUS: ReadonlyMap<number, StatusMeaning> = new Map([
 /**
  * The default meanings of receipt states (SMPP 3.4, 5.2.28 and appendix B), also truncated to seven
  * letters. After DELETED and UNKNOWN no other receipt follows. SEEN and READ come from operators
- * with messenger channels; their numbers are vendor-specific.
+ * with messenger channels; their numbers are vendor-specific. No standard has FAILED, SYSERR, NOCRED,
+ * BUFFRED and ACKED, but several gateways send them.
  */
 const DEFAULT_STATE: ReadonlyMap<string, StateMeaning> = new Map([
   ['DELIVRD', 'delivered'],
@@ -99,12 +100,17 @@ const DEFAULT_STATE: ReadonlyMap<string, StateMeaning> = new Map([
   ['DELETED', 'undelivered'],
   ['UNKNOWN', 'undelivered'],
   ['SKIPPED', 'undelivered'],
+  ['FAILED', 'undelivered'],
+  ['SYSERR', 'undelivered'],
+  ['NOCRED', 'undelivered'],
   ['SEEN', 'seen'],
   ['READ', 'seen'],
   ['ENROUTE', 'intermediate'],
   ['ACCEPTD', 'intermediate'],
   ['ACCEPTED', 'intermediate'],
   ['SCHEDULED', 'intermediate'],
+  ['BUFFRED', 'intermediate'],
+  ['ACKED', 'intermediate'],
   ['0', 'intermediate'],
   ['1', 'intermediate'],
   ['2', 'delivered'],

@@ -6,10 +6,11 @@
  */
 import { REJECTED_REASONS, type RejectedReason, type UndeliveredReason } from '@hub/domain'
 import type { OperatorReport } from '../port.ts'
+import { isOperatorId } from '../foreign.ts'
 import { canonicalErrorCode, meaningOfState, type SmppErrors } from './errors.ts'
 import { canonicalId, type IdFormat } from './ids.ts'
 import type { Pdu } from './pdu/index.ts'
-import { DATA_CODING, decodeText, parseHeader, UDHI } from './text.ts'
+import { DATA_CODING, parseHeader, UDHI } from './text.ts'
 
 /** Bits 5 to 2 of `esm_class`. Source: SMPP 3.4, 5.2.12. */
 const MESSAGE_TYPE = 0x3c
@@ -24,8 +25,8 @@ const RECEIPTS = [RECEIPT, DELIVERY_ACKNOWLEDGEMENT, USER_ACKNOWLEDGEMENT, INTER
 export interface Receipt {
   /** The id in the operator's notation. */
   readonly id: string
-  /** The upper-case state of the text, or the number of the TLV. */
-  readonly state: string
+  /** The states that the receipt names: the number of the TLV, the upper-case state of the text. */
+  readonly states: ReadonlyArray<string>
   /** The error code in upper case without leading zeros, or `null`. */
   readonly error: string | null
   /** The time in the operator's time zone, read as UTC. `null` if the receipt contains none. */
@@ -49,12 +50,24 @@ export const bodyOf = (pdu: Pdu): Uint8Array => {
     : (pdu.octets('message_payload') ?? short ?? new Uint8Array())
 }
 
+/** A delivery that cannot be understood, for the log: the field that is missing or unknown. */
+export interface Unreadable {
+  readonly field: 'id' | 'stat' | 'data_coding' | 'source_addr'
+  /** The unknown value. `null`: there is none, or it may contain personal data. */
+  readonly value: string | null
+}
+
 /** The field names of a textual receipt. Two of them contain an optional space. */
 const NAME = /(?:^|[\s,;])(id|sub|dlvrd|submit\s?date|done\s?date|stat|err|text)\s*:/giu
 
+/** A final state that stands without its name. Some SMSCs leave out `stat:`. */
+const BARE_STATE = /(?:^| )(DELIVRD|UNDELIV|EXPIRED|DELETED|REJECTD)(?: |$)/u
+
 /** Parses the fields of a textual receipt, by their lower-case names without spaces. */
-export const receiptFields = (text: string): ReadonlyMap<string, string> => {
+export const receiptFields = (content: string): ReadonlyMap<string, string> => {
   const fields = new Map<string, string>()
+  // SMSCs end a text with NUL, as in C, or separate fields by line breaks.
+  const text = content.replaceAll(/\p{Cc}/gu, ' ')
   // The field `text` is the last one. It quotes the message, which may itself look like fields.
   const sample = /(?:^|[\s,;])text\s*:/iu.exec(text)
   const fieldText = sample === null ? text : text.slice(0, sample.index)
@@ -64,12 +77,17 @@ export const receiptFields = (text: string): ReadonlyMap<string, string> => {
     const value = fieldText.slice(match.index + match[0].length, names[i + 1]?.index ?? fieldText.length)
     if (!fields.has(name)) fields.set(name, value.trim().split(/[\s,;]/u)[0] ?? '')
   }
+  const bare = BARE_STATE.exec(fieldText)?.[1]
+  if (fields.has('id') && !fields.has('stat') && bare !== undefined) fields.set('stat', bare)
   return fields
 }
 
-/** `YYMMDDhhmm` or `YYMMDDhhmmss`, in some receipts with a year of four digits. */
+/**
+ * `YYMMDDhhmm` or `YYMMDDhhmmss`, in some receipts with a year of four digits, or with tenths of a second
+ * and an offset as in the times of SMPP 3.4, 7.1.1.
+ */
 const doneAtOf = (text: string): number | null => {
-  const found = /^(?:20)?(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?$/u.exec(text)
+  const found = /^(?:20)?(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?(?:\d{3}[+\-R])?$/u.exec(text)
   if (found === null) return null
   const [year, month, day, hour, minute, second] = found.slice(1).map((digits) => Number(digits ?? 0))
   const at = Date.UTC(2000 + year!, month! - 1, day, hour, minute, second)
@@ -81,29 +99,57 @@ const doneAtOf = (text: string): number | null => {
 const networkError = (octets: Uint8Array | null): string | null =>
   octets === null || octets.length < 3 ? null : String((octets[1]! << 8) | octets[2]!)
 
-/**
- * SMSCs write receipts in ASCII, whatever their `data_coding`. An underscore differs in GSM 03.38.
- */
-const textOf = (octets: Uint8Array, dataCoding: number): string =>
-  dataCoding === DATA_CODING.ucs2
-    ? (decodeText(octets, dataCoding) ?? '')
-    : Buffer.from(octets).toString('latin1')
+/** ASCII, whatever the `data_coding`: an underscore differs in GSM 03.38. */
+const asAscii = (octets: Uint8Array): string => Buffer.from(octets).toString('latin1')
+const asUtf16 = (order: 'be' | 'le') => {
+  const decoder = new TextDecoder(`utf-16${order}`)
+  return (octets: Uint8Array): string => decoder.decode(octets)
+}
+const [asUcs2, asLittleEndian] = [asUtf16('be'), asUtf16('le')]
 
-/** Parses a receipt; TLVs override the text. Returns `null` without an id or a state. */
-export const readReceipt = (pdu: Pdu): Receipt | null => {
+/**
+ * The fields of a receipt. SMSCs write ASCII with the `data_coding` of UCS-2, and the reverse, and set
+ * the flag of a user data header without one. So each reading is tried, until one has fields.
+ */
+const fieldsOf = (pdu: Pdu): ReadonlyMap<string, string> => {
   const body = bodyOf(pdu)
-  const rest = ((pdu.number('esm_class') ?? 0) & UDHI) === 0 ? body : (parseHeader(body)?.rest ?? body)
-  const fields = receiptFields(textOf(rest, pdu.number('data_coding') ?? 0))
-  const id = pdu.text('receipted_message_id') || (fields.get('id') ?? '')
-  const textState =
-    fields.get('stat')?.toUpperCase() || (messageType(pdu) === USER_ACKNOWLEDGEMENT ? 'READ' : '')
+  const header = ((pdu.number('esm_class') ?? 0) & UDHI) === 0 ? null : parseHeader(body)
+  const isUcs2 = pdu.number('data_coding') === DATA_CODING.ucs2
+  const decoders = isUcs2 ? [asUcs2, asAscii, asLittleEndian] : [asAscii, asUcs2, asLittleEndian]
+  for (const octets of header === null ? [body] : [header.rest, body]) {
+    for (const decode of decoders) {
+      const fields = receiptFields(decode(octets))
+      if (fields.has('id') || fields.has('stat')) return fields
+    }
+  }
+  return new Map()
+}
+
+/** Letters only: the value of a field may be anything, such as a number. */
+const loggable = (state: string): string | null => (/^(?:[A-Z]{1,10}|\d{1,3})$/u.test(state) ? state : null)
+
+/**
+ * Parses a receipt. A TLV overrides the text, unless it cannot be read. A receipt needs an id and a
+ * state that `errors` knows.
+ */
+export const readReceipt = (pdu: Pdu, errors: SmppErrors): Receipt | Unreadable => {
+  const fields = fieldsOf(pdu)
+  const ids = [pdu.text('receipted_message_id'), fields.get('id') ?? '']
+  const id = ids.map((candidate) => candidate.trim()).find(isOperatorId)
   const number = pdu.number('message_state')
-  const state = number === null ? textState : String(number)
-  if (id === '' || state === '') return null
+  const states = [
+    number === null ? '' : String(number),
+    fields.get('stat')?.toUpperCase() ?? '',
+    messageType(pdu) === USER_ACKNOWLEDGEMENT ? 'READ' : '',
+  ].filter((state) => state !== '')
+  if (id === undefined) return { field: 'id', value: null }
+  if (!states.some((state) => meaningOfState(errors, state) !== null)) {
+    return { field: 'stat', value: states.map(loggable).find((state) => state !== null) ?? null }
+  }
   const error = fields.get('err') || networkError(pdu.octets('network_error_code'))
   return {
     id,
-    state,
+    states,
     error: error === null ? null : canonicalErrorCode(error),
     doneAt: doneAtOf(fields.get('donedate') ?? ''),
   }
@@ -115,13 +161,13 @@ const isRejectedReason = (reason: string): reason is RejectedReason =>
 type ReportedOutcome = Pick<OperatorReport, 'outcome' | 'reason'>
 
 /**
- * Returns the outcome and reason of a receipt, `intermediate` if it is no final one, or `null` for
- * an unknown state. A configured error code decides between `undelivered` and `rejected`.
+ * Returns the outcome and reason of a receipt, from the first state that is known, or `intermediate` if
+ * it is no final one. A configured error code decides between `undelivered` and `rejected`.
  */
-export const outcomeOf = (receipt: Receipt, errors: SmppErrors): ReportedOutcome | 'intermediate' | null => {
-  const meaning = meaningOfState(errors, receipt.state)
+export const outcomeOf = (receipt: Receipt, errors: SmppErrors): ReportedOutcome | 'intermediate' => {
+  const meanings = receipt.states.map((state) => meaningOfState(errors, state))
+  const meaning = meanings.find((known) => known !== null) ?? 'intermediate'
   switch (meaning) {
-    case null:
     case 'intermediate':
       return meaning
     case 'delivered':

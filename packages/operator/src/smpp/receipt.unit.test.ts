@@ -2,9 +2,20 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { DEFAULT_ERRORS, type SmppErrors } from './errors.ts'
 import { decodePdu, encodePdu, type Fields } from './pdu/index.ts'
-import { isIntermediate, isReceipt, outcomeOf, readReceipt, receiptFields, reportedId } from './receipt.ts'
+import {
+  isIntermediate,
+  isReceipt,
+  outcomeOf,
+  readReceipt as readWithErrors,
+  receiptFields,
+  reportedId,
+} from './receipt.ts'
 
 const deliver = (fields: Fields) => decodePdu(encodePdu('deliver_sm', 1, fields))!
+const readReceipt = (pdu: Parameters<typeof readWithErrors>[0]) => {
+  const read = readWithErrors(pdu, DEFAULT_ERRORS)
+  return 'field' in read ? null : read
+}
 const receiptPdu = (text: string, fields: Fields = {}) =>
   deliver({ esm_class: 4, short_message: Buffer.from(text), ...fields })
 
@@ -15,7 +26,7 @@ describe('a textual receipt', () => {
   it('is parsed', () => {
     expect(readReceipt(receiptPdu(USUAL))).toEqual({
       id: '0123456789',
-      state: 'DELIVRD',
+      states: ['DELIVRD'],
       error: '0',
       doneAt: Date.UTC(2026, 10, 21, 13, 1),
     })
@@ -24,10 +35,15 @@ describe('a textual receipt', () => {
   it('is parsed in any order and case, with seconds, commas, spaces and missing fields', () => {
     expect(
       readReceipt(receiptPdu('Stat: undeliv, ERR:0b1, doneDate:20261121130159, ID: e2c5-6db5;dlvrd:000')),
-    ).toEqual({ id: 'e2c5-6db5', state: 'UNDELIV', error: 'B1', doneAt: Date.UTC(2026, 10, 21, 13, 1, 59) })
+    ).toEqual({
+      id: 'e2c5-6db5',
+      states: ['UNDELIV'],
+      error: 'B1',
+      doneAt: Date.UTC(2026, 10, 21, 13, 1, 59),
+    })
     expect(readReceipt(receiptPdu('id:1 stat:EXPIRED'))).toEqual({
       id: '1',
-      state: 'EXPIRED',
+      states: ['EXPIRED'],
       error: null,
       doneAt: null,
     })
@@ -47,12 +63,12 @@ describe('a textual receipt', () => {
 
   it('is parsed in UCS-2 and after a user data header', () => {
     const ucs2 = Buffer.from('id:1 stat:DELIVRD', 'utf16le').swap16()
-    expect(readReceipt(receiptPdu('', { short_message: ucs2, data_coding: 8 }))?.state).toBe('DELIVRD')
+    expect(readReceipt(receiptPdu('', { short_message: ucs2, data_coding: 8 }))?.states).toEqual(['DELIVRD'])
     const behind = Buffer.concat([Buffer.from([5, 0, 3, 1, 1, 1]), Buffer.from('id:1 stat:READ')])
-    expect(readReceipt(receiptPdu('', { short_message: behind, esm_class: 0x44 }))?.state).toBe('READ')
+    expect(readReceipt(receiptPdu('', { short_message: behind, esm_class: 0x44 }))?.states).toEqual(['READ'])
     expect(
-      readReceipt(deliver({ esm_class: 4, message_payload: Buffer.from('id:1 stat:REJECTD') }))?.state,
-    ).toBe('REJECTD')
+      readReceipt(deliver({ esm_class: 4, message_payload: Buffer.from('id:1 stat:REJECTD') }))?.states,
+    ).toEqual(['REJECTD'])
   })
 
   it.each(['', 'id:1', 'stat:DELIVRD', 'hello', 'id: stat:'])('is not found in %j', (text) => {
@@ -100,7 +116,7 @@ describe('a receipt in TLVs', () => {
         network_error_code: Buffer.from([3, 1, 2]),
       }),
     )
-    expect(receipt).toMatchObject({ id: 'abc', state: '5', error: '0' })
+    expect(receipt).toMatchObject({ id: 'abc', states: ['5', 'DELIVRD'], error: '0' })
   })
 
   it('needs no text', () => {
@@ -110,7 +126,27 @@ describe('a receipt in TLVs', () => {
       network_error_code: Buffer.from([3, 1, 2]),
     })
     expect(isReceipt(pdu)).toBe(true)
-    expect(readReceipt(pdu)).toEqual({ id: 'abc', state: '5', error: '258', doneAt: null })
+    expect(readReceipt(pdu)).toEqual({ id: 'abc', states: ['5'], error: '258', doneAt: null })
+  })
+})
+
+describe('a receipt that cannot be understood', () => {
+  // The state may be anything, so only a word of letters or the number of the TLV is named.
+  it.each([
+    ['hello', {}, { field: 'id', value: null }],
+    ['id:1', {}, { field: 'stat', value: null }],
+    ['id:1 stat:FANCY', {}, { field: 'stat', value: 'FANCY' }],
+    ['id:1 stat:79001234567', {}, { field: 'stat', value: null }],
+    ['id:1 stat:79001234567', { message_state: 0x20 }, { field: 'stat', value: '32' }],
+    ['id:1 stat:Ivan@example.org', {}, { field: 'stat', value: null }],
+  ])('%s %j', (text, fields, expected) => {
+    expect(readWithErrors(receiptPdu(text, fields), DEFAULT_ERRORS)).toEqual(expected)
+  })
+
+  it('can be understood with a configured state', () => {
+    const errors = { ...DEFAULT_ERRORS, receiptState: new Map([['FANCY', 'expired']] as const) }
+    const read = readWithErrors(receiptPdu('id:1 stat:fancy'), errors)
+    expect('field' in read ? read : outcomeOf(read, errors)).toEqual({ outcome: 'expired', reason: null })
   })
 })
 
@@ -135,15 +171,15 @@ describe('the type of a delivery', () => {
 
   it('is a read receipt if the recipient confirmed the message', () => {
     expect(readReceipt(deliver({ esm_class: 0x10, receipted_message_id: '7' }))).toMatchObject({
-      state: 'READ',
+      states: ['READ'],
     })
   })
 })
 
 describe('the outcome of a receipt', () => {
   const meaning = (state: string, error: string | null = null, errors: SmppErrors = DEFAULT_ERRORS) => {
-    const outcome = outcomeOf({ id: '1', state, error, doneAt: null }, errors)
-    return outcome === null || outcome === 'intermediate' ? outcome : [outcome.outcome, outcome.reason]
+    const outcome = outcomeOf({ id: '1', states: [state], error, doneAt: null }, errors)
+    return outcome === 'intermediate' ? outcome : [outcome.outcome, outcome.reason]
   }
 
   it.each([
@@ -162,8 +198,8 @@ describe('the outcome of a receipt', () => {
     ['ENROUTE', 'intermediate'],
     ['ACCEPTD', 'intermediate'],
     ['1', 'intermediate'],
-    ['10', null],
-    ['FANCY', null],
+    ['FAILED', ['undelivered', 'delivery_failed']],
+    ['BUFFRED', 'intermediate'],
   ])('%s', (state, expected) => {
     expect(meaning(state)).toEqual(expected)
   })
@@ -184,6 +220,8 @@ describe('the outcome of a receipt', () => {
   })
 
   it('has the id of the answer', () => {
-    expect(reportedId({ id: '255', state: '2', error: null, doneAt: null }, 'hexadecimal_answer')).toBe('255')
+    expect(reportedId({ id: '255', states: ['2'], error: null, doneAt: null }, 'hexadecimal_answer')).toBe(
+      '255',
+    )
   })
 })

@@ -32,7 +32,7 @@ export const SESSION_ENDS = [
   'refused',
   /** The SMSC did not answer requests or `enquire_link`. */
   'silent',
-  /** The SMSC sent a PDU with an invalid length, or a delivery before it answered the bind. */
+  /** The SMSC sent a PDU with an invalid length. */
   'malformed',
   /** The SMSC unbound. */
   'unbound',
@@ -108,6 +108,8 @@ const CHECK_EVERY_MS = { waiting: 250, quiet: 500 } as const
 const LINGER_MS = 1000
 /** An idle connection whose peer is gone then ends after about 15 s. */
 const KEEP_ALIVE_MS = 5000
+/** With an unanswered submit, a bind has this share of the time for `enquire_link`. */
+const STALLED_SHARE = 5
 /** The most octets of one write. More would only wait in the kernel. */
 const FLUSH_OCTETS = 64 * 1024
 
@@ -121,6 +123,11 @@ export const openSession = (options: SessionOptions): Session => {
   const outgoing = makePduWriter()
   let state: 'binding' | 'bound' | 'closing' | 'unbinding' | 'ended' = 'binding'
   let unansweredDeliveries = 0
+  /**
+   * Deliveries that overtook the answer to the bind. SMPP 3.4 (2.2.1) has them only after it, but some
+   * SMSCs send what waits as soon as they accept the bind.
+   */
+  let early: Array<Delivery> = []
   /** Reading is paused. Deadlines of answers do not count meanwhile. */
   let isPaused = false
   let readAt = now()
@@ -208,9 +215,15 @@ export const openSession = (options: SessionOptions): Session => {
 
   const isStalled = () => state === 'bound' && oldestSubmitMs(now()) >= options.stallMs
 
-  /** Neither `enquire_link` nor another request has had an answer since `enquire_link` was written. */
-  const isDead = (at: number) =>
-    enquiredAt !== null && at - Math.max(enquiredAt, answeredAt, resumedAt) >= options.enquireDeadlineMs
+  /**
+   * Neither `enquire_link` nor another request has had an answer since `enquire_link` was written. If a
+   * submit waits too, the SMSC has less time: messages wait for this bind.
+   */
+  const isDead = (at: number) => {
+    const { enquireDeadlineMs, stallMs } = options
+    const limit = oldestSubmitMs(at) >= stallMs ? enquireDeadlineMs / STALLED_SHARE : enquireDeadlineMs
+    return enquiredAt !== null && at - Math.max(enquiredAt, answeredAt, resumedAt) >= limit
+  }
 
   const unbindIfDone = () => {
     if (state !== 'closing' || unansweredDeliveries > 0 || inFlight() > 0) return
@@ -238,9 +251,11 @@ export const openSession = (options: SessionOptions): Session => {
         return write('enquire_link_resp', pdu.sequence)
       case 'deliver_sm':
       case 'data_sm':
-        if (state === 'binding') return end('malformed')
         unansweredDeliveries++
-        arrived.push({ pdu, octets: Buffer.from(frame) })
+        if (state !== 'binding') arrived.push({ pdu, octets: Buffer.from(frame) })
+        // The answer to the bind must still be read, so the window must not become full.
+        else if (unansweredDeliveries < options.deliverWindow) early.push({ pdu, octets: Buffer.from(frame) })
+        else session.answer([{ pdu, octets: frame }], COMMAND_STATUS.ESME_RX_T_APPN)
         return
       case 'unbind':
         write('unbind_resp', pdu.sequence)
@@ -281,6 +296,10 @@ export const openSession = (options: SessionOptions): Session => {
       socket.resume()
     }
     flush()
+    if (state === 'bound' && early.length > 0) {
+      arrived.unshift(...early)
+      early = []
+    }
     if (arrived.length > 0) options.onDeliver(session, arrived)
     unbindIfDone()
     options.onWritable()
@@ -300,7 +319,7 @@ export const openSession = (options: SessionOptions): Session => {
           options.responseDeadlineMs / 10,
           options.connectDeadlineMs / 10,
           options.stallMs / 10,
-          options.enquireDeadlineMs / 10,
+          options.enquireDeadlineMs / STALLED_SHARE / 10,
         )
     checkTimer = setTimeout(
       () => {

@@ -12,6 +12,7 @@ import {
   type OperatorReport,
   ReportSink,
   ReportsNotStored,
+  type UnreadableDelivery,
 } from '../port.ts'
 import { SMPP_DEFAULTS, type SmppSettings } from './settings.ts'
 import { makeSmppOperator } from './smpp.ts'
@@ -33,7 +34,7 @@ const until = <A>(check: () => A) => Effect.promise(() => eventually(check, TIME
 interface Stored {
   readonly reports: Array<OperatorReport>
   readonly inbound: Array<InboundMessage>
-  readonly answers: Array<OperatorAnswer>
+  readonly answers: Array<OperatorAnswer | UnreadableDelivery>
   /** The number of next writes that fail. */
   failures: number
   attempts: number
@@ -395,6 +396,49 @@ describe('the SMPP operator on real sockets', () => {
     }).pipe(Effect.scoped),
   )
 
+  it.live('keeps an idle connection whose SMSC needs three seconds for enquire_link', () =>
+    Effect.gen(function* () {
+      const late: Array<NodeJS.Timeout> = []
+      const { smsc } = yield* startOperator(
+        {
+          enquire_link: (connection, pdu) => void late.push(setTimeout(() => connection.answer(pdu), 3000)),
+        },
+        { enquireLinkMs: 50, enquireDeadlineMs: SMPP_DEFAULTS.enquireDeadlineMs },
+      )
+      yield* Effect.addFinalizer(() => Effect.sync(() => late.forEach(clearTimeout)))
+      // The second request comes after the answer to the first one.
+      yield* until(() => smsc.requests.filter(({ pdu }) => pdu.command === 'enquire_link').length >= 2)
+      assert.lengthOf(smsc.connections, 1)
+    }).pipe(Effect.scoped),
+  )
+
+  it.live('stores deliveries that come before the answer to the bind, and stays bound', () =>
+    Effect.gen(function* () {
+      const { smsc, stored } = yield* startOperator(
+        {
+          bind_transceiver: (connection, pdu) => {
+            for (let id = 1; id <= 12; id++) connection.send('deliver_sm', receiptOf(String(id)))
+            connection.answer(pdu, 0, { system_id: 'smsc' })
+          },
+        },
+        { deliverWindow: 10 },
+      )
+      const statuses = () =>
+        smsc.connections[0]?.received.flatMap(({ command, status }) =>
+          command === 'deliver_sm_resp' ? [status] : [],
+        ) ?? []
+      yield* until(() => statuses().length === 12)
+      // What does not fit into the window gets a temporary error, so that the SMSC repeats it.
+      assert.deepStrictEqual(statuses().toSorted(), [...Array.from({ length: 9 }, () => 0), 100, 100, 100])
+      assert.deepStrictEqual(
+        stored.reports.map(({ operatorId }) => operatorId),
+        Array.from({ length: 9 }, (_, i) => String(i + 1)),
+      )
+      assert.lengthOf(smsc.connections, 1)
+      assert.isFalse(smsc.connections[0]!.socket.destroyed)
+    }).pipe(Effect.scoped),
+  )
+
   it.live('refuses messages for now without an SMSC', () =>
     Effect.gen(function* () {
       const { sink } = collectingSink()
@@ -608,7 +652,7 @@ const untilAccepted = (operator: Operator) =>
     }, TIMEOUT),
   )
 
-const QUICK: Partial<SmppSettings> = { stallMs: 300, enquireDeadlineMs: 300, connectDeadlineMs: 1000 }
+const QUICK: Partial<SmppSettings> = { stallMs: 300, enquireDeadlineMs: 1500, connectDeadlineMs: 1000 }
 
 describe('a bind that does not answer', () => {
   it.live('takes no further submits while its oldest one waits, and the other bind continues', () =>
@@ -702,7 +746,7 @@ describe('a bind that does not answer', () => {
       const operator = yield* operatorAt(proxy.port, sink, {
         enquireLinkMs: 50,
         stallMs: 2000,
-        enquireDeadlineMs: 2000,
+        enquireDeadlineMs: 10_000,
       })
       yield* untilAccepted(operator)
       proxy.delay(60)
@@ -734,7 +778,8 @@ describe('the raw answers', () => {
       assert.include(Buffer.from(stored.answers[0]!.raw).toString('latin1'), 'id-1')
       // The status of a refusal.
       assert.strictEqual(Buffer.from(stored.answers[2]!.raw).readUInt32BE(8), 0x0a)
-      assert.match(stored.answers[0]!.recipient, /^[0-9a-f]{64}$/u)
+      const [first] = stored.answers
+      assert.match(first?.reference === null ? '' : (first?.recipient ?? ''), /^[0-9a-f]{64}$/u)
     }).pipe(Effect.scoped),
   )
 })

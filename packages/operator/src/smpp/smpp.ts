@@ -16,6 +16,7 @@ import { makeLogLimiter } from '../log-limiter.ts'
 import { openSession, type Role, type Session, type SessionEnd } from './session.ts'
 import { SMPP, type SmppSettings } from './settings.ts'
 import { makeSubmitter } from './submitter.ts'
+import { makeUnusable } from '../unusable.ts'
 
 export interface SmppOperator extends Operator {
   /** True if there is a bind for each direction. */
@@ -43,6 +44,7 @@ export const makeSmppOperator = (
 ): Effect.Effect<SmppOperator, never, ReportSink | Scope.Scope> =>
   Effect.gen(function* () {
     const sink = yield* ReportSink
+    const unusable = yield* makeUnusable
     const metrics = makeSmppMetrics(yield* Effect.context<never>())
     const clock = yield* Clock.Clock
     const now = () => clock.currentTimeMillisUnsafe()
@@ -92,13 +94,14 @@ export const makeSmppOperator = (
       metrics,
       run: background,
       now,
-      onUnreadable: (what) =>
+      onUnreadable: (what, details) =>
         logLimited(
-          `unreadable ${what}`,
+          `unreadable ${what} ${details?.field ?? ''} ${details?.value ?? ''}`,
           Effect.logWarning(
-            'SMPP operator sent a delivery that cannot be read: it is acknowledged and dropped',
-          ).pipe(Effect.annotateLogs({ what })),
+            'SMPP operator sent a delivery that cannot be read: it is acknowledged without effect',
+          ).pipe(Effect.annotateLogs({ what, ...details })),
         ),
+      onDefect: (thrown) => background(unusable.defect(SMPP, thrown)),
       onNotStored: () =>
         logLimited(
           'not stored',

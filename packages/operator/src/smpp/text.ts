@@ -90,19 +90,40 @@ export const parseHeader = (
 }
 
 /**
- * Decodes a text by its `data_coding`; `null` for binary data and unknown codings. 0 is the
- * operator's default alphabet (here GSM 03.38), 1 ASCII, 3 Latin-1, 8 UCS-2. Message classes
- * (0xF0–0xFF, 0x10–0x1B) have the alphabet in other bits. Source: SMPP 3.4, 5.2.19; GSM 03.38, 4.
+ * Alphabets of `data_coding` that the platform decodes. Source: SMPP 3.4, 5.2.19. Of JIS, the standard
+ * names the characters and not their encoding: phones use Shift_JIS. JIS X 0212 exists only in EUC-JP.
+ */
+const DECODERS: ReadonlyMap<number, InstanceType<typeof TextDecoder>> = new Map(
+  (
+    [
+      [5, 'shift_jis'],
+      [6, 'iso-8859-5'],
+      [7, 'iso-8859-8'],
+      [10, 'iso-2022-jp'],
+      [13, 'euc-jp'],
+      [14, 'euc-kr'],
+    ] as const
+  ).map(([coding, label]) => [coding, new TextDecoder(label)]),
+)
+
+/**
+ * The alphabet of a `data_coding`. Message classes (0xF0–0xFF, 0x10–0x1B) and waiting indications
+ * (0xC0–0xEF) have it in other bits, as in GSM. Source: SMPP 3.4, 5.2.19; GSM 03.38, 4.
+ */
+const alphabetOf = (dataCoding: number): number => {
+  if (dataCoding >= 0xf0) return (dataCoding & 0x04) === 0 ? 0 : 4
+  if (dataCoding >= 0xe0) return 8
+  if (dataCoding >= 0xc0) return 0
+  return dataCoding >= 0x10 && dataCoding <= 0x1b ? dataCoding & 0x0c : dataCoding
+}
+
+/**
+ * Decodes a text by its `data_coding`; `null` for binary data (2, 4), pictograms (9) and reserved values,
+ * which have no characters. 0 is the operator's default alphabet (here GSM 03.38), 1 ASCII, 3 Latin-1,
+ * 8 UCS-2.
  */
 export const decodeText = (octets: Uint8Array, dataCoding: number): string | null => {
-  const alphabet =
-    dataCoding >= 0xf0
-      ? (dataCoding & 0x04) === 0
-        ? 0
-        : 4
-      : dataCoding >= 0x10 && dataCoding <= 0x1b
-        ? dataCoding & 0x0c
-        : dataCoding
+  const alphabet = alphabetOf(dataCoding)
   switch (alphabet) {
     case 0:
       return fromSeptets(octets)
@@ -115,6 +136,6 @@ export const decodeText = (octets: Uint8Array, dataCoding: number): string | nul
         .toString('utf16le')
         .toWellFormed()
     default:
-      return null
+      return DECODERS.get(alphabet)?.decode(octets) ?? null
   }
 }

@@ -111,13 +111,24 @@ describe('an inbound text', () => {
     ['UCS-2', 8, [0x04, 0x21, 0xd8, 0x3d, 0xde, 0x00], 'С😀'],
     ['UCS-2 of an odd length', 8, [0x04, 0x21, 0x04], 'С'],
     ['half a surrogate pair', 8, [0xd8, 0x3d], '\ufffd'],
+    // The octets are those of the code tables of ISO/IEC 8859-5 and -8, JIS X 0208 in Shift_JIS, and
+    // KS X 1001 in EUC-KR.
+    ['ISO 8859-5', 6, [0xc1, 0xc2, 0xbe, 0xbf], 'СТОП'],
+    ['ISO 8859-5 in lower case', 6, [0xe1, 0xe2, 0xde, 0xdf], 'стоп'],
+    ['ISO 8859-8', 7, [0xf9, 0xec, 0xe5, 0xed], 'שלום'],
+    ['JIS in Shift_JIS', 5, [0x92, 0xe2, 0x8e, 0x7e], '停止'],
+    ['ISO-2022-JP', 10, [0x1b, 0x24, 0x42, 0x44, 0x64, 0x3b, 0x5f, 0x1b, 0x28, 0x42], '停止'],
+    ['JIS in EUC-JP', 13, [0xc4, 0xe4, 0xbb, 0xdf], '停止'],
+    ['KS C 5601', 14, [0xc1, 0xdf, 0xc1, 0xf6], '중지'],
+    ['GSM 03.38 with a waiting indication', 0xc8, [0x53, 0x54, 0x4f, 0x50], 'STOP'],
+    ['UCS-2 with a waiting indication', 0xe0, [0x04, 0x21], 'С'],
     ['GSM 03.38 with a class', 0xf1, [0x11], '_'],
     ['UCS-2 with a class', 0x18, [0x04, 0x21], 'С'],
   ])('%s', (_, dataCoding, octets, text) => {
     expect(decodeText(Uint8Array.from(octets), dataCoding)).toBe(text)
   })
 
-  it.each([2, 4, 0xf5, 6, 99])('with data_coding %i cannot be decoded', (dataCoding) => {
+  it.each([2, 4, 9, 11, 12, 15, 0x20, 0xf5, 99])('with data_coding %i cannot be decoded', (dataCoding) => {
     expect(decodeText(Uint8Array.from([65]), dataCoding)).toBeNull()
   })
 })
