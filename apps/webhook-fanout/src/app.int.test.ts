@@ -4,7 +4,7 @@ import { describe, expect, it } from '@effect/vitest'
 import { encodeId, eventBatchId } from '@hub/domain'
 import { statusResponse, type Received, tlsReceiver } from '@hub/testkit'
 import { enableEndpoint } from '@hub/webhooks'
-import { Cause, Deferred, Effect, Exit, Fiber, Layer, type Scope } from 'effect'
+import { Cause, Deferred, Effect, Exit, Fiber, Layer, Schedule, type Scope } from 'effect'
 import { Stripe } from 'stripe'
 import { certificate, type Deployment, makeDeployment, PARTITIONS } from './testing/harness.ts'
 import { FANOUT_DEFAULTS } from './config.ts'
@@ -194,6 +194,32 @@ describe('a new subscription', () => {
       const after = yield* hub.emit(account, 2)
       yield* hub.start()
       expect(allIds(yield* receiver.until((received) => received.length > 0))).toEqual(idsOf(after))
+    }))
+})
+
+describe('the lag of an idle fan-out', () => {
+  test('becomes 0 in each partition, for tools that read the committed positions', (hub) =>
+    Effect.gen(function* () {
+      yield* hub.start()
+      const idle = Array.from({ length: PARTITIONS }, () => 0)
+      const untilIdle = hub.groupLag.pipe(
+        Effect.repeat({
+          until: (lag) => lag.every((records) => records === 0),
+          schedule: Schedule.spaced('100 millis'),
+        }),
+      )
+      // KEDA counts a partition without a committed position as one record behind (its Kafka scaler, `getLagForPartition`).
+      expect(yield* untilIdle).toEqual(idle)
+      // The second record comes less than a second after the first one has been stored.
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, 'https://127.0.0.1:9/')
+      yield* hub.eventually(async (q) => {
+        const [row] = await q<{ moved: boolean }[]>`
+          SELECT coalesce(max(position), 0) > 0 AS moved FROM webhooks.positions`
+        return row?.moved === true
+      })
+      yield* hub.change(account, endpoint, 'enabled')
+      expect(yield* untilIdle).toEqual(idle)
     }))
 })
 

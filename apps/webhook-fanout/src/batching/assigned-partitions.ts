@@ -73,8 +73,7 @@ export const makeAssignedPartitions = Effect.fnUntraced(function* (options: Assi
       consumer: {
         pause: () => control.pause(topic, number),
         resume: () => control.resume(topic, number),
-        commit: (offset) =>
-          Effect.ignore(atOffsetCommitted(control.commit([{ topic, partition: number, offset }]))),
+        commit: (offset) => atOffsetCommitted(control.commit([{ topic, partition: number, offset }])),
       },
     })
   })

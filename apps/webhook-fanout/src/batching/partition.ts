@@ -42,7 +42,7 @@ interface PartitionConsumer {
   readonly pause: () => void
   readonly resume: () => void
   /** Commits the position to Kafka. Only lag monitoring uses it. */
-  readonly commit: (position: number) => Effect.Effect<void>
+  readonly commit: (position: number) => Effect.Effect<void, KafkaUnavailable>
 }
 
 interface PartitionOptions {
@@ -98,7 +98,9 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
   const storeSignal = makeWakeSignal()
   let position = startAt
   let storedPosition = startAt
-  let committedAt = Number.NEGATIVE_INFINITY
+  /** The stored position that Kafka has. Tools count a partition without one as one record behind. */
+  let committedPosition: number | null = null
+  let triedToCommitAt = Number.NEGATIVE_INFINITY
   let ingestedAt = 0
   /** A change of a subscription was read: command-api waits until the stored position passes it. */
   let positionAwaited = false
@@ -210,8 +212,11 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
     return positionAwaited ? Number.NEGATIVE_INFINITY : ingestedAt + POSITION_EVERY_MS
   }
 
-  const nextStoreAt = (): number | null => {
-    const due = [collector.nextDue(), positionDueAt()].filter((at) => at !== null)
+  const commitDueAt = (): number | null =>
+    committedPosition === storedPosition ? null : triedToCommitAt + POSITION_EVERY_MS
+
+  const nextDueAt = (): number | null => {
+    const due = [collector.nextDue(), positionDueAt(), commitDueAt()].filter((at) => at !== null)
     return due.length === 0 ? null : Math.min(...due)
   }
 
@@ -253,16 +258,25 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
     rescanIncomplete(newBatches, stored)
     applyBackpressure()
     metrics.batchesQueued.add(stored.length)
-    if (at - committedAt >= POSITION_EVERY_MS) {
-      committedAt = at
-      yield* consumer.commit(storedPosition)
-    }
+  })
+
+  const commitDue = Effect.gen(function* () {
+    const at = now()
+    if ((commitDueAt() ?? Number.POSITIVE_INFINITY) > at) return
+    triedToCommitAt = at
+    const position = storedPosition
+    yield* consumer.commit(position).pipe(
+      Effect.andThen(Effect.sync(() => (committedPosition = position))),
+      // The next turn tries again.
+      Effect.ignore,
+    )
   })
 
   const storeLoop = Effect.gen(function* () {
     for (;;) {
-      yield* storeSignal.waitUntil(nextStoreAt())
+      yield* storeSignal.waitUntil(nextDueAt())
       yield* storeDue.pipe(retryStorage('partition: could not store webhook batches; trying again', number))
+      yield* commitDue
     }
   })
 

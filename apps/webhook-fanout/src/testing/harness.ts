@@ -4,6 +4,7 @@ import { decodeId, encodeId, eventId, type Mode } from '@hub/domain'
 import {
   ConsumerGroups,
   createTopics,
+  describeGroup,
   EventLog,
   eventRecordedRecord,
   type KafkaConnection,
@@ -12,6 +13,7 @@ import {
   type SubscriptionChange,
   subscriptionChangedRecord,
   topicCatalogue,
+  topicEndOffsets,
   topicNames,
 } from '@hub/kafka'
 import { makeSql, type Queries, Sql, MasterKeyEncryption } from '@hub/store'
@@ -252,6 +254,20 @@ export const makeDeployment = Effect.gen(function* () {
       Effect.retry({ while: (error) => error === 'not yet', schedule: Schedule.spaced('20 millis') }),
     )
 
+  /**
+   * The lag of each partition as tools of Kafka calculate it, from the position that the group has committed;
+   * `null`: it has committed none.
+   */
+  const groupLag = Effect.gen(function* () {
+    const { committed } = yield* describeGroup(connection, `${prefix}hub.webhook-fanout`)
+    const positions = committed.get(topics.webhooks)
+    const ends = yield* topicEndOffsets(connection, topics.webhooks)
+    return ends.map((end, partition) => {
+      const position = positions?.get(partition)
+      return position === undefined ? null : end - position
+    })
+  })
+
   const attemptsOf = (endpoint: Endpoint) =>
     sql.run(
       (q) =>
@@ -274,6 +290,7 @@ export const makeDeployment = Effect.gen(function* () {
     change,
     emit,
     eventually,
+    groupLag,
     log,
     publish,
     record,
