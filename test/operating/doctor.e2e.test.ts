@@ -1,8 +1,9 @@
 /** Runs `hubctl doctor` on a whole hub: it reports a healthy hub, or exactly the problems. */
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { parseEnv } from 'node:util'
 import { alterTopics, topicCatalogue } from '@hub/kafka'
 import { programFile } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
@@ -12,6 +13,7 @@ import { makeArmedPoints } from '../chaos/crash-matrix/armed-points.ts'
 import { send } from '../support/client.ts'
 import { freshNumber, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
 import { startHub, type TestHub } from '../support/hub.ts'
+import { readBase, workloadsOf } from './manifests/parse.ts'
 
 /** A busy machine reaches the point, and starts a dispatcher, within this time. */
 const KILLED_WITHIN_MS = 60_000
@@ -40,13 +42,16 @@ afterAll(async () => {
 /**
  * Runs the command without variables that name a hub. It finds the local hub by its data folder.
  */
-const doctor = async (
+const doctor = (...flags: ReadonlyArray<string>) => run({ HUB_DATA_DIR: hub.dataDir }, ...flags)
+
+const run = async (
+  variables: NodeJS.Dict<string>,
   ...flags: ReadonlyArray<string>
 ): Promise<{ readonly code: number; readonly out: string; readonly err: string }> => {
   const hubctl = await programFile('hubctl')
   return new Promise((resolve, reject) => {
     const { NODE_COMPILE_CACHE, PATH } = process.env
-    const env = { NODE_COMPILE_CACHE, PATH, HUB_DATA_DIR: hub.dataDir }
+    const env = { NODE_COMPILE_CACHE, PATH, ...variables }
     execFile(process.execPath, [hubctl, 'doctor', ...flags], { env }, (error, out, err) => {
       const code = error === null ? 0 : error.code
       if (typeof code === 'number') resolve({ code, out, err })
@@ -94,6 +99,23 @@ describe('hubctl doctor', () => {
     // The operator has counted every message that it received.
     const statistics = await fetch(`${hub.describe().operator_url}/statistics`)
     assert.deepInclude(await statistics.json(), { submissions: 0 })
+  })
+
+  it('passes with the settings that the deployment hubctl of the manifests has', async () => {
+    const pod = workloadsOf(readBase()).find(({ where }) => where.endsWith('Deployment hubctl, hubctl'))
+    assert.isDefined(pod)
+    const names = new Set([...pod.own.keys(), ...pod.shared.keys()])
+    const local = parseEnv(readFileSync(join(hub.dataDir, 'hubctl.env'), 'utf8'))
+    const { code, out } = await run({
+      ...Object.fromEntries(Object.entries(local).filter(([name]) => names.has(name))),
+      HUB_SCHEMA_REGISTRY_URL: `${local['HUB_BASE_URL']}/schema-registry`,
+      // The servers of a local hub have no TLS.
+      HUB_DEPLOYMENT: 'development',
+    })
+    assert.strictEqual(code, 0, out)
+    for (const subject of ['settings', 'PostgreSQL', 'Redis', 'Kafka', 'processes', 'operator', 'schemas']) {
+      assert.match(out, new RegExp(`^✓ ${subject} `, 'mu'))
+    }
   })
 
   it('reports exactly the problems', async () => {
