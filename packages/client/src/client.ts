@@ -1,4 +1,5 @@
 /** A typed client of the hub's API: a method for each operation, and methods for paths. */
+import { makeCursorCheck } from './answer.ts'
 import type { components, paths } from './contract.ts'
 import { makeFollow, makeFollowPages } from './follow.ts'
 import {
@@ -60,6 +61,7 @@ const pathMethods = (call: Call): PathMethods => {
     options: RequestOptions = {},
   ): AsyncGenerator<unknown, void, undefined> {
     let query = options.query ?? {}
+    const checkCursor = makeCursorCheck()
     for (;;) {
       const page = (await call('get', path, { ...options, query })) as {
         readonly data: ReadonlyArray<unknown>
@@ -68,6 +70,7 @@ const pathMethods = (call: Call): PathMethods => {
       }
       yield* page.data
       if (!page.has_more || page.next_cursor === null) return
+      checkCursor(page.next_cursor)
       // The API refuses a cursor together with `created_after`.
       const { created_after: _, ...rest } = query
       query = { ...rest, starting_after: page.next_cursor }

@@ -1,4 +1,5 @@
 /** Follows the event list by its cursor. */
+import { makeCursorCheck } from './answer.ts'
 import type { components } from './contract.ts'
 import { HubConnectionError, HubRateLimitError, HubUnavailableError } from './errors.ts'
 import { type Call, LONGEST_WAIT_MS, type Wait, waitBefore } from './http.ts'
@@ -36,6 +37,7 @@ export const makeFollowPages = (call: Call, wait: Wait) =>
     const { createdAfter, pollMs = 1000, signal, type } = options
     let position = cursor
     let failures = 0
+    let checkCursor = makeCursorCheck()
     const readPage = async (): Promise<components['schemas']['EventList']> => {
       const query = {
         limit: PAGE,
@@ -54,6 +56,9 @@ export const makeFollowPages = (call: Call, wait: Wait) =>
         failures = 0
         if (page.data.length > 0) yield page.data
         position = page.next_cursor ?? position
+        if (page.has_more) checkCursor(position)
+        // Without new events, the cursor stays the same.
+        else checkCursor = makeCursorCheck()
         waitMs = page.has_more ? 0 : pollMs
       } catch (error) {
         if (isEnded()) return

@@ -1,4 +1,5 @@
 /** One call of the API: its URL, its deadline, and its retries. */
+import { readJson } from './answer.ts'
 import { errorOfAnswer, HubConnectionError, HubError, HubOptionError } from './errors.ts'
 import type { CallOptions, Method } from './operations.ts'
 
@@ -94,7 +95,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null
 
 const errorOf = async (response: Response): Promise<HubError> => {
-  const body: unknown = await response.json().catch(() => null)
+  const body: unknown = await readJson(response).catch(() => null)
   const error = isObject(body) && isObject(body['error']) ? body['error'] : {}
   return errorOfAnswer(response.status, error, response.headers.get('request-id'))
 }
@@ -144,11 +145,14 @@ export const makeCall = (client: HubClientOptions, wait: Wait): Call => {
           signal: options.signal === undefined ? timeout : AbortSignal.any([options.signal, timeout]),
           ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
         })
-        if (response.ok) return await response.json()
+        if (response.ok) return await readJson(response)
         failure = await errorOf(response)
       } catch (error) {
         if (options.signal?.aborted === true) throw error
-        failure = new HubConnectionError(timeout.aborted ? 'timeout' : 'connection_failed', error)
+        failure =
+          error instanceof HubError
+            ? error
+            : new HubConnectionError(timeout.aborted ? 'timeout' : 'connection_failed', error)
       }
       const waitMs = waitAfter(method, failure, tries, maxRetries)
       if (waitMs === null) throw failure
