@@ -206,6 +206,11 @@ describe('a hub that has lost its servers', () => {
         const numbersOfErased = () => sql`SELECT 1 FROM read.personal_data WHERE message_id = ${erasedUuid}`
         expect(await numbersOfErased()).toHaveLength(1)
         await expect(hubctl(stack, lostHub, ['doctor'])).rejects.toThrow(/hubctl restore erasures/u)
+        // The topics are in a new cluster. No command and no process works with it before staff accept it.
+        await expect(hubctl(stack, lostHub, ['restore', 'erasures'])).rejects.toThrow(
+          /HUB_KAFKA_BROKERS leads to the Kafka cluster .* hubctl restore kafka/u,
+        )
+        await hubctl(stack, lostHub, ['restore', 'kafka'])
         expect(await hubctl(stack, lostHub, ['restore', 'erasures'])).toMatchObject({ restored: 1 })
         expect(await numbersOfErased()).toHaveLength(0)
         const { data: receipts } = await hubctl(stack, lostHub, ['recipients', 'receipts', receipt.id])

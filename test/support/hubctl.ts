@@ -10,12 +10,13 @@ const WITHIN_MS = 120_000
 
 /**
  * Runs a command and returns its JSON document. Throws if the command fails. `servers` are the
- * connections to use; the secrets are those of `hub`.
+ * connections to use; the secrets are those of `hub`. `change`: environment variables with other values.
  */
 export const hubctl = async (
   servers: Pick<TestStack, 'brokers' | 'databaseUrl' | 'redisUrl'>,
   hub: TestHub,
   args: ReadonlyArray<string>,
+  change: Readonly<Record<string, string>> = {},
 ): Promise<any> => {
   const secrets = JSON.parse(readFileSync(join(hub.dataDir, 'secrets.json'), 'utf8'))
   const { code, text } = await runTool(
@@ -30,6 +31,7 @@ export const hubctl = async (
       `HUB_MASTER_KEY=${secrets.masterKey}`,
       `HUB_NUMBER_HASH_SECRET=${secrets.numberHashSecret}`,
       `HUB_BASE_URL=${hub.describe().base_url}`,
+      ...Object.entries(change).map(([name, value]) => `${name}=${value}`),
       process.execPath,
       await programFile('hubctl'),
       ...args,

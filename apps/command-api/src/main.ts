@@ -11,7 +11,7 @@ import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings } from '@hub/config'
 import { countersLayer } from '@hub/counters'
 import { layerEventLog, layerKeysAndErasures, topicNames } from '@hub/kafka'
-import { MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
+import { makeHubProof, MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, withFailureLog, teardown, tracingLayer } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
 import { Effect, Layer, Redacted } from 'effect'
@@ -20,6 +20,9 @@ import { commandApi } from './app.ts'
 import { configuration, furtherChecks } from './config.ts'
 
 const APP = 'command-api'
+
+// Without Kafka it still accepts `service` messages.
+const proof = makeHubProof(APP, { waitsForKafka: false })
 
 const app = Layer.unwrap(
   Effect.map(
@@ -52,6 +55,7 @@ const app = Layer.unwrap(
         shutdownDelay,
         secretTransition,
       }).pipe(
+        Layer.provide(proof.layer),
         Layer.provide(AdmissionControl.layer()),
         Layer.provide(PayloadEncryption.layer),
         Layer.provide(layerKeysAndErasures(connection, topicNames(catalogue.prefix))),
@@ -73,7 +77,7 @@ const app = Layer.unwrap(
 )
 
 checkSettings(APP, furtherChecks).pipe(
-  Effect.andThen(Layer.launch(app)),
+  Effect.andThen(Effect.raceFirst(Layer.launch(app), proof.lost)),
   withFailureLog(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
 )

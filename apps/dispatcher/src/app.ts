@@ -28,7 +28,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { ReportSink, type SandboxOptions, surroundSink } from '@hub/operator'
-import { MasterKeyEncryption, PayloadEncryption, Sql, watchErasures } from '@hub/store'
+import { makeHubProof, MasterKeyEncryption, PayloadEncryption, Sql, watchErasures } from '@hub/store'
 import {
   adminLayer,
   loggerLayer,
@@ -317,7 +317,11 @@ const reportStatus = Effect.fnUntraced(function* (observe: Dispatcher['observe']
   }).pipe(Effect.forever)
 })
 
+const proof = makeHubProof(APP, { waitsForKafka: true })
+
 const dispatcher = Effect.gen(function* () {
+  // With secrets of another hub it could read no message, so it must not take any shard.
+  yield* proof.start
   const { partitions, prefix } = yield* catalogueConfig
   const readiness = yield* Readiness
   const running = yield* makeDispatcher({
@@ -337,7 +341,7 @@ const dispatcher = Effect.gen(function* () {
   yield* readiness.add('erasures', yield* watchErasures)
   yield* readiness.started
   yield* Effect.forkScoped(yield* reportStatus(running.observe))
-  return yield* running.failure
+  return yield* Effect.raceFirst(running.failure, proof.lost)
 }).pipe(
   Effect.scoped,
   Effect.provide(
@@ -349,7 +353,7 @@ const dispatcher = Effect.gen(function* () {
       PayloadEncryption.layer,
       sharedTextsLayer(APP),
     ).pipe(
-      Layer.provide(MasterKeyEncryption.layer),
+      Layer.provideMerge(MasterKeyEncryption.layer),
       Layer.provideMerge(Sql.layer(APP)),
       Layer.provideMerge(kafka),
       Layer.provideMerge(adminLayer),

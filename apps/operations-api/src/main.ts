@@ -9,6 +9,7 @@
  */
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings } from '@hub/config'
+import { makeHubProof } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, withFailureLog, teardown, tracingLayer } from '@hub/telemetry'
 import { Effect, Layer } from 'effect'
 import { IdentityProvider } from './access/identity-provider.ts'
@@ -18,9 +19,13 @@ import { storesLayer } from './services.ts'
 
 const APP = 'operations-api'
 
+// Without Kafka it still shows what PostgreSQL has.
+const proof = makeHubProof(APP, { waitsForKafka: false })
+
 const app = Layer.unwrap(
   Effect.map(configuration, ({ catalogue, connection, ...options }) =>
     operationsApi({ ...options, kafka: connection, topicPrefix: catalogue.prefix }).pipe(
+      Layer.provide(proof.layer),
       Layer.provide(Layer.mergeAll(storesLayer(APP, { connection, ...catalogue }), IdentityProvider.layer)),
       Layer.provide(adminLayer),
       Layer.provide(Readiness.layer),
@@ -31,7 +36,7 @@ const app = Layer.unwrap(
 )
 
 checkSettings(APP, furtherChecks).pipe(
-  Effect.andThen(Layer.launch(app)),
+  Effect.andThen(Effect.raceFirst(Layer.launch(app), proof.lost)),
   withFailureLog(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
 )

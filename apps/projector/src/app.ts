@@ -5,6 +5,7 @@
 import { layerConsumerGroups, layerEventLog, layerKeysAndErasures, topicNames } from '@hub/kafka'
 import {
   keepErasuresPublished,
+  makeHubProof,
   MasterKeyEncryption,
   PayloadEncryption,
   runRetention,
@@ -53,7 +54,10 @@ const store = Layer.merge(PayloadEncryption.layer, layerPostgresStore).pipe(
   Layer.provideMerge(Layer.mergeAll(Sql.layer(`hub-${APP}`), MasterKeyEncryption.layer, kafka)),
 )
 
+export const proof = makeHubProof(APP, { waitsForKafka: true })
+
 export const app = projector.pipe(
+  Layer.provide(proof.layer),
   Layer.provideMerge(adminLayer),
   Layer.provide(Layer.mergeAll(store, Readiness.layer)),
   Layer.provide(tracingLayer(APP)),

@@ -4,11 +4,11 @@ import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings } from '@hub/config'
 import { teardown, withFailureLog } from '@hub/telemetry'
 import { Effect, Layer } from 'effect'
-import { app } from './app.ts'
+import { app, proof } from './app.ts'
 import { APP, checks } from './config.ts'
 
 checkSettings(APP, checks).pipe(
-  Effect.andThen(Layer.launch(app)),
+  Effect.andThen(Effect.raceFirst(Layer.launch(app), proof.lost)),
   withFailureLog(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
 )

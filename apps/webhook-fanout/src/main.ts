@@ -12,7 +12,7 @@ import {
   layerKeysAndErasures,
   topicNames,
 } from '@hub/kafka'
-import { Sql, MasterKeyEncryption, watchErasures } from '@hub/store'
+import { makeHubProof, MasterKeyEncryption, Sql, watchErasures } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, withFailureLog, teardown, tracingLayer } from '@hub/telemetry'
 import {
   AddressPolicy,
@@ -28,6 +28,8 @@ import { layerPostgresStore } from './store/postgres-store.ts'
 import { FanoutStore } from './store/store.port.ts'
 
 const APP = 'webhook-fanout'
+
+const proof = makeHubProof(APP, { waitsForKafka: true })
 
 /**
  * Connections to PostgreSQL: two read due batches, the others store and record. Each server process
@@ -76,6 +78,7 @@ const client = WebhookClient.layer.pipe(
 )
 
 const app = fanout.pipe(
+  Layer.provide(proof.layer),
   Layer.provideMerge(adminLayer),
   Layer.provide(Layer.mergeAll(kafka, store, client, Readiness.layer)),
   Layer.provide(tracingLayer(APP)),
@@ -83,7 +86,7 @@ const app = fanout.pipe(
 )
 
 checkSettings(APP, [allowedHostsConfig, deniedNetworksConfig, egressProxyConfig, kafkaCaConfig]).pipe(
-  Effect.andThen(Layer.launch(app)),
+  Effect.andThen(Effect.raceFirst(Layer.launch(app), proof.lost)),
   withFailureLog(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
 )

@@ -8,6 +8,8 @@ import {
   topicNames,
 } from '@hub/kafka'
 import {
+  acceptKafka,
+  connectedKafka,
   missingErasures as readMissingErasures,
   restoreErasures,
   restoreEvents,
@@ -16,7 +18,7 @@ import {
 import { Effect, Result, Schema } from 'effect'
 import { refused } from './failures.ts'
 import { Timestamp } from './fields.ts'
-import { kafkaConfig } from './kafka.ts'
+import { CLIENT, kafkaConfig } from './kafka.ts'
 import { readToEnd } from './read-topic.ts'
 import { defineUseCase } from './use-case.ts'
 
@@ -123,5 +125,26 @@ export const erasures = defineUseCase({
   run: Effect.fnUntraced(function* () {
     const restored = yield* Effect.provide(restoreErasures(), yield* erasureTopic)
     return { object: 'restored_erasures' as const, restored }
+  }),
+})
+
+/** Makes the Kafka cluster of the settings the one of the hub, after a restore into another cluster. */
+export const kafka = defineUseCase({
+  name: 'restore kafka',
+  permission: 'hub.change',
+  input: Schema.Struct({}),
+  output: Schema.Struct({
+    object: Schema.Literal('restored_kafka'),
+    cluster: Schema.String,
+    prefix: Schema.String,
+    /** The cluster before; `null` if the hub had none. */
+    before: Schema.NullOr(Schema.String),
+  }),
+  audit: () => ({}),
+  result: ({ before, cluster }) => ({ cluster, before }),
+  run: Effect.fnUntraced(function* () {
+    const connected = yield* connectedKafka(CLIENT)
+    const before = yield* acceptKafka(connected)
+    return { object: 'restored_kafka' as const, ...connected, before: before?.cluster ?? null }
   }),
 })

@@ -22,6 +22,17 @@ export {
   watchErasures,
 } from './erasure/published-erasures.ts'
 export { type InboundMessage, readInboundMessages, storedInboundContext } from './inbound-messages.ts'
+export {
+  acceptKafka,
+  connectedKafka,
+  findMismatches,
+  type HubProof,
+  makeHubProof,
+  NotOfThisHub,
+  ownIdentity,
+  retireOtherMasterKeys,
+} from './identity/proof.ts'
+export type { KafkaIdentity, Mismatch } from './identity/judge.ts'
 export { CLOCK_TOLERANCE_MS, databaseClock } from './clock.ts'
 export {
   DecryptionFailed,

@@ -105,6 +105,8 @@ export const decryptWithKey = (key: KeyObject, aad: string, ciphertext: Uint8Arr
 class Keyring {
   /** The first bytes of every ciphertext under this master key. */
   readonly prefix: Buffer
+  /** Proves that two processes have the same key. It is a derived key, which nothing else uses. */
+  readonly checkValue: string
   readonly #master: Buffer
   readonly #keys = new Map<EncryptionPurpose, KeyObject>()
 
@@ -112,6 +114,7 @@ class Keyring {
     this.#master = master
     // The key id is a truncated derived key, which reveals nothing about the master key.
     this.prefix = Buffer.concat([Buffer.of(WITH_KEY_ID), this.#derive('key-id').subarray(0, KEY_ID)])
+    this.checkValue = Buffer.from(this.#derive('check-value')).toString('hex')
   }
 
   keyOf(purpose: EncryptionPurpose): KeyObject {
@@ -142,6 +145,8 @@ export class MasterKeyEncryption extends Context.Service<
     ) => Effect.Effect<Buffer, DecryptionFailed>
     /** The first bytes of every ciphertext under the current master key. */
     readonly keyPrefix: Uint8Array
+    /** The check values and the first bytes of the ciphertexts of all configured keys, the current one first. */
+    readonly keys: ReadonlyArray<{ readonly checkValue: string; readonly prefix: Uint8Array }>
     /** Whether previous master keys are configured, so that ciphertexts under them may exist. */
     readonly hasPreviousKeys: boolean
   }
@@ -183,6 +188,7 @@ export class MasterKeyEncryption extends Context.Service<
             : Effect.succeed(plain)
         },
         keyPrefix: current.prefix,
+        keys: keyrings,
         hasPreviousKeys: previous.length > 0,
       }
     }),

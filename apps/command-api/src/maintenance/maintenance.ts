@@ -6,7 +6,14 @@
  */
 import { MESSAGE_CLASSES } from '@hub/domain'
 import { PayloadKeyTopics } from '@hub/kafka'
-import { ENCRYPTED_COLUMNS, MasterKeyEncryption, reencryptColumn, Sql, type StorageError } from '@hub/store'
+import {
+  ENCRYPTED_COLUMNS,
+  MasterKeyEncryption,
+  reencryptColumn,
+  retireOtherMasterKeys,
+  Sql,
+  type StorageError,
+} from '@hub/store'
 import { Cause, Duration, Effect, Layer, Metric, Schedule } from 'effect'
 import { deleteOldCommits } from '../accept/tables/commits.ts'
 import { oldestPendingModeration } from '../metrics.ts'
@@ -47,7 +54,7 @@ const hasOldPayloadKeys = (topics: PayloadKeyTopics['Service'], prefix: Uint8Arr
     keys.flat().some(({ wrapped }) => Buffer.compare(wrapped.subarray(0, prefix.length), prefix) !== 0),
   )
 
-/** Re-encrypts all columns once. Returns true if no data needs a previous master key any more. */
+/** Re-encrypts all columns once. Returns true if no data and no process needs a previous master key any more. */
 export const reencryptAll = Effect.gen(function* () {
   const sql = yield* Sql
   const masterKey = yield* MasterKeyEncryption
@@ -80,7 +87,8 @@ export const reencryptAll = Effect.gen(function* () {
     reencrypted === 0 &&
     unreadable === 0 &&
     !(yield* hasOldResponses(sql, masterKey.keyPrefix)) &&
-    !(yield* hasOldPayloadKeys(topics, masterKey.keyPrefix))
+    !(yield* hasOldPayloadKeys(topics, masterKey.keyPrefix)) &&
+    (yield* retireOtherMasterKeys)
   if (isDone)
     yield* Effect.logInfo(
       'maintenance: no data needs a previous master key; HUB_PREVIOUS_MASTER_KEYS can be removed',

@@ -2,7 +2,7 @@
  * The connections of commands. A command opens only what it uses, and only when it starts: help and
  * completion need no server. Each layer includes the settings of the hub.
  */
-import { printNote } from '@hub/command-line'
+import { printNote, refused } from '@hub/command-line'
 import { Counters, countersLayer } from '@hub/counters'
 import {
   catalogueConfig,
@@ -16,7 +16,15 @@ import {
   TopicReader,
   topicNames,
 } from '@hub/kafka'
-import { DEADLINE_OF_STAFF, MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
+import {
+  connectedKafka,
+  DEADLINE_OF_STAFF,
+  findMismatches,
+  MasterKeyEncryption,
+  ownIdentity,
+  PayloadEncryption,
+  Sql,
+} from '@hub/store'
 import { Config, ConfigProvider, Context, Effect, Layer } from 'effect'
 import { noServers, selectedApi } from '../api.ts'
 import { Environment, selectedHub } from '../config.ts'
@@ -48,12 +56,28 @@ export const settingsOfHub = orApi(selectedHub)
 /** A person waits for the result, and prefers a late one to none. */
 const sqlLayer = Sql.layer(CLIENT, { deadline: DEADLINE_OF_STAFF })
 
+/**
+ * Refuses to work with the secrets of another hub: a search by number would find nothing, and a command
+ * with Kafka would read the records of another hub.
+ */
+const proven = ({ withKafka }: { readonly withKafka: boolean }) =>
+  Layer.effectDiscard(
+    Effect.gen(function* () {
+      const own = yield* ownIdentity
+      const kafka = withKafka ? yield* connectedKafka(CLIENT) : null
+      const [mismatch] = yield* findMismatches({ ...own, kafka })
+      if (mismatch !== undefined) return yield* refused('not_of_this_hub', mismatch.sentence)
+    }),
+  )
+const provenSql = proven({ withKafka: false }).pipe(Layer.provideMerge(sqlLayer))
+const provenServers = proven({ withKafka: true }).pipe(Layer.provideMerge(sqlLayer))
+
 /** PostgreSQL: `Sql`. */
-export const database = orApi(sqlLayer.pipe(Layer.provideMerge(selectedHub)), Sql)
+export const database = orApi(provenSql.pipe(Layer.provideMerge(selectedHub)), Sql)
 
 /** PostgreSQL and Redis: `Sql`, `Counters`. */
 export const databaseAndRedis = orApi(
-  Layer.mergeAll(sqlLayer, countersLayer(CLIENT)).pipe(Layer.provideMerge(selectedHub)),
+  Layer.mergeAll(provenSql, countersLayer(CLIENT)).pipe(Layer.provideMerge(selectedHub)),
   Sql,
   Counters,
 )
@@ -67,7 +91,7 @@ export const databaseAndKafka = orApi(
     Effect.map(kafkaConfig, ([connection, { partitions }]) =>
       Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
     ),
-  ).pipe(Layer.merge(sqlLayer), Layer.provideMerge(selectedHub)),
+  ).pipe(Layer.merge(provenServers), Layer.provideMerge(selectedHub)),
   Sql,
   EventLog,
   ConsumerGroups,
@@ -86,7 +110,7 @@ export const encryptedRecords = orApi(
           Layer.mergeAll(
             layerEventLog({ connection, partitions }),
             layerTopicReader({ connection }),
-            sqlLayer,
+            provenServers,
           ),
         ),
       ),

@@ -190,6 +190,7 @@ describe('hubctl doctor', () => {
   })
 
   const UPON_POSTGRESQL = [
+    'identity',
     'projector group',
     'webhook-fanout group',
     'outboxes',
@@ -198,7 +199,7 @@ describe('hubctl doctor', () => {
     'stop flag',
     'daily limit',
   ]
-  const UPON_KAFKA = ['payload keys', 'topics', ...NO_READERS, 'erasures', 'dead letters']
+  const UPON_KAFKA = ['identity', 'payload keys', 'topics', ...NO_READERS, 'erasures', 'dead letters']
 
   it.each(['dead', 'hung'] as const)(
     'reports a %s server, and the checks that depend on it as unknown',

@@ -1,6 +1,7 @@
 /** `hubctl restore`: restores data from Kafka that a database backup does not contain. */
 import { confirm, defineGroup, refused, show } from '@hub/command-line'
 import { Restore } from '@hub/operations'
+import { connectedKafka } from '@hub/store'
 import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
 import { defineCommand } from '../command-line/command.ts'
@@ -115,6 +116,37 @@ const erasures = defineCommand(
   }),
 )
 
+const kafka = defineCommand(
+  'kafka',
+  {
+    short: 'Accept the Kafka cluster of HUB_KAFKA_BROKERS',
+    about:
+      'The database of a hub knows its Kafka cluster and the prefix of its topics, and no process starts with ' +
+      'others. Run this command after a restore into another cluster, when its topics contain the records of ' +
+      'the old one and all processes of the hub have stopped.',
+    changes: 'The cluster with which processes of the hub may start. With any other one they end.',
+    examples: [
+      {
+        command: 'hubctl restore kafka',
+        description: 'After the records were appended to a new cluster, before any app starts',
+      },
+    ],
+    notOverApi: NOT_OVER_API,
+    needs: database,
+  },
+  {},
+  Effect.fnUntraced(function* () {
+    const { cluster, prefix } = yield* connectedKafka('hubctl')
+    const topics = prefix === '' ? '' : ` and the prefix ${prefix}`
+    yield* confirm(`Make the Kafka cluster ${cluster}${topics} the one of this hub?`)
+    yield* show(yield* run(Restore.kafka, {}), ({ before }) =>
+      before === cluster
+        ? `The hub already used the Kafka cluster ${cluster}.`
+        : `The hub now uses the Kafka cluster ${cluster}. Before, it used ${before ?? 'none'}.`,
+    )
+  }),
+)
+
 export const restore = defineGroup(
   'restore',
   {
@@ -123,5 +155,5 @@ export const restore = defineGroup(
       'Steps after the restore of a database backup, which use data from Kafka. docs/operating.md ' +
       'describes all steps.',
   },
-  [erasures, journal, ledger],
+  [kafka, erasures, journal, ledger],
 )

@@ -1,11 +1,18 @@
 /** Checks that the secrets of this process are those of the hub. */
 import { invalidSettingOf, NOT_SET, settings } from '@hub/config'
 import { layerEventLog, layerKeysAndErasures, topicNames } from '@hub/kafka'
-import { examinePayloadKeys, MasterKeyEncryption, type PayloadKeyProblem } from '@hub/store'
+import {
+  connectedKafka,
+  examinePayloadKeys,
+  findMismatches,
+  MasterKeyEncryption,
+  ownIdentity,
+  type PayloadKeyProblem,
+} from '@hub/store'
 import { type Config, Effect, Layer } from 'effect'
-import { kafkaConfig } from '../kafka.ts'
+import { CLIENT, kafkaConfig } from '../kafka.ts'
 import { type Check, notice, ok, problem } from './check.ts'
-import { KAFKA } from './servers.ts'
+import { KAFKA, MIGRATIONS } from './servers.ts'
 
 const isNotSet = (error: Config.ConfigError): boolean => invalidSettingOf(error)?.problem === NOT_SET
 
@@ -45,4 +52,26 @@ const payloadKeys: Check = {
   }),
 }
 
-export const secretChecks: ReadonlyArray<Check> = [payloadKeys]
+const identity: Check = {
+  subject: 'identity',
+  needs: [KAFKA, MIGRATIONS],
+  mend: 'Correct the settings of this environment.',
+  run: Effect.gen(function* () {
+    const own = yield* ownIdentity
+    const kafka = yield* connectedKafka(CLIENT)
+    const [mismatch] = yield* findMismatches({ ...own, kafka })
+    const missing = [
+      ...(own.masterKeys === null ? ['HUB_MASTER_KEY'] : []),
+      ...(own.numberHashSecret === null ? ['HUB_NUMBER_HASH_SECRET'] : []),
+    ]
+    const facts = { cluster: kafka.cluster, not_compared: missing }
+    if (mismatch !== undefined) {
+      return problem(`${mismatch.variable} is not of this hub`, mismatch.sentence, facts)
+    }
+    return missing.length === 0
+      ? ok('the secrets, the database and the Kafka cluster belong together', facts)
+      : notice(`not compared, because they are not set here: ${missing.join(', ')}`, facts)
+  }),
+}
+
+export const secretChecks: ReadonlyArray<Check> = [identity, payloadKeys]

@@ -31,6 +31,8 @@ export const TABLE_OWNERS = {
   'command.erasure_requests': ['store'],
   'command.erasures': ['store'],
   'command.event_inbox': ['projector'],
+  'command.hub_identity': ['store'],
+  'command.hub_processes': ['store'],
   'command.hub_settings': ['command-api'],
   'command.idempotency_keys': ['command-api'],
   'command.inbound_messages': ['dispatcher', 'store'],

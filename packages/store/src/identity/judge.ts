@@ -1,0 +1,118 @@
+/**
+ * Compares the secrets and servers of a process with those of its hub: pure, so that every order of a
+ * rotation can be tested.
+ */
+
+/** The Kafka cluster of a hub, and the prefix of its topics. */
+export interface KafkaIdentity {
+  readonly cluster: string
+  readonly prefix: string
+}
+
+/** A process. `null`: it does not have the value, or does not know it now. */
+export interface OwnIdentity {
+  /** Check values. The first one is that of `HUB_MASTER_KEY`, the others of `HUB_PREVIOUS_MASTER_KEYS`. */
+  readonly masterKeys: ReadonlyArray<string> | null
+  readonly numberHashSecret: string | null
+  readonly kafka: KafkaIdentity | null
+}
+
+/** What the database of the hub knows. */
+export interface KnownIdentity {
+  /** The check values of its master keys. True: data may be encrypted with the key. */
+  readonly masterKeys: ReadonlyMap<string, boolean>
+  readonly numberHashSecret: string | null
+  readonly kafka: KafkaIdentity | null
+  /** The other processes that run now. */
+  readonly processes: ReadonlyArray<{ readonly app: string; readonly masterKeys: ReadonlyArray<string> }>
+}
+
+/** A setting that differs, and a sentence that says what to do. */
+export interface Mismatch {
+  readonly variable: string
+  readonly sentence: string
+}
+
+const masterKeyMismatch = (
+  own: ReadonlyArray<string>,
+  { masterKeys, processes }: KnownIdentity,
+): Mismatch | null => {
+  const [current = ''] = own
+  if (masterKeys.size === 0) return null
+  if (!masterKeys.has(current)) {
+    return {
+      variable: 'HUB_MASTER_KEY',
+      sentence:
+        'HUB_MASTER_KEY is not a master key of this hub. Set it to that of the other processes. To change it, first add the new key to HUB_PREVIOUS_MASTER_KEYS of every process (docs/operating.md, Changing secrets).',
+    }
+  }
+  if ([...masterKeys].some(([key, inUse]) => inUse && !own.includes(key))) {
+    return {
+      variable: 'HUB_PREVIOUS_MASTER_KEYS',
+      sentence:
+        'HUB_PREVIOUS_MASTER_KEYS lacks a master key that encrypts data of this hub. Add the key that other processes use or used; remove an old key only after command-api logs that it can be removed (docs/operating.md, Changing secrets).',
+    }
+  }
+  if (masterKeys.get(current) === true) return null
+  const behind = processes.filter((other) => !other.masterKeys.includes(current))
+  if (behind.length === 0) return null
+  const apps = [...new Set(behind.map(({ app }) => app))].sort().join(', ')
+  return {
+    variable: 'HUB_MASTER_KEY',
+    sentence: `HUB_MASTER_KEY is a new master key that ${behind.length} running processes do not have (${apps}). First add it to their HUB_PREVIOUS_MASTER_KEYS and restart them (docs/operating.md, Changing secrets).`,
+  }
+}
+
+const kafkaMismatch = (own: KafkaIdentity, known: KafkaIdentity): Mismatch | null => {
+  if (own.cluster !== known.cluster) {
+    return {
+      variable: 'HUB_KAFKA_BROKERS',
+      sentence: `HUB_KAFKA_BROKERS leads to the Kafka cluster ${own.cluster}, and this hub uses ${known.cluster}. Correct it, or, if a restore has moved the hub to this cluster, run hubctl restore kafka.`,
+    }
+  }
+  if (own.prefix === known.prefix) return null
+  return {
+    variable: 'HUB_TOPIC_PREFIX',
+    sentence: `HUB_TOPIC_PREFIX is "${own.prefix}", and the topics of this hub have the prefix "${known.prefix}".`,
+  }
+}
+
+/** The mismatches; empty if the process belongs to the hub. */
+export const mismatches = (own: OwnIdentity, known: KnownIdentity): ReadonlyArray<Mismatch> => {
+  const found: Array<Mismatch> = []
+  const masterKey = own.masterKeys === null ? null : masterKeyMismatch(own.masterKeys, known)
+  if (masterKey !== null) found.push(masterKey)
+  if (
+    own.numberHashSecret !== null &&
+    known.numberHashSecret !== null &&
+    own.numberHashSecret !== known.numberHashSecret
+  ) {
+    found.push({
+      variable: 'HUB_NUMBER_HASH_SECRET',
+      sentence:
+        'HUB_NUMBER_HASH_SECRET is not the secret of this hub. Set it to that of the other processes; it can never change.',
+    })
+  }
+  const kafka = own.kafka === null || known.kafka === null ? null : kafkaMismatch(own.kafka, known.kafka)
+  if (kafka !== null) found.push(kafka)
+  if (found.length < 2) return found
+  const names = found.map(({ variable }) => variable).join(', ')
+  return [
+    {
+      variable: 'HUB_DATABASE_URL',
+      sentence: `HUB_DATABASE_URL leads to the database of another hub, or these settings are of another hub: ${names}. Correct the one or the others.`,
+    },
+  ]
+}
+
+/** The master keys to write, with whether they are in use. Only for a process without a mismatch. */
+export const masterKeysToWrite = (
+  own: ReadonlyArray<string>,
+  known: ReadonlyMap<string, boolean>,
+): ReadonlyMap<string, boolean> => {
+  const [current = '', ...previous] = own
+  const changes = new Map<string, boolean>()
+  if (known.get(current) !== true) changes.set(current, true)
+  for (const key of previous) if (!known.has(key) && key !== current) changes.set(key, false)
+  return changes
+}

@@ -1,0 +1,103 @@
+/** Which processes belong to a hub, in every order of a rotation of the master key. */
+import { assert, describe, it } from 'vitest'
+import { type KnownIdentity, masterKeysToWrite, mismatches, type OwnIdentity } from './judge.ts'
+
+const KAFKA = { cluster: 'MkU3OEVBNTcwNTJENDM2Qk', prefix: '' }
+const empty: KnownIdentity = { masterKeys: new Map(), numberHashSecret: null, kafka: null, processes: [] }
+const hub: KnownIdentity = {
+  masterKeys: new Map([['old', true]]),
+  numberHashSecret: 'hash',
+  kafka: KAFKA,
+  processes: [],
+}
+const own: OwnIdentity = { masterKeys: ['old'], numberHashSecret: 'hash', kafka: KAFKA }
+const variables = (process: Partial<OwnIdentity>, known: Partial<KnownIdentity> = {}) =>
+  mismatches({ ...own, ...process }, { ...hub, ...known }).map(({ variable }) => variable)
+
+describe('a process', () => {
+  it('of the hub has no mismatch, and neither has the first process of a new hub', () => {
+    assert.deepStrictEqual(variables({}), [])
+    assert.deepStrictEqual(mismatches(own, empty), [])
+    assert.deepStrictEqual(variables({ masterKeys: null, numberHashSecret: null, kafka: null }), [])
+  })
+
+  it('with one other value is told the setting', () => {
+    assert.deepStrictEqual(variables({ masterKeys: ['other'] }), ['HUB_MASTER_KEY'])
+    assert.deepStrictEqual(variables({ numberHashSecret: 'other' }), ['HUB_NUMBER_HASH_SECRET'])
+    assert.deepStrictEqual(variables({ kafka: { ...KAFKA, cluster: 'other' } }), ['HUB_KAFKA_BROKERS'])
+    assert.deepStrictEqual(variables({ kafka: { ...KAFKA, prefix: 'other.' } }), ['HUB_TOPIC_PREFIX'])
+  })
+
+  it('of which several values differ has the database of another hub', () => {
+    assert.deepStrictEqual(variables({ masterKeys: ['other'], numberHashSecret: 'other' }), [
+      'HUB_DATABASE_URL',
+    ])
+    const [{ sentence = '' } = {}] = mismatches(
+      { masterKeys: ['a'], numberHashSecret: 'b', kafka: KAFKA },
+      hub,
+    )
+    assert.include(sentence, 'HUB_MASTER_KEY, HUB_NUMBER_HASH_SECRET')
+  })
+})
+
+// The steps are those of docs/operating.md, Changing secrets.
+describe('a rotation of the master key', () => {
+  const announced = new Map([
+    ['old', true],
+    ['new', false],
+  ])
+  const both = new Map([
+    ['old', true],
+    ['new', true],
+  ])
+  const running = (...masterKeys: ReadonlyArray<ReadonlyArray<string>>) => ({
+    processes: masterKeys.map((keys) => ({ app: 'dispatcher', masterKeys: keys })),
+  })
+
+  it('works in the documented order', () => {
+    // 1. The new key becomes a previous key, one process after the other.
+    assert.deepStrictEqual(variables({ masterKeys: ['old', 'new'] }, running(['old'])), [])
+    assert.deepStrictEqual([...masterKeysToWrite(['old', 'new'], hub.masterKeys)], [['new', false]])
+    // 2. The two are exchanged, one process after the other.
+    const first = { masterKeys: announced, ...running(['old', 'new'], ['old', 'new']) }
+    assert.deepStrictEqual(variables({ masterKeys: ['new', 'old'] }, first), [])
+    assert.deepStrictEqual([...masterKeysToWrite(['new', 'old'], announced)], [['new', true]])
+    const mixed = { masterKeys: both, ...running(['new', 'old'], ['old', 'new']) }
+    assert.deepStrictEqual(variables({ masterKeys: ['new', 'old'] }, mixed), [])
+    assert.deepStrictEqual(variables({ masterKeys: ['old', 'new'] }, mixed), [])
+    // 3. The old key is removed when nothing needs it.
+    assert.deepStrictEqual(variables({ masterKeys: ['new'] }, { masterKeys: new Map([['new', true]]) }), [])
+  })
+
+  it('is refused when a process uses a key that was not announced', () => {
+    assert.deepStrictEqual(variables({ masterKeys: ['new', 'old'] }), ['HUB_MASTER_KEY'])
+    assert.deepStrictEqual(variables({ masterKeys: ['new'] }), ['HUB_MASTER_KEY'])
+  })
+
+  it('is refused when a process uses a key that another running process does not have yet', () => {
+    const known = { masterKeys: announced, ...running(['old', 'new'], ['old']) }
+    const [{ sentence = '', variable = '' } = {}] = mismatches(
+      { ...own, masterKeys: ['new', 'old'] },
+      { ...hub, ...known },
+    )
+    assert.strictEqual(variable, 'HUB_MASTER_KEY')
+    assert.include(sentence, '1 running processes do not have (dispatcher)')
+  })
+
+  it('is refused when a process lacks a key in use: the new one, or the old one too early', () => {
+    assert.deepStrictEqual(variables({ masterKeys: ['old'] }, { masterKeys: both }), [
+      'HUB_PREVIOUS_MASTER_KEYS',
+    ])
+    assert.deepStrictEqual(variables({ masterKeys: ['new'] }, { masterKeys: both }), [
+      'HUB_PREVIOUS_MASTER_KEYS',
+    ])
+    const tooEarly = { masterKeys: announced, ...running(['old', 'new']) }
+    assert.deepStrictEqual(variables({ masterKeys: ['new'] }, tooEarly), ['HUB_PREVIOUS_MASTER_KEYS'])
+  })
+
+  it('is over for processes with the old key', () => {
+    assert.deepStrictEqual(variables({ masterKeys: ['old'] }, { masterKeys: new Map([['new', true]]) }), [
+      'HUB_MASTER_KEY',
+    ])
+  })
+})

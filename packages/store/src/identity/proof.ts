@@ -1,0 +1,252 @@
+/**
+ * Every process proves at its start, and while it runs, that its secrets and servers are those of its hub
+ * (docs/decisions/0100). With others it would write what nobody can read, or read nothing.
+ */
+import { createHmac, randomUUID } from 'node:crypto'
+import { type AnyApp, settings } from '@hub/config'
+import { describeCluster, kafkaConnectionConfig } from '@hub/kafka'
+import { Readiness } from '@hub/telemetry'
+import { type Config, Data, Deferred, Effect, Layer, Redacted, type Scope } from 'effect'
+import { MasterKeyEncryption } from '../master-key-encryption.ts'
+import { type Queries, Sql, type StorageError } from '../sql.ts'
+import {
+  type KafkaIdentity,
+  masterKeysToWrite,
+  type Mismatch,
+  mismatches,
+  type OwnIdentity,
+} from './judge.ts'
+import {
+  define,
+  defineKafka,
+  forgetProcess,
+  lockIdentity,
+  readIdentity,
+  readKeyPrefixes,
+  replaceKafka,
+  reportProcess,
+  retireMasterKeys,
+  writeMasterKey,
+} from './tables.ts'
+
+/** The process has secrets or servers of another hub. It fails again until its settings are corrected. */
+export class NotOfThisHub extends Data.TaggedError('NotOfThisHub')<{
+  readonly mismatches: ReadonlyArray<Mismatch>
+}> {
+  override readonly message = this.mismatches.map(({ sentence }) => sentence).join(' ')
+}
+
+/** How often a running process checks, ms. A connection may lead to another server since the last time. */
+const CHECK_EVERY_MS = 10_000
+/** The same for Kafka, which needs a connection of its own. */
+const CHECK_KAFKA_EVERY_MS = 60_000
+/** Until the first proof. */
+const TRY_AGAIN_MS = 1000
+
+/** Part of the derivation, so it must not change. No phone number has this form. */
+const HASH_LABEL = 'sms-delivery-hub/check-value'
+
+/** HMAC-SHA-256 of a fixed text with the secret. */
+export const numberHashCheckValue = (secret: string): string =>
+  createHmac('sha256', secret).update(HASH_LABEL).digest('hex')
+
+/** What the database already contains under master keys, for a hub without an identity yet. */
+const foreignData: Mismatch = {
+  variable: 'HUB_MASTER_KEY',
+  sentence:
+    'The database contains data under a master key that is neither HUB_MASTER_KEY nor in HUB_PREVIOUS_MASTER_KEYS. Add the missing key, or correct HUB_DATABASE_URL.',
+}
+
+type Key = MasterKeyEncryption['Service']['keys'][number]
+
+/** Records the first master keys of a hub. Data of an earlier version of the hub names them. */
+const defineMasterKeys = async (q: Queries, keys: ReadonlyArray<Key>): Promise<Mismatch | null> => {
+  const [current] = keys
+  if (current === undefined) return null
+  // Ciphertexts of the first version begin with 1, and name no key.
+  const prefixes = (await readKeyPrefixes(q, current.prefix.length)).filter(([version]) => version !== 1)
+  const keyOf = (prefix: Uint8Array) => keys.find((key) => Buffer.compare(key.prefix, prefix) === 0)
+  if (prefixes.some((prefix) => keyOf(prefix) === undefined)) return foreignData
+  const used = new Set([current, ...prefixes.map(keyOf)])
+  for (const key of keys) await writeMasterKey(q, key.checkValue, used.has(key))
+  return null
+}
+
+/** Compares a process with the hub, and records what the hub does not know yet. */
+const compareAndRecord = async (
+  q: Queries,
+  self: { readonly id: string; readonly app: string },
+  own: OwnIdentity,
+  keys: ReadonlyArray<Key>,
+): Promise<ReadonlyArray<Mismatch>> => {
+  await lockIdentity(q)
+  let known = await readIdentity(q, self.id)
+  const found = mismatches(own, known)
+  if (found.length > 0) return found
+  if (known.masterKeys.size === 0) {
+    const foreign = await defineMasterKeys(q, keys)
+    if (foreign !== null) return [foreign]
+    known = await readIdentity(q, self.id)
+  }
+  const masterKeys = keys.map(({ checkValue }) => checkValue)
+  for (const [key, inUse] of masterKeysToWrite(masterKeys, known.masterKeys)) {
+    await writeMasterKey(q, key, inUse)
+  }
+  if (own.numberHashSecret !== null && known.numberHashSecret === null) {
+    await define(q, 'number_hash_secret', own.numberHashSecret)
+  }
+  if (own.kafka !== null && known.kafka === null) await defineKafka(q, own.kafka)
+  await reportProcess(q, { ...self, masterKeys })
+  return []
+}
+
+/** The Kafka cluster of the settings. */
+export const connectedKafka = (client: string) =>
+  Effect.gen(function* () {
+    const { cluster } = yield* describeCluster(yield* kafkaConnectionConfig(client))
+    return { cluster, prefix: yield* settings.topicPrefix.config } satisfies KafkaIdentity
+  })
+
+export interface HubProof {
+  /**
+   * Returns when the process has proved that it belongs to its hub; until a server answers, it waits. Adds
+   * the readiness check `identity`, and continues to check until the scope closes.
+   */
+  readonly start: Effect.Effect<
+    void,
+    NotOfThisHub | Config.ConfigError,
+    Sql | MasterKeyEncryption | Readiness | Scope.Scope
+  >
+  readonly layer: Layer.Layer<never, NotOfThisHub | Config.ConfigError, Sql | MasterKeyEncryption | Readiness>
+  /** Fails when a later check finds another hub. The process must then end. */
+  readonly lost: Effect.Effect<never, NotOfThisHub>
+}
+
+/**
+ * The proof of an app. `waitsForKafka`: whether it does nothing without Kafka. An app that works without
+ * Kafka does not wait for it, and checks the cluster as soon as Kafka answers.
+ */
+export const makeHubProof = (
+  app: AnyApp,
+  { waitsForKafka }: { readonly waitsForKafka: boolean },
+): HubProof => {
+  const lost = Deferred.makeUnsafe<never, NotOfThisHub>()
+  const start = Effect.gen(function* () {
+    const sql = yield* Sql
+    const readiness = yield* Readiness
+    const { keys } = yield* MasterKeyEncryption
+    const self = { id: randomUUID(), app }
+    const hasHashSecret = settings.numberHashSecret.readBy.includes(app)
+    const numberHashSecret = hasHashSecret
+      ? numberHashCheckValue(Redacted.value(yield* settings.numberHashSecret.config))
+      : null
+    const masterKeys = keys.map(({ checkValue }) => checkValue)
+    let isProven = false
+    let kafka: KafkaIdentity | null = null
+    let kafkaCheckedAt = Number.NEGATIVE_INFINITY
+
+    const checkKafka = Effect.gen(function* () {
+      if (performance.now() - kafkaCheckedAt < CHECK_KAFKA_EVERY_MS) return
+      kafka = yield* connectedKafka(app)
+      kafkaCheckedAt = performance.now()
+    })
+    const check = Effect.gen(function* () {
+      const own: OwnIdentity = { masterKeys, numberHashSecret, kafka }
+      const found = yield* sql.transaction((q) => compareAndRecord(q, self, own, keys))
+      isProven = found.length === 0
+      if (found.length > 0) return yield* new NotOfThisHub({ mismatches: found })
+    })
+    const unlessKafkaIsDown = Effect.catchTags(checkKafka, {
+      KafkaUnavailable: (error) => Effect.logDebug('identity: Kafka cannot be checked now', error),
+      KafkaRequestRejected: (error) => Effect.logDebug('identity: Kafka cannot be checked now', error),
+    })
+    const first = Effect.andThen(waitsForKafka ? checkKafka : unlessKafkaIsDown, check)
+
+    yield* readiness.add(
+      'identity',
+      Effect.sync(() => isProven),
+    )
+    yield* Effect.addFinalizer(() => Effect.ignore(sql.run((q) => forgetProcess(q, self.id))))
+    let hasWarned = false
+    const untilProven: Effect.Effect<void, NotOfThisHub | Config.ConfigError> = Effect.suspend(() =>
+      Effect.catch(first, (error) => {
+        if (error._tag === 'NotOfThisHub' || error._tag === 'ConfigError') return Effect.fail(error)
+        const level = hasWarned ? Effect.logDebug : Effect.logWarning
+        hasWarned = true
+        return level(
+          'identity: the process waits until it can compare its secrets with those of the hub',
+          error,
+        ).pipe(Effect.andThen(Effect.sleep(TRY_AGAIN_MS)), Effect.andThen(untilProven))
+      }),
+    )
+    yield* untilProven
+
+    yield* Effect.suspend(() => Effect.sleep(kafka === null ? TRY_AGAIN_MS : CHECK_EVERY_MS)).pipe(
+      Effect.andThen(unlessKafkaIsDown),
+      Effect.andThen(check),
+      Effect.catch((error) =>
+        error._tag === 'NotOfThisHub'
+          ? Effect.asVoid(Deferred.fail(lost, error))
+          : Effect.logDebug('identity: the hub cannot be checked now', error),
+      ),
+      Effect.forever,
+      Effect.forkScoped,
+    )
+  })
+  return { start, layer: Layer.effectDiscard(start), lost: Deferred.await(lost) }
+}
+
+/** The check values that this environment can compute. A command line may have fewer secrets than an app. */
+export const ownIdentity = Effect.gen(function* () {
+  const hash = yield* Effect.option(settings.numberHashSecret.config)
+  const encryption = yield* Effect.option(
+    Effect.provide(
+      Effect.flatMap(MasterKeyEncryption, ({ keys }) => Effect.succeed(keys)),
+      MasterKeyEncryption.layer,
+    ),
+  )
+  return {
+    masterKeys: encryption._tag === 'Some' ? encryption.value.map(({ checkValue }) => checkValue) : null,
+    numberHashSecret: hash._tag === 'Some' ? numberHashCheckValue(Redacted.value(hash.value)) : null,
+    kafka: null,
+  } satisfies OwnIdentity
+})
+
+/** Compares an environment with the hub without any change. A hub without the tables has no identity yet. */
+export const findMismatches = (own: OwnIdentity): Effect.Effect<ReadonlyArray<Mismatch>, StorageError, Sql> =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.run(async (q) => {
+      const [table] = await q<{ exists: boolean }[]>`
+        SELECT to_regclass('command.hub_identity') IS NOT NULL AS exists`
+      return table?.exists === true ? mismatches(own, await readIdentity(q, null)) : []
+    }),
+  )
+
+/** Makes a Kafka cluster the one of the hub. Returns the one before. */
+export const acceptKafka = (kafka: KafkaIdentity): Effect.Effect<KafkaIdentity | null, StorageError, Sql> =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.transaction(async (q) => {
+      await lockIdentity(q)
+      const { kafka: before } = await readIdentity(q, null)
+      await replaceKafka(q, kafka)
+      return before
+    }),
+  )
+
+/**
+ * The other master keys are no longer needed: processes may start without them. Returns false, and changes
+ * nothing, while a running process still encrypts with one of them.
+ */
+export const retireOtherMasterKeys: Effect.Effect<boolean, StorageError, Sql | MasterKeyEncryption> =
+  Effect.gen(function* () {
+    const sql = yield* Sql
+    const [current] = (yield* MasterKeyEncryption).keys
+    if (current === undefined) return false
+    return yield* sql.transaction(async (q) => {
+      await lockIdentity(q)
+      const { processes } = await readIdentity(q, null)
+      if (processes.some(({ masterKeys: [key] }) => key !== current.checkValue)) return false
+      await retireMasterKeys(q, current.checkValue)
+      return true
+    })
+  })

@@ -1,0 +1,87 @@
+/** Statements of `command.hub_identity` and `command.hub_processes`. */
+import type { Queries } from '../sql.ts'
+import type { KafkaIdentity, KnownIdentity } from './judge.ts'
+
+/** The key of the advisory lock: any number, the same in every process. */
+const LOCK = 4_907_226
+
+/** A process that was not seen for this long has ended: three missed checks. */
+export const RUNNING_SECONDS = 30
+
+/** `cluster prefix`: neither a cluster id nor a prefix contains a space. */
+const kafkaValue = ({ cluster, prefix }: KafkaIdentity): string => `${cluster} ${prefix}`
+const kafkaOf = (value: string): KafkaIdentity => {
+  const [cluster = '', prefix = ''] = value.split(' ')
+  return { cluster, prefix }
+}
+
+/** Until the end of the transaction, no other process reads or changes the identity of the hub. */
+export const lockIdentity = (q: Queries) => q`SELECT pg_advisory_xact_lock(${LOCK})`
+
+/** `self`: the id of the process that asks. */
+export const readIdentity = async (q: Queries, self: string | null): Promise<KnownIdentity> => {
+  const rows = await q<{ kind: string; value: string; in_use: boolean }[]>`
+    SELECT kind, value, in_use FROM command.hub_identity`
+  const processes = await q<{ app: string; masterKeys: string[] }[]>`
+    SELECT app, master_keys AS "masterKeys" FROM command.hub_processes
+     WHERE seen_at > now() - make_interval(secs => ${RUNNING_SECONDS}) AND id IS DISTINCT FROM ${self}::uuid`
+  const valueOf = (kind: string) => rows.find((row) => row.kind === kind)?.value ?? null
+  const kafka = valueOf('kafka')
+  return {
+    masterKeys: new Map(
+      rows.filter(({ kind }) => kind === 'master_key').map(({ in_use, value }) => [value, in_use]),
+    ),
+    numberHashSecret: valueOf('number_hash_secret'),
+    kafka: kafka === null ? null : kafkaOf(kafka),
+    processes,
+  }
+}
+
+/** Records a value of the hub that is not known yet. */
+export const define = (q: Queries, kind: 'number_hash_secret', value: string) => q`
+  INSERT INTO command.hub_identity (kind, value) VALUES (${kind}, ${value}) ON CONFLICT DO NOTHING`
+
+export const defineKafka = (q: Queries, kafka: KafkaIdentity) => q`
+  INSERT INTO command.hub_identity (kind, value) VALUES ('kafka', ${kafkaValue(kafka)}) ON CONFLICT DO NOTHING`
+
+export const replaceKafka = async (q: Queries, kafka: KafkaIdentity): Promise<void> => {
+  await q`DELETE FROM command.hub_identity WHERE kind = 'kafka'`
+  await defineKafka(q, kafka)
+}
+
+export const writeMasterKey = (q: Queries, value: string, inUse: boolean) => q`
+  INSERT INTO command.hub_identity (kind, value, in_use) VALUES ('master_key', ${value}, ${inUse})
+  ON CONFLICT (kind, value) DO UPDATE SET in_use = hub_identity.in_use OR excluded.in_use`
+
+/** The other keys in use are not needed any more. A key that was only announced stays. */
+export const retireMasterKeys = async (q: Queries, current: string): Promise<number> => {
+  const retired = await q`
+    DELETE FROM command.hub_identity WHERE kind = 'master_key' AND in_use AND value <> ${current}`
+  return retired.count
+}
+
+export const reportProcess = async (
+  q: Queries,
+  {
+    app,
+    id,
+    masterKeys,
+  }: { readonly id: string; readonly app: string; readonly masterKeys: ReadonlyArray<string> },
+): Promise<void> => {
+  await q`
+    INSERT INTO command.hub_processes (id, app, master_keys, seen_at)
+    VALUES (${id}, ${app}, ${[...masterKeys]}::text[], now())
+    ON CONFLICT (id) DO UPDATE SET seen_at = now()`
+  await q`DELETE FROM command.hub_processes WHERE seen_at < now() - interval '1 hour'`
+}
+
+export const forgetProcess = (q: Queries, id: string) => q`DELETE FROM command.hub_processes WHERE id = ${id}`
+
+/** The first bytes of the ciphertexts that a master key has made. */
+export const readKeyPrefixes = async (q: Queries, length: number): Promise<ReadonlyArray<Buffer>> => {
+  const rows = await q<{ prefix: Buffer }[]>`
+    SELECT DISTINCT substring(wrapped FROM 1 FOR ${length}::int) AS prefix FROM command.sealing_keys
+    UNION SELECT DISTINCT substring(secret FROM 1 FOR ${length}::int) FROM webhooks.endpoints
+           WHERE octet_length(secret) > 0`
+  return rows.map(({ prefix }) => prefix)
+}
