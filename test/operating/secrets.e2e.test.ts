@@ -141,11 +141,13 @@ describe(`processes of another hub, beside the right ones, under ${RATE} sends a
       const { database_url, kafka, redis_url } = hub.describe()
       const servers = { databaseUrl: database_url, brokers: kafka.brokers, redisUrl: redis_url }
       const hashSecret = { HUB_NUMBER_HASH_SECRET: randomBytes(32).toString('hex') }
-      const refused = expect(hubctl(servers, hub, ['accounts', 'list'], hashSecret))
-      await refused.rejects.toThrow(/HUB_NUMBER_HASH_SECRET is not the secret of this hub/u)
+      await expect(hubctl(servers, hub, ['accounts', 'list'], hashSecret)).rejects.toThrow(
+        /HUB_NUMBER_HASH_SECRET is not the secret of this hub/u,
+      )
       const masterKey = { HUB_MASTER_KEY: randomBytes(32).toString('base64') }
-      const ill = expect(hubctl(servers, hub, ['doctor'], masterKey))
-      await ill.rejects.toThrow(/HUB_MASTER_KEY is not of this hub/u)
+      await expect(hubctl(servers, hub, ['doctor'], masterKey)).rejects.toThrow(
+        /HUB_MASTER_KEY is not of this hub/u,
+      )
     },
     WITHIN_MS,
   )

@@ -370,7 +370,7 @@ describe('the description', () => {
     expect(Object.keys(mapping)).toEqual([...EVENT_TYPES])
     expect(oneOf).toEqual(Object.values(mapping).map(($ref) => ({ $ref })))
     for (const [type, target] of Object.entries(mapping)) {
-      const schema = schemas[String(target).slice('#/components/schemas/'.length)] ?? null
+      const schema = schemas[(target as string).slice('#/components/schemas/'.length)] ?? null
       expect(at(schema, 'properties', 'type', 'enum')).toEqual([type])
       expect(at(schema, 'properties', 'data', 'properties', 'object', '$ref')).toMatch(
         /^#\/components\/schemas\/[A-Z]/u,

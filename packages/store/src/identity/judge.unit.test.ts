@@ -32,11 +32,8 @@ describe('a process', () => {
     assert.deepStrictEqual(variables({ masterKeys: ['other'], numberHashSecret: 'other' }), [
       'HUB_DATABASE_URL',
     ])
-    const [{ sentence = '' } = {}] = mismatches(
-      { masterKeys: ['a'], numberHashSecret: 'b', kafka: KAFKA },
-      hub,
-    )
-    assert.include(sentence, 'HUB_MASTER_KEY, HUB_NUMBER_HASH_SECRET')
+    const [found] = mismatches({ masterKeys: ['a'], numberHashSecret: 'b', kafka: KAFKA }, hub)
+    assert.include(found?.sentence, 'HUB_MASTER_KEY, HUB_NUMBER_HASH_SECRET')
   })
 })
 
@@ -76,12 +73,9 @@ describe('a rotation of the master key', () => {
 
   it('is refused when a process uses a key that another running process does not have yet', () => {
     const known = { masterKeys: announced, ...running(['old', 'new'], ['old']) }
-    const [{ sentence = '', variable = '' } = {}] = mismatches(
-      { ...own, masterKeys: ['new', 'old'] },
-      { ...hub, ...known },
-    )
-    assert.strictEqual(variable, 'HUB_MASTER_KEY')
-    assert.include(sentence, '1 running processes do not have (dispatcher)')
+    const [found] = mismatches({ ...own, masterKeys: ['new', 'old'] }, { ...hub, ...known })
+    assert.strictEqual(found?.variable, 'HUB_MASTER_KEY')
+    assert.include(found?.sentence, '1 running processes do not have (dispatcher)')
   })
 
   it('is refused when a process lacks a key in use: the new one, or the old one too early', () => {
