@@ -168,6 +168,21 @@ describe('a receiver that', () => {
     }),
   )
 
+  // A known limit: a client should skip a 100 (RFC 9110, 15.2), but undici closes the connection.
+  it.live('sends an unrequested 100 Continue: connection_reset, so the batch is attempted again', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => {
+          response.writeContinue()
+          response.writeHead(204).end()
+        },
+      })
+      const { deliver } = yield* clientOver()
+      expect(yield* deliver(receiver.url(), 20_000)).toEqual(failure('connection_reset'))
+      expect(receiver.received.length).toBe(1)
+    }),
+  )
+
   it.live('sends endless headers: connection_reset, with bounded memory', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, {
