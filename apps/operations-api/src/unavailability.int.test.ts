@@ -24,7 +24,7 @@ it('answers 503 with retry_after, and stays ready, so that staff see what is wro
     await first.stop()
     await Effect.runPromise(Scope.close(scope, Exit.void))
   }
-})
+}, 180_000)
 
 it('is not ready before it has reached PostgreSQL once', async () => {
   const api = await startOperationsApi({ settings: { HUB_DATABASE_URL: 'postgres://x:x@127.0.0.1:1/x' } })
@@ -33,4 +33,4 @@ it('is not ready before it has reached PostgreSQL once', async () => {
   } finally {
     await api.stop()
   }
-})
+}, 180_000)

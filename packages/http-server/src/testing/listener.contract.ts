@@ -234,6 +234,6 @@ export const listenerContract = ({ openPath, start }: ListenerSubject): void => 
       expect(failures).toEqual([])
       // Each of them has heard of the end in an answer.
       expect(leaving).toBe(KEPT)
-    }, 60_000)
+    }, 180_000)
   })
 }
