@@ -232,13 +232,18 @@ export const trackConnections = (server: Server | TlsServer, limits: ConnectionL
         if (connection.last !== null) announce(connection, connection.last.response)
       }
     },
-    /** Closes each connection that has been idle for this time, now and later, until none is left. */
-    closeIdle: (idleForMs: number): void => {
+    /**
+     * Closes connections that are idle, now and later, until none is left: each that has been used after
+     * `idleForMs`, and each other after `unusedForMs`, because its first request is probably on its way.
+     */
+    closeIdle: (idleForMs: number, unusedForMs: number): void => {
       const sweep = (): void => {
         if (connections.size === 0) return
-        const before = performance.now() - idleForMs
+        const now = performance.now()
         for (const connection of connections) {
-          if (connection.idleSince <= before && isIdle(connection)) finish(connection)
+          const { idleBytes, idleSince } = connection
+          const isOver = now - idleSince >= (idleBytes === 0 ? unusedForMs : idleForMs)
+          if (isOver && isIdle(connection)) finish(connection)
         }
         next()
       }

@@ -217,6 +217,17 @@ describe('the end of the process', () => {
     expect(new Set((await outcomes)[0])).toEqual(new Set(['answered']))
   })
 
+  it('answers the first request of a connection that was opened before', async () => {
+    const { open, server } = await started()
+    const raw = await open()
+    server.close()
+    // Two turns of the event loop: in the second one, idle connections that were used close.
+    for (let i = 0; i < 4; i++) await new Promise<void>((resolve) => setImmediate(resolve))
+    raw.socket.write(GET)
+    await answered(raw)
+    raw.socket.end()
+  })
+
   it('answers requests that a client has sent in advance, and announces the end in the last answer', async () => {
     const { open, stop } = await started({
       app: (_request, response) => setImmediate(() => response.end('page')),

@@ -190,7 +190,7 @@ export const makeListener = ({ gate, limits, refusal, server }: ListenerOptions)
           server.closeIdleConnections = () => {}
           const close = server.close.bind(server)
           server.close = (done) => {
-            connections.closeIdle(Math.min(IDLE_AT_END_MS, Duration.toMillis(shutdownDelay)))
+            connections.closeIdle(Math.min(IDLE_AT_END_MS, Duration.toMillis(shutdownDelay)), IDLE_AT_END_MS)
             return close(done)
           }
           const listening = NodeHttpServer.layerServer(() => server, {

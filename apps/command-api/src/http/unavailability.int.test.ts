@@ -324,6 +324,8 @@ describe('while PostgreSQL hangs', () => {
     try {
       const before = await send(api.url, service('pg-before'))
       assert.strictEqual(before.status, 202)
+      // A load balancer sends nothing before the process was ready.
+      await eventually(async () => (await api.failing()).length === 0, { withinMs: 20_000 })
       proxy.stall(true)
       const answers = await Promise.all([
         send(api.url, service('pg-1')),
