@@ -32,7 +32,13 @@ beforeAll(async () => {
   admin = makeHubAdmin(hub)
   sql = openDatabase(hub.describe().database_url)
   account = await admin.createAccount({
-    live: { spend_limit: '10.00', flood_pause_seconds: 0, flood_per_hour: 100, flood_per_day: 100 },
+    live: {
+      spend_limit: '20.00',
+      soft_threshold_percent: 40,
+      flood_pause_seconds: 0,
+      flood_per_hour: 100,
+      flood_per_day: 100,
+    },
   })
   document = (await account.test.get('/v1/openapi.json')).body
   // The document contains keywords of OpenAPI, such as `discriminator`. Formats only state the size of numbers.
@@ -83,12 +89,12 @@ const emitModeration = async (): Promise<void> => {
     body: 'Заказ {{order}} готов',
   })
   await staff('senders', 'decline', sender.id, '--reason', 'The name belongs to another company.')
-  await staff('senders', 'register', sender.id)
+  await staff('senders', 'approve', sender.id)
   await staff('templates', 'decline', template.id, '--reason', 'The text has no opt-out.')
   await staff('templates', 'approve', template.id)
 }
 
-/** Service messages for 10.00 with the default price of 2.00. The threshold is 80 %. */
+/** Service messages for 8.00 with the default price of 2.00, which is the threshold. */
 const emitSpending = async (): Promise<void> => {
   for (let n = 0; n < 4; n++) await accepted(account.live, send('service', freshNumber()))
 }

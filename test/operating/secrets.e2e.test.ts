@@ -59,6 +59,8 @@ const runStranger = async (app: Program, name: string, change: Readonly<Record<s
       HUB_PORT: String(port),
       HUB_OPERATIONS_PORT: String(port),
       HUB_OPERATIONS_URL: `http://127.0.0.1:${port}`,
+      // The process ends before it binds.
+      HUB_OPERATOR_SMPP_PASSWORD: 'unused',
       HUB_OPERATIONS_LOCAL_SECRET: randomBytes(32).toString('hex'),
       ...change,
     },
