@@ -274,7 +274,7 @@ export const describeSendCsv = (
       writeFileSync(results, `${heading}\n${first}\n`)
       const asked = await run([...SEND.filter((word) => word !== '--yes'), '--csv', file])
       expect(asked.code).toBe(1)
-      expect(asked.err).toContain('Continue behind line 2,')
+      expect(asked.err).toContain('Continue behind line 2 of 3,')
       expect((await run([...SEND, '--csv', file])).json).toMatchObject({ rows: 2, duplicate: 1 })
     })
 

@@ -1,5 +1,5 @@
 /** What the command lines of the hub have in common. */
-export { isLoopbackAddress, isPrivateAddress } from './address.ts'
+export { isLoopbackAddress, isPrivateAddress, urlOf } from './address.ts'
 export { Changes, defineCommand, defineGroup, NOTHING } from './command.ts'
 export { completionScript, type Shell, SHELLS } from './completion-script.ts'
 export { confirm, isOnTerminal, Yes } from './confirm.ts'

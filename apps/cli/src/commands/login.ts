@@ -7,6 +7,7 @@ import {
   isPrivateAddress,
   refused,
   show,
+  urlOf,
   usageError,
 } from '@hub/command-line'
 import { Effect, Option, Redacted, Stdio, Stream } from 'effect'
@@ -61,7 +62,7 @@ export const login = defineCommand(
     )
     const baseUrl = Option.getOrNull(url) ?? earlier?.base_url
     if (baseUrl === undefined) return yield* usageError('Give the address of the hub with --url.')
-    const address = URL.parse(baseUrl)
+    const address = urlOf(baseUrl)
     if (address !== null && !isPrivateAddress(address)) {
       return yield* usageError('The hub must have an https address: others could read the key.')
     }

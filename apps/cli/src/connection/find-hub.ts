@@ -4,7 +4,14 @@
  */
 import { statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { CommandFailed, isLoopbackAddress, isPrivateAddress, refused, usageError } from '@hub/command-line'
+import {
+  CommandFailed,
+  isLoopbackAddress,
+  isPrivateAddress,
+  refused,
+  urlOf,
+  usageError,
+} from '@hub/command-line'
 import type { Surroundings } from './environment.ts'
 import { type Login, type Mode, readIfExists, readLogin } from './login-file.ts'
 
@@ -93,7 +100,7 @@ const ofLogin = (login: Login, source: string, live: boolean): FoundHub | Comman
 export const findHub = (surroundings: Surroundings, live: boolean): FoundHub | CommandFailed => {
   const found = selectHub(surroundings, live)
   if (found instanceof CommandFailed) return found
-  const url = URL.parse(found.baseUrl)
+  const url = urlOf(found.baseUrl)
   // The client refuses what is no URL.
   if (url === null || isPrivateAddress(url)) return found
   return refused(
