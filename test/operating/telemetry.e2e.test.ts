@@ -24,6 +24,7 @@ beforeAll(async () => {
   collector = await startSpanCollector()
   receiver = await startWebhookReceiver(204)
   hub = await startHub({
+    operations: true,
     environment: {
       ...receiver.environment,
       HUB_OTLP_URL: collector.url,
@@ -140,7 +141,21 @@ describe('the metrics of a running hub', () => {
     dispatcher: hub.ports.dispatcherAdmin,
     projector: hub.ports.projectorAdmin,
     'webhook-fanout': hub.ports.webhookFanoutAdmin,
+    'operations-api': hub.ports.operationsApiAdmin,
   })
+
+  /** Signs a person in, who keeps the overview open, until the returned function is called. */
+  const openOverview = async (): Promise<() => void> => {
+    const login = await fetch(hub.loginLink('Anna', ['viewer']), { redirect: 'manual' })
+    const cookie = login.headers.getSetCookie()[0]?.split(';', 1)[0] ?? ''
+    const page = new AbortController()
+    const stream = await fetch(`${hub.describe().operations_url}/v1/overview/stream`, {
+      headers: { cookie },
+      signal: page.signal,
+    })
+    expect(stream.status).toBe(200)
+    return () => page.abort()
+  }
 
   it('are in the catalogue, with its labels and without personal data', async () => {
     const defined = new Map(
@@ -174,6 +189,7 @@ describe('the metrics of a running hub', () => {
     }
     const ports = adminPorts()
     const prometheus: Prometheus = await startPrometheus(ports)
+    let closeOverview = () => {}
     try {
       // Some panels show only what has risen since a scrape, so every app is scraped before the sends.
       await eventually(async () => {
@@ -188,6 +204,7 @@ describe('the metrics of a running hub', () => {
         await live.post('/v1/messages', send('service', '+79001234570')),
       ]
       expect(sent.map(({ status }) => status)).toEqual([202, 202, 202])
+      closeOverview = await openOverview()
       const queries = dashboards.flatMap(({ panels, title }) =>
         panels.flatMap((panel) =>
           panel.queries.map(({ expr, mayBeEmpty }) => ({
@@ -215,6 +232,7 @@ describe('the metrics of a running hub', () => {
         { ...EVENTUALLY, everyMs: 1000 },
       )
     } finally {
+      closeOverview()
       await prometheus.stop()
     }
   })

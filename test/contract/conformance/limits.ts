@@ -90,7 +90,7 @@ export const limits: Section = (fixture) => {
       expect(third.body.error.retry_after).toBeLessThanOrEqual(seconds)
     })
 
-    it('with several full windows, the first is named and retry_after covers all', async () => {
+    it('with several full windows, the first is named and retry_after belongs to it', async () => {
       const { live } = await fixture().admin.createAccount({
         live: { flood_pause_seconds: 10, flood_per_hour: 1, flood_per_day: 1 },
       })
@@ -98,8 +98,8 @@ export const limits: Section = (fixture) => {
       await live.post('/v1/messages', send('service', number))
       const second = await live.post('/v1/messages', send('service', number))
       expect(floodErrorOf(second)).toEqual(['recipient_flood_limited', 'pause'])
-      expect(second.body.error.retry_after).toBeGreaterThan(DAY - 30)
-      expect(second.body.error.retry_after).toBeLessThanOrEqual(DAY)
+      expect(second.body.error.retry_after).toBeGreaterThan(0)
+      expect(second.body.error.retry_after).toBeLessThanOrEqual(10)
     })
 
     it('accounts and modes have separate windows', async () => {

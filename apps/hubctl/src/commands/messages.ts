@@ -6,7 +6,7 @@ import { Flag } from 'effect/cli'
 import {
   accountFlag,
   choiceFlag,
-  hashRecipientArgument,
+  recipientOf,
   idArgument,
   limitFlag,
   modeFlag,
@@ -63,7 +63,7 @@ const find = defineCommand(
     const partId = Option.getOrNull(operatorId)
     if (partId !== null && operator === null) return yield* usageError('--operator-id needs --operator.')
     const by = Option.isSome(recipient)
-      ? { recipient: yield* hashRecipientArgument(recipient.value) }
+      ? { recipient: yield* recipientOf(recipient.value) }
       : ref !== null && account !== null
         ? { client_ref: ref, account }
         : { operator_id: partId ?? '', operator: operator ?? 'sandbox' }

@@ -30,7 +30,7 @@ export const messages: EndpointGroup = {
       path: '/v1/messages/find',
       summary: 'Find messages by one criterion',
       description:
-        'Messages of a recipient hash, of the `client_ref` of an account, or with an id at an SMS operator, newest first. Nothing changes.',
+        'Messages of a recipient, of the `client_ref` of an account, or with an id at an SMS operator, newest first. Nothing changes.',
       useCase: Messages.findBy,
     }),
     endpoint({

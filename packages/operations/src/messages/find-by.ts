@@ -1,8 +1,9 @@
 /** Finds messages by one exact criterion, as `hubctl messages find` does: newest first. */
 import { CommandClientRefs, type Queries, ReadMessages, ReadOperatorIds, uuidOf } from '@hub/store'
 import { Effect, Schema } from 'effect'
-import { Mode, publicId, RecipientHash } from '../fields.ts'
+import { Mode, publicId } from '../fields.ts'
 import { pageFields } from '../pages.ts'
+import { auditedRecipient, hashOfRecipient, isNamedByNumber, RecipientInput } from '../recipient.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
 import { Message, toMessage } from './message.ts'
@@ -11,7 +12,7 @@ import { Message, toMessage } from './message.ts'
 export const OPERATORS = ['smpp', 'http', 'sandbox'] as const
 
 const Criterion = Schema.Union([
-  Schema.Struct({ recipient: RecipientHash }),
+  Schema.Struct({ recipient: RecipientInput }),
   Schema.Struct({ client_ref: Schema.String, account: publicId('acc') }),
   Schema.Struct({ operator_id: Schema.String, operator: Schema.Literals(OPERATORS) }),
 ])
@@ -29,13 +30,16 @@ export const findBy = defineUseCase({
   // A client_ref may contain personal data, against the documentation: the audit trail omits it.
   audit: ({ by }) =>
     'recipient' in by
-      ? { recipient: by.recipient }
+      ? auditedRecipient(by)
       : { by: 'client_ref' in by ? 'client_ref' : 'operator_id' },
   result: ({ data }) => ({ messages: data.length }),
+  counts: ({ by }) => 'recipient' in by && isNamedByNumber(by),
   run: Effect.fnUntraced(function* ({ account, by, limit, mode }) {
     const owner = account === null ? null : uuidOf('acc', account)
+    const recipient = 'recipient' in by ? yield* hashOfRecipient(by.recipient) : null
     const idsIn = async (q: Queries): Promise<ReadonlyArray<string>> => {
-      if ('recipient' in by) return ReadMessages.findOfRecipient(q, by.recipient, owner, limit)
+      if (recipient !== null) return ReadMessages.findOfRecipient(q, recipient, owner, limit)
+      if ('recipient' in by) return []
       if ('client_ref' in by) {
         return CommandClientRefs.findMessages(q, uuidOf('acc', by.account), mode, by.client_ref)
       }
