@@ -59,6 +59,7 @@ const OPERATION_MEMBERS = new Set([
   'responses',
   'security',
   'deprecated',
+  'callbacks',
 ])
 const PARAMETER_MEMBERS = new Set([
   'name',
@@ -84,20 +85,40 @@ interface Operation {
 /** `/v1/messages/{id}` and `/v1/messages/{message}` are the same path. */
 const pathKey = (path: string): string => path.replaceAll(/\{[^}]*\}/gu, '{}')
 
-const operationsOf = (document: JsonObject, place: 'paths' | 'webhooks'): ReadonlyMap<string, Operation> => {
+/** The operations of `items`, path items by path or name. `kind`: the first words of their place in a change. */
+const operationsIn = (
+  document: JsonObject,
+  items: JsonObject,
+  kind: string,
+): ReadonlyMap<string, Operation> => {
   const operations = new Map<string, Operation>()
-  for (const [path, given] of Object.entries(objectAt(document, place))) {
+  for (const [path, given] of Object.entries(items)) {
     if (!isJsonObject(given)) continue
     const item = resolve(document, given)
     for (const method of METHODS) {
       const is = item[method]
       if (!isJsonObject(is)) continue
-      const where = `${place === 'webhooks' ? 'webhook ' : ''}${method.toUpperCase()} ${path}`
-      operations.set(`${method} ${pathKey(path)}`, { where, path, item, is })
+      const where = `${kind}${method.toUpperCase()} ${path}`
+      operations.set(`${kind}${method} ${pathKey(path)}`, { where, path, item, is })
     }
   }
   return operations
 }
+
+/** What clients request. */
+const operationsOf = (document: JsonObject): ReadonlyMap<string, Operation> =>
+  operationsIn(document, objectAt(document, 'paths'), '')
+
+const webhooksOf = (document: JsonObject): ReadonlyMap<string, Operation> =>
+  operationsIn(document, objectAt(document, 'webhooks'), 'webhook ')
+
+const callbacksOf = (document: JsonObject, { is, where }: Operation): ReadonlyMap<string, Operation> =>
+  new Map(
+    [...partsAt(is, 'callbacks')].flatMap(([name, callback]) => {
+      const items = resolve(document, asSchema(callback))
+      return [...operationsIn(document, items, `callback ${name} of ${where}: `)]
+    }),
+  )
 
 const DAY_MS = 86_400_000
 
@@ -343,8 +364,12 @@ const compareItems = (base: Operation, next: Operation): Array<Change> => [
   ...compareUnknownMembers(base.is, next.is, OPERATION_MEMBERS, 'operation-changed', base.where),
 ]
 
-/** What the hub sends to clients, and what they may answer. */
-const compareWebhooks = (context: Context): ReadonlyArray<Change> => {
+/** What the hub sends to clients in webhooks or in the callbacks of an operation, and what they may answer. */
+const compareWebhooks = (
+  context: Context,
+  base: ReadonlyMap<string, Operation>,
+  next: ReadonlyMap<string, Operation>,
+): ReadonlyArray<Change> => {
   const headers = (document: JsonObject, webhook: Operation) =>
     new Map(
       [...parametersOf(document, webhook)].map(([key, parameter]) => [
@@ -352,7 +377,7 @@ const compareWebhooks = (context: Context): ReadonlyArray<Change> => {
         parameter,
       ]),
     )
-  return compareParts(operationsOf(context.base, 'webhooks'), operationsOf(context.next, 'webhooks'), {
+  return compareParts(base, next, {
     removed: (webhook) => breaking('webhook-removed', webhook.where),
     kept: (webhook, now) => [
       ...compareItems(webhook, now),
@@ -384,7 +409,7 @@ export const compareDescriptions = (
     compared: new Map(),
     unchanged: unchangedIn(base, next),
   }
-  const operations = compareParts(operationsOf(base, 'paths'), operationsOf(next, 'paths'), {
+  const operations = compareParts(operationsOf(base), operationsOf(next), {
     removed: (operation) => compareRemoval(operation, next, today),
     kept: (operation, now) => {
       const inside: Context = { ...context, hasNewerVersion: hasNewerVersion(next, operation.path) }
@@ -398,6 +423,7 @@ export const compareDescriptions = (
           : [
               ...compareBodies(inside, operation, now, 'request'),
               ...compareResponses(inside, operation, now, 'response'),
+              ...compareWebhooks(inside, callbacksOf(base, operation), callbacksOf(next, now)),
             ]),
       ]
     },
@@ -407,6 +433,6 @@ export const compareDescriptions = (
     ...compareUnknownMembers(base, next, DOCUMENT_MEMBERS, 'document-changed', 'description'),
     ...compareServers(base, next),
     ...operations,
-    ...compareWebhooks(context),
+    ...compareWebhooks(context, webhooksOf(base), webhooksOf(next)),
   ]
 }

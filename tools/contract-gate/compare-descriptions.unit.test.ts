@@ -48,6 +48,18 @@ const base = (): Changeable => ({
             content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
           },
         },
+        callbacks: {
+          made: {
+            '{$request.body#/url}': {
+              post: {
+                requestBody: {
+                  content: { 'application/json': { schema: { $ref: '#/components/schemas/Known' } } },
+                },
+                responses: { '2XX': { description: 'taken' } },
+              },
+            },
+          },
+        },
       },
     },
     '/v1/things/{id}': {
@@ -397,6 +409,12 @@ const BREAKING: ReadonlyArray<Case> = [
     (api) => delete response(api).properties.count.minimum,
   ],
   ['a webhook is removed', 'webhook-removed', (api) => delete api['webhooks']['thing.made']],
+  ['a callback is removed', 'webhook-removed', (api) => delete api['paths']['/v1/things'].post.callbacks],
+  [
+    'the body of a callback is removed',
+    'body-removed',
+    (api) => delete api['paths']['/v1/things'].post.callbacks.made['{$request.body#/url}'].post.requestBody,
+  ],
   [
     'a webhook gets another method',
     'webhook-removed',
@@ -452,7 +470,6 @@ const BREAKING: ReadonlyArray<Case> = [
   ],
   ['new types of events are no longer admitted', 'type-removed', (api) => schemas(api).Known.anyOf.pop()],
   ['an address of the hub is removed', 'server-removed', (api) => (api['servers'] = [{ url: '/api' }])],
-  ['an operation gets callbacks', 'operation-changed', (api) => (thing(api).callbacks = { told: {} })],
   [
     'a path gets an address of its own',
     'path-changed',
@@ -486,6 +503,14 @@ const ADDITIVE: ReadonlyArray<Case> = [
     'an endpoint is added',
     'operation-added',
     (api) => (api['paths']['/v1/more'] = { get: { responses: {} } }),
+  ],
+  [
+    'a callback is added',
+    'webhook-added',
+    (api) => {
+      const { callbacks } = api['paths']['/v1/things'].post
+      api['paths']['/v1/things/{id}'].get.callbacks = structuredClone(callbacks)
+    },
   ],
   ['a method is added', 'operation-added', (api) => (api['paths']['/v1/things'].get = { responses: {} })],
   [

@@ -107,6 +107,29 @@ export const EVENT_BATCH: JsonObject = {
 /** Not that of the events which a client reads: some generators would write both classes to one file. */
 export const WEBHOOKS_TAG = { name: 'Webhooks', description: 'What the hub posts to a webhook endpoint.' }
 
+const BODY: JsonObject = { $ref: '#/components/schemas/EventBatch' }
+const RESPONSES: JsonObject = { '2XX': { description: 'The receiver has the events.' } }
+
+/**
+ * The same requests as callbacks of the operation that makes a subscription. Some generators, such as oapi-codegen
+ * 2.8, remove schemas that only `webhooks` use, and then write code that does not compile.
+ */
+export const CALLBACKS: JsonObject = {
+  events: {
+    '{$request.body#/url}': {
+      post: {
+        tags: [WEBHOOKS_TAG.name],
+        operationId: 'webhook.events',
+        summary: 'Events of the subscription, of any types',
+        description: 'See the webhooks, which have an example of each type.',
+        parameters: [...HEADERS],
+        requestBody: { required: true, content: { 'application/json': { schema: BODY } } },
+        responses: RESPONSES,
+      },
+    },
+  },
+}
+
 /** One entry for each type of event. A request may contain up to 100 events of different types. */
 export const describeWebhooks = (schemas: JsonObject): JsonObject =>
   Object.fromEntries(
@@ -125,12 +148,12 @@ export const describeWebhooks = (schemas: JsonObject): JsonObject =>
             required: true,
             content: {
               'application/json': {
-                schema: { $ref: '#/components/schemas/EventBatch' },
+                schema: BODY,
                 examples: { [type]: { value: [exampleOf(schemas, type)] } },
               },
             },
           },
-          responses: { '2XX': { description: 'The receiver has the events.' } },
+          responses: RESPONSES,
         },
       },
     ]),

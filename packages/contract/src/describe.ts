@@ -11,7 +11,7 @@ import {
   rewriteSchemas,
   schemasOfRequests,
 } from './describe-details.ts'
-import { describeWebhooks, EVENT_BATCH, WEBHOOKS_TAG } from './describe-webhooks.ts'
+import { CALLBACKS, describeWebhooks, EVENT_BATCH, WEBHOOKS_TAG } from './describe-webhooks.ts'
 import { HubApi } from './api/hub-api.ts'
 import { LIST_LIMITS, LONG_LIST_LIMITS } from './limits.ts'
 import { cleanDescription, rewrite } from './clean-description.ts'
@@ -177,7 +177,11 @@ const detailedPaths = (paths: Json): Json =>
   rewrite(rewriteSchemas(paths, numberFormats('int32')), (object) =>
     object['operationId'] === undefined || object['responses'] === undefined
       ? object
-      : { ...object, responses: rewriteSchemas(object['responses'], openEnumerations) },
+      : {
+          ...object,
+          responses: rewriteSchemas(object['responses'], openEnumerations),
+          ...(object['operationId'] === 'webhook_endpoints.create' ? { callbacks: CALLBACKS } : {}),
+        },
   )
 
 /** Without a URL: each hub has its own address, and validators refuse a relative one here. */

@@ -1,7 +1,7 @@
 /** Messages of all accounts: search, lists, timelines, and what is revealed of them. */
 import { Messages } from '@hub/operations'
 import { endpoint, type EndpointGroup } from './endpoint.ts'
-import { CURSOR_INVALID } from './refusals.ts'
+import { CURSOR_INVALID, RECIPIENT_REFUSALS } from './refusals.ts'
 
 const NOT_FOUND = { message_not_found: { message: 'There is no such message.', param: 'id' } }
 const REASON_REQUIRED = {
@@ -32,6 +32,7 @@ export const messages: EndpointGroup = {
       description:
         'Messages of a recipient, of the `client_ref` of an account, or with an id at an SMS operator, newest first. Nothing changes.',
       useCase: Messages.findBy,
+      refusals: RECIPIENT_REFUSALS,
     }),
     endpoint({
       operation: 'messages.list',

@@ -1,12 +1,7 @@
 /** Requests of recipients about their own data. A phone number is in the body, and never in a URL. */
 import { Erasures, Inbound, OptOutHistory, OptOuts, Recipients } from '@hub/operations'
 import { endpoint, type EndpointGroup } from './endpoint.ts'
-import { CURSOR_INVALID, REQUEST_UNIDENTIFIED } from './refusals.ts'
-
-const RECIPIENT = {
-  recipient_invalid: { message: 'The text is no phone number, hash or receipt.', param: 'recipient' },
-  unknown_receipt: { message: 'No erasure has this id.', param: 'recipient' },
-}
+import { CURSOR_INVALID, RECIPIENT_REFUSALS, REQUEST_UNIDENTIFIED } from './refusals.ts'
 
 export const people: EndpointGroup = {
   name: 'people',
@@ -21,7 +16,7 @@ export const people: EndpointGroup = {
       description:
         'The hash by which topics, tables and events name a recipient. It is a POST, so that a phone number is in no URL. It is recorded and limited like a reveal.',
       useCase: Recipients.hash,
-      refusals: RECIPIENT,
+      refusals: RECIPIENT_REFUSALS,
     }),
     endpoint({
       operation: 'people.reveal_inbound',
@@ -44,7 +39,7 @@ export const people: EndpointGroup = {
       description:
         'Whether a recipient is opted out, and each change: when, and by which word or by whom. Nothing changes.',
       useCase: OptOutHistory.check,
-      refusals: RECIPIENT,
+      refusals: RECIPIENT_REFUSALS,
     }),
     endpoint({
       operation: 'people.list_opt_outs',
@@ -95,7 +90,7 @@ export const people: EndpointGroup = {
         'persons, it answers with a request that another person must confirm.',
       useCase: Erasures.request,
       refusals: {
-        ...RECIPIENT,
+        ...RECIPIENT_REFUSALS,
         reason_required: { message: 'Say why you need to see this data.', param: 'reason' },
         number_in_audit: { message: 'The reason contains a phone number.' },
       },
@@ -123,7 +118,7 @@ export const people: EndpointGroup = {
       summary: 'List the receipts of a recipient',
       description: 'The erasures of a recipient, newest first, as proof. Nothing changes.',
       useCase: Erasures.receipts,
-      refusals: RECIPIENT,
+      refusals: RECIPIENT_REFUSALS,
     }),
   ],
 }

@@ -29,9 +29,7 @@ export const findBy = defineUseCase({
   output: Schema.Struct({ object: Schema.Literal('list'), data: Schema.Array(Message) }),
   // A client_ref may contain personal data, against the documentation: the audit trail omits it.
   audit: ({ by }) =>
-    'recipient' in by
-      ? auditedRecipient(by)
-      : { by: 'client_ref' in by ? 'client_ref' : 'operator_id' },
+    'recipient' in by ? auditedRecipient(by) : { by: 'client_ref' in by ? 'client_ref' : 'operator_id' },
   result: ({ data }) => ({ messages: data.length }),
   counts: ({ by }) => 'recipient' in by && isNamedByNumber(by),
   run: Effect.fnUntraced(function* ({ account, by, limit, mode }) {
