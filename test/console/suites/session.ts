@@ -81,7 +81,7 @@ export const sessionTests = ({ admin, hub, signIn }: Console): void => {
       }
       await expect.poll(opensModeration, { timeout: STEP_WITHIN_MS }).toBe(true)
       // The heading has the focus, so a screen reader announces the page.
-      expect(await page.evaluate('document.activeElement.textContent')).toBe('Moderation')
+      await expect.poll(() => page.evaluate('document.activeElement.textContent')).toBe('Moderation')
       await page.keyboard.press('?')
       await page.getByLabel('Keyboard shortcuts are on').uncheck()
       await page.getByRole('button', { name: 'Close' }).click()
