@@ -7,7 +7,7 @@ import { refused } from './failures.ts'
 import { recognize } from './messages/recognize.ts'
 
 /** It may be a phone number: it is never in a URL, a log or the audit trail. */
-export const RecipientInput = Schema.String.annotate({
+export const RecipientInput = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(100)).annotate({
   description: 'A phone number (+79…), its hash (64 hexadecimal digits), or the id of an erasure receipt.',
 })
 

@@ -95,6 +95,23 @@ describe('the hash of a number', () => {
   })
 })
 
+describe('a recipient', () => {
+  it.each([
+    ['/v1/recipients/hash', (recipient: string) => ({ recipient })],
+    ['/v1/messages/find', (recipient: string) => ({ by: { recipient }, account: null, mode: null })],
+  ])('of %s is a text of 1 to 100 characters', async (path, bodyOf) => {
+    const sam = await api.signIn('Sam', 'support')
+    for (const [text, code] of [
+      ['', 'invalid_parameter'],
+      ['a'.repeat(101), 'invalid_parameter'],
+      ['a'.repeat(100), 'recipient_invalid'],
+    ] as const) {
+      const refused = await api.call(path, { as: sam, body: bodyOf(text) })
+      expect([refused.status, refused.body.error.code]).toEqual([422, code])
+    }
+  })
+})
+
 describe('the limit of look-ups', () => {
   const LIMIT = 3
   let limited: TestOperationsApi
@@ -110,6 +127,7 @@ describe('the limit of look-ups', () => {
     ['/v1/recipients/hash', { recipient: NUMBER }],
     ['/v1/search', { q: NUMBER }],
     ['/v1/opt_outs/check', { recipient: NUMBER }],
+    ['/v1/messages/find', { by: { recipient: NUMBER }, account: null, mode: null }],
     [`/v1/messages/${message}/reveal`, { reason: 'Ticket 7' }],
     [`/v1/messages/${message}/raw`, { reason: 'Ticket 7' }],
     ['/v1/inbound_messages/reveal', { reason: 'Ticket 7', limit: 1 }],
