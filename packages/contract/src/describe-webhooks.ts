@@ -107,8 +107,27 @@ export const EVENT_BATCH: JsonObject = {
 /** Not that of the events which a client reads: some generators would write both classes to one file. */
 export const WEBHOOKS_TAG = { name: 'Webhooks', description: 'What the hub posts to a webhook endpoint.' }
 
-const BODY: JsonObject = { $ref: '#/components/schemas/EventBatch' }
-const RESPONSES: JsonObject = { '2XX': { description: 'The receiver has the events.' } }
+/** One request of the hub to a receiver. `examples`: bodies by name. */
+const requestOf = (
+  named: { readonly operationId: string; readonly summary: string; readonly description: string },
+  examples: JsonObject | null,
+): JsonObject => ({
+  post: {
+    tags: [WEBHOOKS_TAG.name],
+    ...named,
+    parameters: [...HEADERS],
+    requestBody: {
+      required: true,
+      content: {
+        'application/json': {
+          schema: { $ref: '#/components/schemas/EventBatch' },
+          ...(examples === null ? {} : { examples }),
+        },
+      },
+    },
+    responses: { '2XX': { description: 'The receiver has the events.' } },
+  },
+})
 
 /**
  * The same requests as callbacks of the operation that makes a subscription. Some generators, such as oapi-codegen
@@ -116,17 +135,14 @@ const RESPONSES: JsonObject = { '2XX': { description: 'The receiver has the even
  */
 export const CALLBACKS: JsonObject = {
   events: {
-    '{$request.body#/url}': {
-      post: {
-        tags: [WEBHOOKS_TAG.name],
+    '{$request.body#/url}': requestOf(
+      {
         operationId: 'webhook.events',
         summary: 'Events of the subscription, of any types',
         description: 'See the webhooks, which have an example of each type.',
-        parameters: [...HEADERS],
-        requestBody: { required: true, content: { 'application/json': { schema: BODY } } },
-        responses: RESPONSES,
       },
-    },
+      null,
+    ),
   },
 }
 
@@ -135,26 +151,15 @@ export const describeWebhooks = (schemas: JsonObject): JsonObject =>
   Object.fromEntries(
     EVENT_TYPES.map((type) => [
       type,
-      {
-        post: {
-          tags: [WEBHOOKS_TAG.name],
+      requestOf(
+        {
           operationId: `webhook.${type}`,
           summary: SUMMARIES[type],
           description:
             'The hub sends up to 100 events in one request, of any types of the subscription, and repeats it until it is ' +
             'answered with 2xx. Verify the signature over the raw body first. Ignore types that you do not know.',
-          parameters: [...HEADERS],
-          requestBody: {
-            required: true,
-            content: {
-              'application/json': {
-                schema: BODY,
-                examples: { [type]: { value: [exampleOf(schemas, type)] } },
-              },
-            },
-          },
-          responses: RESPONSES,
         },
-      },
+        { [type]: { value: [exampleOf(schemas, type)] } },
+      ),
     ]),
   )

@@ -173,6 +173,10 @@ const detailedSchemas = (paths: Json, schemas: JsonObject): JsonObject => {
   )
 }
 
+/**
+ * Adds formats and callbacks, and opens the enumerations of responses. Callbacks come last: their bodies are from the
+ * hub, so the steps before would take them for requests of clients.
+ */
 const detailedPaths = (paths: Json): Json =>
   rewrite(rewriteSchemas(paths, numberFormats('int32')), (object) =>
     object['operationId'] === undefined || object['responses'] === undefined
