@@ -75,10 +75,7 @@ const acceptance: Dashboard = {
         'Answered with `overloaded`, by kind of work and reason. HubOverloaded fires at 1 % of all requests.',
       unit: 'reqps',
       queries: [
-        {
-          ...occurring(rate('hub_admission_refused_total', 'work, reason')),
-          mayBeEmpty: 'while nothing is overloaded',
-        },
+        occurring(rate('hub_admission_refused_total', 'work, reason'), 'while nothing is overloaded'),
       ],
     },
     {
@@ -131,14 +128,8 @@ const acceptance: Dashboard = {
         'Without the flood windows, all service messages are refused. Without the other counters, requests pass uncounted. HubCountersUnavailable fires at 0.5 calls per second. Above a latency of 0.25 s only flood windows are checked, above 1 s nothing.',
       unit: 'short',
       queries: [
-        {
-          ...occurring(rate('hub_counters_unavailable_total', 'counter, reason')),
-          mayBeEmpty: 'while Redis answers',
-        },
-        {
-          ...occurring(rate('hub_accept_unchecked_sends_total', 'class, reason')),
-          mayBeEmpty: 'while Redis answers',
-        },
+        occurring(rate('hub_counters_unavailable_total', 'counter, reason'), 'while Redis answers'),
+        occurring(rate('hub_accept_unchecked_sends_total', 'class, reason'), 'while Redis answers'),
         query('max(hub_redis_latency_seconds)', 'latency, seconds', FIRST_SECONDS),
       ],
     },

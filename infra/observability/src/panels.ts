@@ -50,7 +50,8 @@ export const rate = (metric: string, by: string, selector = ''): Query => ({
 })
 
 /** Only the series above 0, for a counter with many label values. */
-export const occurring = ({ expr, legend }: Query): Query => ({ expr: `${expr} > 0`, legend })
+export const occurring = ({ expr, legend }: Query, mayBeEmpty?: string): Query =>
+  query(`${expr} > 0`, legend, mayBeEmpty)
 
 /** A gauge over all instances, by label. Its legend shows the labels. */
 export const byLabel = (aggregate: 'max' | 'sum', by: string, gauge: string): Query => ({
