@@ -471,6 +471,11 @@ const BREAKING: ReadonlyArray<Case> = [
   ['new types of events are no longer admitted', 'type-removed', (api) => schemas(api).Known.anyOf.pop()],
   ['an address of the hub is removed', 'server-removed', (api) => (api['servers'] = [{ url: '/api' }])],
   [
+    'an operation gets an address of its own',
+    'operation-changed',
+    (api) => (thing(api).servers = [{ url: '/other' }]),
+  ],
+  [
     'a path gets an address of its own',
     'path-changed',
     (api) => (api['paths']['/v1/things/{id}'].servers = [{ url: '/other' }]),

@@ -6,10 +6,10 @@ import { Flag } from 'effect/cli'
 import {
   accountFlag,
   choiceFlag,
-  recipientOf,
   idArgument,
   limitFlag,
   modeFlag,
+  recipientOf,
   revealReasonFlag,
 } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
