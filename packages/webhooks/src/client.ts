@@ -28,12 +28,6 @@ const DISCARDED_BODY_BYTES = 16_384
 const DISCARDED_BODY_MS = 1000
 
 /**
- * Informational responses (1xx) before the final one. A server sends one or two; each of them costs
- * this process as much as a final response.
- */
-const MOST_INFORMATIONAL = 16
-
-/**
  * With so many open sockets, each delivery closes its own afterwards. Otherwise idle sockets could
  * reach the limit of file descriptors (1024), of which Kafka and PostgreSQL need some.
  */
@@ -117,7 +111,6 @@ class Attempt implements Dispatcher.DispatchHandler {
   #bodyDeadline: DeadlineEntry<Attempt> | null = null
   #state: 'waiting' | 'answered' | 'failed' = 'waiting'
   #discardedBytes = 0
-  #informational = 0
 
   constructor(
     pool: ConnectionPool,
@@ -152,14 +145,6 @@ class Attempt implements Dispatcher.DispatchHandler {
   onRequestStart(): void {}
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
-    if (status < 200) {
-      this.#informational += 1
-      if (this.#informational > MOST_INFORMATIONAL && this.#settle('failed')) {
-        this.#pool.drop(this.#connection)
-        this.#done(failed('connection_reset', this.#elapsed()))
-      }
-      return
-    }
     if (!this.#settle('answered')) return
     this.#bodyDeadline = this.#deadlines.body.add(this)
     this.#done(resultOf(status, this.#elapsed()))

@@ -2,6 +2,7 @@
  * Opens the sockets to receivers: only to addresses that the address policy has just allowed, and
  * over TLS with a certificate for the host name. No other code opens sockets to receivers.
  */
+import { skippingInformational } from '@hub/http-client'
 import { Context, Effect, Exit } from 'effect'
 import { isIP, type LookupFunction } from 'node:net'
 import type { SecureContext } from 'node:tls'
@@ -111,7 +112,7 @@ export const makeSafeConnector = (
 
   return {
     openSockets: () => open,
-    connect: (target, done) => {
+    connect: skippingInformational((target, done) => {
       if (proxy !== null) {
         tunnelled(proxy)(target, done)
         return
@@ -124,7 +125,7 @@ export const makeSafeConnector = (
         if (Exit.isSuccess(exit)) opened(target, done)
         else done(errorOf(exit), null)
       })
-    },
+    }),
   }
 }
 

@@ -19,13 +19,17 @@ const certificate = await authority.issue(['127.0.0.1', 'receiver.test'])
 
 const failure = (reason: string) => expect.objectContaining({ succeeded: false, reason, responseCode: null })
 
-/** A proxy that answers `CONNECT` with a status, and connects for 200. `heads`: what it was asked. */
-const proxyOf = Effect.fnUntraced(function* (status: number | null) {
+/**
+ * A proxy that answers `CONNECT` with a status, and connects for 200. `heads`: what it was asked;
+ * `before`: what it sends first.
+ */
+const proxyOf = Effect.fnUntraced(function* (status: number | null, before = '') {
   const heads: Array<string> = []
   const port = yield* tcpServer((socket: Socket) => {
     socket.once('data', (data) => {
       const head = data.toString('latin1')
       heads.push(head)
+      socket.write(before)
       if (status === null) return
       if (status !== 200) {
         socket.end(`HTTP/1.1 ${status} No\r\nContent-Length: 0\r\n\r\n`)
@@ -82,6 +86,27 @@ describe('with an egress proxy, a delivery', () => {
       expect(yield* deliver('https://private.test/')).toEqual(failure('address_not_public'))
       expect(yield* deliver('https://10.1.2.3/')).toEqual(failure('address_not_public'))
       expect(proxy.heads).toEqual([])
+    }),
+  )
+
+  // RFC 9110, 15.2: a client must be able to parse informational responses, also unexpected ones.
+  it.live('goes through a tunnel that the proxy announces with informational responses', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { name: 'receiver.test' })
+      const proxy = yield* proxyOf(
+        200,
+        'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\nA: b\r\n\r\n',
+      )
+      const deliver = yield* clientThrough(`http://127.0.0.1:${proxy.port}`)
+      expect(yield* deliver(receiver.url())).toMatchObject({ succeeded: true, responseCode: 200 })
+    }),
+  )
+
+  it.live('does not count as an attempt if the proxy sends informational responses without end', () =>
+    Effect.gen(function* () {
+      const proxy = yield* proxyOf(null, 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(1000))
+      const deliver = yield* clientThrough(`http://127.0.0.1:${proxy.port}`)
+      expect(yield* Effect.flip(deliver('https://127.0.0.1:9/'))).toBeInstanceOf(AttemptNotMade)
     }),
   )
 

@@ -15,8 +15,9 @@ export interface EgressProxy {
 }
 
 const DEFAULT_PORT = 80
-/** The head of the answer to CONNECT. A longer one is not read. */
+/** The head of the answer to CONNECT, with informational responses before it. A longer one is not read. */
 const MOST_HEAD_BYTES = 8192
+const NOTHING = Buffer.alloc(0)
 
 /** Its code makes the failure one of this process, which does not count against the receiver. */
 class ProxyError extends Error {
@@ -68,7 +69,8 @@ export const openTunnel = (
 ): void => {
   const socket = connect({ host, port })
   const timer = setTimeout(() => finish(new ProxyError('the proxy did not answer')), timeoutMs)
-  let head = Buffer.alloc(0)
+  let head: Buffer = NOTHING
+  let received = 0
   const finish = (error: Error | null) => {
     clearTimeout(timer)
     socket.off('data', onData).off('close', onClose).off('error', onError)
@@ -82,14 +84,19 @@ export const openTunnel = (
   const onError = () => finish(new ProxyError('the proxy cannot be reached'))
   const onClose = () => finish(new ProxyError('the proxy closed the connection'))
   const onData = (chunk: Buffer) => {
+    received += chunk.length
     head = Buffer.concat([head, chunk])
     const end = head.indexOf('\r\n\r\n')
-    if (end < 0 && head.length < MOST_HEAD_BYTES) return
+    if (end < 0 && received < MOST_HEAD_BYTES) return
     const status = Number(
       /^HTTP\/1\.[01] (?<status>\d{3})[ \r]/u.exec(head.toString('latin1'))?.groups?.['status'],
     )
     if (end < 0 || !(status >= 100)) finish(new ProxyError('the proxy does not speak HTTP'))
-    else if (status < 200 || status > 299) finish(errorOfStatus(status))
+    // It comes before the final response. Source: RFC 9110, 15.2.
+    else if (status < 200 && status !== 101 && received < MOST_HEAD_BYTES) {
+      head = head.subarray(end + 4)
+      onData(NOTHING)
+    } else if (status < 200 || status > 299) finish(errorOfStatus(status))
     // The receiver speaks only after the client has begun TLS, so nothing follows the head.
     else if (head.length > end + 4) finish(new ProxyError('the proxy sent data before the tunnel was used'))
     else finish(null)

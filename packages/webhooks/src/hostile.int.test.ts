@@ -2,6 +2,7 @@
 import { describe, expect, it } from '@effect/vitest'
 import { makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
 import { Effect, Redacted } from 'effect'
+import { TLSSocket } from 'node:tls'
 import { dnsServer } from './dns-server.testing.ts'
 import { AddressPolicy, makeAddressPolicy, makeWebhookClient } from './index.ts'
 import { askNameServers } from './address-policy.ts'
@@ -168,18 +169,108 @@ describe('a receiver that', () => {
     }),
   )
 
-  // A known limit: a client should skip a 100 (RFC 9110, 15.2), but undici closes the connection.
-  it.live('sends an unrequested 100 Continue: connection_reset, so the batch is attempted again', () =>
+  // RFC 9110, 15.2: a client must be able to parse informational responses, also unexpected ones. The
+  // octets with 103 are the example of RFC 8297, 2; the others are its form with other codes.
+  const FINAL = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+  it.live.each([
+    ['100', 'HTTP/1.1 100 Continue\r\n\r\n'],
+    ['100 without a reason, with headers', 'HTTP/1.1 100 \r\nConnection: close\r\nContent-Length: 0\r\n\r\n'],
+    ['100 twice, and 102', 'HTTP/1.1 100 Continue\r\n\r\n'.repeat(2) + 'HTTP/1.1 102 Processing\r\n\r\n'],
+    [
+      '103',
+      'HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload; as=style\r\nLink: </script.js>; rel=preload; as=script\r\n\r\n',
+    ],
+    ['an unknown 1xx', 'HTTP/1.1 199 Custom\r\n\r\n'],
+  ])('answers %s, and then 200: success, on a connection that stays open', ([_name, interim]) =>
+    Effect.gen(function* () {
+      let connections = 0
+      const port = yield* tcpServer((socket) => {
+        connections += 1
+        const secure = new TLSSocket(socket, { isServer: true, key: certificate.key, cert: certificate.cert })
+        // The last octet of the body.
+        secure
+          .on('error', () => {})
+          .on('data', (chunk) => chunk.at(-1) === 93 && secure.write(interim + FINAL))
+      })
+      const { deliver } = yield* clientOver()
+      for (let i = 0; i < 3; i++) {
+        const result = yield* deliver(`https://127.0.0.1:${port}/`, 20_000)
+        expect(result).toMatchObject({ succeeded: true, responseCode: 200 })
+        // The result is known at the status line. The body is read in the same turn of the event loop.
+        yield* Effect.promise(() => new Promise(setImmediate))
+      }
+      expect(connections).toBe(1)
+    }),
+  )
+
+  it.live('answers 100, 102 and 103 as Node writes them, octet by octet, and then 204: success', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, {
         respond: (_received, response) => {
+          const { socket } = response
+          const written: Array<Buffer> = []
+          const write = socket?.write.bind(socket)
+          if (socket === null || write === undefined) return
+          socket.write = (chunk: string | Uint8Array) => written.push(Buffer.from(chunk)) > 0
           response.writeContinue()
-          response.writeHead(204).end()
+          response.writeProcessing()
+          response.writeEarlyHints({ link: '</style.css>; rel=preload; as=style' })
+          socket.write = write
+          const octets = Buffer.concat(written)
+          const next = (at: number) => {
+            if (at === octets.length) response.writeHead(204).end()
+            else write(octets.subarray(at, at + 1), () => setImmediate(next, at + 1))
+          }
+          next(0)
+        },
+      })
+      const { deliver } = yield* clientOver()
+      expect(yield* deliver(receiver.url(), 20_000)).toMatchObject({ succeeded: true, responseCode: 204 })
+    }),
+  )
+
+  it.live('answers 100 and nothing else: timeout', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => response.writeContinue(),
+      })
+      const { deliver } = yield* clientOver()
+      expect(yield* deliver(receiver.url())).toEqual(failure('timeout'))
+    }),
+  )
+
+  it.live.each([
+    ['an informational response without end', 'HTTP/1.1 103 Early Hints\r\n', 'Link: </a>\r\n'],
+    ['empty lines without end', '', '\r\n'],
+  ] as const)('sends %s: connection_reset, with bounded memory', ([_name, first, repeated]) =>
+    Effect.gen(function* () {
+      const closed = Promise.withResolvers<void>()
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, { socket }) => {
+          socket?.on('error', () => {}).once('close', () => closed.resolve())
+          socket?.write(first)
+          const more = () => {
+            while (socket?.destroyed === false && socket.write(repeated.repeat(100)));
+          }
+          socket?.on('drain', more)
+          more()
         },
       })
       const { deliver } = yield* clientOver()
       expect(yield* deliver(receiver.url(), 20_000)).toEqual(failure('connection_reset'))
-      expect(receiver.received.length).toBe(1)
+      yield* Effect.promise(() => closed.promise)
+    }),
+  )
+
+  // RFC 9110, 7.8: a server must not switch to a protocol that the client did not name.
+  it.live('switches to another protocol: connection_reset', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, { socket }) =>
+          void socket?.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: a\r\n\r\n'),
+      })
+      const { deliver } = yield* clientOver()
+      expect(yield* deliver(receiver.url(), 20_000)).toEqual(failure('connection_reset'))
     }),
   )
 

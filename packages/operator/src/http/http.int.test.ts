@@ -175,6 +175,18 @@ describe('the HTTP operator on real sockets', () => {
     }),
   )
 
+  // RFC 9110, 15.2: a client must be able to parse informational responses, also unexpected ones.
+  it.live('reads the answer after informational ones', () =>
+    Effect.gen(function* () {
+      const { outcomes } = yield* submit((batch, response) => {
+        response.writeContinue()
+        response.writeProcessing()
+        json(response, accept(batch))
+      })
+      assert.deepStrictEqual(outcomes, [{ type: 'accepted', operatorIds: ['msg_0/0'] }])
+    }),
+  )
+
   it.live('finds the one invalid submission of a refused batch', () =>
     Effect.gen(function* () {
       const { outcomes } = yield* submit(

@@ -5,6 +5,7 @@
  */
 import type { Readable } from 'node:stream'
 import { REJECTED_REASONS } from '@hub/domain'
+import { skippingInformational } from '@hub/http-client'
 import { Effect, Redacted, Result, Schema, Semaphore, type Scope } from 'effect'
 import { parseForeignJson } from '../foreign.ts'
 import {
@@ -148,14 +149,14 @@ export const makeHttpOperator = (
     const sink = yield* ReportSink
     const unusable = yield* makeUnusable
     // Imported only on use: undici is a sixth of the modules that a dispatcher loads.
-    const { errors, Pool } = yield* Effect.promise(() => import('undici'))
+    const { buildConnector, errors, Pool } = yield* Effect.promise(() => import('undici'))
     const pool = yield* Effect.acquireRelease(
       Effect.sync(
         () =>
           new Pool(options.url.origin, {
             connections: options.connections,
             pipelining: 1,
-            connect: { timeout: CONNECT_TIMEOUT_MS },
+            connect: skippingInformational(buildConnector({ timeout: CONNECT_TIMEOUT_MS })),
             headersTimeout: options.deadlineMs,
             bodyTimeout: options.deadlineMs,
           }),

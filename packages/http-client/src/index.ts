@@ -1,0 +1,1 @@
+export { skippingInformational } from './informational.ts'
