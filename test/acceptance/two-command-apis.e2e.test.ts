@@ -6,7 +6,15 @@ import { eventually } from '@hub/testkit'
 import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readHandoverClaims } from '../support/handover-claims.ts'
-import { allEvents, type Answer, type Client, client, send } from '../support/client.ts'
+import {
+  allEvents,
+  type Answer,
+  type Client,
+  client,
+  isTemporaryElement,
+  isUnchecked,
+  send,
+} from '../support/client.ts'
 import { type Account, freshNumber, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
 
 const REPEATS = 2000
@@ -219,16 +227,20 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
           continue
         }
         let retry = false
+        let hasStoredRefusal = false
         for (const result of answer.body.results) {
           const ref: string = result.client_ref
           if (result.result === 'rejected') {
             refused.set(ref, (refused.get(ref) ?? new Set()).add(result.error.code))
-            if (['provider_unavailable', 'internal_error'].includes(result.error.code)) retry = true
+            retry ||= isTemporaryElement(result.error)
+            if (isUnchecked(result.error)) hasStoredRefusal = true
           } else {
             results.set(ref, (results.get(ref) ?? new Set()).add(result.message?.id ?? result.message_id))
           }
         }
         if (!retry) return
+        // The answer is stored under its key.
+        if (hasStoredRefusal) key = `batch-${batch}-new-${attempt}`
         seen.push('elements to repeat')
       }
       throw new Error(

@@ -108,14 +108,23 @@ export const allEvents = async (hub: Client, after?: string): Promise<ReadonlyAr
   }
 }
 
-/**
- * Whether the contract tells the client to repeat a refused send: after 429, after 5xx, and after
- * `recipient_flood_limited` without a window. The latter means that Redis was unavailable.
- */
+/** An error of the hub, of a request or of an element of a batch. */
+interface ShownError {
+  readonly code: string
+  readonly window?: string
+}
+
+/** Whether Redis did not check the flood windows. A repeat needs a new `Idempotency-Key`. */
+export const isUnchecked = (error: ShownError | undefined): boolean =>
+  error?.code === 'recipient_flood_limited' && error.window === undefined
+
+/** Whether the contract tells the client to repeat a refused send. */
 export const isTemporaryRefusal = ({ body, status }: Answer): boolean =>
-  status === 429 ||
-  status >= 500 ||
-  (body?.error?.code === 'recipient_flood_limited' && body.error.window === undefined)
+  status === 429 || status >= 500 || isUnchecked(body?.error)
+
+/** Whether the contract tells the client to repeat a rejected element of a batch. */
+export const isTemporaryElement = (error: ShownError): boolean =>
+  ['provider_unavailable', 'internal_error'].includes(error.code) || isUnchecked(error)
 
 /**
  * Sends a message until it is accepted, as the contract tells clients to: with the same

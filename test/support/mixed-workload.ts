@@ -3,7 +3,7 @@
  * duplicates and refusals.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Client } from './client.ts'
+import { type Client, isTemporaryElement, isTemporaryRefusal } from './client.ts'
 import type { Account, Mode } from './hub-admin.ts'
 import type { Random } from './seeded-random.ts'
 
@@ -140,7 +140,7 @@ export const sendRequest = async (
         : apiClient.post('/v1/messages/batch', { messages: left.map(({ body }) => body) })
     ).catch(() => null)
     const retry: Array<Send> = []
-    if (answer === null || answer.status === 429 || answer.status >= 500) {
+    if (answer === null || isTemporaryRefusal(answer)) {
       retry.push(...left)
     } else if (single) {
       if (answer.status === 202) take(left[0]!, answer.body.id)
@@ -151,7 +151,7 @@ export const sendRequest = async (
         const send = left[i]!
         const id = result.message?.id ?? result.message_id
         if (id !== undefined) take(send, id)
-        else if (['provider_unavailable', 'internal_error'].includes(result.error.code)) retry.push(send)
+        else if (isTemporaryElement(result.error)) retry.push(send)
         else refuse(result.error.code)
       }
     }

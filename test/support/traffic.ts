@@ -78,7 +78,8 @@ export const startTraffic = (options: TrafficOptions): Traffic => {
         latenciesMs.push(performance.now() - due)
         return
       }
-      const error = `${answer.status} ${answer.body?.error?.code ?? ''}`
+      const { code = '', window = '' } = answer.body?.error ?? {}
+      const error = `${answer.status} ${code} ${window}`.trimEnd()
       refusals.set(error, (refusals.get(error) ?? 0) + 1)
       if (answer.headers.get('connection') === 'close') refusedDuringShutdown += 1
       if (performance.now() > deadline)
@@ -142,6 +143,7 @@ const OVERLOADED: ReadonlySet<string> = new Set([
   '503 overloaded',
   '503 provider_unavailable',
   '503 internal_error',
+  '422 recipient_flood_limited',
 ])
 
 /** Fails if sends were refused for another reason than overload, or by a process that was shutting down. */

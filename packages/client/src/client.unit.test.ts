@@ -600,6 +600,29 @@ describe('sendAll', () => {
     expect(JSON.parse(seen[1]?.body ?? '').messages).toEqual([messagesOf(4)[1]])
   })
 
+  it('repeats a message whose flood windows were not checked, and none that a window refuses', async () => {
+    const { hub, seen, waits } = serving((_path, body, calls) => {
+      const answer = body.messages.map(({ client_ref }: BatchMessage, index: number) => {
+        const code = 'recipient_flood_limited'
+        if (client_ref === 'ref-0') {
+          const error = { code, window: 'pause', retry_after: 1 }
+          return { index, client_ref, result: 'rejected', error }
+        }
+        return calls > 2
+          ? { index, client_ref, result: 'accepted' }
+          : { index, client_ref, result: 'rejected', error: { code } }
+      })
+      return json(202, { results: answer })()
+    })
+    const results = await collect(hub.messages.sendAll(messagesOf(2), { batchSize: 2 }))
+    expect(results.map(({ result }) => result)).toEqual(['rejected', 'accepted'])
+    expect(seen).toHaveLength(3)
+    // The waits of a client without retry_after.
+    expect(waits).toEqual([500, 1000])
+    // An answer that is stored under a key would come again.
+    expect(seen.map(({ headers }) => headers['idempotency-key'])).toEqual([undefined, undefined, undefined])
+  })
+
   it('throws the error of a batch after the results of the earlier ones', async () => {
     const { hub } = serving((_path, body) =>
       body.messages[0].client_ref === 'ref-2'

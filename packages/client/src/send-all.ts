@@ -7,6 +7,7 @@ import { makeTurns } from './turns.ts'
 export type BatchMessage = components['schemas']['BatchMessage']
 /** `accepted`, `duplicate` or `rejected`. `index` is the place of the message among all of them. */
 export type SendResult = components['schemas']['BatchResult']
+type Rejection = Extract<SendResult, { readonly result: 'rejected' }>
 type AcceptedBatch = components['schemas']['AcceptedBatch']
 
 export interface SendAllOptions {
@@ -94,9 +95,13 @@ const inBatches = async function* (
   if (batch.length > 0) yield batch
 }
 
+/** Whether the hub could not check how many messages the recipient was sent. */
+const isUnchecked = ({ code, window }: Rejection['error']): boolean =>
+  code === 'recipient_flood_limited' && window === undefined
+
 const isRepeatable = (result: SendResult): boolean =>
   result.result === 'rejected' &&
-  REPEATABLE.has(result.error.code) &&
+  (REPEATABLE.has(result.error.code) || isUnchecked(result.error)) &&
   (result.error.retry_after ?? 0) * 1000 <= LONGEST_WAIT_MS
 
 const checkCount = (param: string, count: number): number => {

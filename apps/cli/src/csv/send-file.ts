@@ -32,9 +32,10 @@ const OF_ALL_ROWS: ReadonlySet<string> = new Set([
 /** The failure that ends the run before the row is recorded; `null` if the result is final. */
 const stopAt = (result: SendResult, line: number): CommandFailed | null => {
   if (result.result !== 'rejected') return null
-  const { code, message } = result.error
+  const { code, message, window } = result.error
   const sentence = `Stopped at line ${line}: ${message} Start the same command again to continue.`
-  if (TEMPORARY.has(code)) return unavailable(code, sentence)
+  const isUnchecked = code === 'recipient_flood_limited' && window === undefined
+  if (TEMPORARY.has(code) || isUnchecked) return unavailable(code, sentence)
   return OF_ALL_ROWS.has(code) ? refused(code, sentence) : null
 }
 
