@@ -131,13 +131,12 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
           return reason === null ? null : refuse(work, reason)
         },
         /**
-         * The error that refuses a single send of the account whose body is not read; `null`: a code of
-         * it would be admitted.
+         * The error that refuses a request whose body is not read; `null`: the least work that it can have
+         * would be admitted. `least`: `otp` for a single send, whose class is not known.
          */
-        refusalUnread: (account: string): ApiError | null => {
-          const work: Work = { kind: 'otp', account, sends: 1 }
-          const reason = admission.refusal(work)
-          return reason === null ? null : refuse(work, reason, 'send')
+        refusalUnread: (least: Work): ApiError | null => {
+          const reason = admission.refusal(least)
+          return reason === null ? null : refuse(least, reason, least.kind === 'otp' ? 'send' : least.kind)
         },
 
         /** Admits the work of a request. It counts until the request runs it, or until `release`. */

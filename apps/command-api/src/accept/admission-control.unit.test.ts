@@ -158,10 +158,10 @@ describe('admission control', () => {
     Effect.gen(function* () {
       const admission = yield* AdmissionControl
       yield* fill(single('service'), () => Effect.never)
-      assert.isNull(admission.refusalUnread('a'))
+      assert.isNull(admission.refusalUnread(single('otp')))
       yield* fill(single('otp'), () => Effect.never)
-      assert.strictEqual(admission.refusalUnread('a')?.code, 'overloaded')
-      assert.isNull(admission.refusalUnread('another account'))
+      assert.strictEqual(admission.refusalUnread(single('otp'))?.code, 'overloaded')
+      assert.isNull(admission.refusalUnread(single('otp', 'another account')))
     }).pipe(Effect.provide(layer)),
   )
 

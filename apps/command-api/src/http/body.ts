@@ -6,8 +6,8 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { type ApiError, apiError, MAX_BODY_BYTES } from '@hub/contract'
-import { ByteSize, Effect } from 'effect'
-import { HttpIncomingMessage, type HttpServerRequest } from 'effect/http'
+import { Effect } from 'effect'
+import type { HttpServerRequest } from 'effect/http'
 import { refuseOverloaded } from '../accept/overloaded.ts'
 
 /**
@@ -107,23 +107,44 @@ export const makeBodyBudget = (limits: typeof BUDGETS = BUDGETS) => {
 export type BodyBudget = ReturnType<typeof makeBodyBudget>
 
 const EMPTY = new Uint8Array(0)
-const LIMIT = ByteSize.bytes(MAX_BODY_BYTES)
 
-/** Fails when the chunks of a body exceed a budget. Takes the bytes as they arrive. */
-const countingChunks = (
-  incoming: ReturnType<typeof NodeHttpServerRequest.toIncomingMessage>,
+/**
+ * Reads a body. `take` counts the bytes beyond those of a small body, and may refuse more of them. After a
+ * refusal the rest is not read here: the client gets the answer while it is still sending.
+ */
+const readBytes = (
+  incoming: IncomingMessage,
   take: (bytes: number) => ApiError | null,
-): Effect.Effect<never, ApiError> =>
+): Effect.Effect<Uint8Array, ApiError> =>
   Effect.callback((resume) => {
+    const chunks: Array<Uint8Array> = []
     let received = 0
-    const count = (chunk: Uint8Array): void => {
+    const onData = (chunk: Uint8Array): void => {
       const before = Math.max(received, SMALL_BODY_BYTES)
       received += chunk.length
-      const error = received > before ? take(received - before) : null
-      if (error !== null) resume(Effect.fail(error))
+      const error =
+        received > MAX_BODY_BYTES
+          ? apiError('payload_too_large')
+          : received > before
+            ? take(received - before)
+            : null
+      if (error === null) chunks.push(chunk)
+      else end(Effect.fail(error))
     }
-    incoming.on('data', count)
-    return Effect.sync(() => incoming.off('data', count))
+    const onEnd = (): void => end(Effect.succeed(Buffer.concat(chunks)))
+    // The client disconnected, so nobody reads this answer.
+    const onClose = (): void => end(Effect.fail(apiError('invalid_parameter')))
+    const stop = (): void => {
+      incoming.off('data', onData).off('end', onEnd).off('close', onClose)
+    }
+    const end = (result: Effect.Effect<Uint8Array, ApiError>): void => {
+      stop()
+      resume(result)
+    }
+    if (incoming.destroyed) return onClose()
+    incoming.on('error', () => {})
+    incoming.on('data', onData).on('end', onEnd).on('close', onClose)
+    return Effect.sync(stop)
   })
 
 /** Bodies that were read before their request reached `withBody`. */
@@ -143,8 +164,8 @@ export const readSmallBody = (incoming: IncomingMessage, onRead: (body: Uint8Arr
 }
 
 /**
- * Runs `use` with the body of at most 4 MiB, which counts against the budgets of its owner until
- * `use` ends. A body with a `Content-Length` is counted before it is read.
+ * Runs `use` with the body of at most 4 MiB, which counts against the budgets of its owner as it arrives,
+ * until `use` ends. So a client that announces a large body and sends little of it occupies little.
  */
 export const withBody = <A, E, R>(
   budget: BodyBudget,
@@ -152,13 +173,12 @@ export const withBody = <A, E, R>(
   request: HttpServerRequest.HttpServerRequest,
   use: (body: Uint8Array) => Effect.Effect<A, E, R>,
 ): Effect.Effect<A, E | ApiError, R> => {
-  const incoming = NodeHttpServerRequest.toIncomingMessage(request)
-  const earlier = readBodies.get(incoming as IncomingMessage)
+  const incoming = NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage
+  const earlier = readBodies.get(incoming)
   if (earlier !== undefined) return use(earlier)
   const declared = declaredBody(incoming.headers)
   if (declared.kind === 'none') return use(EMPTY)
   if (declared.kind === 'refused') return Effect.fail(declared.error)
-  const { bytes } = declared
   return Effect.suspend(() => {
     let taken = 0
     const take = (more: number): ApiError | null => {
@@ -166,19 +186,8 @@ export const withBody = <A, E, R>(
       if (error === null) taken += more
       return error
     }
-    const error = bytes !== null && bytes > SMALL_BODY_BYTES ? take(bytes) : null
-    if (error !== null) return Effect.fail(error)
-    const whole = request.arrayBuffer.pipe(
-      Effect.provideService(HttpIncomingMessage.MaxBodySize, LIMIT),
-      Effect.mapError((error) =>
-        error.reason._tag === 'RequestParseError' && error.reason.reason === 'BodyTooLarge'
-          ? apiError('payload_too_large')
-          : // The client disconnected, so nobody reads this answer.
-            apiError('invalid_parameter'),
-      ),
-    )
-    return (bytes === null ? Effect.raceFirst(whole, countingChunks(incoming, take)) : whole).pipe(
-      Effect.flatMap((buffer) => use(new Uint8Array(buffer))),
+    return readBytes(incoming, take).pipe(
+      Effect.flatMap(use),
       Effect.ensuring(
         Effect.sync(() => {
           if (taken > 0) budget.giveBack(owner, taken)

@@ -17,28 +17,30 @@ export const SENDS: Readonly<Record<string, SendKind>> = {
 
 /** Bytes of a small element of a batch. With larger ones, the work is overestimated. */
 const BYTES_PER_SEND = 150
-/** The most messages that the default `batch_max` allows; also for a batch of unknown length. */
+/** The most messages that the default `batch_max` allows. */
 const MOST_SENDS = 1000
 
-/**
- * The work of a batch whose body is not read yet, by its length. Without the body its class is unknown,
- * so all batches are one kind of work.
- */
-export const batchWork = (caller: Caller, declared: DeclaredBody): Work => {
-  const bytes = declared.kind === 'body' ? declared.bytes : 0
-  const sends = bytes === null ? MOST_SENDS : Math.min(MOST_SENDS, Math.ceil(bytes / BYTES_PER_SEND))
-  return { kind: 'batch', account: ownerKey(caller), sends: Math.max(1, sends) }
-}
-
-/** The work of a single send. */
-export const singleWork = (caller: Caller, messageClass: MessageClass): Work => ({
-  kind: messageClass,
+/** The work of a batch, by the length of its body. The classes in it differ, so all batches are one kind of work. */
+const batchWork = (caller: Caller, bytes: number): Work => ({
+  kind: 'batch',
   account: ownerKey(caller),
-  sends: 1,
+  sends: Math.max(1, Math.min(MOST_SENDS, Math.ceil(bytes / BYTES_PER_SEND))),
 })
 
 /** The class of a single send. A body that is no valid send is refused later, whatever its class. */
-export const classOf = (body: Uint8Array): MessageClass => {
+const classOf = (body: Uint8Array): MessageClass => {
   const parsed = parseBody(body)
   return Result.isSuccess(parsed) && parsed.success['class'] === 'otp' ? 'otp' : 'service'
 }
+
+/** The least work that a request can have whose body is not read yet. If it is refused, the body does not matter. */
+export const unreadWork = (kind: SendKind, caller: Caller, declared: DeclaredBody): Work =>
+  kind === 'batch'
+    ? batchWork(caller, declared.kind === 'body' ? (declared.bytes ?? 0) : 0)
+    : { kind: 'otp', account: ownerKey(caller), sends: 1 }
+
+/** The work of a request with this body. */
+export const workOf = (kind: SendKind, caller: Caller, body: Uint8Array): Work =>
+  kind === 'batch'
+    ? batchWork(caller, body.length)
+    : { kind: classOf(body), account: ownerKey(caller), sends: 1 }

@@ -18,11 +18,11 @@ import type { Access } from '../access/access.ts'
 import type { Work } from '../accept/admission.ts'
 import type { AdmissionControl } from '../accept/admission-control.ts'
 import { slices } from '../accept/slices.ts'
-import { type Caller, ownerKey } from '../accounts/account.ts'
+import type { Caller } from '../accounts/account.ts'
 import { freshId } from '../ids/ids.ts'
 import { errorAnswer, headersOf } from './answer.ts'
 import { declaredBody, readSmallBody, SMALL_BODY_BYTES } from './body.ts'
-import { batchWork, classOf, type SendKind, SENDS, singleWork } from './demand.ts'
+import { type SendKind, SENDS, unreadWork, workOf } from './demand.ts'
 import type { HttpEdge } from './edge.ts'
 import { requestFault } from './framing.ts'
 import { observe } from './observe.ts'
@@ -91,7 +91,7 @@ export const makeOverloadGate = (services: GateServices): Gate => {
     if (kind === undefined) return pass()
     const declared = declaredBody(request.headers)
     if (declared.kind !== 'body' || declared.bytes === null) return pass()
-    if (kind === 'single' && (declared.bytes > SMALL_BODY_BYTES || !admission.mayRefuse(1))) return pass()
+    if (!admission.mayRefuse(1)) return pass()
     if (requestFault(request) !== null) return pass()
     const caller = Effect.runSync(access.cachedCaller(credentialsOf(request)))
     if (caller === null) return pass()
@@ -107,10 +107,10 @@ export const makeOverloadGate = (services: GateServices): Gate => {
         if (!response.closed) pass()
       })
     }
-    if (kind === 'batch') return decide(batchWork(caller, declared))
-    // If even a code is refused, the class does not matter.
-    const unread = admission.refusalUnread(ownerKey(caller))
+    const unread = admission.refusalUnread(unreadWork(kind, caller, declared))
     if (unread !== null) return refuse(request, response, caller, unread)
-    readSmallBody(request, (body) => decide(singleWork(caller, classOf(body))))
+    // A request is no work before its body has arrived. The pipeline reads large bodies.
+    if (declared.bytes > SMALL_BODY_BYTES) return pass()
+    readSmallBody(request, (body) => decide(workOf(kind, caller, body)))
   }
 }

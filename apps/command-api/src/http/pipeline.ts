@@ -19,13 +19,13 @@ import type { StorageError } from '@hub/store'
 import { Cause, Clock, Duration, Effect, Result } from 'effect'
 import type { HttpServerRequest, HttpServerResponse } from 'effect/http'
 import type { Access, Credentials } from '../access/access.ts'
-import { type Caller, ownerKey } from '../accounts/account.ts'
+import type { Caller } from '../accounts/account.ts'
 import { freshId } from '../ids/ids.ts'
 import type { AdmissionControl, Ticket } from '../accept/admission-control.ts'
 import { RECORD_UNKNOWN } from '../accept/pending-send.ts'
 import { type Answer, errorAnswer, toResponse } from './answer.ts'
 import { type BodyBudget, declaredBody, withBody } from './body.ts'
-import { batchWork, classOf, type SendKind, singleWork } from './demand.ts'
+import { type SendKind, unreadWork, workOf } from './demand.ts'
 import type { HttpEdge } from './edge.ts'
 import type { IdempotencyContext, Idempotency } from './idempotency.ts'
 import { logResponse } from './response-log.ts'
@@ -168,14 +168,16 @@ export interface AuthServices {
  *  1. route and method: the router, before this function
  *  2. size and encoding of the body, by the headers
  *  3. the failed-login gate, then the key
- *  4. the admission of a send or a batch. That of a single send depends on its class, so its body is
- *     read before. A refusal leaves nothing behind.
- *  5. the request rate
+ *  4. the admission of a send or a batch, if it is refused whatever its body says
+ *  5. the request rate, except of a send or a batch
  *  6. the body, which is not read before the key, so that nobody without a key uses memory
- *  7. the idempotency key of a POST
- *  8. the operation: resource, JSON and shape, used `client_ref`, template, sender, opt-out
+ *  7. the admission of a send or a batch, which counts as work from here on, and then its request rate. A
+ *     refusal leaves nothing behind.
+ *  8. the idempotency key of a POST
+ *  9. the operation: resource, JSON and shape, used `client_ref`, template, sender, opt-out
  *
- * The deadline does not count the time in which the body arrives.
+ * The deadline does not count the time in which the body arrives. Nor does admission: a client that sends a
+ * body slowly must not take the place of others.
  */
 export const runChecked = (
   { access, admission, bodies, idempotency }: AuthServices,
@@ -259,27 +261,19 @@ export const runChecked = (
     const caller = yield* bounded(access.login(credentials))
     current.caller = caller
     const rate = checkRate(access, caller, current)
-    const readAndAnswer = (ticket: Ticket | null) =>
-      Effect.andThen(
-        bounded(rate),
-        readBody(caller, (body) => bounded(answerWith(caller, body, ticket))),
-      )
-    switch (sends) {
-      case null:
-        return yield* readAndAnswer(null)
-      case 'batch':
-        return yield* admission.run(incoming, batchWork(caller, declared), readAndAnswer)
-      case 'single': {
-        // If even a code is refused, the class does not matter.
-        const error = admission.isReserved(incoming) ? null : admission.refusalUnread(ownerKey(caller))
-        if (error !== null) return yield* error
-        return yield* readBody(caller, (body) =>
-          admission.run(incoming, singleWork(caller, classOf(body)), (ticket) =>
-            bounded(Effect.andThen(rate, answerWith(caller, body, ticket))),
-          ),
-        )
-      }
+    if (sends === null) {
+      yield* bounded(rate)
+      return yield* readBody(caller, (body) => bounded(answerWith(caller, body, null)))
     }
+    const error = admission.isReserved(incoming)
+      ? null
+      : admission.refusalUnread(unreadWork(sends, caller, declared))
+    if (error !== null) return yield* error
+    return yield* readBody(caller, (body) =>
+      admission.run(incoming, workOf(sends, caller, body), (ticket) =>
+        bounded(Effect.andThen(rate, answerWith(caller, body, ticket))),
+      ),
+    )
   })
 }
 

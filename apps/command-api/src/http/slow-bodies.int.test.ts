@@ -1,0 +1,109 @@
+/**
+ * Clients that send their bodies slowly, beside one that does not: the hub has no work with a body before
+ * it has arrived, so nobody is refused because of it. Over sockets.
+ * Source: contract, Meaning of failure responses, 6: only work that cannot be done in time is refused.
+ */
+import { connect, type Socket } from 'node:net'
+import { eventually } from '@hub/testkit'
+import { afterAll, afterEach, assert, beforeAll, describe, it } from 'vitest'
+import {
+  type Account,
+  type Api,
+  call,
+  type Deployment,
+  makeDeployment,
+  type TestResponse,
+} from '../testing/harness.ts'
+
+let deployment: Deployment
+let api: Api
+let slow: Account
+let other: Account
+beforeAll(async () => {
+  deployment = await makeDeployment()
+  api = await deployment.start()
+  slow = await deployment.addAccount()
+  other = await deployment.addAccount()
+})
+afterAll(async () => {
+  await api.stop()
+  await deployment.remove()
+})
+
+const sockets: Array<Socket> = []
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy()
+})
+
+let messages = 0
+const message = (messageClass: 'otp' | 'service' = 'service') => ({
+  to: `+7900${String(1_000_000 + ++messages)}`,
+  class: messageClass,
+  client_ref: `slow-body-${messages}`,
+  ...(messageClass === 'otp'
+    ? { template: 'otp_code', variables: { code: '1234' } }
+    : { template: 'order_ready', variables: { order: '17' } }),
+})
+const batchOf = (size: number) => ({ messages: Array.from({ length: size }, () => message()) })
+
+const WITHIN = { withinMs: 30_000 }
+
+/**
+ * Opens a connection that sends the head of a batch and the beginning of its body. The request before it,
+ * in the same packet, shows when the hub has read it. Returns a function that waits for the next answer.
+ */
+const beginBatch = async (key: string, length: number, beginning: string) => {
+  const headers = `Host: hub.test\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n`
+  const socket = connect(api.port, '127.0.0.1')
+  sockets.push(socket)
+  let received = ''
+  socket.on('error', () => {}).on('data', (data) => (received += data.toString('latin1')))
+  socket.write(
+    `GET /v1/account HTTP/1.1\r\n${headers}\r\n` +
+      `POST /v1/messages/batch HTTP/1.1\r\n${headers}Content-Length: ${length}\r\n\r\n${beginning}`,
+  )
+  const statuses = () => [...received.matchAll(/HTTP\/1\.1 (\d+) /gu)].map(([, status]) => status)
+  await eventually(() => statuses().length > 0, WITHIN)
+  assert.strictEqual(statuses()[0], '200')
+  return {
+    finish: async (rest: string) => {
+      socket.write(rest)
+      return eventually(() => statuses()[1], WITHIN)
+    },
+  }
+}
+
+const assertAccepted = ({ body, status }: TestResponse): void => {
+  assert.strictEqual(status, 202, JSON.stringify(body))
+  const { counts } = body as { readonly counts?: { readonly rejected: number } }
+  assert.strictEqual(counts?.rejected ?? 0, 0)
+}
+
+/** Of the most messages that a batch may have, and of the largest size that the hub reads. */
+const LENGTHS = [150_000, 4 * 1024 * 1024]
+
+describe.each([110, 600])('%i slow bodies', (count) => {
+  it.each(LENGTHS)(
+    'of %i bytes refuse no other client, and one more is accepted at its end',
+    async (length) => {
+      const begin = async (key: string) => {
+        const text = JSON.stringify(batchOf(1)).padEnd(length, ' ')
+        const { finish } = await beginBatch(key, length, text.slice(0, 500))
+        return () => finish(text.slice(500))
+      }
+      await Promise.all(
+        Array.from({ length: count }, (_, i) => begin(i % 2 === 0 ? slow.keys.live : slow.keys.test)),
+      )
+      for (const key of [other.keys.live, other.keys.test]) {
+        const send = (path: string, body: object) => call(api.url, path, { key, body })
+        assertAccepted(await send('/v1/messages', message('otp')))
+        assertAccepted(await send('/v1/messages', message('service')))
+        // Below and above the size from which bodies count against the budgets of memory.
+        assertAccepted(await send('/v1/messages/batch', batchOf(20)))
+        assertAccepted(await send('/v1/messages/batch', batchOf(200)))
+      }
+      const finish = await begin(slow.keys.live)
+      assert.strictEqual(await finish(), '202')
+    },
+  )
+})
