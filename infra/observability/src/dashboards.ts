@@ -583,6 +583,18 @@ const pipeline: Dashboard = {
       ],
     },
     {
+      title: 'Connections of clients that were closed at a limit',
+      about:
+        'A new connection takes the place of one that waits for its client. If it is the new one that is closed, all others have requests in progress.',
+      unit: 'short',
+      queries: [
+        query(
+          'sum by (job, limit, closed) (increase(hub_http_connections_closed_total[5m]))',
+          '{{job}}, {{limit}}: {{closed}}',
+        ),
+      ],
+    },
+    {
       title: 'Resident memory',
       about: 'By process.',
       unit: 'bytes',

@@ -82,6 +82,11 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
       '`unknown_master_key` (the dispatcher lacks its master key), `damaged`, `not_found` (no topic contains it)',
   },
   hub_http_answers_total: { status: 'HTTP status' },
+  hub_http_connections_closed_total: {
+    limit: '`all` (of the process), `address` (of one IPv4 address, or one /64 of IPv6)',
+    closed:
+      '`waiting` (the one that had waited longest for its client), `new` (each of the others had a request in progress)',
+  },
   hub_http_request_seconds: {
     method: 'HTTP method, `_OTHER` for an unknown one',
     route: 'the path of the contract, `none` for an unknown path',

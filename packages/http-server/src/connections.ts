@@ -17,6 +17,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
+import { closedAtLimit } from './metrics.ts'
 import { networkOf } from './network.ts'
 
 export interface ConnectionLimits {
@@ -34,6 +35,7 @@ const SWEEP_EVERY_MS = 100
 
 /** Connections of one client network, or all connections. */
 interface Group {
+  readonly limit: 'all' | 'address'
   size: number
   /** The connections that wait for their client, the longest wait first. */
   readonly waiting: Set<Connection>
@@ -71,7 +73,7 @@ const announce = (connection: Connection, response: ServerResponse): void => {
 export const trackConnections = (server: Server | TlsServer, limits: ConnectionLimits) => {
   const of = new WeakMap<Socket, Connection>()
   const connections = new Set<Connection>()
-  const everything: Group = { size: 0, waiting: new Set() }
+  const everything: Group = { limit: 'all', size: 0, waiting: new Set() }
   const byNetwork = new Map<string, Group>()
   let isDraining = false
 
@@ -99,7 +101,7 @@ export const trackConnections = (server: Server | TlsServer, limits: ConnectionL
   }
 
   /** Closes the connection that has waited longest. False: each of them is worked on. */
-  const makeRoom = ({ waiting }: Group): boolean => {
+  const makeRoom = ({ limit, waiting }: Group): boolean => {
     for (const connection of waiting) {
       if (isWorkedOn(connection)) {
         works(connection)
@@ -107,8 +109,10 @@ export const trackConnections = (server: Server | TlsServer, limits: ConnectionL
       }
       forget(connection)
       connection.socket.destroy()
+      closedAtLimit.add({ limit, closed: 'waiting' })
       return true
     }
+    closedAtLimit.add({ limit, closed: 'new' })
     return false
   }
   const forget = (connection: Connection): void => {
@@ -128,7 +132,7 @@ export const trackConnections = (server: Server | TlsServer, limits: ConnectionL
 
   const groupOf = (address: string): { readonly group: Group; readonly remove: () => void } => {
     const network = networkOf(address)
-    const group = byNetwork.get(network) ?? { size: 0, waiting: new Set() }
+    const group: Group = byNetwork.get(network) ?? { limit: 'address', size: 0, waiting: new Set() }
     byNetwork.set(network, group)
     return {
       group,

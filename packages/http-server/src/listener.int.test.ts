@@ -4,7 +4,7 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Worker } from 'node:worker_threads'
 import { eventually } from '@hub/testkit'
-import { Duration, Effect, Layer, ManagedRuntime } from 'effect'
+import { Duration, Effect, Layer, ManagedRuntime, Metric } from 'effect'
 import { HttpServer } from 'effect/http'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { ConnectionLimits } from './connections.ts'
@@ -60,7 +60,49 @@ const started = async (options: Parameters<typeof start>[0] = {}) => {
 const GET = 'GET / HTTP/1.1\r\nHost: hub\r\n\r\n'
 const WITHIN = { withinMs: 20_000 }
 
+/** The connections that were closed so far because of a limit, by `limit closed`. */
+const closedAtLimit = async (): Promise<Readonly<Record<string, number>>> => {
+  const metrics = await Effect.runPromise(Metric.snapshot)
+  return Object.fromEntries(
+    metrics.flatMap(({ attributes, id, state }) =>
+      id === 'hub_http_connections_closed_total' && 'count' in state
+        ? [[`${attributes?.['limit']} ${attributes?.['closed']}`, Number(state.count)]]
+        : [],
+    ),
+  )
+}
+
 describe('at the limit of connections', () => {
+  it.each([
+    ['all', { all: 2, perAddress: 2 }],
+    ['address', { all: 10, perAddress: 2 }],
+  ] as const)('(%s) each connection that is closed is counted', async (limit, limits) => {
+    const waiting: Array<() => void> = []
+    const { open } = await started({
+      app: (_request, response) => waiting.push(() => response.end('late')),
+      limits,
+    })
+    const from = limit === 'all' ? '127.0.0.2' : '127.0.0.1'
+    const before = await closedAtLimit()
+    const idle = await open()
+    const busy = [await open(), await open(from)]
+    await eventually(idle.ended, WITHIN)
+    for (const { socket } of busy) socket.write(GET)
+    await eventually(() => waiting.length === 2, WITHIN)
+    const refused = [await open(from), await open(from)]
+    for (const raw of refused) expect(await raw.answersOrEnd(1)).toBe(false)
+    const other = limit === 'all' ? 'address' : 'all'
+    expect(await closedAtLimit()).toEqual({
+      ...before,
+      [`${limit} waiting`]: before[`${limit} waiting`]! + 1,
+      [`${limit} new`]: before[`${limit} new`]! + 2,
+      [`${other} waiting`]: before[`${other} waiting`],
+      [`${other} new`]: before[`${other} new`],
+    })
+    for (const answer of waiting) answer()
+    for (const raw of busy) await answered(raw)
+  })
+
   it('a new connection takes the place of the one that has waited longest', async () => {
     const { open } = await started({ limits: { all: 10, perAddress: 3 } })
     const idle = await open()
