@@ -1,4 +1,4 @@
-/** Reads the reports of test runs: counts, failed tests, and the files that run a second time. */
+/** Reads the reports of test runs: counts, failed tests and the slowest files. */
 import { relative } from 'node:path'
 
 export interface Counts {
@@ -37,6 +37,9 @@ interface VitestReport {
     readonly name: string
     readonly status: string
     readonly message: string
+    /** In milliseconds since 1970. */
+    readonly startTime: number
+    readonly endTime: number
     readonly assertionResults: ReadonlyArray<{
       readonly fullName: string
       readonly status: string
@@ -65,31 +68,41 @@ export const failuresOf = (report: string | null, root: string): ReadonlyArray<F
   })
 }
 
-/** More failed files than this are no accident: then none of them runs again. */
-const MAX_REPEATED_FILES = 3
-/** A random fault that loses a message once is a defect, whatever a second run shows. */
-const NEVER_REPEATED = 'test/chaos/'
-
-/**
- * Returns the test files that run a second time (decision 51): the files of integration and
- * end-to-end tests that failed, if they are few. Unit tests depend on nothing outside of their
- * process, so they never run again.
- */
-export const filesToRepeat = (failures: ReadonlyArray<Failure>): ReadonlyArray<string> => {
-  const files = [...new Set(failures.map(({ file }) => file))]
-  const repeatable = files.every(
-    (file) => /\.(?:int|e2e)\.test\.ts$/u.test(file) && !file.startsWith(NEVER_REPEATED),
-  )
-  return repeatable && files.length <= MAX_REPEATED_FILES ? files : []
+export interface FileTime {
+  /** The path of the test file, relative to the repository. */
+  readonly file: string
+  readonly milliseconds: number
 }
+
+/** Returns the time from the first to the last test of each file of a JSON report of vitest. */
+export const fileTimesOf = (report: string | null, root: string): ReadonlyArray<FileTime> => {
+  const parsed = report === null ? null : (JSON.parse(report) as VitestReport)
+  return (parsed?.testResults ?? []).map(({ endTime, name, startTime }) => ({
+    file: relative(root, name),
+    milliseconds: endTime - startTime,
+  }))
+}
+
+/** The number of files that the end of the output lists. */
+const SLOWEST_FILES = 10
+
+/** Lists the files that took longest, with the slowest one first. */
+export const listSlowest = (times: ReadonlyArray<FileTime>): string =>
+  [
+    'Slowest files:',
+    ...times
+      .toSorted((a, b) => b.milliseconds - a.milliseconds)
+      .slice(0, SLOWEST_FILES)
+      .map(({ file, milliseconds }) => `  ${(milliseconds / 1_000).toFixed(1).padStart(6)} s  ${file}`),
+  ].join('\n')
 
 /** The lines of a failure's message that the end of the output shows. */
 const MESSAGE_LINES = 12
 
 /** Lists the failed tests with the beginnings of their messages. */
-export const listFailures = (title: string, failures: ReadonlyArray<Failure>): string =>
+export const listFailures = (failures: ReadonlyArray<Failure>): string =>
   [
-    title,
+    'Failed:',
     ...failures.flatMap(({ file, test, message }) => [
       `  ${file}${test === null ? '' : ` > ${test}`}`,
       ...message

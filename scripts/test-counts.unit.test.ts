@@ -3,8 +3,9 @@ import {
   countsOf,
   type Failure,
   failuresOf,
-  filesToRepeat,
+  fileTimesOf,
   listFailures,
+  listSlowest,
   NOTHING,
   summarise,
   total,
@@ -86,31 +87,38 @@ describe('failuresOf', () => {
   })
 })
 
-describe('filesToRepeat', () => {
-  const int = 'apps/dispatcher/src/a.int.test.ts'
-  const e2e = 'test/operating/a.e2e.test.ts'
-
-  it('returns each file of failed integration and end-to-end tests once', () => {
-    expect(filesToRepeat([failure(int), failure(int, 'another test'), failure(e2e)])).toEqual([int, e2e])
-    expect(filesToRepeat([])).toEqual([])
+describe('fileTimesOf', () => {
+  it('returns the time of each file', () => {
+    const written = JSON.stringify({
+      testResults: [
+        { name: '/repository/a.unit.test.ts', startTime: 1_000, endTime: 1_250 },
+        { name: '/repository/b.int.test.ts', startTime: 1_100, endTime: 4_100 },
+      ],
+    })
+    expect(fileTimesOf(written, '/repository')).toEqual([
+      { file: 'a.unit.test.ts', milliseconds: 250 },
+      { file: 'b.int.test.ts', milliseconds: 3_000 },
+    ])
+    expect(fileTimesOf(null, '/repository')).toEqual([])
   })
+})
 
-  it('returns none if a unit test or a test of test/chaos failed', () => {
-    expect(filesToRepeat([failure(int), failure('packages/domain/src/a.unit.test.ts')])).toEqual([])
-    expect(filesToRepeat([failure(int), failure('test/chaos/a.e2e.test.ts')])).toEqual([])
-  })
-
-  it('returns none if more than three files failed', () => {
-    const files = ['a', 'b', 'c', 'd'].map((name) => failure(`apps/hubctl/src/${name}.int.test.ts`))
-    expect(filesToRepeat(files.slice(1))).toHaveLength(3)
-    expect(filesToRepeat(files)).toEqual([])
+describe('listSlowest', () => {
+  it('prints the ten slowest files with their seconds, the slowest one first', () => {
+    const times = Array.from({ length: 12 }, (_, index) => ({
+      file: `${index}.int.test.ts`,
+      milliseconds: index * 1_000,
+    }))
+    const lines = listSlowest(times).split('\n')
+    expect(lines.slice(0, 2)).toEqual(['Slowest files:', '    11.0 s  11.int.test.ts'])
+    expect(lines).toHaveLength(1 + 10)
   })
 })
 
 describe('listFailures', () => {
   it('prints the file, the name of the test and the beginning of its message', () => {
     const long = { ...failure('b.int.test.ts', null), message: 'line\n'.repeat(100) }
-    const lines = listFailures('Failed:', [failure('a.int.test.ts'), long]).split('\n')
+    const lines = listFailures([failure('a.int.test.ts'), long]).split('\n')
     expect(lines.slice(0, 4)).toEqual([
       'Failed:',
       '  a.int.test.ts > a test',

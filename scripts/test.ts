@@ -27,8 +27,10 @@ import {
   countsOf,
   type Failure,
   failuresOf,
-  filesToRepeat,
+  type FileTime,
+  fileTimesOf,
   listFailures,
+  listSlowest,
   NOTHING,
   summarise,
   total,
@@ -68,27 +70,25 @@ const children = new Set<ReturnType<typeof spawn>>()
 interface Run {
   readonly counts: Counts
   readonly failures: ReadonlyArray<Failure>
+  readonly times: ReadonlyArray<FileTime>
 }
 
 interface ProjectRun {
+  /** Its name in vitest.config.ts. */
   readonly project: string
-  /** The name of its report. */
-  readonly name: string
   readonly filters: ReadonlyArray<string>
   /** Whether its output is shown at once. Otherwise it is shown when the project has ended. */
   readonly isLive: boolean
-  /** One file at a time. */
-  readonly isSequential: boolean
   /** With the lowest priority. */
   readonly isBackground: boolean
 }
 
 /** Runs one project of vitest. */
 const runProject = async (
-  { filters, isBackground, isLive, isSequential, name, project }: ProjectRun,
+  { filters, isBackground, isLive, project }: ProjectRun,
   runner: Runner,
 ): Promise<Run> => {
-  const report = join(runner.dir, `${name}.json`)
+  const report = join(runner.dir, `${project}.json`)
   const [command, ...first] = [...(isBackground ? ['nice', '-n', '19'] : []), process.execPath]
   const child = spawn(
     command!,
@@ -103,7 +103,6 @@ const runProject = async (
       `--outputFile.json=${report}`,
       // With a filter a project may have no tests. The end of the run checks that any test ran.
       '--passWithNoTests',
-      ...(isSequential ? ['--no-file-parallelism'] : []),
       ...filters,
     ],
     {
@@ -130,63 +129,33 @@ const runProject = async (
   } catch {
     // vitest ended without a report. That counts as a failure.
   }
-  return { counts: countsOf(written, code), failures: failuresOf(written, ROOT) }
+  return {
+    counts: countsOf(written, code),
+    failures: failuresOf(written, ROOT),
+    times: fileTimesOf(written, ROOT),
+  }
 }
 
 const combine = (runs: ReadonlyArray<Run>): Run => ({
   counts: total(runs.map(({ counts }) => counts)),
   failures: runs.flatMap(({ failures }) => failures),
+  times: runs.flatMap(({ times }) => times),
 })
 
-/**
- * Runs one kind of test, and then a second time the files that `filesToRepeat` names. If all tests
- * of the second run pass, they count as passed, and `onlyOnce` lists what failed in the first run.
- */
+/** Runs one kind of test. No failed test runs again: a test that fails once in a while has a cause. */
 const runKind = async (
   kind: Kind,
   runner: Runner,
   filters: ReadonlyArray<string>,
   isBackground: boolean,
-): Promise<Run & { readonly onlyOnce: ReadonlyArray<Failure> }> => {
-  const first = combine(
+): Promise<Run> =>
+  combine(
     await Promise.all(
       PROJECTS[kind].map((project, index) =>
-        runProject(
-          {
-            project,
-            name: project,
-            filters,
-            isLive: index === 0 && !isBackground,
-            isSequential: false,
-            isBackground,
-          },
-          runner,
-        ),
+        runProject({ project, filters, isLive: index === 0 && !isBackground, isBackground }, runner),
       ),
     ),
   )
-  const files = filesToRepeat(first.failures)
-  if (files.length === 0) return { ...first, onlyOnce: [] }
-  console.log(`\n── a second run of ${files.join(', ')}`)
-  const runs: Array<Run> = []
-  for (const project of PROJECTS[kind]) {
-    const name = `${project}-second-run`
-    runs.push(
-      await runProject(
-        { project, name, filters: files, isLive: true, isSequential: true, isBackground: false },
-        runner,
-      ),
-    )
-  }
-  const second = combine(runs)
-  if (second.counts.failed > 0) return { ...first, failures: second.failures, onlyOnce: [] }
-  const { failed, passed, skipped } = first.counts
-  return {
-    counts: { passed: passed + failed, failed: 0, skipped },
-    failures: [],
-    onlyOnce: first.failures,
-  }
-}
 
 const main = async (): Promise<number> => {
   const words = process.argv.slice(2)
@@ -228,9 +197,7 @@ const main = async (): Promise<number> => {
     return startStack(settings, process.env, (line) => console.log(line), { signal: ending.signal })
   }
 
-  const counts: Array<Counts> = []
-  const failures: Array<Failure> = []
-  const onlyOnce: Array<Failure> = []
+  const runs: Array<Run> = []
   try {
     await mkdir(dataDir, { recursive: true })
     // The servers start during the tests without servers.
@@ -256,20 +223,19 @@ const main = async (): Promise<number> => {
             }),
       }
       console.log(`\n── ${now.join(' and ')} tests`)
-      const runs = await Promise.all(
-        now.map((kind) =>
-          runKind(kind, { dir, environment }, filters, now.length > 1 && BACKGROUND.includes(kind)),
-        ),
+      runs.push(
+        ...(await Promise.all(
+          now.map((kind) =>
+            runKind(kind, { dir, environment }, filters, now.length > 1 && BACKGROUND.includes(kind)),
+          ),
+        )),
       )
-      counts.push(...runs.map((run) => run.counts))
-      failures.push(...runs.flatMap((run) => run.failures))
-      onlyOnce.push(...runs.flatMap((run) => run.onlyOnce))
     }
   } catch (error) {
     const log = error instanceof UserError ? error.log : undefined
     console.error(error instanceof UserError ? error.message : error)
     if (log !== undefined) console.error(tail(log, 20).join('\n'))
-    counts.push({ ...NOTHING, failed: 1 })
+    runs.push({ counts: { ...NOTHING, failed: 1 }, failures: [], times: [] })
   } finally {
     ending.abort()
     await stack?.stop()
@@ -284,15 +250,13 @@ const main = async (): Promise<number> => {
     )
     rmSync(dir, { recursive: true, force: true })
   }
-  const sum = total(counts)
+  const { counts, failures, times } = combine(runs)
   if (interrupted) console.log('Interrupted.')
-  if (sum.passed + sum.failed === 0) console.log('No test ran.')
-  if (onlyOnce.length > 0) {
-    console.log(`\n${listFailures('Failed in the first run and passed in the second:', onlyOnce)}`)
-  }
-  if (failures.length > 0) console.log(`\n${listFailures('Failed:', failures)}`)
-  console.log(`\n${summarise(sum)}`)
-  return interrupted || sum.failed > 0 || sum.passed === 0 ? 1 : 0
+  if (counts.passed + counts.failed === 0) console.log('No test ran.')
+  if (times.length > 0) console.log(`\n${listSlowest(times)}`)
+  if (failures.length > 0) console.log(`\n${listFailures(failures)}`)
+  console.log(`\n${summarise(counts)}`)
+  return interrupted || counts.failed > 0 || counts.passed === 0 ? 1 : 0
 }
 
 process.exitCode = await main()
