@@ -107,8 +107,8 @@ export const PROJECTOR_MUTATIONS = [
   {
     name: 'facts before the acceptance cause no event',
     file: `${PROJECTOR}/messages/fold.ts`,
-    find: 'if (cause !== null) emit(draft, cause)',
-    replace: 'if (cause === null) emit(draft, fact)',
+    find: '          emit(draft.subject, statusEvent(draft.subject, change))',
+    replace: '',
   },
   {
     name: 'facts before the acceptance cause events in any order',

@@ -7,7 +7,6 @@
  * ends. A replay of everything changes nothing.
  */
 import {
-  eventsOf,
   factIdOf,
   isBilled,
   isFinal,
@@ -18,9 +17,11 @@ import {
   billedPrice,
   type PublicEvent,
   rank,
+  seenEvent,
   supersedes,
   type ReasonCode,
   spendPeriodOf,
+  statusEvent,
   type Status,
   statusOf,
 } from '@hub/domain'
@@ -118,24 +119,6 @@ const subjectOf = (fact: MessageAccepted): Subject => ({
   price: fact.mode === 'test' ? { amount: '0.00', currency: fact.price.currency } : fact.price,
 })
 
-/** The fact that caused a status change, with the fields that its event needs. */
-const factFor = (messageId: string, { status, reason, at }: StatusChange): MessageFact | null => {
-  switch (status) {
-    case 'accepted':
-      return null
-    case 'sent':
-      return { type: 'MessageSent', messageId, at, operator: '', operatorIds: [], reportDeadline: at }
-    case 'delivered':
-      return { type: 'MessageDelivered', messageId, at }
-    case 'undelivered':
-      return { type: 'MessageUndelivered', messageId, at, reason: reason as never }
-    case 'rejected':
-      return { type: 'MessageRejected', messageId, at, reason: reason as never }
-    case 'expired':
-      return { type: 'MessageExpired', messageId, at, reason: reason as never }
-  }
-}
-
 /** Whether an operator accepted the message. It may refuse by `undelivered` or `rejected`. */
 const provesAcceptanceByOperator = (fact: MessageFact): boolean =>
   fact.type === 'MessageSent' ||
@@ -160,13 +143,7 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
   const events: Array<JournalEntry> = []
   const charges: Array<Charge> = []
 
-  const emit = (draft: Draft, fact: MessageFact) => {
-    const { subject } = draft
-    if (subject === null) return
-    for (const event of eventsOf(subject, fact)) {
-      events.push({ account: subject.account, mode: subject.mode, event })
-    }
-  }
+  const emit = ({ account, mode }: Subject, event: PublicEvent) => events.push({ account, mode, event })
   const charge = ({ messageId, subject }: Draft, kind: Charge['kind'], at: number) => {
     if (subject === null || subject.mode === 'test') return
     const { account, price: amount } = subject
@@ -203,14 +180,13 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
         touch(draft, fact.at)
         history.push({ messageId, factId: factIdOf(fact), status: 'accepted', reason: null, at: fact.at })
         charge(draft, 'charge', fact.at)
-        emit(draft, fact)
+        emit(draft.subject, statusEvent(draft.subject, { status: 'accepted', reason: null }))
         for (const change of draft.waiting.toSorted((a, b) => rankOf(a) - rankOf(b))) {
           if (!isBilled(change.status, change.reason)) charge(draft, 'reversal', change.at)
-          const cause = factFor(messageId, change)
-          if (cause !== null) emit(draft, cause)
+          emit(draft.subject, statusEvent(draft.subject, change))
         }
         draft.waiting = []
-        if (draft.seen) emit(draft, { type: 'MessageSeen', messageId, at: draft.updatedAt })
+        if (draft.seen) emit(draft.subject, seenEvent(draft.subject))
         break
       }
       // Whether the claim leads to a submit is not known yet. An earlier claim without an outcome
@@ -234,7 +210,7 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
         if (!draft.seen) {
           draft.seen = true
           touch(draft, fact.at)
-          emit(draft, fact)
+          if (draft.subject !== null) emit(draft.subject, seenEvent(draft.subject))
         }
         break
       case 'MessageSent':
@@ -264,7 +240,7 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
           break
         }
         if (!isBilled(next.status, next.reason)) charge(draft, 'reversal', fact.at)
-        emit(draft, fact)
+        emit(draft.subject, statusEvent(draft.subject, next))
         break
       }
     }

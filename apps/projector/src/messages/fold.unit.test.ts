@@ -99,6 +99,29 @@ describe('fold', () => {
     assert.strictEqual(model.history.size, 2)
   })
 
+  it('returns no event for facts that are internal to the hub', () => {
+    const about = { messageId: idOf(1), at: T + 1 }
+    const internal: ReadonlyArray<MessageFact> = [
+      { type: 'HandoverStarted', ...about, epoch: 1, attempt: 1, operator: 'http' },
+      { type: 'HandoverRefused', ...about, attempt: 1, retryAt: 0 },
+      {
+        type: 'OpenMessageCarried',
+        ...about,
+        operator: 'http',
+        operatorIds: [],
+        class: 'otp',
+        attempts: 1,
+        sentAt: 0,
+        reportDeadline: 0,
+      },
+    ]
+    const { journal } = run([[acceptedOf(idOf(1))], ...internal.map((fact) => [fact])])
+    assert.deepStrictEqual(
+      journal.map(({ body }) => (JSON.parse(body) as { type: string }).type),
+      ['message.accepted'],
+    )
+  })
+
   it('keeps the first of two racing final statuses', () => {
     const messageId = idOf(1)
     const facts: ReadonlyArray<MessageFact> = [

@@ -3,8 +3,7 @@ import { eventIdOf, type MessageEventType, type PublicEvent } from '../event/eve
 import type { MessageClass } from '../values/classification.ts'
 import { type Money, zeroMoney } from '../values/money.ts'
 import { toTimestamp } from '../values/timestamp.ts'
-import { statusOf } from './evolve.ts'
-import type { MessageAccepted, MessageFact, ReasonCode } from './fact.ts'
+import type { MessageAccepted, ReasonCode } from './fact.ts'
 import { isBilled, isFinal, type Status } from './state.ts'
 
 /** The message in its events. It contains no number, text or variable value. */
@@ -30,51 +29,45 @@ export type AcceptanceForEvents = Pick<
   'messageId' | 'at' | 'class' | 'clientRef' | 'batch' | 'template' | 'parts' | 'price'
 >
 
-const EVENT_TYPES: Readonly<Record<MessageFact['type'], MessageEventType | null>> = {
-  MessageAccepted: 'message.accepted',
-  MessageSent: 'message.sent',
-  MessageDelivered: 'message.delivered',
-  MessageUndelivered: 'message.undelivered',
-  MessageRejected: 'message.rejected',
-  MessageExpired: 'message.expired',
-  MessageSeen: 'message.seen',
-  HandoverStarted: null,
-  HandoverRefused: null,
-  OpenMessageCarried: null,
+interface StatusAndReason {
+  readonly status: Status
+  readonly reason: ReasonCode | null
 }
 
 /** Returns the billed price of a message: the charge, or zero in a status that is not billed. */
 export const billedPrice = (charged: Money, status: Status, reason: ReasonCode | null): Money =>
   isBilled(status, reason) ? charged : zeroMoney(charged.currency)
 
+const messageEvent = (
+  message: AcceptanceForEvents,
+  type: MessageEventType,
+  { reason, status }: StatusAndReason,
+): MessageEvent => ({
+  id: eventIdOf(message.messageId, type),
+  type,
+  object: {
+    id: message.messageId,
+    object: 'message',
+    status,
+    final: isFinal(status),
+    class: message.class,
+    reason_code: reason,
+    client_ref: message.clientRef,
+    batch: message.batch,
+    template: message.template,
+    created_at: toTimestamp(message.at),
+    parts: message.parts,
+    price: billedPrice(message.price, status, reason),
+  },
+})
+
 /**
- * Returns the public events of a fact (at most one). They depend only on the acceptance and the
- * fact, so a replay gives the same events. Call it only for facts that changed the state: the
- * status rose in `rank`, or `seen` became true. Source: specification §Event types.
+ * Returns the event of a new status. It depends only on the acceptance and the status, so a replay gives the
+ * same event. Call it when the status rose in `rank`. Source: specification §Event types.
  */
-export const eventsOf = (message: AcceptanceForEvents, fact: MessageFact): ReadonlyArray<MessageEvent> => {
-  const type = EVENT_TYPES[fact.type]
-  if (type === null) return []
-  // A read receipt has no status. `message.seen` shows the status `delivered`.
-  const { status, reason } = statusOf(fact) ?? { status: 'delivered', reason: null }
-  return [
-    {
-      id: eventIdOf(message.messageId, type),
-      type,
-      object: {
-        id: message.messageId,
-        object: 'message',
-        status,
-        final: isFinal(status),
-        class: message.class,
-        reason_code: reason,
-        client_ref: message.clientRef,
-        batch: message.batch,
-        template: message.template,
-        created_at: toTimestamp(message.at),
-        parts: message.parts,
-        price: billedPrice(message.price, status, reason),
-      },
-    },
-  ]
-}
+export const statusEvent = (message: AcceptanceForEvents, change: StatusAndReason): MessageEvent =>
+  messageEvent(message, `message.${change.status}`, change)
+
+/** Returns the event of a read receipt. It has no status of its own, so the event shows `delivered`. */
+export const seenEvent = (message: AcceptanceForEvents): MessageEvent =>
+  messageEvent(message, 'message.seen', { status: 'delivered', reason: null })
