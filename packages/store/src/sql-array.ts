@@ -5,7 +5,7 @@
  */
 
 /** An array literal; `null` becomes the element `NULL`. */
-export const sqlArray = (values: ReadonlyArray<string | number | null>): string =>
+export const sqlArray = (values: ReadonlyArray<string | number | boolean | null>): string =>
   `{${values.map((value) => value ?? 'NULL').join(',')}}`
 
 /** An array literal of `bytea` elements, given as hexadecimal texts. */

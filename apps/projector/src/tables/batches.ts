@@ -11,7 +11,42 @@ import type { BatchSealed } from '@hub/kafka'
 import { type Queries, ReadBatches } from '@hub/store'
 import type { BatchDelta } from '../messages/aggregate-deltas.ts'
 import type { ClosedBatch } from '../store/projection-store.port.ts'
+import { add, type Column, insertRows, keepFirst } from './bulk-rows.ts'
 import { accountUuid, batchUuid, type ReadSchema, tableIn } from './read-schema.ts'
+
+interface Written {
+  readonly batch: string
+  readonly account: string
+  readonly mode: Mode
+  readonly change: BatchDelta | undefined
+  readonly seal: BatchSealed | undefined
+}
+
+const KEY: ReadonlyArray<Column<Written>> = [
+  { name: 'id', type: 'uuid', value: ({ batch }) => batchUuid(batch) },
+  { name: 'account', type: 'uuid', value: ({ account }) => accountUuid(account) },
+  { name: 'mode', type: 'command.mode', value: ({ mode }) => mode },
+]
+
+/** The columns that the first seal defines. */
+const SEAL_COLUMNS: ReadonlyArray<Column<Written>> = [
+  { name: 'created_at', type: 'timestamptz', value: ({ seal }) => seal && toTimestamp(seal.createdAt) },
+  { name: 'sealed_at', type: 'timestamptz', value: ({ seal }) => seal && toTimestamp(seal.at) },
+  { name: 'total', type: 'integer', value: ({ seal }) => seal?.total },
+  { name: 'accepted', type: 'integer', value: ({ seal }) => seal?.accepted },
+  { name: 'duplicate', type: 'integer', value: ({ seal }) => seal?.duplicate },
+  { name: 'rejected', type: 'integer', value: ({ seal }) => seal?.rejected },
+]
+
+/** The columns to which messages add. */
+const COUNT_COLUMNS: ReadonlyArray<Column<Written>> = [
+  { name: 'members', type: 'integer', value: ({ change }) => change?.members ?? 0 },
+  { name: 'final', type: 'integer', value: ({ change }) => change?.final ?? 0 },
+  { name: 'delivered', type: 'integer', value: ({ change }) => change?.delivered ?? 0 },
+  { name: 'undelivered', type: 'integer', value: ({ change }) => change?.undelivered ?? 0 },
+  { name: 'rejected_by_operator', type: 'integer', value: ({ change }) => change?.rejected ?? 0 },
+  { name: 'expired', type: 'integer', value: ({ change }) => change?.expired ?? 0 },
+]
 
 /**
  * Adds to the counts of batches, and stores their first seals. The rows stay locked until the
@@ -25,39 +60,16 @@ export const writeBatches = (
 ) => {
   const changed = new Map(changes.map((change) => [change.batch, change]))
   const sealed = new Map(seals.toReversed().map((seal) => [seal.batch, seal]))
-  const rows = [...new Set([...changed.keys(), ...sealed.keys()])].flatMap((batch) => {
-    const [change, seal] = [changed.get(batch), sealed.get(batch)]
-    const owner = change ?? seal
-    return owner === undefined ? [] : [{ batch, account: owner.account, mode: owner.mode, change, seal }]
-  })
-  const counts = (field: keyof Omit<BatchDelta, 'batch' | 'account' | 'mode'>) =>
-    rows.map(({ change }) => change?.[field] ?? 0)
-  const sealField = (field: 'total' | 'accepted' | 'duplicate' | 'rejected') =>
-    rows.map(({ seal }) => seal?.[field] ?? null)
-  const timestamp = (field: 'createdAt' | 'at') =>
-    rows.map(({ seal }) => (seal === undefined ? null : toTimestamp(seal[field])))
+  const rows: ReadonlyArray<Written> = [...new Set([...changed.keys(), ...sealed.keys()])].flatMap(
+    (batch) => {
+      const [change, seal] = [changed.get(batch), sealed.get(batch)]
+      const owner = change ?? seal
+      return owner === undefined ? [] : [{ batch, account: owner.account, mode: owner.mode, change, seal }]
+    },
+  )
   return q`
-    INSERT INTO ${tableIn(q, schema, 'batches')} AS b (id, account, mode, created_at, sealed_at, total, accepted, duplicate, rejected,
-                                   members, final, delivered, undelivered, rejected_by_operator, expired)
-    SELECT id, account, mode::command.mode, created_at, sealed_at, total, accepted, duplicate, rejected,
-           members, final, delivered, undelivered, rejected_by_operator, expired
-      FROM unnest(${rows.map((r) => batchUuid(r.batch))}::uuid[], ${rows.map((r) => accountUuid(r.account))}::uuid[],
-                  ${rows.map((r) => r.mode)}::text[], ${timestamp('createdAt')}::timestamptz[],
-                  ${timestamp('at')}::timestamptz[], ${sealField('total')}::integer[], ${sealField('accepted')}::integer[],
-                  ${sealField('duplicate')}::integer[], ${sealField('rejected')}::integer[], ${counts('members')}::integer[],
-                  ${counts('final')}::integer[], ${counts('delivered')}::integer[], ${counts('undelivered')}::integer[],
-                  ${counts('rejected')}::integer[], ${counts('expired')}::integer[])
-        AS w (id, account, mode, created_at, sealed_at, total, accepted, duplicate, rejected,
-              members, final, delivered, undelivered, rejected_by_operator, expired)
-     ORDER BY id
-    ON CONFLICT (id) DO UPDATE SET
-      created_at = coalesce(b.created_at, excluded.created_at), sealed_at = coalesce(b.sealed_at, excluded.sealed_at),
-      total = coalesce(b.total, excluded.total), accepted = coalesce(b.accepted, excluded.accepted),
-      duplicate = coalesce(b.duplicate, excluded.duplicate), rejected = coalesce(b.rejected, excluded.rejected),
-      members = b.members + excluded.members, final = b.final + excluded.final,
-      delivered = b.delivered + excluded.delivered, undelivered = b.undelivered + excluded.undelivered,
-      rejected_by_operator = b.rejected_by_operator + excluded.rejected_by_operator,
-      expired = b.expired + excluded.expired`
+    ${insertRows(q, `${schema}.batches`, [...KEY, ...SEAL_COLUMNS, ...COUNT_COLUMNS], rows)} ORDER BY id
+    ON CONFLICT (id) DO UPDATE SET ${keepFirst(q, SEAL_COLUMNS)}, ${add(q, COUNT_COLUMNS)}`
 }
 
 interface Row extends ReadBatches.CountColumns {

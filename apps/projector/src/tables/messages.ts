@@ -8,10 +8,11 @@ import {
   type Status,
   toTimestamp,
 } from '@hub/domain'
-import { type Queries, sqlArray, sqlBytesArray } from '@hub/store'
+import { type Queries, sqlArray } from '@hub/store'
 import { derivedColumns } from '../messages/fold.ts'
 import type { MessageRow } from '../messages/row.ts'
-import { accountUuid, batchUuid, booleanText, messageUuid, type ReadSchema, tableIn } from './read-schema.ts'
+import { type Column, insertRows, replace } from './bulk-rows.ts'
+import { accountUuid, batchUuid, messageUuid, type ReadSchema, tableIn } from './read-schema.ts'
 
 interface MessageRecord {
   readonly id: string
@@ -103,85 +104,90 @@ export const readMessages = async (
   )
 }
 
-const claimsOf = ({ attempts, claims }: MessageRow): number | null => (claims === attempts ? null : claims)
+interface Written {
+  readonly row: MessageRow & ReturnType<typeof derivedColumns>
+}
+interface WrittenAcceptance extends Written {
+  readonly fact: MessageAccepted
+}
 
-const batchOf = ({ subject }: MessageRow): string | null =>
-  subject === null || subject.batch === null ? null : batchUuid(subject.batch)
+const ID: Column<Written> = { name: 'id', type: 'uuid', value: ({ row }) => messageUuid(row.messageId) }
+
+/** The columns that facts of the log change. */
+const STATUS_COLUMNS: ReadonlyArray<Column<Written>> = [
+  { name: 'updated_at', type: 'timestamptz', value: ({ row }) => toTimestamp(row.updatedAt) },
+  { name: 'status', type: 'text', value: ({ row }) => row.status },
+  { name: 'rank', type: 'smallint', value: ({ row }) => row.rank },
+  { name: 'final', type: 'boolean', value: ({ row }) => row.final },
+  { name: 'reason_code', type: 'text', value: ({ row }) => row.reason },
+  { name: 'attempts', type: 'smallint', value: ({ row }) => row.attempts },
+  { name: 'claims', type: 'smallint', value: ({ row }) => (row.claims === row.attempts ? null : row.claims) },
+  { name: 'claim_open', type: 'boolean', value: ({ row }) => (row.claimOpen ? true : null) },
+  { name: 'handed_over', type: 'boolean', value: ({ row }) => row.acceptedByOperator },
+  { name: 'seen', type: 'boolean', value: ({ row }) => row.seen },
+  { name: 'price', type: 'numeric', value: ({ row }) => row.price?.amount ?? null },
+  {
+    name: 'batch_id',
+    type: 'uuid',
+    value: ({ row: { subject } }) =>
+      subject === null || subject.batch === null ? null : batchUuid(subject.batch),
+  },
+]
+
+/** The columns that only the acceptance defines. */
+const ACCEPTANCE_COLUMNS: ReadonlyArray<Column<WrittenAcceptance>> = [
+  { name: 'account', type: 'uuid', value: ({ fact }) => accountUuid(fact.account) },
+  { name: 'mode', type: 'command.mode', value: ({ fact }) => fact.mode },
+  { name: 'class', type: 'command.class', value: ({ fact }) => fact.class },
+  { name: 'recipient', type: 'bytea', value: ({ fact }) => fact.recipient },
+  { name: 'template', type: 'text', isFree: true, value: ({ fact }) => fact.template },
+  { name: 'sender', type: 'text', isFree: true, value: ({ fact }) => fact.sender },
+  { name: 'client_ref', type: 'text', isFree: true, value: ({ fact }) => fact.clientRef },
+  { name: 'parts', type: 'smallint', value: ({ fact }) => fact.parts },
+  { name: 'currency', type: 'text', value: ({ fact }) => fact.price.currency },
+  {
+    name: 'variables',
+    type: 'text',
+    isFree: true,
+    value: ({ fact }) => JSON.stringify(fact.variables),
+    stored: 'ARRAY(SELECT json_array_elements_text(variables::json))',
+  },
+  { name: 'created_at', type: 'timestamptz', value: ({ fact }) => toTimestamp(fact.at) },
+]
+
+const upsert = <Row extends Written>(
+  q: Queries,
+  schema: ReadSchema,
+  columns: ReadonlyArray<Column<Row>>,
+  rows: ReadonlyArray<Row>,
+) => q`
+  ${insertRows(q, `${schema}.messages`, [ID, ...columns], rows)}
+  ON CONFLICT (id) DO UPDATE SET ${replace(q, columns)}`
+
+const written = (row: MessageRow): Written['row'] => ({ ...row, ...derivedColumns(row) })
 
 /** Writes all columns of messages that are accepted in this transaction. */
 export const writeAccepted = (
   q: Queries,
   accepted: ReadonlyArray<{ readonly row: MessageRow; readonly fact: MessageAccepted }>,
   schema: ReadSchema = 'read',
-) => {
-  const facts = accepted.map(({ fact }) => fact)
-  const rows = accepted.map(({ row }) => ({ ...row, ...derivedColumns(row) }))
-  return q`
-    INSERT INTO ${tableIn(q, schema, 'messages')} (id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price,
-                               currency, variables, created_at, updated_at, status, rank, final, reason_code, attempts,
-                               claims, claim_open, handed_over, seen)
-    SELECT id, account, mode::command.mode, class::command.class, recipient::bytea, template, sender, client_ref, batch_id,
-           parts, price, currency, ARRAY(SELECT json_array_elements_text(variables::json)), created_at, updated_at,
-           status, rank, final::boolean, reason_code, attempts, claims, claim_open::boolean, handed_over::boolean,
-           seen::boolean
-      FROM unnest(${sqlArray(facts.map((f) => messageUuid(f.messageId)))}::uuid[], ${sqlArray(facts.map((f) => accountUuid(f.account)))}::uuid[],
-                  ${sqlArray(facts.map((f) => f.mode))}::text[], ${sqlArray(facts.map((f) => f.class))}::text[],
-                  ${sqlBytesArray(facts.map((f) => f.recipient))}::text[], ${facts.map((f) => f.template)}::text[],
-                  ${facts.map((f) => f.sender)}::text[], ${facts.map((f) => f.clientRef)}::text[],
-                  ${sqlArray(rows.map(batchOf))}::uuid[],
-                  ${sqlArray(facts.map((f) => f.parts))}::smallint[], ${sqlArray(rows.map((r) => r.price?.amount ?? null))}::numeric[],
-                  ${sqlArray(facts.map((f) => f.price.currency))}::text[],
-                  ${facts.map((f) => JSON.stringify(f.variables))}::text[],
-                  ${sqlArray(facts.map((f) => toTimestamp(f.at)))}::timestamptz[],
-                  ${sqlArray(rows.map((r) => toTimestamp(r.updatedAt)))}::timestamptz[], ${sqlArray(rows.map((r) => r.status))}::text[],
-                  ${sqlArray(rows.map((r) => r.rank))}::smallint[], ${sqlArray(rows.map((r) => booleanText(r.final)))}::text[],
-                  ${sqlArray(rows.map((r) => r.reason))}::text[], ${sqlArray(rows.map((r) => r.attempts))}::smallint[],
-                  ${sqlArray(rows.map(claimsOf))}::smallint[],
-                  ${sqlArray(rows.map((r) => (r.claimOpen ? booleanText(true) : null)))}::text[],
-                  ${sqlArray(rows.map((r) => booleanText(r.acceptedByOperator)))}::text[], ${sqlArray(rows.map((r) => booleanText(r.seen)))}::text[])
-        AS m (id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price, currency, variables,
-              created_at, updated_at, status, rank, final, reason_code, attempts, claims, claim_open, handed_over, seen)
-    ON CONFLICT (id) DO UPDATE SET
-      account = excluded.account, mode = excluded.mode, class = excluded.class, recipient = excluded.recipient,
-      template = excluded.template, sender = excluded.sender, client_ref = excluded.client_ref,
-      batch_id = excluded.batch_id, parts = excluded.parts, price = excluded.price, currency = excluded.currency,
-      variables = excluded.variables, created_at = excluded.created_at, updated_at = excluded.updated_at,
-      status = excluded.status, rank = excluded.rank, final = excluded.final, reason_code = excluded.reason_code,
-      attempts = excluded.attempts, claims = excluded.claims, claim_open = excluded.claim_open,
-      handed_over = excluded.handed_over, seen = excluded.seen`
-}
+) =>
+  upsert<WrittenAcceptance>(
+    q,
+    schema,
+    [...ACCEPTANCE_COLUMNS, ...STATUS_COLUMNS],
+    accepted.map(({ fact, row }) => ({ fact, row: written(row) })),
+  )
 
 /**
  * Writes the columns that facts of the log change, for rows with and without an acceptance. A row
  * that exists is a conflict on its id. So PostgreSQL finds it in its monthly partition, where the
  * plan of a join would read all partitions.
  */
-export const writeStatuses = (
-  q: Queries,
-  changed: ReadonlyArray<MessageRow>,
-  schema: ReadSchema = 'read',
-) => {
-  const rows = changed.map((row) => ({ ...row, ...derivedColumns(row) }))
-  return q`
-    INSERT INTO ${tableIn(q, schema, 'messages')} (id, updated_at, status, rank, final, reason_code, attempts,
-                                                  claims, claim_open, handed_over, seen, price, batch_id)
-    SELECT id, updated_at, status, rank, final::boolean, reason_code, attempts, claims, claim_open::boolean,
-           handed_over::boolean, seen::boolean, price, batch_id
-      FROM unnest(${sqlArray(rows.map((r) => messageUuid(r.messageId)))}::uuid[],
-                  ${sqlArray(rows.map((r) => toTimestamp(r.updatedAt)))}::timestamptz[],
-                  ${sqlArray(rows.map((r) => r.status))}::text[], ${sqlArray(rows.map((r) => r.rank))}::smallint[],
-                  ${sqlArray(rows.map((r) => booleanText(r.final)))}::text[],
-                  ${sqlArray(rows.map((r) => r.reason))}::text[],
-                  ${sqlArray(rows.map((r) => r.attempts))}::smallint[],
-                  ${sqlArray(rows.map(claimsOf))}::smallint[],
-                  ${sqlArray(rows.map((r) => (r.claimOpen ? booleanText(true) : null)))}::text[],
-                  ${sqlArray(rows.map((r) => booleanText(r.acceptedByOperator)))}::text[],
-                  ${sqlArray(rows.map((r) => booleanText(r.seen)))}::text[],
-                  ${sqlArray(rows.map((r) => r.price?.amount ?? null))}::numeric[],
-                  ${sqlArray(rows.map(batchOf))}::uuid[])
-        AS w (id, updated_at, status, rank, final, reason_code, attempts, claims, claim_open, handed_over, seen, price, batch_id)
-    ON CONFLICT (id) DO UPDATE SET
-      updated_at = excluded.updated_at, status = excluded.status, rank = excluded.rank, final = excluded.final,
-      reason_code = excluded.reason_code, attempts = excluded.attempts, claims = excluded.claims, claim_open = excluded.claim_open,
-      handed_over = excluded.handed_over, seen = excluded.seen, price = excluded.price, batch_id = excluded.batch_id`
-}
+export const writeStatuses = (q: Queries, changed: ReadonlyArray<MessageRow>, schema: ReadSchema = 'read') =>
+  upsert(
+    q,
+    schema,
+    STATUS_COLUMNS,
+    changed.map((row) => ({ row: written(row) })),
+  )

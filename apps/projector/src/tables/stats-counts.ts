@@ -1,21 +1,14 @@
-/** The columns that `read.daily_stats` and `read.hourly_stats` count, as parts of a statement. */
-import type { Queries } from '@hub/store'
+/** The columns that `read.daily_stats` and `read.hourly_stats` count. */
 import type { StatsCounts } from '../messages/aggregate-deltas.ts'
+import type { Column } from './bulk-rows.ts'
 
-/** Their names. */
-export const countColumns = (q: Queries) =>
-  q`accepted, sent, delivered, undelivered, rejected, expired, parts, price`
-
-/** Their arrays for `unnest`, in the same order. */
-export const countArrays = (q: Queries, changes: ReadonlyArray<StatsCounts>) => q`
-  ${changes.map((c) => c.accepted)}::integer[], ${changes.map((c) => c.sent)}::integer[],
-  ${changes.map((c) => c.delivered)}::integer[], ${changes.map((c) => c.undelivered)}::integer[],
-  ${changes.map((c) => c.rejected)}::integer[], ${changes.map((c) => c.expired)}::integer[],
-  ${changes.map((c) => c.parts)}::bigint[], ${changes.map((c) => c.price)}::numeric[]`
-
-/** `SET`: adds the new counts to those of the stored row `s`. */
-export const addCounts = (q: Queries) => q`
-  accepted = s.accepted + excluded.accepted, sent = s.sent + excluded.sent,
-  delivered = s.delivered + excluded.delivered, undelivered = s.undelivered + excluded.undelivered,
-  rejected = s.rejected + excluded.rejected, expired = s.expired + excluded.expired,
-  parts = s.parts + excluded.parts, price = s.price + excluded.price`
+export const COUNT_COLUMNS: ReadonlyArray<Column<StatsCounts>> = [
+  { name: 'accepted', type: 'integer', value: (counts) => counts.accepted },
+  { name: 'sent', type: 'integer', value: (counts) => counts.sent },
+  { name: 'delivered', type: 'integer', value: (counts) => counts.delivered },
+  { name: 'undelivered', type: 'integer', value: (counts) => counts.undelivered },
+  { name: 'rejected', type: 'integer', value: (counts) => counts.rejected },
+  { name: 'expired', type: 'integer', value: (counts) => counts.expired },
+  { name: 'parts', type: 'bigint', value: (counts) => counts.parts },
+  { name: 'price', type: 'numeric', value: (counts) => counts.price },
+]
