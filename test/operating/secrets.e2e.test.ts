@@ -1,7 +1,7 @@
 /**
- * Processes with secrets of another hub start beside the right ones, while messages are sent. Each of them
- * ends by itself and names its setting, no message is lost, handed over twice or expired, and every event is
- * delivered.
+ * Processes with secrets of another hub, or with another database, start beside the right ones, while messages
+ * are sent. Each of them ends by itself and names its setting, no message is lost, handed over twice or
+ * expired, and every event is delivered.
  */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { APP_NAMES, type AppName, type OPERATIONS_API, ROOT } from '@hub/local-stack'
-import { freePort } from '@hub/testkit'
+import { type FreshDatabase, freePort, freshDatabase } from '@hub/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client } from '../support/client.ts'
 import { startHub, type TestHub } from '../support/hub.ts'
@@ -26,10 +26,13 @@ const WITHIN_MS = 420_000
 let receiver: WebhookReceiver
 let hub: TestHub
 let folder: string
+/** A database with the tables of a hub, on the same server. */
+let emptyDatabase: FreshDatabase
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'hub-secrets-'))
   receiver = await startWebhookReceiver()
   hub = await startHub({ apiRps: 100_000, liveOperator: 'smpp', environment: receiver.environment })
+  emptyDatabase = await freshDatabase(hub.describe().database_url)
 })
 afterAll(async () => {
   await hub?.stop()
@@ -108,6 +111,7 @@ describe(`processes of another hub, beside the right ones, under ${RATE} sends a
         ...HASHING.map(
           (app) => [app, 'HUB_NUMBER_HASH_SECRET', { HUB_NUMBER_HASH_SECRET: otherHashSecret }] as const,
         ),
+        ...PROGRAMS.map((app) => [app, 'HUB_DATABASE_URL', { HUB_DATABASE_URL: emptyDatabase.url }] as const),
         ['projector', 'HUB_TOPIC_PREFIX', { HUB_TOPIC_PREFIX: 'another.' }],
         [
           'command-api',
@@ -149,6 +153,11 @@ describe(`processes of another hub, beside the right ones, under ${RATE} sends a
       const masterKey = { HUB_MASTER_KEY: randomBytes(32).toString('base64') }
       await expect(hubctl(servers, hub, ['doctor'], masterKey)).rejects.toThrow(
         /HUB_MASTER_KEY is not of this hub/u,
+      )
+      const empty = { ...servers, databaseUrl: emptyDatabase.url }
+      await expect(hubctl(empty, hub, ['doctor'])).rejects.toThrow(/HUB_DATABASE_URL is not of this hub/u)
+      await expect(hubctl(empty, hub, ['dead-letters', 'list'])).rejects.toThrow(
+        /HUB_DATABASE_URL leads to the database .* hubctl restore database/u,
       )
     },
     WITHIN_MS,

@@ -8,6 +8,7 @@ export {
 } from './connection/client.ts'
 export { layerEventLog } from './log/event-log.ts'
 export { ErasureTopic, type PublishedErasure } from './erasures/erasure-topic.ts'
+export { acceptDatabase, acceptedDatabase } from './database-topic.ts'
 export { layerKeysAndErasures } from './keys-and-erasures.ts'
 export { layerTopicReader } from './log/topic-reader.ts'
 export { PAYLOAD_KEY_PERIODS, payloadKeyGoneAt } from './payload-keys/periods.ts'

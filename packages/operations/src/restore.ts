@@ -9,8 +9,10 @@ import {
 } from '@hub/kafka'
 import {
   acceptKafka,
+  connectedDatabase,
   connectedKafka,
   missingErasures as readMissingErasures,
+  recordDatabase,
   restoreErasures,
   restoreEvents,
   restoreLedger,
@@ -146,5 +148,34 @@ export const kafka = defineUseCase({
     const connected = yield* connectedKafka(CLIENT)
     const before = yield* acceptKafka(connected)
     return { object: 'restored_kafka' as const, ...connected, before: before?.cluster ?? null }
+  }),
+})
+
+/** Makes the database of the settings the one of the hub, after a restore into another database. */
+export const database = defineUseCase({
+  name: 'restore database',
+  permission: 'hub.change',
+  input: Schema.Struct({}),
+  output: Schema.Struct({
+    object: Schema.Literal('restored_database'),
+    database: Schema.String,
+    /** The database before; `null` if the hub had none. */
+    before: Schema.NullOr(Schema.String),
+  }),
+  audit: () => ({}),
+  result: ({ before, database: now }) => ({ database: now, before }),
+  run: Effect.fnUntraced(function* () {
+    const connected = yield* connectedDatabase
+    if (connected === null) {
+      return yield* refused(
+        'database_unknown',
+        'The role of HUB_DATABASE_URL may not execute pg_control_system(), so the hub does not compare databases.',
+      )
+    }
+    const { database: before } = yield* connectedKafka(CLIENT)
+    if (!(yield* recordDatabase(CLIENT, connected))) {
+      return yield* refused('topic_missing', 'A topic is missing. Run hubctl topics apply first.')
+    }
+    return { object: 'restored_database' as const, database: connected, before }
   }),
 })

@@ -24,12 +24,14 @@ export {
 export { type InboundMessage, readInboundMessages, storedInboundContext } from './inbound-messages.ts'
 export {
   acceptKafka,
+  connectedDatabase,
   connectedKafka,
   findMismatches,
   type HubProof,
   makeHubProof,
   NotOfThisHub,
   ownIdentity,
+  recordDatabase,
   retireOtherMasterKeys,
 } from './identity/proof.ts'
 export type { KafkaIdentity, Mismatch } from './identity/judge.ts'

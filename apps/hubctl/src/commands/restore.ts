@@ -147,6 +147,36 @@ const kafka = defineCommand(
   }),
 )
 
+const databaseCommand = defineCommand(
+  'database',
+  {
+    short: 'Accept the database of HUB_DATABASE_URL',
+    about:
+      'Kafka knows the database of a hub (hub.database.v1), and no process starts with another one. Run this ' +
+      'command after a restore from a dump, an upgrade of PostgreSQL or a move to another server, when all ' +
+      'processes of the hub have stopped. A standby that was promoted, and a base backup, are the same ' +
+      'database: they need no command.',
+    changes: 'The database with which processes of the hub may start. With any other one they end.',
+    examples: [
+      {
+        command: 'hubctl restore database',
+        description: 'After the restore of a dump, before any app starts',
+      },
+    ],
+    notOverApi: NOT_OVER_API,
+    needs: database,
+  },
+  {},
+  Effect.fnUntraced(function* () {
+    yield* confirm('Make the database of HUB_DATABASE_URL the one of this hub?')
+    yield* show(yield* run(Restore.database, {}), (result) =>
+      result.before === result.database
+        ? `The hub already used the database ${result.database}.`
+        : `The hub now uses the database ${result.database}. Before, it used ${result.before ?? 'none'}.`,
+    )
+  }),
+)
+
 export const restore = defineGroup(
   'restore',
   {
@@ -155,5 +185,5 @@ export const restore = defineGroup(
       'Steps after the restore of a database backup, which use data from Kafka. docs/operating.md ' +
       'describes all steps.',
   },
-  [kafka, erasures, journal, ledger],
+  [kafka, databaseCommand, erasures, journal, ledger],
 )

@@ -94,6 +94,7 @@ export const decodeAndValidate = (record: IncomingRecord): DecodedRecord => {
     case 'OperatorAnswerReceived':
     case 'SealingKeyCreated':
     case 'RecipientErased':
+    case 'DatabaseAccepted':
     case 'MessageOutcome':
       return { kind: 'invalid', reason: 'unexpected_type' }
     default:

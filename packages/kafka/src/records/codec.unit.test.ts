@@ -231,6 +231,7 @@ const examples: ReadonlyArray<HubRecord> = [
   },
   { type: 'SealingKeyCreated', keyId: 'otp-k', wrapped: Uint8Array.from([2, 1]), at },
   { type: 'RecipientErased', erasure: 'e', recipient: hash, requestedAt: at, before: at },
+  { type: 'DatabaseAccepted', database: '7571234567890123456/16384', at },
   outcome,
   {
     ...outcome,

@@ -12,6 +12,7 @@ import type { TopicNames } from '../topics/catalogue.ts'
 import { encodeRecord } from './codec.ts'
 import type {
   BatchSealed,
+  DatabaseAccepted,
   DeliveryReportReceived,
   EventRecorded,
   HubRecord,
@@ -175,6 +176,19 @@ export const recipientErasedRecord = (topics: TopicNames, record: RecipientErase
       key: record.recipient,
       id: factId(record.erasure, `erased:${record.before}`),
       occurredAt: record.requestedAt,
+    },
+    { partition: 0 },
+  )
+
+/** The database of the hub. All records have one key, so the topic keeps the last one. */
+export const databaseAcceptedRecord = (topics: TopicNames, record: DatabaseAccepted): OutgoingRecord =>
+  outgoing(
+    record,
+    {
+      topic: topics.database,
+      key: 'database',
+      id: factId(record.database, `accepted:${record.at}`),
+      occurredAt: record.at,
     },
     { partition: 0 },
   )

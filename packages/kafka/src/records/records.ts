@@ -177,6 +177,14 @@ export interface RecipientErased {
   readonly before: number
 }
 
+/** The database that the hub uses. The last record counts. */
+export interface DatabaseAccepted {
+  readonly type: 'DatabaseAccepted'
+  /** `system identifier/object id`, as PostgreSQL knows them. */
+  readonly database: string
+  readonly at: number
+}
+
 /** `OperatorAnswerReceived.messageId` of a delivery that cannot be understood. */
 export const NO_MESSAGE = ''
 
@@ -239,6 +247,7 @@ export type HubRecord =
   | OperatorAnswerReceived
   | SealingKeyCreated
   | RecipientErased
+  | DatabaseAccepted
   | MessageOutcome
 
 /**

@@ -61,6 +61,13 @@ export const TOPIC_CONTENT: Readonly<
     key: 'recipient hash',
     records: ['RecipientErased'],
   },
+  database: {
+    holds:
+      'The database that the hub uses, so that a process with another one does not start. Kafka keeps the last ' +
+      'record (compaction). One partition.',
+    key: '`database`',
+    records: ['DatabaseAccepted'],
+  },
   outcomes: {
     holds:
       'One flat record for each message with a final status, for analysts. Kafka keeps the last one of each ' +

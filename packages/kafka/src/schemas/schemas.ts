@@ -33,6 +33,7 @@ export const RECORD_NAMES = [
   'OperatorAnswerReceived',
   'SealingKeyCreated',
   'RecipientErased',
+  'DatabaseAccepted',
   'MessageOutcome',
 ] as const
 export type RecordName = (typeof RECORD_NAMES)[number]

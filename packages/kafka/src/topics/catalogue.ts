@@ -38,6 +38,9 @@ const KEY_BASES = {
 /** The erasures: Kafka keeps the last one of each recipient for ever. */
 const ERASURES = 'hub.erasures.v1'
 
+/** The database of the hub: Kafka keeps the last record for ever. */
+const DATABASE = 'hub.database.v1'
+
 /**
  * The outcomes of messages, for analysts: Kafka keeps the last one of each message. No group of the hub
  * reads them, so they have no shards and no dead letters.
@@ -65,6 +68,8 @@ export interface TopicNames {
   readonly serviceKeys: string
   /** The last erasure of each recipient. One partition. Key: recipient hash. */
   readonly erasures: string
+  /** The database of the hub. One partition. Key: `database`. */
+  readonly database: string
   /** The outcomes of messages. Key: the message id. */
   readonly outcomes: string
 }
@@ -79,6 +84,7 @@ export const topicNames = (prefix = ''): TopicNames => ({
   otpKeys: prefix + KEY_BASES.otpKeys.name,
   serviceKeys: prefix + KEY_BASES.serviceKeys.name,
   erasures: prefix + ERASURES,
+  database: prefix + DATABASE,
   outcomes: prefix + OUTCOMES.name,
 })
 
@@ -145,8 +151,10 @@ export const topicCatalogue = (options: CatalogueOptions): ReadonlyArray<TopicSp
       },
     }
   }
-  const kept = spec(options.prefix + ERASURES, -1)
-  const erasures = { ...kept, partitions: 1, config: { ...kept.config, 'cleanup.policy': 'compact' } }
+  const keptSpec = (name: string): TopicSpec => {
+    const kept = spec(options.prefix + name, -1)
+    return { ...kept, partitions: 1, config: { ...kept.config, 'cleanup.policy': 'compact' } }
+  }
   const outcomes = spec(options.prefix + OUTCOMES.name, OUTCOMES.retentionMs)
   return [
     ...Object.values(BASES).flatMap(({ name, retentionMs }) => [
@@ -154,7 +162,7 @@ export const topicCatalogue = (options: CatalogueOptions): ReadonlyArray<TopicSp
       spec(deadLetterTopic(options.prefix + name), DEAD_LETTER_RETENTION_MS),
     ]),
     ...Object.values(KEY_BASES).map(keySpec),
-    erasures,
+    ...[ERASURES, DATABASE].map(keptSpec),
     { ...outcomes, config: { ...outcomes.config, 'cleanup.policy': 'compact,delete' } },
   ]
 }

@@ -11,15 +11,23 @@ describe('topicCatalogue', () => {
   const production = topicCatalogue({ prefix: '', partitions: 48, replicationFactor: 3 })
 
   it('contains every topic, and the dead-letter topics of the topics that shards read', () => {
-    const { erasures, otpKeys, outcomes, serviceKeys } = topicNames()
+    const { database, erasures, otpKeys, outcomes, serviceKeys } = topicNames()
     const names = shardedTopics(topicNames())
-    assert.sameMembers(Object.values(topicNames()), [...names, erasures, otpKeys, outcomes, serviceKeys])
+    assert.sameMembers(Object.values(topicNames()), [
+      ...names,
+      database,
+      erasures,
+      otpKeys,
+      outcomes,
+      serviceKeys,
+    ])
     const partitions = Object.fromEntries(production.map((spec) => [spec.topic, spec.partitions]))
     assert.deepStrictEqual(partitions, {
       ...Object.fromEntries([...names, ...names.map(deadLetterTopic)].map((name) => [name, 48])),
       [otpKeys]: 1,
       [serviceKeys]: 1,
       [erasures]: 1,
+      [database]: 1,
       [outcomes]: 48,
     })
   })
@@ -42,9 +50,12 @@ describe('topicCatalogue', () => {
     assert.strictEqual(payloadKeyGoneAt('service', 0), 49 * HOUR + 6 * 60_000)
   })
 
-  it('keeps the last erasure of each recipient for ever', () => {
-    const config = production.find(({ topic }) => topic === topicNames().erasures)?.config
-    assert.deepInclude(config, { 'cleanup.policy': 'compact', 'retention.ms': '-1' })
+  it('keeps the last erasure of each recipient, and the database of the hub, for ever', () => {
+    const { database, erasures } = topicNames()
+    for (const name of [database, erasures]) {
+      const config = production.find(({ topic }) => topic === name)?.config
+      assert.deepInclude(config, { 'cleanup.policy': 'compact', 'retention.ms': '-1' })
+    }
   })
 
   // Specification, Retention and data handling: analytics detail is kept for 13 months. The calendar says

@@ -1,5 +1,6 @@
 /** Processes prove that they belong to their hub, with PostgreSQL and Kafka. */
 import { createHmac, hkdfSync, randomBytes } from 'node:crypto'
+import { createTopics, topicCatalogue } from '@hub/kafka'
 import { Readiness } from '@hub/telemetry'
 import {
   eventually,
@@ -7,13 +8,15 @@ import {
   type FreshDatabase,
   openDatabase,
   testBrokers,
+  testDatabaseUrl,
   topicPrefix,
 } from '@hub/testkit'
 import { ConfigProvider, Effect, Exit, Layer, Scope } from 'effect'
+import postgres from 'postgres'
 import { afterEach, assert, beforeEach, describe, it } from 'vitest'
 import { MasterKeyEncryption } from '../master-key-encryption.ts'
 import { Sql } from '../sql.ts'
-import { makeHubProof, NotOfThisHub, retireOtherMasterKeys } from './proof.ts'
+import { makeHubProof, NotOfThisHub, recordDatabase, retireOtherMasterKeys } from './proof.ts'
 
 const PREFIX = topicPrefix()
 const HASH_SECRET = 'a secret of the tests, long enough for it'
@@ -150,6 +153,154 @@ describe('the proof of a process', () => {
     await sql`UPDATE command.hub_identity SET value = 'of another hub' WHERE kind = 'number_hash_secret'`
     const error = await Effect.runPromise(Effect.flip(lost))
     assert.strictEqual(error.mismatches[0]?.variable, 'HUB_NUMBER_HASH_SECRET')
+  })
+})
+
+describe('the database of a hub', () => {
+  const key = newKey()
+  let settings: Readonly<Record<string, string>>
+  let admin: ReturnType<typeof openDatabase>
+  const others: Array<FreshDatabase> = []
+  beforeEach(async () => {
+    admin = openDatabase(testDatabaseUrl())
+    const prefix = topicPrefix()
+    settings = { HUB_MASTER_KEY: key, HUB_TOPIC_PREFIX: prefix }
+    const catalogue = topicCatalogue({ prefix, partitions: 1, replicationFactor: 1 })
+    await Effect.runPromise(
+      createTopics(
+        { brokers: testBrokers(), clientId: 'identity-test' },
+        catalogue.filter(({ topic }) => topic.endsWith('hub.database.v1')),
+      ),
+    )
+  })
+  afterEach(async () => {
+    await Promise.all(others.splice(0).map(({ drop }) => drop()))
+    await admin.end()
+  })
+
+  const empty = async (): Promise<FreshDatabase> => {
+    const other = await freshDatabase()
+    others.push(other)
+    return other
+  }
+  /** A copy with all rows of the hub, in the same server. PostgreSQL copies only while nobody is connected. */
+  const clone = async (): Promise<FreshDatabase> => {
+    const [from, to] = [nameOf(database.url), `${nameOf(database.url)}_clone`]
+    await admin`ALTER DATABASE ${admin(from)} ALLOW_CONNECTIONS false`
+    await admin`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${from}`
+    await eventually(
+      async () => {
+        const sessions = await admin`SELECT 1 FROM pg_stat_activity WHERE datname = ${from}`
+        return sessions.length === 0
+      },
+      { withinMs: 30_000, everyMs: 20 },
+    )
+    await admin`CREATE DATABASE ${admin(to)} TEMPLATE ${admin(from)}`
+    await admin`ALTER DATABASE ${admin(from)} ALLOW_CONNECTIONS true`
+    await admin`ALTER DATABASE ${admin(to)} ALLOW_CONNECTIONS true`
+    const url = Object.assign(new URL(database.url), { pathname: `/${to}` }).toString()
+    const other = {
+      url,
+      drop: async () => void (await admin`DROP DATABASE IF EXISTS ${admin(to)} WITH (FORCE)`),
+    }
+    others.push(other)
+    return other
+  }
+  const nameOf = (url: string): string => new URL(url).pathname.slice(1)
+
+  it('is the one of its first process: an empty one and a clone are refused, and nothing is written to them', async () => {
+    await stop(await started(settings))
+    const [blank, copy] = [await empty(), await clone()]
+    for (const other of [blank, copy]) {
+      const { failure } = await start({ ...settings, HUB_DATABASE_URL: other.url })
+      assert.match(
+        failure?.message ?? '',
+        /^HUB_DATABASE_URL leads to the database .* hubctl restore database/u,
+      )
+    }
+    const opened = openDatabase(blank.url)
+    assert.lengthOf(await opened`SELECT 1 FROM command.hub_identity`, 0)
+    assert.lengthOf(await opened`SELECT 1 FROM command.hub_processes`, 0)
+    await opened.end()
+    await started(settings)
+  })
+
+  it('is named by the identifiers of PostgreSQL, so that a standby has the same name', async () => {
+    await started(settings)
+    const other = await empty()
+    const { failure } = await start({ ...settings, HUB_DATABASE_URL: other.url })
+    // The system identifier of the replication protocol (IDENTIFY_SYSTEM), and the first part of the paths
+    // of the files of a database.
+    const replication = postgres(testDatabaseUrl(), {
+      max: 1,
+      connection: { replication: 'database' },
+      fetch_types: false,
+    })
+    const [system] = await replication.unsafe('IDENTIFY_SYSTEM').simple()
+    await replication.end()
+    const oidOf = async (url: string): Promise<string> => {
+      const opened = openDatabase(url)
+      const [row] = await opened<{ path: string }[]>`
+        SELECT pg_relation_filepath('command.hub_identity') AS path`
+      await opened.end()
+      return row?.path.split('/')[1] ?? ''
+    }
+    const name = async (url: string) => `${String(system?.['systemid'])}/${await oidOf(url)}`
+    assert.include(failure?.message, `leads to the database ${await name(other.url)},`)
+    assert.include(failure?.message, `this hub uses ${await name(database.url)}.`)
+  })
+
+  it('can be another one from then on, when staff accept it', async () => {
+    await stop(await started(settings))
+    const copy = await clone()
+    const moved = { ...settings, HUB_DATABASE_URL: copy.url }
+    const { failure } = await start(moved)
+    const [name] = /(?<=leads to the database )[\d/]+/u.exec(failure?.message ?? '') ?? []
+    assert.isDefined(name)
+    assert.isTrue(
+      await Effect.runPromise(
+        Effect.provide(
+          recordDatabase('identity-test', name),
+          ConfigProvider.layer(ConfigProvider.fromUnknown(environment(settings))),
+        ),
+      ),
+    )
+    await started(moved)
+    assert.strictEqual(await refused(settings), 'HUB_DATABASE_URL', 'the database before')
+  })
+
+  it('is looked for again: a process ends when its name leads to a clone', async () => {
+    const { lost } = await started(settings)
+    const copy = await clone()
+    const [original, other] = [nameOf(database.url), nameOf(copy.url)]
+    await sql.end()
+    await admin`ALTER DATABASE ${admin(original)} ALLOW_CONNECTIONS false`
+    await admin`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${original}`
+    const rename = async (from: string, to: string) => {
+      await eventually(
+        () =>
+          admin`ALTER DATABASE ${admin(from)} RENAME TO ${admin(to)}`.then(
+            () => true,
+            () => false,
+          ),
+        { withinMs: 30_000, everyMs: 20 },
+      )
+    }
+    await rename(original, `${original}_before`)
+    others.push({
+      url: '',
+      drop: async () =>
+        void (await admin`DROP DATABASE IF EXISTS ${admin(`${original}_before`)} WITH (FORCE)`),
+    })
+    await rename(other, original)
+    const error = await Effect.runPromise(Effect.flip(lost))
+    assert.strictEqual(error.mismatches[0]?.variable, 'HUB_DATABASE_URL')
+  })
+
+  it('is not compared while Kafka lacks the topic, as after an upgrade without hubctl topics apply', async () => {
+    const without = { HUB_MASTER_KEY: key, HUB_TOPIC_PREFIX: topicPrefix() }
+    await stop(await started(without))
+    await started({ ...without, HUB_DATABASE_URL: (await empty()).url })
   })
 })
 

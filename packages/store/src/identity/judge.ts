@@ -9,12 +9,18 @@ export interface KafkaIdentity {
   readonly prefix: string
 }
 
+/** A Kafka cluster, as a process finds it. */
+export interface ConnectedKafka extends KafkaIdentity {
+  /** The database of its hub; `null` if it does not know one. */
+  readonly database: string | null
+}
+
 /** A process. `null`: it does not have the value, or does not know it now. */
 export interface OwnIdentity {
   /** Check values. The first one is that of `HUB_MASTER_KEY`, the others of `HUB_PREVIOUS_MASTER_KEYS`. */
   readonly masterKeys: ReadonlyArray<string> | null
   readonly numberHashSecret: string | null
-  readonly kafka: KafkaIdentity | null
+  readonly kafka: ConnectedKafka | null
 }
 
 /** What the database of the hub knows. */
@@ -23,6 +29,8 @@ export interface KnownIdentity {
   readonly masterKeys: ReadonlyMap<string, boolean>
   readonly numberHashSecret: string | null
   readonly kafka: KafkaIdentity | null
+  /** The database itself: PostgreSQL's system identifier and object id; `null` if the role may not read it. */
+  readonly database: string | null
   /** The other processes that run now. */
   readonly processes: ReadonlyArray<{ readonly app: string; readonly masterKeys: ReadonlyArray<string> }>
 }
@@ -77,6 +85,15 @@ const kafkaMismatch = (own: KafkaIdentity, known: KafkaIdentity): Mismatch | nul
   }
 }
 
+/** Only the records of the right cluster say which database is the right one. */
+const databaseMismatch = (own: ConnectedKafka, { database }: KnownIdentity): Mismatch | null => {
+  if (database === null || own.database === null || database === own.database) return null
+  return {
+    variable: 'HUB_DATABASE_URL',
+    sentence: `HUB_DATABASE_URL leads to the database ${database}, and this hub uses ${own.database}. Correct it, or, if a restore or an upgrade of PostgreSQL has moved the hub to this database, run hubctl restore database.`,
+  }
+}
+
 /** The mismatches; empty if the process belongs to the hub. */
 export const mismatches = (own: OwnIdentity, known: KnownIdentity): ReadonlyArray<Mismatch> => {
   const found: Array<Mismatch> = []
@@ -93,8 +110,11 @@ export const mismatches = (own: OwnIdentity, known: KnownIdentity): ReadonlyArra
         'HUB_NUMBER_HASH_SECRET is not the secret of this hub. Set it to that of the other processes; it can never change.',
     })
   }
-  const kafka = own.kafka === null || known.kafka === null ? null : kafkaMismatch(own.kafka, known.kafka)
-  if (kafka !== null) found.push(kafka)
+  if (own.kafka !== null) {
+    const kafka = known.kafka === null ? null : kafkaMismatch(own.kafka, known.kafka)
+    const server = kafka ?? databaseMismatch(own.kafka, known)
+    if (server !== null) found.push(server)
+  }
   if (found.length < 2) return found
   const names = found.map(({ variable }) => variable).join(', ')
   return [

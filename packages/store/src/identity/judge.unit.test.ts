@@ -3,14 +3,22 @@ import { assert, describe, it } from 'vitest'
 import { type KnownIdentity, masterKeysToWrite, mismatches, type OwnIdentity } from './judge.ts'
 
 const KAFKA = { cluster: 'MkU3OEVBNTcwNTJENDM2Qk', prefix: '' }
-const empty: KnownIdentity = { masterKeys: new Map(), numberHashSecret: null, kafka: null, processes: [] }
+const CONNECTED = { ...KAFKA, database: '7571234567890123456/16384' }
+const empty: KnownIdentity = {
+  masterKeys: new Map(),
+  numberHashSecret: null,
+  kafka: null,
+  database: CONNECTED.database,
+  processes: [],
+}
 const hub: KnownIdentity = {
   masterKeys: new Map([['old', true]]),
   numberHashSecret: 'hash',
   kafka: KAFKA,
+  database: CONNECTED.database,
   processes: [],
 }
-const own: OwnIdentity = { masterKeys: ['old'], numberHashSecret: 'hash', kafka: KAFKA }
+const own: OwnIdentity = { masterKeys: ['old'], numberHashSecret: 'hash', kafka: CONNECTED }
 const variables = (process: Partial<OwnIdentity>, known: Partial<KnownIdentity> = {}) =>
   mismatches({ ...own, ...process }, { ...hub, ...known }).map(({ variable }) => variable)
 
@@ -24,15 +32,31 @@ describe('a process', () => {
   it('with one other value is told the setting', () => {
     assert.deepStrictEqual(variables({ masterKeys: ['other'] }), ['HUB_MASTER_KEY'])
     assert.deepStrictEqual(variables({ numberHashSecret: 'other' }), ['HUB_NUMBER_HASH_SECRET'])
-    assert.deepStrictEqual(variables({ kafka: { ...KAFKA, cluster: 'other' } }), ['HUB_KAFKA_BROKERS'])
-    assert.deepStrictEqual(variables({ kafka: { ...KAFKA, prefix: 'other.' } }), ['HUB_TOPIC_PREFIX'])
+    assert.deepStrictEqual(variables({ kafka: { ...CONNECTED, cluster: 'other' } }), ['HUB_KAFKA_BROKERS'])
+    assert.deepStrictEqual(variables({ kafka: { ...CONNECTED, prefix: 'other.' } }), ['HUB_TOPIC_PREFIX'])
+  })
+
+  it('with another database is told so, also if the database is empty', () => {
+    assert.deepStrictEqual(variables({}, { database: '7571234567890123456/16999' }), ['HUB_DATABASE_URL'])
+    assert.deepStrictEqual(
+      mismatches(own, { ...empty, database: '7579999999999999999/16384' }).map(({ variable }) => variable),
+      ['HUB_DATABASE_URL'],
+    )
+    assert.deepStrictEqual(variables({ kafka: { ...CONNECTED, database: null } }), [], 'of a new hub')
+    assert.deepStrictEqual(variables({}, { database: null }), [], 'which its role may not read')
+  })
+
+  it('with another Kafka cluster is told that only, whatever database that cluster names', () => {
+    assert.deepStrictEqual(variables({ kafka: { ...CONNECTED, cluster: 'other', database: 'other/1' } }), [
+      'HUB_KAFKA_BROKERS',
+    ])
   })
 
   it('of which several values differ has the database of another hub', () => {
     assert.deepStrictEqual(variables({ masterKeys: ['other'], numberHashSecret: 'other' }), [
       'HUB_DATABASE_URL',
     ])
-    const [found] = mismatches({ masterKeys: ['a'], numberHashSecret: 'b', kafka: KAFKA }, hub)
+    const [found] = mismatches({ masterKeys: ['a'], numberHashSecret: 'b', kafka: CONNECTED }, hub)
     assert.include(found?.sentence, 'HUB_MASTER_KEY, HUB_NUMBER_HASH_SECRET')
   })
 })

@@ -4,12 +4,19 @@
  */
 import { createHmac, randomUUID } from 'node:crypto'
 import { type AnyApp, settings } from '@hub/config'
-import { describeCluster, kafkaConnectionConfig } from '@hub/kafka'
+import {
+  acceptDatabase,
+  acceptedDatabase,
+  describeCluster,
+  kafkaConnectionConfig,
+  topicNames,
+} from '@hub/kafka'
 import { Readiness } from '@hub/telemetry'
 import { type Config, Data, Deferred, Effect, Layer, Redacted, type Scope } from 'effect'
 import { MasterKeyEncryption } from '../master-key-encryption.ts'
 import { type Queries, Sql, type StorageError } from '../sql.ts'
 import {
+  type ConnectedKafka,
   type KafkaIdentity,
   masterKeysToWrite,
   type Mismatch,
@@ -21,6 +28,7 @@ import {
   defineKafka,
   forgetProcess,
   lockIdentity,
+  readDatabase,
   readIdentity,
   readKeyPrefixes,
   replaceKafka,
@@ -78,14 +86,15 @@ const compareAndRecord = async (
   self: { readonly id: string; readonly app: string },
   own: OwnIdentity,
   keys: ReadonlyArray<Key>,
-): Promise<ReadonlyArray<Mismatch>> => {
+): Promise<{ readonly found: ReadonlyArray<Mismatch>; readonly database: string | null }> => {
   await lockIdentity(q)
   let known = await readIdentity(q, self.id)
+  const { database } = known
   const found = mismatches(own, known)
-  if (found.length > 0) return found
+  if (found.length > 0) return { found, database }
   if (known.masterKeys.size === 0) {
     const foreign = await defineMasterKeys(q, keys)
-    if (foreign !== null) return [foreign]
+    if (foreign !== null) return { found: [foreign], database }
     known = await readIdentity(q, self.id)
   }
   const masterKeys = keys.map(({ checkValue }) => checkValue)
@@ -97,14 +106,24 @@ const compareAndRecord = async (
   }
   if (own.kafka !== null && known.kafka === null) await defineKafka(q, own.kafka)
   await reportProcess(q, { ...self, masterKeys })
-  return []
+  return { found: [], database }
 }
 
 /** The Kafka cluster of the settings. */
 export const connectedKafka = (client: string) =>
   Effect.gen(function* () {
-    const { cluster } = yield* describeCluster(yield* kafkaConnectionConfig(client))
-    return { cluster, prefix: yield* settings.topicPrefix.config } satisfies KafkaIdentity
+    const connection = yield* kafkaConnectionConfig(client)
+    const prefix = yield* settings.topicPrefix.config
+    const { cluster } = yield* describeCluster(connection)
+    const database = yield* acceptedDatabase(connection, topicNames(prefix))
+    return { cluster, prefix, database } satisfies ConnectedKafka
+  })
+
+/** Makes a database the one of the hub. Returns false while the topic for it is missing. */
+export const recordDatabase = (client: string, database: string) =>
+  Effect.gen(function* () {
+    const topics = topicNames(yield* settings.topicPrefix.config)
+    return yield* acceptDatabase(yield* kafkaConnectionConfig(client), topics, database)
   })
 
 export interface HubProof {
@@ -142,7 +161,7 @@ export const makeHubProof = (
       : null
     const masterKeys = keys.map(({ checkValue }) => checkValue)
     let isProven = false
-    let kafka: KafkaIdentity | null = null
+    let kafka: ConnectedKafka | null = null
     let kafkaCheckedAt = Number.NEGATIVE_INFINITY
 
     const checkKafka = Effect.gen(function* () {
@@ -152,9 +171,13 @@ export const makeHubProof = (
     })
     const check = Effect.gen(function* () {
       const own: OwnIdentity = { masterKeys, numberHashSecret, kafka }
-      const found = yield* sql.transaction((q) => compareAndRecord(q, self, own, keys))
+      const { database, found } = yield* sql.transaction((q) => compareAndRecord(q, self, own, keys))
       isProven = found.length === 0
       if (found.length > 0) return yield* new NotOfThisHub({ mismatches: found })
+      if (kafka === null || kafka.database !== null || database === null) return
+      yield* recordDatabase(app, database)
+      // The next look at Kafka finds it, or that of a process that was quicker.
+      kafka = { ...kafka, database }
     })
     const unlessKafkaIsDown = Effect.catchTags(checkKafka, {
       KafkaUnavailable: (error) => Effect.logDebug('identity: Kafka cannot be checked now', error),
@@ -232,6 +255,11 @@ export const acceptKafka = (kafka: KafkaIdentity): Effect.Effect<KafkaIdentity |
       return before
     }),
   )
+
+/** The name of the database of the settings; `null` if the role may not read it. */
+export const connectedDatabase: Effect.Effect<string | null, StorageError, Sql> = Effect.flatMap(Sql, (sql) =>
+  sql.run(readDatabase),
+)
 
 /**
  * The other master keys are no longer needed: processes may start without them. Returns false, and changes

@@ -18,6 +18,20 @@ const kafkaOf = (value: string): KafkaIdentity => {
 /** Until the end of the transaction, no other process reads or changes the identity of the hub. */
 export const lockIdentity = (q: Queries) => q`SELECT pg_advisory_xact_lock(${LOCK})`
 
+/**
+ * Names the database. A standby has the same name as its primary; a restored dump, a clone inside the
+ * server, and a database of another server have others. `null` if the role may not read it.
+ */
+export const readDatabase = async (q: Queries): Promise<string | null> => {
+  const [may] = await q<{ read: boolean }[]>`
+    SELECT has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE') AS read`
+  if (may?.read !== true) return null
+  const [row] = await q<{ database: string }[]>`
+    SELECT system_identifier::text || '/' || oid::text AS database
+      FROM pg_catalog.pg_control_system(), pg_catalog.pg_database WHERE datname = current_database()`
+  return row?.database ?? null
+}
+
 /** `self`: the id of the process that asks. */
 export const readIdentity = async (q: Queries, self: string | null): Promise<KnownIdentity> => {
   const rows = await q<{ kind: string; value: string; in_use: boolean }[]>`
@@ -33,6 +47,7 @@ export const readIdentity = async (q: Queries, self: string | null): Promise<Kno
     ),
     numberHashSecret: valueOf('number_hash_secret'),
     kafka: kafka === null ? null : kafkaOf(kafka),
+    database: await readDatabase(q),
     processes,
   }
 }
