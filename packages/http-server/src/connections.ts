@@ -8,8 +8,9 @@
  *
  * **End.** A client, such as a proxy, can send a request at any moment on a connection that is idle. If
  * the server closes the connection at this moment, the request fails. So the server first announces the
- * end: each answer has `Connection: close`, and its connection closes after it. At last it closes the
- * connections that are idle all the time. It closes its own side, and reads on until the client closes
+ * end: each answer has `Connection: close`, and its connection closes after it. While requests arrive, a
+ * proxy still uses its connections, and the next request may come on any of them. So idle ones close only
+ * when none has arrived for a while. The server closes its own side, and reads on until the client closes
  * the other side: with unread bytes, the kernel would reset the connection.
  *
  * Source: RFC 9112, 9.6 (Tear-down); nginx, "reusable connections".
@@ -32,6 +33,8 @@ export interface ConnectionLimits {
 const LINGER_MS = 2000
 /** How often idle connections are looked for at the end. */
 const SWEEP_EVERY_MS = 100
+/** Ends the wait for accepted connections in an overload, when new ones arrive all the time. */
+const ACCEPT_WITHIN_MS = 1000
 
 /** Connections of one client network, or all connections. */
 interface Group {
@@ -51,8 +54,7 @@ interface Connection {
   last: { readonly request: IncomingMessage; readonly response: ServerResponse } | null
   /** The answer with `Connection: close`, at the end of the process. */
   announced: ServerResponse | null
-  /** When the last answer was complete, and the bytes that had been received until then. */
-  idleSince: number
+  /** The bytes that had been received when the last answer was complete. */
   idleBytes: number
   isClosing: boolean
 }
@@ -76,6 +78,9 @@ export const trackConnections = (server: Server | TlsServer, limits: ConnectionL
   const everything: Group = { limit: 'all', size: 0, waiting: new Set() }
   const byNetwork = new Map<string, Group>()
   let isDraining = false
+  let accepted = 0
+  /** When the last request began or ended, or a connection was opened. */
+  let usedAt = performance.now()
 
   const waits = (connection: Connection): void => {
     for (const { waiting } of connection.groups) {
@@ -143,6 +148,8 @@ export const trackConnections = (server: Server | TlsServer, limits: ConnectionL
   }
 
   server.on('connection', (socket: Socket) => {
+    accepted++
+    usedAt = performance.now()
     const address = socket.remoteAddress
     // The client has already disconnected.
     if (address === undefined) return socket.destroy()
@@ -160,7 +167,6 @@ export const trackConnections = (server: Server | TlsServer, limits: ConnectionL
       open: 0,
       last: null,
       announced: null,
-      idleSince: performance.now(),
       idleBytes: 0,
       isClosing: false,
     }
@@ -197,6 +203,7 @@ export const trackConnections = (server: Server | TlsServer, limits: ConnectionL
         announce(connection, response)
       }
       const last = { request, response }
+      usedAt = performance.now()
       connection.open++
       connection.last = last
       if (hasBody(request)) {
@@ -209,9 +216,9 @@ export const trackConnections = (server: Server | TlsServer, limits: ConnectionL
       response.once('prefinish', () => waits(connection))
       response.once('close', () => {
         connection.open--
+        usedAt = performance.now()
         if (connection.open > 0) return
         connection.last = null
-        connection.idleSince = performance.now()
         connection.idleBytes = connection.socket.bytesRead
         if (connections.has(connection)) waits(connection)
       })
@@ -237,16 +244,31 @@ export const trackConnections = (server: Server | TlsServer, limits: ConnectionL
       }
     },
     /**
-     * Closes connections that are idle, now and later, until none is left: each that has been used after
-     * `idleForMs`, and each other after `unusedForMs`, because its first request is probably on its way.
+     * Calls back when no connection waits to be accepted: the kernel resets those of a listener that closes.
+     */
+    allAccepted: (done: () => void): void => {
+      const startedAt = performance.now()
+      let before = -1
+      // An immediate runs after the turn has accepted one connection of each listening socket.
+      const look = (): void => {
+        if (accepted === before || performance.now() - startedAt > ACCEPT_WITHIN_MS) return done()
+        before = accepted
+        setImmediate(look)
+        return undefined
+      }
+      setImmediate(look)
+    },
+    /**
+     * Closes connections that are idle, now and later, until none is left. A request has begun or ended
+     * `idleForMs` ago or before; `unusedForMs` for a connection without any request, because its first one
+     * is probably on its way.
      */
     closeIdle: (idleForMs: number, unusedForMs: number): void => {
       const sweep = (): void => {
         if (connections.size === 0) return
-        const now = performance.now()
+        const unusedFor = performance.now() - usedAt
         for (const connection of connections) {
-          const { idleBytes, idleSince } = connection
-          const isOver = now - idleSince >= (idleBytes === 0 ? unusedForMs : idleForMs)
+          const isOver = unusedFor >= (connection.idleBytes === 0 ? unusedForMs : idleForMs)
           if (isOver && isIdle(connection)) finish(connection)
         }
         next()

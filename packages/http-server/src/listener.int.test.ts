@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { eventually } from '@hub/testkit'
 import { Duration, Effect, Layer, ManagedRuntime, Metric } from 'effect'
@@ -244,6 +245,30 @@ const PROXY = `
   })
 `
 
+/** Opens connections and sends a request on each. Reports the answers. */
+const NEW_CONNECTIONS = `
+  const { parentPort, workerData } = require('node:worker_threads')
+  const { connect } = require('node:net')
+  const flag = new Int32Array(workerData.flag)
+  const outcomes = []
+  const done = (outcome) => {
+    if (outcomes.push(outcome) === workerData.connections) parentPort.postMessage(outcomes)
+  }
+  let written = 0
+  for (let i = 0; i < workerData.connections; i++) {
+    const socket = connect(workerData.port, '127.0.0.1')
+    let outcome = 'failed'
+    socket.on('data', (chunk) => { if (String(chunk).startsWith('HTTP/1.1 200')) outcome = 'answered'; socket.end() })
+    socket.on('error', () => {})
+    socket.once('close', () => done(outcome))
+    socket.write('GET / HTTP/1.1\\r\\nHost: hub\\r\\n\\r\\n', () => {
+      if (++written < workerData.connections) return
+      Atomics.store(flag, 0, 1)
+      Atomics.notify(flag, 0)
+    })
+  }
+`
+
 describe('the end of the process', () => {
   it('answers requests that have arrived on idle connections, but are not read yet', async () => {
     const { port, server } = await started()
@@ -257,6 +282,38 @@ describe('the end of the process', () => {
     Atomics.wait(new Int32Array(flag), 0, 0)
     server.close()
     expect(new Set((await outcomes)[0])).toEqual(new Set(['answered']))
+  })
+
+  it('answers requests on connections that the process has not accepted yet', async () => {
+    const { port, server } = await started()
+    const flag = new SharedArrayBuffer(4)
+    const worker = new Worker(NEW_CONNECTIONS, { eval: true, workerData: { port, connections: 256, flag } })
+    closers.unshift(() => worker.terminate())
+    const outcomes = once(worker, 'message')
+    // The event loop is busy until the kernel has all connections with their requests.
+    Atomics.wait(new Int32Array(flag), 0, 0)
+    server.close()
+    expect(new Set((await outcomes)[0])).toEqual(new Set(['answered']))
+  })
+
+  // A proxy takes the connection that it used last, so others are idle for long, until it has more to
+  // send at once. RFC 9112, 9.6: a client can send a request while the server closes the connection.
+  it('keeps idle connections while the client uses others, and closes them when it uses none', async () => {
+    const { open, server } = await started({ shutdownDelayMs: 1000 })
+    const all = await Promise.all(Array.from({ length: 40 }, () => open()))
+    for (const raw of all) raw.socket.write(GET)
+    for (const raw of all) await answered(raw)
+    server.close()
+    const [left, ...used] = all
+    for (const raw of used) {
+      // In total, the last one is idle for four times as long as a connection at the end of a pause.
+      await delay(100)
+      raw.socket.write(GET)
+      expect(await raw.answersOrEnd(2)).toBe(true)
+      raw.socket.end()
+    }
+    await eventually(left!.ended, WITHIN)
+    left!.socket.end()
   })
 
   it('answers the first request of a connection that was opened before', async () => {

@@ -26,7 +26,7 @@ const REQUEST_TIMEOUT_MS = 15_000
 const IDLE_TIMEOUT_MS = 65_000
 /** Precision of the first two timeouts. */
 const CHECK_INTERVAL_MS = 1000
-/** At the end of the process, a connection that was idle for this time closes. */
+/** At the end of the process, idle connections close when no request has arrived for this time. */
 const IDLE_AT_END_MS = 1000
 
 /**
@@ -190,8 +190,14 @@ export const makeListener = ({ gate, limits, refusal, server }: ListenerOptions)
           server.closeIdleConnections = () => {}
           const close = server.close.bind(server)
           server.close = (done) => {
-            connections.closeIdle(Math.min(IDLE_AT_END_MS, Duration.toMillis(shutdownDelay)), IDLE_AT_END_MS)
-            return close(done)
+            connections.allAccepted(() => {
+              close(done)
+              connections.closeIdle(
+                Math.min(IDLE_AT_END_MS, Duration.toMillis(shutdownDelay)),
+                IDLE_AT_END_MS,
+              )
+            })
+            return server
           }
           const listening = NodeHttpServer.layerServer(() => server, {
             ...options,
