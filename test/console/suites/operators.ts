@@ -229,6 +229,34 @@ export const operatorTests = ({ account, admin, hub, signIn }: Console): void =>
       for (const page of [first, second]) await page.context().close()
     })
 
+    // Source: docs/console.md. A batch that begins below the limit is accepted in whole.
+    it('shows by how much the day is above its limit', async () => {
+      const page = await signIn(['operator'])
+      const shown = async () => (await page.request.get('/v1/hub')).json()
+      const sendOne = () => account.test.post('/v1/messages', send('otp', freshNumber()))
+      try {
+        // The limit is reached, so that the batch below is accepted only when the higher limit holds.
+        await admin.setHubSettings({ daily_limit: (await shown()).accepted_today })
+        await eventually(async () => (await sendOne()).status === 429, WITHIN)
+        const { accepted_today: before } = await shown()
+        await admin.setHubSettings({ daily_limit: before + 2 })
+        const messages = Array.from({ length: 5 }, (_, i) => send('service', freshNumber(), `above-${i}`))
+        await eventually(async () => {
+          const { body, status } = await account.test.post('/v1/messages/batch', { messages })
+          if (status === 202) expect(body.counts).toMatchObject({ accepted: 5, rejected: 0 })
+          return status === 202
+        }, WITHIN)
+        expect((await sendOne()).status).toBe(429)
+        expect(await shown()).toMatchObject({ accepted_today: before + 5, above_limit: 3 })
+        await page.goto('/accounts')
+        await page.getByText(`${before + 5}, 3 above the limit`, { exact: true }).waitFor()
+      } finally {
+        await admin.setHubSettings({})
+      }
+      await eventually(async () => (await sendOne()).status === 202, WITHIN)
+      await page.context().close()
+    })
+
     it('stops the hub, and ends the stop', async () => {
       const page = await signIn(['operator'])
       await page.goto('/accounts')

@@ -571,4 +571,42 @@ describe('limits', () => {
       withinMs: 10_000,
     })
   })
+
+  // Source: contract, batch 5: the limit is checked once for the whole batch, before any message is created.
+  it('accept a batch that begins below the daily limit in whole, and nothing behind it', async () => {
+    const settings = (limit: number | null) =>
+      deployment.sql((q) => q`UPDATE command.hub_settings SET daily_limit = ${limit}`)
+    const accepted = async () => {
+      const [row] = await deployment.sql<[{ count: number }]>(
+        (q) => q`SELECT count(*)::integer AS count FROM command.acceptances`,
+      )
+      return row.count
+    }
+    const before = await accepted()
+    const messages = Array.from({ length: 5 }, (_, i) => service({ client_ref: `l5-${i}` }))
+    try {
+      // The limit is reached, so the batch is refused until the higher limit holds.
+      await settings(before)
+      await eventually(async () => (await send(otp())).status === 429, { withinMs: 10_000 })
+      const limit = (await accepted()) + 2
+      await settings(limit)
+      const batch = await eventually(
+        async () => {
+          const answer = await post('/v1/messages/batch', { messages })
+          return answer.status === 202 ? (answer.body as ShownBatch) : null
+        },
+        { withinMs: 10_000 },
+      )
+      assert.deepStrictEqual(words(batch), Array(5).fill('accepted'))
+      assert.strictEqual(await accepted(), limit + 3)
+      for (const key of [account.keys.live, account.keys.test]) {
+        const answer = await send(otp(), { key })
+        assert.deepStrictEqual([answer.status, codeOf(answer)], [429, 'hub_daily_limit_reached'])
+      }
+      assert.deepStrictEqual(words(await sendBatch(messages)), Array(5).fill('duplicate'))
+    } finally {
+      await settings(null)
+    }
+    await eventually(async () => (await send(otp())).status === 202, { withinMs: 10_000 })
+  })
 })

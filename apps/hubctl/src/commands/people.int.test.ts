@@ -148,6 +148,27 @@ describe('hub', () => {
     assert.include(await hub.succeed<object>(['hub', 'limit', 'none']), { daily_limit: null })
   })
 
+  it('shows by how much a day is above its limit', async () => {
+    await hub.succeed(['hub', 'limit', '3', '--yes'])
+    try {
+      assert.include(await hub.succeed<object>(['hub', 'show']), { accepted_today: 0, above_limit: 0 })
+      // A batch that began below the limit.
+      await hub.countAccepted(3)
+      assert.include(await hub.succeed<object>(['hub', 'show']), { accepted_today: 3, above_limit: 0 })
+      assert.notInclude((await hub.run(['hub', 'show'])).out, 'above')
+      await hub.countAccepted(2)
+      assert.include(await hub.succeed<object>(['hub', 'show']), {
+        daily_limit: 3,
+        accepted_today: 5,
+        above_limit: 2,
+      })
+      assert.match((await hub.run(['hub', 'show'])).out, /^accepted \d{4}-\d\d-\d\d +5, 2 above the limit$/mu)
+    } finally {
+      await hub.succeed(['hub', 'limit', 'none'])
+    }
+    assert.include(await hub.succeed<object>(['hub', 'show']), { accepted_today: 5, above_limit: 0 })
+  })
+
   it('can be stopped for some time, and resumed', async () => {
     assert.strictEqual(await hub.refusal(['hub', 'stop', '--for', '30m']), 'confirmation_required')
     assert.strictEqual(await hub.refusal(['hub', 'stop', '--for', '30 minutes']), 'usage')

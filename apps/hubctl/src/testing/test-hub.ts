@@ -1,9 +1,11 @@
 /** The stores of a hub for tests of commands: an own database, and rows that no command creates. */
 import { randomUUID } from 'node:crypto'
+import { makeRedisCounters, utcDay } from '@hub/counters'
 import type { RunResult } from '@hub/command-line/testing'
 import { encodeId, type MessageClass, type Mode, recipientHash } from '@hub/domain'
 import { CommandSenders, CommandTemplates } from '@hub/store'
 import { freshDatabase, openDatabase, testRedisUrl } from '@hub/testkit'
+import { Effect, Redacted } from 'effect'
 import { assert } from 'vitest'
 import { runHubctl } from './run-hubctl.ts'
 
@@ -86,6 +88,18 @@ export const makeTestHub = async (settings: Readonly<Record<string, string>> = {
       })
       return encodeId('tpl', id)
     },
+
+    /** Counts messages for the daily limit, as command-api does when it has accepted them. */
+    countAccepted: (messages: number): Promise<number> =>
+      Effect.runPromise(
+        makeRedisCounters({
+          url: Redacted.make(environment.HUB_REDIS_URL),
+          prefix: environment.HUB_REDIS_PREFIX,
+        }).pipe(
+          Effect.flatMap(({ daily }) => daily.count(utcDay(Date.now()), messages)),
+          Effect.scoped,
+        ),
+      ),
 
     remove: async () => {
       await sql.end()
