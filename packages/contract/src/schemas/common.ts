@@ -1,19 +1,9 @@
 /** Schemas of several resources: times, enumerations, money, list and error envelopes. */
-import {
-  EXPIRED_REASONS,
-  MESSAGE_CLASSES,
-  MODES,
-  REJECTED_REASONS,
-  STATUSES,
-  UNDELIVERED_REASONS,
-} from '@hub/domain'
+import { MESSAGE_CLASSES, MODES, REASON_CODES, STATUSES } from '@hub/domain'
 import { Schema } from 'effect'
 import { ERROR_CODES, FLOOD_WINDOWS } from '../errors.ts'
 import { DATE_PATTERN, TIMESTAMP_PATTERN } from '../limits.ts'
 import { AT, atLeast, constant, DOCS, REQUEST_ID } from './fields.ts'
-
-/** The reason codes of all statuses. New ones may be added. */
-const REASON_CODES = [...UNDELIVERED_REASONS, ...REJECTED_REASONS, ...EXPIRED_REASONS] as const
 
 /** UTC, ISO 8601 with milliseconds and a trailing Z. */
 export const Timestamp = Schema.String.check(Schema.isPattern(TIMESTAMP_PATTERN)).annotate({

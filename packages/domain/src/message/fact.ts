@@ -41,7 +41,9 @@ export const EXPIRED_REASONS = [
 ] as const
 export type ExpiredReason = (typeof EXPIRED_REASONS)[number]
 
-export type ReasonCode = UndeliveredReason | RejectedReason | ExpiredReason
+/** The reason codes of all statuses. New ones may be added. */
+export const REASON_CODES = [...UNDELIVERED_REASONS, ...REJECTED_REASONS, ...EXPIRED_REASONS] as const
+export type ReasonCode = (typeof REASON_CODES)[number]
 
 /** The fields of every fact. `at` is milliseconds since the epoch. */
 interface FactBase {

@@ -1,14 +1,5 @@
 /** The recent messages of all accounts that pass a filter, newest first. See docs/decisions/0070. */
-import {
-  decodeId,
-  EXPIRED_REASONS,
-  fromTimestamp,
-  MESSAGE_CLASSES,
-  REJECTED_REASONS,
-  STATUSES,
-  toTimestamp,
-  UNDELIVERED_REASONS,
-} from '@hub/domain'
+import { decodeId, fromTimestamp, MESSAGE_CLASSES, REASON_CODES, STATUSES, toTimestamp } from '@hub/domain'
 import { MessageSearch, ReadMessages, timeOfUuid } from '@hub/store'
 import { Effect, Schema } from 'effect'
 import { Mode, publicId, Timestamp } from '../fields.ts'
@@ -16,9 +7,6 @@ import { decodeCursor, encodeCursor, listOf, pageFields } from '../pages.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
 import { Message, readInOrder, toMessage } from './message.ts'
-
-/** Every reason code of a message that failed. */
-export const REASON_CODES = [...UNDELIVERED_REASONS, ...REJECTED_REASONS, ...EXPIRED_REASONS] as const
 
 /** The cursor of the list: a message (UUID). */
 const Below = Schema.String.check(Schema.isUUID())
