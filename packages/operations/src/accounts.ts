@@ -1,14 +1,13 @@
 /** Accounts: the clients of the hub, with their settings, their spend and their backlog. */
 import { LONGEST_LIFETIME_SECONDS } from '@hub/config'
 import {
-  type AccountOverrides,
-  type AccountSettings,
   CURRENCY,
   DEFAULT_SETTINGS,
-  effectiveSettings,
   encodeId,
-  MAX_WEIGHT,
+  mapSettings,
   MESSAGE_CLASSES,
+  SETTING_NAMES,
+  settingValues,
   spendPeriodOf,
 } from '@hub/domain'
 import {
@@ -28,81 +27,31 @@ import { query } from './sql.ts'
 import * as Certifications from './tables/certifications.ts'
 import { defineUseCase } from './use-case.ts'
 
-export type Override = keyof AccountOverrides
-
-/** A plausibility limit: no rate or window of an account needs more. */
-const MAX_INTEGER = 1_000_000
-const SECONDS_OF_DAY = 86_400
-
-/** The smallest and the largest value of the settings that are whole numbers. */
-export const RANGES = {
-  api_rps: [1, MAX_INTEGER],
-  batch_max: [1, 10_000],
-  flood_pause_seconds: [0, SECONDS_OF_DAY],
-  flood_per_hour: [1, MAX_INTEGER],
-  flood_per_day: [1, MAX_INTEGER],
-  soft_threshold_percent: [1, 100],
-  weight: [1, MAX_WEIGHT],
-} as const
-
 /** An amount with two decimals, as a text. */
 const Amount = Schema.String.check(Schema.isPattern(/^\d{1,9}\.\d{2}$/u))
 
 const change = <Value extends Schema.Top>(value: Value) => Schema.optionalKey(Schema.NullOr(value))
 
-const integerIn = ([minimum, maximum]: readonly [minimum: number, maximum: number]) =>
-  change(Schema.Int.check(Schema.isBetween({ minimum, maximum })))
-
 /** The settings to change. `null` restores the default; absent ones stay. */
-export const SettingChanges = Schema.Struct({
-  api_rps: integerIn(RANGES.api_rps),
-  batch_max: integerIn(RANGES.batch_max),
-  flood_pause_seconds: integerIn(RANGES.flood_pause_seconds),
-  flood_per_hour: integerIn(RANGES.flood_per_hour),
-  flood_per_day: integerIn(RANGES.flood_per_day),
-  spend_limit: change(Amount),
-  soft_threshold_percent: integerIn(RANGES.soft_threshold_percent),
-  price_otp: change(Amount),
-  price_service: change(Amount),
-  weight: integerIn(RANGES.weight),
-})
+export const SettingChanges = Schema.Struct(
+  mapSettings(
+    ({ maximum, minimum }) => change(Schema.Int.check(Schema.isBetween({ minimum, maximum }))),
+    () => change(Amount),
+  ),
+)
 export type SettingChanges = typeof SettingChanges.Type
-
-/** The settings of an account. */
-export const OVERRIDES = Object.keys(SettingChanges.fields) as ReadonlyArray<Override>
-
-const valuesOf = (settings: AccountSettings) => ({
-  api_rps: settings.apiRps,
-  batch_max: settings.batchMax,
-  flood_pause_seconds: settings.floodWindows.pauseSeconds,
-  flood_per_hour: settings.floodWindows.perHour,
-  flood_per_day: settings.floodWindows.perDay,
-  spend_limit: settings.spendLimit?.amount ?? null,
-  soft_threshold_percent: settings.softThresholdPercent,
-  price_otp: settings.pricePerPart.otp.amount,
-  price_service: settings.pricePerPart.service.amount,
-  weight: settings.weight,
-})
-
-/** The default of each setting. `null`: no limit. */
-export const DEFAULTS: Readonly<Record<Override, number | string | null>> = valuesOf(DEFAULT_SETTINGS)
 
 const ModeSettings = Schema.Struct({
   mode: Mode,
   in_force: Schema.Struct({
-    api_rps: Schema.Int,
-    batch_max: Schema.Int,
-    flood_pause_seconds: Schema.Int,
-    flood_per_hour: Schema.Int,
-    flood_per_day: Schema.Int,
+    ...mapSettings(
+      () => Schema.Int,
+      () => Amount,
+    ),
     spend_limit: Schema.NullOr(Amount),
-    soft_threshold_percent: Schema.Int,
-    price_otp: Amount,
-    price_service: Amount,
-    weight: Schema.Int,
   }),
   /** The names of the settings that differ from the defaults. */
-  overridden: Schema.Array(Schema.Literals(OVERRIDES)),
+  overridden: Schema.Array(Schema.Literals(SETTING_NAMES)),
 })
 
 export const AccountSummary = Schema.Struct({
@@ -143,14 +92,14 @@ export const requireAccount = Effect.fnUntraced(function* (account: string) {
 })
 
 /** The effective settings of an account in each mode, and the names of the overridden ones. */
-const readModes = Effect.fnUntraced(function* (account: string, name: string) {
+const readModes = Effect.fnUntraced(function* (account: string) {
   const rows = yield* query((q) => CommandAccountSettings.readAll(q, uuidOf('acc', account)))
   return rows.map((row) => {
-    const values = valuesOf(effectiveSettings({ name, ...row }))
+    const values = settingValues(row)
     return {
       mode: row.mode,
       in_force: row.mode === 'test' ? { ...values, spend_limit: null } : values,
-      overridden: OVERRIDES.filter((override) => row[override] !== null),
+      overridden: SETTING_NAMES.filter((setting) => row[setting] !== null),
     }
   })
 })
@@ -194,7 +143,7 @@ export const get = defineUseCase({
     const name = yield* requireAccount(account)
     const period = spendPeriodOf(yield* Clock.currentTimeMillis)
     const [modes, spend] = yield* Effect.all([
-      readModes(account, name),
+      readModes(account),
       query((q) => CommandSpendPeriods.read(q, { account, period: period.day })),
     ])
     const spending = {
@@ -285,7 +234,7 @@ export const set = defineUseCase({
   run: Effect.fnUntraced(function* ({ account, changes, mode }) {
     const name = yield* requireAccount(account)
     yield* query((q) => CommandAccountSettings.update(q, uuidOf('acc', account), mode, changes))
-    const modes = (yield* readModes(account, name)).filter((one) => one.mode === mode)
+    const modes = (yield* readModes(account)).filter((one) => one.mode === mode)
     return { id: account, object: 'account' as const, name, modes }
   }),
 })

@@ -11,7 +11,7 @@ import {
   spendPeriodOf,
   spendThresholdEventId,
 } from '@hub/domain'
-import { type Queries, ReadEvents, Sql, uuidOf } from '@hub/store'
+import { CommandAccountSettings, type Queries, ReadEvents, Sql, uuidOf } from '@hub/store'
 import { Context, Effect, Layer, Result } from 'effect'
 import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import type { Owner, TemplateInUse } from './account.ts'
@@ -33,9 +33,7 @@ interface TemplateRow {
 export type SettingsRow = AccountOverrides & { readonly name: string }
 
 /** The columns of `SettingsRow`. `a`: `command.accounts`, `s`: `command.account_settings`. */
-export const settingsColumns = (q: Queries) => q`
-  a.name, s.api_rps, s.batch_max, s.flood_pause_seconds, s.flood_per_hour, s.flood_per_day,
-  s.spend_limit, s.soft_threshold_percent, s.price_otp, s.price_service, s.weight`
+export const settingsColumns = (q: Queries) => q`a.name, ${CommandAccountSettings.settingColumns(q, 's')}`
 
 /** A cache key in one string. Neither a UUID nor a mode contains a space. */
 const keyOf = (owner: Owner, name: string): string => `${owner.accountUuid} ${owner.mode} ${name}`

@@ -1,6 +1,16 @@
 /** `hubctl accounts`: accounts with their settings and their spend. */
 import { confirm, defineGroup, fields, NOTHING, show, showList, table, usageError } from '@hub/command-line'
-import { CACHE_TTL_MS, CURRENCY, MODES } from '@hub/domain'
+import {
+  ACCOUNT_SETTINGS,
+  type AmountSetting,
+  CACHE_TTL_MS,
+  CURRENCY,
+  type IntegerSetting,
+  mapSettings,
+  MODES,
+  SETTING_NAMES,
+  type SettingName,
+} from '@hub/domain'
 import { Accounts } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
@@ -9,38 +19,20 @@ import { defineCommand } from '../command-line/command.ts'
 import { database } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
-/** The settings of an account, by column. A flag has the name of the column with dashes. */
-const OVERRIDES = {
-  api_rps: 'Requests per second, for each key',
-  batch_max: 'Messages in a batch',
-  flood_pause_seconds: 'Seconds between two messages to one number',
-  flood_per_hour: 'Messages to one number in an hour',
-  flood_per_day: 'Messages to one number in a day',
-  spend_limit: `Maximum spend in a calendar month (UTC), ${CURRENCY}`,
-  soft_threshold_percent: 'Percentage of the spend limit at which the event account.spend_threshold is sent',
-  price_otp: `Price of a part of class otp, ${CURRENCY}`,
-  price_service: `Price of a part of class service, ${CURRENCY}`,
-  weight: 'Parts that are handed over for one part of an account with weight 1, while both wait',
-} as const satisfies Record<Accounts.Override, string>
-type Override = keyof typeof OVERRIDES
-const NAMES = Object.keys(OVERRIDES) as ReadonlyArray<Override>
+const flagName = (name: SettingName): string => name.replaceAll('_', '-')
 
-const flagName = (name: Override): string => name.replaceAll('_', '-')
+const describe = (setting: IntegerSetting | AmountSetting): string =>
+  `${setting.meaning} (default ${setting.default ?? 'none'})`
 
-const describeFlag = (name: Override): string =>
-  `${OVERRIDES[name]} (default ${Accounts.DEFAULTS[name] ?? 'none'})`
-
-const integerFlag = (name: keyof typeof Accounts.RANGES) => {
-  const [min, max] = Accounts.RANGES[name]
-  return Flag.Int(flagName(name)).pipe(
-    Flag.withDescription(describeFlag(name)),
+const integerFlag = (setting: IntegerSetting, name: SettingName) =>
+  Flag.Int(flagName(name)).pipe(
+    Flag.withDescription(describe(setting)),
     Flag.filter(
-      (value) => value >= min && value <= max,
-      () => `a whole number from ${min} to ${max}`,
+      (value) => value >= setting.minimum && value <= setting.maximum,
+      () => `a whole number from ${setting.minimum} to ${setting.maximum}`,
     ),
     Flag.optional,
   )
-}
 
 /** Parses an amount to two fraction digits; `null` for other texts. */
 export const parseAmount = (text: string): string | null => {
@@ -48,9 +40,9 @@ export const parseAmount = (text: string): string | null => {
   return units === undefined ? null : `${BigInt(units)}.${fraction.padEnd(2, '0')}`
 }
 
-const amountFlag = (name: Override) =>
+const amountFlag = (setting: AmountSetting, name: SettingName) =>
   Flag.String(flagName(name)).pipe(
-    Flag.withDescription(describeFlag(name)),
+    Flag.withDescription(describe(setting)),
     Flag.withMetavar('12.50'),
     Flag.filterMap(
       (text) => Option.fromNullishOr(parseAmount(text)),
@@ -105,16 +97,16 @@ const showOne = defineCommand(
       [
         fields({ account: account, name }),
         '',
-        table(NAMES, {
+        table(SETTING_NAMES, {
           setting: (setting) => setting,
           ...Object.fromEntries(
             modes.map((mode) => [
               mode.mode,
-              (setting: Override) =>
+              (setting: SettingName) =>
                 `${mode.in_force[setting] ?? 'none'}${mode.overridden.includes(setting) ? ' *' : ''}`,
             ]),
           ),
-          meaning: (setting) => OVERRIDES[setting],
+          meaning: (setting) => ACCOUNT_SETTINGS[setting].meaning,
         }),
         '',
         `* differs from the default. Spend in ${spending.period}: ${spending.spent} ${CURRENCY}.`,
@@ -208,24 +200,15 @@ const set = defineCommand(
       Flag.withDescription('The mode to change'),
       Flag.withDefault('live' as const),
     ),
-    api_rps: integerFlag('api_rps'),
-    batch_max: integerFlag('batch_max'),
-    flood_pause_seconds: integerFlag('flood_pause_seconds'),
-    flood_per_hour: integerFlag('flood_per_hour'),
-    flood_per_day: integerFlag('flood_per_day'),
-    spend_limit: amountFlag('spend_limit'),
-    soft_threshold_percent: integerFlag('soft_threshold_percent'),
-    price_otp: amountFlag('price_otp'),
-    price_service: amountFlag('price_service'),
-    weight: integerFlag('weight'),
-    unset: Flag.Literals('unset', NAMES as [Override, ...Array<Override>]).pipe(
+    ...mapSettings(integerFlag, amountFlag),
+    unset: Flag.Literals('unset', SETTING_NAMES).pipe(
       Flag.withDescription('Restore the default of this setting. The flag can be repeated'),
       Flag.atLeast(0),
     ),
   },
   Effect.fnUntraced(function* ({ account, mode, unset, ...given }) {
-    const changes: Partial<Record<Override, number | string | null>> = {}
-    for (const name of NAMES) {
+    const changes: Partial<Record<SettingName, number | string | null>> = {}
+    for (const name of SETTING_NAMES) {
       const value: Option.Option<number | string> = given[name]
       if (Option.isSome(value)) changes[name] = value.value
     }
@@ -241,7 +224,7 @@ const set = defineCommand(
     const changed = yield* run(Accounts.set, input)
     const { modes } = changed
     yield* show(changed, () =>
-      table(NAMES, {
+      table(SETTING_NAMES, {
         setting: (name) => name,
         [mode]: (name) =>
           `${modes[0]?.in_force[name] ?? 'none'}${changes[name] === undefined ? '' : ' (changed)'}`,

@@ -3,18 +3,22 @@
  *
  * Owner: command-api. Hub staff change the settings. Ids of accounts are UUIDs.
  */
-import type { AccountOverrides, Mode } from '@hub/domain'
+import { type AccountOverrides, type Mode, SETTING_NAMES, type SettingName } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
+import type { SqlFragment } from '../../sql.ts'
 
 export interface AccountSettingsRow extends AccountOverrides {
   readonly mode: Mode
 }
 
+/** The columns of `AccountOverrides`, of a table or an alias. */
+export const settingColumns = (q: Queries, table: string): SqlFragment =>
+  q`${q(SETTING_NAMES.map((name) => `${table}.${name}`))}`
+
 /** One row for each mode, with `null` for each setting that has its default. */
 export const readAll = async (q: Queries, account: string): Promise<ReadonlyArray<AccountSettingsRow>> =>
   q<AccountSettingsRow[]>`
-    SELECT m.mode, s.api_rps, s.batch_max, s.flood_pause_seconds, s.flood_per_hour, s.flood_per_day, s.spend_limit::text,
-           s.soft_threshold_percent, s.price_otp::text, s.price_service::text, s.weight
+    SELECT m.mode, ${settingColumns(q, 's')}
       FROM unnest(enum_range(NULL::command.mode)) AS m (mode)
       LEFT JOIN command.account_settings s ON s.account = ${account} AND s.mode = m.mode
      ORDER BY m.mode`
@@ -32,10 +36,10 @@ export const update = async (
   q: Queries,
   account: string,
   mode: Mode,
-  changes: Partial<Record<keyof AccountOverrides, number | string | null>>,
+  changes: Partial<Record<SettingName, number | string | null>>,
 ): Promise<void> => {
   const row = { account, mode, ...changes }
-  const names = Object.keys(changes) as ReadonlyArray<keyof AccountOverrides>
+  const names = Object.keys(changes) as ReadonlyArray<SettingName>
   await q`
     INSERT INTO command.account_settings ${q(row, 'account', 'mode', ...names)}
     ON CONFLICT (account, mode) DO UPDATE SET ${q(row, ...names)}`
