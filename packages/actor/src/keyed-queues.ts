@@ -1,12 +1,12 @@
 /**
  * The queue discipline of a shard.
  *
- * An actor holds the items of one key and one route: one FIFO queue for each lane. At most one item
- * of an actor is taken at a time. A blocked item stops only the items behind it in its queue.
+ * An actor holds the items of one key and one route: one FIFO queue for each lane and account. At
+ * most one item of an actor is taken at a time. A blocked item stops only the items behind it in its
+ * queue, so no account can stop the items of another one.
  *
- * The caller takes items by account. The actors of an account are served in the order in which they
- * became ready. An actor keeps the order of its items: if an item of another account is in front,
- * the caller gets that one first.
+ * The caller takes items by account. The queues of an account are served in the order in which they
+ * became ready.
  */
 
 export interface QueueItem {
@@ -18,48 +18,41 @@ export interface QueueItem {
   readonly account: string
 }
 
-/** An account with items in a queue. */
-interface Holder {
+/** The items of an actor in one lane, of one account. It exists while it has items. */
+interface Queue<Item> {
+  readonly actor: Actor<Item>
+  readonly lane: number
   readonly account: string
-  items: number
-  /** Whether the actor is in the ready queue of the account. */
+  readonly items: Array<Item>
+  /** Whether the ready queue of the account contains it. */
   isReady: boolean
 }
 
-/** One lane of an actor. */
-interface Queue<Item> {
-  readonly items: Array<Item>
-  /** Nearly always one. */
-  readonly holders: Array<Holder>
-}
-
 interface Actor<Item> {
-  readonly key: string
-  readonly queues: ReadonlyArray<Queue<Item>>
+  /** Nearly always one. */
+  readonly queues: Array<Queue<Item>>
   taken: Item | null
 }
 
+/** The queues of one account and lane that may have an item to take, in the order of their turns. */
 class ReadyQueue<Item> {
-  #actors: Array<Actor<Item>> = []
+  #queues: Array<Queue<Item>> = []
   #head = 0
-  push(actor: Actor<Item>): void {
-    this.#actors.push(actor)
+  push(queue: Queue<Item>): void {
+    this.#queues.push(queue)
   }
-  first(): Actor<Item> | undefined {
-    return this.#actors[this.#head]
+  first(): Queue<Item> | undefined {
+    return this.#queues[this.#head]
   }
-  shift(): Actor<Item> | undefined {
-    const actor = this.#actors[this.#head]
-    if (actor === undefined) return undefined
+  shift(): void {
     this.#head++
-    if (this.#head === this.#actors.length) {
-      this.#actors = []
+    if (this.#head === this.#queues.length) {
+      this.#queues = []
       this.#head = 0
-    } else if (this.#head > 1024 && this.#head * 2 > this.#actors.length) {
-      this.#actors = this.#actors.slice(this.#head)
+    } else if (this.#head > 1024 && this.#head * 2 > this.#queues.length) {
+      this.#queues = this.#queues.slice(this.#head)
       this.#head = 0
     }
-    return actor
   }
 }
 
@@ -105,23 +98,20 @@ export class KeyedQueues<Item extends QueueItem> {
     return false
   }
 
-  /** Appends an item to the queue of its key, lane and route. A blocked one waits for `unblock`. */
+  /** Appends an item to the queue of its key, lane, account and route. A blocked one waits for `unblock`. */
   push(item: Item, blocked: boolean): void {
     const route = this.#routeOf(item.route)
     let actor = route.actors.get(item.key)
     if (actor === undefined) {
-      actor = {
-        key: item.key,
-        queues: Array.from({ length: this.#lanes }, () => ({ items: [], holders: [] })),
-        taken: null,
-      }
+      actor = { queues: [], taken: null }
       route.actors.set(item.key, actor)
     }
-    const { holders, items } = actor.queues[item.lane]!
-    items.push(item)
-    const holder = holders.find(({ account }) => account === item.account)
-    if (holder === undefined) holders.push({ account: item.account, items: 1, isReady: false })
-    else holder.items++
+    let queue = queueOf(actor, item)
+    if (queue === undefined) {
+      queue = { actor, lane: item.lane, account: item.account, items: [], isReady: false }
+      actor.queues.push(queue)
+    }
+    queue.items.push(item)
     route.counts[item.lane]!++
     if (blocked) this.#blocked.add(item)
     this.#refresh(route, item.route, actor)
@@ -132,30 +122,25 @@ export class KeyedQueues<Item extends QueueItem> {
     const accounts = this.#routes.get(route)?.ready[lane]
     const ready = accounts?.get(account)
     if (accounts === undefined || ready === undefined) return null
-    for (let actor = ready.first(); actor !== undefined; actor = ready.first()) {
-      const { holders, items } = actor.queues[lane]!
-      const holder = holders.find((one) => one.account === account)
-      const head = items[0]
-      // It may have lost its items of this account, and got others, while it was in the ready queue.
-      const isReady = holder !== undefined && actor.taken === null
-      if (isReady && head !== undefined && !this.#blocked.has(head)) return head
-      if (holder !== undefined) holder.isReady = false
+    for (let queue = ready.first(); queue !== undefined; queue = ready.first()) {
+      const [head] = queue.items
+      if (head !== undefined && queue.actor.taken === null && !this.#blocked.has(head)) return head
+      queue.isReady = false
       ready.shift()
     }
     accounts.delete(account)
     return null
   }
 
-  /**
-   * Takes the next item of an account, or the item of another account in front of it. Returns `null`
-   * without any. The item stays at the head until requeued or removed.
-   */
+  /** Takes the next item of an account, or returns `null`. It stays at its head until requeued or removed. */
   take(lane: number, route: string, account: string): Item | null {
     const item = this.peek(lane, route, account)
     if (item === null) return null
-    const actor = this.#routes.get(route)!.ready[lane]!.get(account)!.shift()!
-    actor.queues[lane]!.holders.find((one) => one.account === account)!.isReady = false
-    actor.taken = item
+    const ready = this.#routes.get(route)!.ready[lane]!.get(account)!
+    const queue = ready.first()!
+    ready.shift()
+    queue.isReady = false
+    queue.actor.taken = item
     return item
   }
 
@@ -184,21 +169,17 @@ export class KeyedQueues<Item extends QueueItem> {
   remove(item: Item): void {
     const route = this.#routes.get(item.route)
     const actor = route?.actors.get(item.key)
-    const queue = actor?.queues[item.lane]
-    if (route === undefined || actor === undefined || queue === undefined) return
-    const at = queue.items.indexOf(item)
-    if (at < 0) return
+    if (route === undefined || actor === undefined) return
+    const queue = queueOf(actor, item)
+    const at = queue?.items.indexOf(item) ?? -1
+    if (queue === undefined || at < 0) return
     queue.items.splice(at, 1)
-    const holder = queue.holders.findIndex(({ account }) => account === item.account)
-    if (--queue.holders[holder]!.items === 0) queue.holders.splice(holder, 1)
+    if (queue.items.length === 0) actor.queues.splice(actor.queues.indexOf(queue), 1)
     route.counts[item.lane]!--
     this.#blocked.delete(item)
     if (actor.taken === item) actor.taken = null
-    if (actor.taken === null && actor.queues.every(({ items }) => items.length === 0)) {
-      route.actors.delete(item.key)
-    } else {
-      this.#refresh(route, item.route, actor)
-    }
+    if (actor.queues.length === 0) route.actors.delete(item.key)
+    else this.#refresh(route, item.route, actor)
   }
 
   /** Routes are never removed: there is one for each operator. */
@@ -217,22 +198,20 @@ export class KeyedQueues<Item extends QueueItem> {
 
   #refresh(route: Route<Item>, name: string, actor: Actor<Item>): void {
     if (actor.taken !== null) return
-    for (let lane = 0; lane < this.#lanes; lane++) {
-      const { holders, items } = actor.queues[lane]!
-      const head = items[0]
-      if (head === undefined || this.#blocked.has(head)) continue
-      for (const holder of holders) {
-        if (holder.isReady) continue
-        holder.isReady = true
-        const ready = route.ready[lane]!
-        let queue = ready.get(holder.account)
-        if (queue === undefined) {
-          queue = new ReadyQueue<Item>()
-          ready.set(holder.account, queue)
-          this.#onReady(lane, name, holder.account)
-        }
-        queue.push(actor)
+    for (const queue of actor.queues) {
+      if (queue.isReady || this.#blocked.has(queue.items[0]!)) continue
+      queue.isReady = true
+      const accounts = route.ready[queue.lane]!
+      let ready = accounts.get(queue.account)
+      if (ready === undefined) {
+        ready = new ReadyQueue<Item>()
+        accounts.set(queue.account, ready)
+        this.#onReady(queue.lane, name, queue.account)
       }
+      ready.push(queue)
     }
   }
 }
+
+const queueOf = <Item>({ queues }: Actor<Item>, { account, lane }: QueueItem): Queue<Item> | undefined =>
+  queues.find((queue) => queue.lane === lane && queue.account === account)

@@ -62,18 +62,36 @@ describe('KeyedQueues', () => {
     assert.strictEqual(queues.take(0, 'live', A), live)
   })
 
-  it('takes the items of an account, and keeps the order of a key with items of several accounts', () => {
+  it('does not let an account stop the items of another one for the same key', () => {
+    const queues = queuesOf()
+    const [a1, a2] = [item(1, 'x'), item(2, 'x')]
+    const [b1, b2] = [item(3, 'x', { account: B }), item(4, 'x', { account: B })]
+    queues.push(a1, true)
+    queues.push(b1, false)
+    queues.push(a2, false)
+    queues.push(b2, false)
+    assert.isNull(queues.take(1, 'r', A), 'a2 is behind a1')
+    assert.strictEqual(queues.take(1, 'r', B), b1)
+    queues.requeue(b1, true)
+    queues.unblock(a1)
+    assert.isNull(queues.take(1, 'r', B), 'b2 is behind b1')
+    assert.strictEqual(queues.take(1, 'r', A), a1)
+    queues.remove(a1)
+    assert.strictEqual(queues.take(1, 'r', A), a2)
+  })
+
+  it('takes the items of the account only, and one item of a key at a time', () => {
     const queues = queuesOf()
     const [a1, a2] = [item(1, 'x'), item(2, 'y')]
     const [b1, b2] = [item(3, 'x', { account: B }), item(4, 'z', { account: B })]
     for (const each of [a1, a2, b1, b2]) queues.push(each, false)
-    assert.strictEqual(queues.take(1, 'r', B), a1, 'it is in front of the first item of B')
+    assert.strictEqual(queues.take(1, 'r', B), b1)
     assert.strictEqual(queues.take(1, 'r', B), b2)
     assert.isNull(queues.take(1, 'r', B))
-    queues.remove(a1)
-    assert.strictEqual(queues.take(1, 'r', A), a2)
+    assert.strictEqual(queues.take(1, 'r', A), a2, 'an item of x is taken')
     assert.isNull(queues.take(1, 'r', A))
-    assert.strictEqual(queues.take(1, 'r', B), b1)
+    queues.remove(b1)
+    assert.strictEqual(queues.take(1, 'r', A), a1)
   })
 
   it('tells when an account may have an item again', () => {
@@ -137,15 +155,11 @@ describe('KeyedQueues', () => {
               const heads = present.filter(
                 (each) =>
                   each.lane === next.lane &&
-                  !present.some((o) => o.key === each.key && o.lane === each.lane && o.id < each.id),
+                  each.account === next.account &&
+                  !present.some((o) => isSameQueue(o, each) && o.id < each.id),
               )
               const ready = heads.filter(
-                (each) =>
-                  !blocked.has(each) &&
-                  ![...taken].some((o) => o.key === each.key) &&
-                  present.some(
-                    (o) => o.key === each.key && o.lane === each.lane && o.account === next.account,
-                  ),
+                (each) => !blocked.has(each) && ![...taken].some((o) => o.key === each.key),
               )
               if (got === null) assert.lengthOf(ready, 0, '`take` returns null only if no item is ready')
               else {
@@ -176,7 +190,7 @@ describe('KeyedQueues', () => {
               queues.unblock(some)
           }
           for (const each of present) {
-            const first = present.find((o) => o.key === each.key && o.lane === each.lane)!
+            const first = present.find((o) => isSameQueue(o, each))!
             if (blocked.has(first) || [...taken].some((o) => o.key === each.key)) continue
             assert.isTrue(told.has(`${each.lane} ${each.account}`), 'nobody would ask for this item')
           }
@@ -187,5 +201,8 @@ describe('KeyedQueues', () => {
     )
   })
 })
+
+const isSameQueue = (one: Item, other: Item): boolean =>
+  one.key === other.key && one.lane === other.lane && one.account === other.account
 
 const i = (each: Item): boolean => each.id % 3 === 0

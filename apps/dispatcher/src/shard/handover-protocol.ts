@@ -55,7 +55,7 @@ export class HandoverProtocol {
     return this.#queues.peek(lane, operator, account)
   }
 
-  /** Takes the next message of an account, or one in front of it. Returns `null` without any. */
+  /** Takes the next message of an account. Returns `null` without any. */
   take(lane: number, operator: string, account: string): Message | null {
     const message = this.#queues.take(lane, operator, account)
     if (message === null) return null

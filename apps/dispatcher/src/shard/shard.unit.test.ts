@@ -100,3 +100,41 @@ describe('a lane record that is read again', () => {
     expect(counted).toEqual([])
   })
 })
+
+describe('a message that cannot be handed over now', () => {
+  it('holds later messages of its account to the recipient, but none of another account', () => {
+    const SERVICE = 1
+    const NOW = 1_000_000
+    const shard = new MessageShard({
+      operators: { test: 'op', live: 'op' },
+      dedupes: () => false,
+      onReady: () => {},
+      reportDeadline: () => 0,
+    })
+    shard.effectsOf(() => shard.opened({ epoch: 1, now: NOW, laneEnds: [0, 0], logPosition: 0 }))
+    for (const [offset, account] of ['acc_a', 'acc_a', 'acc_b'].entries()) {
+      const accepted = {
+        type: 'MessageAccepted',
+        messageId: `msg_${offset}`,
+        at: NOW,
+        account,
+        mode: 'live',
+        class: 'service',
+        recipient: 'r',
+        expiresAt: NOW + 60_000,
+        sealed: new Uint8Array(),
+        republished: false,
+      } as MessageAccepted
+      shard.effectsOf(() => {
+        shard.accepts(SERVICE, offset, accepted)
+        shard.onAccepted(SERVICE, offset, NOW, accepted, NOW)
+      })
+    }
+    const held = shard.handovers.take(SERVICE, 'op', 'acc_a')
+    expect(held?.id).toBe('msg_0')
+    // The key of its payload cannot be used now.
+    shard.effectsOf(() => shard.handovers.end(held!, NOW + 5000, NOW))
+    expect(shard.handovers.take(SERVICE, 'op', 'acc_a')).toBeNull()
+    expect(shard.handovers.take(SERVICE, 'op', 'acc_b')?.id).toBe('msg_2')
+  })
+})
