@@ -2,6 +2,8 @@
 import { isPrivateAddress, refused, unavailable, usageError } from '@hub/command-line'
 import { settings } from '@hub/config'
 import { OperationRefused, OperationUnavailable, type UseCase } from '@hub/operations'
+import { HubError } from '@sms-delivery-hub/client'
+import { readJson } from '@sms-delivery-hub/client/answer'
 import { ConfigProvider, Effect, Layer, Redacted, Schema } from 'effect'
 import { Flag, GlobalFlag } from 'effect/cli'
 import { Environment } from './config.ts'
@@ -86,6 +88,12 @@ const failureOf = (status: number, body: unknown): OperationRefused | OperationU
   return new OperationRefused({ code, message, ...(param === undefined ? {} : { param }) })
 }
 
+/** An answer without JSON, such as that of a proxy, has only its status. */
+const unlessTooLong = (error: unknown): null => {
+  if (error instanceof HubError) throw error
+  return null
+}
+
 /** Performs a use case through the API. */
 export const performOverApi = <Input, Output, E, R>(
   { token, url }: OperationsApi,
@@ -106,14 +114,19 @@ export const performOverApi = <Input, Output, E, R>(
           body: JSON.stringify({ use_case: name, input: encoded }),
           signal: AbortSignal.any([signal, AbortSignal.timeout(WITHIN_MS)]),
         })
-        return [response.status, await response.json().catch(() => null)] as const
+        return [response.status, await readJson(response).catch(unlessTooLong)] as const
       },
-      catch: () =>
-        new OperationUnavailable({
-          code: 'api_unavailable',
-          message:
-            'The operations API does not answer. If the command changes something, see the audit trail.',
-        }),
+      catch: (error) =>
+        error instanceof HubError
+          ? new OperationUnavailable({
+              code: error.code,
+              message: `${error.message} If the command changes something, see the audit trail.`,
+            })
+          : new OperationUnavailable({
+              code: 'api_unavailable',
+              message:
+                'The operations API does not answer. If the command changes something, see the audit trail.',
+            }),
     })
     if (status !== 200) return yield* failureOf(status, body)
     // Another version of the hub may answer in another form.

@@ -4,6 +4,7 @@ import { type InboundMessage, readInboundMessages } from '@hub/store'
 import { Effect, Schema } from 'effect'
 import { Reason, RecipientHash, Timestamp } from './fields.ts'
 import { pageFields } from './pages.ts'
+import { auditedRecipient, hashOfRecipient, HashOrRecipient } from './recipient.ts'
 import { defineUseCase } from './use-case.ts'
 
 export const Inbound = Schema.Struct({
@@ -38,18 +39,21 @@ export const list = defineUseCase({
   name: 'inbound list',
   permission: 'messages.reveal',
   input: Schema.Struct({
-    recipient: Schema.NullOr(RecipientHash),
+    recipient: Schema.NullOr(HashOrRecipient),
     reason: Schema.NullOr(Reason),
     limit: pageFields.limit,
   }),
   output: Schema.Struct({ object: Schema.Literal('list'), data: Schema.Array(Inbound) }),
-  audit: ({ limit, recipient }) => ({ recipient, limit }),
+  audit: ({ limit, recipient }) => ({
+    ...(recipient === null ? { recipient } : auditedRecipient({ recipient })),
+    limit,
+  }),
   result: ({ data }) => ({ messages: data.length }),
   reason: ({ reason }) => reason,
   counts: () => true,
-  run: ({ limit, recipient }) =>
-    Effect.map(readInboundMessages(recipient, limit), (messages) => ({
-      object: 'list' as const,
-      data: messages.map(toValue),
-    })),
+  run: Effect.fnUntraced(function* ({ limit, recipient }) {
+    const hash = recipient === null ? null : yield* hashOfRecipient(recipient)
+    const messages = yield* readInboundMessages(hash, limit)
+    return { object: 'list' as const, data: messages.map(toValue) }
+  }),
 })

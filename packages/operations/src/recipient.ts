@@ -4,12 +4,19 @@ import { recipientHash } from '@hub/domain'
 import { recipientOfErasure } from '@hub/store'
 import { Effect, Redacted, Schema } from 'effect'
 import { refused } from './failures.ts'
+import { RecipientHash } from './fields.ts'
 import { recognize } from './messages/recognize.ts'
 
 /** It may be a phone number: it is never in a URL, a log or the audit trail. */
 export const RecipientInput = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(100)).annotate({
   description: 'A phone number (+79…), its hash (64 hexadecimal digits), or the id of an erasure receipt.',
 })
+
+/**
+ * A hash is a `RecipientInput` too. It stays an alternative of its own where the API had only the hash before,
+ * because the contract gate cannot know that its pattern implies the length.
+ */
+export const HashOrRecipient = Schema.Union([RecipientHash, RecipientInput])
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/u
 

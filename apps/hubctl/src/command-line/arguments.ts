@@ -238,16 +238,6 @@ const readRecipientArgument = Effect.fnUntraced(function* (argument: string) {
 /** Whether the operations API can make the hash of a text. */
 const isForApi = (text: string): boolean => isRecipientNumber(text) || UUID.test(text)
 
-/** The recipient hash of `recipientArgument`. */
-export const hashRecipientArgument = Effect.fnUntraced(function* (argument: string) {
-  const text = yield* readRecipientArgument(argument)
-  const api = yield* selectedApi
-  if (api !== null && isForApi(text)) {
-    return (yield* performOverApi(api, Recipients.hash, { recipient: text })).hash
-  }
-  return yield* hashOfText(text)
-})
-
 /** The recipient of `recipientArgument`, for a use case that takes a number: the operations API makes the hash. */
 export const recipientOf = Effect.fnUntraced(function* (argument: string) {
   const text = yield* readRecipientArgument(argument)

@@ -3,7 +3,7 @@ import { defineGroup, showList } from '@hub/command-line'
 import { Inbound } from '@hub/operations'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
-import { hashRecipientArgument, limitFlag, revealReasonFlag } from '../command-line/arguments.ts'
+import { limitFlag, recipientOf, revealReasonFlag } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
 import { encryptedRecords } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
@@ -32,8 +32,8 @@ const list = defineCommand(
     limit: limitFlag,
   },
   Effect.fnUntraced(function* ({ limit, reason, recipient }) {
-    const hash = Option.isNone(recipient) ? null : yield* hashRecipientArgument(recipient.value)
-    const { data } = yield* run(Inbound.list, { recipient: hash, reason: Option.getOrNull(reason), limit })
+    const named = Option.isNone(recipient) ? null : yield* recipientOf(recipient.value)
+    const { data } = yield* run(Inbound.list, { recipient: named, reason: Option.getOrNull(reason), limit })
     yield* showList(
       data,
       {

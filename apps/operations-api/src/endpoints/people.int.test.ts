@@ -30,6 +30,20 @@ describe('the check of an opt-out', () => {
   })
 })
 
+describe('inbound messages', () => {
+  it('are found by the number in the body, which nothing records', async () => {
+    const sam = await api.signIn('Sam', 'support')
+    const reveal = (recipient: string) =>
+      api.call('/v1/inbound_messages/reveal', { as: sam, body: { recipient, reason: 'Ticket 7', limit: 1 } })
+    const answer = await reveal(NUMBER)
+    expect([answer.status, answer.body]).toEqual([200, { object: 'list', data: [] }])
+    expect((await reveal('someone')).body).toMatchObject({ error: { code: 'recipient_invalid' } })
+    const audit = await api.call('/v1/audit', { as: await api.signIn('Vera', 'admin') })
+    expect(audit.text).toContain('inbound list')
+    expect(audit.text).not.toContain(NUMBER.slice(1))
+  })
+})
+
 describe('an opt-out', () => {
   it('is recorded, listed and lifted by the hash, with who did it', async () => {
     const sam = await api.signIn('Sam', 'support')

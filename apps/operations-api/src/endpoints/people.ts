@@ -27,6 +27,7 @@ export const people: EndpointGroup = {
         'What recipients wrote to the hub, newest first, of one recipient or of all. Number and text are masked after 90 days.',
       useCase: Inbound.list,
       refusals: {
+        ...RECIPIENT_REFUSALS,
         reason_required: { message: 'Say why you need to see this data.', param: 'reason' },
         number_in_audit: { message: 'The reason contains a phone number.' },
       },

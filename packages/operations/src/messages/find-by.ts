@@ -1,9 +1,9 @@
 /** Finds messages by one exact criterion, as `hubctl messages find` does: newest first. */
 import { CommandClientRefs, type Queries, ReadMessages, ReadOperatorIds, uuidOf } from '@hub/store'
 import { Effect, Schema } from 'effect'
-import { Mode, publicId, RecipientHash } from '../fields.ts'
+import { Mode, publicId } from '../fields.ts'
 import { pageFields } from '../pages.ts'
-import { auditedRecipient, hashOfRecipient, isNamedByNumber, RecipientInput } from '../recipient.ts'
+import { auditedRecipient, hashOfRecipient, HashOrRecipient, isNamedByNumber } from '../recipient.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
 import { Message, toMessage } from './message.ts'
@@ -11,12 +11,8 @@ import { Message, toMessage } from './message.ts'
 /** The SMS operators whose ids can be looked up. */
 export const OPERATORS = ['smpp', 'http', 'sandbox'] as const
 
-/**
- * A hash is a `RecipientInput` too. It stays an alternative of its own, because the contract had only the hash before,
- * and the contract gate cannot know that its pattern implies the length.
- */
 const Criterion = Schema.Union([
-  Schema.Struct({ recipient: Schema.Union([RecipientHash, RecipientInput]) }),
+  Schema.Struct({ recipient: HashOrRecipient }),
   Schema.Struct({ client_ref: Schema.String, account: publicId('acc') }),
   Schema.Struct({ operator_id: Schema.String, operator: Schema.Literals(OPERATORS) }),
 ])
