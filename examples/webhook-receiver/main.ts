@@ -14,6 +14,7 @@ import type { AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
+import { onOneLine } from '@hub/text'
 import {
   createHubClient,
   HubError,
@@ -54,11 +55,12 @@ const receive = async (request: IncomingMessage, response: ServerResponse): Prom
       if (seen.has(event.id)) continue
       seen.add(event.id)
       const { id = '', status = '' } = event.data.object as Readonly<Record<string, unknown>>
-      console.log([event.created_at, event.type.padEnd(TYPE_WIDTH), id, status].join('  '))
+      // Another hub may send characters that a terminal obeys.
+      console.log(onOneLine([event.created_at, event.type.padEnd(TYPE_WIDTH), id, status].join('  ')))
     }
   } catch (error) {
     // Otherwise the connection broke, and the hub delivers again.
-    if (error instanceof WebhookSignatureError) console.log(`Refused a request: ${error.message}`)
+    if (error instanceof WebhookSignatureError) console.log(onOneLine(`Refused a request: ${error.message}`))
     response.writeHead(400).end()
   }
 }
@@ -93,6 +95,6 @@ try {
   console.log(`Subscribed with ${url}. Send a message to see its events.`)
 } catch (error) {
   if (!(error instanceof HubError)) throw error
-  console.error(`The subscription failed: ${error.message}`)
+  console.error(onOneLine(`The subscription failed: ${error.message}`))
   process.exit(1)
 }

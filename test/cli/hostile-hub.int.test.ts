@@ -1,15 +1,19 @@
 /** What a terminal gets of a server that answers with control characters. The servers are no hubs: they obey the test. */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
+import { request as requestHttps } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
+import { eventually, makeCertificateAuthority } from '@hub/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
 import { orSkip } from '../support/external-tools.ts'
 import { newConfigFolder } from '../support/hub-command.ts'
+import { startProgram } from '../support/program.ts'
 import { findTerminal } from '../support/terminal.ts'
 
 const HUB = [process.execPath, join(ROOT, 'apps/cli/src/main.ts')]
@@ -136,5 +140,49 @@ describe('a terminal gets no control characters', () => {
     expect((await once(child, 'close'))[0]).toBe(0)
     expect(unsafeIn(out)).toEqual([])
     expect((JSON.parse(out) as { data: unknown }).data).toEqual([template])
+  })
+
+  it.for([
+    ['of the events that the example receiver gets', 201],
+    ['of a refusal of its subscription', 422],
+  ] as const)('%s', async ([, status]) => {
+    const secret = 'whsec_of_the_tests'
+    const hub = await serve((path) =>
+      status === 201 && path === '/v1/webhook_endpoints' ? [201, { id: 'whe_1', secret }] : refusing(),
+    )
+    const dataDir = folder()
+    mkdirSync(join(dataDir, 'receiver'))
+    writeFileSync(
+      join(dataDir, 'hub.json'),
+      JSON.stringify({ base_url: hub.HUB_URL, keys: { test: 'hub_test_x' } }),
+    )
+    const { cert, key } = await (await makeCertificateAuthority()).issue(['localhost'])
+    writeFileSync(join(dataDir, 'receiver', 'tls.json'), JSON.stringify({ cert, key }))
+    const main = join(ROOT, 'examples/webhook-receiver/main.ts')
+    const program = startProgram('env', [`HUB_DATA_DIR=${dataDir}`, process.execPath, main])
+    try {
+      const shown = () => program.lines.join('\n')
+      if (status === 201) {
+        await eventually(() => shown().includes('Subscribed with'), { withinMs: 60_000 })
+        const url = /https:\S+(?=\. Send)/u.exec(shown())?.[0] ?? ''
+        const object = { id: HOSTILE, status: HOSTILE }
+        const body = JSON.stringify([{ id: 'evt_1', type: HOSTILE, created_at: HOSTILE, data: { object } }])
+        // docs/webhooks.md: HMAC-SHA-256 of the time, a point and the body.
+        const at = Math.floor(Date.now() / 1000)
+        const signature = createHmac('sha256', secret).update(`${at}.${body}`).digest('hex')
+        const posted = requestHttps(url, {
+          method: 'POST',
+          rejectUnauthorized: false,
+          headers: { 'hub-signature': `t=${at},v1=${signature}` },
+        })
+        posted.end(body)
+        const [answer] = await once(posted, 'response')
+        expect(answer.statusCode).toBe(204)
+      }
+      await eventually(() => shown().includes('evil'), { withinMs: 60_000 })
+      expect(unsafeIn(shown())).toEqual([])
+    } finally {
+      await program.stop()
+    }
   })
 })

@@ -25,6 +25,8 @@ export const publicId = (prefix: IdPrefix) =>
 /** The id of something without a public id. */
 export const Uuid = Schema.String.check(Schema.isGUID())
 
+export const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
+
 export const Timestamp = Schema.String.check(
   Schema.makeFilter((text: string) => fromTimestamp(text) !== null || 'expected a timestamp in UTC'),
 ).annotate({ description: 'UTC, ISO 8601 with milliseconds and a trailing Z.' })

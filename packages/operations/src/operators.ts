@@ -2,9 +2,8 @@
 import { type DispatcherStatus, type OperatorStatus, readOperatorStatus, SharedTexts } from '@hub/counters'
 import { toTimestamp } from '@hub/domain'
 import { Effect, Schema } from 'effect'
-import { Timestamp } from './fields.ts'
+import { Count, Timestamp } from './fields.ts'
 
-const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 const PartsPerSecond = Schema.Number.annotate({ description: 'Parts per second.' })
 
 const Binds = {

@@ -6,12 +6,10 @@
 import { toTimestamp } from '@hub/domain'
 import { type Queries, ReadMessages } from '@hub/store'
 import { Schema } from 'effect'
-import { Timestamp } from './fields.ts'
+import { Count, Timestamp } from './fields.ts'
 
 /** Most of them are final within a day: the report arrives, or the deadline passes. */
 export const UNANSWERED_HOURS = 24
-
-const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
 export const Unanswered = Schema.Struct({
   sent: Count.annotate({ description: 'They wait for a report or for their deadline.' }),

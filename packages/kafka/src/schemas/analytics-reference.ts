@@ -3,7 +3,7 @@
  * `scripts/analytics.ts` writes it, and a unit test fails when the page differs.
  */
 import { type AvroSchema, FACT_NAMES, type RecordName, SCHEMAS } from './schemas.ts'
-import { topicCatalogue, type TopicNames, topicNames } from '../topics/catalogue.ts'
+import { THIRTEEN_MONTHS_DAYS, topicCatalogue, type TopicNames, topicNames } from '../topics/catalogue.ts'
 
 /** The record types and the key of each topic. The first topic with a record type describes it. */
 export const TOPIC_CONTENT: Readonly<
@@ -78,9 +78,6 @@ export const TOPIC_CONTENT: Readonly<
 }
 
 const HOUR_MS = 60 * 60 * 1000
-
-/** The days of the longest 13 months. */
-const THIRTEEN_MONTHS_DAYS = 397
 
 /** Days, or hours where the retention is shorter than three days. */
 const retentionText = (ms: number): string => {

@@ -13,7 +13,8 @@ const DAY = 24 * 60 * 60 * 1000
  * is deleted early, and nothing is kept longer than the contract says. For so long a rebuild of the read
  * models may need the records of a message. Specification, Retention and data handling.
  */
-const THIRTEEN_MONTHS = 397 * DAY
+export const THIRTEEN_MONTHS_DAYS = 397
+const THIRTEEN_MONTHS = THIRTEEN_MONTHS_DAYS * DAY
 
 /**
  * The largest record batch that a broker accepts. The records of one produce request for one

@@ -17,10 +17,10 @@ import {
   PARTS,
   readMinutes,
   readSubmission,
-  readUnansweredMessages,
   readWork,
   withoutShards,
 } from './overview.ts'
+import { readUnanswered } from '../unanswered.ts'
 import { afterFailure, afterRead, isDue, newPace } from './pacing.ts'
 
 /** How often a part is read, if that is cheap. */
@@ -140,7 +140,9 @@ const makeFeed = Effect.fnUntraced(function* ({
       ),
     )
     const work = yield* readIfDue('work', () => query(readWork))
-    const unanswered = yield* readIfDue('unanswered', () => query(readUnansweredMessages))
+    const unanswered = yield* readIfDue('unanswered', () =>
+      Effect.map(query(readUnanswered), (unanswered) => ({ unanswered })),
+    )
     const consumers = yield* readIfDue('consumers', () =>
       Effect.map(readConsumers(kafka, topicPrefix), ({ consumers }) => ({
         consumers: withoutShards(consumers),

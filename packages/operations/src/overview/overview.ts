@@ -13,13 +13,12 @@ import {
 } from '@hub/store'
 import { Schema } from 'effect'
 import { CONSUMERS, type ConsumerLag } from '../consumer-lag.ts'
-import { Timestamp } from '../fields.ts'
+import { Count, Timestamp } from '../fields.ts'
 import { OperatorState } from '../operators.ts'
-import { readUnanswered, Unanswered } from '../unanswered.ts'
+import { Unanswered } from '../unanswered.ts'
 
 const Mode = Schema.Literals(MODES)
 const MessageClass = Schema.Literals(MESSAGE_CLASSES)
-const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 const Milliseconds = Schema.Int.annotate({ description: 'Milliseconds.' })
 
 const Queue = Schema.Struct({ waiting: Count, oldest_at: Schema.NullOr(Timestamp) })
@@ -141,10 +140,6 @@ export const readSubmission = async (q: Queries, now: number): Promise<Overview[
   )
   return rows.map(({ p50, p99, ...of }) => ({ ...of, p50_ms: Math.round(p50), p99_ms: Math.round(p99) }))
 }
-
-export const readUnansweredMessages = async (q: Queries): Promise<Pick<Overview, 'unanswered'>> => ({
-  unanswered: await readUnanswered(q),
-})
 
 const timestampOf = (at: Date | null): string | null => (at === null ? null : toTimestamp(at.getTime()))
 
