@@ -1,6 +1,4 @@
 /** The whole dispatcher with an HTTP operator whose answers and callbacks break its rules. */
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { assert, describe, it } from '@effect/vitest'
 import { signatureHeader } from '@hub/domain'
 import { HTTP } from '@hub/operator'
@@ -9,6 +7,7 @@ import { Effect, Redacted } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
 import { makeDispatcher } from '../app.ts'
 import { makeTestHub, settingsIn, type TestHub } from '../testing/environment.ts'
+import { operatorServer } from '../testing/operator-server.ts'
 
 let hub: TestHub
 beforeAll(async () => {
@@ -40,39 +39,16 @@ const hostileOperator = Effect.gen(function* () {
       ),
   ]
   const times = new Map<string, number>()
-  const server = yield* Effect.acquireRelease(
-    Effect.promise(async () => {
-      const listening = createServer((request, response) => {
-        const chunks: Array<Buffer> = []
-        request.on('data', (chunk: Buffer) => chunks.push(chunk))
-        request.once('end', () => {
-          const batch = JSON.parse(Buffer.concat(chunks).toString('utf8')) as ReadonlyArray<{
-            readonly reference: string
-            readonly text: string
-          }>
-          for (const { reference } of batch) times.set(reference, (times.get(reference) ?? 0) + 1)
-          const [first] = batch
-          const attack = batch.length === 1 && times.get(first!.reference) === 1 ? Number(first!.text) : -1
-          response.end(
-            hostile[attack]?.(first!.reference) ??
-              JSON.stringify(batch.map(({ reference }) => element(reference, [`op-${reference}`])[0])),
-          )
-        })
-      })
-      await new Promise<void>((resolve) => listening.listen(0, '127.0.0.1', resolve))
-      return listening
-    }),
-    (listening) =>
-      Effect.sync(() => {
-        listening.close()
-        listening.closeAllConnections()
-      }),
-  )
-  return {
-    url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),
-    attacks: hostile.length,
-    times,
-  }
+  const url = yield* operatorServer((batch, response) => {
+    for (const { reference } of batch) times.set(reference, (times.get(reference) ?? 0) + 1)
+    const [first] = batch
+    const attack = batch.length === 1 && times.get(first!.reference) === 1 ? Number(first!.text) : -1
+    response.end(
+      hostile[attack]?.(first!.reference) ??
+        JSON.stringify(batch.map(({ reference }) => element(reference, [`op-${reference}`])[0])),
+    )
+  })
+  return { url, attacks: hostile.length, times }
 })
 
 const post = (port: number, body: string) =>

@@ -1,7 +1,6 @@
 /** An HTTP operator in the test process. It counts submits, never reports, and can be busy. */
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { Effect, type Scope } from 'effect'
+import { operatorServer } from './operator-server.ts'
 
 export interface CountingOperator {
   readonly url: URL
@@ -22,47 +21,28 @@ export const countingOperator: Effect.Effect<CountingOperator, never, Scope.Scop
   let messageMs = 0
   /** When the operator has worked through all messages that it has taken, ms since the epoch. */
   let idleAt = 0
-  const server = yield* Effect.acquireRelease(
-    Effect.promise(async () => {
-      const listening = createServer((request, response) => {
-        const chunks: Array<Buffer> = []
-        request.on('data', (chunk: Buffer) => chunks.push(chunk))
-        request.once('end', () => {
-          response.setHeader('content-type', 'application/json')
-          if (busy) {
-            refusals++
-            response.statusCode = 503
-            response.end('{}')
-            return
-          }
-          const batch = JSON.parse(Buffer.concat(chunks).toString('utf8')) as ReadonlyArray<{
-            readonly reference: string
-          }>
-          for (const { reference } of batch) taken.set(reference, (taken.get(reference) ?? 0) + 1)
-          const answer = JSON.stringify(
-            batch.map(({ reference }) => ({
-              reference,
-              operator_ids: [`op-${reference}`],
-              status: 'accepted',
-            })),
-          )
-          const now = Date.now()
-          idleAt = Math.max(idleAt, now) + messageMs * batch.length
-          if (idleAt === now) response.end(answer)
-          else setTimeout(() => response.end(answer), idleAt - now)
-        })
-      })
-      await new Promise<void>((resolve) => listening.listen(0, '127.0.0.1', resolve))
-      return listening
-    }),
-    (listening) =>
-      Effect.sync(() => {
-        listening.close()
-        listening.closeAllConnections()
-      }),
-  )
+  const url = yield* operatorServer((batch, response) => {
+    if (busy) {
+      refusals++
+      response.statusCode = 503
+      response.end('{}')
+      return
+    }
+    for (const { reference } of batch) taken.set(reference, (taken.get(reference) ?? 0) + 1)
+    const answer = JSON.stringify(
+      batch.map(({ reference }) => ({
+        reference,
+        operator_ids: [`op-${reference}`],
+        status: 'accepted',
+      })),
+    )
+    const now = Date.now()
+    idleAt = Math.max(idleAt, now) + messageMs * batch.length
+    if (idleAt === now) response.end(answer)
+    else setTimeout(() => response.end(answer), idleAt - now)
+  })
   return {
-    url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),
+    url,
     taken,
     setBusy: (now) => {
       busy = now
