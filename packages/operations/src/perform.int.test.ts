@@ -1,5 +1,5 @@
 /** Permissions and the audit trail over PostgreSQL: what `perform` lets through, and what it records. */
-import { makeSql, Sql } from '@hub/store'
+import { DEADLINE_OF_STAFF, makeSql, Sql } from '@hub/store'
 import { ConfigProvider, Effect, Layer, ManagedRuntime, Redacted, Schema } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { type Actor, actorId } from './actor.ts'
@@ -224,7 +224,7 @@ describe('the limit of look-ups', () => {
     hub = await makeTestDatabase(settings)
     other = ManagedRuntime.make(
       Layer.merge(
-        Layer.effect(Sql, makeSql(Redacted.make(hub.url), 3, 'operations-test')),
+        Layer.effect(Sql, makeSql(Redacted.make(hub.url), 3, 'operations-test', DEADLINE_OF_STAFF)),
         ConfigProvider.layer(ConfigProvider.fromUnknown(settings)),
       ),
     )

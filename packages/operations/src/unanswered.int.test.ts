@@ -1,5 +1,6 @@
 /** Messages without an answer of the operator, in the checks and in the overview. */
 import { uuidOf } from '@hub/store'
+import { eventually } from '@hub/testkit'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import * as Doctor from './doctor/index.ts'
 import { readUnanswered } from './unanswered.ts'
@@ -33,9 +34,16 @@ describe('messages that count as sent without an answer of the operator', () => 
     await hub.message({ account: uuid, status: 'sent', at: now - 25 * HOUR_MS })
 
     const counted = { sent: 1, expired: 1, oldest_at: new Date(oldest).toISOString() }
-    const { findings } = await hub.run(Doctor.checkHub, {})
-    const finding = findings.find(({ subject }) => subject === 'unanswered submits')
-    assert.deepStrictEqual([finding?.verdict, finding?.facts], ['note', counted])
+    // On a busy machine PostgreSQL may answer after the deadline of a check.
+    await eventually(
+      async () => {
+        const { findings } = await hub.run(Doctor.checkHub, {})
+        const finding = findings.find(({ subject }) => subject === 'unanswered submits')
+        assert.deepStrictEqual([finding?.verdict, finding?.facts], ['note', counted])
+        return true
+      },
+      { withinMs: 40_000 },
+    )
     assert.deepStrictEqual(await hub.runtime.runPromise(query(readUnanswered)), counted)
   })
 })

@@ -1,7 +1,7 @@
 /** An own database for tests of use cases that need no other server. */
 import { randomUUID } from 'node:crypto'
 import { encodeId } from '@hub/domain'
-import { CommandAccounts, makeSql, Sql } from '@hub/store'
+import { CommandAccounts, DEADLINE_OF_STAFF, makeSql, Sql } from '@hub/store'
 import { freshDatabase, openDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, ManagedRuntime, Redacted, Schema } from 'effect'
 import type { Actor } from '../actor.ts'
@@ -39,7 +39,11 @@ export const makeTestDatabase = async (settings: Readonly<Record<string, string>
   const sql = openDatabase(database.url)
   const runtime = ManagedRuntime.make(
     Layer.merge(
-      Layer.effect(Sql, makeSql(Redacted.make(database.url), CONNECTIONS, 'operations-test')),
+      // Use cases that start together wait for each other, on a busy machine longer than the deadline of a client.
+      Layer.effect(
+        Sql,
+        makeSql(Redacted.make(database.url), CONNECTIONS, 'operations-test', DEADLINE_OF_STAFF),
+      ),
       ConfigProvider.layer(ConfigProvider.fromUnknown(settings)),
     ),
   )
