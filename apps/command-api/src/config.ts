@@ -1,6 +1,5 @@
 /** The settings that command-api reads itself, and the rules for them that only this app has. */
 import { lifetimesConfig, refineSetting, settings } from '@hub/config'
-import { DEFAULT_LIFETIMES, type Lifetimes } from '@hub/domain'
 import { catalogueConfig, kafkaCaConfig, kafkaConnectionConfig } from '@hub/kafka'
 import { allowedHostsConfig, deniedNetworksConfig } from '@hub/webhooks'
 import { Config, Duration, Result } from 'effect'
@@ -16,10 +15,8 @@ const tls = Config.map(
   ([certFile, keyFile]) => (certFile === null || keyFile === null ? null : { certFile, keyFile }),
 )
 
-const lifetimes: Config.Config<Lifetimes> = Config.map(lifetimesConfig, (own) => ({
-  ...DEFAULT_LIFETIMES,
-  ...own,
-}))
+/** The name of the app: in logs, as its Kafka client and as its PostgreSQL application. */
+export const APP = 'command-api'
 
 /** The settings of the app. Components of the packages read their own settings. */
 export const configuration = Config.all({
@@ -28,14 +25,14 @@ export const configuration = Config.all({
   baseUrl: settings.baseUrl.config,
   hashSecret: settings.numberHashSecret.config,
   trustedProxies,
-  lifetimes,
+  lifetimes: lifetimesConfig,
   tls,
   loggedShare: settings.httpLogShare.config,
-  connection: kafkaConnectionConfig('command-api'),
+  connection: kafkaConnectionConfig(APP),
   catalogue: catalogueConfig,
   shutdownDelay: Config.map(settings.shutdownDelayMs.config, Duration.millis),
   secretTransition: Config.map(settings.webhookSecretTransition.config, Duration.seconds),
 })
 
 /** Checks in addition to those of the settings catalogue, before the process connects to anything. */
-export const furtherChecks = [trustedProxies, allowedHostsConfig, deniedNetworksConfig, kafkaCaConfig]
+export const checks = [trustedProxies, allowedHostsConfig, deniedNetworksConfig, kafkaCaConfig]

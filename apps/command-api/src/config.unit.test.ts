@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { findInvalidSettings } from '@hub/config'
 import { ConfigProvider, Effect } from 'effect'
-import { furtherChecks, configuration } from './config.ts'
+import { checks, configuration } from './config.ts'
 
 const VALID = {
   HUB_PORT: '8080',
@@ -42,7 +42,7 @@ describe('the configuration', () => {
   )
   it.effect('refuses an invalid network or host without repeating its value', () =>
     Effect.gen(function* () {
-      const mistakes = yield* findInvalidSettings('command-api', furtherChecks).pipe(
+      const mistakes = yield* findInvalidSettings('command-api', checks).pipe(
         Effect.provide(
           ConfigProvider.layer(
             ConfigProvider.fromUnknown({
@@ -66,7 +66,7 @@ describe('the configuration', () => {
     Effect.gen(function* () {
       for (const networks of ['0.0.0.0/0', '192.0.2.1, 0.0.0.0/1', '::/0', '2000::/3']) {
         const environment = ConfigProvider.fromUnknown({ ...VALID, HUB_TRUSTED_PROXIES: networks })
-        const mistakes = yield* findInvalidSettings('command-api', furtherChecks).pipe(
+        const mistakes = yield* findInvalidSettings('command-api', checks).pipe(
           Effect.provide(ConfigProvider.layer(environment)),
         )
         assert.match(

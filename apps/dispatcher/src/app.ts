@@ -11,49 +11,31 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { makeShardHost, makeSupervisor, type ShardHost } from '@hub/actor'
-import { checkSettings, settings } from '@hub/config'
-import { OPERATOR_STATUS_MS, recordOperatorStatus, SharedTexts, sharedTextsLayer } from '@hub/counters'
+import { lifetimesConfig, settings } from '@hub/config'
+import { OPERATOR_STATUS_MS, recordOperatorStatus, SharedTexts } from '@hub/counters'
 import { CACHE_TTL_MS, type Lifetimes, type OptOutVocabulary } from '@hub/domain'
 import {
   catalogueConfig,
   type ConsumerGroups,
   type EventLog,
-  kafkaCaConfig,
-  kafkaConnectionConfig,
   type KafkaUnavailable,
-  layerConsumerGroups,
-  layerEventLog,
-  layerKeysAndErasures,
   type TopicNames,
   topicNames,
 } from '@hub/kafka'
 import { ReportSink, type SandboxOptions, surroundSink } from '@hub/operator'
-import { makeHubProof, MasterKeyEncryption, PayloadEncryption, Sql, watchErasures } from '@hub/store'
-import {
-  adminLayer,
-  loggerLayer,
-  Readiness,
-  teardown,
-  Tracing,
-  tracingLayer,
-  withFailureLog,
-} from '@hub/telemetry'
-// The whole package would take 25 MB more.
-import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
+import { PayloadEncryption, Sql, watchErasures } from '@hub/store'
+import { Readiness, Tracing } from '@hub/telemetry'
 import { Clock, Effect, FiberSet, Layer, Redacted, type Scope } from 'effect'
-import { lifetimes, vocabulary } from './config.ts'
+import { vocabulary } from './config.ts'
 import { makeHandoverLoop } from './handover/handover-loop.ts'
 import { makeApplyInbound } from './inbound/apply.ts'
 import type { OptOuts } from './inbound/opt-outs.port.ts'
 import { InboundMessages } from './inbound/inbound-messages.port.ts'
-import { inboundMessagesPostgres } from './inbound/inbound-messages.postgres.ts'
-import { optOutsPostgres } from './inbound/opt-outs.postgres.ts'
 import type { KnownMessages } from './lookup/known-messages.port.ts'
-import { knownMessagesPostgres } from './lookup/known-messages.postgres.ts'
 import { makeLookUp } from './lookup/look-up.ts'
-import { APP, GROUP, membership } from './membership/identity.ts'
+import { GROUP, membership } from './membership/identity.ts'
 import { makeMetrics } from './metrics.ts'
-import { authorities, type LiveOperator, liveOperator, smppErrors } from './operator/live-operator.ts'
+import { type LiveOperator, liveOperator } from './operator/live-operator.ts'
 import { makeStatusReports, type ObservedOperator } from './operator/operator-status.ts'
 import { makeOperators, type ProvidedOperator, receiveCallbacks } from './operator/operators.ts'
 import { makeRateSharing } from './pacing/share-rate.ts'
@@ -65,7 +47,6 @@ import { makePrepare } from './shard/prepare-submission.ts'
 import { makeUnusableKeys } from './shard/unusable-keys.ts'
 import { MessageTraces } from './tracing/message-traces.ts'
 import type { AccountWeights } from './weights/account-weights.port.ts'
-import { accountWeightsPostgres } from './weights/account-weights.postgres.ts'
 import { makeWeights } from './weights/weights.ts'
 
 export interface DispatcherOptions {
@@ -292,17 +273,6 @@ export const makeDispatcher = (
     }
   })
 
-const kafka = Layer.unwrap(
-  Effect.gen(function* () {
-    const connection = yield* kafkaConnectionConfig(APP)
-    const { partitions, prefix } = yield* catalogueConfig
-    return Layer.merge(
-      layerKeysAndErasures(connection, topicNames(prefix)),
-      layerConsumerGroups({ connection }),
-    ).pipe(Layer.provideMerge(layerEventLog({ connection, partitions })))
-  }),
-)
-
 /** Reports the operators to hub staff, until it is interrupted. */
 const reportStatus = Effect.fnUntraced(function* (observe: Dispatcher['observe']) {
   const shared = yield* SharedTexts
@@ -317,56 +287,28 @@ const reportStatus = Effect.fnUntraced(function* (observe: Dispatcher['observe']
   }).pipe(Effect.forever)
 })
 
-const proof = makeHubProof(APP, { waitsForKafka: true })
-
-const dispatcher = Effect.gen(function* () {
-  // With secrets of another hub it could read no message, so it must not take any shard.
-  yield* proof.start
-  const { partitions, prefix } = yield* catalogueConfig
-  const readiness = yield* Readiness
-  const running = yield* makeDispatcher({
-    partitions,
-    prefix,
-    topics: topicNames(prefix),
-    memberFile: (yield* membership).memberFile,
-    live: yield* liveOperator,
-    hashSecret: yield* settings.numberHashSecret.config,
-    vocabulary: yield* vocabulary,
-    lifetimes: yield* lifetimes,
-  })
-  // Without PostgreSQL, reports are not encrypted, and opt-out words are not applied.
-  yield* readiness.add('database', (yield* Sql).answers)
-  yield* readiness.add('shards', running.isReady)
-  yield* readiness.add('payload_keys', running.canDecrypt)
-  yield* readiness.add('erasures', yield* watchErasures)
-  yield* readiness.started
-  yield* Effect.forkScoped(yield* reportStatus(running.observe))
-  return yield* Effect.raceFirst(running.failure, proof.lost)
-}).pipe(
-  Effect.scoped,
-  Effect.provide(
-    Layer.mergeAll(
-      accountWeightsPostgres,
-      knownMessagesPostgres,
-      optOutsPostgres,
-      inboundMessagesPostgres,
-      PayloadEncryption.layer,
-      sharedTextsLayer(APP),
-    ).pipe(
-      Layer.provideMerge(MasterKeyEncryption.layer),
-      Layer.provideMerge(Sql.layer(APP)),
-      Layer.provideMerge(kafka),
-      Layer.provideMerge(adminLayer),
-      Layer.provideMerge(Readiness.layer),
-      Layer.provideMerge(tracingLayer(APP)),
-      Layer.provideMerge(loggerLayer(APP)),
-    ),
-  ),
+/** The dispatcher as a process. It fails when a shard or an operator cannot continue. */
+export const dispatcher = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const { partitions, prefix } = yield* catalogueConfig
+    const readiness = yield* Readiness
+    const running = yield* makeDispatcher({
+      partitions,
+      prefix,
+      topics: topicNames(prefix),
+      memberFile: (yield* membership).memberFile,
+      live: yield* liveOperator,
+      hashSecret: yield* settings.numberHashSecret.config,
+      vocabulary: yield* vocabulary,
+      lifetimes: yield* lifetimesConfig,
+    })
+    // Without PostgreSQL, reports are not encrypted, and opt-out words are not applied.
+    yield* readiness.add('postgresql', (yield* Sql).answers)
+    yield* readiness.add('shards', running.isReady)
+    yield* readiness.add('payload_keys', running.canDecrypt)
+    yield* readiness.add('erasures', yield* watchErasures)
+    yield* readiness.started
+    yield* Effect.forkScoped(yield* reportStatus(running.observe))
+    return yield* running.failure
+  }),
 )
-
-export const run = (): void =>
-  checkSettings(APP, [vocabulary, smppErrors, authorities, kafkaCaConfig]).pipe(
-    Effect.andThen(dispatcher),
-    withFailureLog(APP),
-    NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
-  )

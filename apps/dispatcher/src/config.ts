@@ -1,14 +1,9 @@
 /** The settings of the dispatcher that need more than the rules of the settings catalogue. */
-import { lifetimesConfig, settingError, settings } from '@hub/config'
-import {
-  DEFAULT_LIFETIMES,
-  DEFAULT_START_WORDS,
-  DEFAULT_STOP_WORDS,
-  type Lifetimes,
-  optOutVocabulary,
-  type OptOutVocabulary,
-} from '@hub/domain'
+import { settingError, settings } from '@hub/config'
+import { DEFAULT_START_WORDS, DEFAULT_STOP_WORDS, optOutVocabulary, type OptOutVocabulary } from '@hub/domain'
+import { kafkaCaConfig } from '@hub/kafka'
 import { Config, Effect } from 'effect'
+import { authorities, smppErrors } from './operator/live-operator.ts'
 
 /** The words that opt a recipient out and in. Source: contract, Opt-outs, inbound messages. */
 export const vocabulary: Config.Config<OptOutVocabulary> = Config.all({
@@ -29,8 +24,5 @@ export const vocabulary: Config.Config<OptOutVocabulary> = Config.all({
   }),
 )
 
-/** The lifetimes and report deadlines of the deployment. The sandbox has its own. */
-export const lifetimes: Config.Config<Lifetimes> = Config.map(lifetimesConfig, (own) => ({
-  ...DEFAULT_LIFETIMES,
-  ...own,
-}))
+/** Checked together with the catalogue of settings before anything connects. */
+export const checks = [vocabulary, smppErrors, authorities, kafkaCaConfig]

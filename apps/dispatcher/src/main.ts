@@ -12,6 +12,6 @@ const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 const exit = (): void => process.exit(0)
 for (const signal of SIGNALS) process.on(signal, exit)
 await Effect.runPromise(leavePreviousMemberFromConfig(APP, membership))
-const { run } = await import('./app.ts')
+const { run } = await import('./run.ts')
 for (const signal of SIGNALS) process.off(signal, exit)
 run()

@@ -9,7 +9,7 @@ import { Sessions } from './access/sessions.ts'
 import { HttpEdge } from './http/edge.ts'
 import { type RouterOptions, routerLayer } from './http/router.ts'
 import { serverLayer } from './http/server.ts'
-import type { Stores } from './services.ts'
+import type { Stores } from './layers.ts'
 import { overviewQuerySeconds, overviewViewers } from './metrics.ts'
 
 export interface AppOptions extends RouterOptions {

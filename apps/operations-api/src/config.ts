@@ -8,6 +8,9 @@ import { roleMapConfig } from './access/claims.ts'
 /** Where the build of the console puts its files, in a checkout and in the image. */
 const BUILT_CONSOLE = join(import.meta.dirname, '../../console/dist')
 
+/** The name of the app: in logs, as its Kafka client and as its PostgreSQL application. */
+export const APP = 'operations-api'
+
 export const configuration = Config.all({
   port: settings.operationsPort.config,
   host: settings.listenHost.config,
@@ -16,10 +19,10 @@ export const configuration = Config.all({
   consoleDir: Config.map(settings.consoleDir.config, (folder) =>
     folder === null ? BUILT_CONSOLE : resolve(folder),
   ),
-  connection: kafkaConnectionConfig('operations-api'),
+  connection: kafkaConnectionConfig(APP),
   catalogue: catalogueConfig,
   shutdownDelay: Config.map(settings.shutdownDelayMs.config, Duration.millis),
 })
 
 /** Checks in addition to those of the settings catalogue, before the process connects to anything. */
-export const furtherChecks = [roleMapConfig, kafkaCaConfig]
+export const checks = [roleMapConfig, kafkaCaConfig]

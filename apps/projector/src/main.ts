@@ -1,14 +1,7 @@
-/** Starts the projector: checks the settings and runs the app until a signal. */
-// Imported by its own path, because the whole package takes 25 MB more.
-import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
-import { checkSettings } from '@hub/config'
-import { teardown, withFailureLog } from '@hub/telemetry'
-import { Effect, Layer } from 'effect'
-import { app, proof } from './app.ts'
+/** Starts the projector. */
+import { runApp } from '@hub/process'
+import { projector } from './app.ts'
 import { APP, checks } from './config.ts'
+import { layers } from './layers.ts'
 
-checkSettings(APP, checks).pipe(
-  Effect.andThen(Effect.raceFirst(Layer.launch(app), proof.lost)),
-  withFailureLog(APP),
-  NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
-)
+runApp({ name: APP, checks, waitsForKafka: true, layers, app: projector })

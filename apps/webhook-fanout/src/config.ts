@@ -1,7 +1,19 @@
 /** Limits and intervals of the fan-out, with their reasons. Only tests change them. */
 import { DELIVERY_RULES, type DeliveryRules } from '@hub/domain'
-import { RECEIVER_DEADLINE_MS } from '@hub/webhooks'
+import { kafkaCaConfig } from '@hub/kafka'
+import {
+  allowedHostsConfig,
+  deniedNetworksConfig,
+  egressProxyConfig,
+  RECEIVER_DEADLINE_MS,
+} from '@hub/webhooks'
 import { Context } from 'effect'
+
+/** The name of the app: in logs, as its Kafka client and as its PostgreSQL application. */
+export const APP = 'webhook-fanout'
+
+/** Checked together with the catalogue of settings before anything connects. */
+export const checks = [allowedHostsConfig, deniedNetworksConfig, egressProxyConfig, kafkaCaConfig]
 
 export interface Settings extends DeliveryRules {
   /** Events in a batch. Source: specification, Other limits. */

@@ -17,7 +17,6 @@ const QUIESCE_MS = 90 * SECOND
 const LIFETIMES = {
   beforeHandover: { otp: 300 * SECOND, service: 3600 * SECOND },
   report: { otp: 300 * SECOND, service: 3600 * SECOND },
-  sandbox: 10 * SECOND,
 }
 
 /** PostgreSQL was unavailable: the hub logs an error then. */

@@ -29,7 +29,6 @@ export const HASH_SECRET = 'a secret of the simulation, long enough for it'
 export const LIFETIMES: Lifetimes = {
   beforeHandover: { otp: 20 * SECOND, service: 45 * SECOND },
   report: { otp: 15 * SECOND, service: 30 * SECOND },
-  sandbox: 10 * SECOND,
 }
 /**
  * All messages must be final this long after the faults: sessions, recovery, the longest lifetime,

@@ -16,7 +16,7 @@ import type { Caller } from '../access/caller.ts'
 import { type Answer, jsonAnswer } from '../http/answer.ts'
 import type { OwnErrorCode } from '../http/failures.ts'
 import { makeInputDecoder, makeJsonDecoder, type RequestInput } from '../http/input.ts'
-import type { OperationServices } from '../services.ts'
+import type { OperationServices } from '../layers.ts'
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 

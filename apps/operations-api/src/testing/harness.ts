@@ -10,7 +10,7 @@ import { makeCookies } from '../access/cookies.ts'
 import { IdentityProvider } from '../access/identity-provider.ts'
 import { operationsApi } from '../app.ts'
 import { overviewViewers } from '../metrics.ts'
-import { storesLayer } from '../services.ts'
+import { storesLayer } from '../layers.ts'
 
 export const LOCAL_SECRET = 'a secret of login links for tests only'
 

@@ -16,20 +16,19 @@ export interface Lifetimes {
   readonly beforeHandover: Readonly<Record<MessageClass, number>>
   /** From submit to the latest delivery report. */
   readonly report: Readonly<Record<MessageClass, number>>
-  /** Both limits for the sandbox numbers that let them expire. */
-  readonly sandbox: number
 }
 
 /**
  * A code is useless after five minutes. A service message is useful for a day. Operators try to
  * deliver for the whole validity period and report then, so the report limit is two hours longer.
- * Sandbox users watch the result, so ten seconds are enough there.
  */
 export const DEFAULT_LIFETIMES: Lifetimes = {
   beforeHandover: { otp: 5 * MINUTE, service: 24 * HOUR },
   report: { otp: 15 * MINUTE, service: 26 * HOUR },
-  sandbox: 10 * SECOND,
 }
+
+/** Both limits for the sandbox numbers that let them expire. Their users watch the result. */
+const SANDBOX_LIMIT = 10 * SECOND
 
 /**
  * Returns the end of the lifetime before submit. `ttlMs` shortens it. `scenario` is the sandbox scenario, `null` in live
@@ -48,7 +47,7 @@ export const expiresAt = (
   message.acceptedAt +
   Math.min(
     message.ttlMs ?? Number.POSITIVE_INFINITY,
-    message.scenario === 'never_handed_over' ? lifetimes.sandbox : lifetimes.beforeHandover[message.class],
+    message.scenario === 'never_handed_over' ? SANDBOX_LIMIT : lifetimes.beforeHandover[message.class],
   )
 
 /** Returns the report deadline. `scenario` as in `expiresAt`. */
@@ -62,5 +61,5 @@ export const reportDeadline = (
 ): number =>
   message.sentAt +
   (message.scenario === 'silent' || message.scenario === 'silent_then_delivered'
-    ? lifetimes.sandbox
+    ? SANDBOX_LIMIT
     : lifetimes.report[message.class])

@@ -16,7 +16,9 @@ import {
 } from '@hub/kafka'
 import type { Overview } from '@hub/operations'
 import { MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
-import { Layer } from 'effect'
+import { Effect, Layer } from 'effect'
+import { IdentityProvider } from './access/identity-provider.ts'
+import { APP, configuration } from './config.ts'
 
 /** The servers and the keys. */
 export type Stores =
@@ -51,3 +53,9 @@ export const storesLayer = (
     Layer.provideMerge(servers),
   )
 }
+
+export const layers = Layer.unwrap(
+  Effect.map(configuration, ({ catalogue, connection }) =>
+    Layer.merge(storesLayer(APP, { connection, ...catalogue }), IdentityProvider.layer),
+  ),
+)
