@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
-import { cpuWithChildrenMs } from '../../benchmarks/process-usage.ts'
+import { cpuWithChildrenMs } from '../../benchmarks/measure/process-usage.ts'
 import { cpuMs, TICK_MS } from '../support/cpu-time.ts'
 import type { Cluster } from './cluster.ts'
 

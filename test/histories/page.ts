@@ -1,7 +1,7 @@
 /** Writes the page of a run: the verdict, the faults, and a chart of sends, errors and faults. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type ChartSeries, toSvg } from '../../benchmarks/chart.ts'
+import { type ChartSeries, toSvg } from '../../benchmarks/pages/chart.ts'
 import type { Verdict } from './checker/check.ts'
 import { type Finding, GUARANTEES, type Guarantee } from './checker/finding.ts'
 import type { History } from './checker/read-history.ts'

@@ -8,7 +8,7 @@
 import { APPS } from '@hub/config'
 import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { percentile } from '../../benchmarks/numbers.ts'
+import { percentile } from '../../benchmarks/measure/numbers.ts'
 import { type LoadBalancer, startLoadBalancer } from '../support/load-balancer.ts'
 import { client } from '../support/client.ts'
 import { type WebhookReceiver, startWebhookReceiver } from '../support/webhook-receiver.ts'
