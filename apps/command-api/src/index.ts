@@ -1,4 +1,4 @@
-/** The parts of command-api that benchmarks measure and that the simulation runs. */
+/** The parts of command-api that the simulation runs. */
 export { ACCEPTANCE_GATHER, acceptorLayer, BatchingAcceptor } from './accept/acceptor.ts'
 export { Ledger } from './accept/ledger.port.ts'
 export { Limits } from './accept/limits.ts'
@@ -8,7 +8,3 @@ export type { SendOutcome } from './accept/pending-send.ts'
 export { makeSlices } from './accept/slices.ts'
 export { UnprovenCodes } from './accept/unproven-codes.ts'
 export { HubSettings } from './accounts/hub-settings.ts'
-export { checkedSend, otpSend, owner, templateOf } from './testing/doubles.ts'
-export { makeMemoryLedger, type MemoryLedger } from './testing/memory-ledger.ts'
-export { makeTracedAppend } from './accept/traced-append.ts'
-export { observe } from './http/observe.ts'

@@ -1,11 +1,8 @@
-/** The parts of the dispatcher that benchmarks measure and that the simulation runs. */
+/** The parts of the dispatcher that the simulation and benchmarks run. */
 export { type Dispatcher, type DispatcherOptions, makeDispatcher } from './app.ts'
 export { jainIndex } from './handover/fairness-window.ts'
-export { makeMetrics } from './metrics.ts'
-export { type DispatcherShard, makeDispatcherShard } from './shard/dispatcher-shard.ts'
 export { RE_APPEND_BEHIND, RE_APPEND_RATIO, RE_APPENDED_IN_ONE } from './shard/limits.ts'
-export type { Message, PreparedSubmission } from './shard/message.ts'
-export { MessageTraces } from './tracing/message-traces.ts'
+export type { Message } from './shard/message.ts'
 export { InboundMessages } from './inbound/inbound-messages.port.ts'
 export { OptOuts } from './inbound/opt-outs.port.ts'
 export { KnownMessages } from './lookup/known-messages.port.ts'

@@ -15,4 +15,3 @@ export {
   type ProjectionStoreShape,
   type TopicPartition,
 } from './store/projection-store.port.ts'
-export { journalName, MemoryStore, type MemoryTransaction } from './testing/memory-store.ts'

@@ -2,4 +2,3 @@
 export { makeFanout } from './app.ts'
 export { FANOUT_DEFAULTS, FanoutSettings, type Settings } from './config.ts'
 export { FanoutStore, type FanoutStoreShape, PartitionLost } from './store/store.port.ts'
-export { MemoryStore } from './testing/memory-store.ts'

@@ -1,5 +1,5 @@
 /**
- * The contract suite of the port. `memory.unit.test.ts` and `kafkajs.int.test.ts` run it. A new
+ * The contract suite of the port. `simulated-kafka.unit.test.ts` and `kafkajs.int.test.ts` run it. A new
  * adapter runs it too, with a layer of its services and a `TestKafka`.
  */
 import { assert, describe, it } from '@effect/vitest'
@@ -17,7 +17,7 @@ import {
   type Position,
   TopicReader,
 } from './port.ts'
-import type { BrokerState } from './testing/memory.ts'
+import type { BrokerState } from './testing/simulated/one-process.ts'
 
 /** The number of partitions of every topic in the suite. */
 export const CONTRACT_PARTITIONS = 6

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { PayloadKeyTopics, topicNames } from '@hub/kafka'
-import { layerMemory, MemoryKafka } from '@hub/kafka/testing'
+import { layerSimulatedKafka, SimulatedKafka } from '@hub/kafka/testing'
 import { ConfigProvider, Effect, Fiber, Layer, Logger } from 'effect'
 import { TestClock } from 'effect/testing'
 import { MasterKeyEncryption, PayloadKeyUnusable } from './master-key-encryption.ts'
@@ -22,7 +22,7 @@ const masterKeyLayer = (key: Buffer) =>
 
 /** Kafka in memory, and one master key. */
 const layer = PayloadKeyTopics.layer(topics).pipe(
-  Layer.provideMerge(layerMemory(1)),
+  Layer.provideMerge(layerSimulatedKafka(1)),
   Layer.merge(masterKeyLayer(randomBytes(32))),
   Layer.merge(Logger.layer([])),
 )
@@ -33,7 +33,7 @@ const test = (
   body: () => Effect.Effect<
     void,
     unknown,
-    Effect.Services<typeof makeMessageKeys> | MemoryKafka | MasterKeyEncryption | PayloadKeyTopics
+    Effect.Services<typeof makeMessageKeys> | SimulatedKafka | MasterKeyEncryption | PayloadKeyTopics
   >,
 ) =>
   it.effect(title, () =>
@@ -46,7 +46,7 @@ const settle = Effect.repeat(Effect.yieldNow, { times: 20 })
 describe('the keys of messages', () => {
   test('are used only after Kafka has stored them', () =>
     Effect.gen(function* () {
-      const kafka = yield* MemoryKafka
+      const kafka = yield* SimulatedKafka
       const keys = yield* makeMessageKeys
       yield* kafka.set('hanging')
       const asked = yield* Effect.forkChild(Effect.flip(keys.current('otp')))
@@ -86,7 +86,7 @@ describe('the keys of messages', () => {
 
   test('stay in use while Kafka is unavailable, for as long as Kafka keeps them for the last message', () =>
     Effect.gen(function* () {
-      const kafka = yield* MemoryKafka
+      const kafka = yield* SimulatedKafka
       const keys = yield* makeMessageKeys
       const [code, order] = [yield* keys.current('otp'), yield* keys.current('service')]
       yield* kafka.set('refusing')
@@ -168,7 +168,7 @@ describe('the keys of messages', () => {
 
   test('cannot be told from destroyed keys without Kafka, unless they are old', () =>
     Effect.gen(function* () {
-      const kafka = yield* MemoryKafka
+      const kafka = yield* SimulatedKafka
       const keys = yield* makeMessageKeys
       yield* kafka.set('refusing')
       const young = 'otp-2031-06-10T11:30Z-0123456789abcdef'
@@ -179,7 +179,7 @@ describe('the keys of messages', () => {
 
   test('are created before the first send, and replaced while nobody sends', () =>
     Effect.gen(function* () {
-      const kafka = yield* MemoryKafka
+      const kafka = yield* SimulatedKafka
       const keys = yield* makeMessageKeys
       const keptKeys = () =>
         [topics.otpKeys, topics.serviceKeys].map((topic) => kafka.records(topic)[0]?.length)

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { LONGEST_LIFETIME_SECONDS } from '@hub/config'
-import { layerMemoryPayloadKeys } from '@hub/kafka/testing'
+import { layerSimulatedPayloadKeys } from '@hub/kafka/testing'
 import { freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Duration, Effect, Exit, Layer, Redacted } from 'effect'
 import { TestClock } from 'effect/testing'
@@ -28,7 +28,7 @@ const masterKeyLayer = MasterKeyEncryption.layer.pipe(
   ),
 )
 const layer = PayloadEncryption.layer.pipe(
-  Layer.provideMerge(Layer.mergeAll(sqlLayer, masterKeyLayer, layerMemoryPayloadKeys)),
+  Layer.provideMerge(Layer.mergeAll(sqlLayer, masterKeyLayer, layerSimulatedPayloadKeys)),
 )
 
 describe('migrations', () => {

@@ -2,7 +2,8 @@
  * The clients of the API: they send messages and batches, repeat what they got no answer to, and
  * recipients opt out. Then the checks of what they were told.
  */
-import { type CheckedSend, checkedSend, otpSend, owner, type SendOutcome, templateOf } from '@hub/command-api'
+import { type CheckedSend, type SendOutcome } from '@hub/command-api'
+import { checkedSend, otpSend, owner, templateOf } from '@hub/command-api/testing'
 import type { FloodWindows } from '@hub/counters'
 import {
   DEFAULT_SETTINGS,

@@ -9,12 +9,11 @@ import {
   HubSettings,
   Ledger,
   Limits,
-  makeMemoryLedger,
   makeSlices,
-  type MemoryLedger,
   OutboxMode,
   UnprovenCodes,
 } from '@hub/command-api'
+import { makeMemoryLedger, type MemoryLedger } from '@hub/command-api/testing'
 import { Counters, type CountersShape, type CountersUnavailable, memoryCounters } from '@hub/counters'
 import { encodeId, type Lifetimes } from '@hub/domain'
 import { decodeOutboxRow, EventLog, topicNames } from '@hub/kafka'

@@ -2,7 +2,7 @@
  * A run of the whole pipeline: clients → command-api → dispatcher → operator → projector → fan-out →
  * receivers. All processes can fail.
  */
-import { owner } from '@hub/command-api'
+import { owner } from '@hub/command-api/testing'
 import { isFinal } from '@hub/domain'
 import type { JournalKey } from '@hub/projector'
 import { startClients } from '../accepting/clients.ts'

@@ -1,5 +1,6 @@
 /** The tables of the projectors' store as text, in the form of the checker of the read models. */
-import { derivedColumns, type MemoryStore } from '@hub/projector'
+import { derivedColumns } from '@hub/projector'
+import { type MemoryStore } from '@hub/projector/testing'
 import { moneyOf } from '@hub/domain'
 import { uuidOf } from '../../support/checker/ids.ts'
 import type { LiveTables } from '../../support/checker/live-tables.ts'

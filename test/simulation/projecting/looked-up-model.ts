@@ -1,5 +1,6 @@
 /** The read model as the look-ups of the dispatchers see it. */
-import type { MemoryStore, MessageRow } from '@hub/projector'
+import type { MessageRow } from '@hub/projector'
+import type { MemoryStore } from '@hub/projector/testing'
 import type { LookedUpMessage, LookedUpModel } from '../dispatching/read-model.ts'
 
 export const lookedUpModel = ({ tables }: MemoryStore): LookedUpModel => {

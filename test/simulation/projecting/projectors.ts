@@ -5,10 +5,8 @@
 import {
   applyBatch,
   decodeBatch,
-  journalName,
   type JournalKey,
   makeProjector,
-  MemoryStore,
   type MessageRow,
   movePositions,
   ProjectionStore,
@@ -16,6 +14,7 @@ import {
   recordCount,
   runOutcomes,
 } from '@hub/projector'
+import { journalName, MemoryStore } from '@hub/projector/testing'
 import { isFinal, rank } from '@hub/domain'
 import {
   DEAD_LETTER_HEADERS,

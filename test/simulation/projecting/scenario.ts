@@ -3,7 +3,8 @@
  * `hub.webhooks.v1`, with several projector processes that fail, and the checks of what they wrote.
  */
 import { encodeId, minorUnits, spendPeriodOf } from '@hub/domain'
-import { derivedColumns, type JournalEntry, journalName, type JournalKey } from '@hub/projector'
+import { derivedColumns, type JournalEntry, type JournalKey } from '@hub/projector'
+import { journalName } from '@hub/projector/testing'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
 import { runScenario, type Simulation } from '../world/simulation.ts'
 import { APPLIED_WITHIN_MS, startProjectors } from './projectors.ts'

@@ -2,13 +2,8 @@
  * The PostgreSQL server of the projectors. Each step of a transaction is a request of its own, so
  * that other transactions run in between, and a process can die or stand still in the middle.
  */
-import {
-  type Checkpoint,
-  type MemoryStore,
-  type MemoryTransaction,
-  partitionKey,
-  type ProjectionStoreShape,
-} from '@hub/projector'
+import { type Checkpoint, partitionKey, type ProjectionStoreShape } from '@hub/projector'
+import { type MemoryStore, type MemoryTransaction } from '@hub/projector/testing'
 import { StorageRejected, StorageUnavailable } from '@hub/store'
 import { Effect } from 'effect'
 import type { SimulatedProcess } from '../world/process.ts'

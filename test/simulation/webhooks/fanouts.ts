@@ -18,9 +18,9 @@ import {
   FanoutStore,
   type FanoutStoreShape,
   makeFanout,
-  MemoryStore,
   type Settings,
 } from '@hub/webhook-fanout'
+import { MemoryStore } from '@hub/webhook-fanout/testing'
 import { AttemptNotMade, type DeliveryResult, WebhookClient } from '@hub/webhooks'
 import { Context, Effect } from 'effect'
 import { runMain } from '../world/main-fiber.ts'

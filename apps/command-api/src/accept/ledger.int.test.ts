@@ -5,7 +5,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, encodeId } from '@hub/domain'
-import { layerMemoryPayloadKeys } from '@hub/kafka/testing'
+import { layerSimulatedPayloadKeys } from '@hub/kafka/testing'
 import { makeSql, MasterKeyEncryption, PayloadEncryption, type Queries, Sql, type SqlShape } from '@hub/store'
 import { type FreshDatabase, freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Deferred, Effect, Fiber, Layer, Redacted } from 'effect'
@@ -127,7 +127,7 @@ const layer = Layer.unwrap(
       testLedgerLayer,
     ).pipe(
       Layer.provideMerge(PayloadEncryption.layer),
-      Layer.provide(layerMemoryPayloadKeys),
+      Layer.provide(layerSimulatedPayloadKeys),
       Layer.provideMerge(Layer.mergeAll(sql, encryption)),
     )
   }),

@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { decodeId } from '@hub/domain'
 import { layerEventLog, layerTopicReader, PayloadKeyTopics } from '@hub/kafka'
-import { layerMemoryPayloadKeys } from '@hub/kafka/testing'
+import { layerSimulatedPayloadKeys } from '@hub/kafka/testing'
 import { makeSql, Sql, MasterKeyEncryption } from '@hub/store'
 import { eventually } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, Metric, Redacted } from 'effect'
@@ -98,7 +98,7 @@ describe('a change of the master key', () => {
         )
         // The payload key of the message is in its topic until Kafka deletes it.
         expect(yield* reencryptAll).toBe(false)
-        expect(yield* Effect.provide(reencryptAll, layerMemoryPayloadKeys)).toBe(true)
+        expect(yield* Effect.provide(reencryptAll, layerSimulatedPayloadKeys)).toBe(true)
       }).pipe(Effect.provide(layer)),
     )
   })

@@ -5,7 +5,7 @@
 import { type ApiError, apiError, type Send } from '@hub/contract'
 import { DEFAULT_SETTINGS, encodeId, parseTemplate } from '@hub/domain'
 import { EventLog, KafkaUnavailable, topicNames } from '@hub/kafka'
-import { layerMemory, MemoryKafka } from '@hub/kafka/testing'
+import { layerSimulatedKafka, SimulatedKafka } from '@hub/kafka/testing'
 import { PayloadEncryption } from '@hub/store'
 import { Context, Deferred, Duration, Effect, Layer, Result } from 'effect'
 import { acceptorLayer } from '../accept/acceptor.ts'
@@ -88,7 +88,7 @@ const topics = topicNames('')
 /** The in-memory event log with two more faults: a barrier, and a lost reply. */
 const makeKafka = Effect.gen(function* () {
   const memoryLog = yield* EventLog
-  const memory = yield* MemoryKafka
+  const memory = yield* SimulatedKafka
   const state = {
     behavior: 'up' as KafkaBehavior,
     /** If set, appends wait for it. */
@@ -191,7 +191,7 @@ export class Doubles extends Context.Service<
           encodeId('msg', `01890000-0000-7000-8000-${(++created).toString(16).padStart(12, '0')}`),
       }
     }),
-  ).pipe(Layer.provide(layerMemory(1)))
+  ).pipe(Layer.provide(layerSimulatedKafka(1)))
 }
 
 /** An acceptor on doubles. The outbox mode is the real one, in direct mode. */

@@ -9,7 +9,7 @@ import {
   type OutgoingRecord,
   topicNames,
 } from '@hub/kafka'
-import { layerMemory, MemoryKafka } from '@hub/kafka/testing'
+import { layerSimulatedKafka, SimulatedKafka } from '@hub/kafka/testing'
 import type { InboundMessage, OperatorReport } from '@hub/operator'
 import { RECIPIENT_SHARES, PayloadEncryption, recipientShareOf, StorageUnavailable } from '@hub/store'
 import { Context, Effect, Exit, Layer, Redacted, Result, type Scope } from 'effect'
@@ -102,11 +102,11 @@ const setup = Effect.gen(function* () {
     appended.map((record) =>
       Result.getOrThrow(decodeInboundMessageReceived(record as unknown as IncomingRecord)),
     )
-  return { sink, keys, appended, reports, messages, bus: yield* MemoryKafka }
+  return { sink, keys, appended, reports, messages, bus: yield* SimulatedKafka }
 })
 
-const withBus = <A, E>(effect: Effect.Effect<A, E, EventLog | MemoryKafka | Scope.Scope>) =>
-  effect.pipe(Effect.scoped, Effect.provide(Layer.fresh(layerMemory(2))))
+const withBus = <A, E>(effect: Effect.Effect<A, E, EventLog | SimulatedKafka | Scope.Scope>) =>
+  effect.pipe(Effect.scoped, Effect.provide(Layer.fresh(layerSimulatedKafka(2))))
 
 describe('delivery reports', () => {
   it.effect('go to the partition of their recipient, with encrypted original data', () =>

@@ -1,7 +1,7 @@
 /** `hubctl inbound` over PostgreSQL. The rows are those of a dispatcher. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { recipientHash } from '@hub/domain'
-import { layerMemoryPayloadKeys } from '@hub/kafka/testing'
+import { layerSimulatedPayloadKeys } from '@hub/kafka/testing'
 import {
   encodePayload,
   makeSql,
@@ -45,7 +45,7 @@ const store = (number: string, text: string, at: number) =>
           Layer.provideMerge(
             Layer.mergeAll(
               Layer.effect(Sql, makeSql(Redacted.make(database.url), 1, 'inbound-test')),
-              layerMemoryPayloadKeys,
+              layerSimulatedPayloadKeys,
               MasterKeyEncryption.layer.pipe(
                 Layer.provide(
                   ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_MASTER_KEY: masterKey })),

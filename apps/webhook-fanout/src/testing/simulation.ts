@@ -13,7 +13,7 @@ import {
   type SubscriptionChange,
   webhooksKey,
 } from '@hub/kafka'
-import { layerMemory } from '@hub/kafka/testing'
+import { layerSimulatedKafka } from '@hub/kafka/testing'
 import { type DeliveryResult, WebhookClient } from '@hub/webhooks'
 import { Clock, Context, Effect, Exit, FiberSet, Layer, type Scope as ScopeType, Scope } from 'effect'
 import { makeDeliverer } from '../delivery/deliverer.ts'
@@ -82,7 +82,7 @@ export const makeSimulation = Effect.fnUntraced(function* (
   const modes = new Map<string, ReceiverMode>(ENDPOINTS.map((uuid) => [uuid, 'up']))
   const enabledAt: Array<{ readonly endpoint: string; readonly logLength: number }> = []
   const clock = yield* Clock.Clock
-  const log = Context.get(yield* Layer.build(layerMemory(1)), EventLog)
+  const log = Context.get(yield* Layer.build(layerSimulatedKafka(1)), EventLog)
   const processes: Array<Process> = []
   let owner: Process | null = null
   let steps = 0

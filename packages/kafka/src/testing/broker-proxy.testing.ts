@@ -6,7 +6,7 @@
 import { Effect, type Scope } from 'effect'
 import net from 'node:net'
 import type { ISocketFactory } from 'kafkajs'
-import type { BrokerState } from './memory.ts'
+import type { BrokerState } from './simulated/one-process.ts'
 
 /** `hanging fetches` stalls only the connections for fetches, not those for heartbeats. */
 type ProxyState = BrokerState | 'hanging fetches'

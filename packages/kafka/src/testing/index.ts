@@ -1,5 +1,5 @@
-/** Kafka for tests: in memory, and simulated. The image does not contain it. */
-export { layerMemory, layerMemoryErasures, layerMemoryPayloadKeys, MemoryKafka } from './memory.ts'
+/** Kafka for tests, simulated. The image does not contain it. */
 export { SimulatedBroker } from './simulated/broker.ts'
 export type { SchemaVersion, SimulatedHost, SimulatedRequest } from './simulated/host.ts'
+export { layerSimulatedKafka, layerSimulatedPayloadKeys, SimulatedKafka } from './simulated/one-process.ts'
 export { simulatedKafka } from './simulated/simulated-kafka.ts'

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { payloadKeyGoneAt } from '@hub/kafka'
-import { layerMemoryPayloadKeys } from '@hub/kafka/testing'
+import { layerSimulatedPayloadKeys } from '@hub/kafka/testing'
 import { freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
 import { TestClock } from 'effect/testing'
@@ -26,7 +26,7 @@ const layer = PayloadEncryption.layer.pipe(
           ),
         ),
       ),
-      layerMemoryPayloadKeys,
+      layerSimulatedPayloadKeys,
       Logger.layer([]),
     ),
   ),

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { ErasureTopic, topicNames } from '@hub/kafka'
-import { layerMemory, MemoryKafka } from '@hub/kafka/testing'
+import { layerSimulatedKafka, SimulatedKafka } from '@hub/kafka/testing'
 import { freshDatabase } from '@hub/testkit'
 import { Effect, Layer, Logger, Redacted } from 'effect'
 import { TestClock } from 'effect/testing'
@@ -23,14 +23,14 @@ const HOUR = 3_600_000
 const NOW = Date.UTC(2031, 5, 10, 12)
 
 const layer = ErasureTopic.layer(topicNames()).pipe(
-  Layer.provideMerge(layerMemory(1)),
+  Layer.provideMerge(layerSimulatedKafka(1)),
   Layer.merge(Layer.effect(Sql, makeSql(Redacted.make(url), 4, 'erasures-test'))),
   Layer.merge(Logger.layer([])),
 )
 const run = <A>(body: (q: Queries) => Promise<A>) => Effect.flatMap(Sql, (sql) => sql.run(body))
 
 /** A test with an empty topic, a database without erasures, and a clock at `NOW`. */
-const test = (title: string, body: () => Effect.Effect<void, unknown, Sql | ErasureTopic | MemoryKafka>) =>
+const test = (title: string, body: () => Effect.Effect<void, unknown, Sql | ErasureTopic | SimulatedKafka>) =>
   it.effect(title, () =>
     TestClock.setTime(NOW).pipe(
       Effect.andThen(run((q) => q`TRUNCATE command.erasures, read.personal_data`)),
@@ -55,7 +55,7 @@ const numbersOf = (recipient: Buffer) =>
 describe('erasures in Kafka', () => {
   test('are published once, and again when a repeated request includes newer messages', () =>
     Effect.gen(function* () {
-      const kafka = yield* MemoryKafka
+      const kafka = yield* SimulatedKafka
       const hash = personOf().toString('hex')
       const { id } = yield* eraseRecipient(hash)
       assert.strictEqual(yield* oldestUnpublishedErasure, NOW)
@@ -134,7 +134,7 @@ describe('erasures in Kafka', () => {
 
   test('make a process unready until they are applied, and an outage changes nothing', () =>
     Effect.gen(function* () {
-      const kafka = yield* MemoryKafka
+      const kafka = yield* SimulatedKafka
       const hash = personOf().toString('hex')
       yield* eraseRecipient(hash)
       yield* publishErasures

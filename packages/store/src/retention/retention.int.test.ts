@@ -4,7 +4,7 @@
  */
 import { createSecretKey, randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
-import { layerMemoryPayloadKeys } from '@hub/kafka/testing'
+import { layerSimulatedPayloadKeys } from '@hub/kafka/testing'
 import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
 import { TestClock } from 'effect/testing'
 import postgres from 'postgres'
@@ -57,7 +57,7 @@ const layer = Layer.unwrap(
               ),
             ),
           ),
-          layerMemoryPayloadKeys,
+          layerSimulatedPayloadKeys,
           Logger.layer([]),
         ),
       ),
