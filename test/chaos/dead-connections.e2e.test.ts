@@ -1,7 +1,7 @@
 /**
  * A hub whose connections to PostgreSQL or Redis die without a sign: it recovers by itself after new
  * connections work. Without PostgreSQL it refuses sends, and its
- * consumers are not ready. Source: contract decisions, Unavailability.
+ * consumers are not ready. Source: AVL-13 to AVL-17.
  */
 import { APPS, type App } from '@hub/config'
 import { eventually, type FaultProxy, faultProxy, openDatabase, SILENT_FAULTS } from '@hub/testkit'

@@ -1,4 +1,4 @@
-/** Pauses Kafka with SIGSTOP for five seconds during sends. Source: contract, Unavailability. */
+/** Pauses Kafka with SIGSTOP for five seconds during sends. Source: AVL-13 to AVL-15. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { ANSWERED_WITHIN_MS, eventually } from '@hub/testkit'
 import { startHub, operatorStatistics, type TestHub } from '../support/hub.ts'

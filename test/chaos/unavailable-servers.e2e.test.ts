@@ -1,6 +1,6 @@
 /**
- * Kills, hangs and slows Kafka, PostgreSQL and Redis, one after the other, under one hub. Source:
- * contract decisions, Unavailability.
+ * Kills, hangs and slows Kafka, PostgreSQL and Redis, one after the other, under one hub. Source: AVL-13 to
+ * AVL-17.
  */
 import { execFileSync } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'

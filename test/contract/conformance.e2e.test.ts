@@ -1,6 +1,6 @@
 /**
- * Checks the contract rule by rule over HTTP. Sections have the names of the specification and of
- * the contract decisions. All share one hub; each test creates its own accounts.
+ * Checks the contract rule by rule over HTTP. Each test names its rules of docs/contract. All share one
+ * hub; each test creates its own accounts.
  */
 import { afterAll, beforeAll } from 'vitest'
 import { access } from './conformance/access.ts'

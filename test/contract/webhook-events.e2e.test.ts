@@ -1,7 +1,7 @@
 /**
  * The hub emits each type of event, and a receiver gets them as webhooks. A foreign validator (Ajv, JSON
  * Schema 2020-12, which OpenAPI 3.1 uses) judges the events and the examples of the API description by the
- * schema of their type. Source: contract amendments, OpenAPI description, 3.
+ * schema of their type. Source: VER-5.
  */
 import { decodeId, EVENT_TYPES } from '@hub/domain'
 import { eventually, openDatabase, statusResponse } from '@hub/testkit'
@@ -68,7 +68,7 @@ const accepted = async (client: Client, body: object): Promise<string> => {
   return answer.body.id
 }
 
-/** Numbers of the sandbox (contract decisions): delivered, undelivered, rejected, expired, seen. */
+/** Numbers of the sandbox (docs/contract/sandbox.md): delivered, undelivered, rejected, expired, seen. */
 const SANDBOX = ['01', '02', '05', '08', '10'].map((last) => `+790000000${last}`)
 
 const emitMessages = async (): Promise<void> => {

@@ -1,7 +1,6 @@
 /**
  * Checks webhook subscriptions rule by rule over HTTP, with a whole hub and a real receiver. The
- * client package verifies the deliveries. Source: specification, Webhook subscription endpoints,
- * Webhook endpoint states, Events.
+ * client package verifies the deliveries. Source: the pages subscriptions and deliveries of docs/contract.
  */
 import { randomUUID } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'

@@ -44,7 +44,7 @@ export interface Traffic {
 /**
  * The limit on requests in flight: those that become due within the 3 s in which the contract
  * promises an answer. Only a slower hub makes clients wait, and sends that were due meanwhile are
- * dropped. Source: contract, Unavailability.
+ * dropped. Source: AVL-4.
  */
 const MAX_IN_FLIGHT_SECONDS = 3
 const TICK_MS = 20

@@ -1,11 +1,11 @@
 /**
- * Compares two OpenAPI descriptions by the versioning rules of the specification. Pure.
+ * Compares two OpenAPI descriptions by the rules of their versions. Pure.
  *
  * Additive changes are allowed at any time: a new response field, enumeration value, endpoint,
  * optional parameter or request field, or a wider request. Every other change of what may be sent
  * or received is breaking and needs a new path version, so that the gate also stops changes that
  * this code does not know. Descriptions, examples and component names are not compared: they do not
- * affect programs. Source: specification, Versioning, 3 to 6.
+ * affect programs. Source: VER-8, VER-9.
  */
 import { isJsonObject, type Json, type JsonObject } from '@hub/contract'
 import {

@@ -783,8 +783,7 @@ describe('a deprecated field or parameter', () => {
     )
   })
 
-  // Specification, Versioning, 5: "keeps working at least 90 days from the announcement; removal only
-  // with a new path version".
+  // Source: VER-9: at least 90 days from the announcement, and only with a new path version.
   it('may be removed afterwards only where its path has a newer version', () => {
     const withPath = (path: string) => (api: Changeable) => {
       deprecate(TODAY)(api)

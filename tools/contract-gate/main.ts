@@ -12,7 +12,7 @@
  * Where there is a git history, the committed `openapi.json` is a second baseline: it covers
  * additions that nobody accepted yet.
  *
- * No option accepts a breaking change: it needs a new path version (specification, Versioning).
+ * No option accepts a breaking change: it needs a new path version (VER-8).
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'

@@ -6,7 +6,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@hub/contract'
 import { additive, breaking, type Change, type Context, resolve } from './document.ts'
 
-/** Days from the announcement to the end. Specification, Versioning, 5. */
+/** Days from the announcement to the end. Source: VER-9. */
 export const DEPRECATION_DAYS = 90
 
 const SUNSET = 'x-sunset'
@@ -33,7 +33,7 @@ interface Place {
 
 /**
  * A removed part must have been deprecated, its date must have come, and clients must have a newer
- * version of its path. Specification, Versioning, 5.
+ * version of its path. Source: VER-9.
  */
 export const compareSunsetRemoval = (
   { base, hasNewerVersion, today }: Context,

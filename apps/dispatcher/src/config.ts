@@ -5,7 +5,7 @@ import { kafkaCaConfig } from '@hub/kafka'
 import { Config, Effect } from 'effect'
 import { authorities, smppErrors } from './operator/live-operator.ts'
 
-/** The words that opt a recipient out and in. Source: contract, Opt-outs, inbound messages. */
+/** The words that opt a recipient out and in. Source: OPT-3. */
 export const vocabulary: Config.Config<OptOutVocabulary> = Config.all({
   stop: settings.stopWords.config,
   start: settings.startWords.config,

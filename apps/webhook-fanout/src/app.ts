@@ -1,7 +1,7 @@
 /**
  * Composes the fan-out in the order of the data flow: the consumer group assigns partitions, a
  * partition collects events into batches, the deliverer attempts them, and the recorder of the
- * partition records the outcomes. Source: architecture, Webhooks.
+ * partition records the outcomes. Source: docs/architecture.md, Webhooks.
  */
 import { makeSupervisor } from '@hub/actor'
 import { type GroupControl, joinWithRetry, topicNames } from '@hub/kafka'

@@ -16,11 +16,11 @@ export const APP = 'webhook-fanout'
 export const checks = [allowedHostsConfig, deniedNetworksConfig, egressProxyConfig, kafkaCaConfig]
 
 export interface Settings extends DeliveryRules {
-  /** Events in a batch. Source: specification, Other limits. */
+  /** Events in a batch. Source: DEL-2. */
   readonly batchEvents: number
-  /** How long the first event of a batch waits for others, ms. Source: the same. */
+  /** How long the first event of a batch waits for others, ms. Source: DEL-2. */
   readonly batchWindowMs: number
-  /** For connecting, sending and the status line together, ms. Source: the same. */
+  /** For connecting, sending and the status line together, ms. Source: DEL-11. */
   readonly deadlineMs: number
 
   /**

@@ -33,9 +33,9 @@ const deliverToDeadReceiver = (random: number, rules = FANOUT_DEFAULTS) => {
 }
 
 describe('the retry schedule and the threshold', () => {
-  // Specification, Delivery of events, 6: from one minute to one hour, up to 24 hours. Webhook endpoint
-  // states: 20 consecutive failures and an hour. The schedule of the contract decisions, 1, 2, 4, 8, 16,
-  // 32 and then 60 minutes, has its 20th attempt after 63 + 13 × 60 minutes, and 10 s for each attempt.
+  // DEL-17: up to 24 hours. DEL-19: 20 consecutive failures and an hour. The schedule of DEL-16, 1, 2, 4,
+  // 8, 16, 32 and then 60 minutes, has its 20th attempt after 63 + 13 × 60 minutes, and 10 s for each
+  // attempt.
   it('disable a subscription whose only batch always fails, long before its window ends', () => {
     const { attempts, disabledAt } = deliverToDeadReceiver(0.5)
     expect(attempts).toBe(20)

@@ -13,7 +13,7 @@ export const rewrite = (value: Json, change: (object: JsonObject) => JsonObject)
   )
 }
 
-/** Removes `additionalProperties: false` (specification, Versioning, 3). */
+/** Removes `additionalProperties: false` (VER-4). */
 const openObjects = (object: JsonObject): JsonObject => {
   if (object['additionalProperties'] !== false) return object
   const { additionalProperties: _, ...open } = object

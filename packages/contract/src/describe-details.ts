@@ -1,6 +1,6 @@
 /**
  * Details of the API description that the generator does not write: formats of numbers, open
- * enumerations of responses, and examples of parameters. Source: contract, OpenAPI description.
+ * enumerations of responses, and examples of parameters. Source: VER-3, VER-4.
  */
 import { isJsonObject, type Json, type JsonObject } from './json.ts'
 import { AT, BATCH_ID, ENDPOINT_ID, EVENT_ID, MESSAGE_ID, SENDER_ID, TEMPLATE_ID } from './schemas/fields.ts'

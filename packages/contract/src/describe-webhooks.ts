@@ -1,6 +1,6 @@
 /**
  * The part `webhooks` of the API description: each type of event, as a subscription receives it.
- * Source: contract, OpenAPI description, 3.
+ * Source: VER-5.
  */
 import { EVENT_TYPES, type EventType } from '@hub/domain'
 import { isJsonObject, type Json, type JsonObject } from './json.ts'

@@ -1,8 +1,7 @@
 /**
  * The error catalogue: all codes that the API returns.
  *
- * Sources: specification, Errors; contract decisions, General, Message, Templates and senders,
- * Webhook subscription. {@link ApiError} takes its code from {@link ERRORS}, so the API cannot
+ * Source: docs/contract/errors.md. {@link ApiError} takes its code from {@link ERRORS}, so the API cannot
  * return another code.
  *
  * Messages say what to do next. They are fixed sentences without client input, so errors may be
@@ -74,7 +73,7 @@ const catalogue = {
   hub_daily_limit_reached: {
     status: 429,
     message: 'The hub has sent all it may send today. Sending goes on after midnight UTC.',
-    // The shortest wait that the specification allows. A stop by hub staff has its own text and end.
+    // The shortest wait (LIM-21). A stop by hub staff has its own text and end.
     defaultRetryAfter: 60,
     retry: 'Runs as new after retry_after, with the same Idempotency-Key.',
   },
@@ -286,7 +285,7 @@ export const ERROR_CODES = Object.keys(catalogue) as ReadonlyArray<ErrorCode> as
   ...Array<ErrorCode>,
 ]
 
-/** An error names the one exceeded first. Specification, Per-recipient anti-flood. */
+/** An error names the one exceeded first. Source: LIM-7. */
 export const FLOOD_WINDOWS = ['pause', 'hour', 'day'] as const
 type FloodWindow = (typeof FLOOD_WINDOWS)[number]
 
@@ -352,7 +351,7 @@ export const apiError = (code: ErrorCode, options: ApiErrorOptions = {}): ApiErr
 
 /**
  * The HTTP status of an error. `internal_error` is 503 with a `retry_after` (PostgreSQL or Kafka is
- * unavailable), and 500 without one (a defect). Source: specification, Rules of POST /v1/messages, 10.
+ * unavailable), and 500 without one (a defect). Source: ERR-5, ERR-6.
  */
 export const httpStatusOf = (error: ApiError): number =>
   error.code === 'internal_error' && error.retryAfter === undefined ? 500 : ERRORS[error.code].status
@@ -361,7 +360,7 @@ export const httpStatusOf = (error: ApiError): number =>
  * Whether this answer must not be stored under the idempotency key of its request, so that a repeat runs
  * as new. Every 422 is stored, also a flood refusal because the hub could not check the windows: its
  * client waits, and uses a new key.
- * Source: specification, Errors, rule 1; contract, General (idempotency); docs/decisions/0062.
+ * Source: IDEM-6; docs/decisions/0062.
  */
 export const isTemporary = (error: ApiError): boolean => {
   const status = httpStatusOf(error)

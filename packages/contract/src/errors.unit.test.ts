@@ -7,7 +7,7 @@ import { ErrorBody } from './schemas/common.ts'
 const DOCS = 'https://hub.example/docs/errors'
 const code = fc.constantFrom(...ERROR_CODES)
 
-/** Specification, Errors; contract decisions. Another status of a code is a breaking change. */
+/** Source: ERR-5. Another status of a code is a breaking change. */
 const STATUSES = {
   invalid_api_key: 401,
   not_found: 404,

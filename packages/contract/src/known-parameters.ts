@@ -1,6 +1,6 @@
 /**
  * The names of parameters that the API description defines: for warnings about unknown ones, and
- * for logs, which must not contain names that a client chose. Source: contract, Unknown parameters.
+ * for logs, which must not contain names that a client chose. Source: HTTP-20.
  */
 import { description } from './describe.ts'
 import { isJsonObject, type Json, type JsonObject } from './json.ts'

@@ -1,6 +1,6 @@
 /**
- * Limits of the contract. Source: contract decisions, "lengths", "hostile input", "list envelope"
- * and "defaults"; specification, Limits. Lengths are in Unicode characters, as in JSON Schema.
+ * Limits of the contract. Source: docs/contract, the rule of each field. Lengths are in Unicode characters,
+ * as in JSON Schema.
  * Limits of domain rules (the length of a variable, the parts of a text) are in the domain.
  */
 

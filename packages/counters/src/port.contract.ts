@@ -357,7 +357,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       }),
     )
 
-    // Specification, Errors: it names the window that tripped first, and a retry is for when the window ends.
+    // Source: LIM-7, LIM-8: it names the first full window, and a retry is for when the window ends.
     ready('return the first exceeded window with its own wait, which the others may exceed', (counters) =>
       Effect.gen(function* () {
         const once = { pauseSeconds: 60, perHour: 1, perDay: null }

@@ -31,7 +31,7 @@ export class CountersUnavailable extends Data.TaggedError('CountersUnavailable')
   readonly detail: string
 }> {}
 
-/** The answer of the token bucket, for three headers (specification, Limits: Request rate). */
+/** The answer of the token bucket, for three headers (LIM-2). */
 export interface RateVerdict {
   readonly allowed: boolean
   /** Requests per second. */
@@ -62,7 +62,7 @@ export type AttemptVerdict =
 /** An attempt that never ends is undone after this time: longer than a key check, which has 3 s. */
 export const ATTEMPT_LEASE_MS = 5000
 
-/** The flood windows of an account (specification, Limits: Per-recipient anti-flood). */
+/** The flood windows of an account (LIM-6). */
 export interface FloodWindows {
   /**
    * The shortest time between two messages to one number; 0: none. More than a day counts as a day.
@@ -123,7 +123,7 @@ export interface CountersShape {
   ) => Effect.Effect<RateVerdict, CountersUnavailable>
 
   /**
-   * The failed-login gate (specification, Access and keys). It closes after more than 20 failures
+   * The failed-login gate (AUTH-8). It closes after more than 20 failures
    * within a sliding minute. `address`: the client's address as text. IPv6 addresses count by /64,
    * IPv4-mapped ones as IPv4.
    *

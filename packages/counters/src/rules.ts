@@ -1,7 +1,7 @@
 /** The constants, roundings and verdicts that both adapters share. */
 import type { RateVerdict } from './port.ts'
 
-/** A sliding minute (specification, Access and keys: failed-login gate). */
+/** A sliding minute (AUTH-8). */
 export const GATE_WINDOW_MS = 60_000
 /** "More than 20": the gate is closed while the 21st newest failure is within the window. */
 export const GATE_REMEMBERS = 21

@@ -1,6 +1,6 @@
 /**
  * The rules of HTTP that Node does not enforce, or to which its answer would lack the form of the API.
- * Source: RFC 9110, 7.2 (Host); RFC 9112, 3.2 and 6.1 (Transfer-Encoding); contract, HTTP.
+ * Source: RFC 9110, 7.2 (Host); RFC 9112, 3.2 and 6.1 (Transfer-Encoding); HTTP-4, HTTP-6, HTTP-7.
  */
 import type { IncomingMessage } from 'node:http'
 

@@ -4,7 +4,7 @@ import type { SqlFragment } from './sql.ts'
 
 /**
  * How far it may differ from the clock of this machine. Acceptances are stamped by PostgreSQL's
- * clock, lifetimes end by this machine's clock. Source: architecture, Accepting.
+ * clock, lifetimes end by this machine's clock. Source: docs/architecture.md, Accepting.
  */
 export const CLOCK_TOLERANCE_MS = 1000
 

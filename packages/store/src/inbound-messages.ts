@@ -1,6 +1,6 @@
 /**
  * What hub staff may read of inbound messages. Number and text are stored for a year and shown for
- * 90 days. Afterwards they are masked. Source: specification, Retention and data handling.
+ * 90 days. Afterwards they are masked. Source: docs/security.md, Retention.
  */
 import { maskNumber } from '@hub/domain'
 import { Clock, Effect } from 'effect'

@@ -38,7 +38,7 @@ const USED_FOR: Record<StoredPurpose, number> = {
 
 /**
  * When a key is destroyed, from the end of its use; both in ms since the epoch. Raw operator
- * reports and inbound messages: 90 days. Numbers and texts: one year (specification, Retention).
+ * reports and inbound messages: 90 days. Numbers and texts: one year (RET-1; docs/security.md, Retention).
  */
 const DESTROYED_AT: Record<StoredPurpose, (usableUntil: number) => number> = {
   report: (end) => end + 90 * DAY,

@@ -1,7 +1,7 @@
 /**
  * Re-encryption after a change of the master key: decrypts the values of a column with their key
- * and encrypts them with the current key. It works in small steps while the hub runs. Source:
- * specification, Webhook endpoint (secret).
+ * and encrypts them with the current key. It works in small steps while the hub runs. Source: SUB-3,
+ * IDEM-9.
  */
 import { encodeId } from '@hub/domain'
 import { Effect } from 'effect'

@@ -1,7 +1,7 @@
 /**
  * The address policy: the addresses to which webhooks may be sent, checked for each new
- * subscription and for every connection, because DNS may return another address later. Source:
- * specification, Webhook subscription endpoints (address rules); architecture, Webhooks.
+ * subscription and for every connection, because DNS may return another address later. Source: SUB-11 to
+ * SUB-15; docs/architecture.md, Webhooks.
  */
 import { refineSetting, settings } from '@hub/config'
 import { Clock, type Config, Context, Data, Effect, Layer, Result } from 'effect'

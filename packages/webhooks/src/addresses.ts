@@ -1,6 +1,6 @@
 /**
- * Decides which IP addresses are public. Pure. Source: specification, Webhook subscription
- * endpoints (address rules, 3); IANA IPv4 and IPv6 Special-Purpose Address Registries.
+ * Decides which IP addresses are public. Pure. Source: SUB-13; IANA IPv4 and IPv6 Special-Purpose Address
+ * Registries.
  *
  * IPv4 has a deny list, because nearly all of its space is assigned. IPv6 has an allow list of one
  * entry: everything outside of global unicast (2000::/3) is special. That excludes loopback, unique

@@ -1,6 +1,5 @@
 /**
- * Signs a webhook batch, sends it, and decides by the status alone about success. Source:
- * specification, Delivery of events (2, 5), Signature; contract, Webhook subscription.
+ * Signs a webhook batch, sends it, and decides by the status alone about success. Source: DEL-6 to DEL-14.
  */
 import { settings } from '@hub/config'
 import { signatureHeader } from '@hub/domain'
@@ -17,7 +16,7 @@ import { AddressPolicy } from './address-policy.ts'
 import { type EgressProxy, egressProxyConfig } from './egress-proxy.ts'
 import { readWebhookUrl, UrlRefused, type WebhookUrl } from './url.ts'
 
-/** For connecting, sending and the status line together. Source: specification, Other limits. */
+/** For connecting, sending and the status line together. Source: DEL-11. */
 export const RECEIVER_DEADLINE_MS = 10_000
 
 /**

@@ -1,6 +1,5 @@
 /**
- * Enables a subscription that was disabled by failures. Source: specification, Webhook endpoint
- * states.
+ * Enables a subscription that was disabled by failures. Source: SUB-20, SUB-21.
  *
  * The caller inserts a `SubscriptionChanged` into the outbox in the same transaction; the fan-out
  * then delivers the backlog.

@@ -1,6 +1,5 @@
 /**
- * Redeliveries: the hub's staff has the events of a period, or one event, delivered again. Source:
- * specification, What the service does, and Delivery of events, 10.
+ * Redeliveries: the hub's staff has the events of a period, or one event, delivered again. Source: DEL-24.
  *
  * A request is a row. The fan-out finds it and stores the events, from the journal
  * and with their ids, in separate batches. The delivery log marks their attempts. They do not

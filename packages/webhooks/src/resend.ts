@@ -1,7 +1,6 @@
 /**
  * Resends: the batch of an attempt is sent again at once, with the same id and events. The attempt
- * does not change the endpoint health or the schedule of the batch. Source: contract, Webhook
- * subscription.
+ * does not change the endpoint health or the schedule of the batch. Source: SUB-24.
  */
 import { randomBytes } from 'node:crypto'
 import { NEW_ID_RANDOM_BYTES, newUuid } from '@hub/domain'

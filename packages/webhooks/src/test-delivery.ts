@@ -1,6 +1,6 @@
 /**
  * Test deliveries: an event of type `webhook.test` is sent to a subscription at once. It changes
- * neither the endpoint health nor the event journal. Source: contract, Webhook subscription;
+ * neither the endpoint health nor the event journal. Source: SUB-22, SUB-23;
  * docs/decisions/0011.
  */
 import { randomBytes } from 'node:crypto'

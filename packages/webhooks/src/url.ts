@@ -1,11 +1,11 @@
 /**
- * The syntax rules for the URL of a subscription. Pure: `address-policy.ts` resolves names. Source:
- * specification, Webhook subscription endpoints (address rules); contract, Webhook subscription.
+ * The syntax rules for the URL of a subscription. Pure: `address-policy.ts` resolves names. Source: SUB-11,
+ * SUB-12.
  */
 import { Data } from 'effect'
 import { isIP } from 'node:net'
 
-/** In UTF-16 code units of the given text. Source: specification, Other limits. */
+/** In UTF-16 code units of the given text. Source: SUB-12. */
 const WEBHOOK_URL_MAX_LENGTH = 1024
 
 /** The address rule that a URL violates. */

@@ -28,7 +28,7 @@ const TRUSTED = '127.0.0.0/8,::1'
 
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u
 
-/** Contract, General: error envelope, request id. */
+/** Source: ERR-1 to ERR-5, HTTP-22. */
 const expectEnvelope = (answer: Answer, base: string): void => {
   expect(answer.headers.get('request-id')).toMatch(/^req_[0-9a-hjkmnp-tv-z]{26}$/u)
   if (answer.status < 400) return

@@ -225,7 +225,7 @@ export const messages: Section = (fixture) => {
     )
   })
 
-  describe('Contract decisions, General', () => {
+  describe('The body of a send', () => {
     it('unknown body fields are ignored, also names like __proto__', async () => {
       const { test } = await fixture().admin.createAccount()
       const body = JSON.stringify({ ...send('otp', freshNumber()), colour: 'red' }).replace(
@@ -276,7 +276,7 @@ export const messages: Section = (fixture) => {
     })
   })
 
-  describe('Contract decisions, Message', () => {
+  describe('The message', () => {
     it('a used client_ref returns 202 with the current earlier message, without text, and with duplicate: true', async () => {
       const { test } = await fixture().admin.createAccount()
       const first = await test.post('/v1/messages', send('service', '+79001112233', 'twice'))
@@ -332,7 +332,7 @@ export const messages: Section = (fixture) => {
     })
   })
 
-  describe('Contract decisions, General: foreign ids', () => {
+  describe('Foreign ids', () => {
     it('a message of another account or mode gets the same answer as a missing one', async () => {
       const { admin } = fixture()
       const mine = await admin.createAccount()

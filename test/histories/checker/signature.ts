@@ -1,4 +1,4 @@
-/** Verifies the signature of a webhook. Source: specification, Events, Signature. */
+/** Verifies the signature of a webhook. Source: DEL-8, DEL-10. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
 const TOLERANCE_SECONDS = 300

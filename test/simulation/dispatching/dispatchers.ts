@@ -205,7 +205,7 @@ export const startDispatchers = (
 
   /**
    * The hub charges the messages that the operator has accepted, and those with an unknown outcome: the
-   * answer of the operator was lost. It charges no others. Source: specification, Message statuses.
+   * answer of the operator was lost. It charges no others. Source: LIM-15.
    */
   const checkCharges = () => {
     const accepted = new Set(operator.handedOver.map(({ reference }) => reference))

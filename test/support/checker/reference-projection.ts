@@ -142,7 +142,7 @@ const changeOf = ({ type, value }: TopicRecord): Change | null => {
 }
 
 /**
- * Contract, Message: a final status stays. Only `dlr_timeout_local` may be corrected by a late
+ * Source: MSG-25, MSG-26: a final status stays. Only `dlr_timeout_local` may be corrected by a late
  * report.
  */
 const replaces = (next: Change, last: Change): boolean => {

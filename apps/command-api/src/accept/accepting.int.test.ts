@@ -572,7 +572,7 @@ describe('limits', () => {
     })
   })
 
-  // Source: contract, batch 5: the limit is checked once for the whole batch, before any message is created.
+  // Source: BAT-9: the limit is checked once for the whole batch, before any message is created.
   it('accept a batch that begins below the daily limit in whole, and nothing behind it', async () => {
     const settings = (limit: number | null) =>
       deployment.sql((q) => q`UPDATE command.hub_settings SET daily_limit = ${limit}`)

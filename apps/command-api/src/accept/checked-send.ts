@@ -2,7 +2,7 @@
  * A checked send: the result of all checks that need no other request and no shared state. Pure.
  *
  * The client gets the error of a failed check only if the `client_ref` is new: a repeat is a
- * duplicate (contract, order of checks).
+ * duplicate (HTTP-29).
  */
 import { type ApiError, apiError, decodeVariables, paramAt, type Send, variableParam } from '@hub/contract'
 import type { FloodWindows } from '@hub/counters'
@@ -26,7 +26,7 @@ import {
 import { Result } from 'effect'
 import type { Owner, TemplateInUse } from '../accounts/account.ts'
 
-/** The flood windows of the only sandbox number that has any. Contract, Sandbox numbers. */
+/** The flood windows of the only sandbox number that has any. Source: SBX-8. */
 const SANDBOX_WINDOWS: FloodWindows = {
   pauseSeconds: SANDBOX_PAUSE_SECONDS,
   perHour: null,

@@ -1,6 +1,6 @@
 /**
  * Corrects the counters in Redis from the ledger: lost flood windows, and the hub's daily count.
- * Source: architecture, Accepting.
+ * Source: docs/architecture.md, Accepting.
  */
 import { Counters, type FloodAcceptance, keepFloodWindowsReady, utcDay } from '@hub/counters'
 import { encodeId, recipientHash, SANDBOX_SCENARIOS } from '@hub/domain'

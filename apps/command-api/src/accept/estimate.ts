@@ -1,7 +1,6 @@
 /**
  * Estimates of sends: encoding, parts and price. They depend on the request, the template and the
- * variables only, not on the status of sender or recipient. Pure. Source: contract, Templates and
- * senders.
+ * variables only, not on the status of sender or recipient. Pure. Source: EST-1 to EST-5.
  */
 import type { ApiError, ErrorObject, EstimateWanted, Send } from '@hub/contract'
 import {

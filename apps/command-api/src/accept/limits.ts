@@ -7,7 +7,7 @@
  * two concurrent sends with one `client_ref` share one reservation, and a repeat is never refused
  * because of the window that its first send used.
  *
- * Source: specification, Limits, and Errors, rules 3 and 4; contract, Unavailability.
+ * Source: LIM-6 to LIM-12, LIM-20 to LIM-24, AVL-17.
  */
 import { type ApiError, apiError, paramAt } from '@hub/contract'
 import {
@@ -49,7 +49,7 @@ export const reservationOf = (
   path,
 })
 
-/** The shortest `retry_after` that the specification allows for the daily limit, seconds. */
+/** The shortest `retry_after` for the daily limit, seconds. Source: LIM-21. */
 const DAILY_LIMIT_MIN_SECONDS = 60
 
 /** Staff have stopped the hub. Its end is known to the second, and is not midnight. */
@@ -67,7 +67,7 @@ const UNCHECKED =
 
 /**
  * The error of a service message whose flood windows were not checked, whatever the reason is. A Redis
- * that hangs cannot be told from a slow one at the first refusal. Source: specification, Errors, rule 3.
+ * that hangs cannot be told from a slow one at the first refusal. Source: LIM-12.
  */
 const uncheckedError = (param: string): ApiError =>
   apiError('recipient_flood_limited', { param, message: UNCHECKED })

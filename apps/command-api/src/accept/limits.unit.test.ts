@@ -119,7 +119,7 @@ const sandboxService = checkedSend(
 )
 
 describe('without counters', () => {
-  // Source: specification, Errors, rule 3: without retry_after, whatever makes the counters unavailable.
+  // Source: LIM-12: without retry_after, whatever makes the counters unavailable.
   const refusal = 'recipient_flood_limited - - to'
   for (const state of ['refusing', 'hanging'] as const) {
     test(

@@ -26,7 +26,7 @@ const APPEND_RECORDS = 2000
 const MAX_UNPUBLISHED = 10_000
 /**
  * Deadline of an append. A code may also wait for the append before it, and has its answer within 2.4 s
- * in any case. Source: architecture, Accepting, step 5.
+ * in any case. Source: docs/architecture.md, Accepting.
  */
 const APPEND_DEADLINE_MS = 1500
 

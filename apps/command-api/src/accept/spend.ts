@@ -1,6 +1,6 @@
 /**
  * The spend limit at acceptance: the charges of sends, and which of them exceed the limit. Pure.
- * Source: specification, Rules of POST /v1/messages, 6, and Other limits.
+ * Source: LIM-13, LIM-17.
  */
 import { minorUnits, type Money, spendPeriodOf } from '@hub/domain'
 import type { LedgerEntry } from './ledger.port.ts'

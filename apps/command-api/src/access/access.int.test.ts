@@ -1,6 +1,5 @@
 /**
- * Authentication and request rate over HTTP. Source: specification, Authentication and Request
- * rate; contract, General.
+ * Authentication and request rate over HTTP. Source: the pages access and limits of docs/contract.
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,5 @@
 /**
- * The failed-login gate, the API key and the rate limit. Source: specification, Authentication,
- * Request rate; contract, General (failed-login gate, rate headers), Unavailability (Redis).
+ * The failed-login gate, the API key and the rate limit. Source: AUTH-1 to AUTH-15, LIM-1 to LIM-4, AVL-17.
  */
 import { apiError } from '@hub/contract'
 import { Counters } from '@hub/counters'

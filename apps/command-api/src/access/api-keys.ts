@@ -1,4 +1,4 @@
-/** API keys: the account and mode of a request. Source: specification, Authentication. */
+/** API keys: the account and mode of a request. Source: AUTH-4 to AUTH-7, GEN-10. */
 import { API_KEY_PATTERN, apiKeyDigest, CACHE_TTL_MS, encodeId, type Mode } from '@hub/domain'
 import { CommandApiKeys, Sql, type StorageError } from '@hub/store'
 import { Context, Effect, Layer, Result } from 'effect'

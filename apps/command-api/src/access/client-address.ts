@@ -1,6 +1,5 @@
 /**
- * The trusted client address of a request. Pure, except for a cache. Source: contract, General
- * (client address); specification, Authentication, 3 and 4.
+ * The trusted client address of a request. Pure, except for a cache. Source: HTTP-9.
  */
 import { Result } from 'effect'
 import { IpNetwork, NetAddress } from 'effect/net'

@@ -1,6 +1,5 @@
 /**
- * The failed-login gate of a process, over the shared counters in Redis. Source: specification,
- * Authentication, 4; contract, General (failed-login gate), Unavailability (Redis).
+ * The failed-login gate of a process, over the shared counters in Redis. Source: AUTH-8 to AUTH-15, AVL-17.
  *
  * An open gate is cached for a second: nearly all addresses have no failures, and asking Redis
  * costs a quarter of a request. After a failure in this process, its address is not cached for a

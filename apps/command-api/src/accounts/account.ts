@@ -55,7 +55,7 @@ const TEST_WINDOWS = {
   per_day: 86_400 / SANDBOX_PAUSE_SECONDS,
 }
 
-/** The body of `/v1/account`. `spending` is needed if a limit is set. Contract, Account. */
+/** The body of `/v1/account`. `spending` is needed if a limit is set. Source: ACC-1 to ACC-5. */
 export const accountBody = (
   owner: Owner,
   settings: AccountSettings,

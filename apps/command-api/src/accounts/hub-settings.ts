@@ -16,7 +16,7 @@ export interface HubLimits {
 /** The cached settings are used this often, also while nothing is accepted: so no acceptance batch waits. */
 const USE_EVERY = Duration.millis(CACHE_TTL_MS.hubSettings / 4)
 
-/** Without settings nothing is stopped. Source: specification, Errors, rule 4. */
+/** Without settings nothing is stopped. Source: LIM-24. */
 const NO_LIMITS: HubLimits = { dailyLimit: null, stoppedUntil: null }
 
 export class HubSettings extends Context.Service<HubSettings>()('@hub/command-api/HubSettings', {

@@ -1,4 +1,4 @@
-/** The response to a batch. Pure. Source: specification, Rules of POST /v1/messages/batch. */
+/** The response to a batch. Pure. Source: BAT-3 to BAT-7, BAT-16. */
 import {
   type AcceptedBatch,
   type ApiError,
@@ -55,7 +55,7 @@ export const tallyOf = (results: ReadonlyArray<ElementOutcome>): Tally => {
   }
 }
 
-/** A repeat could accept more, so the response is not stored. Contract, General (idempotency). */
+/** A repeat could accept more, so the response is not stored. Source: IDEM-7. */
 export const isRepeatable = ({ errors }: Tally): boolean => errors.some(isTemporary)
 
 /**

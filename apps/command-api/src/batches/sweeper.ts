@@ -1,7 +1,7 @@
 /**
  * The batch sweeper: seals batches that a crash left open. The ledger contains their accepted
  * elements. All other elements count as rejected, and no client has an answer that says otherwise.
- * Source: architecture, Accepting.
+ * Source: docs/architecture.md, Accepting.
  */
 import { encodeOutboxRow, type TopicNames } from '@hub/kafka'
 import { Sql, storageCrashPoint } from '@hub/store'

@@ -1,6 +1,5 @@
 /**
- * `GET /v1/events`: pages of the event journal. Source: specification, Delivery of events, 10;
- * contract, Events.
+ * `GET /v1/events`: pages of the event journal. Source: EVT-10 to EVT-13, RET-5.
  */
 import type { EventsPage } from '@hub/contract'
 import { decodeId, encodeId, eventIdOf, messageEventIds } from '@hub/domain'

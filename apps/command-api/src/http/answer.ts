@@ -28,7 +28,7 @@ export const jsonAnswer = (
   ...(headers === undefined ? undefined : { headers }),
 })
 
-/** The JSON before and after the elements of a list. Source: contract, General (list envelope). */
+/** The JSON before and after the elements of a list. Source: LIST-1. */
 const LIST_PREFIX = '{"object":"list","data":['
 const listSuffix = ({ hasMore, lastId, startingAfter }: ListCursor): string =>
   `],"has_more":${hasMore},"next_cursor":${JSON.stringify(lastId ?? startingAfter)}}`

@@ -1,7 +1,6 @@
 /**
  * The body of a request: the checks of its headers, which come before authentication, and its
- * reading within memory budgets, which comes after. Source: contract, General (order of checks,
- * hostile input).
+ * reading within memory budgets, which comes after. Source: HTTP-11, HTTP-12, HTTP-25, LIM-5.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'

@@ -1,6 +1,6 @@
 /**
  * HTTP as RFC 9110 and RFC 9112 require it, answers that reach clients that are still sending, and
- * slow connections without a key. Source: contract, HTTP.
+ * slow connections without a key. Source: docs/contract/http.md.
  */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'

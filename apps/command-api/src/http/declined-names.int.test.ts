@@ -1,6 +1,6 @@
 /**
  * Declined templates and senders: submitted again, listed and deleted; and the placeholders of a
- * template. Source: contract amendments, Templates and senders.
+ * template. Source: the pages templates and senders of docs/contract.
  */
 import { assert, describe, it } from 'vitest'
 import {
@@ -160,7 +160,7 @@ describe('a sender', () => {
     resource(await request('DELETE', `/v1/senders/${sender.id}`), 200)
   })
 
-  // Contract amendments, Templates and senders, 3: what is pending or declined can be deleted. Hub staff may
+  // Source: TPL-13, SND-8, SND-9: what is pending or declined can be deleted. Hub staff may
   // decline what they approved, so every pair of states occurs.
   const PAIRS = ['pending', 'registered', 'declined'].flatMap((ofSender) =>
     ['pending_moderation', 'approved', 'declined'].map((ofTemplate) => [ofSender, ofTemplate] as const),

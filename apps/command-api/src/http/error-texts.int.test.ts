@@ -1,4 +1,4 @@
-/** The errors that a developer meets first say how to fix the problem. Source: contract, HTTP, 8. */
+/** The errors that a developer meets first say how to fix the problem. Source: ERR-10 to ERR-18. */
 import { assert, describe, it } from 'vitest'
 import { type Account, type Api, call, startBeforeTests } from '../testing/harness.ts'
 

@@ -1,7 +1,7 @@
 /**
  * The meaning of failure responses while a commit in PostgreSQL hangs: what a client was told is what
  * happens. A transaction of the test holds a `client_ref`, so the commit waits for it.
- * Contract, Meaning of failure responses.
+ * Source: AVL-1 to AVL-6.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'

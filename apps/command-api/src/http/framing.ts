@@ -1,6 +1,6 @@
 /**
- * The rules of HTTP for the requests of this API, beside those of every listener. Source: contract,
- * HTTP; RFC 9110.
+ * The rules of HTTP for the requests of this API, beside those of every listener. Source: HTTP-1, HTTP-5;
+ * RFC 9110.
  */
 import type { IncomingMessage } from 'node:http'
 import { type ApiError, apiError } from '@hub/contract'

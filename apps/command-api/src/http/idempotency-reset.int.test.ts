@@ -1,6 +1,6 @@
 /**
  * The lock on an idempotency key when the client's connection breaks at any moment: it ends with
- * the processing of its request. Specification, Idempotency; contract, Meaning of failure responses.
+ * the processing of its request. Source: IDEM-13, IDEM-16.
  */
 import { once } from 'node:events'
 import net from 'node:net'

@@ -8,7 +8,7 @@
  * A request under a key runs to its end also if its client disconnects. So the lock lasts exactly
  * as long as the processing, and a repeat then gets the response.
  *
- * Source: specification, Idempotency; contract, General (idempotency).
+ * Source: IDEM-4 to IDEM-16.
  */
 import { type ApiError, apiError } from '@hub/contract'
 import type { StorageError } from '@hub/store'

@@ -1,7 +1,7 @@
 /**
  * What clients get from an overloaded process, and what a refusal leaves behind: nothing. Most tests
  * set the work in progress themselves, so they do not depend on the speed of the machine.
- * Contract, Meaning of failure responses, 6.
+ * Source: AVL-7 to AVL-12.
  */
 import { connect } from 'node:net'
 import { eventually } from '@hub/testkit'

@@ -1,6 +1,6 @@
 /**
  * The request pipeline: the order of the checks. The first one that fails determines the answer.
- * Source: contract, General (order of checks).
+ * Source: HTTP-25 to HTTP-27.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
@@ -33,8 +33,7 @@ import { observe, type ObservedRequest, type Trace } from './observe.ts'
 
 /**
  * The deadlines of operations. Each covers all waits of an operation, and leaves time for the answer.
- * Source: contract, Unavailability, and Meaning of failure responses, 4; architecture, "What must
- * stay true", 4.
+ * Source: AVL-4; docs/architecture.md, "What must stay true".
  */
 const ANSWER_WITHIN = {
   /** The contract promises an answer within 3 s after the request has arrived. */
@@ -115,7 +114,7 @@ export const credentialsOf = ({
 
 /**
  * The rate headers of the hub, and those of the IETF draft (draft-ietf-httpapi-ratelimit-headers).
- * Source: specification, Request rate; contract, HTTP.
+ * Source: LIM-2, LIM-4.
  */
 const rateHeaders = (rate: RateVerdict): Readonly<Record<string, string>> => ({
   'x-ratelimit-limit': String(rate.limit),

@@ -1,6 +1,5 @@
 /**
- * Templates, senders, estimates, stats and spending over HTTP. Source: contract, Templates and
- * senders, Account, stats.
+ * Templates, senders, estimates, stats and spending over HTTP. Source: docs/contract.
  */
 import { randomUUID } from 'node:crypto'
 import { decodeId, encodeId, type Mode, spendThresholdEventId } from '@hub/domain'

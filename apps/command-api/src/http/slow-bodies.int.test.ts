@@ -1,7 +1,7 @@
 /**
  * Clients that send their bodies slowly, beside one that does not: the hub has no work with a body before
  * it has arrived, so nobody is refused because of it. Over sockets.
- * Source: contract, Meaning of failure responses, 6: only work that cannot be done in time is refused.
+ * Source: AVL-11: only work that cannot be done in time is refused.
  */
 import { connect, type Socket } from 'node:net'
 import { eventually } from '@hub/testkit'

@@ -1,7 +1,7 @@
 /**
  * What clients see while Redis, PostgreSQL or Kafka answers late. The proxies delay the answers, so
  * each round trip takes longer by the delay. Nothing may be refused for good because of it. Source:
- * docs/decisions/0048; contract, Unavailability.
+ * docs/decisions/0048; AVL-18.
  */
 import net from 'node:net'
 import { eventually, type FaultProxy, faultProxy, testRedisUrl } from '@hub/testkit'
@@ -54,7 +54,7 @@ interface ShownError {
 
 /**
  * Redis did not check the flood windows. The contract tells clients to repeat the send after an interval
- * of their own, with a new idempotency key. Source: specification, Errors, rule 3 and table.
+ * of their own, with a new idempotency key. Source: LIM-12.
  */
 const isUnchecked = ({ code, retry_after, window }: ShownError): boolean =>
   code === 'recipient_flood_limited' && window === undefined && retry_after === undefined

@@ -1,6 +1,6 @@
 /**
  * What clients see while Kafka, PostgreSQL or Redis is unavailable, and the state afterwards.
- * Contract, Unavailability.
+ * Source: AVL-13 to AVL-17.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'

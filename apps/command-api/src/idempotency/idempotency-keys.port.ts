@@ -1,6 +1,6 @@
 /**
  * The port of idempotency keys: the lock, the stored response, and the message id for a repeat.
- * Source: specification, Idempotency (key lifecycle); contract, General (idempotency).
+ * Source: IDEM-3 to IDEM-16.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import type { Mode } from '@hub/domain'
@@ -25,7 +25,7 @@ export interface StoredResponse {
   readonly body: string | Uint8Array
 }
 
-/** How long a request may hold the lock. Source: specification, Other limits. */
+/** How long a request may hold the lock. Source: IDEM-14. */
 export const LOCK_SECONDS = 60
 
 /** Identifies a request: SHA-256 of method, path with query, and body. 32 bytes. */

@@ -1,6 +1,6 @@
 /**
  * `GET /v1/messages` without a batch, with messages that the projector has applied and messages that
- * only the ledger contains. Source: contract amendments, Messages 4–6.
+ * only the ledger contains. Source: MSG-36 to MSG-41.
  */
 import { decodeId } from '@hub/domain'
 import { assert, beforeAll, describe, it } from 'vitest'

@@ -1,7 +1,7 @@
 /**
  * Lists messages, newest first: by filters, or by `client_ref`. A list contains a message as soon as
- * the client has the 202: what the read model may lack is read from the ledger. Source: contract
- * amendments, Messages 4–6.
+ * the client has the 202: what the read model may lack is read from the ledger. Source: MSG-8, MSG-36 to
+ * MSG-41.
  */
 import type { NewestMessagesPage, Page, ReferencePage } from '@hub/contract'
 import { decodeId, encodeId } from '@hub/domain'

@@ -1,4 +1,4 @@
-/** The API representation of a message. Pure. Source: specification, Message; contract, Message. */
+/** The API representation of a message. Pure. Source: MSG-15 to MSG-21. */
 import type { AcceptedMessage, Message } from '@hub/contract'
 import {
   isFinal,

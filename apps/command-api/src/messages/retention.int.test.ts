@@ -1,7 +1,6 @@
 /**
  * What messages of one and of three years look like through every endpoint, a day before each limit
- * and a day after it, whether retention has come to them or not. Source: specification, Retention
- * and data handling.
+ * and a day after it, whether retention has come to them or not. Source: RET-1 to RET-6.
  */
 import { randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'

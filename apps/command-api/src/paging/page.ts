@@ -1,4 +1,4 @@
-/** Reads resources, one at a time or in pages. Source: contract, General (list envelope). */
+/** Reads resources, one at a time or in pages. Source: LIST-1 to LIST-6. */
 import type { ModeratedPage } from '@hub/contract'
 import { decodeId, type IdPrefix } from '@hub/domain'
 import type { Queries, Sql, SqlFragment } from '@hub/store'

@@ -1,6 +1,6 @@
 /**
- * Senders: the names that recipients see. Hub staff registers them with the operator. Source:
- * specification, Endpoints; contract, Templates and senders.
+ * Senders: the names that recipients see. Hub staff registers them with the operator. Source: SND-1 to
+ * SND-9.
  */
 import { apiError, type DeletedSender, type Sender, type SenderToCreate } from '@hub/contract'
 import { decodeId, encodeId, newSenderStatus, toTimestamp } from '@hub/domain'

@@ -1,4 +1,4 @@
-/** Counts of a period. Source: specification, Endpoints; contract, Account, stats. */
+/** Counts of a period. Source: STAT-1 to STAT-7. */
 import type { Stats, StatsCounts, StatsGroup, StatsRow, StatsWanted } from '@hub/contract'
 import { CURRENCY } from '@hub/domain'
 import { ReadDailyStats, ReadHourlyStats, Sql, type StatsSum } from '@hub/store'

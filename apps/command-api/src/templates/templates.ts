@@ -1,6 +1,5 @@
 /**
- * Templates: creation and reading. Hub staff moderates them. Source: specification, Endpoints;
- * contract, Templates and senders.
+ * Templates: creation and reading. Hub staff moderates them. Source: TPL-1 to TPL-13.
  */
 import { apiError, type DeletedTemplate, type Template, type TemplateToCreate } from '@hub/contract'
 import { decodeId, encodeId, newTemplateStatus, parseTemplate, toTimestamp } from '@hub/domain'

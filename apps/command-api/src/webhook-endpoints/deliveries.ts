@@ -1,4 +1,4 @@
-/** The delivery log. Source: specification, Delivery log entry; contract, Webhook subscription. */
+/** The delivery log. Source: SUB-28 to SUB-31. */
 import type { DeliveriesPage, DeliveryReason, WebhookDelivery } from '@hub/contract'
 import { decodeId } from '@hub/domain'
 import { type Queries, WebhooksAttempts } from '@hub/store'

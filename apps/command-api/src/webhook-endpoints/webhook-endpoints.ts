@@ -1,6 +1,5 @@
 /**
- * Webhook subscriptions: the commands and queries of clients. Source: specification, Webhook
- * subscription endpoints; contract, Webhook subscription.
+ * Webhook subscriptions: the commands and queries of clients. Source: SUB-1 to SUB-21.
  */
 import { randomBytes } from 'node:crypto'
 import {

@@ -2,7 +2,7 @@
  * Appends delivery reports and inbound messages to `hub.operator-reports.v1`, and only then
  * confirms them to the operator. So each one reaches the shard of its recipient, and none is lost.
  * Raw answers to submits follow without a confirmation.
- * Source: architecture, Personal data; specification, Retention.
+ * Source: docs/security.md, Retention.
  */
 import { recipientHash } from '@hub/domain'
 import {

@@ -778,7 +778,7 @@ const ENDS = [
   'rejected operator_rejected',
   'expired dlr_timeout',
 ]
-/** Source: specification, States and transitions; contract, Message. */
+/** Source: MSG-24 to MSG-26. */
 const ALLOWED: Readonly<Record<string, ReadonlyArray<string>>> = {
   accepted: ['sent', ...ENDS, 'expired ttl_expired_before_submit'],
   sent: [...ENDS, 'expired dlr_timeout_local'],

@@ -1,6 +1,6 @@
 /**
  * `recipient.opted_out` and `recipient.opted_in`, from the record of an opt-out to the journals of
- * the accounts that wrote to the number. Source: contract amendments, Opt-outs.
+ * the accounts that wrote to the number. Source: OPT-5, OPT-6.
  */
 import { randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'

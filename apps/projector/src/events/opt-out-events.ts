@@ -1,6 +1,6 @@
 /**
  * Makes the events `recipient.opted_out` and `recipient.opted_in` from the record of opt-outs, for
- * the accounts that wrote to the number in the last 90 days. Source: contract amendments, Opt-outs.
+ * the accounts that wrote to the number in the last 90 days. Source: OPT-5, OPT-6.
  */
 import { encodeId, type Mode, optOutChanged } from '@hub/domain'
 import type { Queries } from '@hub/store'

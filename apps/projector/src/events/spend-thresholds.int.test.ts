@@ -1,6 +1,5 @@
 /**
- * `account.spend_threshold` after a change of the limit, without a charge. Source: contract
- * amendments, Spend.
+ * `account.spend_threshold` after a change of the limit, without a charge. Source: EVT-8, EVT-9.
  */
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId } from '@hub/domain'

@@ -1,7 +1,7 @@
 /**
  * Finds accounts that have reached their soft threshold without a charge: hub staff have set or
  * lowered the limit or the threshold. A charge that reaches it is found with its message.
- * Source: contract amendments, Spend.
+ * Source: EVT-8, EVT-9.
  */
 import { CURRENCY } from '@hub/domain'
 import { CommandSpendPeriods, type Queries } from '@hub/store'

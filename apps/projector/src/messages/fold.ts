@@ -115,7 +115,7 @@ const subjectOf = (fact: MessageAccepted): Subject => ({
   batch: fact.batch,
   template: fact.template,
   parts: fact.parts,
-  // Test messages are free, whatever the fact says. Source: contract, General (tariff).
+  // Test messages are free, whatever the fact says. Source: LIM-19.
   price: fact.mode === 'test' ? { amount: '0.00', currency: fact.price.currency } : fact.price,
 })
 

@@ -1,6 +1,6 @@
 /**
  * Collects events into batches: up to a number of events, or those within a time window from the
- * first one. Pure: the caller passes the time. Source: specification, Delivery of events, 1.
+ * first one. Pure: the caller passes the time. Source: DEL-2.
  *
  * Events stay here until they are stored (`dueBatches`, then `markStored`). So a failed transaction
  * changes nothing, and the lowest offset that is not stored is always known.

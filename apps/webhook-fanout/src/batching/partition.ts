@@ -1,6 +1,6 @@
 /**
  * One partition of `hub.webhooks.v1`: ingests its records, collects events into batches, and stores
- * the batches together with the position. Source: architecture, Webhooks.
+ * the batches together with the position. Source: docs/architecture.md, Webhooks.
  *
  * The position is the lowest offset of an event that some subscription does not have in a stored
  * batch. After a crash the next owner reads from there, and no other state is needed.

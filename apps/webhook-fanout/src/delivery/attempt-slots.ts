@@ -1,5 +1,5 @@
 /**
- * Decides which subscription may make the next attempt. Pure. Source: architecture, Webhooks;
+ * Decides which subscription may make the next attempt. Pure. Source: docs/architecture.md, Webhooks;
  * docs/decisions/0050.
  *
  * A process has a number of slots, one for each attempt in flight. Accounts take slots in turn, and

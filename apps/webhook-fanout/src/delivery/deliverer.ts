@@ -1,7 +1,6 @@
 /**
  * Makes the delivery attempts of this process: takes batches from ready queues, up to the limits of
- * the slots, and reports each outcome. Source: specification, Delivery of events (5 to 9);
- * architecture, Webhooks.
+ * the slots, and reports each outcome. Source: DEL-11 to DEL-23; docs/architecture.md, Webhooks.
  *
  * Flow: `offer` (a batch was stored) or a read of due batches → ready queue → attempt →
  * `host.report` → the outcome recorder → `recorded`. The next attempts are made while the outcomes

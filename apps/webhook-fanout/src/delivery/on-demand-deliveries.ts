@@ -2,7 +2,7 @@
  * Deliveries on demand: test deliveries (`POST …/test`) and resends (`POST …/resend`). command-api
  * or hubctl inserts a request in PostgreSQL, and the first process of the fan-out that finds it makes
  * the attempt at once. Such a delivery changes neither queue, endpoint health nor journal, so any
- * process may make it, not only the owner of the partition. Source: contract, Webhook subscription;
+ * process may make it, not only the owner of the partition. Source: SUB-22 to SUB-26;
  * docs/decisions/0011, 0041.
  */
 import { AttemptNotMade, WebhookClient } from '@hub/webhooks'

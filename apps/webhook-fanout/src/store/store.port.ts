@@ -3,7 +3,7 @@
  * for simulated time. Their suite is `postgres-store.int.test.ts`.
  *
  * Every change for a partition carries the epoch of its owner. A process that has lost the
- * partition without knowing it (a zombie) changes nothing. Source: architecture, Webhooks.
+ * partition without knowing it (a zombie) changes nothing. Source: docs/architecture.md, Webhooks.
  */
 import type { EndpointHealth, HealthAction, Mode } from '@hub/domain'
 import type { StorageError } from '@hub/store'

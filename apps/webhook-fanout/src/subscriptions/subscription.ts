@@ -140,7 +140,7 @@ export class Subscription {
     )
   }
 
-  /** Its own disabling is an event for the others. Source: specification, Event types. */
+  /** Its own disabling is an event for the others. Source: DEL-20. */
   #isAboutItself(body: string): boolean {
     const { data } = JSON.parse(body) as { readonly data: { readonly object: { readonly id?: unknown } } }
     return data.object.id === this.record.id

@@ -1,7 +1,6 @@
 /**
  * Subscriptions over simulated days: receivers answer in any way, and processes die or lose their
- * partition at any time. Source: specification, Delivery of events (5 to 9) and Webhook endpoint
- * states.
+ * partition at any time. Source: DEL-5, DEL-15 to DEL-23.
  */
 import { DISABLE_AFTER_FAILURES, DISABLE_AFTER_MS } from '@hub/domain'
 import { Effect, References, type Scope } from 'effect'

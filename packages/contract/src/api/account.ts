@@ -1,4 +1,4 @@
-/** Operations of the account. Source: specification, Endpoints. */
+/** Operations of the account. Source: docs/contract/account.md. */
 import { Account } from '../schemas/account.ts'
 import { get, resource } from './operation.ts'
 

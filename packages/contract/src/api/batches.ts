@@ -1,4 +1,4 @@
-/** Operations of batches. Source: specification, Endpoints. */
+/** Operations of batches. Source: docs/contract/batches.md. */
 import { Batch } from '../schemas/batches.ts'
 import { get, idParam, resource } from './operation.ts'
 

@@ -1,4 +1,4 @@
-/** Operations of events. Source: specification, Delivery of events. */
+/** Operations of events. Source: docs/contract/events.md. */
 import { EVENT_TYPES } from '@hub/domain'
 import { Schema } from 'effect'
 import { LONG_LIST_LIMITS } from '../limits.ts'

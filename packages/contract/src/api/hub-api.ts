@@ -2,8 +2,7 @@
  * The HTTP API as a definition: paths, parameters, bodies and answers, without handlers. The API
  * description, the reference and the typed client come from it. The server registers its routes by
  * {@link ROUTES} and validates requests itself, because the contract fixes the order of the checks
- * and the `param` of each error (see `requests/`). Source: specification, Endpoints and
- * Authentication; contract decisions, General.
+ * and the `param` of each error (see `requests/`). Source: docs/contract.
  */
 import { HttpApi, OpenApi } from 'effect/http-api'
 import { KnownEvent } from '../schemas/events.ts'
@@ -17,7 +16,7 @@ import { SummaryGroup } from './stats.ts'
 import { TemplatesGroup } from './templates.ts'
 import { WebhookEndpointsGroup } from './webhook-endpoints.ts'
 
-/** Version of the contract. Specification, Versioning. */
+/** Version of the contract. Source: VER-7. */
 export const CONTRACT_VERSION = '0.4.0'
 
 export class HubApi extends HttpApi.make('sms-delivery-hub')

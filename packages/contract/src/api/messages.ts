@@ -1,4 +1,4 @@
-/** Operations of messages. Source: specification, Endpoints. */
+/** Operations of messages. Source: docs/contract/messages.md. */
 import { Schema } from 'effect'
 import { HttpApiSchema } from 'effect/http-api'
 import type { ErrorCode } from '../errors.ts'

@@ -17,7 +17,7 @@ import { ErrorBody } from '../schemas/common.ts'
 
 const failure = (status: number) => ErrorBody.pipe(HttpApiSchema.status(status))
 
-/** `Authorization: Bearer <API_KEY>`, for an account and mode. Specification, Authentication. */
+/** `Authorization: Bearer <API_KEY>`, for an account and mode. Source: AUTH-1, GEN-10. */
 export class ApiKey extends HttpApiMiddleware.Service<ApiKey>()('@hub/contract/ApiKey', {
   requiredForClient: true,
   security: {
@@ -78,9 +78,9 @@ const describeFailure = (status: number, codes: ReadonlyArray<ErrorCode>): strin
 
 const ref = (name: string) => ({ $ref: `#/components/headers/${name}` })
 
-/** Refused before the rate limit (contract decisions, "order of checks"). */
+/** Refused before the rate limit (LIM-3). */
 const UNCOUNTED = new Set([AMBIGUOUS_HEADERS, 401, 413, 415])
-/** Never stored under an idempotency key (contract decisions, "idempotency"), so never replayed. */
+/** Never stored under an idempotency key (IDEM-6), so never replayed. */
 const UNSTORED = new Set([AMBIGUOUS_HEADERS, 401, 409, 413, 415, 429, 500, 503])
 
 /** Response headers of a status. `hasKey`: the operation has an API key and a rate limit. */

@@ -1,4 +1,4 @@
-/** Operations of senders. Source: specification, Endpoints. */
+/** Operations of senders. Source: docs/contract/senders.md. */
 import { SENDER_STATUSES } from '@hub/domain'
 import { Schema } from 'effect'
 import { HttpApiSchema } from 'effect/http-api'

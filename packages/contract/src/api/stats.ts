@@ -1,4 +1,4 @@
-/** Operations of the summary. Source: specification, Endpoints. */
+/** Operations of the summary. Source: docs/contract/stats.md. */
 import { Schema } from 'effect'
 import { MAX_HOURLY_DAYS, MAX_STATS_DAYS } from '../limits.ts'
 import { Day } from '../schemas/common.ts'

@@ -1,4 +1,4 @@
-/** Operations of templates. Source: specification, Endpoints. */
+/** Operations of templates. Source: docs/contract/templates.md. */
 import { TEMPLATE_STATUSES } from '@hub/domain'
 import { Schema } from 'effect'
 import { HttpApiSchema } from 'effect/http-api'

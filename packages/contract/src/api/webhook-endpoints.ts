@@ -1,4 +1,4 @@
-/** Operations of webhook subscriptions. Source: specification, Webhook subscription endpoints. */
+/** Operations of webhook subscriptions. Source: docs/contract/subscriptions.md. */
 import { HttpApiSchema } from 'effect/http-api'
 import { Schema } from 'effect'
 import { LIST_LIMITS } from '../limits.ts'

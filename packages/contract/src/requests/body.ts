@@ -1,4 +1,4 @@
-/** Parses the body of a request. Source: contract decisions, "hostile input". */
+/** Parses the body of a request. Source: HTTP-10 to HTTP-17. */
 import { Result } from 'effect'
 import { type ApiError, paramAt } from '../errors.ts'
 import { isJsonObject, type Json, type JsonObject } from '../json.ts'
@@ -167,7 +167,7 @@ const findBadText = (value: Json, path: string): string | null => {
  *
  * A second call with the same bytes returns the first result.
  *
- * Source: contract decisions, "unknown path, method, body" and "hostile input"; contract, HTTP.
+ * Source: HTTP-10 to HTTP-17, ERR-11, ERR-12.
  */
 export const parseBody = (bytes: Uint8Array): Result.Result<JsonObject, ApiError> => {
   const earlier = parsedBodies.get(bytes)

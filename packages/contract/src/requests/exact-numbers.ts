@@ -1,4 +1,4 @@
-/** Numbers of JSON that a double holds exactly. Source: contract, HTTP, 9. */
+/** Numbers of JSON that a double holds exactly. Source: TPL-21. */
 
 /** Beyond it, doubles skip integers, so a number in a message could differ from the client's. */
 const LARGEST = 2 ** 53

@@ -22,7 +22,7 @@ const headerCharacters = (value: string): number => {
  * without one. Fails with `invalid_parameter` for an empty value, and with `idempotency_key_reused`
  * above 255 characters.
  *
- * Source: specification, Idempotency, 2; contract decisions, "order of checks".
+ * Source: IDEM-2.
  */
 export const decodeIdempotencyKey = (value: string | undefined): Result.Result<string | null, ApiError> => {
   if (value === undefined) return Result.succeed(null)

@@ -76,7 +76,7 @@ const FOREIGN_PAGING = ['page', 'offset', 'ending_before', 'order'] as const
 const FOREIGN_PAGING_RULE =
   'Lists have no such parameter. Read on with starting_after: next_cursor of the page before. limit is the page size.'
 
-/** Refuses the paging parameters of other APIs, with any key. Source: contract, Unknown parameters. */
+/** Refuses the paging parameters of other APIs, with any key. Source: HTTP-21. */
 export const refuseForeignPaging = (query: URLSearchParams): Result.Result<void, ApiError> => {
   if (query.size === 0) return Result.void
   const found = FOREIGN_PAGING.find((name) => query.has(name))
@@ -85,7 +85,7 @@ export const refuseForeignPaging = (query: URLSearchParams): Result.Result<void,
 
 /**
  * The query of a short list: `limit` (1–100, default 20) and `starting_after`. Fails with
- * `invalid_parameter`. Source: contract decisions, "list envelope".
+ * `invalid_parameter`. Source: LIST-2 to LIST-4.
  */
 export const decodeListQuery = (query: URLSearchParams): Result.Result<Page, ApiError> =>
   decodePage(query, LIST_LIMITS)
@@ -93,7 +93,7 @@ export const decodeListQuery = (query: URLSearchParams): Result.Result<Page, Api
 /**
  * The query of `GET /v1/events`: `limit` (1–1000, default 100), `starting_after` or
  * `created_after`, any number of `type`, and `message` or `batch`. Fails with `invalid_parameter`.
- * Source: specification, Delivery of events, 10; contract decisions, Events.
+ * Source: EVT-10 to EVT-13.
  */
 export const decodeEventsQuery = (query: URLSearchParams): Result.Result<EventsPage, ApiError> => {
   const page = decodePage(query, LONG_LIST_LIMITS)
@@ -198,7 +198,8 @@ const decodeFilter = (query: URLSearchParams): Result.Result<MessageFilter, ApiE
 
 /**
  * The query of `GET /v1/messages`: `batch`, or `client_ref`, or any of the filters; without them
- * the newest messages. `limit` is that of a short list, and with `batch` 1–1000 (default 100). Fails with `invalid_parameter`. Source: contract amendments, Messages 4–6.
+ * the newest messages. `limit` is that of a short list, and with `batch` 1–1000 (default 100). Fails with
+ * `invalid_parameter`. Source: MSG-36 to MSG-41.
  */
 export const decodeMessagesQuery = (query: URLSearchParams): Result.Result<MessagesPage, ApiError> => {
   const page = decodePage(query, query.has('batch') ? LONG_LIST_LIMITS : LIST_LIMITS)

@@ -331,7 +331,7 @@ describe('decodeSendRequest', () => {
     expect(Result.isSuccess(decodeSendRequest({ ...good, client_ref: 'a\nb' }))).toBe(true)
   })
 
-  it('reports the first failure in the order of the specification', () => {
+  it('reports the first failure in the order of the fields', () => {
     const faults = { send_at: 1, to: 'x', class: 'x', template: 'X', variables: 1, client_ref: '' }
     const told: Array<unknown> = []
     const body: Record<string, Json> = { ...faults }
@@ -1014,7 +1014,7 @@ describe('decodeMessagesQuery', () => {
     }
   })
 
-  // Contract decisions, list envelope: 1–100, default 20; only the messages of a batch have larger pages.
+  // Source: LIST-2: 1–100, default 20; only the messages of a batch have larger pages.
   it.each(['', 'client_ref=order-1', 'status=sent'])('has the page of all lists with "%s"', (query) => {
     expect(messages(query)).toMatchObject({ limit: 20 })
     expect(messages(`${query}&limit=100`)).toMatchObject({ limit: 100 })

@@ -36,7 +36,7 @@ const holdsInfiniteNumbers = (value: Json): boolean =>
 
 /**
  * Checks the body of a sender creation: `name`, `registration`. Fails with `invalid_parameter`.
- * Unknown fields are ignored. Source: contract decisions, "lengths" and Templates and senders.
+ * Unknown fields are ignored. Source: SND-1 to SND-3.
  */
 export const decodeSenderCreate = (object: JsonObject): Result.Result<SenderToCreate, ApiError> => {
   const name = member(object, 'name')

@@ -1,4 +1,4 @@
-/** Checks sends, batches and estimates. Source: specification, Send request body. */
+/** Checks sends, batches and estimates. Source: MSG-1, BAT-1, EST-1. */
 import {
   DEFAULT_LIFETIMES,
   hasControlCharacters,
@@ -79,7 +79,7 @@ interface SendOptions {
  * element. Fails with `send_at_not_supported`, `recipient_invalid` or `invalid_parameter`. Unknown
  * fields are ignored.
  *
- * Source: specification, Send request body; contract decisions, "order of checks" and "lengths".
+ * Source: MSG-1 to MSG-6, HTTP-28.
  */
 export const decodeSendRequest = (
   object: JsonObject,
@@ -141,7 +141,7 @@ export const variableParam = (name: string, path = ''): string => `${paramAt(pat
  * character other than line feed; `render` of the domain refuses the same values.
  *
  * The result has no prototype, so that `__proto__` and `constructor` are ordinary names.
- * Source: contract decisions, "lengths".
+ * Source: TPL-20.
  */
 export const decodeVariables = (
   variables: JsonObject,
@@ -213,7 +213,7 @@ const decodeMessages = (
  * `path`. A repeated `client_ref` within the batch is no failure: the second element is a duplicate
  * if the first one is accepted.
  *
- * Source: specification, Rules of POST /v1/messages/batch, 1 to 3; contract decisions, Batch.
+ * Source: BAT-1, BAT-2, BAT-6, BAT-7.
  */
 export const decodeBatch = (
   object: JsonObject,
@@ -226,7 +226,7 @@ export const decodeBatch = (
  * Checks the body of an estimate: with `messages` like a batch in which `client_ref` is optional,
  * else like a send. Fails like {@link decodeBatch} and {@link decodeSendRequest}.
  *
- * Source: specification, Estimate and part counting; contract decisions, Templates and senders.
+ * Source: EST-1 to EST-4.
  */
 export const decodeEstimate = (
   object: JsonObject,

@@ -42,7 +42,7 @@ const isStatsGroup = (value: string): value is StatsGroup =>
  * `invalid_parameter`; its `param` is `from` for a `from` after `to` and for a period that is too
  * long. A `to` in the future is allowed.
  *
- * Source: contract decisions, Account, stats; contract amendments, Stats.
+ * Source: STAT-2, STAT-3, STAT-5, STAT-6.
  */
 export const decodeStatsQuery = (
   query: URLSearchParams,

@@ -38,7 +38,7 @@ const LANGUAGE_RULE = 'A language is a BCP 47 tag such as "ru" or "en-GB".'
 /**
  * Checks the body of a template creation: `name`, `class`, `sender`, `body`, `language`. Fails with
  * `invalid_parameter`, or with `template_invalid` if a `{{` in the body starts no placeholder.
- * Unknown fields are ignored. Source: contract decisions, "lengths" and Templates and senders.
+ * Unknown fields are ignored. Source: TPL-1 to TPL-4.
  */
 export const decodeTemplateCreate = (object: JsonObject): Result.Result<TemplateToCreate, ApiError> => {
   const name = member(object, 'name')
@@ -74,7 +74,7 @@ export const decodeTemplateCreate = (object: JsonObject): Result.Result<Template
 
 /**
  * Warnings about a template to create. A name in single braces is text, and is probably meant as a
- * placeholder. Source: contract amendments, Templates and senders, 5.
+ * placeholder. Source: TPL-10.
  */
 export const templateWarnings = (object: JsonObject): ReadonlyArray<string> =>
   Result.match(

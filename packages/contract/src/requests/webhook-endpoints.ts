@@ -52,7 +52,7 @@ const decodeDescription = (given: Json | undefined): Result.Result<string | null
  * with `invalid_parameter` if `url` is absent or not a string, if `event_types` is not a list of
  * known types, or if `description` is not a short text. Unknown fields are ignored.
  *
- * Source: specification, Webhook subscription endpoints; contract decisions, Webhook subscription.
+ * Source: SUB-1, SUB-4, SUB-5, SUB-11.
  */
 export const decodeWebhookEndpointCreate = (
   object: JsonObject,

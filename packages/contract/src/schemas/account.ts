@@ -1,4 +1,4 @@
-/** The account of a key. Source: contract decisions, Account, stats. */
+/** The account of a key. Source: docs/contract/account.md. */
 import { Schema } from 'effect'
 import { Mode, moment, Money, Timestamp } from './common.ts'
 import { atLeast, constant, id } from './fields.ts'

@@ -1,4 +1,4 @@
-/** Batches: requests, results and counts. Source: contract decisions, Batch. */
+/** Batches: requests, results and counts. Source: docs/contract/batches.md. */
 import { Schema } from 'effect'
 import { ERRORS } from '../errors.ts'
 import { ErrorDetail, moment, Timestamp } from './common.ts'

@@ -1,4 +1,4 @@
-/** Estimates of parts and price. Source: specification, Estimate and part counting. */
+/** Estimates of parts and price. Source: docs/contract/estimates.md. */
 import { Schema } from 'effect'
 import { ERRORS } from '../errors.ts'
 import { ErrorDetail, Money } from './common.ts'

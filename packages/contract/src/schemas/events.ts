@@ -1,6 +1,6 @@
 /**
- * Events, as `/v1/events` and webhooks contain them. Each type has a schema of its own. Source: contract
- * decisions, Events.
+ * Events, as `/v1/events` and webhooks contain them. Each type has a schema of its own. Source:
+ * docs/contract/events.md.
  */
 import { EVENT_TYPES, type EventType } from '@hub/domain'
 import { Schema } from 'effect'

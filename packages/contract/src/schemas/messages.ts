@@ -1,4 +1,4 @@
-/** Sends and messages. Source: specification, Message; contract decisions, Message. */
+/** Sends and messages. Source: docs/contract/messages.md. */
 import { RECIPIENT_NUMBER_PATTERN, VARIABLE_MAX_LENGTH } from '@hub/domain'
 import { Schema } from 'effect'
 import { MIN_TTL_SECONDS, TEMPLATE_NAME_PATTERN } from '../limits.ts'

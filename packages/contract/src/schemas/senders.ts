@@ -1,4 +1,4 @@
-/** Senders. Source: contract decisions, Templates and senders. */
+/** Senders. Source: docs/contract/senders.md. */
 import { SENDER_STATUSES } from '@hub/domain'
 import { Schema } from 'effect'
 import { MAX_REGISTRATION_BYTES, MAX_SENDER_NAME_LENGTH, SENDER_NAME_PATTERN } from '../limits.ts'

@@ -1,4 +1,4 @@
-/** Counts of a period. Source: contract decisions, Account, stats. */
+/** Counts of a period. Source: docs/contract/stats.md. */
 import { MESSAGE_CLASSES } from '@hub/domain'
 import { Schema } from 'effect'
 import { Day, Money, Timestamp } from './common.ts'

@@ -1,4 +1,4 @@
-/** Templates and their preview. Source: contract decisions, Templates and senders. */
+/** Templates and their preview. Source: docs/contract/templates.md. */
 import { TEMPLATE_STATUSES } from '@hub/domain'
 import { Schema } from 'effect'
 import {

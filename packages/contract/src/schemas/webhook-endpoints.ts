@@ -1,4 +1,4 @@
-/** Subscriptions and their delivery log. Source: contract decisions, Webhook subscription. */
+/** Subscriptions and their delivery log. Source: docs/contract/subscriptions.md. */
 import { EVENT_TYPES, SUBSCRIPTION_STATUSES } from '@hub/domain'
 import { Schema } from 'effect'
 import { MAX_ENDPOINT_DESCRIPTION_LENGTH, MAX_URL_LENGTH } from '../limits.ts'

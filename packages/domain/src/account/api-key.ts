@@ -1,4 +1,4 @@
-/** API keys and their digests. Source: specification §Authentication, 2. */
+/** API keys and their digests. Source: AUTH-2, AUTH-3. */
 import { hash } from 'node:crypto'
 import type { Mode } from '../values/classification.ts'
 

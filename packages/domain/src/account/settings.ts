@@ -29,7 +29,7 @@ export interface AmountSetting {
 /**
  * The settings of an account in a mode. The names are those of the columns of `command.account_settings`, of the
  * operations API and, with dashes, of the flags of `hubctl accounts set`. Source of the flood windows:
- * specification §Per-recipient anti-flood.
+ * LIM-6.
  */
 export const ACCOUNT_SETTINGS = {
   api_rps: { minimum: 1, maximum: MAX_INTEGER, default: 100, meaning: 'Requests per second, for each key' },

@@ -1,4 +1,4 @@
-/** The spend limit of an account. Source: specification §Other limits. */
+/** The spend limit of an account. Source: LIM-17, EVT-8. */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
 import type { Money } from '../values/money.ts'
 import { toTimestamp } from '../values/timestamp.ts'

@@ -1,4 +1,4 @@
-/** The public view of a batch, also in `batch.completed`. Source: specification §Batch. */
+/** The public view of a batch, also in `batch.completed`. Source: BAT-11, BAT-12. */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
 import { toTimestamp } from '../values/timestamp.ts'
 
@@ -58,7 +58,7 @@ export const batchObject = (tally: BatchTally): BatchObject => ({
 
 /**
  * Makes the only `batch.completed` event of a batch. Its id depends on the batch alone, so repeated
- * calls give the same id. Source: specification §Rules of POST /v1/messages/batch, 7.
+ * calls give the same id. Source: BAT-13.
  */
 export const batchCompleted = (tally: BatchTally): PublicEvent<BatchObject, 'batch.completed'> => ({
   id: eventIdOf(tally.batch, 'batch.completed'),

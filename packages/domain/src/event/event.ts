@@ -1,4 +1,4 @@
-/** Public events: their types, ids and envelope. Source: specification §Events. */
+/** Public events: their types, ids and envelope. Source: EVT-1, EVT-2, GEN-3. */
 import { eventId } from '../id/id.ts'
 import type { Mode } from '../values/classification.ts'
 import { toTimestamp } from '../values/timestamp.ts'

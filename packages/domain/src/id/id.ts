@@ -194,7 +194,7 @@ export const eventId = (subjectAndType: string): string =>
  * `Hub-Event-Id`). An event is in one batch of a subscription, so subscription and first event
  * identify the batch. After a crash a batch may be formed with another size, so the count is part
  * of the id too. `redelivery` identifies a redelivery ordered by the hub operator. Its batches have
- * ids of their own. Source: specification §Delivery of events, 2.
+ * ids of their own. Source: DEL-7, DEL-24.
  */
 export const eventBatchId = (
   endpointId: string,

@@ -43,7 +43,7 @@ export const priceOf = (pricePerPart: Money, parts: number): Money => multiplyMo
 export const chargeOf = (mode: Mode, pricePerPart: Money, parts: number): Money =>
   mode === 'test' ? zeroMoney(pricePerPart.currency) : priceOf(pricePerPart, parts)
 
-/** Makes the fact of acceptance. Source: specification §What the service does. */
+/** Makes the fact of acceptance. Source: MSG-1, LIM-14. */
 export const accept = (acceptance: Acceptance): MessageAccepted => ({
   type: 'MessageAccepted',
   messageId: acceptance.messageId,

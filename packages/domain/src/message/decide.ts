@@ -1,4 +1,4 @@
-/** The decider of a message. Source: specification §Message statuses. */
+/** The decider of a message. Source: MSG-24 to MSG-34. */
 import { Result } from 'effect'
 import type { HandOver, MessageCommand, RecordRejection, ReportOutcome } from './command.ts'
 import {

@@ -63,7 +63,7 @@ const messageEvent = (
 
 /**
  * Returns the event of a new status. It depends only on the acceptance and the status, so a replay gives the
- * same event. Call it when the status rose in `rank`. Source: specification §Event types.
+ * same event. Call it when the status rose in `rank`. Source: EVT-3, EVT-4.
  */
 export const statusEvent = (message: AcceptanceForEvents, change: StatusAndReason): MessageEvent =>
   messageEvent(message, `message.${change.status}`, change)

@@ -6,7 +6,7 @@
 import type { MessageClass, Mode } from '../values/classification.ts'
 import type { Money } from '../values/money.ts'
 
-/** Reason codes of `undelivered`. Source: specification §Message statuses. */
+/** Reason codes of `undelivered`. Source: MSG-27. */
 export const UNDELIVERED_REASONS = [
   /** The operator could not reach the phone. Another channel may work. */
   'recipient_unreachable',
@@ -19,7 +19,7 @@ export const UNDELIVERED_REASONS = [
 ] as const
 export type UndeliveredReason = (typeof UNDELIVERED_REASONS)[number]
 
-/** Reason codes of `rejected`. Source: specification §Message statuses. */
+/** Reason codes of `rejected`. Source: MSG-28. */
 export const REJECTED_REASONS = [
   /** The operator refused the text. */
   'spam_filter_content',
@@ -30,7 +30,7 @@ export const REJECTED_REASONS = [
 ] as const
 export type RejectedReason = (typeof REJECTED_REASONS)[number]
 
-/** Reason codes of `expired`. Source: specification §Message statuses. */
+/** Reason codes of `expired`. Source: MSG-29. */
 export const EXPIRED_REASONS = [
   /** The operator reports that it stopped trying. */
   'dlr_timeout',

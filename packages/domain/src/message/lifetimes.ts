@@ -1,4 +1,4 @@
-/** Time limits of a message. Source: specification §Message statuses. */
+/** Time limits of a message. Source: MSG-6, MSG-30 to MSG-32. */
 import type { SandboxScenario } from '../recipient/sandbox.ts'
 import type { MessageClass } from '../values/classification.ts'
 

@@ -123,7 +123,7 @@ const run = (commands: ReadonlyArray<MessageCommand>): Run => {
 const named = (state: MessageState) =>
   state.reason === null ? state.status : `${state.status} ${state.reason}`
 
-/** Every status change that the specification permits. */
+/** Every status change that the contract permits. */
 const PERMITTED = new Set([
   'accepted → sent',
   ...UNDELIVERED_REASONS.map((reason) => `accepted → undelivered ${reason}`),
@@ -150,7 +150,7 @@ describe('any sequence of commands', () => {
       { numRuns: 500 },
     )
 
-  it('changes the status only as the specification permits', () => {
+  it('changes the status only as the contract permits', () => {
     always((history) => {
       for (const change of changesOf(history)) expect(PERMITTED).toContain(change)
     })

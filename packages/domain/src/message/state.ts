@@ -2,7 +2,7 @@
 import type { MessageClass } from '../values/classification.ts'
 import type { ReasonCode } from './fact.ts'
 
-/** Source: specification §Message statuses. */
+/** Source: MSG-24. */
 export const STATUSES = ['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired'] as const
 export type Status = (typeof STATUSES)[number]
 export const isStatus = (value: string): value is Status =>
@@ -62,8 +62,8 @@ export const rank = (status: Status, reason: ReasonCode | null): 0 | 1 | 2 | 3 =
 
 /**
  * Returns true if one status replaces another: if its rank is higher, with one restriction. Only
- * `delivered` and `undelivered` replace `dlr_timeout_local`, because they come from a late report.
- * Source: specification §Message statuses.
+ * `delivered` and `undelivered` replace `dlr_timeout_local`, because they come from a late report. Source:
+ * MSG-25, MSG-26.
  */
 export const supersedes = (
   next: { readonly status: Status; readonly reason: ReasonCode | null },
@@ -72,10 +72,10 @@ export const supersedes = (
   rank(next.status, next.reason) > rank(before.status, before.reason) &&
   (rank(before.status, before.reason) !== 2 || next.status === 'delivered' || next.status === 'undelivered')
 
-/** Source: specification §Message statuses. */
+/** Source: MSG-24. */
 export const isFinal = (status: Status): boolean => status !== 'accepted' && status !== 'sent'
 
-/** Whether the message is billed. Source: specification §Message statuses. */
+/** Whether the message is billed. Source: LIM-15. */
 export const isBilled = (status: Status, reason: ReasonCode | null): boolean =>
   status !== 'rejected' && reason !== 'ttl_expired_before_submit'
 

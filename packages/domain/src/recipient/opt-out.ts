@@ -1,6 +1,6 @@
 /**
  * Opt-outs by inbound message: a recipient writes a stop word or a start word to the hub.
- * Source: specification §Rules of POST /v1/messages, 4, and §Other resources.
+ * Source: MSG-7, OPT-1 to OPT-4.
  */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
 import type { Mode } from '../values/classification.ts'
@@ -169,8 +169,7 @@ interface ChangedOptOut extends OptOutObject {
 }
 
 /**
- * Makes the event of a change for one account (`acc_…`) and mode. Source: contract amendments,
- * Opt-outs, 6 and 7.
+ * Makes the event of a change for one account (`acc_…`) and mode. Source: OPT-5, OPT-6.
  */
 export const optOutChanged = (
   account: string,

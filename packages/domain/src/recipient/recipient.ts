@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto'
 /**
  * E.164 number of a Russian mobile phone. The hub does not trim or normalize numbers.
  * OpenAPI output contains the pattern only if it has the `u` flag.
- * Source: specification §Rules of POST /v1/messages, 2.
+ * Source: MSG-3.
  */
 export const RECIPIENT_NUMBER_PATTERN = /^\+79\d{9}$/u
 
@@ -13,7 +13,7 @@ export const isRecipientNumber = (number: string): boolean => RECIPIENT_NUMBER_P
 
 /**
  * Masks a number for responses and logs: `+7900***4567`. Any other text becomes `***`, because no
- * part of it is known to be harmless. Source: specification §Message, field `to`.
+ * part of it is known to be harmless. Source: MSG-16.
  */
 export const maskNumber = (number: string): string =>
   isRecipientNumber(number) ? `${number.slice(0, 5)}***${number.slice(-4)}` : '***'

@@ -1,7 +1,7 @@
 /**
  * Splits a text into SMS parts. GSM 03.38 text is counted in septets: 160 in a single part, 153 in
- * one of several. Other text is UCS-2 and is counted in UTF-16 code units: 70 or 67. Source:
- * specification §Estimate and part counting.
+ * one of several. Other text is UCS-2 and is counted in UTF-16 code units: 70 or 67. Source: EST-6 to
+ * EST-8.
  */
 
 /** The basic table of GSM 03.38. It contains `Ç`, but not `ç`, the backtick or `№`. */

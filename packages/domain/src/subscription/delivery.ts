@@ -1,6 +1,6 @@
 /**
  * The delivery rules of a subscription: retry schedule, failure streak, release of the backlog, and
- * retry window. Source: specification §Delivery of events, 5 to 9, and §Webhook endpoint states.
+ * retry window. Source: DEL-15 to DEL-23.
  */
 import { applyAttempt, type FailureStreak, type HealthAction } from './health.ts'
 import { nextAttemptAt, RETRY_WINDOW_MS, retryWindowExpired } from './retry.ts'

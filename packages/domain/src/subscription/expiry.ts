@@ -1,4 +1,4 @@
-/** Why the retry window of a webhook batch ended. Source: contract, Webhook subscription. */
+/** Why the retry window of a webhook batch ended. Source: DEL-23. */
 
 /** Reasons in the delivery log without an attempt. */
 export const EXPIRY_REASONS = ['retry_window_expired', 'retry_window_expired_while_disabled'] as const

@@ -1,4 +1,4 @@
-/** When a failing subscription is disabled. Source: specification §Webhook endpoint states. */
+/** When a failing subscription is disabled. Source: DEL-19. */
 
 export const SUBSCRIPTION_STATUSES = ['enabled', 'disabled_by_failures'] as const
 export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number]

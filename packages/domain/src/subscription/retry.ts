@@ -1,4 +1,4 @@
-/** The retry schedule of a webhook batch. Source: specification §Delivery of events, 6. */
+/** The retry schedule of a webhook batch. Source: DEL-16, DEL-17. */
 
 const MINUTE = 60_000
 

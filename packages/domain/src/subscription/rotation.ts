@@ -1,6 +1,5 @@
 /**
- * The signing secrets of a subscription and their rotation. Source: specification §Webhook endpoint
- * (subscription); contract, Webhook subscription.
+ * The signing secrets of a subscription and their rotation. Source: SUB-16 to SUB-19.
  */
 import { Result } from 'effect'
 

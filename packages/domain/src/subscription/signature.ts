@@ -1,4 +1,4 @@
-/** The header `Hub-Signature`. Source: specification §Signature. */
+/** The header `Hub-Signature`. Source: DEL-8 to DEL-10. */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
 
 /** The largest difference between `t` and the receiver's clock, in seconds. */

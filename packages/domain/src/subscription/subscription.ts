@@ -1,4 +1,4 @@
-/** The public view. Source: specification §Webhook endpoint (subscription). */
+/** The public view. Source: SUB-2. */
 import { eventIdOf, type EventType, type PublicEvent } from '../event/event.ts'
 import { toTimestamp } from '../values/timestamp.ts'
 import type { SubscriptionStatus } from './health.ts'
@@ -56,8 +56,7 @@ export const subscriptionObject = (view: SubscriptionView, now: number): Subscri
 
 /**
  * Makes the event for a subscription that was disabled at `disabledAt`. A subscription can be
- * disabled again later, so the event id depends on the time too. Source: specification §Webhook
- * endpoint states.
+ * disabled again later, so the event id depends on the time too. Source: DEL-20.
  */
 export const subscriptionDisabled = (
   view: SubscriptionView,

@@ -1,4 +1,4 @@
-/** Whether a send may use a template. Source: specification §Rules of POST /v1/messages, 3. */
+/** Whether a send may use a template. Source: TPL-15 to TPL-18, SND-10. */
 import { Data, Result } from 'effect'
 import type { MessageClass, Mode } from '../values/classification.ts'
 

@@ -1,6 +1,6 @@
 /**
  * Moderation of templates and registration of senders. The SMS operator decides, and the hub
- * operator records the decision with hubctl. Source: specification §What the service does.
+ * operator records the decision with hubctl. Source: TPL-8, SND-4, EVT-7.
  */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
 import type { MessageClass, Mode } from '../values/classification.ts'

@@ -1,4 +1,4 @@
-/** The mode and the traffic class of a message. Source: specification §What the service does. */
+/** The mode and the traffic class of a message. Source: GEN-10, GEN-11. */
 
 /** `live`: the real operator. `test`: the sandbox. The API key determines the mode. */
 export const MODES = ['live', 'test'] as const

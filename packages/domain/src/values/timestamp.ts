@@ -3,7 +3,7 @@
 /** The last result. Many records share one moment, and formatting is slow. */
 let last = { ms: 0, text: '1970-01-01T00:00:00.000Z' }
 
-/** Formats a moment. Source: specification §What the service does (Times). */
+/** Formats a moment. Source: GEN-5. */
 export const toTimestamp = (ms: number): string => {
   if (ms !== last.ms) last = { ms, text: new Date(ms).toISOString() }
   return last.text

@@ -11,7 +11,7 @@ const DAY = 24 * 60 * 60 * 1000
 /**
  * The longest 13 months, from 1 January to 1 February of the next year with 29 February between: nothing
  * is deleted early, and nothing is kept longer than the contract says. For so long a rebuild of the read
- * models may need the records of a message. Specification, Retention and data handling.
+ * models may need the records of a message. Source: docs/security.md, Retention.
  */
 export const THIRTEEN_MONTHS_DAYS = 397
 const THIRTEEN_MONTHS = THIRTEEN_MONTHS_DAYS * DAY

@@ -58,7 +58,7 @@ describe('topicCatalogue', () => {
     }
   })
 
-  // Specification, Retention and data handling: analytics detail is kept for 13 months. The calendar says
+  // Source: docs/security.md, Retention: analytics detail is kept for 13 months. The calendar says
   // how many days that is.
   it('keeps what happened for 13 months, counted from any day, and for no day more than necessary', () => {
     const { acceptedOtp, acceptedService, messages } = topicNames()

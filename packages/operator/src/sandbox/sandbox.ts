@@ -2,7 +2,7 @@
  * The sandbox: the in-process operator of test keys. It keeps no state: an operator id contains the
  * scenario and derives from reference and part. So a repeated submit gets the same ids and reports,
  * and after a restart the ids and the submit time are enough to schedule the reports of open
- * messages. Source: specification §What the service does (test mode).
+ * messages. Source: docs/contract/sandbox.md.
  */
 import { createHash } from 'node:crypto'
 import { SANDBOX_SCENARIOS, sandboxScenario, type SandboxScenario } from '@hub/domain'

@@ -1,8 +1,8 @@
 /**
  * Erases a person's data on request: everything that contains the phone number, readable or
- * encrypted. Records with the recipient hash stay where the specification requires them (opt-outs,
- * de-identified records). The caller computes the hash, so no number reaches this module. Source:
- * specification, Retention and data handling (data-subject request); docs/decisions/0019.
+ * encrypted. Records with the recipient hash stay where they must (opt-outs,
+ * de-identified records). The caller computes the hash, so no number reaches this module. Source: RET-8;
+ * docs/decisions/0019.
  *
  * Stored data is removed at once. An open message is still delivered: its encrypted copies in the
  * topics and in the ledger remain readable for the hub while their payload keys exist. After the

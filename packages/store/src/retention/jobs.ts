@@ -1,5 +1,5 @@
 /**
- * The retention jobs, one or more for each row of the specification's table. Large tables are
+ * The retention jobs, one or more for each row of the table in docs/security.md. Large tables are
  * partitioned by month or day, and a job drops partitions that are due. Before, it removes the rows
  * of other tables that depend on them (used references, batches of attempts) in small steps.
  * Queries hide expired data exactly on time; a job removes it later.
@@ -11,11 +11,11 @@
  * - Client addresses of the last uses of API keys: `client_addresses`.
  * - Hourly statistics: `hourly_stats` (three years, as the messages that they count).
  * - Analytics detail: topic retention.
- * - Daily aggregates, charges and opt-outs: no job; the specification keeps them.
+ * - Daily aggregates, charges and opt-outs: no job: they are kept.
  * - Idempotency keys: `idempotency_keys`.
  *
  * Also `ledger` (old days of the ledger), `erasures` (unfinished erasures) and `partitions`
- * (creates those of the next months). Source: specification, Retention and data handling;
+ * (creates those of the next months). Source: docs/contract/retention.md; docs/security.md, Retention;
  * docs/decisions/0018.
  */
 import { erasures } from '../erasure/erasure.ts'

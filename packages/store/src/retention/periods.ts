@@ -1,7 +1,7 @@
 /**
  * Retention periods. Each cutoff function takes the current time and returns the time before which
- * data is too old; both in milliseconds since the epoch. Pure. Source: specification, Retention and
- * data handling. The retention of topics is in their catalogue (`@hub/kafka`).
+ * data is too old; both in milliseconds since the epoch. Pure. Source: docs/contract/retention.md;
+ * docs/security.md, Retention. The retention of topics is in their catalogue (`@hub/kafka`).
  */
 
 const DAY = 24 * 3_600_000

@@ -1,5 +1,5 @@
 /**
- * Simulates four years: for each row of the specification's table, the data exists one day before
+ * Simulates four years: for each row of the table in docs/security.md, the data exists one day before
  * the limit and is removed after it.
  */
 import { createSecretKey, randomBytes, randomUUID } from 'node:crypto'

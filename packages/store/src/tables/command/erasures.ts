@@ -15,7 +15,7 @@ export const isErased = (q: Queries, recipient: string, createdAt: string): SqlF
  * A condition: whether personal data of that moment may be shown to anybody: the number, the texts, and what an
  * operator wrote about the message. They are shown for a year, and not after an erasure, also where an encrypted
  * copy can still be read. Everything that decrypts to show asks this. The arguments are those of `isErased`.
- * Source of the year: specification, Retention.
+ * Source of the year: RET-1.
  */
 export const mayShow = (q: Queries, recipient: string, createdAt: string): SqlFragment => q`
   (${q(createdAt)} > now() - interval '1 year' AND NOT ${isErased(q, recipient, createdAt)})`

@@ -6,7 +6,7 @@ import { selectSums, type StatsPeriod, type StatsSum } from './stats-sums.ts'
 
 /**
  * Sums of a period by day, class or template, with a row of totals. Days older than three years are
- * left out (specification, Retention).
+ * left out (RET-4).
  */
 export const readSums = async (
   q: Queries,

@@ -59,7 +59,7 @@ export interface JournalPage {
 
 export const EMPTY_PAGE: JournalPage = { texts: new Uint8Array(0), lastId: null, hasMore: false }
 
-/** Only events of this period are shown, even if older rows exist. Specification, Retention. */
+/** Only events of this period are shown, even if older rows exist. Source: RET-5. */
 const SHOWN_FOR = '3 years'
 
 /** The position of an event (UUID); `null` when the journal does not contain it. */

@@ -8,7 +8,7 @@ import { selectSums, type StatsPeriod, type StatsSum } from './stats-sums.ts'
 /**
  * Sums of a period by hour (`2026-11-21T10:00:00.000Z`) or by reason code, with a row of totals. The
  * group of messages without a reason code is an empty text. Days older than three years are left
- * out (specification, Retention).
+ * out (RET-4).
  */
 export const readSums = async (
   q: Queries,

@@ -71,7 +71,7 @@ export interface ProjectedMessage extends MessageColumns {
  *
  * The range of the ids lets PostgreSQL open only the months that contain them
  * (docs/decisions/0018). The lateral join makes each message one index probe of its month in every
- * plan (docs/decisions/0009). Source of the periods: specification, Retention.
+ * plan (docs/decisions/0009). Source of the periods: RET-1, RET-3.
  */
 export const readAll = async (
   q: Queries,

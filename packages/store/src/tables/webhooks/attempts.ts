@@ -29,7 +29,7 @@ export interface Attempt {
   readonly next_attempt_at: Date | null
 }
 
-/** What clients and staff see of an attempt. Source: specification, Delivery log entry. */
+/** What clients and staff see of an attempt. Source: SUB-28. */
 export const toDelivery = (row: Attempt) => ({
   id: encodeId('whd', row.id),
   object: 'webhook_delivery' as const,
@@ -54,7 +54,7 @@ const columns = (q: Queries) => q`
   ARRAY(SELECT b.event_id FROM webhooks.batch_events b WHERE b.batch_id = a.batch_id AND b.endpoint_id = a.endpoint_id
          ORDER BY b.position) AS event_ids`
 
-/** Only attempts of this period are shown. Specification, Retention. */
+/** Only attempts of this period are shown. Source: RET-6. */
 const visible = (q: Queries) => q`a.created_at > now() - interval '3 years'`
 
 /** One attempt of an endpoint, `null` without a row. */
