@@ -282,8 +282,8 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'an acceptance batch that gathers sends does not begin',
     file: `${ACCEPT}/acceptor.ts`,
-    find: 'isGathering = false\n      if (othersAreWorthStarting()) canStart.openUnsafe()',
-    replace: 'isGathering = othersAreWorthStarting()',
+    find: 'isGathering = false\n      if (next() !== null) canStart.openUnsafe()',
+    replace: 'isGathering = next() !== null',
   },
   {
     name: 'a code whose client has a refusal before its append is not refunded',

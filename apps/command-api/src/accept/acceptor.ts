@@ -64,6 +64,7 @@ import {
 import { makePublisher } from './publish.ts'
 import { sealPendingBatch } from './seal-batch.ts'
 import { makeSendQueue, type Taken } from './send-queue.ts'
+import { begun, ended, gathersFirst, inProgress, nextBatch, NO_BATCHES, type Waiting } from './start-rule.ts'
 import type { UnprovenCodes } from './unproven-codes.ts'
 import { makeUnresolvedCommits } from './unresolved-commits.ts'
 
@@ -77,32 +78,11 @@ const ACCEPTANCE_BATCH_REQUESTS = 150
 /** Bytes of one acceptance batch. They bound the outbox row and the produce, whatever the texts. */
 const ACCEPTANCE_BATCH_BYTES = 4 * 1024 * 1024
 /**
- * Acceptance batches in progress. With one, the first send after an answer would start a batch
- * alone, and all others would wait for it; the second batch takes them. The unique index on
- * references orders them.
- */
-const ACCEPTANCE_BATCHES_IN_PROGRESS = 2
-/**
- * While PostgreSQL is slow, sends would wait for two slow acceptance batches, and then miss their
- * deadline. So another one starts this long after the last one began. All together are as many as the
- * connections of the pool by default: a commit with a spend limit takes a connection for itself.
- */
-const SLOW_AFTER_MS = 200
-export const SLOW_BATCHES_IN_PROGRESS = 10
-/**
- * If more sends than this wait or are being recorded, codes (`otp`) have acceptance batches of their
- * own, in addition to the others, and by the same rules. So a code never waits until hundreds of other
- * sends are recorded. Fewer sends share acceptance batches, because each one has a cost of its own.
- */
-const SHARED_SENDS = 128
-/**
  * How long an acceptance batch of few sends waits for more, if the last one had several sends or others
  * arrived meanwhile. It costs the same for one send as for fifty. A code ends the wait, and the sends of
  * a client that waits for each answer never begin one.
  */
 export const ACCEPTANCE_GATHER = Duration.millis(8)
-/** So many waiting sends do not wait for more. */
-const GATHERED_SENDS = 32
 /** How often the acceptor expires waiting sends, while some wait. */
 const EXPIRE_EVERY = Duration.millis(100)
 /**
@@ -112,14 +92,6 @@ const EXPIRE_EVERY = Duration.millis(100)
 const DELETE_ROWS_EVERY = Duration.millis(500)
 /** Time to publish what is recorded when the process ends, and for confirmations and refunds. */
 const DRAIN_WITHIN = Duration.seconds(3)
-
-/** Acceptance batches that take the same sends. */
-interface InProgress {
-  batches: number
-  sends: number
-  /** When the last one began, milliseconds. */
-  lastBeganAt: number
-}
 
 /** The result of a request. */
 export interface AcceptanceResult {
@@ -160,13 +132,10 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const forkCall = yield* FiberSet.runtime(calls)()
   const runInBackground = (call: Effect.Effect<void>) => Effect.sync(() => void forkCall(call))
 
-  /** The acceptance batches with only codes, and all others. */
-  const ofCodes: InProgress = { batches: 0, sends: 0, lastBeganAt: 0 }
-  const ofOthers: InProgress = { batches: 0, sends: 0, lastBeganAt: 0 }
+  let batches = NO_BATCHES
   /** When it was last checked whether acceptance batches take long, milliseconds. */
   let checkedAt = 0
-  const batchesInProgress = (): number => ofCodes.batches + ofOthers.batches
-  const isRecordingNothing = (): boolean => batchesInProgress() === 0
+  const isRecordingNothing = (): boolean => inProgress(batches) === 0
   /** Called when no send waits and no record is unpublished. Used when the process ends. */
   let onIdle = (): void => {}
   const checkIdle = (): void => {
@@ -226,51 +195,28 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     runInBackground,
   }
 
-  /**
-   * An acceptance batch costs the same for one send as for fifty. So a second one starts only if at
-   * least half as many sends wait as are in progress, and a further one only if they take long.
-   */
-  const isWorthStarting = ({ batches, lastBeganAt, sends }: InProgress, waiting: number): boolean => {
-    if (waiting === 0 || batches === 0) return waiting > 0
-    if (batches < ACCEPTANCE_BATCHES_IN_PROGRESS && 2 * waiting >= sends) return true
-    return checkedAt - lastBeganAt >= SLOW_AFTER_MS && batchesInProgress() < SLOW_BATCHES_IN_PROGRESS
-  }
-  const haveOwnBatches = (): boolean => queue.count('all') + ofOthers.sends + ofCodes.sends > SHARED_SENDS
-  /** Without other sends, all acceptance batches take codes. */
-  const takenByOthers = (): Taken => (haveOwnBatches() && queue.count('others') > 0 ? 'others' : 'all')
-  const othersAreWorthStarting = (): boolean => isWorthStarting(ofOthers, queue.count(takenByOthers()))
-  const codesAreWorthStarting = (): boolean =>
-    haveOwnBatches() && isWorthStarting(ofCodes, queue.count('codes'))
-
-  /** Whether another send is likely to arrive soon. */
-  let areManyLikely = false
-  let isGathering = false
-  const mayGather = (): boolean =>
-    areManyLikely &&
-    !Duration.isZero(options.gather) &&
-    queue.count('codes') === 0 &&
-    queue.count('all') < GATHERED_SENDS
+  const waiting = (): Waiting => ({ codes: queue.count('codes'), others: queue.count('others') })
+  const next = (): Taken | null => nextBatch(waiting(), batches, checkedAt)
+  const mustGather = (): boolean => !Duration.isZero(options.gather) && gathersFirst(waiting(), batches)
 
   /** Open while sends wait for their outcome, as of the last check. */
   const sendsWait = yield* Latch.make(false)
   const canStart = yield* Latch.make(false)
-  const codesCanStart = yield* Latch.make(false)
+  let isGathering = false
   const wake = (): void => {
-    if (!othersAreWorthStarting()) canStart.closeUnsafe()
-    else if (!mayGather()) canStart.openUnsafe()
+    if (next() === null) canStart.closeUnsafe()
+    else if (!mustGather()) canStart.openUnsafe()
     else if (!isGathering) {
       isGathering = true
       fork(gather)
     }
-    if (codesAreWorthStarting()) codesCanStart.openUnsafe()
-    else codesCanStart.closeUnsafe()
   }
 
   const gather = Effect.andThen(
     Effect.sleep(options.gather),
     Effect.sync(() => {
       isGathering = false
-      if (othersAreWorthStarting()) canStart.openUnsafe()
+      if (next() !== null) canStart.openUnsafe()
     }),
   )
 
@@ -280,20 +226,13 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     return send.outcome === null
   }
 
-  /** Runs an acceptance batch. */
-  const runBatch = Effect.fnUntraced(function* (taken: Taken, inProgress: InProgress) {
-    const startedAt = yield* Clock.currentTimeMillis
-    const sends = queue.take(taken, startedAt, isOpen)
-    if (sends.length === 0) return wake()
-    inProgress.lastBeganAt = startedAt
-    inProgress.batches++
-    inProgress.sends += sends.length
-    for (const send of sends) send.begunAt = startedAt
-    wake()
+  const runBatch = Effect.fnUntraced(function* (
+    taken: Taken,
+    sends: ReadonlyArray<PendingSend>,
+    startedAt: number,
+  ) {
     yield* runAcceptanceBatch(acceptorContext, sends)
-    inProgress.batches--
-    inProgress.sends -= sends.length
-    areManyLikely = sends.length > 1 || queue.count('all') > 0
+    batches = ended(batches, taken, sends.length, waiting())
     checkIdle()
     wake()
     yield* Metric.update(acceptanceBatchSends, sends.length)
@@ -301,18 +240,20 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     yield* Metric.update(pendingSends, pending.count())
   })
 
-  const acceptLoop = Effect.gen(function* () {
+  /** Starts all acceptance batches that are worth it. */
+  const startBatches = Effect.gen(function* () {
     yield* canStart.await
     // Sends that arrived in the same turn of the event loop join this batch.
     yield* Effect.yieldNow
-    if (!othersAreWorthStarting()) return wake()
-    yield* runBatch(takenByOthers(), ofOthers)
-  })
-  const acceptCodesLoop = Effect.gen(function* () {
-    yield* codesCanStart.await
-    yield* Effect.yieldNow
-    if (!codesAreWorthStarting()) return wake()
-    yield* runBatch('codes', ofCodes)
+    const startedAt = yield* Clock.currentTimeMillis
+    for (let taken = next(); taken !== null; taken = next()) {
+      const sends = queue.take(taken, startedAt, isOpen)
+      if (sends.length === 0) continue
+      for (const send of sends) send.begunAt = startedAt
+      batches = begun(batches, taken, sends.length, startedAt)
+      fork(runBatch(taken, sends, startedAt))
+    }
+    wake()
   })
 
   const expire = Effect.map(Clock.currentTimeMillis, (now) => {
@@ -338,10 +279,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
       )
   })
 
-  for (let i = 0; i < SLOW_BATCHES_IN_PROGRESS; i++) {
-    yield* Effect.forkScoped(Effect.forever(acceptLoop))
-    yield* Effect.forkScoped(Effect.forever(acceptCodesLoop))
-  }
+  yield* Effect.forkScoped(Effect.forever(startBatches))
   for (const loop of publisher.loops) yield* Effect.forkScoped(Effect.forever(loop))
   yield* Effect.forkScoped(
     Effect.forever(Effect.andThen(Effect.andThen(sendsWait.await, Effect.sleep(EXPIRE_EVERY)), expire)),

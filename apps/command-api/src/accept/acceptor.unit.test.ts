@@ -6,9 +6,10 @@ import { TestClock } from 'effect/testing'
 import { Doubles, acceptorOnDoubles, otp, service } from '../testing/doubles.ts'
 import type { Ticket } from './admission-control.ts'
 import type { CheckedSend } from './checked-send.ts'
-import { ACCEPTANCE_GATHER, BatchingAcceptor, SLOW_BATCHES_IN_PROGRESS } from './acceptor.ts'
+import { ACCEPTANCE_GATHER, BatchingAcceptor } from './acceptor.ts'
 import { OutboxMode } from './outbox-mode.ts'
 import type { SendOutcome } from './pending-send.ts'
+import { SLOW_BATCHES_IN_PROGRESS } from './start-rule.ts'
 
 const resultOf = (outcome: SendOutcome): string =>
   Result.isSuccess(outcome) ? (outcome.success.duplicate ? 'duplicate' : 'accepted') : outcome.failure.code
