@@ -400,8 +400,8 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'a batch with codes is not sealed when Kafka has acknowledged them',
     file: `${ACCEPT}/seal-batch.ts`,
-    find: 'if (batch === undefined || request.sealed || request.outcomeUncertain) return',
-    replace: 'if (batch === undefined || !request.sealed || request.outcomeUncertain) return',
+    find: 'if (batch === undefined || request.isSealed || request.isUncertain) return',
+    replace: 'if (batch === undefined || !request.isSealed || request.isUncertain) return',
   },
   {
     name: 'a code that was certainly not appended stays charged',

@@ -17,10 +17,12 @@ import {
   withdrawLate,
 } from './decide-and-limit.ts'
 import { isNew } from './decide.ts'
-import { reservationOf, type SendReservation } from './limits.ts'
-import { NOT_QUEUED, type PendingSend, RECORD_UNKNOWN, STORAGE_DOWN } from './pending-send.ts'
+import { NOT_QUEUED, RECORD_UNKNOWN, STORAGE_DOWN } from './errors.ts'
+import type { SendReservation } from './limits.ts'
 import { payloadKeys, prepareNew } from './prepare.ts'
 import { recordAcceptanceBatch } from './record.ts'
+import type { PendingSend } from './request.ts'
+import { type Batch, isIn, isUnrecorded } from './send.ts'
 
 /** Steps 1 to 4 of an acceptance batch. */
 const runSteps = Effect.fnUntraced(function* (acceptor: AcceptorContext, sends: ReadonlyArray<PendingSend>) {
@@ -52,8 +54,8 @@ const runSteps = Effect.fnUntraced(function* (acceptor: AcceptorContext, sends: 
 type AcceptanceBatchError = Effect.Error<ReturnType<typeof runSteps>>
 
 /** An earlier commit may have recorded the send. A recorded code is refunded, and never published. */
-const refusalOf = ({ checked, mayBeRecorded }: PendingSend, isRejected: boolean): ApiError => {
-  if (mayBeRecorded) return checked.class === 'otp' ? NOT_QUEUED : RECORD_UNKNOWN
+const refusalOf = ({ checked, recordedBefore }: PendingSend, isRejected: boolean): ApiError => {
+  if (recordedBefore !== null) return checked.class === 'otp' ? NOT_QUEUED : RECORD_UNKNOWN
   return isRejected ? apiError('invalid_parameter') : STORAGE_DOWN
 }
 
@@ -66,12 +68,8 @@ const refuseAcceptanceBatch = (
   const isRejected = error._tag === 'StorageRejected'
   const unused: Array<SendReservation> = []
   for (const send of sends) {
-    const { checked } = send
-    const messageId = send.messageId ?? checked.messageId
-    // Certainly nothing was recorded, unless an earlier commit of the send had an unknown result.
-    if (!send.mayBeRecorded && send.reserved && messageId !== null && Result.isSuccess(checked.draft)) {
-      unused.push(reservationOf(checked, checked.draft.success, messageId))
-    }
+    // Certainly nothing was recorded, unless an earlier commit has recorded the send.
+    if (send.recordedBefore === null && send.reservation !== null) unused.push(send.reservation)
     acceptor.unresolved.refuse(send, refusalOf(send, isRejected))
   }
   return Effect.andThen(
@@ -85,35 +83,40 @@ const refuseAcceptanceBatch = (
 }
 
 /** Accepts the sends in one batch, or in halves of it if PostgreSQL rejects the data of a send. */
-const runOrSplit = (acceptor: AcceptorContext, sends: ReadonlyArray<PendingSend>): Effect.Effect<void> =>
+const runOrSplit = (
+  acceptor: AcceptorContext,
+  batch: Batch,
+  sends: ReadonlyArray<PendingSend>,
+): Effect.Effect<void> =>
   runSteps(acceptor, sends).pipe(
     Effect.catch((error) => {
+      const open: Array<PendingSend> = []
       for (const send of sends) {
-        if (send.stage === 'recording' && !send.mayBeRecorded) acceptor.pending.moveTo(send, 'waiting')
-        if (send.outcome !== null && send.mayBeRecorded) acceptor.unresolved.abandon(send)
+        if (!isIn(batch, send)) continue
+        send.retry()
+        if (send.outcome === null) open.push(send)
+        else acceptor.unresolved.abandon(send)
       }
-      const open = sends.filter((send) => send.outcome === null && !acceptor.otpInProgress.hasJoined(send))
       if (error._tag !== 'StorageRejected' || open.length <= 1)
         return refuseAcceptanceBatch(acceptor, open, error)
       const middle = Math.ceil(open.length / 2)
       return Effect.andThen(
-        runOrSplit(acceptor, open.slice(0, middle)),
-        runOrSplit(acceptor, open.slice(middle)),
+        runOrSplit(acceptor, batch, open.slice(0, middle)),
+        runOrSplit(acceptor, batch, open.slice(middle)),
       )
     }),
   )
 
 /** Refuses sends whose acceptance batch ended with a defect. */
 const refuseUnexpected = (
-  { pending }: AcceptorContext,
   sends: ReadonlyArray<PendingSend>,
   cause: Cause.Cause<never>,
 ): Effect.Effect<void> => {
   if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
   for (const send of sends) {
-    send.request.outcomeUncertain = true
+    send.request.doubt()
     // A defect after the commit leaves recorded messages behind.
-    pending.finish(send, Result.fail(send.stage === 'waiting' ? apiError('internal_error') : RECORD_UNKNOWN))
+    send.finish(Result.fail(isUnrecorded(send) ? apiError('internal_error') : RECORD_UNKNOWN))
   }
   return Effect.logError('acceptor: an acceptance batch failed unexpectedly; its sends are refused', cause)
 }
@@ -131,6 +134,7 @@ const fieldsOf = (error: object): Record<string, string> => {
 /** Never fails. Afterwards every send has an outcome, is queued again or is being published. */
 export const runAcceptanceBatch = (
   acceptor: AcceptorContext,
+  batch: Batch,
   sends: ReadonlyArray<PendingSend>,
 ): Effect.Effect<void> =>
-  runOrSplit(acceptor, sends).pipe(Effect.catchCause((cause) => refuseUnexpected(acceptor, sends, cause)))
+  runOrSplit(acceptor, batch, sends).pipe(Effect.catchCause((cause) => refuseUnexpected(sends, cause)))

@@ -11,8 +11,8 @@ import type { MakeId } from '../ids/ids.ts'
 import type { Ledger } from './ledger.port.ts'
 import type { Limits, SendReservation } from './limits.ts'
 import type { OtpInProgress } from './otp-in-progress.ts'
-import type { PendingSend, PendingSends } from './pending-send.ts'
 import type { Publisher } from './publish.ts'
+import type { PendingSend } from './request.ts'
 import type { Slices } from './slices.ts'
 import type { UnresolvedCommits } from './unresolved-commits.ts'
 
@@ -35,7 +35,6 @@ export interface AcceptorContext extends AcceptorOptions {
   readonly tracing: TracingShape
   /** Puts sends first into the queue, and starts an acceptance batch if it is worth it. */
   readonly decideAgain: (sends: ReadonlyArray<PendingSend>) => void
-  readonly pending: PendingSends
   readonly otpInProgress: OtpInProgress
   readonly publisher: Publisher
   readonly unresolved: UnresolvedCommits

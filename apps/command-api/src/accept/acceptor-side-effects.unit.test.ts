@@ -22,7 +22,8 @@ import {
 import type { CheckedSend } from './checked-send.ts'
 import { BatchingAcceptor } from './acceptor.ts'
 import type { OutboxMode } from './outbox-mode.ts'
-import type { NewBatch, SendOutcome, RequestContext } from './pending-send.ts'
+import type { NewBatch, RequestContext } from './request.ts'
+import type { SendOutcome } from './send.ts'
 
 const resultOf = (outcome: SendOutcome | undefined): string =>
   outcome === undefined

@@ -48,21 +48,16 @@ import { runAcceptanceBatch } from './acceptance-batch.ts'
 import type { AcceptorContext, AcceptorOptions } from './acceptor-context.ts'
 import type { CheckedSend } from './checked-send.ts'
 import { makeCorrections } from './corrections.ts'
+import { RECORD_UNKNOWN, STORAGE_DOWN } from './errors.ts'
 import { Ledger } from './ledger.port.ts'
 import { Limits } from './limits.ts'
 import { OutboxMode } from './outbox-mode.ts'
 import { makeOtpInProgress } from './otp-in-progress.ts'
 import { refuseOverloaded } from './overloaded.ts'
-import {
-  makePendingSends,
-  RECORD_UNKNOWN,
-  type PendingSend,
-  type RequestContext,
-  type SendOutcome,
-  STORAGE_DOWN,
-} from './pending-send.ts'
 import { makePublisher } from './publish.ts'
+import { makePendingRequests, type PendingSend, type RequestContext } from './request.ts'
 import { sealPendingBatch } from './seal-batch.ts'
+import type { Batch, SendOutcome } from './send.ts'
 import { makeSendQueue, type Taken } from './send-queue.ts'
 import { begun, ended, gathersFirst, inProgress, nextBatch, NO_BATCHES, type Waiting } from './start-rule.ts'
 import type { UnprovenCodes } from './unproven-codes.ts'
@@ -147,18 +142,17 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     outboxMode: yield* OutboxMode,
     topics: options.topics,
   })
-  const pending = makePendingSends({
+  const pending = makePendingRequests({
     slices: options.slices,
     onRequestDone: () => checkIdle(),
     onUncertainSettled: ({ context: { batch } }) => {
       if (batch !== undefined) corrections.seal(batch.id)
     },
   })
-  const otpInProgress = makeOtpInProgress(pending)
+  const otpInProgress = makeOtpInProgress()
   const publisher = yield* makePublisher({
     corrections,
     otpInProgress,
-    pending,
     runInBackground,
     onPublished: () => checkIdle(),
   })
@@ -169,6 +163,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     bytesOf,
   })
   const decideAgain = (sends: ReadonlyArray<PendingSend>): void => {
+    for (const send of sends) send.again()
     queue.pushFirst(sends)
     wake()
   }
@@ -177,7 +172,6 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     decideAgain,
     ledger,
     limits,
-    pending,
     resolveInBackground: (work) => Effect.sync(() => void fork(work)),
     runInBackground,
   })
@@ -188,7 +182,6 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     encryption: yield* PayloadEncryption,
     tracing: yield* Tracing,
     decideAgain,
-    pending,
     otpInProgress,
     publisher,
     unresolved,
@@ -222,21 +215,21 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
 
   /** A send that got its outcome meanwhile (it waited too long) must not be recorded. */
   const isOpen = (send: PendingSend): boolean => {
-    if (send.outcome !== null && send.mayBeRecorded) unresolved.abandon(send)
+    if (send.outcome !== null) unresolved.abandon(send)
     return send.outcome === null
   }
 
   const runBatch = Effect.fnUntraced(function* (
     taken: Taken,
+    batch: Batch,
     sends: ReadonlyArray<PendingSend>,
-    startedAt: number,
   ) {
-    yield* runAcceptanceBatch(acceptorContext, sends)
+    yield* runAcceptanceBatch(acceptorContext, batch, sends)
     batches = ended(batches, taken, sends.length, waiting())
     checkIdle()
     wake()
     yield* Metric.update(acceptanceBatchSends, sends.length)
-    yield* Metric.update(acceptanceBatchSeconds, ((yield* Clock.currentTimeMillis) - startedAt) / 1000)
+    yield* Metric.update(acceptanceBatchSeconds, ((yield* Clock.currentTimeMillis) - batch.begunAt) / 1000)
     yield* Metric.update(pendingSends, pending.count())
   })
 
@@ -245,13 +238,14 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     yield* canStart.await
     // Sends that arrived in the same turn of the event loop join this batch.
     yield* Effect.yieldNow
-    const startedAt = yield* Clock.currentTimeMillis
+    const begunAt = yield* Clock.currentTimeMillis
     for (let taken = next(); taken !== null; taken = next()) {
-      const sends = queue.take(taken, startedAt, isOpen)
+      const sends = queue.take(taken, begunAt, isOpen)
       if (sends.length === 0) continue
-      for (const send of sends) send.begunAt = startedAt
-      batches = begun(batches, taken, sends.length, startedAt)
-      fork(runBatch(taken, sends, startedAt))
+      const batch: Batch = { begunAt }
+      for (const send of sends) send.begin(batch)
+      batches = begun(batches, taken, sends.length, begunAt)
+      fork(runBatch(taken, batch, sends))
     }
     wake()
   })
@@ -322,22 +316,20 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
       sendsWait.openUnsafe()
       queue.push(request)
       wake()
-      const outcomesOf = () => request.sends.map(({ outcome }) => outcome ?? Result.fail(RECORD_UNKNOWN))
       if (context.batch === undefined) yield* Deferred.await(request.done)
       else {
         // In the scope of the process: a client that disconnects must not leave its batch open.
         const sealed = Effect.andThen(
           Deferred.await(request.done),
-          Effect.suspend(() => sealPendingBatch(acceptorContext, request, outcomesOf())),
+          Effect.suspend(() => sealPendingBatch(acceptorContext, request, request.outcomes(RECORD_UNKNOWN))),
         )
         yield* Fiber.join(yield* Effect.forkIn(sealed, scope))
       }
-      const outcomes = outcomesOf()
-      const batchExists = context.batch !== undefined && (request.sealed || request.recorded)
+      const batchExists = context.batch !== undefined && request.isInLedger
       return {
-        outcomes,
+        outcomes: request.outcomes(RECORD_UNKNOWN),
         batchCreatedAt: batchExists ? request.createdAt : null,
-        responseStored: request.responseStored,
+        responseStored: request.isResponseStored,
       }
     }),
   })

@@ -8,7 +8,7 @@ import type { Ticket } from './admission-control.ts'
 import type { CheckedSend } from './checked-send.ts'
 import { ACCEPTANCE_GATHER, BatchingAcceptor } from './acceptor.ts'
 import { OutboxMode } from './outbox-mode.ts'
-import type { SendOutcome } from './pending-send.ts'
+import type { SendOutcome } from './send.ts'
 import { SLOW_BATCHES_IN_PROGRESS } from './start-rule.ts'
 
 const resultOf = (outcome: SendOutcome): string =>

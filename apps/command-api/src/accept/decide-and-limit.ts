@@ -7,10 +7,11 @@ import type { MessageClass } from '@hub/domain'
 import { Effect, Result } from 'effect'
 import { type AcceptorContext, cancelOtp, releaseInBackground } from './acceptor-context.ts'
 import { type Decision, decideSends, isNew, type NewSendDecision } from './decide.ts'
+import { NOT_QUEUED, STORAGE_DOWN } from './errors.ts'
 import type { LedgerQuery, LedgerSnapshot, Reference } from './ledger.port.ts'
 import type { CheckedSend } from './checked-send.ts'
 import { reservationOf, type SendReservation } from './limits.ts'
-import { NOT_QUEUED, type PendingRequest, type PendingSend, STORAGE_DOWN } from './pending-send.ts'
+import type { PendingRequest, PendingSend } from './request.ts'
 
 /** A send of the acceptance batch and its decision, which a limit may change to a refusal. */
 export interface DecidedSend {
@@ -18,9 +19,9 @@ export interface DecidedSend {
   decision: Decision
 }
 
-/** The send, with the message id under which an earlier commit may have recorded it. */
-const checkedOf = ({ checked, mayBeRecorded, messageId }: PendingSend): CheckedSend =>
-  mayBeRecorded ? { ...checked, messageId: messageId ?? checked.messageId } : checked
+/** The send, with the message id under which an earlier commit has recorded it. */
+const checkedOf = ({ checked, recordedBefore }: PendingSend): CheckedSend =>
+  recordedBefore === null ? checked : { ...checked, messageId: recordedBefore.messageId }
 
 /** The ledger query of an acceptance batch. */
 export const ledgerQueryOf = (sends: ReadonlyArray<PendingSend>): LedgerQuery => {
@@ -45,7 +46,7 @@ export const ledgerQueryOf = (sends: ReadonlyArray<PendingSend>): LedgerQuery =>
 
 /** The message id of a send that is accepted or republished. */
 export const messageIdOf = (send: PendingSend, decision: NewSendDecision): string => {
-  const id = decision.type === 'republish' ? decision.messageId : (send.messageId ?? send.checked.messageId)
+  const id = decision.type === 'republish' ? decision.messageId : send.messageId
   if (id === null) throw new Error('an accepted send has no message id; registerDecisions must assign it')
   return id
 }
@@ -68,18 +69,14 @@ export const registerDecisions = (
   })
   const decided = sends.map((send, i): DecidedSend => ({ send, decision: decisions[i]! }))
   const withoutId = decided.filter(
-    ({ decision, send }) =>
-      decision.type === 'accept' && send.messageId === null && send.checked.messageId === null,
+    ({ decision, send }) => decision.type === 'accept' && send.messageId === null,
   )
   const ids = withoutId.map(() => makeMessageId(at)).toSorted()
-  for (const [i, { send }] of withoutId.entries()) send.messageId = ids[i]!
+  for (const [i, { send }] of withoutId.entries()) send.identify(ids[i]!)
   for (const { decision, send } of decided) {
-    send.request.createdAt ??= at
-    if (decision.type === 'join') {
-      // Its outcome is that of a code that Kafka may contain.
-      send.stage = 'appending'
-      otpInProgress.join(decision.messageId, { send, view: decision.view })
-    } else if (isNew(decision) && decision.draft.class === 'otp')
+    send.request.create(at)
+    if (decision.type === 'join') otpInProgress.join(decision.messageId, send, decision.view)
+    else if (isNew(decision) && decision.draft.class === 'otp')
       otpInProgress.begin(messageIdOf(send, decision))
   }
   return decided
@@ -113,10 +110,9 @@ export const applyDailyLimit = Effect.fnUntraced(function* (
   const creating = new Set(decided.filter(({ decision }) => isNew(decision)).map(({ send }) => send.request))
   if (creating.size === 0) return
   const today = yield* Effect.cached(acceptor.limits.daily(at))
-  for (const request of creating) request.dailyLimit ??= today
   const refused = new Map<PendingRequest, ApiError>()
   for (const request of creating) {
-    const error = yield* request.dailyLimit ?? today
+    const error = yield* request.dailyLimit(today)
     if (error !== null) refused.set(request, error)
   }
   if (refused.size === 0) return
@@ -142,7 +138,7 @@ export const reserveFloodWindows = Effect.fnUntraced(function* (
   const errors = yield* acceptor.limits.reserve(reservations)
   for (const [i, one] of asking.entries()) {
     const error = errors[i] ?? null
-    if (error === null) one.send.reserved = true
+    if (error === null) one.send.reserve(reservations[i]!)
     else refuseNew(acceptor, one, error)
   }
 })
@@ -156,14 +152,11 @@ export const completeKnown = Effect.fnUntraced(function* (
   for (const { decision, send } of decided) {
     if (decision.type === 'refuse') acceptor.unresolved.refuse(send, decision.error)
     if (decision.type !== 'duplicate') continue
-    const { checked } = send
     // Another send got its client_ref after this one had made a reservation. The two share it if
     // their recipients are equal. Otherwise nobody uses it.
-    if (send.reserved && decision.recipient !== checked.recipient && Result.isSuccess(checked.draft)) {
-      unused.push(reservationOf(checked, checked.draft.success, decision.view.id))
-    }
-    send.reserved = false
-    acceptor.pending.finish(send, Result.succeed({ view: decision.view, duplicate: !decision.byKey }))
+    const { reservation } = send
+    if (reservation !== null && decision.recipient !== send.checked.recipient) unused.push(reservation)
+    send.finish(Result.succeed({ view: decision.view, duplicate: !decision.byKey }))
   }
   yield* releaseInBackground(acceptor, unused)
 })
@@ -181,16 +174,14 @@ export const withdrawLate = (
   for (const one of decided) {
     const { decision, send } = one
     if (!isNew(decision)) continue
-    if (send.outcome === null && (now < send.request.recordBefore || send.mayBeRecorded)) {
-      acceptor.pending.moveTo(send, 'recording')
+    if (send.outcome === null && (now < send.request.recordBefore || send.recordedBefore !== null)) {
+      send.record()
       continue
     }
-    if (send.reserved) unused.push(reservationOf(send.checked, decision.draft, messageIdOf(send, decision)))
-    send.reserved = false
+    if (send.reservation !== null) unused.push(send.reservation)
     const error = decision.draft.class === 'otp' ? NOT_QUEUED : STORAGE_DOWN
     refuseNew(acceptor, one, error)
-    if (send.mayBeRecorded) acceptor.unresolved.abandon(send)
-    else acceptor.pending.refuse(send, error)
+    acceptor.unresolved.refuse(send, error)
   }
   return unused
 }

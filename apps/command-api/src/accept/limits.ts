@@ -23,7 +23,7 @@ import { crashPoint } from '@hub/crash-points'
 import { type MessageClass, toTimestamp } from '@hub/domain'
 import { Array as Arr, Context, Duration, Effect, Layer } from 'effect'
 import { HubSettings } from '../accounts/hub-settings.ts'
-import { countUnchecked } from './outcome-metrics.ts'
+import { uncheckedSends } from '../metrics.ts'
 import { type CheckedSend, floodReservationId, type MessageDraft } from './checked-send.ts'
 
 /** What one send reserves before it is accepted. */
@@ -150,7 +150,9 @@ export class Limits extends Context.Service<Limits>()('@hub/command-api/Limits',
         const param = paramAt(one.path, 'to')
         const verdict = one.windows === null ? pinged : verdicts.get(one)
         if (verdict instanceof CountersUnavailable) {
-          if (one.windows !== null || one.class === 'service') countUnchecked(one.class, verdict.reason)
+          if (one.windows !== null || one.class === 'service') {
+            uncheckedSends.add({ class: one.class, reason: verdict.reason })
+          }
           if (one.class === 'otp') return null
           unused.push(one)
           return uncheckedError(param)

@@ -5,18 +5,17 @@
 import type { ApiError } from '@hub/contract'
 import { Result } from 'effect'
 import type { MessageView } from '../messages/message.ts'
-import type { PendingSend, PendingSends } from './pending-send.ts'
+import type { PendingSend } from './request.ts'
 
 /** Acknowledged codes in memory: several times those that the projector has not applied yet. */
 const MAX_ACKNOWLEDGED = 20_000
 
 interface Joiner {
   readonly send: PendingSend
-  /** The message as the joiner's lookup found it. */
   readonly view: MessageView
 }
 
-export const makeOtpInProgress = (pending: PendingSends) => {
+export const makeOtpInProgress = () => {
   const joinersOf = new Map<string, Array<Joiner>>()
   const acknowledged = new Set<string>()
 
@@ -30,15 +29,14 @@ export const makeOtpInProgress = (pending: PendingSends) => {
     isAcknowledged: (messageId: string): boolean => acknowledged.has(messageId),
     isInProgress: (messageId: string): boolean => joinersOf.has(messageId),
     begin: (messageId: string): void => void joinersOf.set(messageId, []),
-    join: (messageId: string, joiner: Joiner): void => void joinersOf.get(messageId)?.push(joiner),
-    hasJoined: (send: PendingSend): boolean =>
-      joinersOf.values().some((joiners) => joiners.some((joiner) => joiner.send === send)),
+    /** The send gets the outcome of the code. `view`: the message as its lookup found it. */
+    join: (messageId: string, send: PendingSend, view: MessageView): void => {
+      if (send.outcome !== null) return send.drop()
+      send.join()
+      joinersOf.get(messageId)?.push({ send, view })
+    },
     /** The code will not be published. Returns the sends that joined it, to be decided again. */
-    cancel: (messageId: string): ReadonlyArray<PendingSend> =>
-      end(messageId).map(({ send }) => {
-        pending.moveTo(send, 'waiting')
-        return send
-      }),
+    cancel: (messageId: string): ReadonlyArray<PendingSend> => end(messageId).map(({ send }) => send),
     /** Kafka has acknowledged the code. */
     confirm: (send: PendingSend, view: MessageView, duplicate: boolean): void => {
       const joiners = end(view.id)
@@ -47,19 +45,15 @@ export const makeOtpInProgress = (pending: PendingSends) => {
         const oldest = acknowledged.values().next().value
         if (oldest !== undefined) acknowledged.delete(oldest)
       }
-      send.reserved = false
-      pending.finish(send, Result.succeed({ view, duplicate }))
-      for (const joiner of joiners) {
-        pending.finish(joiner.send, Result.succeed({ view: joiner.view, duplicate: true }))
-      }
+      send.finish(Result.succeed({ view, duplicate }))
+      for (const joiner of joiners) joiner.send.finish(Result.succeed({ view: joiner.view, duplicate: true }))
     },
     /** The code was not published, or the result of its append is unknown. */
     fail: (send: PendingSend, messageId: string, error: ApiError): void => {
       const joiners = end(messageId)
-      send.reserved = false
       for (const one of [send, ...joiners.map((joiner) => joiner.send)]) {
-        if (error.outcome === 'unknown') one.request.outcomeUncertain = true
-        pending.finish(one, Result.fail(error))
+        if (error.outcome === 'unknown') one.request.doubt()
+        one.finish(Result.fail(error))
       }
     },
   }

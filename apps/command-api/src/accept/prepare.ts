@@ -9,8 +9,8 @@ import type { MessageDraft } from './checked-send.ts'
 import { type DecidedSend, messageIdOf } from './decide-and-limit.ts'
 import { isNew, type NewSendDecision } from './decide.ts'
 import { reservationOf } from './limits.ts'
-import type { PendingSend } from './pending-send.ts'
 import type { PreparedSend } from './prepared-send.ts'
+import type { PendingSend } from './request.ts'
 
 export type PayloadKeys = ReadonlyMap<MessageClass, PayloadKey>
 

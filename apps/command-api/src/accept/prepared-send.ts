@@ -3,7 +3,7 @@ import type { OutgoingRecord } from '@hub/kafka'
 import type { MessageView } from '../messages/message.ts'
 import type { LedgerEntry } from './ledger.port.ts'
 import type { SendReservation } from './limits.ts'
-import type { PendingSend } from './pending-send.ts'
+import type { PendingSend } from './request.ts'
 
 export interface PreparedSend {
   readonly send: PendingSend

@@ -11,11 +11,11 @@ import { kafkaCrashPoint, type OutgoingRecord } from '@hub/kafka'
 import { storageCrashPoint } from '@hub/store'
 import { Cause, Effect, identity, Latch } from 'effect'
 import type { Corrections } from './corrections.ts'
+import { APPEND_UNKNOWN, NOT_QUEUED } from './errors.ts'
 import { Ledger } from './ledger.port.ts'
 import { Limits } from './limits.ts'
 import { OutboxMode } from './outbox-mode.ts'
 import type { OtpInProgress } from './otp-in-progress.ts'
-import { APPEND_UNKNOWN, NOT_QUEUED, type PendingSends } from './pending-send.ts'
 import type { PreparedSend } from './prepared-send.ts'
 import { makeTracedAppend } from './traced-append.ts'
 import { UnprovenCodes } from './unproven-codes.ts'
@@ -44,7 +44,6 @@ export interface Publication {
 }
 
 export interface PublisherOptions {
-  readonly pending: PendingSends
   readonly otpInProgress: OtpInProgress
   readonly corrections: Corrections
   readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
@@ -53,7 +52,7 @@ export interface PublisherOptions {
 }
 
 export const makePublisher = Effect.fnUntraced(function* (options: PublisherOptions) {
-  const { corrections, onPublished, otpInProgress, pending, runInBackground } = options
+  const { corrections, onPublished, otpInProgress, runInBackground } = options
   const ledger = yield* Ledger
   const append = yield* makeTracedAppend
   const limits = yield* Limits
@@ -93,7 +92,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
           atRefunded,
           Effect.catchCause((cause) => {
             // A sealed batch proves its codes, so this batch must stay open until the refund.
-            for (const { send } of otpSends) send.request.outcomeUncertain = true
+            for (const { send } of otpSends) send.request.doubt()
             return Effect.andThen(
               Effect.sync(() => corrections.refund(codes)),
               Effect.annotateLogs(
@@ -140,7 +139,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
         // Its client has the answer that it is not accepted, so only a repeat may publish it.
         if (code.send.outcome !== null) expired.push(code)
         else {
-          pending.moveTo(code.send, 'appending')
+          code.send.append()
           otpSends.push(code)
           records.push(code.record)
         }

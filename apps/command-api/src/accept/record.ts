@@ -16,8 +16,9 @@ import { type AcceptorContext, cancelOtp, releaseInBackground } from './acceptor
 import type { DecidedSend } from './decide-and-limit.ts'
 import type { BatchRow, CommitResult, ExtraWrites, Unrecorded } from './ledger.port.ts'
 import type { SendReservation } from './limits.ts'
-import type { PendingRequest, PendingSend, SendOutcome } from './pending-send.ts'
 import type { PreparedSend } from './prepared-send.ts'
+import type { PendingRequest, PendingSend } from './request.ts'
+import type { SendOutcome } from './send.ts'
 import { batchSealedRecords } from './batch-sealed.ts'
 import { batchOutcome } from './seal-batch.ts'
 
@@ -104,7 +105,7 @@ const requestResultsOf = (batch: PreparedAcceptanceBatch, unrecorded: Unrecorded
       .map((send) => send.outcome ?? outcomes.get(send) ?? null)
       .filter((outcome) => outcome !== null)
     // After an uncertain outcome, the sweeper counts what the ledger contains.
-    const isComplete = known.length === request.sends.length && !request.outcomeUncertain
+    const isComplete = known.length === request.sends.length && !request.isUncertain
     const createdAt = request.createdAt ?? at
     if (newBatch !== undefined) {
       const outcome = batchOutcome(newBatch, known)
@@ -166,12 +167,12 @@ export const recordAcceptanceBatch = Effect.fnUntraced(function* (
       Effect.catchIf(isUnknown, (error) => Effect.as(leaveUnresolved(acceptor, id, batch, error), null)),
     )
   if (result === null) return
-  // Set before any send gets its outcome: a request reads these flags as soon as it is done.
+  // Before any send gets its outcome: a request reads these as soon as it is done.
   const { results, sealRecords } = result.extraWrites
   const { recorded, responseStored, sealed } = results
-  for (const request of recorded) request.recorded = true
-  for (const request of sealed) request.sealed = true
-  for (const request of responseStored) request.responseStored = true
+  for (const request of recorded) request.record()
+  for (const request of sealed) request.seal()
+  for (const request of responseStored) request.storeResponse()
   if (tracing.isOn) traceRecorded(tracing, recorded)
   yield* publishRecorded(acceptor, batch, result, sealRecords)
 })
@@ -192,24 +193,20 @@ const NEVER_SENT: ReadonlySet<string> = new Set([
   'ENOTFOUND',
 ])
 
-/** Leaves a commit with an unknown result to `unresolved-commits.ts`. Its sends stay `recording`. */
+/** Leaves a commit with an unknown result to `unresolved-commits.ts`. Its sends are `Uncertain`. */
 const leaveUnresolved = (
   acceptor: AcceptorContext,
   id: string,
   { decided, prepared }: PreparedAcceptanceBatch,
   { detail, reason }: StorageUnavailable,
 ) => {
-  const recordedBefore = new Map<PendingSend, number>()
   for (const { send, view } of prepared) {
-    if (send.recordedAt !== null) recordedBefore.set(send, send.recordedAt)
-    send.mayBeRecorded = true
-    send.recordedAt = view.createdAt
-    send.messageId ??= view.id
+    send.lose({ messageId: view.id, at: view.createdAt })
     cancelOtp(acceptor, view.id)
   }
   const followers = decided.filter(({ decision }) => decision.type === 'follow').map(({ send }) => send)
   return Effect.andThen(
-    acceptor.unresolved.add({ id, prepared, followers, recordedBefore }),
+    acceptor.unresolved.add({ id, prepared, followers }),
     Effect.logWarning('acceptor: the result of a commit is unknown; the hub finds it out').pipe(
       Effect.annotateLogs({ commit: id, sends: prepared.length, reason, detail }),
     ),
@@ -237,7 +234,7 @@ const publishRecorded = Effect.fnUntraced(function* (
   result: CommitResult,
   sealRecords: ReadonlyArray<OutgoingRecord>,
 ) {
-  const { decideAgain, limits, pending, publisher, runInBackground } = acceptor
+  const { decideAgain, limits, publisher, runInBackground } = acceptor
   const outcomes = outcomesOf(result, batch)
   const otpSends: Array<PreparedSend> = []
   const outboxRecords: Array<OutgoingRecord> = []
@@ -248,21 +245,19 @@ const publishRecorded = Effect.fnUntraced(function* (
     const { record, reservation, send, view } = one
     if (!isRecorded(result, one)) {
       cancelOtp(acceptor, view.id)
-      pending.moveTo(send, 'waiting')
       const outcome = outcomes.get(send)
       if (outcome === undefined) toDecideAgain.push(send)
       else {
         // The request that holds the lock now has the same message id, so the same reservation.
         if (!result.lockLost.has(view.id)) unused.push(reservation)
-        pending.complete(send, outcome)
+        send.finish(outcome)
       }
     } else if (one.entry.fact.class === 'service') {
       outboxRecords.push(record)
       accepted.push(reservation)
-      send.reserved = false
-      pending.finish(send, Result.succeed({ view, duplicate: false }))
+      send.finish(Result.succeed({ view, duplicate: false }))
     } else {
-      pending.moveTo(send, 'recorded')
+      send.recorded()
       otpSends.push(one)
     }
   }
@@ -271,11 +266,9 @@ const publishRecorded = Effect.fnUntraced(function* (
     const outcome = outcomes.get(send)
     const leader = batch.decided[decision.leader]!
     const code = otpSends.find((one) => one.send === leader.send)
-    if (outcome !== undefined) pending.complete(send, outcome)
-    else if (code !== undefined) {
-      send.stage = 'appending'
-      acceptor.otpInProgress.join(code.view.id, { send, view: code.view })
-    } else toDecideAgain.push(send)
+    if (outcome !== undefined) send.finish(outcome)
+    else if (code !== undefined) acceptor.otpInProgress.join(code.view.id, send, code.view)
+    else toDecideAgain.push(send)
   }
   decideAgain(toDecideAgain)
   publisher.push({

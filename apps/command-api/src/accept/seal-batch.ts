@@ -13,7 +13,8 @@ import { Clock, Effect, Result } from 'effect'
 import type { AcceptorContext } from './acceptor-context.ts'
 import { batchSealedRecords } from './batch-sealed.ts'
 import type { BatchRow } from './ledger.port.ts'
-import type { NewBatch, PendingRequest, SendOutcome } from './pending-send.ts'
+import type { NewBatch, PendingRequest } from './request.ts'
+import type { SendOutcome } from './send.ts'
 
 const atSealed = storageCrashPoint('command-api.sealed', (row: number | null) => row !== null)
 
@@ -71,25 +72,25 @@ export const sealPendingBatch = Effect.fnUntraced(function* (
   outcomes: ReadonlyArray<SendOutcome>,
 ) {
   const { batch } = request.context
-  if (batch === undefined || request.sealed || request.outcomeUncertain) return
+  if (batch === undefined || request.isSealed || request.isUncertain) return
   const outcome = batchOutcome(batch, outcomes)
-  if (!outcome.exists && !request.recorded) return
+  if (!outcome.exists && !request.isInLedger) return
   const seal = Effect.gen(function* () {
-    request.createdAt ??= (yield* ledger.lookup({ references: [], recipients: [], remembered: [] })).at
+    const createdAt =
+      request.createdAt ?? (yield* ledger.lookup({ references: [], recipients: [], remembered: [] })).at
+    request.create(createdAt)
     // PostgreSQL's clock, plus the time that this process measured since the request arrived.
     const elapsed = Math.max(0, (yield* Clock.currentTimeMillis) - request.arrivedAt)
-    const row = { ...outcome, createdAt: request.createdAt, sealedAt: request.createdAt + elapsed }
+    const row = { ...outcome, createdAt, sealedAt: createdAt + elapsed }
     const outboxRecords = batchSealedRecords(topics, [row])
     const outboxRow = yield* ledger
       .seal(row, outcome.otpAccepted, encodeOutboxRow(outboxRecords))
       .pipe(atSealed)
-    request.sealed = true
+    request.seal()
     if (outboxRow !== null) publisher.push({ outboxRow, outboxRecords, otpSends: [] })
   })
   // Its codes were refused after they were recorded, so nothing of it is left.
-  const discard = Effect.map(ledger.discard(batch.id), () => {
-    request.recorded = false
-  })
+  const discard = Effect.map(ledger.discard(batch.id), () => request.discard())
   yield* (outcome.exists ? seal : discard).pipe(
     Effect.catch((error) =>
       Effect.logWarning('acceptor: a batch was not closed; the sweeper seals it').pipe(

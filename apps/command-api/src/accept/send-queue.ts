@@ -15,13 +15,13 @@
  */
 import { FairTurns } from '@hub/actor'
 import { ownerKey } from '../accounts/account.ts'
-import { isOnlyCodes, type PendingSend } from './pending-send.ts'
+import { isOnlyCodes, type PendingRequest, type PendingSend } from './request.ts'
 
 /**
  * The queues, in the order of 3. `turn`: the sends that an account may add in its turn. A larger turn
  * lets the batches of several accounts end one after the other instead of all at the end. `overdueMs`:
  * the wait after which a send goes first: just before its request could not be recorded in time any
- * more (`pending-send.ts`).
+ * more (`request.ts`).
  */
 const QUEUES = [
   { turn: 1, overdueMs: 300 },
@@ -30,7 +30,7 @@ const QUEUES = [
   { turn: 250, overdueMs: 4000 },
 ] as const
 
-const queueOf = (request: PendingSend['request']): number =>
+const queueOf = (request: PendingRequest): number =>
   (isOnlyCodes(request) ? 0 : 2) + (request.context.batch === undefined ? 0 : 1)
 
 /** The sends of an account, in the order of arrival. */
@@ -151,7 +151,7 @@ export const makeSendQueue = (options: QueueOptions) => {
     count: (taken: Taken): number =>
       of[taken].reduce((sum, queue) => sum + queue.count(), taken === 'codes' ? 0 : again.length),
     /** Adds the sends of a request. */
-    push: (request: PendingSend['request']): void => {
+    push: (request: PendingRequest): void => {
       const [first] = request.sends
       if (first !== undefined) queues[queueOf(request)]!.push(ownerKey(first.checked.owner), request.sends)
     },
@@ -164,7 +164,7 @@ export const makeSendQueue = (options: QueueOptions) => {
     take: (taken: Taken, now: number, isOpen: (send: PendingSend) => boolean): ReadonlyArray<PendingSend> => {
       const sends: Array<PendingSend> = []
       let bytes = 0
-      const requests = new Set<PendingSend['request']>()
+      const requests = new Set<PendingRequest>()
       const hasRoomFor = (send: PendingSend): boolean =>
         sends.length === 0 ||
         (sends.length < options.sends &&

@@ -1,7 +1,7 @@
 /** The order in which acceptance batches take sends. */
 import fc from 'fast-check'
 import { assert, describe, it } from 'vitest'
-import type { PendingSend } from './pending-send.ts'
+import type { PendingSend } from './request.ts'
 import { makeSendQueue, type QueueOptions, type Taken } from './send-queue.ts'
 
 interface Asked {

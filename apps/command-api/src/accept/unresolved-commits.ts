@@ -15,8 +15,8 @@ import { Duration, Effect, Result, Schedule } from 'effect'
 import type { Corrections } from './corrections.ts'
 import type { Ledger } from './ledger.port.ts'
 import type { Limits } from './limits.ts'
-import type { PendingSend, PendingSends } from './pending-send.ts'
 import type { PreparedSend } from './prepared-send.ts'
+import type { PendingSend } from './request.ts'
 
 const AGAIN_AFTER = Duration.millis(250)
 /** Above this, new sends are refused: PostgreSQL answers reads, but no commit ends. */
@@ -28,8 +28,6 @@ export interface UnresolvedCommit {
   readonly prepared: ReadonlyArray<PreparedSend>
   /** Sends that follow a prepared one. */
   readonly followers: ReadonlyArray<PendingSend>
-  /** The sends that an earlier commit has recorded, with the times of their acceptance, ms since the epoch. */
-  readonly recordedBefore: ReadonlyMap<PendingSend, number>
 }
 
 const atWithdrawn = storageCrashPoint('command-api.withdrawn')
@@ -39,7 +37,6 @@ interface UnresolvedCommitsOptions {
   readonly decideAgain: (sends: ReadonlyArray<PendingSend>) => void
   readonly ledger: Ledger['Service']
   readonly limits: Limits['Service']
-  readonly pending: PendingSends
   /** For a call that ends at its deadline. */
   readonly runInBackground: (call: Effect.Effect<void>) => Effect.Effect<void>
   /** For work that is repeated until PostgreSQL answers. */
@@ -51,19 +48,19 @@ export const makeUnresolvedCommits = ({
   decideAgain,
   ledger,
   limits,
-  pending,
   resolveInBackground,
   runInBackground,
 }: UnresolvedCommitsOptions) => {
   let count = 0
 
-  /** A recorded send that got its answer while it waited to be decided again. */
+  /** A code that an earlier commit has recorded was never published. */
+  const refundCode = ({ checked, recordedBefore }: PendingSend): void => {
+    if (checked.class === 'otp' && recordedBefore !== null) corrections.refund([recordedBefore])
+  }
+  /** A send that got its answer while it waited to be decided again. */
   const abandon = (send: PendingSend): void => {
-    const { checked, messageId, recordedAt } = send
-    if (checked.class === 'otp' && messageId !== null && recordedAt !== null) {
-      corrections.refund([{ messageId, at: recordedAt }])
-    }
-    pending.moveTo(send, 'recorded')
+    refundCode(send)
+    send.drop()
   }
 
   /** Completes the sends of a commit that PostgreSQL has executed. Returns what is left to do in Redis. */
@@ -72,23 +69,11 @@ export const makeUnresolvedCommits = ({
     const refusedCodes = prepared.filter(
       ({ entry, send }) => entry.fact.class === 'otp' && send.outcome !== null,
     )
-    for (const { duplicate, send } of prepared) if (!duplicate) send.request.recorded = true
-    corrections.refund(refusedCodes.map(({ view }) => ({ messageId: view.id, at: view.createdAt })))
-    for (const { send } of prepared) if (send.outcome !== null) pending.moveTo(send, 'recorded')
+    for (const { duplicate, send } of prepared) if (!duplicate) send.request.record()
     const at = prepared[0]?.view.createdAt
     const reservationsOf = (sends: ReadonlyArray<PreparedSend>) => sends.map(({ reservation }) => reservation)
     const confirmed = at === undefined ? Effect.void : limits.confirm(reservationsOf(service), at)
     return Effect.andThen(confirmed, limits.release(reservationsOf(refusedCodes)))
-  }
-
-  /** Takes back what `leaveUnresolved` has noted about the sends of a commit that was withdrawn. */
-  const undoWithdrawn = ({ prepared, recordedBefore }: UnresolvedCommit): void => {
-    for (const { send } of prepared) {
-      send.recordedAt = recordedBefore.get(send) ?? null
-      send.mayBeRecorded = send.recordedAt !== null
-      if (send.outcome !== null) abandon(send)
-      else if (!send.mayBeRecorded) pending.moveTo(send, 'waiting')
-    }
   }
 
   /**
@@ -99,10 +84,13 @@ export const makeUnresolvedCommits = ({
     const result = yield* ledger
       .withdraw(commit.id)
       .pipe(atWithdrawn, Effect.retry(Schedule.spaced(AGAIN_AFTER)), Effect.orDie)
-    const open = commit.prepared.filter(({ send }) => send.outcome === null).map(({ send }) => send)
-    let inRedis: Effect.Effect<void> = Effect.void
-    if (result === 'committed') inRedis = completeCommitted(commit)
-    else undoWithdrawn(commit)
+    const inRedis = result === 'committed' ? completeCommitted(commit) : Effect.void
+    const open: Array<PendingSend> = []
+    for (const { send } of commit.prepared) {
+      send.resolve(result)
+      if (send.outcome === null) open.push(send)
+      else abandon(send)
+    }
     decideAgain([...open, ...commit.followers.filter(({ outcome }) => outcome === null)])
     yield* runInBackground(inRedis)
     yield* Effect.annotateLogs(Effect.logInfo('acceptor: the result of a commit is known'), {
@@ -117,9 +105,9 @@ export const makeUnresolvedCommits = ({
     /** Refuses a send. If an earlier commit has recorded it, a code is refunded. */
     refuse: (send: PendingSend, error: ApiError): void => {
       // A sealed batch would prove the code, so its batch must stay open until the refund.
-      if (send.mayBeRecorded) send.request.outcomeUncertain = true
-      pending.finish(send, Result.fail(error))
-      if (send.mayBeRecorded) abandon(send)
+      if (send.recordedBefore !== null) send.request.doubt()
+      refundCode(send)
+      send.finish(Result.fail(error))
     },
     isFull: () => count >= MAX_UNRESOLVED,
     add: (commit: UnresolvedCommit): Effect.Effect<void> =>

@@ -9,7 +9,8 @@ import {
 } from '@hub/contract'
 import { isFinal, toTimestamp } from '@hub/domain'
 import { Result } from 'effect'
-import { RECORD_UNKNOWN, type SendOutcome } from '../accept/pending-send.ts'
+import { RECORD_UNKNOWN } from '../accept/errors.ts'
+import type { SendOutcome } from '../accept/send.ts'
 import { acceptedBody, type MessageView } from '../messages/message.ts'
 
 /** An element of the request and its outcome. */

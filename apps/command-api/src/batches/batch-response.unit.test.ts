@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { AcceptedBatch, type ApiError, apiError, type BatchElement, type ErrorObject } from '@hub/contract'
 import { Result, Schema } from 'effect'
-import type { SendOutcome } from '../accept/pending-send.ts'
+import type { SendOutcome } from '../accept/send.ts'
 import type { MessageView } from '../messages/message.ts'
 import { otpSend } from '../testing/doubles.ts'
 import { areFinal, batchBody, failureOf, isRepeatable, pair, sharedBatch, tallyOf } from './batch-response.ts'

@@ -3,7 +3,7 @@
  * control, the queue of sends, and servers that record a given number of sends per second.
  */
 import { makeAdmission } from '../accept/admission.ts'
-import type { PendingSend } from '../accept/pending-send.ts'
+import type { PendingSend } from '../accept/request.ts'
 import { makeSendQueue } from '../accept/send-queue.ts'
 import type { WorkKind } from '../accept/work-kinds.ts'
 
