@@ -41,7 +41,7 @@ import { makeOperators, type ProvidedOperator, receiveCallbacks } from './operat
 import { makeRateSharing } from './pacing/share-rate.ts'
 import type { CallbackPortUnavailable } from './reports/callback-listener.ts'
 import { makeReportSink } from './reports/report-sink.ts'
-import { type DispatcherShard, makeDispatcherShard } from './shard/dispatcher-shard.ts'
+import { type ShardRuntime, makeShardRuntime } from './shard/shard-runtime.ts'
 import { DEFAULT_LIMITS, type MemoryBudget, type ShardLimits } from './shard/limits.ts'
 import { makePrepare } from './shard/prepare-submission.ts'
 import { makeUnusableKeys } from './shard/unusable-keys.ts'
@@ -117,7 +117,7 @@ export const makeDispatcher = (
     const { failure, supervise } = makeSupervisor()
 
     // The operators and the handover loop exist before the shards, so that they stop after them.
-    let host: ShardHost<DispatcherShard> | null = null
+    let host: ShardHost<ShardRuntime> | null = null
     const shards = () => host?.open() ?? []
     const apply = (change: () => void) => host?.apply(change)
 
@@ -174,12 +174,12 @@ export const makeDispatcher = (
 
     // Shards: lanes, log and reports → facts in the log.
     const memoryBudget: MemoryBudget = { used: 0, limit: options.memoryBudget ?? DEFAULT_MEMORY_BUDGET }
-    const running = yield* makeShardHost<DispatcherShard>({
+    const running = yield* makeShardHost<ShardRuntime>({
       group,
       topics,
       ...(options.memberFile === undefined ? {} : { memberFile: options.memberFile }),
       makeShard: (handle) =>
-        makeDispatcherShard(handle, {
+        makeShardRuntime(handle, {
           topics,
           metrics,
           traces,

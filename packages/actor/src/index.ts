@@ -1,4 +1,4 @@
-/** The shard runtime: many actors on few fibers. The app decides what a record means. */
+/** The host of shards: many actors on few fibers. The app decides what a record means. */
 export { FairTurns } from './fair-turns.ts'
 export { Fence } from './fence.ts'
 export { KeyedQueues, type QueueItem } from './keyed-queues.ts'

@@ -22,7 +22,7 @@ import {
   type TopicNames,
 } from '@hub/kafka'
 import { Effect, Result } from 'effect'
-import { type HostedShard, lanesOf } from './hosted-shard.ts'
+import { type ShardSlot, lanesOf } from './shard-slot.ts'
 import type { Shard } from './shard.ts'
 
 const LOCATE_PAUSE_MS = 200
@@ -33,11 +33,11 @@ interface RecoveryOptions<S extends Shard> {
   readonly topics: TopicNames
   readonly member: string
   readonly now: () => number
-  readonly shards: ReadonlyMap<number, HostedShard<S>>
+  readonly shards: ReadonlyMap<number, ShardSlot<S>>
   readonly control: () => GroupControl | null
   /** The shard has reached the phase `open`, or has left it because another member opened it. */
   readonly onOpenChanged: () => void
-  readonly onRecovered: (hosted: HostedShard<S>) => void
+  readonly onRecovered: (slot: ShardSlot<S>) => void
 }
 
 export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>) => {
@@ -46,56 +46,56 @@ export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>) => {
 
   /** Asks for the shards on standby once the member has read all of their logs. */
   const takeOver = () => {
-    const standby = [...options.shards.values()].filter((hosted) => hosted.standby)
-    if (standby.every((hosted) => hosted.logPosition >= hosted.logEnd)) {
+    const standby = [...options.shards.values()].filter((slot) => slot.standby)
+    if (standby.every((slot) => slot.logPosition >= slot.logEnd)) {
       options.control()?.takeOver()
     }
   }
 
-  const open = (hosted: HostedShard<S>) => {
-    hosted.phase = 'open'
+  const open = (slot: ShardSlot<S>) => {
+    slot.phase = 'open'
     options.onOpenChanged()
-    hosted.shard.onOpened({
-      epoch: hosted.owner.epoch,
+    slot.shard.onOpened({
+      epoch: slot.owner.epoch,
       now: now(),
-      laneEnds: hosted.laneEnds,
-      logPosition: hosted.logPosition,
+      laneEnds: slot.laneEnds,
+      logPosition: slot.logPosition,
     })
     const control = options.control()
     for (const topic of [...lanes, topics.operatorReports]) {
-      control?.seek({ topic, partition: hosted.number, offset: hosted.position(topic) })
-      control?.resume(topic, hosted.number)
+      control?.seek({ topic, partition: slot.number, offset: slot.position(topic) })
+      control?.resume(topic, slot.number)
     }
-    options.onRecovered(hosted)
+    options.onRecovered(slot)
   }
 
   /** Moves a shard to the next phase if the records that it has read allow it. */
-  const advance = (hosted: HostedShard<S>): void => {
-    if (hosted.standby) return takeOver()
-    if (hosted.phase === 'reading' && hosted.logPosition >= hosted.logEnd) {
+  const advance = (slot: ShardSlot<S>): void => {
+    if (slot.standby) return takeOver()
+    if (slot.phase === 'reading' && slot.logPosition >= slot.logEnd) {
       if (options.control()?.hasLease() !== true) return
-      hosted.phase = 'fencing'
-      hosted.owner = { epoch: hosted.fence.epoch + 1, member }
-      hosted.appendFence(now(), (offset) => {
-        hosted.fenceOffset = offset
-        hosted.phase = 'closing'
-        advance(hosted)
+      slot.phase = 'fencing'
+      slot.owner = { epoch: slot.fence.epoch + 1, member }
+      slot.appendFence(now(), (offset) => {
+        slot.fenceOffset = offset
+        slot.phase = 'closing'
+        advance(slot)
       })
     }
-    if (hosted.phase !== 'closing' || hosted.logPosition <= hosted.fenceOffset) return
-    if (hosted.fence.isOwnedBy(hosted.owner)) return open(hosted)
-    hosted.logEnd = hosted.logPosition
-    hosted.phase = 'reading'
-    advance(hosted)
+    if (slot.phase !== 'closing' || slot.logPosition <= slot.fenceOffset) return
+    if (slot.fence.isOwnedBy(slot.owner)) return open(slot)
+    slot.logEnd = slot.logPosition
+    slot.phase = 'reading'
+    advance(slot)
   }
 
-  const onFence = (hosted: HostedShard<S>, record: IncomingRecord) => {
+  const onFence = (slot: ShardSlot<S>, record: IncomingRecord) => {
     const fence = decodeShardOpened(record)
     if (Result.isFailure(fence)) return
-    hosted.fence.observe(record.offset, fence.success)
-    if (hosted.phase === 'open' && hosted.fence.epoch > hosted.owner.epoch) {
+    slot.fence.observe(record.offset, fence.success)
+    if (slot.phase === 'open' && slot.fence.epoch > slot.owner.epoch) {
       // Another member has opened the shard. The group will tell this member soon.
-      hosted.phase = 'superseded'
+      slot.phase = 'superseded'
       options.onOpenChanged()
     }
   }
@@ -103,69 +103,69 @@ export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>) => {
   return {
     /** Continues recoveries that waited for the lease. */
     continue: (): void => {
-      for (const hosted of options.shards.values()) {
-        if (hosted.phase === 'reading' && !hosted.standby) advance(hosted)
+      for (const slot of options.shards.values()) {
+        if (slot.phase === 'reading' && !slot.standby) advance(slot)
       }
     },
 
     /** Fetches the offsets of new shards, until it succeeds, and starts to read their logs. */
-    locate: Effect.fnUntraced(function* (fresh: ReadonlyArray<HostedShard<S>>, by: GroupControl) {
+    locate: Effect.fnUntraced(function* (fresh: ReadonlyArray<ShardSlot<S>>, by: GroupControl) {
       for (;;) {
-        const wanted = fresh.filter((hosted) => hosted.current)
+        const wanted = fresh.filter((slot) => slot.current)
         if (wanted.length === 0) return
-        const offsets = yield* by.offsets(wanted.map((hosted) => hosted.number)).pipe(
+        const offsets = yield* by.offsets(wanted.map((slot) => slot.number)).pipe(
           atOffsetsLocated,
           Effect.catch((error) =>
             Effect.logWarning(
               'shard runtime: the committed offsets of new shards are unknown; asking again',
               error,
             ).pipe(
-              Effect.annotateLogs({ shards: wanted.map((hosted) => hosted.number) }),
+              Effect.annotateLogs({ shards: wanted.map((slot) => slot.number) }),
               Effect.andThen(Effect.sleep(LOCATE_PAUSE_MS)),
               Effect.as(null),
             ),
           ),
         )
         if (offsets === null) continue
-        for (const hosted of wanted) {
+        for (const slot of wanted) {
           // A rebalance may have happened meanwhile.
-          if (!hosted.current || options.control() !== by) continue
+          if (!slot.current || options.control() !== by) continue
           const ends = new Map<string, number>()
           for (const { topic, partition, committed, low, high } of offsets) {
-            if (partition !== hosted.number) continue
+            if (partition !== slot.number) continue
             ends.set(topic, high)
-            hosted.committed.set(topic, committed)
+            slot.committed.set(topic, committed)
             // The records that the shard has read on standby stay read.
-            if (topic === topics.messages && hosted.phase === 'reading') continue
+            if (topic === topics.messages && slot.phase === 'reading') continue
             // An expired offset means the start of the topic. One beyond the end is invalid too.
-            hosted.positions.set(topic, committed < low ? low : Math.min(committed, high))
+            slot.positions.set(topic, committed < low ? low : Math.min(committed, high))
           }
-          hosted.logEnd = ends.get(topics.messages) ?? 0
-          hosted.laneEnds = lanes.map((topic) => ends.get(topic) ?? 0)
-          if (hosted.phase === 'locating') {
-            const offset = hosted.logPosition
-            hosted.logStart = offset
-            hosted.phase = 'reading'
-            by.seek({ topic: topics.messages, partition: hosted.number, offset })
-            by.resume(topics.messages, hosted.number)
+          slot.logEnd = ends.get(topics.messages) ?? 0
+          slot.laneEnds = lanes.map((topic) => ends.get(topic) ?? 0)
+          if (slot.phase === 'locating') {
+            const offset = slot.logPosition
+            slot.logStart = offset
+            slot.phase = 'reading'
+            by.seek({ topic: topics.messages, partition: slot.number, offset })
+            by.resume(topics.messages, slot.number)
           }
-          advance(hosted)
+          advance(slot)
         }
         return
       }
     }),
 
     /** Folds fetched log records, and advances the recovery. */
-    onLogRecords: (hosted: HostedShard<S>, records: ReadonlyArray<IncomingRecord>): void => {
-      const from = hosted.logPosition
+    onLogRecords: (slot: ShardSlot<S>, records: ReadonlyArray<IncomingRecord>): void => {
+      const from = slot.logPosition
       for (const record of records) {
         if (record.offset < from) continue
-        hosted.positions.set(topics.messages, record.offset + 1)
-        hosted.recordsRead++
-        if (record.type === 'ShardOpened') onFence(hosted, record)
-        else hosted.shard.onLog(record, hosted.fence)
+        slot.positions.set(topics.messages, record.offset + 1)
+        slot.recordsRead++
+        if (record.type === 'ShardOpened') onFence(slot, record)
+        else slot.shard.onLog(record, slot.fence)
       }
-      advance(hosted)
+      advance(slot)
     },
   }
 }

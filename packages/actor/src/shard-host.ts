@@ -1,6 +1,6 @@
 /**
  * Runs the shards of a consumer group member: assignment, back-pressure, low-water marks and
- * draining. The runtime knows the roles of the topics and the record `ShardOpened`; all other
+ * draining. The host knows the roles of the topics and the record `ShardOpened`; all other
  * records are the business of the app's `Shard`.
  */
 import { randomUUID } from 'node:crypto'
@@ -16,7 +16,7 @@ import {
 } from '@hub/kafka'
 import { Effect, FiberSet, Latch, type Scope } from 'effect'
 import { makeAppender } from './appender.ts'
-import { HostedShard, lanesOf } from './hosted-shard.ts'
+import { ShardSlot, lanesOf } from './shard-slot.ts'
 import { makeRecovery } from './recovery.ts'
 import type { Shard, ShardHandle } from './shard.ts'
 import { makeSupervisor } from './supervisor.ts'
@@ -55,7 +55,7 @@ export interface ShardHost<S extends Shard> {
     ReadonlyArray<{ readonly topic: string; readonly partition: number; readonly records: number }>,
     KafkaUnavailable
   >
-  /** Never succeeds. It dies when a loop of the runtime has died; the process must then end. */
+  /** Never succeeds. It dies when a loop of the host has died; the process must then end. */
   readonly failure: Effect.Effect<never>
 }
 
@@ -97,7 +97,7 @@ export const makeShardHost = <S extends Shard>(
     const lanes = lanesOf(topics)
     const allTopics = [...lanes, topics.messages, topics.operatorReports]
     const member = randomUUID()
-    const shards = new Map<number, HostedShard<S>>()
+    const shards = new Map<number, ShardSlot<S>>()
     const idle = Latch.makeUnsafe(true)
     let control: GroupControl | null = null
     let draining = true
@@ -105,15 +105,15 @@ export const makeShardHost = <S extends Shard>(
     let isQuiet = false
 
     const openShards = () =>
-      [...shards.values()].filter((hosted) => hosted.phase === 'open').sort((a, b) => a.number - b.number)
+      [...shards.values()].filter((slot) => slot.phase === 'open').sort((a, b) => a.number - b.number)
     let open: ReadonlyArray<S> = []
     const updateOpen = () => {
-      open = openShards().map((hosted) => hosted.shard)
+      open = openShards().map((slot) => slot.shard)
     }
 
     const settle = () => {
-      for (const hosted of shards.values()) {
-        if (hosted.phase === 'open' && control !== null) hosted.applyBackPressure(control)
+      for (const slot of shards.values()) {
+        if (slot.phase === 'open' && control !== null) slot.applyBackPressure(control)
       }
       options.onSettled()
       if (options.inFlight() === 0) idle.openUnsafe()
@@ -122,30 +122,30 @@ export const makeShardHost = <S extends Shard>(
 
     const appender = yield* makeAppender({ onSettled: settle, mayGather: options.mayGather })
 
-    const makeHandle = (hosted: HostedShard<S>): ShardHandle => ({
-      shard: hosted.number,
-      isCurrent: () => hosted.current,
+    const makeHandle = (slot: ShardSlot<S>): ShardHandle => ({
+      shard: slot.number,
+      isCurrent: () => slot.current,
       hasLease: () =>
-        hosted.current &&
-        hosted.phase === 'open' &&
+        slot.current &&
+        slot.phase === 'open' &&
         control !== null &&
-        control.owns(hosted.number) &&
+        control.owns(slot.number) &&
         control.hasLease(),
       append: (record, onAppended, urgency = 'soon') =>
         appender.append(record, {
           urgency,
-          isWanted: () => hosted.current,
+          isWanted: () => slot.current,
           onAppended: ({ offset, topic }) => {
-            if (topic === topics.messages) hosted.ownLogEnd = Math.max(hosted.ownLogEnd, offset + 1)
+            if (topic === topics.messages) slot.ownLogEnd = Math.max(slot.ownLogEnd, offset + 1)
             onAppended(offset)
           },
         }),
     })
 
-    const close = (hosted: HostedShard<S>) => {
-      hosted.current = false
-      shards.delete(hosted.number)
-      hosted.shard.onClosed()
+    const close = (slot: ShardSlot<S>) => {
+      slot.current = false
+      shards.delete(slot.number)
+      slot.shard.onClosed()
       updateOpen()
     }
 
@@ -171,27 +171,27 @@ export const makeShardHost = <S extends Shard>(
     const commit = Effect.gen(function* () {
       if (control === null) return
       const by = control
-      const committing = openShards().map((hosted) => {
-        hosted.resumeLog(by)
-        const marks = hosted.lowWaterMarks()
-        return { hosted, marks: marks.filter(({ topic, offset }) => hosted.committed.get(topic) !== offset) }
+      const committing = openShards().map((slot) => {
+        slot.resumeLog(by)
+        const marks = slot.lowWaterMarks()
+        return { slot, marks: marks.filter(({ topic, offset }) => slot.committed.get(topic) !== offset) }
       })
       const changed = committing.flatMap(({ marks }) => marks)
       if (changed.length > 0) yield* atMarksCommitted(by.commit(changed))
-      for (const { hosted, marks } of committing) {
-        if (!hosted.current) continue
-        for (const { topic, offset } of marks) hosted.committed.set(topic, offset)
-        const position = hosted.logPosition
-        hosted.shard.onCommitted(
-          lanes.map((topic) => hosted.committed.get(topic) ?? 0),
+      for (const { slot, marks } of committing) {
+        if (!slot.current) continue
+        for (const { topic, offset } of marks) slot.committed.set(topic, offset)
+        const position = slot.logPosition
+        slot.shard.onCommitted(
+          lanes.map((topic) => slot.committed.get(topic) ?? 0),
           position,
           now(),
         )
-        const behind = position - (hosted.fence.newestOffset ?? 0)
-        if (!hosted.repeatingFence && behind > FENCE_REPEAT_RECORDS) {
-          hosted.repeatingFence = true
-          hosted.appendFence(now(), () => {
-            hosted.repeatingFence = false
+        const behind = position - (slot.fence.newestOffset ?? 0)
+        if (!slot.repeatingFence && behind > FENCE_REPEAT_RECORDS) {
+          slot.repeatingFence = true
+          slot.appendFence(now(), () => {
+            slot.repeatingFence = false
           })
         }
       }
@@ -218,21 +218,19 @@ export const makeShardHost = <S extends Shard>(
       onAssigned: (assignment, by) => {
         control = by
         const standby = new Set(assignment.standby)
-        for (const hosted of shards.values()) {
+        for (const slot of shards.values()) {
           // No other member owned a retained shard meanwhile, so what it has read remains valid.
           const keep =
-            assignment.retained.has(hosted.number) &&
-            hosted.phase !== 'locating' &&
-            hosted.phase !== 'superseded'
-          if (!keep) close(hosted)
+            assignment.retained.has(slot.number) && slot.phase !== 'locating' && slot.phase !== 'superseded'
+          if (!keep) close(slot)
         }
-        const fresh: Array<HostedShard<S>> = []
+        const fresh: Array<ShardSlot<S>> = []
         for (const number of [...assignment.shards, ...assignment.standby]) {
           const kept = shards.get(number)
           if (kept === undefined) {
-            const hosted = new HostedShard(number, topics, now(), standby.has(number), makeHandle, makeShard)
-            shards.set(number, hosted)
-            fresh.push(hosted)
+            const slot = new ShardSlot(number, topics, now(), standby.has(number), makeHandle, makeShard)
+            shards.set(number, slot)
+            fresh.push(slot)
             for (const topic of allTopics) by.pause(topic, number)
             continue
           }
@@ -257,12 +255,12 @@ export const makeShardHost = <S extends Shard>(
       onRevoking: drain,
       onBatch: (topic, partition, records) =>
         Effect.sync(() => {
-          const hosted = shards.get(partition)
-          if (hosted === undefined || hosted.phase === 'locating') return
+          const slot = shards.get(partition)
+          if (slot === undefined || slot.phase === 'locating') return
           if (topic === topics.messages) {
-            recovery.onLogRecords(hosted, records)
-            hosted.pauseOwnLog(control)
-          } else if (hosted.phase === 'open') hosted.deliver(topic, lanes.indexOf(topic), records)
+            recovery.onLogRecords(slot, records)
+            slot.pauseOwnLog(control)
+          } else if (slot.phase === 'open') slot.deliver(topic, lanes.indexOf(topic), records)
           else return
           isQuiet = false
           settle()
@@ -287,9 +285,9 @@ export const makeShardHost = <S extends Shard>(
       Effect.sync(() => {
         const at = now()
         isQuiet = options.inFlight() === 0 && [...shards.values()].every(({ phase }) => phase === 'open')
-        for (const hosted of shards.values()) {
-          if (hosted.phase === 'open') hosted.shard.onTick(at)
-          else if (hosted.standby && at - hosted.startedAt > STANDBY_AT_MOST_MS) control?.takeOver()
+        for (const slot of shards.values()) {
+          if (slot.phase === 'open') slot.shard.onTick(at)
+          else if (slot.standby && at - slot.startedAt > STANDBY_AT_MOST_MS) control?.takeOver()
         }
         recovery.continue()
         settle()
@@ -324,9 +322,9 @@ export const makeShardHost = <S extends Shard>(
     const lagOf = (by: GroupControl, topic: string) =>
       Effect.map(by.ends(topic), (ends) =>
         [...ends].flatMap(([partition, end]) => {
-          const hosted = shards.get(partition)
-          const position = hosted?.positions.get(topic)
-          return position === undefined || hosted?.standby === true
+          const slot = shards.get(partition)
+          const position = slot?.positions.get(topic)
+          return position === undefined || slot?.standby === true
             ? []
             : [{ topic, partition, records: Math.max(0, end - Math.max(0, position)) }]
         }),
@@ -342,7 +340,7 @@ export const makeShardHost = <S extends Shard>(
       appendDelayMs: appender.delayMs,
       isReady: Effect.map(
         joined.isHealthy,
-        (healthy) => healthy && [...shards.values()].every((hosted) => hosted.phase === 'open'),
+        (healthy) => healthy && [...shards.values()].every((slot) => slot.phase === 'open'),
       ),
       lag: Effect.suspend(() => {
         const by = control

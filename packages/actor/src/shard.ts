@@ -1,5 +1,5 @@
 /**
- * What a shard of an app implements, and what it gets from the runtime. A shard is partition p of
+ * What a shard of an app implements, and what it gets from the host. A shard is partition p of
  * every topic that is keyed by recipient hash.
  */
 import type { IncomingRecord, OutgoingRecord } from '@hub/kafka'
@@ -31,15 +31,15 @@ export interface Shard {
   /** Another member owns the shard. Nothing that this instance does has an effect any more. */
   readonly onClosed: () => void
   readonly onTick: (now: number) => void
-  /** Whether the runtime must pause the lane. */
+  /** Whether the host must pause the lane. */
   readonly isFull: (lane: number) => boolean
   readonly hasRoom: (lane: number) => boolean
   /** The same for the topic of delivery reports. */
   readonly reportsFull: () => boolean
   readonly reportsHaveRoom: () => boolean
   /**
-   * The offset to which the runtime must seek the lane, or `null` to read on from `position`. It is
-   * never below the lane's low-water mark. Without this method the runtime always reads on.
+   * The offset to which the host must seek the lane, or `null` to read on from `position`. It is
+   * never below the lane's low-water mark. Without this method the host always reads on.
    */
   readonly seekTarget?: (lane: number, position: number) => number | null
   readonly lowestPinned: () => LowestPinned
@@ -53,7 +53,7 @@ export interface Shard {
  */
 export type Urgency = 'now' | 'soon' | 'later'
 
-/** What the runtime offers to a shard. */
+/** What the host offers to a shard. */
 export interface ShardHandle {
   readonly shard: number
   /** False as soon as the shard is closed or assigned to another member. */

@@ -63,15 +63,15 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'a new owner uses the epoch of the last one again',
     file: `${ACTOR}/recovery.ts`,
-    find: 'epoch: hosted.fence.epoch + 1',
-    replace: 'epoch: Math.max(1, hosted.fence.epoch)',
+    find: 'epoch: slot.fence.epoch + 1',
+    replace: 'epoch: Math.max(1, slot.fence.epoch)',
   },
   {
     name: 'recovery does not wait for its own fence',
     file: `${ACTOR}/recovery.ts`,
-    find: `if (hosted.phase !== 'closing' || hosted.logPosition <= hosted.fenceOffset) return
-    if (hosted.fence.isOwnedBy(hosted.owner)) return open(hosted)`,
-    replace: "if (hosted.phase === 'closing') return open(hosted)",
+    find: `if (slot.phase !== 'closing' || slot.logPosition <= slot.fenceOffset) return
+    if (slot.fence.isOwnedBy(slot.owner)) return open(slot)`,
+    replace: "if (slot.phase === 'closing') return open(slot)",
     also: {
       find: 'if (options.control()?.hasLease() !== true) return',
       replace: 'if (options.control() === null) return',
@@ -80,21 +80,21 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'recovery begins at the end of the log',
     file: `${ACTOR}/recovery.ts`,
-    find: 'hosted.positions.set(topic, committed < low ? low : Math.min(committed, high))',
+    find: 'slot.positions.set(topic, committed < low ? low : Math.min(committed, high))',
     replace:
-      'hosted.positions.set(topic, topic === topics.messages ? high : committed < low ? low : Math.min(committed, high))',
+      'slot.positions.set(topic, topic === topics.messages ? high : committed < low ? low : Math.min(committed, high))',
   },
   {
     name: 'recovery does not read to the end of the log',
     file: `${ACTOR}/recovery.ts`,
-    find: 'hosted.logEnd = ends.get(topics.messages) ?? 0',
-    replace: 'hosted.logEnd = 0',
+    find: 'slot.logEnd = ends.get(topics.messages) ?? 0',
+    replace: 'slot.logEnd = 0',
   },
   {
     name: 'a shard stays open behind the fence of a member without a lease',
     file: `${ACTOR}/recovery.ts`,
-    find: "hosted.phase = 'superseded'",
-    replace: "hosted.phase = 'open'",
+    find: "slot.phase = 'superseded'",
+    replace: "slot.phase = 'open'",
     also: {
       find: 'if (options.control()?.hasLease() !== true) return',
       replace: 'if (options.control() === null) return',
@@ -103,33 +103,33 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'a shard keeps its state although another member owned it',
     file: `${ACTOR}/shard-host.ts`,
-    find: 'assignment.retained.has(hosted.number) &&',
-    replace: '(assignment.shards.includes(hosted.number) || assignment.retained.has(hosted.number)) &&',
+    find: 'assignment.retained.has(slot.number) &&',
+    replace: '(assignment.shards.includes(slot.number) || assignment.retained.has(slot.number)) &&',
   },
   // ---- low-water marks
   {
     name: 'the marks of the lanes pass messages that are not handed over',
-    file: `${ACTOR}/hosted-shard.ts`,
+    file: `${ACTOR}/shard-slot.ts`,
     find: 'mark(topic, lanes[lane] ?? null)',
     replace: 'mark(topic, lanes.length < 0 ? lane : null)',
   },
   {
     name: 'the mark of the reports passes reports that are not recorded',
-    file: `${ACTOR}/hosted-shard.ts`,
+    file: `${ACTOR}/shard-slot.ts`,
     find: 'mark(this.#topics.operatorReports, reports)',
     replace: 'mark(this.#topics.operatorReports, reports === -1 ? reports : null)',
   },
   {
     name: 'the mark of the log passes open messages',
-    file: `${ACTOR}/hosted-shard.ts`,
+    file: `${ACTOR}/shard-slot.ts`,
     find: 'const logMark = mark(this.#topics.messages, log)',
     replace: 'const logMark = mark(this.#topics.messages, log === -1 ? log : null)',
   },
   {
     name: 'the position of a report is not pinned',
     file: `${DISPATCHER}/shard/shard.ts`,
-    find: 'this.#core.recovery.reports.pin(report.offset)',
-    replace: 'if (report.offset < 0) this.#core.recovery.reports.pin(report.offset)',
+    find: 'state.recovery.reports.pin(input.report.offset)',
+    replace: 'if (input.report.offset < 0) state.recovery.reports.pin(input.report.offset)',
   },
   // ---- the log
   {
@@ -152,10 +152,10 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   },
   {
     name: 'a message is submitted before its claim is acknowledged',
-    file: `${DISPATCHER}/shard/handover-protocol.ts`,
-    find: "this.#core.record(message, decision.success, { type: 'submit', submission }, now)",
+    file: `${DISPATCHER}/shard/claims.ts`,
+    find: "return recordOrGoOn(state, message, decision.success, { type: 'submit', submission })",
     replace:
-      "this.#core.record(message, decision.success, null, now)\n      this.#core.emit({ type: 'submit', message, submission })",
+      "recordOrGoOn(state, message, decision.success, null)\n    return void state.effects.push({ type: 'submit', message, submission })",
   },
   // ---- unknown outcomes and repeats
   {
@@ -166,37 +166,37 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   },
   {
     name: 'a lost answer counts as a refusal',
-    file: `${DISPATCHER}/shard/handover-protocol.ts`,
-    find: 'if (!this.#core.settings.dedupes(message.route)) return this.discard(message, at)',
+    file: `${DISPATCHER}/shard/claims.ts`,
+    find: 'if (!state.settings.dedupes(message.route)) return discard(state, message)',
     replace:
-      "if (!this.#core.settings.dedupes(message.route)) return this.answered(message, { type: 'notWritten' }, submission, at)",
+      "if (!state.settings.dedupes(message.route)) return onAnswer(state, message, { type: 'notWritten' }, submission)",
   },
   {
     name: 'a repeated record of a forgotten message is not looked up',
-    file: `${DISPATCHER}/shard/shard.ts`,
+    file: `${DISPATCHER}/shard/lane-records.ts`,
     find: "if (stage === 'queued' && isOld) {",
     replace: "if (stage === 'final' && isOld) {",
   },
   {
     name: 'a look-up does not wait for the read model',
-    file: `${DISPATCHER}/shard/shard.ts`,
-    find: 'message.lookupAfter = { lane: message.laneOffset, log: this.#core.logPosition }',
+    file: `${DISPATCHER}/shard/lane-records.ts`,
+    find: 'message.lookupAfter = { lane: message.laneOffset, log: state.logPosition }',
     replace: 'message.lookupAfter = { lane: -1, log: 0 }',
   },
   {
     name: 'finished messages are forgotten at once',
-    file: `${DISPATCHER}/shard/shard.ts`,
-    find: 'if (now - message.finishedAt < COMPLETE_MS) break',
+    file: `${DISPATCHER}/shard/recovery.ts`,
+    find: 'if (state.now - message.finishedAt < COMPLETE_MS) break',
     replace: '',
     also: {
-      find: 'if (now - message.finishedAt >= REMEMBERED_MS) this.#core.forget(message)',
-      replace: 'if (message.finishedAt > 0) this.#core.forget(message)',
+      find: 'if (state.now - message.finishedAt >= REMEMBERED_MS) forget(state, message)',
+      replace: 'if (message.finishedAt > 0) forget(state, message)',
     },
   },
   {
     name: 'a repeated record of a known message is queued again',
-    file: `${DISPATCHER}/shard/shard.ts`,
-    find: 'if (known?.state.accepted ?? this.#core.recovery.remembered.has(messageId)) {',
+    file: `${DISPATCHER}/shard/lane-records.ts`,
+    find: 'if (known?.state.accepted ?? recovery.remembered.has(messageId)) {',
     replace: 'if (known?.state.accepted ?? false) {',
   },
   // ---- reports
@@ -209,13 +209,13 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'the report of one part counts for all parts',
     file: `${DISPATCHER}/shard/report-matching.ts`,
-    find: 'if (message.awaitedParts.size > 0) return this.#recovery.keepPartReport(message, report.offset)',
+    find: 'if (message.awaitedParts.size > 0) return state.recovery.keepPartReport(message, report.offset)',
     replace:
-      'if (message.awaitedParts.size > 9) return this.#recovery.keepPartReport(message, report.offset)',
+      'if (message.awaitedParts.size > 9) return state.recovery.keepPartReport(message, report.offset)',
   },
   {
     name: 'one report is matched by recipient to a message of several parts',
-    file: `${DISPATCHER}/shard/report-matching.ts`,
+    file: `${DISPATCHER}/shard/report-look-up.ts`,
     find: 'return others.length === parts - 1 ? others : null',
     replace: 'return others.length === parts - 1 ? others : []',
   },
@@ -228,19 +228,19 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'a report without a message in memory is dropped',
     file: `${DISPATCHER}/shard/report-matching.ts`,
-    find: 'if (message === undefined || lacksIds(message)) this.#park(report, now)',
-    replace: "if (message === undefined || lacksIds(message)) this.#drop(report, 'report_unmatched')",
+    find: 'if (message === undefined || lacksIds(message)) park(state, report)',
+    replace: "if (message === undefined || lacksIds(message)) dropReport(state, report, 'report_unmatched')",
   },
   {
     name: 'a late report does not correct an expired message',
-    file: `${DISPATCHER}/shard/report-matching.ts`,
+    file: `${DISPATCHER}/shard/report-look-up.ts`,
     find: "known.reason === 'dlr_timeout_local' ||",
     replace: "known.reason === 'dlr_timeout' ||",
   },
   // ---- inbound messages
   {
     name: 'the position of an inbound message is not pinned',
-    file: `${DISPATCHER}/shard/dispatcher-shard.ts`,
+    file: `${DISPATCHER}/shard/shard-runtime.ts`,
     find: 'if (inbound.lowest === null) return lowest',
     replace: 'if (inbound.lowest !== -1) return lowest',
   },
@@ -261,22 +261,21 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'report deadlines do not pass',
     file: `${DISPATCHER}/shard/shard.ts`,
-    find: "this.#core.decideAndRecord(message, { type: 'PassDeadline', at: now }, null, now)",
+    find: "decideAndRecord(state, message, { type: 'PassDeadline', at: now }, null)",
     replace:
-      "if (state.stage === 'queued') this.#core.decideAndRecord(message, { type: 'PassDeadline', at: now }, null, now)",
+      "if (known.stage === 'queued') decideAndRecord(state, message, { type: 'PassDeadline', at: now }, null)",
   },
   {
     name: 'a recovered message has no timer',
-    file: `${DISPATCHER}/shard/shard.ts`,
-    find: 'else this.#core.setTimer(message)\n      if (state.stage ===',
-    replace:
-      'else if (state.accepted && state.final) this.#core.setTimer(message)\n      if (state.stage ===',
+    file: `${DISPATCHER}/shard/recovery.ts`,
+    find: 'else setTimer(state, message)\n    if (known.stage ===',
+    replace: 'else if (known.accepted && known.final) setTimer(state, message)\n    if (known.stage ===',
   },
   {
     name: 'a claim without an answer is forgotten',
-    file: `${DISPATCHER}/shard/handover-protocol.ts`,
-    find: "if (stage === 'handingOver') return this.assumeSent(message, END, now)",
-    replace: "if (stage === 'handingOver') return this.end(message, 0, now)",
+    file: `${DISPATCHER}/shard/claims.ts`,
+    find: "if (stage === 'handingOver') return assumeSent(state, message, END)",
+    replace: "if (stage === 'handingOver') return end(state, message, 0)",
   },
   // ---- acceptance
   {

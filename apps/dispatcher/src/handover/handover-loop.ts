@@ -10,7 +10,7 @@ import type { Operator, Submission, SubmitOutcome } from '@hub/operator'
 import { Effect, FiberSet, type Scope } from 'effect'
 import type { GaugedRate, Metrics } from '../metrics.ts'
 import type { Grant } from '../pacing/hub-rate.ts'
-import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
+import type { ShardRuntime } from '../shard/shard-runtime.ts'
 import { LANES } from '../shard/limits.ts'
 import type { Message, PreparedSubmission } from '../shard/message.ts'
 import type { MessageTraces } from '../tracing/message-traces.ts'
@@ -33,7 +33,7 @@ const CLAIMS_WHILE_SLOW = 32
 
 /** A message with an acknowledged claim. */
 interface Claimed {
-  readonly shard: DispatcherShard
+  readonly shard: ShardRuntime
   readonly message: Message
   readonly submission: PreparedSubmission
 }
@@ -54,7 +54,7 @@ interface OperatorState {
   /** `null` if the operator never throttles. */
   pacer: Pacer | null
   /** For each lane. The cost of a message is the number of its parts, divided by the weight. */
-  readonly turns: ReadonlyArray<FairTurns<DispatcherShard>>
+  readonly turns: ReadonlyArray<FairTurns<ShardRuntime>>
   /** What the accounts of each lane have had. */
   readonly windows: ReadonlyArray<FairnessWindow>
   /** Messages for the next submit. */
@@ -76,9 +76,9 @@ export interface HandoverLoop {
   /** Submits the claimed messages, and takes further ones from the shards. */
   readonly dispatch: () => void
   /** An account may have a message to take in the shard. */
-  readonly onReady: (shard: DispatcherShard, lane: number, operator: string, account: string) => void
+  readonly onReady: (shard: ShardRuntime, lane: number, operator: string, account: string) => void
   /** The claim of a message is acknowledged. The next `dispatch` submits it. */
-  readonly enqueueClaimed: (shard: DispatcherShard, message: Message, submission: PreparedSubmission) => void
+  readonly enqueueClaimed: (shard: ShardRuntime, message: Message, submission: PreparedSubmission) => void
   readonly inFlight: () => number
   /** The rates at the operators that may throttle. */
   readonly rates: () => ReadonlyArray<Omit<GaugedRate, 'isShared'>>
@@ -90,7 +90,7 @@ export interface HandoverLoop {
 
 export const makeHandoverLoop = (options: {
   readonly operators: ReadonlyArray<Operator>
-  readonly shards: () => ReadonlyArray<DispatcherShard>
+  readonly shards: () => ReadonlyArray<ShardRuntime>
   readonly mayStart: () => boolean
   readonly weightOf: Weights['of']
   /** How long Kafka takes to acknowledge the append of a claim, ms. */
@@ -117,7 +117,7 @@ export const makeHandoverLoop = (options: {
           claimed: [],
           pace: new Pace(operator.capabilities),
           pacer: null,
-          turns: Array.from({ length: LANES }, () => new FairTurns<DispatcherShard>()),
+          turns: Array.from({ length: LANES }, () => new FairTurns<ShardRuntime>()),
           windows: Array.from({ length: LANES }, () => new FairnessWindow()),
           answers: [],
           passedParts: 0,
@@ -143,7 +143,7 @@ export const makeHandoverLoop = (options: {
       metrics.partsAnswered(message.route, submission.request.parts, outcome)
       if (outcome.type === 'notWritten') metrics.leaseStopped(1)
       if (tracedAt !== null) traces.answered(message, mode, outcome.type, tracedAt)
-      if (shard.handle.isCurrent()) shard.submitAnswered(message, outcome, submission)
+      if (shard.handle.isCurrent()) shard.run({ type: 'answered', message, outcome, submission })
     }
 
     const processAnswers = (state: OperatorState) => {
@@ -225,14 +225,14 @@ export const makeHandoverLoop = (options: {
     const takeNext = (
       { operator, turns }: OperatorState,
       lane: number,
-      shards: ReadonlyArray<DispatcherShard>,
+      shards: ReadonlyArray<ShardRuntime>,
     ) => {
       const fair = turns[lane]!
       for (let turn = fair.next(); turn !== null; turn = fair.next()) {
         const { account, source: shard } = turn
         // A shard that is not open any more may still have messages in its queues.
         const isOpen = shards.includes(shard)
-        const message = isOpen ? shard.messages.handovers.take(lane, operator.name, account) : null
+        const message = isOpen ? shard.messages.take(lane, operator.name, account) : null
         if (message === null) {
           fair.emptied(account, shard)
           continue
@@ -251,13 +251,13 @@ export const makeHandoverLoop = (options: {
     const peekNext = (
       { operator, turns }: OperatorState,
       lane: number,
-      shards: ReadonlyArray<DispatcherShard>,
+      shards: ReadonlyArray<ShardRuntime>,
     ) => {
       const fair = turns[lane]!
       for (let turn = fair.peek(); turn !== null; turn = fair.peek()) {
         const { account, source: shard } = turn
         const isOpen = shards.includes(shard)
-        const message = isOpen ? shard.messages.handovers.peek(lane, operator.name, account) : null
+        const message = isOpen ? shard.messages.queues.peek(lane, operator.name, account) : null
         if (message !== null) return message
         fair.emptied(account, shard)
       }
@@ -297,7 +297,7 @@ export const makeHandoverLoop = (options: {
     }
 
     /** How many further claims may wait for their acknowledgement. */
-    const claimRoom = (shards: ReadonlyArray<DispatcherShard>): number => {
+    const claimRoom = (shards: ReadonlyArray<ShardRuntime>): number => {
       if (options.appendDelayMs() < SLOW_APPEND_MS) return Number.POSITIVE_INFINITY
       let waiting = 0
       for (const shard of shards) waiting += shard.messages.handovers.unacknowledged
@@ -305,9 +305,9 @@ export const makeHandoverLoop = (options: {
     }
 
     /** Takes as many messages as the operator has room for, the more urgent lane first. */
-    const take = (state: OperatorState, shards: ReadonlyArray<DispatcherShard>, at: number) => {
+    const take = (state: OperatorState, shards: ReadonlyArray<ShardRuntime>, at: number) => {
       const { operator, pace } = state
-      const taken: Array<readonly [DispatcherShard, Message]> = []
+      const taken: Array<readonly [ShardRuntime, Message]> = []
       let inProgress = 0
       for (const shard of shards) inProgress += shard.messages.handovers.countAt(operator.name)
       const mostClaims = claimRoom(shards)

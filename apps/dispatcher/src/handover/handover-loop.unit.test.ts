@@ -5,10 +5,13 @@ import { Tracing } from '@hub/telemetry'
 import { Deferred, Effect } from 'effect'
 import { type HandoverLoop, makeHandoverLoop } from './handover-loop.ts'
 import type { Metrics } from '../metrics.ts'
-import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
+import type { ShardRuntime } from '../shard/shard-runtime.ts'
+import type { ShardInput } from '../shard/inputs.ts'
 import type { Message, PreparedSubmission } from '../shard/message.ts'
 import { grantOf } from '../testing/grant.ts'
 import { MessageTraces } from '../tracing/message-traces.ts'
+
+type AnsweredInput = Extract<ShardInput, { readonly type: 'answered' }>
 
 const NOW = 100_000
 const ACCOUNT = 'acc_a'
@@ -27,7 +30,7 @@ const submissionOf = (reference: string) =>
 
 const makeLoop = (
   operator: Operator,
-  shards: ReadonlyArray<DispatcherShard>,
+  shards: ReadonlyArray<ShardRuntime>,
   weightOf: (account: string) => number = () => 1,
   observed: Array<readonly [operator: string, lane: number, index: number, waitMs: number]> = [],
   pacing: Partial<
@@ -69,18 +72,18 @@ const handOver = (submit: Operator['submit'], submitsIndividually: boolean) =>
     let loop: HandoverLoop | null = null
     const shard = {
       handle: { isCurrent: () => true, hasLease: () => true },
-      messages: { handovers: { countAt: () => 0, count: 0, take: () => waiting.shift() ?? null } },
+      messages: { handovers: { countAt: () => 0, count: 0 }, take: () => waiting.shift() ?? null },
       start: (message: Message) => {
         loop?.enqueueClaimed(shard, message, submissionOf(message.id))
         // All claims are acknowledged together.
         if (++started === count) loop?.dispatch()
       },
-      submitAnswered: (message: Message, outcome: SubmitOutcome) => {
+      run: ({ message, outcome }: AnsweredInput) => {
         outcomes.set(message.id, outcome.type)
         const expected = submitsIndividually ? count - 1 : count
         if (outcomes.size >= expected) Deferred.doneUnsafe(allAnswered, Effect.void)
       },
-    } as unknown as DispatcherShard
+    } as unknown as ShardRuntime
     const operator: Operator = {
       name: 'op',
       capabilities: { dedupesByReference: false, window: 10, submitsIndividually },
@@ -107,10 +110,11 @@ describe('the handover loop', () => {
         const lanes = ['otp', 'service'].map((lane) => [1, 2].map((n) => messageOf(`${lane}_${name}${n}`)))
         return {
           messages: {
-            handovers: { countAt: () => 0, count: 0, take: (lane: number) => lanes[lane]!.shift() ?? null },
+            handovers: { countAt: () => 0, count: 0 },
+            take: (lane: number) => lanes[lane]!.shift() ?? null,
           },
           start: ({ id }: Message) => started.push(id),
-        } as unknown as DispatcherShard
+        } as unknown as ShardRuntime
       }
       const operator: Operator = {
         name: 'op',
@@ -140,12 +144,11 @@ describe('the handover loop', () => {
             handovers: {
               countAt: () => 0,
               count: 0,
-              take: (_lane: number, _operator: string, account: string) =>
-                queues.get(account)?.shift() ?? null,
             },
+            take: (_lane: number, _operator: string, account: string) => queues.get(account)?.shift() ?? null,
           },
           start: ({ id }: Message) => started.push(id),
-        } as unknown as DispatcherShard
+        } as unknown as ShardRuntime
       }
       const campaign = (name: string) =>
         Array.from({ length: 4 }, (_, i) => messageOf(`${name}${i + 1}`, 'acc_a'))
@@ -198,11 +201,11 @@ describe('the handover loop', () => {
           handovers: {
             countAt: () => 0,
             count: 0,
-            take: (_lane: number, _operator: string, account: string) => messageOf('msg', account),
           },
+          take: (_lane: number, _operator: string, account: string) => messageOf('msg', account),
         },
         start: ({ account }: Message) => started.push(account),
-      } as unknown as DispatcherShard
+      } as unknown as ShardRuntime
       const operator: Operator = {
         name: 'op',
         capabilities: { dedupesByReference: false, window: 50 },
@@ -231,11 +234,11 @@ describe('the handover loop', () => {
             get unacknowledged() {
               return unacknowledged
             },
-            take: () => messageOf('msg'),
           },
+          take: () => messageOf('msg'),
         },
         start: () => started++,
-      } as unknown as DispatcherShard
+      } as unknown as ShardRuntime
       const operator: Operator = {
         name: 'op',
         capabilities: { dedupesByReference: false, window: 100 },
@@ -274,14 +277,15 @@ describe('the handover loop', () => {
       const shard = {
         handle: { isCurrent: () => true, hasLease: () => true },
         messages: {
-          handovers: { countAt: () => 0, count: 0, take: () => messages.shift() ?? null },
+          handovers: { countAt: () => 0, count: 0 },
+          take: () => messages.shift() ?? null,
           queues: { shares: (lane: number) => (lane === 0 ? waiting : []) },
         },
         start: (message: Message) => loop?.enqueueClaimed(shard, message, submissionOf(message.id)),
-        submitAnswered: () => {
+        run: () => {
           if (++answers === 4) Deferred.doneUnsafe(answered, Effect.void)
         },
-      } as unknown as DispatcherShard
+      } as unknown as ShardRuntime
       const operator: Operator = {
         name: 'op',
         capabilities: { dedupesByReference: false, window: 10 },
@@ -319,20 +323,22 @@ describe('the handover loop', () => {
           handovers: {
             countAt: () => 0,
             count: 0,
-            peek: () => waiting[0] ?? null,
-            take: () => waiting.shift() ?? null,
           },
-          queues: { count: (lane: number) => (lane === 0 ? waiting.length : 0) },
+          take: () => waiting.shift() ?? null,
+          queues: {
+            peek: () => waiting[0] ?? null,
+            count: (lane: number) => (lane === 0 ? waiting.length : 0),
+          },
         },
         start: (message: Message) => {
           loop?.enqueueClaimed(shard, message, submissionOf(message.id))
           // Its claim is acknowledged.
           queueMicrotask(() => loop?.dispatch())
         },
-        submitAnswered: () => {
+        run: () => {
           if (++answers === 20) Deferred.doneUnsafe(allAnswered, Effect.void)
         },
-      } as unknown as DispatcherShard
+      } as unknown as ShardRuntime
       loop = yield* makeLoop(
         {
           name: 'op',

@@ -15,7 +15,7 @@ import {
 } from '@hub/store'
 import { Effect } from 'effect'
 import type { Metrics } from '../metrics.ts'
-import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
+import type { ShardRuntime } from '../shard/shard-runtime.ts'
 import { InboundMessages, type InboundRecord } from './inbound-messages.port.ts'
 import { OptOuts, type RecipientWord } from './opt-outs.port.ts'
 import { decodeInbound } from '../payload/report-payload.ts'
@@ -40,7 +40,7 @@ type Content = (
 
 interface ApplyInboundOptions {
   readonly vocabulary: OptOutVocabulary
-  readonly shards: () => ReadonlyArray<DispatcherShard>
+  readonly shards: () => ReadonlyArray<ShardRuntime>
   readonly metrics: Metrics
 }
 
@@ -106,7 +106,7 @@ export const makeApplyInbound = (
       }),
     )
 
-    const applyShard = Effect.fnUntraced(function* (shard: DispatcherShard) {
+    const applyShard = Effect.fnUntraced(function* (shard: ShardRuntime) {
       const waiting = shard.inbound.first(ROUND_SIZE)
       if (waiting.length === 0) return 0
       const contents = yield* Effect.forEach(waiting, read)

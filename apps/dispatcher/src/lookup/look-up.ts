@@ -4,7 +4,7 @@
  */
 import { storageCrashPoint, type StorageError } from '@hub/store'
 import { Effect } from 'effect'
-import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
+import type { ShardRuntime } from '../shard/shard-runtime.ts'
 import { KnownMessages } from './known-messages.port.ts'
 
 /** Questions of one shard at once: a full buffer after a backlog, in one query by primary key. */
@@ -17,16 +17,16 @@ const atMessagesLookedUp = storageCrashPoint(
 
 /** Returns one round of lookups over all shards. A failed round is repeated later. */
 export const makeLookUp = (options: {
-  readonly shards: () => ReadonlyArray<DispatcherShard>
+  readonly shards: () => ReadonlyArray<ShardRuntime>
   readonly apply: (change: () => void) => void
 }): Effect.Effect<Effect.Effect<void>, never, KnownMessages> =>
   Effect.map(KnownMessages, (known) => {
     /** Asks about the items of all shards. An item with the answer `null` is asked about again. */
     const ask = <Item, Question, Answer>(
-      itemsOf: (shard: DispatcherShard) => ReadonlyArray<Item>,
+      itemsOf: (shard: ShardRuntime) => ReadonlyArray<Item>,
       questionOf: (item: Item, shard: number) => Question,
       answersTo: (questions: ReadonlyArray<Question>) => Effect.Effect<ReadonlyArray<Answer>, StorageError>,
-      onAnswer: (shard: DispatcherShard, item: Item, answer: NonNullable<Answer>) => void,
+      onAnswer: (shard: ShardRuntime, item: Item, answer: NonNullable<Answer>) => void,
     ) =>
       Effect.suspend(() => {
         const asked = options.shards().flatMap((shard) => itemsOf(shard).map((item) => ({ item, shard })))
@@ -49,13 +49,14 @@ export const makeLookUp = (options: {
         return { id, shard, lane, laneOffset: after.lane, logOffset: after.log }
       },
       (questions) => atMessagesLookedUp(known.handedOver(questions)),
-      (shard, message, handedOver) => shard.lookedUp(message, handedOver),
+      (shard, message, handedOver) => shard.run({ type: 'messageLookedUp', message, handedOver }),
     )
     const reports = ask(
       (shard) => shard.reportsToLookUp(LOOKUPS),
       ({ logOffset, report }, shard) => ({ ...report, shard, logOffset }),
       known.reportedOn,
-      (shard, parked, answer) => shard.reportLookedUp(parked, answer === 'notFound' ? null : answer),
+      (shard, parked, answer) =>
+        shard.run({ type: 'reportLookedUp', parked, known: answer === 'notFound' ? null : answer }),
     )
 
     return Effect.andThen(messages, reports).pipe(

@@ -1,8 +1,8 @@
-/** The effects that a shard returns as data, in order, and what the parts of a shard share. */
-import type { LogFact, MessageCommand, MessageState, Mode, OpenMessageCarried } from '@hub/domain'
+/** The effects that a shard returns as data, in order, and its settings. */
+import type { LogFact, MessageAccepted, MessageState, Mode, OpenMessageCarried } from '@hub/domain'
 import type { OpenSubmission } from '@hub/operator'
 import type { MemoryBudget, ShardLimits } from './limits.ts'
-import type { KnownMessage, Message, PreparedSubmission } from './message.ts'
+import type { Message, PreparedSubmission } from './message.ts'
 
 /** An event that the metric `hub_dispatcher_happenings_total` counts, by name. */
 export type ShardEvent = (typeof SHARD_EVENTS)[number]
@@ -27,7 +27,7 @@ export type AfterAppend =
   | { readonly type: 'endHandover'; readonly notBefore: number }
   | { readonly type: 'unpinReport'; readonly offset: number }
 
-/** Append a fact. Kafka's acknowledgement is the input `onAppended`, with this effect. */
+/** Append a fact. Kafka's acknowledgement is the input `appended`, with this effect. */
 export interface Append {
   readonly type: 'append'
   readonly message: Message
@@ -49,6 +49,13 @@ export type ShardEffect =
   | { readonly type: 'submit'; readonly message: Message; readonly submission: PreparedSubmission }
   /** Tell an operator which messages still await reports, after recovery. */
   | { readonly type: 'resume'; readonly operator: string; readonly open: ReadonlyArray<OpenSubmission> }
+  /** The payload of a message is damaged: its lane record goes to the dead letters. */
+  | {
+      readonly type: 'damaged'
+      readonly recipient: string
+      readonly offset: number
+      readonly accepted: MessageAccepted
+    }
   | { readonly type: 'count'; readonly event: ShardEvent; readonly count: number }
 
 export type ShardEffects = ReadonlyArray<ShardEffect>
@@ -63,23 +70,4 @@ export interface ShardSettings {
   readonly onReady: (lane: number, operator: string, account: string) => void
   readonly limits?: ShardLimits
   readonly memoryBudget?: MemoryBudget
-}
-
-/** What the parts of a shard (handovers, report matching) need of the shard. */
-export interface ShardCore {
-  readonly settings: ShardSettings
-  readonly epoch: number
-  /** The next log offset that the shard reads. */
-  readonly logPosition: number
-  readonly messages: ReadonlyMap<string, Message>
-  emit(effect: ShardEffect): void
-  count(event: ShardEvent): void
-  /** Appends facts in order. `next` runs after the acknowledgement of the last one. */
-  record(message: Message, facts: ReadonlyArray<LogFact>, next: AfterAppend | null, now: number): void
-  /** Appends the facts that the domain decides for a command; none if the domain rejects it. */
-  decideAndRecord(message: Message, command: MessageCommand, next: AfterAppend | null, now: number): void
-  /** After a change: sets the timer of a message, and applies the reports that had to wait. */
-  afterChange(message: Message, now: number): void
-  /** Adds a final message from the read model, which the shard has forgotten. */
-  addKnown(known: KnownMessage, now: number): Message
 }

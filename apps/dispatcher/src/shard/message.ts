@@ -47,6 +47,15 @@ export interface PreparedSubmission {
   readonly mode: Mode
 }
 
+/** What became of the preparation of a submit. */
+export type Preparation =
+  | { readonly type: 'prepared'; readonly submission: PreparedSubmission }
+  | { readonly type: 'retryLater'; readonly afterMs: number }
+  /** The payload is damaged although its key is right. The message waits until its lifetime ends. */
+  | { readonly type: 'damaged' }
+  /** Retention has destroyed the payload key. Nothing else makes a payload unreadable for ever. */
+  | { readonly type: 'destroyed' }
+
 /**
  * The key that matches a report to a message. It contains 64 bits of the recipient hash, because
  * operators reuse an id after days, for another recipient.

@@ -2,16 +2,8 @@
 import { encodingOf } from '@hub/domain'
 import { decodePayload, DecryptionFailed, PayloadEncryption } from '@hub/store'
 import { Clock, Effect } from 'effect'
-import type { Message, PreparedSubmission } from './message.ts'
+import type { Message, Preparation } from './message.ts'
 import { KEY_PAUSE_MS, type UnusableKeys } from './unusable-keys.ts'
-
-export type Preparation =
-  | { readonly type: 'prepared'; readonly submission: PreparedSubmission }
-  | { readonly type: 'retryLater'; readonly afterMs: number }
-  /** The payload is damaged although its key is right. The message waits until its lifetime ends. */
-  | { readonly type: 'damaged' }
-  /** Retention has destroyed the payload key. Nothing else makes a payload unreadable for ever. */
-  | { readonly type: 'destroyed' }
 
 /** The pause before the next try to fetch a payload key. */
 const STORAGE_PAUSE_MS = 500

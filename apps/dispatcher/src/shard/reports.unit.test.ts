@@ -6,6 +6,7 @@ import { Fence } from '@hub/actor'
 import { assert, describe, it } from '@effect/vitest'
 import type { LogFact, MessageAccepted } from '@hub/domain'
 import type { OpenSubmission, SubmitOutcome } from '@hub/operator'
+import type { ShardInput } from './inputs.ts'
 import type { KnownMessage, Message, PreparedSubmission, Report } from './message.ts'
 import type { ParkedReport } from './parked-reports.ts'
 import { MessageShard } from './shard.ts'
@@ -35,34 +36,35 @@ const shardOf = (
     onReady: () => {},
     reportDeadline: (_state, _submission, sentAt) => sentAt + 60 * MINUTE,
   })
-  const run = (input: () => void): void => {
-    for (const effect of machine.effectsOf(input)) {
+  const run = (input: ShardInput): void => {
+    for (const effect of machine.handle(input, time.now)) {
       if (effect.type === 'submit') submitted.push(effect.message)
       else if (effect.type === 'resume') resumed.push(...effect.open)
       else if (effect.type === 'count') counted.push(effect.event)
-      else {
+      else if (effect.type !== 'damaged') {
         if (effect.type === 'append') written.push(effect.fact)
         else written.push(...effect.open.map(({ fact }) => fact))
-        run(() => machine.onAppended(effect, written.length - 1, time.now))
+        run({ type: 'appended', effect, offset: written.length - 1 })
       }
     }
   }
   /** The inputs of the shard at the current time, with their effects executed. */
   const shard = {
-    take: (lane: number) => machine.handovers.take(lane, 'op', ACCOUNT),
-    claim: (message: Message) => run(() => machine.handovers.claim(message, SUBMISSION, time.now)),
-    discard: (message: Message) => run(() => machine.handovers.discard(message, time.now)),
+    take: (lane: number) => machine.take(lane, 'op', ACCOUNT),
+    claim: (message: Message) =>
+      run({ type: 'prepared', message, preparation: { type: 'prepared', submission: SUBMISSION } }),
+    discard: (message: Message) => run({ type: 'prepared', message, preparation: { type: 'destroyed' } }),
     answered: (message: Message, outcome: SubmitOutcome) =>
-      run(() => machine.handovers.answered(message, outcome, SUBMISSION, time.now)),
-    tick: () => run(() => machine.tick(time.now)),
+      run({ type: 'answered', message, outcome, submission: SUBMISSION }),
+    tick: () => run({ type: 'tick' }),
     committed: (lanes: ReadonlyArray<number>, position: number) =>
-      run(() => machine.committed(lanes, position, time.now)),
+      run({ type: 'committed', lanes, logPosition: position }),
     isOwn: (at: number) => machine.isOwn(at),
     onFact: (at: number, recipient: string, fact: LogFact) =>
-      run(() => machine.onFact(at, recipient, fact, new Fence(), time.now)),
+      run({ type: 'fact', offset: at, recipient, fact, fence: new Fence() }),
     reportsToLookUp: (limit: number) => machine.parkedReports.due(time.now, limit),
     reportLookedUp: (parked: { readonly report: Report }, message: KnownMessage | null) =>
-      run(() => machine.reportLookedUp(parked as ParkedReport, message, time.now)),
+      run({ type: 'reportLookedUp', parked: parked as ParkedReport, known: message }),
     lowestPinned: () => machine.lowestPinned(),
     queries: machine,
   }
@@ -70,7 +72,7 @@ const shardOf = (
     shard.isOwn(at)
     shard.onFact(at, recipient, fact)
   }
-  run(() => machine.opened({ epoch: 1, now: time.now, laneEnds: [0, 0], logPosition }))
+  run({ type: 'opened', epoch: 1, laneEnds: [0, 0], logPosition })
   let offset = 0
   let reports = 0
   return {
@@ -103,9 +105,9 @@ const shardOf = (
         republished: false,
       }
       const at = offset++
-      run(() => {
-        if (machine.accepts(1, at, accepted)) machine.onAccepted(1, at, time.now, accepted, time.now)
-      })
+      if (machine.judge(1, at, accepted) === 'keep') {
+        run({ type: 'accepted', lane: 1, offset: at, appendedAt: time.now, accepted })
+      }
       const message = shard.take(1)
       if (message === null) throw new Error('no message to take')
       shard.claim(message)
@@ -122,7 +124,7 @@ const shardOf = (
         outcome: { status: 'delivered' },
         ...more,
       }
-      run(() => machine.onReport(report, time.now))
+      run({ type: 'report', report })
       return report
     },
     accepted: (message: Message, ...operatorIds: ReadonlyArray<string>) =>

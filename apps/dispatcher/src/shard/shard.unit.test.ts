@@ -2,6 +2,7 @@
 import { Fence } from '@hub/actor'
 import type { MessageAccepted } from '@hub/domain'
 import { describe, expect, it } from 'vitest'
+import type { ShardInput } from './inputs.ts'
 import type { PreparedSubmission } from './message.ts'
 import { MessageShard } from './shard.ts'
 
@@ -23,11 +24,12 @@ describe('the effects of an input', () => {
       epoch: 0,
       operator: 'op',
     } as const
-    shard.effectsOf(() => shard.onFact(0, 'r', claim, new Fence(), 1))
-    shard.effectsOf(() => shard.opened({ epoch: 1, now: 1, laneEnds: [0, 0], logPosition: 1 }))
+    shard.handle({ type: 'fact', offset: 0, recipient: 'r', fact: claim, fence: new Fence() }, 1)
+    shard.handle({ type: 'opened', epoch: 1, laneEnds: [0, 0], logPosition: 1 }, 1)
     // The lane record is missing. The shard counts the message as sent, and needs its deadline.
-    expect(() => shard.effectsOf(() => shard.committed([0, 0], 1, 1))).toThrow('no deadline')
-    expect(shard.effectsOf(() => shard.tick(1))).toEqual([])
+    const committed = { type: 'committed', lanes: [0, 0], logPosition: 1 } as const
+    expect(() => shard.handle(committed, 1)).toThrow('no deadline')
+    expect(shard.handle({ type: 'tick' }, 1)).toEqual([])
   })
 })
 
@@ -44,18 +46,18 @@ describe('a lane record that is read again', () => {
     const time = { now: 1_000_000 }
     const counted: Array<string> = []
     let log = 0
-    const run = (input: () => void): void => {
-      for (const effect of shard.effectsOf(input)) {
-        if (effect.type === 'append') run(() => shard.onAppended(effect, log++, time.now))
+    const run = (input: ShardInput): void => {
+      for (const effect of shard.handle(input, time.now)) {
+        if (effect.type === 'append') run({ type: 'appended', effect, offset: log++ })
         else if (effect.type === 'count') counted.push(effect.event)
         else if (effect.type === 'submit') {
           const { message, submission } = effect
           const rejected = { type: 'rejected', reason: 'operator_rejected' } as const
-          run(() => shard.handovers.answered(message, rejected, submission, time.now))
+          run({ type: 'answered', message, outcome: rejected, submission })
         }
       }
     }
-    run(() => shard.opened({ epoch: 1, now: time.now, laneEnds: [0, 0], logPosition: 0 }))
+    run({ type: 'opened', epoch: 1, laneEnds: [0, 0], logPosition: 0 })
     const read = (offset: number, account: string) => {
       const accepted = {
         type: 'MessageAccepted',
@@ -69,16 +71,15 @@ describe('a lane record that is read again', () => {
         sealed: new Uint8Array(),
         republished: false,
       } as MessageAccepted
-      run(() => {
-        if (shard.accepts(SERVICE, offset, accepted)) {
-          shard.onAccepted(SERVICE, offset, time.now, accepted, time.now)
-        }
-      })
+      const verdict = shard.judge(SERVICE, offset, accepted)
+      if (verdict === 'keep') run({ type: 'accepted', lane: SERVICE, offset, appendedAt: time.now, accepted })
+      else if (verdict === 'duplicate') counted.push('duplicate_dropped')
     }
     const handOver = (account: string) => {
-      const message = shard.handovers.take(SERVICE, 'op', account)
+      const message = shard.take(SERVICE, 'op', account)
       if (message === null) throw new Error('no message waits')
-      run(() => shard.handovers.claim(message, {} as PreparedSubmission, time.now))
+      const submission = {} as PreparedSubmission
+      run({ type: 'prepared', message, preparation: { type: 'prepared', submission } })
     }
     for (const offset of [0, 1, 2, 3]) read(offset, 'acc_a')
     read(4, 'acc_b')
@@ -86,7 +87,7 @@ describe('a lane record that is read again', () => {
     // Only the ids of the final messages are left.
     for (let position = 0; position < log; position++) shard.isOwn(position)
     time.now += 11_000
-    run(() => shard.committed([0, 0], log, time.now))
+    run({ type: 'committed', lanes: [0, 0], logPosition: log })
     const cursor = shard.queues.cursor(SERVICE)
     expect(cursor.seekTarget(5, time.now)).toBe(2)
     for (const [offset, account] of [
@@ -111,7 +112,7 @@ describe('a message that cannot be handed over now', () => {
       onReady: () => {},
       reportDeadline: () => 0,
     })
-    shard.effectsOf(() => shard.opened({ epoch: 1, now: NOW, laneEnds: [0, 0], logPosition: 0 }))
+    shard.handle({ type: 'opened', epoch: 1, laneEnds: [0, 0], logPosition: 0 }, NOW)
     for (const [offset, account] of ['acc_a', 'acc_a', 'acc_b'].entries()) {
       const accepted = {
         type: 'MessageAccepted',
@@ -125,16 +126,15 @@ describe('a message that cannot be handed over now', () => {
         sealed: new Uint8Array(),
         republished: false,
       } as MessageAccepted
-      shard.effectsOf(() => {
-        shard.accepts(SERVICE, offset, accepted)
-        shard.onAccepted(SERVICE, offset, NOW, accepted, NOW)
-      })
+      expect(shard.judge(SERVICE, offset, accepted)).toBe('keep')
+      shard.handle({ type: 'accepted', lane: SERVICE, offset, appendedAt: NOW, accepted }, NOW)
     }
-    const held = shard.handovers.take(SERVICE, 'op', 'acc_a')
+    const held = shard.take(SERVICE, 'op', 'acc_a')
     expect(held?.id).toBe('msg_0')
     // The key of its payload cannot be used now.
-    shard.effectsOf(() => shard.handovers.end(held!, NOW + 5000, NOW))
-    expect(shard.handovers.take(SERVICE, 'op', 'acc_a')).toBeNull()
-    expect(shard.handovers.take(SERVICE, 'op', 'acc_b')?.id).toBe('msg_2')
+    const preparation = { type: 'retryLater', afterMs: 5000 } as const
+    shard.handle({ type: 'prepared', message: held!, preparation }, NOW)
+    expect(shard.take(SERVICE, 'op', 'acc_a')).toBeNull()
+    expect(shard.take(SERVICE, 'op', 'acc_b')?.id).toBe('msg_2')
   })
 })

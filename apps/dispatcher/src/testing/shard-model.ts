@@ -14,6 +14,7 @@ import { Fence } from '@hub/actor'
 import { epochOf, evolve, type LogFact, type MessageAccepted, type MessageState } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'
 import { assert } from 'vitest'
+import type { ShardInput } from '../shard/inputs.ts'
 import type { KnownMessage, Message, PreparedSubmission, Report } from '../shard/message.ts'
 import { MessageShard } from '../shard/shard.ts'
 
@@ -158,20 +159,18 @@ export class ShardModel {
     member.epoch = member.fence.epoch + 1
     this.#writeFence(member)
     this.#readLog(member)
-    this.#run(member, () =>
-      member.shard.opened({
-        epoch: member.epoch,
-        now: this.now,
-        laneEnds: this.#lanes.map((lane) => lane.length),
-        logPosition: member.positions[2]!,
-      }),
-    )
+    this.#run(member, {
+      type: 'opened',
+      epoch: member.epoch,
+      laneEnds: this.#lanes.map((lane) => lane.length),
+      logPosition: member.positions[2]!,
+    })
     return member
   }
 
   /** Executes the effects of one input. Produces and submits stay pending until a later step. */
-  #run(member: Member, input: () => void): void {
-    for (const effect of member.shard.effectsOf(input)) {
+  #run(member: Member, input: ShardInput): void {
+    for (const effect of member.shard.handle(input, this.now)) {
       if (effect.type === 'submit') {
         const { message } = effect
         member.submits.push({ message, outcome: this.#write(member, message) })
@@ -180,7 +179,7 @@ export class ShardModel {
         member.appends.push({
           facts: produce.map(({ fact, message }) => ({ fact, recipient: message.key })),
           readUpTo: member.positions[2]!,
-          acknowledge: (offset) => this.#run(member, () => member.shard.onAppended(effect, offset, this.now)),
+          acknowledge: (offset) => this.#run(member, { type: 'appended', effect, offset }),
         })
       }
     }
@@ -301,7 +300,7 @@ export class ShardModel {
       if (entry.kind === 'opened') member.fence.observe(offset, entry)
       else if (!member.shard.isOwn(offset)) {
         for (const { fact, recipient } of entry.facts) {
-          this.#run(member, () => member.shard.onFact(offset, recipient, fact, member.fence, this.now))
+          this.#run(member, { type: 'fact', offset, recipient, fact, fence: member.fence })
         }
       }
     }
@@ -320,19 +319,17 @@ export class ShardModel {
       if (record === undefined || shard.isFull(lane, this.now)) return
       positions[lane] = offset + 1
       const { accepted, appendedAt } = record
-      this.#run(member, () => {
-        if (!shard.accepts(lane, offset, accepted)) return
-        shard.onAccepted(lane, offset, appendedAt, accepted, this.now)
-      })
+      if (shard.judge(lane, offset, accepted) !== 'keep') continue
+      this.#run(member, { type: 'accepted', lane, offset, appendedAt, accepted })
     }
     seek()
   }
 
   readReports(count: number): void {
-    const { positions, shard } = this.#member
+    const { positions } = this.#member
     for (let i = 0; i < count && positions[3]! < this.#reports.length; i++) {
       const offset = positions[3]!++
-      this.#run(this.#member, () => shard.onReport({ ...this.#reports[offset]!, offset }, this.now))
+      this.#run(this.#member, { type: 'report', report: { ...this.#reports[offset]!, offset } })
     }
   }
 
@@ -358,7 +355,8 @@ export class ShardModel {
     }
     this.#committed = marks
     if (!answered) return
-    this.#run(this.#member, () => shard.committed(this.#committed.slice(0, 2), positions[2]!, this.now))
+    const lanes = this.#committed.slice(0, 2)
+    this.#run(this.#member, { type: 'committed', lanes, logPosition: positions[2]! })
   }
 
   repeatFence(): void {
@@ -377,10 +375,11 @@ export class ShardModel {
         let message: Message | null = null
         for (let turn = 0; message === null && turn < choices.length; turn++) {
           const { account, operator } = choices[(i + turn) % choices.length]!
-          message = member.shard.handovers.take(lane, operator, account)
+          message = member.shard.take(lane, operator, account)
         }
         if (message === null) break
-        this.#run(member, () => member.shard.handovers.claim(message, SUBMISSION, this.now))
+        const preparation = { type: 'prepared', submission: SUBMISSION } as const
+        this.#run(member, { type: 'prepared', message, preparation })
       }
     }
   }
@@ -449,7 +448,7 @@ export class ShardModel {
     const submitted = member.submits.shift()
     if (submitted === undefined) return
     const { message, outcome } = submitted
-    this.#run(member, () => member.shard.handovers.answered(message, outcome, SUBMISSION, this.now))
+    this.#run(member, { type: 'answered', message, outcome, submission: SUBMISSION })
   }
 
   /** The usual sequence: read, claim, submit, answer, record. */
@@ -529,13 +528,13 @@ export class ShardModel {
 
   advance(ms: number): void {
     this.now += ms
-    this.#run(this.#member, () => this.#member.shard.tick(this.now))
+    this.#run(this.#member, { type: 'tick' })
   }
 
   /** Time passes for the zombie too. */
   tickZombie(): void {
     const zombie = this.#zombie
-    if (zombie !== null) this.#run(zombie, () => zombie.shard.tick(this.now))
+    if (zombie !== null) this.#run(zombie, { type: 'tick' })
   }
 
   project(): void {
@@ -547,11 +546,13 @@ export class ShardModel {
     for (const message of shard.messagesToLookUp(100)) {
       if ((message.lookupAfter?.log ?? 0) > this.#projected) continue
       const status = this.stateOf(message.id, this.#projected)?.status ?? 'accepted'
-      this.#run(this.#member, () => shard.lookedUp(message, status !== 'accepted', this.now))
+      const handedOver = status !== 'accepted'
+      this.#run(this.#member, { type: 'messageLookedUp', message, handedOver })
     }
     for (const parked of shard.parkedReports.due(this.now, 100)) {
       if (parked.logOffset > this.#projected) continue
-      this.#run(this.#member, () => shard.reportLookedUp(parked, this.#knownOf(parked.report), this.now))
+      const known = this.#knownOf(parked.report)
+      this.#run(this.#member, { type: 'reportLookedUp', parked, known })
     }
   }
 

@@ -1,4 +1,4 @@
-/** One assigned shard in the runtime: its positions, back-pressure and low-water marks. */
+/** The place of one assigned shard in the host: its positions, back-pressure and low-water marks. */
 import {
   type GroupControl,
   type IncomingRecord,
@@ -14,7 +14,7 @@ export const lanesOf = (topics: TopicNames): ReadonlyArray<string> => [
   topics.acceptedService,
 ]
 
-export class HostedShard<S extends Shard> {
+export class ShardSlot<S extends Shard> {
   readonly number: number
   readonly shard: S
   readonly fence = new Fence()
@@ -51,7 +51,7 @@ export class HostedShard<S extends Shard> {
     topics: TopicNames,
     startedAt: number,
     standby: boolean,
-    makeHandle: (hosted: HostedShard<S>) => ShardHandle,
+    makeHandle: (slot: ShardSlot<S>) => ShardHandle,
     makeShard: (handle: ShardHandle) => S,
   ) {
     this.number = number

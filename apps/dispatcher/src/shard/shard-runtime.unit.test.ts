@@ -17,7 +17,7 @@ import { Context, Result } from 'effect'
 import { randomBytes } from 'node:crypto'
 import { makeMetrics } from '../metrics.ts'
 import { MessageTraces } from '../tracing/message-traces.ts'
-import { type DispatcherShard, makeDispatcherShard } from './dispatcher-shard.ts'
+import { type ShardRuntime, makeShardRuntime } from './shard-runtime.ts'
 import type { Message, PreparedSubmission } from './message.ts'
 
 const SERVICE = 1
@@ -61,7 +61,7 @@ const memberOf = (before: ReadonlyArray<OutgoingRecord>, now: number) => {
     submitted: [] as Array<Message>,
   }
   const fence = new Fence()
-  const shard: DispatcherShard = makeDispatcherShard(
+  const shard: ShardRuntime = makeShardRuntime(
     {
       shard: 0,
       isCurrent: () => true,
@@ -124,11 +124,12 @@ const withOpen = (count: number, traced: number) => {
     const record = acceptedRecord(topics, messageOf(i, member.now), options)
     shard.onLane(SERVICE, incoming(record, i, member.now))
   }
-  const take = () => shard.messages.handovers.take(SERVICE, 'op', account)
+  const take = () => shard.messages.take(SERVICE, 'op', account)
   for (let message = take(); message !== null; message = take()) shard.start(message)
   for (const message of member.submitted) {
     const operatorIds = [`a-${message.id}`, `b-${message.id}`]
-    shard.submitAnswered(message, { type: 'accepted', operatorIds }, SUBMISSION)
+    const outcome = { type: 'accepted', operatorIds } as const
+    shard.run({ type: 'answered', message, outcome, submission: SUBMISSION })
   }
   member.now += MINUTE
   return { member, shard }
@@ -219,10 +220,11 @@ describe('a lane with a long backlog of one account', () => {
     assert.strictEqual(shard.lowestPinned().lanes[SERVICE], 0)
 
     const handOver = (by: string) => {
-      const message = messages.handovers.take(SERVICE, 'op', by)
+      const message = messages.take(SERVICE, 'op', by)
       if (message === null) return false
       shard.start(message)
-      shard.submitAnswered(message, { type: 'accepted', operatorIds: [message.id] }, SUBMISSION)
+      const outcome = { type: 'accepted', operatorIds: [message.id] } as const
+      shard.run({ type: 'answered', message, outcome, submission: SUBMISSION })
       return true
     }
     while (handOver(other));
@@ -326,9 +328,9 @@ describe('re-appended open messages', () => {
   it('contain the number of parts of a message whose answer was lost', () => {
     const { member, shard } = memberOf([], 1_700_000_000_000)
     shard.onLane(SERVICE, incoming(acceptedRecord(topics, messageOf(1, member.now)), 0, member.now))
-    const message = shard.messages.handovers.take(SERVICE, 'op', account)!
+    const message = shard.messages.take(SERVICE, 'op', account)!
     shard.start(message)
-    shard.submitAnswered(message, { type: 'unknown' }, SUBMISSION)
+    shard.run({ type: 'answered', message, outcome: { type: 'unknown' }, submission: SUBMISSION })
     member.now += MINUTE
     shard.onCommitted([0, 1], member.log.length, member.now)
     const reAppended = member.log.slice(-1)
@@ -344,7 +346,7 @@ describe('re-appended open messages', () => {
       nextMember.now += 6000
       const due = nextShard.reportsToLookUp(10)
       assert.lengthOf(due, offset + 1)
-      for (const parked of due) nextShard.reportLookedUp(parked, null)
+      for (const parked of due) nextShard.run({ type: 'reportLookedUp', parked, known: null })
       assert.deepStrictEqual(
         nextMember.log.slice(1).map(({ type }) => type),
         part === 'a' ? [] : ['OpenMessageCarried', 'MessageDelivered'],

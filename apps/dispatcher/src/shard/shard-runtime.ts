@@ -1,6 +1,4 @@
-/**
- * The driver of a `MessageShard`: decodes records into inputs, and executes the returned effects.
- */
+/** Runs a `MessageShard`: decodes records into inputs, and executes the returned effects. */
 import type { Fence, Shard, ShardHandle, Urgency } from '@hub/actor'
 import { type Lifetimes, type LogFact, type MessageClass, reportDeadline, sandboxScenario } from '@hub/domain'
 import {
@@ -19,15 +17,15 @@ import {
   reportOutcome,
   type TopicNames,
 } from '@hub/kafka'
-import { type OpenSubmission, SANDBOX, type SubmitOutcome } from '@hub/operator'
+import { type OpenSubmission, SANDBOX } from '@hub/operator'
 import { Result } from 'effect'
 import type { Metrics } from '../metrics.ts'
 import type { MessageTraces } from '../tracing/message-traces.ts'
-import type { Append, ReAppend, ShardSettings } from './effects.ts'
+import type { Append, ReAppend, ShardEffect, ShardSettings } from './effects.ts'
 import { InboundQueue } from './inbound-queue.ts'
-import type { KnownMessage, Message, PreparedSubmission } from './message.ts'
+import type { ShardInput } from './inputs.ts'
+import type { Message, Preparation, PreparedSubmission } from './message.ts'
 import type { ParkedReport } from './parked-reports.ts'
-import type { Preparation } from './prepare-submission.ts'
 import { MessageShard } from './shard.ts'
 
 /** What a shard needs of its process. */
@@ -40,32 +38,33 @@ interface ShardEnvironment extends Omit<ShardSettings, 'reportDeadline' | 'onRea
   /** Runs a change that does not come from the runtime, and starts the work that it allows. */
   readonly apply: (change: () => void) => void
   /** Decrypts the payload of a message. It may call `onPrepared` synchronously. */
-  readonly prepare: (message: Message, onPrepared: (result: Preparation) => void) => void
+  readonly prepare: (message: Message, onPrepared: (preparation: Preparation) => void) => void
   /** See `ShardSettings`. */
-  readonly onReady: (shard: DispatcherShard, lane: number, operator: string, account: string) => void
+  readonly onReady: (shard: ShardRuntime, lane: number, operator: string, account: string) => void
   /** The claim of a message is acknowledged: submit it. */
-  readonly enqueueClaimed: (shard: DispatcherShard, message: Message, submission: PreparedSubmission) => void
+  readonly enqueueClaimed: (shard: ShardRuntime, message: Message, submission: PreparedSubmission) => void
   readonly resume: (operator: string, open: ReadonlyArray<OpenSubmission>) => void
   readonly onLiveMessage: () => void
   /** A record cannot be decoded. `reason` is a code. */
   readonly onDeadLetter: (record: IncomingRecord, reason: string) => void
 }
 
-export interface DispatcherShard extends Shard {
+/** The runtime of one shard: the host calls it for records and time, the process for the rest. */
+export interface ShardRuntime extends Shard {
   readonly handle: ShardHandle
   readonly messages: MessageShard
+  /** Runs an input of the shard, and executes its effects. */
+  readonly run: (input: ShardInput) => void
   /** Inbound messages that are not applied to the opt-outs yet. */
   readonly inbound: InboundQueue
   /** Dead-letters an inbound message that cannot be decrypted. Its offset is pinned until then. */
   readonly deadLetterInbound: (record: IncomingRecord) => void
   /** Starts the handover of a taken message: decrypts the payload, and appends the claim. */
   readonly start: (message: Message) => void
-  readonly submitAnswered: (message: Message, outcome: SubmitOutcome, submission: PreparedSubmission) => void
   readonly reportsToLookUp: (limit: number) => ReadonlyArray<ParkedReport>
-  /** The answers of the read model; see `MessageShard`. */
-  readonly lookedUp: (message: Message, handedOver: boolean) => void
-  readonly reportLookedUp: (parked: ParkedReport, known: KnownMessage | null) => void
 }
+
+type Damaged = Extract<ShardEffect, { readonly type: 'damaged' }>
 
 /**
  * The recipient of a code waits for the acknowledgement of its claim. A delivery report is read again until
@@ -83,7 +82,7 @@ const scenarioOf = (operator: string | null, submission: PreparedSubmission | nu
   return submission.mode === 'test' ? sandboxScenario(submission.request.to) : null
 }
 
-export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvironment): DispatcherShard => {
+export const makeShardRuntime = (handle: ShardHandle, environment: ShardEnvironment): ShardRuntime => {
   const { lifetimes, metrics, now, topics, traces } = environment
   const messages = new MessageShard({
     ...environment,
@@ -95,7 +94,7 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
         scenario: scenarioOf(operator, submission),
       }),
   })
-  const { handovers, parkedReports, pinnedReports, queues } = messages
+  const { parkedReports, pinnedReports, queues } = messages
 
   const append = (effect: Append) => {
     const { fact, message } = effect
@@ -105,7 +104,7 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     const envelope = traceparent === undefined ? { partition } : { partition, traceparent }
     handle.append(
       logRecord(topics, fact, message.key, envelope),
-      (offset) => run(() => messages.onAppended(effect, offset, now())),
+      (offset) => run({ type: 'appended', effect, offset }),
       urgencyOf(fact, message.state.class),
     )
   }
@@ -122,16 +121,16 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       at: effect.at,
       messages: carried,
     })
-    handle.append(record, (offset) => run(() => messages.onAppended(effect, offset, now())))
+    handle.append(record, (offset) => run({ type: 'appended', effect, offset }))
   }
 
-  /** Runs an input of the shard, and executes its effects. */
-  const run = (input: () => void): void => {
-    for (const effect of messages.effectsOf(input)) {
+  const run = (input: ShardInput, at = now()): void => {
+    for (const effect of messages.handle(input, at)) {
       if (effect.type === 'append') append(effect)
       else if (effect.type === 'reAppend') reAppend(effect)
       else if (effect.type === 'submit') environment.enqueueClaimed(shard, effect.message, effect.submission)
       else if (effect.type === 'resume') environment.resume(effect.operator, effect.open)
+      else if (effect.type === 'damaged') deadLetterDamaged(effect)
       else metrics.shardEvent(effect.event, effect.count)
     }
   }
@@ -146,14 +145,11 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     queues.pinUnreadable(lane, record.offset)
     deadLetter(record, reason, () => queues.unpin(lane, record.offset))
   }
-  /** The payload of a message is damaged: its record goes to the dead letters. */
-  const setAsideDamaged = (message: Message) => {
-    const { key, laneOffset: offset, laneRecord } = message
-    run(() => handovers.setAside(message, now()))
-    if (laneRecord === null) return
-    const { id, occurredAt, topic, type, value } = acceptedRecord(topics, laneRecord)
+  const deadLetterDamaged = ({ accepted, offset, recipient }: Damaged) => {
+    const { id, occurredAt, topic, type, value } = acceptedRecord(topics, accepted)
     const source = { topic, partition: handle.shard, offset, traceparent: null, appendedAt: occurredAt }
-    deadLetter({ ...source, key, type, id, occurredAt, value }, 'payload_damaged', () => {})
+    const record = { ...source, key: recipient, type, id, occurredAt, value }
+    deadLetter(record, 'payload_damaged', () => {})
   }
   const deadLetterReport = (record: IncomingRecord, reason: string) => {
     pinnedReports.pin(record.offset)
@@ -175,13 +171,14 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     for (const message of decoded.success.messages) {
       const fact = carriedFact(decoded.success, message)
       if (message.traceparent !== null) traces.continued(message.traceparent, fact)
-      run(() => messages.onFact(record.offset, message.recipient, fact, fence, now()))
+      run({ type: 'fact', offset: record.offset, recipient: message.recipient, fact, fence })
     }
   }
 
-  const shard: DispatcherShard = {
+  const shard: ShardRuntime = {
     handle,
     messages,
+    run,
     inbound,
     deadLetterInbound: (record) => {
       inbound.done(record.offset)
@@ -196,7 +193,7 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       const fact = decoded.success
       if (fact.type === 'MessageAccepted') return
       if (record.traceparent !== null) traces.continued(record.traceparent, fact)
-      run(() => messages.onFact(record.offset, record.key, fact, fence, now()))
+      run({ type: 'fact', offset: record.offset, recipient: record.key, fact, fence })
     },
     onLane: (lane, record) => {
       const head = decodeAcceptedHead(record)
@@ -208,14 +205,16 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       const { messageId, mode } = head.success
       if (record.traceparent !== null) traces.accepted(record, messageId)
       if (mode === 'live') environment.onLiveMessage()
-      run(() => {
-        // Most records behind a backlog are skipped, and need no further decoding.
-        if (!messages.accepts(lane, record.offset, head.success)) return
-        const fact = decodeFact(record)
-        if (Result.isSuccess(fact) && fact.success.type === 'MessageAccepted') {
-          messages.onAccepted(lane, record.offset, record.appendedAt, fact.success, now())
-        } else if (Result.isFailure(fact)) deadLetterLane(lane, record, fact.failure.reason)
-      })
+      const verdict = messages.judge(lane, record.offset, head.success)
+      if (verdict === 'duplicate') metrics.shardEvent('duplicate_dropped', 1)
+      // Most records behind a backlog are skipped, and need no further decoding.
+      if (verdict !== 'keep') return
+      const { appendedAt, offset } = record
+      const fact = decodeFact(record)
+      if (Result.isFailure(fact)) deadLetterLane(lane, record, fact.failure.reason)
+      else if (fact.success.type === 'MessageAccepted') {
+        run({ type: 'accepted', lane, offset, appendedAt, accepted: fact.success })
+      }
     },
     onReport: (record) => {
       if (record.type === 'InboundMessageReceived') return onInbound(record)
@@ -226,14 +225,13 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       const { operator, operatorId, recipient, reference } = report.success
       const outcome = reportOutcome(report.success)
       const { appendedAt: receivedAt, offset } = record
-      run(() =>
-        messages.onReport({ offset, operator, operatorId, reference, recipient, receivedAt, outcome }, now()),
-      )
+      const known = { offset, operator, operatorId, reference, recipient, receivedAt, outcome }
+      run({ type: 'report', report: known })
     },
-    onOpened: (opened) => run(() => messages.opened(opened)),
+    onOpened: ({ now: at, ...opened }) => run({ type: 'opened', ...opened }, at),
     onClosed: () => messages.closed(),
-    onTick: (at) => run(() => messages.tick(at)),
-    onCommitted: (lanes, logPosition, at) => run(() => messages.committed(lanes, logPosition, at)),
+    onTick: (at) => run({ type: 'tick' }, at),
+    onCommitted: (lanes, logPosition, at) => run({ type: 'committed', lanes, logPosition }, at),
     isFull: (lane) => messages.isFull(lane, now()),
     hasRoom: (lane) => messages.hasRoom(lane, now()),
     seekTarget: (lane, position) => queues.cursor(lane).seekTarget(position, now()),
@@ -245,21 +243,14 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       return { ...lowest, reports: Math.min(lowest.reports ?? inbound.lowest, inbound.lowest) }
     },
     start: (message) =>
-      environment.prepare(message, (result) => {
+      environment.prepare(message, (preparation) => {
         if (!handle.isCurrent()) return
+        const prepared = () => run({ type: 'prepared', message, preparation })
         // The claim only appends. What follows comes with its acknowledgement.
-        if (result.type === 'prepared') return run(() => handovers.claim(message, result.submission, now()))
-        environment.apply(() => {
-          if (result.type === 'destroyed') run(() => handovers.discard(message, now()))
-          else if (result.type === 'damaged') setAsideDamaged(message)
-          else run(() => handovers.end(message, now() + result.afterMs, now()))
-        })
+        if (preparation.type === 'prepared') prepared()
+        else environment.apply(prepared)
       }),
-    submitAnswered: (message, outcome, submission) =>
-      run(() => handovers.answered(message, outcome, submission, now())),
     reportsToLookUp: (limit) => parkedReports.due(now(), limit),
-    lookedUp: (message, handedOver) => run(() => messages.lookedUp(message, handedOver, now())),
-    reportLookedUp: (parked, known) => run(() => messages.reportLookedUp(parked, known, now())),
   }
   return shard
 }
