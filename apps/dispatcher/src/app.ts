@@ -29,9 +29,6 @@ import { Clock, Effect, FiberSet, Layer, Redacted, type Scope } from 'effect'
 import { vocabulary } from './config.ts'
 import { makeHandoverLoop } from './handover/handover-loop.ts'
 import { makeApplyInbound } from './inbound/apply.ts'
-import type { OptOuts } from './inbound/opt-outs.port.ts'
-import { InboundMessages } from './inbound/inbound-messages.port.ts'
-import type { KnownMessages } from './lookup/known-messages.port.ts'
 import { makeLookUp } from './lookup/look-up.ts'
 import { GROUP, membership } from './membership/identity.ts'
 import { makeMetrics } from './metrics.ts'
@@ -45,8 +42,8 @@ import { type ShardRuntime, makeShardRuntime } from './shard/shard-runtime.ts'
 import { DEFAULT_LIMITS, type MemoryBudget, type ShardLimits } from './shard/limits.ts'
 import { makePrepare } from './shard/prepare-submission.ts'
 import { makeUnusableKeys } from './shard/unusable-keys.ts'
+import type { DispatcherStore } from './store/store.port.ts'
 import { MessageTraces } from './tracing/message-traces.ts'
-import type { AccountWeights } from './weights/account-weights.port.ts'
 import { makeWeights } from './weights/weights.ts'
 
 export interface DispatcherOptions {
@@ -95,15 +92,7 @@ export const makeDispatcher = (
 ): Effect.Effect<
   Dispatcher,
   KafkaUnavailable | CallbackPortUnavailable,
-  | AccountWeights
-  | ConsumerGroups
-  | EventLog
-  | KnownMessages
-  | OptOuts
-  | InboundMessages
-  | PayloadEncryption
-  | SharedTexts
-  | Scope.Scope
+  ConsumerGroups | EventLog | DispatcherStore | PayloadEncryption | SharedTexts | Scope.Scope
 > =>
   Effect.gen(function* () {
     const { live, prefix, topics } = options

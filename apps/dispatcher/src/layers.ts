@@ -10,11 +10,8 @@ import {
 } from '@hub/kafka'
 import { MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
 import { Effect, Layer } from 'effect'
-import { inboundMessagesPostgres } from './inbound/inbound-messages.postgres.ts'
-import { optOutsPostgres } from './inbound/opt-outs.postgres.ts'
-import { knownMessagesPostgres } from './lookup/known-messages.postgres.ts'
 import { APP } from './membership/identity.ts'
-import { accountWeightsPostgres } from './weights/account-weights.postgres.ts'
+import { layerPostgresStore } from './store/postgres-store.ts'
 
 const kafka = Layer.unwrap(
   Effect.gen(function* () {
@@ -27,14 +24,7 @@ const kafka = Layer.unwrap(
   }),
 )
 
-export const layers = Layer.mergeAll(
-  accountWeightsPostgres,
-  knownMessagesPostgres,
-  optOutsPostgres,
-  inboundMessagesPostgres,
-  PayloadEncryption.layer,
-  sharedTextsLayer(APP),
-).pipe(
+export const layers = Layer.mergeAll(layerPostgresStore, PayloadEncryption.layer, sharedTextsLayer(APP)).pipe(
   Layer.provideMerge(MasterKeyEncryption.layer),
   Layer.provideMerge(Sql.layer(APP)),
   Layer.provideMerge(kafka),

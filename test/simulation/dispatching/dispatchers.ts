@@ -3,6 +3,7 @@
  * operator, at each fact, and after all messages are final.
  */
 import { makeDispatcher } from '@hub/dispatcher'
+import type { LookedUpModel } from '@hub/dispatcher/testing'
 import {
   billedPrice,
   DEFAULT_START_WORDS,
@@ -20,7 +21,7 @@ import { ProcessFaults } from '../world/process-faults.ts'
 import type { Simulation } from '../world/simulation.ts'
 import { checkWords, InboundTables } from './inbound.ts'
 import { OperatorServer } from './operator-server.ts'
-import { type LookedUpModel, ReadModel } from './read-model.ts'
+import { ReadModel } from './read-model.ts'
 import { dispatcherStores, sharedTexts } from './stores.ts'
 
 const SECOND = 1000
@@ -69,7 +70,7 @@ export const startDispatchers = (
   const { broker, network, violations, world } = simulation
   const random = simulation.random('dispatchers')
   const topics = topicNames()
-  const tables = { inbound, texts: sharedTexts() }
+  const stores = { tables: inbound, texts: sharedTexts() }
   /** What a reader of lanes and log knows without any delay. */
   const truth = new ReadModel(broker, topics, (message, fact, before) => {
     world.note('log', () => `${message.id}: ${fact.type}, now ${message.state?.status ?? ''}`)
@@ -125,7 +126,7 @@ export const startDispatchers = (
     const process = world.startProcess(`dispatcher-${number}`, skew)
     versions.add(process.schemaVersion)
     const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
-      Context.merge(dispatcherStores(simulation, process, topics, projected, tables)),
+      Context.merge(dispatcherStores(simulation, process, projected, stores)),
       Context.merge(process.context),
     )
     const main = Effect.gen(function* () {

@@ -24,24 +24,6 @@ export interface ProjectedMessage {
   readonly facts: Array<MessageFact>
 }
 
-/** What the look-ups of a dispatcher read. */
-export interface LookedUpModel {
-  /** The next offset that is applied. */
-  readonly position: (topic: string, partition: number) => number
-  readonly messages: {
-    readonly get: (id: string) => LookedUpMessage | undefined
-    readonly values: () => Iterable<LookedUpMessage>
-  }
-}
-export interface LookedUpMessage {
-  readonly id: string
-  readonly accepted: Pick<MessageAccepted, 'recipient' | 'class'> | null
-  readonly state: Pick<
-    MessageState,
-    'status' | 'reason' | 'attempts' | 'seen' | 'operator' | 'operatorIds'
-  > | null
-}
-
 /** Folds the records of lanes and log. A claim behind the fence of another owner is void. */
 export class ReadModel {
   readonly messages = new Map<string, ProjectedMessage>()

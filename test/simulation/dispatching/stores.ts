@@ -3,75 +3,17 @@
  * a server, so it can fail, be late, and be executed without an answer.
  */
 import { memorySharedTexts, SharedTexts, type SharedTextsShape } from '@hub/counters'
-import { AccountWeights, InboundMessages, type KnownMessage, KnownMessages, OptOuts } from '@hub/dispatcher'
-import { type TopicNames, PAYLOAD_KEY_PERIODS } from '@hub/kafka'
+import { DispatcherStore } from '@hub/dispatcher'
+import { type DispatcherTables, type LookedUpModel, memoryStore } from '@hub/dispatcher/testing'
+import { PAYLOAD_KEY_PERIODS } from '@hub/kafka'
 import { DecryptionFailed, PayloadEncryption, type PayloadKey, RECIPIENT_SHARES } from '@hub/store'
 import { Context, Effect, Layer } from 'effect'
 import { redisCall, statement } from '../world/statement.ts'
 import type { Network } from '../world/network.ts'
 import type { SimulatedProcess } from '../world/process.ts'
 import type { Simulation } from '../world/simulation.ts'
-import { inboundStores, type InboundTables } from './inbound.ts'
-import type { LookedUpModel } from './read-model.ts'
 
 const DAY = 86_400_000
-
-const knownMessages = (
-  network: Network,
-  process: SimulatedProcess,
-  topics: TopicNames,
-  model: LookedUpModel,
-): KnownMessages['Service'] => {
-  const lanes = [topics.acceptedOtp, topics.acceptedService]
-  const find = (reference: string | null, operatorId: string, recipient: string | null) => {
-    if (reference !== null) return model.messages.get(reference)
-    return [...model.messages.values()].findLast(
-      ({ accepted, state }) =>
-        state?.operatorIds.includes(operatorId) === true &&
-        (recipient === null || accepted === null || accepted.recipient === recipient),
-    )
-  }
-  return {
-    handedOver: (questions) =>
-      statement(network, process, 'read whether messages were handed over', () =>
-        questions.map(({ id, lane, laneOffset, logOffset, shard }) => {
-          const isProjected =
-            model.position(lanes[lane]!, shard) > laneOffset &&
-            model.position(topics.messages, shard) >= logOffset
-          if (!isProjected) return null
-          return (model.messages.get(id)?.state?.status ?? 'accepted') !== 'accepted'
-        }),
-      ),
-    reportedOn: (questions) =>
-      statement(network, process, 'read messages of reports', () =>
-        questions.map(({ logOffset, operator, operatorId, recipient, reference, shard }) => {
-          if (model.position(topics.messages, shard) < logOffset) return null
-          const message = find(reference, operatorId, recipient)
-          if (message === undefined || message.accepted === null || message.state === null) return 'notFound'
-          const { accepted, state } = message
-          if (recipient !== null && recipient !== accepted.recipient) return 'notFound'
-          return {
-            id: message.id,
-            recipient: accepted.recipient,
-            class: accepted.class,
-            status: state.status,
-            reason: state.reason,
-            attempts: state.attempts,
-            seen: state.seen,
-            operator: state.operator ?? operator,
-            operatorIds: state.operatorIds.length > 0 ? state.operatorIds : [operatorId],
-          } satisfies KnownMessage
-        }),
-      ),
-    recipients: (questions) =>
-      statement(network, process, 'read recipients', () =>
-        questions.map(
-          ({ operatorId, recipient, reference }) =>
-            find(reference, operatorId, recipient)?.accepted?.recipient ?? null,
-        ),
-      ),
-  }
-}
 
 /** A payload and the key that encrypts it, as text. Nothing in a simulation is secret. */
 interface Sealed {
@@ -147,17 +89,13 @@ export const payloadEncryption = (
 export const dispatcherStores = (
   simulation: Simulation,
   process: SimulatedProcess,
-  topics: TopicNames,
   model: LookedUpModel,
-  { inbound, texts }: { readonly inbound: InboundTables; readonly texts: SharedTextsShape },
+  { tables, texts }: { readonly tables: DispatcherTables; readonly texts: SharedTextsShape },
 ) => {
   const { network } = simulation
-  const { inboundMessages, optOuts } = inboundStores(simulation, process, inbound)
-  return Context.make(KnownMessages, knownMessages(network, process, topics, model)).pipe(
+  const store = memoryStore(model, tables, (name, execute) => statement(network, process, name, execute))
+  return Context.make(DispatcherStore, store).pipe(
     Context.add(PayloadEncryption, payloadEncryption(network, process)),
-    Context.add(AccountWeights, { read: statement(network, process, 'read weights', () => []) }),
-    Context.add(OptOuts, optOuts),
-    Context.add(InboundMessages, inboundMessages),
     Context.add(SharedTexts, {
       change: (name, ttlMs, change) =>
         redisCall(simulation, process, 'change a text', () => texts.change(name, ttlMs, change)),

@@ -253,9 +253,9 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'inbound messages are done before PostgreSQL has applied them',
     file: `${DISPATCHER}/inbound/apply.ts`,
-    find: 'yield* inboundMessages\n        .store(contents',
+    find: 'yield* store\n        .storeInbound(contents',
     replace:
-      'for (const { record } of waiting) shard.inbound.done(record.offset)\n      yield* inboundMessages\n        .store(contents',
+      'for (const { record } of waiting) shard.inbound.done(record.offset)\n      yield* store\n        .storeInbound(contents',
   },
   // ---- deadlines
   {

@@ -1,7 +1,7 @@
 /** The read model as the look-ups of the dispatchers see it. */
+import type { LookedUpMessage, LookedUpModel } from '@hub/dispatcher/testing'
 import type { MessageRow } from '@hub/projector'
 import type { MemoryStore } from '@hub/projector/testing'
-import type { LookedUpMessage, LookedUpModel } from '../dispatching/read-model.ts'
 
 export const lookedUpModel = ({ tables }: MemoryStore): LookedUpModel => {
   const lookedUp = ({ attempts, messageId, reason, seen, status }: MessageRow): LookedUpMessage => {

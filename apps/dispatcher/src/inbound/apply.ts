@@ -16,8 +16,7 @@ import {
 import { Effect } from 'effect'
 import type { Metrics } from '../metrics.ts'
 import type { ShardRuntime } from '../shard/shard-runtime.ts'
-import { InboundMessages, type InboundRecord } from './inbound-messages.port.ts'
-import { OptOuts, type RecipientWord } from './opt-outs.port.ts'
+import { DispatcherStore, type InboundRecord, type RecipientWord } from '../store/store.port.ts'
 import { decodeInbound } from '../payload/report-payload.ts'
 import type { WaitingInbound } from '../shard/inbound-queue.ts'
 
@@ -50,12 +49,11 @@ export const makeApplyInbound = (
 ): Effect.Effect<
   Effect.Effect<number, StorageError | PayloadKeyUnusable>,
   never,
-  OptOuts | InboundMessages | PayloadEncryption
+  DispatcherStore | PayloadEncryption
 > =>
   Effect.gen(function* () {
     const payloadEncryption = yield* PayloadEncryption
-    const optOuts = yield* OptOuts
-    const inboundMessages = yield* InboundMessages
+    const store = yield* DispatcherStore
     const { metrics, vocabulary } = options
 
     const unreadable = { type: 'unreadable', stored: null } as const
@@ -111,12 +109,12 @@ export const makeApplyInbound = (
       if (waiting.length === 0) return 0
       const contents = yield* Effect.forEach(waiting, read)
       if (!shard.handle.isCurrent()) return 0
-      yield* inboundMessages
-        .store(contents.flatMap(({ stored }) => (stored === null ? [] : [stored])))
+      yield* store
+        .storeInbound(contents.flatMap(({ stored }) => (stored === null ? [] : [stored])))
         .pipe(atInboundRecorded)
       if (!shard.handle.isCurrent()) return 0
       const words = contents.flatMap((content) => (content.type === 'word' ? [content.word] : []))
-      for (const change of yield* atOptOutsApplied(optOuts.apply(words))) metrics.inbound(change)
+      for (const change of yield* atOptOutsApplied(store.applyWords(words))) metrics.inbound(change)
       if (!shard.handle.isCurrent()) return 0
       for (const [i, { record }] of waiting.entries()) {
         const content = contents[i]

@@ -8,8 +8,8 @@ import { Effect, Exit, Redacted, Result, Scope } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
 import { type DispatcherOptions, makeDispatcher } from '../app.ts'
 import { HASH_SECRET, makeTestHub, settingsIn, type TestHub } from '../testing/environment.ts'
-import { OptOuts } from './opt-outs.port.ts'
 import { decodeInbound } from '../payload/report-payload.ts'
+import { DispatcherStore } from '../store/store.port.ts'
 
 let hub: TestHub
 beforeAll(async () => {
@@ -125,12 +125,13 @@ describe('an inbound message', () => {
   it.live('waits for PostgreSQL, stays pinned, and survives the process', () =>
     Effect.gen(function* () {
       const number = '+79003330002'
-      const real = yield* OptOuts
+      const real = yield* DispatcherStore
       let tries = 0
-      const down = OptOuts.of({
-        apply: (words) =>
+      const down = DispatcherStore.of({
+        ...real,
+        applyWords: (words) =>
           words.length === 0
-            ? real.apply(words)
+            ? real.applyWords(words)
             : Effect.suspend(() => {
                 tries++
                 return Effect.fail(new StorageUnavailable({ reason: 'unreachable', detail: 'down' }))
@@ -138,7 +139,7 @@ describe('an inbound message', () => {
       })
       const first = yield* Scope.fork(yield* Effect.scope)
       const running = yield* makeDispatcher(options()).pipe(
-        Effect.provideService(OptOuts, down),
+        Effect.provideService(DispatcherStore, down),
         Scope.provide(first),
       )
       yield* write(running.callbackPort, number, 'STOP')

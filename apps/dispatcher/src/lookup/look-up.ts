@@ -5,7 +5,7 @@
 import { storageCrashPoint, type StorageError } from '@hub/store'
 import { Effect } from 'effect'
 import type { ShardRuntime } from '../shard/shard-runtime.ts'
-import { KnownMessages } from './known-messages.port.ts'
+import { DispatcherStore } from '../store/store.port.ts'
 
 /** Questions of one shard at once: a full buffer after a backlog, in one query by primary key. */
 const LOOKUPS = 2000
@@ -19,8 +19,8 @@ const atMessagesLookedUp = storageCrashPoint(
 export const makeLookUp = (options: {
   readonly shards: () => ReadonlyArray<ShardRuntime>
   readonly apply: (change: () => void) => void
-}): Effect.Effect<Effect.Effect<void>, never, KnownMessages> =>
-  Effect.map(KnownMessages, (known) => {
+}): Effect.Effect<Effect.Effect<void>, never, DispatcherStore> =>
+  Effect.map(DispatcherStore, (store) => {
     /** Asks about the items of all shards. An item with the answer `null` is asked about again. */
     const ask = <Item, Question, Answer>(
       itemsOf: (shard: ShardRuntime) => ReadonlyArray<Item>,
@@ -48,13 +48,13 @@ export const makeLookUp = (options: {
         const after = lookupAfter ?? { lane: 0, log: 0 }
         return { id, shard, lane, laneOffset: after.lane, logOffset: after.log }
       },
-      (questions) => atMessagesLookedUp(known.handedOver(questions)),
+      (questions) => atMessagesLookedUp(store.handedOver(questions)),
       (shard, message, handedOver) => shard.run({ type: 'messageLookedUp', message, handedOver }),
     )
     const reports = ask(
       (shard) => shard.reportsToLookUp(LOOKUPS),
       ({ logOffset, report }, shard) => ({ ...report, shard, logOffset }),
-      known.reportedOn,
+      store.reportedOn,
       (shard, parked, answer) =>
         shard.run({ type: 'reportLookedUp', parked, known: answer === 'notFound' ? null : answer }),
     )

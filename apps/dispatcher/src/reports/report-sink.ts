@@ -17,9 +17,9 @@ import { type OperatorReport, ReportsNotStored, type ReportSink } from '@hub/ope
 import { inboundContext, type PayloadEncryption, reportContext } from '@hub/store'
 import { Clock, Effect, Redacted, type Scope } from 'effect'
 import { encodeInbound, truncateRaw } from '../payload/report-payload.ts'
-import { KnownMessages } from '../lookup/known-messages.port.ts'
 import type { Metrics } from '../metrics.ts'
 import { makeReportKeys } from '../payload/report-keys.ts'
+import { DispatcherStore } from '../store/store.port.ts'
 import { makeAnswerBuffer } from './answer-buffer.ts'
 
 interface ReportSinkOptions {
@@ -37,10 +37,14 @@ const notTaken = (error: { readonly _tag: string }) => new ReportsNotStored({ de
 
 export const makeReportSink = (
   options: ReportSinkOptions,
-): Effect.Effect<ReportSink['Service'], never, EventLog | KnownMessages | Scope.Scope | PayloadEncryption> =>
+): Effect.Effect<
+  ReportSink['Service'],
+  never,
+  EventLog | DispatcherStore | Scope.Scope | PayloadEncryption
+> =>
   Effect.gen(function* () {
     const log = yield* EventLog
-    const known = yield* KnownMessages
+    const store = yield* DispatcherStore
     const key = yield* makeReportKeys
     const keepAnswers = yield* makeAnswerBuffer({
       topics: options.topics,
@@ -73,7 +77,7 @@ export const makeReportSink = (
         const receivedAt = yield* Clock.currentTimeMillis
         const local = reports.map(localRecipient)
         const others = reports.filter((_, i) => local[i] === null)
-        const found = others.length === 0 ? [] : yield* known.recipients(others)
+        const found = others.length === 0 ? [] : yield* store.recipients(others)
         const recipients = new Map(others.map((report, i) => [report, found[i] ?? null]))
         const keyOf = reports.some(({ raw }) => raw !== null) ? yield* key : null
         const records = reports.flatMap((report, i) => {

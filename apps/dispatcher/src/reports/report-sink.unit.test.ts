@@ -14,8 +14,9 @@ import type { InboundMessage, OperatorReport } from '@hub/operator'
 import { RECIPIENT_SHARES, PayloadEncryption, recipientShareOf, StorageUnavailable } from '@hub/store'
 import { Context, Effect, Exit, Layer, Redacted, Result, type Scope } from 'effect'
 import { TestClock } from 'effect/testing'
-import { KnownMessages } from '../lookup/known-messages.port.ts'
 import { makeMetrics } from '../metrics.ts'
+import { DispatcherStore } from '../store/store.port.ts'
+import { DispatcherTables, memoryStore } from '../testing/memory-store.ts'
 import { makeReportSink } from './report-sink.ts'
 
 const SECRET = 'a secret of the tests, long enough for it'
@@ -87,9 +88,8 @@ const setup = Effect.gen(function* () {
         Effect.tap(bus.append(records, how), () => Effect.sync(() => void appended.push(...records))),
     }),
     Effect.provideService(PayloadEncryption, payloadEncryptionOf(keys)),
-    Effect.provideService(KnownMessages, {
-      handedOver: () => Effect.succeed([]),
-      reportedOn: () => Effect.succeed([]),
+    Effect.provideService(DispatcherStore, {
+      ...memoryStore({ messages: new Map(), position: () => 0 }, new DispatcherTables()),
       recipients: (questions) =>
         Effect.succeed(questions.map(({ operatorId }) => (operatorId === 'projected' ? 'looked up' : null))),
     }),

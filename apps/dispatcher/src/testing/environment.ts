@@ -39,10 +39,7 @@ import {
 import { encodePayload, MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
 import { freshDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Redacted, Result } from 'effect'
-import { inboundMessagesPostgres } from '../inbound/inbound-messages.postgres.ts'
-import { optOutsPostgres } from '../inbound/opt-outs.postgres.ts'
-import { knownMessagesPostgres } from '../lookup/known-messages.postgres.ts'
-import { accountWeightsPostgres } from '../weights/account-weights.postgres.ts'
+import { layerPostgresStore } from '../store/postgres-store.ts'
 
 /** With two shards, the order between them matters. */
 export const PARTITIONS = 2
@@ -98,14 +95,7 @@ export const makeTestHub = async () => {
   )
   /** All services of a dispatcher with a master key. */
   const layerUnder = (key: string) =>
-    Layer.mergeAll(
-      accountWeightsPostgres,
-      knownMessagesPostgres,
-      optOutsPostgres,
-      inboundMessagesPostgres,
-      PayloadEncryption.layer,
-      memorySharedTexts,
-    ).pipe(
+    Layer.mergeAll(layerPostgresStore, PayloadEncryption.layer, memorySharedTexts).pipe(
       Layer.provideMerge(Layer.mergeAll(Sql.layer('dispatcher-int-test'), MasterKeyEncryption.layer)),
       Layer.provide(
         ConfigProvider.layer(ConfigProvider.fromUnknown({ ...environment, HUB_MASTER_KEY: key })),

@@ -4,7 +4,7 @@
  */
 import { DEFAULT_SETTINGS, type Mode } from '@hub/domain'
 import { Effect } from 'effect'
-import { AccountWeights } from './account-weights.port.ts'
+import { DispatcherStore } from '../store/store.port.ts'
 
 export interface Weights {
   readonly of: (account: string, mode: Mode) => number
@@ -13,9 +13,9 @@ export interface Weights {
 
 const keyOf = (account: string, mode: Mode): string => `${account} ${mode}`
 
-export const makeWeights: Effect.Effect<Weights, never, AccountWeights> = Effect.map(
-  AccountWeights,
-  ({ read }) => {
+export const makeWeights: Effect.Effect<Weights, never, DispatcherStore> = Effect.map(
+  DispatcherStore,
+  (store) => {
     let weights: ReadonlyMap<string, number> = new Map()
     return {
       of: (account, mode) =>
@@ -23,7 +23,7 @@ export const makeWeights: Effect.Effect<Weights, never, AccountWeights> = Effect
         weights.size === 0
           ? DEFAULT_SETTINGS.weight
           : (weights.get(keyOf(account, mode)) ?? DEFAULT_SETTINGS.weight),
-      refresh: read.pipe(
+      refresh: store.weights.pipe(
         Effect.map((rows) => {
           weights = new Map(rows.map(({ account, mode, weight }) => [keyOf(account, mode), weight]))
         }),

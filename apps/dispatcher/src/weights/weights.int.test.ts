@@ -4,7 +4,7 @@ import { CommandAccounts, CommandAccountSettings, Sql } from '@hub/store'
 import { freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect, Exit, Layer } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
-import { accountWeightsPostgres } from './account-weights.postgres.ts'
+import { layerPostgresStore } from '../store/postgres-store.ts'
 import { makeWeights } from './weights.ts'
 
 let database: Awaited<ReturnType<typeof freshDatabase>>
@@ -15,7 +15,7 @@ afterAll(() => database.drop())
 
 const layer = Layer.unwrap(
   Effect.sync(() =>
-    accountWeightsPostgres.pipe(
+    layerPostgresStore.pipe(
       Layer.provideMerge(Sql.layer('weights-int-test')),
       Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_DATABASE_URL: database.url }))),
     ),
