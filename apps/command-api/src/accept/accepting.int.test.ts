@@ -98,6 +98,7 @@ const spentOf = async (of: Account) => {
 }
 
 describe('POST /v1/messages', () => {
+  // Rules: MSG-6
   it('shortens the lifetime of a message by its ttl_seconds, which it checks', async () => {
     const lane = await deployment.tail(deployment.topics.acceptedService)
     const { id } = (await send(service({ ttl_seconds: 45 }))).body as Shown
@@ -140,6 +141,7 @@ describe('POST /v1/messages', () => {
     )
   })
 
+  // Rules: MSG-13
   it('takes a client_ref again three years after its acceptance, also while its row exists', async () => {
     const age = (interval: string) =>
       deployment.sql(
@@ -165,6 +167,7 @@ describe('POST /v1/messages', () => {
 })
 
 describe('POST /v1/messages/batch', () => {
+  // Rules: BAT-3, BAT-4, BAT-6
   it('answers each element with its own result, in order, and lists the accepted messages', async () => {
     const lane = await deployment.tail(deployment.topics.acceptedService)
     const log = await deployment.tail(deployment.topics.messages)
@@ -235,6 +238,7 @@ describe('POST /v1/messages/batch', () => {
     assert.deepInclude(seal as object, { batch: batch.id, total: 8, accepted: 3, duplicate: 1, rejected: 4 })
   })
 
+  // Rules: BAT-15, BAT-16
   it('creates nothing when it is repeated', async () => {
     const messages = [service({ client_ref: 'b2-0' }), service({ client_ref: 'b2-1' })]
     const first = await sendBatch(messages)
@@ -253,6 +257,7 @@ describe('POST /v1/messages/batch', () => {
     assert.strictEqual(rows[0]?.count, 2)
   })
 
+  // Rules: BAT-10, BAT-12
   it('is closed at once when all elements are rejected', async () => {
     const log = await deployment.tail(deployment.topics.messages)
     const batch = await sendBatch([service({ client_ref: 'b3', template: 'nope' }), { client_ref: 'b3-1' }])
@@ -265,6 +270,7 @@ describe('POST /v1/messages/batch', () => {
     })
   })
 
+  // Rules: BAT-2
   it('is refused as a whole only for the form of the whole request', async () => {
     for (const [body, code, param] of [
       [{}, 'invalid_parameter', 'messages'],
@@ -281,6 +287,7 @@ describe('POST /v1/messages/batch', () => {
     }
   })
 
+  // Rules: BAT-1
   it('accepts a thousand messages', async () => {
     const { test } = account.keys
     const messages = Array.from({ length: 1000 }, (_, i) => service({ client_ref: `b5-${i}` }))
@@ -334,6 +341,7 @@ describe('POST /v1/messages/batch', () => {
     assert.deepInclude((await get(`/v1/batches/${untouched.id}`)).body as object, { id: untouched.id })
   })
 
+  // Rules: GEN-4, BAT-19
   it('is not found for other accounts and modes', async () => {
     const { id } = await sendBatch([service({ client_ref: 'b6' })])
     for (const path of [`/v1/batches/${id}`, `/v1/messages?batch=${id}`, '/v1/batches/bat_nope']) {
@@ -346,6 +354,7 @@ describe('POST /v1/messages/batch', () => {
 })
 
 describe('Idempotency-Key', () => {
+  // Rules: IDEM-5
   it('answers a repeat with the same bytes and a new request id', async () => {
     const body = service()
     const [first, second] = [
@@ -361,6 +370,7 @@ describe('Idempotency-Key', () => {
     assert.isNotNull(second.headers.get('x-ratelimit-limit'))
   })
 
+  // Rules: IDEM-6
   it('stores refusals too, with their headers', async () => {
     const body = service()
     await send(body)
@@ -372,6 +382,7 @@ describe('Idempotency-Key', () => {
     assert.strictEqual(second.headers.get('idempotent-replayed'), 'true')
   })
 
+  // Rules: IDEM-3, IDEM-4
   it('belongs to one request of one account and mode', async () => {
     const body = service()
     await send(body, { idempotencyKey: 'i3' })
@@ -390,6 +401,7 @@ describe('Idempotency-Key', () => {
     assert.strictEqual(elsewhere.status, 202)
   })
 
+  // Rules: IDEM-1, IDEM-2
   it('has 1 to 255 characters, and is ignored on GET', async () => {
     const long = await send(service(), { idempotencyKey: 'x'.repeat(256) })
     assert.deepStrictEqual([long.status, codeOf(long)], [422, 'idempotency_key_reused'])
@@ -403,6 +415,7 @@ describe('Idempotency-Key', () => {
     assert.strictEqual(read.status, 200)
   })
 
+  // Rules: IDEM-9
   it('returns a secret again, and stores it encrypted', async () => {
     const body = { url: 'https://1.1.1.1/hook' }
     const first = await post('/v1/webhook_endpoints', body, { idempotencyKey: 'i4' })
@@ -416,6 +429,7 @@ describe('Idempotency-Key', () => {
     assert.isFalse(row?.answer.includes(secret))
   })
 
+  // Rules: IDEM-5, IDEM-12
   it('creates one message for 300 concurrent repeats in two processes', async () => {
     const second = await deployment.start()
     const body = JSON.stringify(otp())
@@ -448,6 +462,7 @@ describe('Idempotency-Key', () => {
     }
   }, 150_000)
 
+  // Rules: IDEM-14, IDEM-16
   it('of a process that died runs again after its lease, and finds the recorded message', async () => {
     const body = service()
     const first = await send(body, { idempotencyKey: 'i6' })
@@ -471,6 +486,7 @@ describe('Idempotency-Key', () => {
 })
 
 describe('limits', () => {
+  // Rules: LIM-6, LIM-10
   it('enforce the flood windows of a number, and a repeat does not count', async () => {
     const to = freshNumber()
     const first = await send(service({ to, client_ref: 'l1' }))
@@ -487,6 +503,7 @@ describe('limits', () => {
     assert.deepStrictEqual([repeat.status, (repeat.body as Shown).id], [202, (first.body as Shown).id])
   })
 
+  // Rules: SBX-8
   it('apply to a single number in the sandbox', async () => {
     const test = { key: account.keys.test }
     for (let i = 0; i < 3; i++)
@@ -497,6 +514,7 @@ describe('limits', () => {
     assert.isAbove((refused.body as Shown).error?.retry_after ?? 0, 200)
   })
 
+  // Rules: BAT-8
   it('count the messages of one batch to one number', async () => {
     const to = freshNumber()
     const batch = await sendBatch([service({ to, client_ref: 'l2-0' }), service({ to, client_ref: 'l2-1' })])
@@ -504,6 +522,7 @@ describe('limits', () => {
     assert.strictEqual(batch.results[1]?.error?.param, 'messages[1].to')
   })
 
+  // Rules: LIM-13, LIM-16, BAT-8
   it('enforce the spend limit in order, and charge nothing for repeats', async () => {
     const poor = await deployment.addAccount()
     await deployment.sql(
@@ -541,6 +560,7 @@ describe('limits', () => {
     assert.strictEqual((await send(service(), { key: poor.keys.test })).status, 202)
   })
 
+  // Rules: LIM-20, LIM-23
   it('stop the whole hub for the day, except for messages accepted before', async () => {
     const known = service({ client_ref: 'l4' })
     await send(known)
@@ -573,6 +593,7 @@ describe('limits', () => {
   })
 
   // Source: BAT-9: the limit is checked once for the whole batch, before any message is created.
+  // Rules: BAT-9
   it('accept a batch that begins below the daily limit in whole, and nothing behind it', async () => {
     const settings = (limit: number | null) =>
       deployment.sql((q) => q`UPDATE command.hub_settings SET daily_limit = ${limit}`)

@@ -67,6 +67,7 @@ const BATCH = 'bat_06e9c2v5k4r8x1m7n3p0q2s6tw'
 const OTHER_BATCH = 'bat_06e9c2v5k4r8x1m7n3p0q2s6tv'
 
 describe('a flood reservation', () => {
+  // Rules: LIM-10
   test(
     'is confirmed when the message is accepted, and a repeat makes none',
     Effect.gen(function* () {
@@ -120,6 +121,7 @@ describe('a flood reservation', () => {
     }),
   )
 
+  // Rules: LIM-9
   test(
     'is released when the spend limit is reached, and when PostgreSQL rejects the send',
     Effect.gen(function* () {
@@ -526,6 +528,7 @@ describe('a batch', () => {
     }),
   )
 
+  // Rules: MSG-23
   test(
     'keeps its code when another process publishes it again before the batch is sealed',
     Effect.gen(function* () {
@@ -553,6 +556,7 @@ describe('a batch', () => {
     }),
   )
 
+  // Rules: MSG-23
   test(
     'keeps its code after a lost answer of Kafka, although a later try was certainly not published',
     Effect.gen(function* () {
@@ -628,6 +632,7 @@ describe('a batch', () => {
     }),
   )
 
+  // Rules: BAT-15
   test(
     'without new messages does not exist, but a batch whose elements are all refused does',
     Effect.gen(function* () {
@@ -729,6 +734,7 @@ describe('a batch', () => {
     }),
   )
 
+  // Rules: BAT-9
   test(
     'reads the daily limit once, and is refused as a whole before anything is created',
     Effect.gen(function* () {

@@ -196,6 +196,7 @@ describe('an acceptance batch', () => {
     }),
   )
 
+  // Rules: MSG-12
   test(
     'records one message for many repeats',
     Effect.gen(function* () {
@@ -223,6 +224,7 @@ describe('an acceptance batch', () => {
     }),
   )
 
+  // Rules: BAT-3
   test(
     'returns the outcomes in the order of the request',
     Effect.gen(function* () {
@@ -279,6 +281,7 @@ describe('an acceptance batch', () => {
 })
 
 describe('a service message', () => {
+  // Rules: MSG-2, AVL-14
   test(
     'is accepted when it is recorded, and left to the relay when Kafka fails',
     Effect.gen(function* () {
@@ -334,6 +337,7 @@ describe('a service message', () => {
     }),
   )
 
+  // Rules: AVL-5, AVL-6
   test(
     'whose commit has an unknown result at the deadline says so, and its repeat is a duplicate',
     Effect.gen(function* () {
@@ -452,6 +456,7 @@ describe('a code', () => {
     }),
   )
 
+  // Rules: AVL-1
   test(
     'whose client got a refusal after the timeout is not published later',
     Effect.gen(function* () {
@@ -527,6 +532,7 @@ describe('a deadline', () => {
     }),
   )
 
+  // Rules: AVL-1, AVL-3
   test(
     'withdraws sends that are not being recorded: they are never recorded afterwards',
     Effect.gen(function* () {
@@ -695,6 +701,7 @@ describe('the admission of a request', () => {
 })
 
 describe('bounds', () => {
+  // Rules: AVL-3, AVL-4
   test(
     'a send that waits too long is refused within 3 s, with the error of its class',
     Effect.gen(function* () {
@@ -712,6 +719,7 @@ describe('bounds', () => {
     }),
   )
 
+  // Rules: AVL-16
   test(
     'an unavailable ledger refuses sends with internal_error and records nothing',
     Effect.gen(function* () {

@@ -117,6 +117,7 @@ describe('admission, in any state,', () => {
     )
   })
 
+  // Rules: AVL-9
   it('refuses service before codes, and batches before single sends', () => {
     fc.assert(
       fc.property(
@@ -150,6 +151,7 @@ describe('admission, in any state,', () => {
     )
   })
 
+  // Rules: AVL-7
   it('admits work only if its expected wait is within the limit', () => {
     fc.assert(
       fc.property(state, work, fc.nat({ max: 3000 }), ({ admission }, next, delay) => {
@@ -165,6 +167,7 @@ describe('admission, in any state,', () => {
     )
   })
 
+  // Rules: AVL-10
   it('leaves room for an account that has nothing in progress', () => {
     fc.assert(
       fc.property(

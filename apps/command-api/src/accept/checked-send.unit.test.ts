@@ -68,12 +68,14 @@ describe('a checked send', () => {
     ],
   ]
   for (const [name, template, live, sandbox] of cases) {
+    // Rules: TPL-15, TPL-16, TPL-17, TPL-22, SND-10, HTTP-30
     it(`with ${name}`, () => {
       assert.strictEqual(resultOf(checkedSend(otpSend(), template)), live)
       assert.strictEqual(resultOf(checkedSend(otpSend(), template, test)), sandbox)
     })
   }
 
+  // Rules: ERR-8, TPL-19, TPL-20
   it('names the variable at fault, but not its value', () => {
     const variants = [{}, { code: '1', more: '2' }, { code: true }, { code: '\t' }] as const
     assert.deepStrictEqual(

@@ -59,10 +59,12 @@ describe('a new send', () => {
       'template_variable_missing variables.order',
     ])
   })
+  // Rules: MSG-7
   it('of class service is refused for an opted-out recipient, a code is not', () => {
     const knowledge = { ...nothingKnown, optedOut: new Set([service().recipient]) }
     assert.deepStrictEqual(decide(knowledge, service(), otp()), ['recipient_opted_out to', 'accept'])
   })
+  // Rules: SBX-12
   it('in test mode uses the opt-outs of the sandbox, not those of real recipients', () => {
     const test = { ...owner, mode: 'test' as const }
     const template = templateOf({ class: 'service' })
@@ -74,6 +76,7 @@ describe('a new send', () => {
 })
 
 describe('several sends with one new client_ref', () => {
+  // Rules: BAT-5
   it('follow the first', () => {
     assert.deepStrictEqual(decide(nothingKnown, otp('a'), otp('a'), service('a'), otp('b')), [
       'accept',
@@ -98,6 +101,7 @@ describe('several sends with one new client_ref', () => {
 })
 
 describe('a repeat', () => {
+  // Rules: MSG-10
   it('of a service message is a duplicate, whatever its body contains', () => {
     const known = knownMessage(service('a'))
     for (const repeat of [
@@ -130,6 +134,7 @@ describe('a repeat', () => {
     const knowledge = { ...used(repeat, knownMessage(repeat)), inProgress: () => true }
     assert.deepStrictEqual(decide(knowledge, repeat, repeat), ['join', 'join'])
   })
+  // Rules: MSG-14
   it('of an unproven code for another recipient is refused: both could get a message', () => {
     const repeat = otp('a', { to: '+79007654321' })
     assert.deepStrictEqual(decide(used(repeat, knownMessage(otp('a'))), repeat), [

@@ -34,6 +34,7 @@ const estimate = (
   )
 
 describe('an estimate', () => {
+  // Rules: EST-1, EST-5
   it('has the price of its parts, in both modes', () => {
     for (const mode of ['live', 'test'] as const) {
       assert.deepStrictEqual(
@@ -48,6 +49,7 @@ describe('an estimate', () => {
       )
     }
   })
+  // Rules: EST-3
   it('needs no registered sender, and no moderation in test mode', () => {
     for (const senderStatus of ['pending', 'declined'] as const) {
       assert.isTrue(Result.isSuccess(estimate(send(), template({ senderStatus }))))
@@ -59,6 +61,7 @@ describe('an estimate', () => {
       Result.fail(apiError('template_not_approved', { param: 'template' })),
     )
   })
+  // Rules: EST-2
   it('of a list has one element per send, in order, and the sums of the valid ones', () => {
     const body = Result.getOrThrow(
       estimate({ messages: [send({ to: 1 }), send(), send({ variables: {} }), send()] }),
@@ -70,6 +73,7 @@ describe('an estimate', () => {
     assert.nestedPropertyVal(body, 'data[3].index', 3)
     assert.deepNestedPropertyVal(body, 'totals', { parts: 2, price: { amount: '4.00', currency: 'RUB' } })
   })
+  // Rules: EST-2
   it('without valid sends has sums of zero', () => {
     const body = Result.getOrThrow(estimate({ messages: [send()] }, null))
     assert.deepNestedPropertyVal(body, 'totals', { parts: 0, price: { amount: '0.00', currency: 'RUB' } })

@@ -40,6 +40,7 @@ const reserve = Effect.fnUntraced(function* (...reservations: ReadonlyArray<Send
 })
 
 describe('flood windows', () => {
+  // Rules: LIM-6, LIM-7
   test(
     'count both classes of a recipient together, and the error names the exceeded window',
     Effect.gen(function* () {
@@ -66,6 +67,7 @@ describe('flood windows', () => {
     }),
   )
 
+  // Rules: LIM-9
   test(
     'do not count a send that was not accepted, whether it is released or expires',
     Effect.gen(function* () {
@@ -93,6 +95,7 @@ describe('flood windows', () => {
     }),
   )
 
+  // Rules: SBX-8
   test(
     'apply to one number of the sandbox only, with a pause of five minutes',
     Effect.gen(function* () {
@@ -122,6 +125,7 @@ describe('without counters', () => {
   // Source: LIM-12: without retry_after, whatever makes the counters unavailable.
   const refusal = 'recipient_flood_limited - - to'
   for (const state of ['refusing', 'hanging'] as const) {
+    // Rules: LIM-12
     test(
       `(${state}) codes pass; service messages are refused, also in test mode`,
       Effect.gen(function* () {
@@ -151,6 +155,7 @@ describe('without counters', () => {
     }),
   )
 
+  // Rules: LIM-24
   test(
     'the daily limit stops nothing',
     Effect.gen(function* () {
@@ -257,6 +262,7 @@ describe('with slow counters', () => {
 })
 
 describe('the daily limit', () => {
+  // Rules: LIM-20, LIM-21
   test(
     'ends at midnight UTC',
     Effect.gen(function* () {
@@ -269,6 +275,7 @@ describe('the daily limit', () => {
     { dailyLimit: 2, stoppedUntil: null },
   )
 
+  // Rules: LIM-21
   test(
     'has a retry_after of at least a minute',
     Effect.gen(function* () {
@@ -278,6 +285,7 @@ describe('the daily limit', () => {
     { dailyLimit: 0, stoppedUntil: null },
   )
 
+  // Rules: LIM-22
   test(
     'counts as reached while the hub is stopped, with the end of the stop',
     Effect.gen(function* () {

@@ -17,11 +17,13 @@ const refused = (charges: ReadonlyArray<Charge>, spent: Readonly<Record<string, 
 ]
 
 describe('a charge beyond the spend limit', () => {
+  // Rules: LIM-13, BAT-8
   it('is refused in the order of the charges, to the kopeck', () => {
     const charges = [charge('1', '4.00'), charge('2', '4.00'), charge('3', '2.01'), charge('4', '2.00')]
     assert.deepStrictEqual(refused(charges), ['3'])
     assert.deepStrictEqual(refused(charges, { 'a 2026-11-01': '10.00' }), ['1', '2', '3', '4'])
   })
+  // Rules: LIM-17
   it('is decided per account and month', () => {
     const full = { 'a 2026-11-01': '9.00' }
     assert.deepStrictEqual(
@@ -36,9 +38,11 @@ describe('a charge beyond the spend limit', () => {
       ['1'],
     )
   })
+  // Rules: LIM-17
   it('does not exist without a limit', () => {
     assert.deepStrictEqual(refused([charge('1', '999999.00', { limit: null })]), [])
   })
+  // Rules: LIM-13
   it.prop(
     'is never accepted, and a charge within the limit is never refused',
     [Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 500 })))],

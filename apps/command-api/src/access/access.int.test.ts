@@ -65,6 +65,7 @@ const assertGated = (answer: Awaited<ReturnType<typeof ask>>) => {
 }
 
 describe('the failed-login gate', () => {
+  // Rules: AUTH-8, AUTH-9, AUTH-10, ERR-4, ERR-16
   it('closes after 21 failures, also for the right key', async () => {
     await failTimes('192.0.2.1', 20)
     // Successes neither count nor reset.
@@ -75,6 +76,7 @@ describe('the failed-login gate', () => {
     // Another client is not affected.
     assert.strictEqual((await ask('192.0.2.2', { key: account.keys.test })).status, 200)
   })
+  // Rules: AUTH-8, AUTH-13
   it('admits 21 of 400 concurrent attempts, in all processes together', async () => {
     const second = await deployment.start({ trustedProxies: ['127.0.0.0/8'], ...REDIS_DEADLINE })
     try {
@@ -102,6 +104,7 @@ describe('the failed-login gate', () => {
     assert.deepStrictEqual([...new Set(wrong.map(({ status }) => status))], [401])
     assert.deepStrictEqual([...new Set(valid.map(({ status }) => status))], [200])
   })
+  // Rules: AUTH-13
   it('counts the failures in all processes', async () => {
     const second = await deployment.start({ trustedProxies: ['127.0.0.0/8', '::1'], ...REDIS_DEADLINE })
     try {
@@ -111,6 +114,7 @@ describe('the failed-login gate', () => {
       await second.stop()
     }
   })
+  // Rules: AUTH-11
   it('does not count requests without the header', async () => {
     for (let i = 0; i < 25; i++) {
       const answer = await ask('192.0.2.4')
@@ -120,6 +124,7 @@ describe('the failed-login gate', () => {
     // Not a login, so the gate does not apply.
     assert.strictEqual((await ask('192.0.2.4')).status, 401)
   })
+  // Rules: AUTH-11
   it('counts any Authorization that is not a known key', async () => {
     const schemes = ['Basic dXNlcjpwYXNz', 'Bearer', 'Bearer x', '', 'hub_test_x', 'Digest a=b']
     for (let i = 0; i < 21; i++) {
@@ -128,16 +133,19 @@ describe('the failed-login gate', () => {
     }
     assertGated(await ask('192.0.2.5', { key: account.keys.test }))
   })
+  // Rules: AUTH-12
   it('counts IPv6 by /64', async () => {
     for (let i = 0; i < 21; i++) await failTimes(`2001:db8:0:1::${i + 1}`, 1)
     assertGated(await ask('2001:db8:0:1:ffff::1', { key: account.keys.test }))
     assert.strictEqual((await ask('2001:db8:0:2::1', { key: account.keys.test })).status, 200)
   })
+  // Rules: HTTP-9
   it('uses the last untrusted hop, and ignores hops that the client wrote', async () => {
     for (let i = 0; i < 21; i++) await failTimes(`203.0.113.${i}, 192.0.2.6, 10.0.0.1`, 1)
     assertGated(await ask('203.0.113.99, 192.0.2.6', { key: account.keys.test }))
     assert.strictEqual((await ask('192.0.2.6, 203.0.113.99', { key: account.keys.test })).status, 200)
   })
+  // Rules: HTTP-25, HTTP-26
   it('is checked after the size and encoding of the body and before the key', async () => {
     await failTimes('192.0.2.7', 21)
     const post = (headers: Readonly<Record<string, string>>, body: string) =>
@@ -160,6 +168,7 @@ describe('a key with allowed addresses', () => {
     )
     return fresh.keys.live
   }
+  // Rules: AUTH-7
   it('works only from them, with IPv4 and IPv6', async () => {
     const key = await allow(['198.51.100.0/24', '203.0.113.7/32', '2001:db8:1::/48'])
     for (const address of ['198.51.100.1', '203.0.113.7', '2001:db8:1:ffff::1']) {
@@ -170,6 +179,7 @@ describe('a key with allowed addresses', () => {
       assert.deepStrictEqual([answer.status, codeOf(answer)], [401, 'invalid_api_key'], address)
     }
   })
+  // Rules: AUTH-7, AUTH-14
   it('is answered like an unknown key from other addresses, and the attempt counts', async () => {
     const key = await allow(['198.51.100.0/24'])
     const notAllowed = await ask('192.0.2.20', { key })
@@ -213,6 +223,7 @@ describe('the use of a key', () => {
     )
     return row
   }
+  // Rules: AUTH-6
   it('ends when the key expires, with the answer of an unknown key', async () => {
     const fresh = await deployment.addAccount()
     const key = fresh.keys.live
@@ -288,6 +299,7 @@ describe('the use of a key', () => {
 })
 
 describe('a rotated key', () => {
+  // Rules: AUTH-5
   it('works at once, together with the old key until that is revoked', async () => {
     const fresh = await deployment.addAccount()
     const next = wrongKey()
@@ -305,6 +317,7 @@ describe('the request rate', () => {
   const rateOf = ({ headers }: { readonly headers: Headers }) =>
     ['limit', 'remaining', 'reset'].map((name) => headers.get(`x-ratelimit-${name}`))
 
+  // Rules: LIM-1, LIM-2
   it('is in the headers of a success', async () => {
     const fresh = await deployment.addAccount({ apiRps: null })
     const answer = await ask('192.0.2.40', { key: fresh.keys.test })
@@ -312,6 +325,7 @@ describe('the request rate', () => {
     assert.deepStrictEqual([limit, remaining], ['100', '99'])
     assert.match(reset ?? '', /^\d+(?:\.\d)?$/u)
   })
+  // Rules: LIM-1, LIM-2
   it('is in the headers of a refusal, and of errors after the rate check', async () => {
     const fresh = await deployment.addAccount({ apiRps: 2 })
     const key = fresh.keys.test
@@ -329,6 +343,7 @@ describe('the request rate', () => {
     assert.strictEqual((await ask('192.0.2.41', { key: fresh.keys.live })).status, 200)
     await eventually(async () => (await ask('192.0.2.41', { key })).status === 200, { withinMs: 10_000 })
   })
+  // Rules: LIM-2, LIM-3
   it('is checked before the body, and missing where an earlier check refused the request', async () => {
     const fresh = await deployment.addAccount({ apiRps: 2 })
     const post = (body: string, headers: Readonly<Record<string, string>> = {}) =>
@@ -343,6 +358,7 @@ describe('the request rate', () => {
 })
 
 describe('without Redis', () => {
+  // Rules: AVL-17
   it('requests are accepted, without rate headers', async () => {
     // No server listens on this port.
     const apart = await deployment.start({ redisUrl: 'redis://127.0.0.1:1' })
@@ -357,6 +373,7 @@ describe('without Redis', () => {
     }
   })
 
+  // Rules: AVL-4, AVL-17
   it('requests are answered in time while it hangs, and limits return with it', async () => {
     const proxy = await stallingProxy()
     const real = new URL(testRedisUrl())

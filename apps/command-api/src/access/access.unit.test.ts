@@ -56,6 +56,7 @@ const login = (credentials: Credentials) =>
 const advance = (ms: number) => TestClock.adjust(ms)
 
 describe('a login', () => {
+  // Rules: AUTH-8
   it.effect('is refused from the 22nd attempt on, before the key look-up, with any key', () => {
     const lookUps: Array<string> = []
     return Effect.gen(function* () {
@@ -73,6 +74,7 @@ describe('a login', () => {
     }).pipe(Effect.provide(accessLayer(lookUps)))
   })
 
+  // Rules: AUTH-9, AUTH-10
   it.effect('is possible again a minute after the failures, whatever the attempts in between', () =>
     Effect.gen(function* () {
       for (let i = 0; i < 21; i++) yield* login(bad)
@@ -87,6 +89,7 @@ describe('a login', () => {
     }).pipe(Effect.provide(accessLayer())),
   )
 
+  // Rules: AUTH-8, AUTH-9
   it.effect('uses a sliding window: a failure older than a minute allows one more', () =>
     Effect.gen(function* () {
       yield* login(bad)
@@ -100,6 +103,7 @@ describe('a login', () => {
     }).pipe(Effect.provide(accessLayer())),
   )
 
+  // Rules: AUTH-11
   it.effect('without the header is refused, but not counted', () =>
     Effect.gen(function* () {
       for (let i = 0; i < 30; i++) {
@@ -109,6 +113,7 @@ describe('a login', () => {
     }).pipe(Effect.provide(accessLayer())),
   )
 
+  // Rules: AVL-17
   it.effect('is possible while Redis is unavailable', () =>
     Effect.gen(function* () {
       const memory = yield* MemoryCounters
@@ -134,6 +139,7 @@ describe('a login', () => {
 })
 
 describe('the request rate', () => {
+  // Rules: LIM-1
   it.effect('follows the setting of the account, for each key', () =>
     Effect.gen(function* () {
       const access = yield* Access
@@ -150,6 +156,7 @@ describe('the request rate', () => {
       assert.isTrue((yield* access.take({ ...caller, key: 'key_y' }))?.allowed)
     }).pipe(Effect.provide(accessLayer())),
   )
+  // Rules: AVL-17
   it.effect('is not limited while Redis is unavailable', () =>
     Effect.gen(function* () {
       yield* (yield* MemoryCounters).set('refusing')
@@ -159,6 +166,7 @@ describe('the request rate', () => {
 })
 
 describe('an attempt that waits for slow key look-ups', () => {
+  // Rules: AUTH-15
   it.effect('gets 503 and not 429, because its key may be valid', () =>
     Effect.gen(function* () {
       const [here, elsewhere] = [yield* makeLoginGate, yield* makeLoginGate]

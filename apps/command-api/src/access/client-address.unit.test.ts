@@ -29,6 +29,7 @@ describe('the client address', () => {
   const of = (socket: string | undefined, forwarded?: string, trusted = proxies) =>
     shown(clientAddress(socket, forwarded, trusted))
 
+  // Rules: HTTP-9
   it('is the peer address of the socket', () => {
     assert.strictEqual(of('192.0.2.1'), '192.0.2.1')
     assert.strictEqual(of('2001:db8::1'), '2001:db8::1')
@@ -36,11 +37,13 @@ describe('the client address', () => {
     assert.strictEqual(of('fe80::1%eth0'), 'fe80::1')
     assert.strictEqual(of(undefined), null)
   })
+  // Rules: HTTP-9
   it('ignores the header of an untrusted peer', () => {
     assert.strictEqual(of('192.0.2.1', '198.51.100.7'), '192.0.2.1')
     assert.strictEqual(of('10.0.0.1', '198.51.100.7', []), '10.0.0.1')
     assert.strictEqual(of(undefined, '198.51.100.7'), null)
   })
+  // Rules: HTTP-9
   it('is the last untrusted hop behind trusted proxies', () => {
     assert.strictEqual(of('10.0.0.1', '198.51.100.7'), '198.51.100.7')
     assert.strictEqual(of('::ffff:10.0.0.1', '198.51.100.7'), '198.51.100.7')
@@ -63,6 +66,7 @@ describe('the client address', () => {
       assert.strictEqual(of('10.0.0.1', forwarded), last, forwarded)
     }
   })
+  // Rules: HTTP-9
   it('never depends on the part that the client wrote', () => {
     fc.assert(
       fc.property(fc.string(), (written) => {

@@ -58,6 +58,7 @@ const errorObject = (error: ApiError): ErrorObject => ({
 })
 
 describe('the response to a batch', () => {
+  // Rules: BAT-3, BAT-11
   it('has the form of the contract, in the order of the request', () => {
     const results = pair(
       [good(0), bad(1), good(2), good(3)],
@@ -77,6 +78,7 @@ describe('the response to a batch', () => {
     assert.deepInclude(body.counts as object, { total: 4, accepted: 1, duplicate: 1, rejected: 2 })
   })
 
+  // Rules: IDEM-7
   it('is not stored if a repeat could accept more', () => {
     assert.isFalse(isRepeatable(tally(accepted, refused('spend_limit_reached'))))
     assert.isTrue(isRepeatable(tally(accepted, refused('provider_unavailable'))))
@@ -85,6 +87,7 @@ describe('the response to a batch', () => {
     assert.isFalse(isRepeatable(tally(accepted, refused('recipient_flood_limited'))))
   })
 
+  // Rules: AVL-2, AVL-3
   it('is an error if nothing was accepted because of the hub', () => {
     assert.isNull(failureOf(tally(accepted, refused('internal_error'))))
     assert.isNull(failureOf(tally(duplicate(), refused('internal_error'))))
@@ -100,12 +103,14 @@ describe('the response to a batch', () => {
     )
   })
 
+  // Rules: BAT-16
   it('to a repeat names the batch that all duplicates share', () => {
     assert.strictEqual(sharedBatch(tally(duplicate(), duplicate(), refused('template_not_found'))), BATCH)
     assert.isNull(sharedBatch(tally(duplicate(), duplicate({ batch: null }))))
     assert.isNull(sharedBatch(tally(duplicate({ batch: null }))))
   })
 
+  // Rules: BAT-16
   it('to a repeat is closed if no message is open', () => {
     assert.isFalse(areFinal(tally(duplicate({ status: 'delivered' }), duplicate({ status: 'sent' }))))
     assert.isTrue(areFinal(tally(duplicate({ status: 'delivered' }), duplicate({ status: 'expired' }))))

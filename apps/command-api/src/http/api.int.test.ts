@@ -52,6 +52,7 @@ const accepted = async (body: unknown, key?: string, url?: string): Promise<Show
 }
 
 describe('POST /v1/messages', () => {
+  // Rules: MSG-1, MSG-16
   it('accepts, answers with a masked number and without the text, and publishes an encrypted payload', async () => {
     const lane = await deployment.tail(deployment.topics.acceptedService)
     const message = await accepted(service({ client_ref: 'first' }), account.keys.live)
@@ -84,6 +85,7 @@ describe('POST /v1/messages', () => {
     assert.notInclude(bytes, 'Заказ')
   })
 
+  // Rules: LIM-19
   it('charges nothing in test mode', async () => {
     const message = await accepted(otp())
     assert.deepInclude(message, {
@@ -93,6 +95,7 @@ describe('POST /v1/messages', () => {
     })
   })
 
+  // Rules: MSG-9, MSG-10
   it('answers a repeat with the earlier message, whatever its other fields', async () => {
     const first = await accepted(service({ client_ref: 'again' }))
     const repeat = await accepted(service({ client_ref: 'again', template: 'no_such', to: '+79007654321' }))
@@ -100,6 +103,7 @@ describe('POST /v1/messages', () => {
     assert.deepInclude(repeat, { duplicate: true, to: '+7900***4567' })
   })
 
+  // Rules: MSG-11
   it('separates the client_refs of accounts and modes', async () => {
     const ids = await Promise.all(
       [account.keys.test, account.keys.live, other.keys.test].map(
@@ -109,6 +113,7 @@ describe('POST /v1/messages', () => {
     assert.strictEqual(new Set(ids).size, 3)
   })
 
+  // Rules: MSG-12
   it('creates one message for 200 concurrent repeats in two processes', async () => {
     const second = await deployment.start()
     const lane = await deployment.tail(deployment.topics.acceptedOtp)
@@ -148,6 +153,7 @@ describe('POST /v1/messages', () => {
     )
   })
 
+  // Rules: MSG-21
   it('never stores the text of a code', async () => {
     const { id } = await accepted(otp({ client_ref: 'no-text' }))
     const [row] = await deployment.sql<{ sealed: unknown; sealing_key: unknown }[]>(
@@ -156,12 +162,14 @@ describe('POST /v1/messages', () => {
     assert.deepEqual({ ...row }, { sealed: null, sealing_key: null })
   })
 
+  // Rules: MSG-7, SBX-12
   it('refuses an opted-out recipient for service only', async () => {
     await accepted(otp({ to: '+79000000013' }))
     const refused = await send(service({ to: '+79000000013' }))
     assert.strictEqual((refused.body as Failed).error.code, 'recipient_opted_out')
   })
 
+  // Rules: MSG-7, SBX-12, LIM-9
   it('refuses an opted-out recipient of the live table', async () => {
     const message = await accepted(service({ to: '+79005550001' }), account.keys.live)
     await deployment.sql(
@@ -229,6 +237,7 @@ describe('an invalid request is answered with its code and param', () => {
       'variables.order',
     ],
   ]
+  // Rules: HTTP-10, HTTP-13, HTTP-14, HTTP-18, ERR-2, ERR-3, TPL-15, TPL-16, TPL-17, TPL-19, TPL-20
   it.for(cases)('%s', async ([, body, status, code, param]) => {
     const answer = await send(body)
     const { error } = answer.body as Failed
@@ -238,6 +247,7 @@ describe('an invalid request is answered with its code and param', () => {
     assert.propertyVal(error, 'doc_url', `http://hub.test/docs/errors#${code}`)
   })
 
+  // Rules: TPL-8, TPL-16, SND-4, SND-10
   it('template and sender need approval in live mode only', async () => {
     for (const [template, code] of [
       ['waiting', 'template_not_approved'],
@@ -249,6 +259,7 @@ describe('an invalid request is answered with its code and param', () => {
     }
   })
 
+  // Rules: TPL-18
   it('a template can be used as soon as it is approved', async () => {
     const body = service({ to: '+79005550003', template: 'later', variables: {} })
     assert.strictEqual((await send(body, account.keys.live)).status, 422)
@@ -264,12 +275,14 @@ describe('the order of checks', () => {
   const at = (path: string, options: Parameters<typeof call>[2] = {}) => call(api.url, path, options)
   const big = 'x'.repeat(4 * 1024 * 1024 + 1)
 
+  // Rules: HTTP-1, HTTP-25
   it('starts with an unknown path', async () => {
     assert.strictEqual((await at('/v1/nope', { body: big, method: 'POST' })).status, 404)
     for (const path of ['/v1/Messages', '/v1//messages', '/', '/v1/messages/a/b']) {
       assert.strictEqual((await at(path)).status, 404, path)
     }
   })
+  // Rules: HTTP-2
   it('answers a wrong method with the allowed ones', async () => {
     for (const [method, path, allow] of [
       ['DELETE', '/v1/messages', 'POST, GET, HEAD'],
@@ -282,10 +295,12 @@ describe('the order of checks', () => {
       assert.strictEqual((answer.body as Failed).error.code, 'method_not_allowed')
     }
   })
+  // Rules: HTTP-3
   it('answers HEAD like GET without a body', async () => {
     const answer = await at('/v1/account', { method: 'HEAD', key: account.keys.test })
     assert.deepStrictEqual([answer.status, answer.body], [200, ''])
   })
+  // Rules: HTTP-11, HTTP-25
   it('has the declared size of the body before the key, and reads no body without a key', async () => {
     assert.strictEqual((await at('/v1/messages', { body: big })).status, 413)
     const sendChunked = async (headers: Readonly<Record<string, string>>) => {
@@ -300,6 +315,7 @@ describe('the order of checks', () => {
     assert.strictEqual(await sendChunked({}), 401)
     assert.strictEqual(await sendChunked({ authorization: `Bearer ${account.keys.test}` }), 413)
   })
+  // Rules: HTTP-12, HTTP-25
   it('has the encoding of the body before the key', async () => {
     for (const headers of [
       { 'content-type': 'text/plain' },
@@ -309,6 +325,7 @@ describe('the order of checks', () => {
       assert.strictEqual((await at('/v1/messages', { body: '{}', headers })).status, 415)
     }
   })
+  // Rules: AUTH-1, AUTH-4, HTTP-26
   it('has the key before the resource and the body', async () => {
     for (const authorization of [
       undefined,
@@ -326,6 +343,7 @@ describe('the order of checks', () => {
     }
     assert.strictEqual((await at('/v1/messages/msg_x')).status, 401)
   })
+  // Rules: AUTH-5
   it('refuses a revoked key within seconds', async () => {
     const third = await deployment.addAccount()
     assert.strictEqual((await at('/v1/account', { key: third.keys.test })).status, 200)
@@ -340,16 +358,19 @@ describe('the order of checks', () => {
 describe('GET /v1/messages/{id}', () => {
   const read = (id: string, key = account.keys.test) => call(api.url, `/v1/messages/${id}`, { key })
 
+  // Rules: MSG-8, MSG-20, MSG-35
   it('returns a message right after its acceptance, with the text of a service message', async () => {
     const { id } = await accepted(service({ variables: { order: 42 } }))
     const answer = await read(id)
     assert.strictEqual(answer.status, 200)
     assert.deepInclude(answer.body as Shown, { id, text: 'Заказ 42 готов', variables: { order: '42' } })
   })
+  // Rules: MSG-21
   it('never returns the text of a code', async () => {
     const { id } = await accepted(otp())
     assert.deepInclude((await read(id)).body as Shown, { text: null, variables: { code: '***' } })
   })
+  // Rules: MSG-9, MSG-18, MSG-19, RET-1
   it('returns the read model as soon as the message is projected', async () => {
     const { id } = await accepted(service({ client_ref: 'projected' }))
     const uuid = decodeId('msg', id)!
@@ -410,6 +431,7 @@ describe('GET /v1/messages/{id}', () => {
       status: 'rejected',
     })
   })
+  // Rules: GEN-1, GEN-4
   it('answers ids of other accounts like unknown ones', async () => {
     const { id } = await accepted(service())
     for (const [path, key] of [
@@ -431,6 +453,7 @@ describe('webhook endpoints', () => {
   const path = '/v1/webhook_endpoints'
   const create = (body: unknown, key = account.keys.test) => call(api.url, path, { key, body })
 
+  // Rules: SUB-1, SUB-2, SUB-3
   it('are created with a secret that is returned once, and announced', async () => {
     const topic = await deployment.tail(deployment.topics.webhooks)
     const answer = await create({ url: 'https://1.1.1.1/hook', event_types: ['message.delivered'] })
@@ -440,6 +463,19 @@ describe('webhook endpoints', () => {
     const { body } = await call(api.url, `${path}/${made.id}`, { key: account.keys.test })
     const { secret: _, ...rest } = made
     assert.deepStrictEqual(body, rest)
+    assert.hasAllKeys(rest, [
+      'id',
+      'object',
+      'url',
+      'description',
+      'event_types',
+      'status',
+      'created_at',
+      'disabled_at',
+      'disabled_reason',
+      'consecutive_failures',
+      'secret_rotation_ends_at',
+    ])
     await eventually(() => topic.some((record) => record.key === `${account.id}:test`), { withinMs: 10_000 })
 
     const [row] = await deployment.sql<{ secret: Buffer }[]>(
@@ -448,6 +484,7 @@ describe('webhook endpoints', () => {
     assert.notInclude(row?.secret.toString('latin1') ?? '', String(made['secret']))
   })
 
+  // Rules: SUB-9, LIST-4, LIST-5, LIST-9
   it('are listed newest first, in pages, for their owner only', async () => {
     const fresh = await deployment.addAccount()
     const key = fresh.keys.test
@@ -483,6 +520,7 @@ describe('webhook endpoints', () => {
     assert.strictEqual((await call(api.url, `${path}?limit=101`, { key })).status, 422)
   })
 
+  // Rules: SUB-11, SUB-12, SUB-13
   it('are refused without a public https address', async () => {
     for (const url of [
       'http://1.1.1.1/',
@@ -504,6 +542,7 @@ describe('webhook endpoints', () => {
     assert.strictEqual(((await create({ url: 1 })).body as Failed).error.code, 'invalid_parameter')
   })
 
+  // Rules: SUB-6
   it('are at most twenty, also when created concurrently', async () => {
     const { keys } = await deployment.addAccount()
     const answers = await Promise.all(
@@ -540,6 +579,7 @@ describe('GET /v1/events', () => {
     }
   })
 
+  // Rules: EVT-10, LIST-4, LIST-5
   it('returns pages in the order of recording', async () => {
     const first = await page('?limit=3')
     assert.deepStrictEqual(
@@ -551,6 +591,7 @@ describe('GET /v1/events', () => {
     const end = await page(`?starting_after=${ids[4]}`)
     assert.deepStrictEqual([end.data.length, end.next_cursor], [0, ids[4]])
   })
+  // Rules: EVT-11, EVT-12
   it('filters strictly by time, and by type', async () => {
     const after = await page('?created_after=2026-01-01T00:00:00.001Z')
     assert.deepStrictEqual(
@@ -564,6 +605,7 @@ describe('GET /v1/events', () => {
       [ids[1], ids[3]],
     )
   })
+  // Rules: LIST-3, LIST-6, LIST-7, ERR-17
   it('refuses unknown cursors and invalid parameters', async () => {
     for (const [query, status, param] of [
       ['?limit=0', 422, 'limit'],
@@ -582,6 +624,7 @@ describe('GET /v1/events', () => {
 })
 
 describe('GET /v1/account', () => {
+  // Rules: ACC-1, ACC-2, ACC-5, LIM-1, LIM-6
   it('returns the limits in force', async () => {
     const fresh = await deployment.addAccount({ apiRps: null })
     const read = async (key: string) => (await call(api.url, '/v1/account', { key })).body
@@ -597,6 +640,7 @@ describe('GET /v1/account', () => {
     assert.deepStrictEqual(await read(fresh.keys.test), { ...common, mode: 'test', flood_windows: sandbox })
     assert.deepStrictEqual(await read(fresh.keys.live), { ...common, mode: 'live', spend_limit: null })
   })
+  // Rules: ACC-1, ACC-3
   it('returns the settings of hub staff', async () => {
     const fresh = await deployment.addAccount({ apiRps: null })
     await deployment.sql(
@@ -619,6 +663,7 @@ describe('GET /v1/account', () => {
 })
 
 describe('without a key', () => {
+  // Rules: VER-1, VER-2
   it('clients can read the description, the reference and the schemas', async () => {
     const description = await call(api.url, '/v1/openapi.json')
     assert.propertyVal(description.body as object, 'openapi', '3.1.0')

@@ -11,6 +11,7 @@ describe('a declared body', () => {
     assert.strictEqual(kindOf({}), 'none')
     assert.strictEqual(kindOf({ 'content-length': '0', 'content-type': 'text/plain' }), 'none')
   })
+  // Rules: HTTP-12
   it('is accepted as JSON in UTF-8 or without a type', () => {
     for (const type of [
       'application/json',
@@ -24,6 +25,7 @@ describe('a declared body', () => {
     assert.strictEqual(kindOf({ 'content-length': '2' }), 'body')
     assert.strictEqual(kindOf({ 'transfer-encoding': 'chunked', 'content-encoding': 'identity' }), 'body')
   })
+  // Rules: HTTP-12
   it('is refused with another type, charset or encoding', () => {
     for (const headers of [
       { 'content-type': 'text/plain' },
@@ -37,6 +39,7 @@ describe('a declared body', () => {
       assert.strictEqual(kindOf({ 'content-length': '2', ...headers }), 'unsupported_media_type')
     }
   })
+  // Rules: HTTP-11, HTTP-25
   it('is refused for its size before its type', () => {
     const size = 4 * 1024 * 1024
     assert.strictEqual(kindOf({ 'content-length': String(size) }), 'body')

@@ -45,12 +45,14 @@ const codeOf = (answer: string): string =>
 const authorized = () => `Authorization: Bearer ${account.keys.test}\r\n`
 
 describe('a request', () => {
+  // Rules: HTTP-4
   it('with two Host headers, or none, gets 400', async () => {
     for (const hosts of ['Host: a\r\nHost: b\r\n', 'Host: a\r\nHost: a\r\n', '']) {
       const answer = await exchangeRaw(`GET /v1/account HTTP/1.1\r\n${hosts}${authorized()}\r\n`)
       assert.deepStrictEqual([statusOf(answer), codeOf(answer)], [400, 'invalid_parameter'])
     }
   })
+  // Rules: HTTP-5
   it('with two different Idempotency-Key headers gets 400, with two equal ones is processed', async () => {
     const send = (keys: string) =>
       exchangeRaw(
@@ -61,6 +63,7 @@ describe('a request', () => {
     assert.include(different, '"param":"Idempotency-Key"')
     assert.strictEqual(statusOf(await send('Idempotency-Key: k-1\r\nIdempotency-Key: k-1\r\n')), 404)
   })
+  // Rules: HTTP-6
   it('with a Transfer-Encoding that is not chunked gets 501', async () => {
     for (const encoding of ['gzip', 'gzip, chunked', 'identity', 'chunked, chunked']) {
       const answer = await exchangeRaw(
@@ -69,6 +72,7 @@ describe('a request', () => {
       assert.strictEqual(statusOf(answer), 501, encoding)
     }
   })
+  // Rules: HTTP-7
   it('of another major HTTP version gets 505', async () => {
     for (const version of ['HTTP/2.0', 'HTTP/3.0', 'HTTP/0.9']) {
       const answer = await exchangeRaw(`GET /v1/account ${version}\r\nHost: a\r\n${authorized()}\r\n`)
@@ -77,6 +81,7 @@ describe('a request', () => {
     assert.strictEqual(statusOf(await exchangeRaw('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')), 505)
     assert.strictEqual(statusOf(await exchangeRaw('GET / HTTP/x\r\nHost: a\r\n\r\n')), 400)
   })
+  // Rules: HTTP-1
   it('for a path with a semicolon or a number sign gets 404', async () => {
     for (const path of ['/v1/account;x=1', '/v1/account#top', '/v1/account;', '/v1/messages;v=1/msg_x']) {
       const answer = await exchangeRaw(`GET ${path} HTTP/1.1\r\nHost: a\r\n${authorized()}\r\n`)
@@ -89,6 +94,7 @@ describe('a request', () => {
 })
 
 describe('an answer', () => {
+  // Rules: ERR-7
   it('of 401 names the authentication scheme', async () => {
     for (const key of [undefined, `hub_test_${'x'.repeat(43)}`]) {
       const answer = await call(api.url, '/v1/account', key === undefined ? {} : { key })
@@ -96,6 +102,7 @@ describe('an answer', () => {
       assert.strictEqual(answer.headers.get('www-authenticate'), 'Bearer realm="hub"')
     }
   })
+  // Rules: LIM-4
   it('has the RateLimit headers of the IETF draft beside X-RateLimit', async () => {
     const fresh = await deployment.addAccount({ apiRps: 50 })
     const { headers } = await call(api.url, '/v1/account', { key: fresh.keys.test })
@@ -106,6 +113,7 @@ describe('an answer', () => {
 })
 
 describe('the API description', () => {
+  // Rules: VER-2
   it('has an ETag, is not sent again to a client that has it, and is compressed', async () => {
     const get = (headers: Readonly<Record<string, string>>) =>
       fetch(`${api.url}/v1/openapi.json`, { headers })
@@ -169,6 +177,7 @@ const hasPython = await run('python3', ['-c', 'import http.client']).then(
 )
 
 describe('an answer before the body has arrived', () => {
+  // Rules: HTTP-11
   it('reaches a client that sends its whole body first', async () => {
     for (const extra of ['', 'Connection: close\r\n']) {
       const socket = connect(api.port, '127.0.0.1')
@@ -209,6 +218,7 @@ describe('an answer before the body has arrived', () => {
     await closed
     assert.isBelow(sent, 200)
   })
+  // Rules: HTTP-11
   it.skipIf(!hasPython)('reaches http.client and urllib of Python', async () => {
     const { stdout } = await run('python3', ['-c', PYTHON_CLIENT, String(api.port), account.keys.test])
     assert.deepStrictEqual(stdout.trim().split('\n'), ['413 True', '200', '413 True', '413 True'])
@@ -249,6 +259,7 @@ const openSlow = async (count: number, headers: string) => {
 }
 
 describe('beside slow connections', () => {
+  // Rules: AVL-11
   it.each([
     ['without a key', ''],
     ['with a wrong key', `Authorization: Bearer hub_live_${'x'.repeat(43)}\r\n`],
@@ -264,6 +275,7 @@ describe('beside slow connections', () => {
       close()
     }
   })
+  // Rules: LIM-5
   it('with the key of another account, codes are accepted', async () => {
     const other = await deployment.addAccount()
     const close = await openSlow(48, `Authorization: Bearer ${other.keys.live}\r\n`)

@@ -68,6 +68,7 @@ describe.each(KINDS)('declined $kind', ({ body, kind, pending, table, usable }) 
                 WHERE account = ${account.uuid} AND mode = 'live' AND name = ${name}`,
     )
 
+  // Rules: TPL-9, TPL-12, SND-6, SND-7
   it('can be submitted again under their name, and are superseded by the new ones', async () => {
     const first = resource(await request('POST', path, body('again.1')), 201)
     assert.deepStrictEqual(code(await request('POST', path, body('again.1'))), [422, 'duplicate_rejected'])
@@ -103,6 +104,7 @@ describe.each(KINDS)('declined $kind', ({ body, kind, pending, table, usable }) 
     assert.include(await names(path), third.id)
   })
 
+  // Rules: TPL-12, SND-7
   it('are listed until they are superseded', async () => {
     const made = resource(await request('POST', path, body('listed')), 201)
     await decide('listed', 'declined')
@@ -110,6 +112,7 @@ describe.each(KINDS)('declined $kind', ({ body, kind, pending, table, usable }) 
     assert.include(await names(`${path}?status=declined`), made.id)
   })
 
+  // Rules: TPL-13, SND-8
   it('can be deleted, like pending ones, and no others', async () => {
     const waiting = resource(await request('POST', path, body('waiting.1')), 201)
     assert.deepStrictEqual((await request('DELETE', `${path}/${waiting.id}`)).body, {
@@ -139,6 +142,7 @@ describe.each(KINDS)('declined $kind', ({ body, kind, pending, table, usable }) 
     assert.deepStrictEqual(code(await request('DELETE', `${path}/nothing`)), [404, 'not_found'])
   })
 
+  // Rules: TPL-12, SND-7, LIST-8
   it('answer an unknown status with its name', async () => {
     const answer = await request('GET', `${path}?status=lost`)
     assert.strictEqual(answer.status, 422)
@@ -147,6 +151,7 @@ describe.each(KINDS)('declined $kind', ({ body, kind, pending, table, usable }) 
 })
 
 describe('a sender', () => {
+  // Rules: SND-8, SND-9
   it('that a template names is not deleted', async () => {
     const sender = resource(await request('POST', '/v1/senders', { name: 'Named' }), 201)
     const template = resource(
@@ -165,6 +170,7 @@ describe('a sender', () => {
   const PAIRS = ['pending', 'registered', 'declined'].flatMap((ofSender) =>
     ['pending_moderation', 'approved', 'declined'].map((ofTemplate) => [ofSender, ofTemplate] as const),
   )
+  // Rules: TPL-13, SND-8, SND-9
   it.each(PAIRS)('that is %s goes as its template that is %s allows, without a dead end', async (...pair) => {
     const [ofSender, ofTemplate] = pair
     const name = `S${PAIRS.findIndex((one) => one.join() === pair.join())}`
@@ -195,6 +201,7 @@ describe('a sender', () => {
     resource(await request('POST', '/v1/templates', body), 201)
   })
 
+  // Rules: SND-9
   it('that many templates name tells the next ones after each deletion', async () => {
     const sender = resource(await request('POST', '/v1/senders', { name: 'Many' }), 201)
     const templates = new Map<string, string>()
@@ -219,6 +226,7 @@ describe('a sender', () => {
 })
 
 describe('a template', () => {
+  // Rules: TPL-5
   it('lists its placeholders, each once, in the order of the text', async () => {
     const made = resource(
       await request('POST', '/v1/templates', {
@@ -237,6 +245,7 @@ describe('a template', () => {
     assert.deepStrictEqual(plain['placeholders'], [])
   })
 
+  // Rules: TPL-10
   it('with names in single braces is created in test mode with a warning, in live mode without', async () => {
     const wanted = { class: 'service', sender: 'HUB', body: '${order} {code} {{name}}' }
     const made = await request('POST', '/v1/templates', { name: 'doubtful', ...wanted }, account.keys.test)

@@ -26,20 +26,24 @@ const send = (changes: object = {}) => ({
 })
 
 describe('an error', () => {
+  // Rules: ERR-10
   it('of a send says that there is no free text', async () => {
     const { template: _, variables: __, ...rest } = send()
     const error = await errorOf('/v1/messages', { body: { ...rest, text: 'Hello' } })
     assert.deepStrictEqual([error.code, error.param], ['invalid_parameter', 'template'])
     assert.match(error.message, /no free text/u)
   })
+  // Rules: ERR-11
   it('of a bare array names the object around it', async () => {
     const error = await errorOf('/v1/messages/batch', { body: [send()] })
     assert.include(error.message, '{"messages": [...]}')
   })
+  // Rules: ERR-12
   it('of a body that is not JSON names the position', async () => {
     const error = await errorOf('/v1/messages', { body: '{"to": "+79001239876",}' })
     assert.strictEqual(error.message, 'The body is not JSON: line 1, column 23.')
   })
+  // Rules: ERR-13
   it('of a bad number names the rule, and not the number', async () => {
     for (const [to, rule] of [
       ['79001239876', /plus/u],
@@ -54,6 +58,7 @@ describe('an error', () => {
       assert.notMatch(error.message, /900/u)
     }
   })
+  // Rules: ERR-14
   it('of an unknown template names the mode', async () => {
     for (const mode of ['live', 'test'] as const) {
       for (const path of ['/v1/messages', '/v1/messages/estimate']) {
@@ -63,6 +68,7 @@ describe('an error', () => {
       }
     }
   })
+  // Rules: ERR-15
   it('of an idempotency key says whether it is too long or used', async () => {
     const keyed = (key: string, body: object) =>
       errorOf('/v1/messages', { body, headers: { 'idempotency-key': key } })
@@ -73,6 +79,7 @@ describe('an error', () => {
     assert.match(reused.message, /belongs to another request/u)
     assert.notMatch(reused.message, /too long/u)
   })
+  // Rules: ERR-17, MSG-39
   it('of a bad cursor names the cursor', async () => {
     const unknown = 'starting_after=nope'
     for (const path of [
@@ -88,6 +95,7 @@ describe('an error', () => {
     const batch = await errorOf('/v1/messages?batch=bat_nope')
     assert.deepStrictEqual([batch.code, batch.param], ['not_found', 'batch'])
   })
+  // Rules: ERR-18, TPL-21
   it('of a number that loses digits says to send a string', async () => {
     for (const number of ['9007199254740993', '12345678901234567890', '0.12345678901234567', '1e400']) {
       for (const [path, body, param] of [
@@ -114,6 +122,7 @@ describe('an error', () => {
     })
     assert.deepStrictEqual([error.code, error.param], ['invalid_parameter', 'registration'])
   })
+  // Rules: HTTP-17
   it('of too many tiny values is given before they are parsed', async () => {
     const body = `{"messages":[${'{"a":1},'.repeat(500_000)}{}]}`
     const error = await errorOf('/v1/messages/batch', { body })

@@ -106,6 +106,7 @@ describe('while a commit hangs', () => {
     assert.strictEqual(await recorded('late-'), 20)
   })
 
+  // Rules: AVL-5, AVL-6
   it('a send whose commit has an unknown result says so, and its repeat reports the message', async () => {
     const release = await hold('unknown-0')
     const body = service('unknown-0')
@@ -125,6 +126,7 @@ describe('while a commit hangs', () => {
     assert.strictEqual(await recorded('unknown-'), 1)
   })
 
+  // Rules: AVL-1
   it('sends that wait behind it are refused and never recorded', async () => {
     const release = await hold('blocking-0')
     const release2 = await hold('blocking-1')
@@ -153,6 +155,7 @@ describe('while a commit hangs', () => {
     assert.isAtMost(await recorded('behind-'), waiting.length - certain.length)
   })
 
+  // Rules: AVL-5, AVL-6
   it('charges and batch counts are correct within ten seconds after it has ended', async () => {
     const before = Number((await spent()) ?? '0')
     const release = await hold('charged-0')

@@ -46,6 +46,7 @@ const assertCommon = (headers: Headers, what: string) => {
 }
 
 describe('every answer', () => {
+  // Rules: HTTP-22, HTTP-23
   it('has a request id and the security headers', async () => {
     const key = account.keys.test
     const asked: ReadonlyArray<readonly [number, string, Parameters<typeof call>[2]]> = [
@@ -66,6 +67,7 @@ describe('every answer', () => {
       assertCommon(answer.headers, `${status} ${path}`)
     }
   })
+  // Rules: HTTP-8, HTTP-22, HTTP-23
   it('has them also when the request was not valid HTTP', async () => {
     for (const [input, status] of [
       ['nonsense\r\n\r\n', 400],
@@ -83,6 +85,7 @@ describe('every answer', () => {
 })
 
 describe('a connection', () => {
+  // Rules: HTTP-24
   it('stays open for the next request', async () => {
     const { received, socket } = await open(api.port)
     const request = `GET /v1/account HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${account.keys.test}\r\n\r\n`
@@ -96,6 +99,7 @@ describe('a connection', () => {
 })
 
 describe('the shutdown of the process', () => {
+  // Rules: HTTP-24
   it('answers requests in progress, refuses new connections, and closes unused ones', async () => {
     const closing = await deployment.start()
     const idle = await open(closing.port)

@@ -47,6 +47,7 @@ const resetRequest = async (key: string, body: string, ms: number): Promise<void
 }
 
 describe('a connection that is reset while its request runs', () => {
+  // Rules: IDEM-13, IDEM-16
   it('leaves its idempotency key free, and its repeat reports the one message', async () => {
     const keys = Array.from({ length: ATTEMPTS }, (_, i) => `reset-${i}`)
     for (const [i, key] of keys.entries()) await resetRequest(key, bodyOf(i), resetAfterMs(i))

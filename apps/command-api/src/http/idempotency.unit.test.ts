@@ -130,6 +130,7 @@ const accepted = () => Effect.succeed(jsonAnswer(202, { id: 'msg_1' }))
 const isReplayed = (answer: Answer) => answer.headers?.['idempotent-replayed'] === 'true'
 
 describe('a response', () => {
+  // Rules: IDEM-5
   test('is replayed to a repeat, and the request runs once', ({ ran, run }) =>
     Effect.gen(function* () {
       const first = yield* run(accepted)
@@ -157,6 +158,7 @@ describe('a response', () => {
       false,
     ],
   ] as const) {
+    // Rules: IDEM-6, IDEM-7, IDEM-15
     test(`${what} is ${stored ? 'stored' : 'not stored, and the key is free at once'}`, ({ ran, run }) =>
       Effect.gen(function* () {
         yield* run(work)
@@ -179,6 +181,7 @@ describe('a response', () => {
 })
 
 describe('a key', () => {
+  // Rules: IDEM-4
   test('identifies method, path and body', ({ run }) =>
     Effect.gen(function* () {
       yield* run(accepted)
@@ -189,6 +192,7 @@ describe('a key', () => {
       assert.notDeepEqual(fingerprintOf('POST', '/a', BODY), fingerprintOf('PUT', '/a', BODY))
     }))
 
+  // Rules: IDEM-12
   test('is in conflict while its first request runs', ({ ran, run }) =>
     Effect.gen(function* () {
       const gate = yield* Deferred.make<void>()
@@ -202,6 +206,7 @@ describe('a key', () => {
       assert.strictEqual(ran(), 1)
     }))
 
+  // Rules: IDEM-16
   test('remembers the message id only for a repeat of the same request', ({ run }) =>
     Effect.gen(function* () {
       const ids: Array<string> = []
@@ -216,6 +221,7 @@ describe('a key', () => {
       assert.notStrictEqual(ids[1], ids[2])
     }))
 
+  // Rules: IDEM-15
   test('is free after a defect', ({ run }) =>
     Effect.gen(function* () {
       yield* Effect.exit(run(() => Effect.die(new Error('defect'))))
@@ -223,6 +229,7 @@ describe('a key', () => {
       assert.isFalse(isReplayed(yield* run(accepted)))
     }))
 
+  // Rules: IDEM-13
   test('stays locked after a disconnect of the client until its request ends, and has its response', ({
     ran,
     run,
@@ -240,6 +247,7 @@ describe('a key', () => {
       assert.strictEqual(ran(), 1)
     }))
 
+  // Rules: IDEM-13
   test('is free after a disconnect of the client while the lock was acquired', ({ rows, run, state }) =>
     Effect.gen(function* () {
       const gate = yield* Deferred.make<void>()
@@ -265,6 +273,7 @@ describe('a key', () => {
     }),
   )
 
+  // Rules: IDEM-12
   test('has a retry_after of 1 s, or the time until the lock of a crashed request expires', () =>
     Effect.sync(() => {
       assert.deepStrictEqual([59, 41, 39.2, 0.1, 0].map(retryAfterOf), [1, 1, 40, 1, 1])

@@ -98,6 +98,7 @@ const recorded = async (prefix: string): Promise<ReadonlyArray<string>> =>
   ).map(({ client_ref }) => client_ref)
 
 describe('an overloaded process', () => {
+  // Rules: AVL-7, AVL-9
   it('admits codes while it refuses service messages and batches', async () => {
     // So that the process knows the key: it refuses requests with an unknown key elsewhere.
     assert.strictEqual((await send(light, message('service', 'known'))).status, 202)
@@ -114,6 +115,7 @@ describe('an overloaded process', () => {
     assert.deepStrictEqual(await recorded('code-'), ['code-0', 'code-1', 'code-2'])
   })
 
+  // Rules: AVL-9
   it('refuses batches before single sends', async () => {
     await during({ kind: 'service', account: `${heavy.uuid} test`, sends: 65 }, async () => {
       assertRefused(await sendBatch(light, [message('service', 'first-batch')]))
@@ -121,6 +123,7 @@ describe('an overloaded process', () => {
     })
   })
 
+  // Rules: AVL-10
   it('refuses the account that uses more than its share, and no other', async () => {
     await during({ kind: 'service', account: `${heavy.uuid} test`, sends: 65 }, async () => {
       for (let i = 0; i < 5; i++) {
@@ -131,6 +134,7 @@ describe('an overloaded process', () => {
     assert.deepStrictEqual(await recorded('heavy-'), [])
   })
 
+  // Rules: AVL-7
   it('refuses before the body has arrived if the body cannot change anything', async () => {
     await send(light, message('service', 'known-again'))
     await during({ kind: 'otp', account: `${light.uuid} test`, sends: 70 }, async () => {
@@ -164,6 +168,7 @@ describe('an overloaded process', () => {
     })
   })
 
+  // Rules: AVL-7
   it('refuses also what it cannot refuse at the first look: an unknown key, and a body without length', async () => {
     const unknown = await deployment.addAccount()
     await during({ kind: 'service', account: `${heavy.uuid} test`, sends: 80 }, async () => {
@@ -182,6 +187,7 @@ describe('an overloaded process', () => {
     assert.deepStrictEqual(await recorded('chunked'), [])
   })
 
+  // Rules: AVL-12
   it('answers everything else as before', async () => {
     await send(light, message('service', 'known-still'))
     await during({ kind: 'otp', account: `${light.uuid} test`, sends: 1000 }, async () => {
@@ -196,6 +202,7 @@ describe('an overloaded process', () => {
     })
   })
 
+  // Rules: AVL-8
   it('leaves nothing behind: no token of the rate, no idempotency key, no reservation', async () => {
     const limited = await deployment.addAccount({ apiRps: 10 })
     const key = limited.keys.test
@@ -228,6 +235,7 @@ describe('an overloaded process', () => {
 })
 
 describe('a burst far above the capacity', () => {
+  // Rules: AVL-7, AVL-8
   it('gets 202 or overloaded, and exactly the accepted messages are in the ledger and in the lanes', async () => {
     const apart = await deployment.start({ admission: { initialRate: 20 } })
     const lanes = await Promise.all(

@@ -38,6 +38,7 @@ const answerOf = (work: (current: Exchange) => ReturnType<Parameters<typeof exch
 const layer = Layer.mergeAll(HttpEdge.layer({ baseUrl: 'https://hub.example.com/' }), Logger.layer([]))
 
 describe('an exchange', () => {
+  // Rules: HTTP-22
   it.effect('adds the request id and the collected headers to every answer', () =>
     Effect.gen(function* () {
       for (const work of [
@@ -59,6 +60,7 @@ describe('an exchange', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: ERR-6
   it.effect('reveals nothing about a defect', () =>
     Effect.gen(function* () {
       for (const work of [
@@ -75,6 +77,7 @@ describe('an exchange', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: AVL-16
   it.effect('answers 503 for unavailable storage and 422 for input that storage refuses', () =>
     Effect.gen(function* () {
       const unavailable = yield* answerOf(
@@ -89,6 +92,7 @@ describe('an exchange', () => {
 })
 
 describe('the checks', () => {
+  // Rules: AVL-4, ERR-4
   it.effect(
     'and the operation are answered within three seconds even if each of their waits takes one second',
     () =>
@@ -131,6 +135,21 @@ describe('the checks', () => {
           assert.deepStrictEqual([status, error?.code], [503, 'internal_error'])
           assert.strictEqual(responseHeaders.get('retry-after'), String(error?.retry_after))
         }
+        // A batch has 10 seconds.
+        const batch = yield* Effect.forkChild(
+          answerOf((current) =>
+            runChecked(
+              auth,
+              requestOf('POST', {}),
+              { name: 'messages.send', params: {}, query: new URLSearchParams(), patience: 'batch' },
+              () => Effect.never,
+              current,
+            ),
+          ),
+        )
+        yield* TestClock.adjust('10 seconds')
+        const { error, status } = yield* Fiber.join(batch)
+        assert.deepStrictEqual([status, error?.code], [503, 'internal_error'])
         // A test delivery may take longer: it waits for the receiver of the client.
         const testDelivery = yield* Effect.forkChild(
           answerOf((current) =>

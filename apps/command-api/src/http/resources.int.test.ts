@@ -49,6 +49,7 @@ const template = (over: object = {}) => ({
 })
 
 describe('templates', () => {
+  // Rules: TPL-1, TPL-8, TPL-11
   it('are approved at once in test mode and can be used', async () => {
     const made = shown(await post('/v1/templates', template({ name: 'fresh', language: 'ru' })), 201)
     assert.match(made.id, /^tpl_[0-9a-z]{26}$/u)
@@ -73,6 +74,7 @@ describe('templates', () => {
     assert.strictEqual(sent.status, 202, JSON.stringify(sent.body))
   })
 
+  // Rules: TPL-8, TPL-16
   it('wait for moderation in live mode', async () => {
     const key = account.keys.live
     const made = shown(await post('/v1/templates', template({ name: 'fresh' }), key), 201)
@@ -100,6 +102,7 @@ describe('templates', () => {
     assert.strictEqual((await send()).status, 202)
   })
 
+  // Rules: TPL-6
   it('have a unique name in an account and mode, also when created concurrently', async () => {
     const { keys } = await deployment.addAccount()
     const answers = await Promise.all(
@@ -117,6 +120,7 @@ describe('templates', () => {
     )
   })
 
+  // Rules: TPL-7
   it('must name a sender of the account, registered or not', async () => {
     for (const sender of ['NOBODY', 'hub', '', 'x'.repeat(5000)]) {
       assert.deepStrictEqual(
@@ -132,6 +136,7 @@ describe('templates', () => {
     assert.strictEqual(made['sender'], 'NEW')
   })
 
+  // Rules: TPL-2, TPL-3, TPL-4
   it.for<readonly [string, object, string, string]>([
     ['a bad name', { name: 'Нет' }, 'invalid_parameter', 'name'],
     ['a long name', { name: 'x'.repeat(65) }, 'invalid_parameter', 'name'],
@@ -149,12 +154,14 @@ describe('templates', () => {
     assert.deepStrictEqual(refusal(await post('/v1/templates', template(over))), [422, code, param])
   })
 
+  // Rules: TPL-2
   it('may contain a line feed, braces and 2,000 characters', async () => {
     for (const body of ['one\ntwo', '{a} }} {b', '😀'.repeat(2000)]) {
       assert.strictEqual((await post('/v1/templates', template({ body }))).status, 201)
     }
   })
 
+  // Rules: TPL-14, HTTP-27
   it('have a preview equal to the sent text', async () => {
     const { id } = shown(await post('/v1/templates', template({ body: 'Заказ {{order}}' })), 201)
     const render = (body: unknown, of = id, key?: string) => post(`/v1/templates/${of}/render`, body, key)
@@ -199,6 +206,7 @@ describe('templates', () => {
 })
 
 describe('senders', () => {
+  // Rules: SND-1, SND-3, SND-4, SND-5
   it('are registered at once in test mode, and pending in live mode', async () => {
     const registration = { legal_name: 'ООО «Магазин»', __proto__x: [1, { deep: null }], n: 1e21 }
     const made = shown(await post('/v1/senders', { name: 'Shop 1', registration }), 201)
@@ -226,6 +234,7 @@ describe('senders', () => {
     ])
   })
 
+  // Rules: SND-2, SND-3
   it.for<readonly [string, unknown, string]>([
     ['no name', {}, 'name'],
     ['an empty name', { name: '' }, 'name'],
@@ -242,6 +251,7 @@ describe('senders', () => {
 })
 
 describe('lists of templates and senders', () => {
+  // Rules: LIST-4, LIST-5, LIST-6, LIST-9, LIST-10, TPL-11, SND-7
   it('are newest first, in pages, for their owner only', async () => {
     const { keys, uuid } = await deployment.addAccount()
     for (const [path, make] of [
@@ -306,6 +316,7 @@ describe('POST /v1/messages/estimate', () => {
   const estimate = (body: unknown, key?: string) => post('/v1/messages/estimate', body, key)
   const two = { amount: '2.00', currency: 'RUB' }
 
+  // Rules: EST-1, EST-5
   it('returns encoding, characters, parts and price in both modes', async () => {
     const expected = { object: 'estimate', encoding: 'ucs2', characters: 14, parts: 1, price: two }
     for (const mode of ['test', 'live'] as const satisfies ReadonlyArray<Mode>) {
@@ -323,6 +334,7 @@ describe('POST /v1/messages/estimate', () => {
       price: { amount: '2.50', currency: 'RUB' },
     })
   })
+  // Rules: EST-3
   it('accepts nothing, and checks no limit, sender or recipient', async () => {
     const { keys, uuid } = await deployment.addAccount()
     for (let i = 0; i < 3; i++) await estimate(send({ to: '+79000000009' }), keys.test)
@@ -334,6 +346,7 @@ describe('POST /v1/messages/estimate', () => {
     )
     assert.lengthOf(rows, 0)
   })
+  // Rules: EST-3, EST-4
   it('is refused for the same reasons as a send', async () => {
     for (const [body, code, param] of [
       [send({ send_at: null }), 'send_at_not_supported', 'send_at'],
@@ -352,6 +365,7 @@ describe('POST /v1/messages/estimate', () => {
       'template_not_approved',
     )
   })
+  // Rules: EST-2, ERR-2
   it('accepts a list, and sums up its valid elements', async () => {
     const answer = await estimate({
       messages: [
@@ -386,6 +400,7 @@ describe('POST /v1/messages/estimate', () => {
     assert.propertyVal(body.data[2]?.error ?? {}, 'param', 'messages[2].to')
     assert.deepStrictEqual(body.totals, { parts: 3, price: { amount: '6.00', currency: 'RUB' } })
   })
+  // Rules: EST-4
   it('enforces batch_max', async () => {
     const { keys, uuid } = await deployment.addAccount()
     await deployment.sql(
@@ -437,6 +452,7 @@ describe('GET /v1/stats', () => {
     }
   })
 
+  // Rules: STAT-2, STAT-4
   it('sums up a period, including both days', async () => {
     assert.deepStrictEqual(shown(await stats('?from=2026-02-01&to=2026-02-01'), 200) as object, {
       object: 'stats',
@@ -458,6 +474,7 @@ describe('GET /v1/stats', () => {
       'totals.price': { amount: '8000000002.80', currency: 'RUB' },
     })
   })
+  // Rules: STAT-5
   it('has a row for each day, class or template', async () => {
     const rows = async (groupBy: string) =>
       (
@@ -480,6 +497,7 @@ describe('GET /v1/stats', () => {
       ['otp_code', 4],
     ])
   })
+  // Rules: STAT-5, STAT-7
   it('has a row for each day and template, and the same rows as CSV', async () => {
     const path = '?from=2026-02-01&to=2026-02-01&group_by=day,template'
     const { data } = shown(await stats(path), 200) as unknown as { data: ReadonlyArray<Shown> }
@@ -503,6 +521,7 @@ describe('GET /v1/stats', () => {
     assert.match(lines[1] ?? '', /^2026-02-01,order_ready,2,/u)
     assert.lengthOf(lines, 4)
   })
+  // Rules: STAT-5, RET-4
   it('has a row for each hour and for each reason code, for any number of messages', async () => {
     const { keys, uuid } = await deployment.addAccount()
     const many = 2_000_000_000
@@ -550,6 +569,7 @@ describe('GET /v1/stats', () => {
     const old = await summary('from=2020-01-01&to=2020-01-31', 'hour')
     assert.deepStrictEqual([old.totals['accepted'], old.rows], [0, []])
   })
+  // Rules: STAT-1, STAT-2, RET-4
   it('covers this month by default, the own account and mode, and three years', async () => {
     const today = new Date().toISOString().slice(0, 10)
     const now = shown(await stats(''), 200)
@@ -565,6 +585,7 @@ describe('GET /v1/stats', () => {
       data: [],
     })
   })
+  // Rules: STAT-3, STAT-5, STAT-6, LIST-7
   it.for<readonly [string, string]>([
     ['?from=2026-02-30', 'from'],
     ['?from=2026-2-1', 'from'],
@@ -581,6 +602,7 @@ describe('GET /v1/stats', () => {
 })
 
 describe('the spend limit', () => {
+  // Rules: ACC-2, ACC-3, ACC-4
   it('is returned with the amount spent in this month', async () => {
     const { keys, uuid } = await deployment.addAccount()
     await deployment.sql(

@@ -162,6 +162,7 @@ describe('an unknown parameter', () => {
   }
   const unknown = (...names: ReadonlyArray<string>) => names.map((name) => `unknown parameter "${name}"`)
 
+  // Rules: HTTP-20
   it('is named in a Hub-Warning header with a test key', async () => {
     const key = account.keys.test
     const read = (path: string, body?: unknown) => warningsOf(path, key, body)
@@ -183,6 +184,7 @@ describe('an unknown parameter', () => {
     assert.strictEqual((await read('/v1/messages', send(many))).length, 5)
     assert.deepStrictEqual(await read('/v1/messages', send({ 'a"\r\nб': 1 })), unknown('a????'))
   })
+  // Rules: HTTP-20
   it('is sent as one header line for each', async () => {
     const socket = connect(api.port, '127.0.0.1')
     let text = ''
@@ -195,9 +197,11 @@ describe('an unknown parameter', () => {
     assert.include(text, 'hub-warning: unknown parameter "a"\r\nhub-warning: unknown parameter "b"\r\n')
     socket.destroy()
   })
+  // Rules: HTTP-20
   it('is ignored without a warning with a live key', async () => {
     assert.deepStrictEqual(await warningsOf('/v1/account?colour=red', account.keys.live), [])
   })
+  // Rules: HTTP-21
   it('that pages in another way is refused with both kinds of keys', async () => {
     for (const key of [account.keys.test, account.keys.live]) {
       for (const name of ['page', 'offset', 'ending_before', 'order']) {

@@ -83,6 +83,7 @@ const assertAccepted = ({ body, status }: TestResponse): void => {
 const LENGTHS = [150_000, 4 * 1024 * 1024]
 
 describe.each([110, 600])('%i slow bodies', (count) => {
+  // Rules: AVL-11
   it.each(LENGTHS)(
     'of %i bytes refuse no other client, and one more is accepted at its end',
     async (length) => {

@@ -145,6 +145,7 @@ const SERVERS = [
 ] as const
 
 describe('no send is refused for good because of a delay', () => {
+  // Rules: AVL-18, LIM-12
   it.each(SERVERS)('of %s (%i ms, then %i ms)', async (_name, slowMs, tooSlowMs, start) => {
     const { api, proxy } = await start()
     try {

@@ -76,6 +76,7 @@ const outboxIsEmpty = async () => {
 }
 
 describe('while Kafka hangs', () => {
+  // Rules: AVL-4, AVL-5, AVL-13, AVL-14, AVL-15, MSG-2, MSG-14
   it('refuses codes, accepts service messages, and publishes both when it is back', async () => {
     const proxy = await stallingProxy()
     const api = await deployment.start({
@@ -194,6 +195,7 @@ describe('while Kafka hangs', () => {
     }
   }
 
+  // Rules: MSG-2, AVL-14, AVL-19
   it('the relay publishes a service message whose process ended before the append', async () => {
     const proxy = await stallingProxy()
     const ending = await deployment.start({
@@ -287,6 +289,7 @@ describe('while Kafka hangs', () => {
     }
   })
 
+  // Rules: AVL-20
   it('a failed creation of a webhook endpoint leaves nothing behind', async () => {
     const proxy = await stallingProxy()
     const api = await deployment.start({
@@ -315,6 +318,7 @@ describe('while Kafka hangs', () => {
 })
 
 describe('while PostgreSQL hangs', () => {
+  // Rules: AVL-4, AVL-16
   it('answers 503 in time, leaves nothing half done, and recovers', async () => {
     const proxy = await stallingProxy()
     const real = new URL(deployment.databaseUrl)
@@ -364,6 +368,7 @@ describe('while PostgreSQL hangs', () => {
 })
 
 describe('while Redis is unavailable', () => {
+  // Rules: AVL-17, LIM-12, IDEM-6
   it('accepts codes, refuses service messages without retry_after, and serves everything else', async () => {
     const nobody = `redis://127.0.0.1:${await freePort()}`
     const api = await deployment.start({ redisUrl: nobody })
@@ -424,6 +429,7 @@ describe('a request under an idempotency key', () => {
   const keyed = (url: string, key: string, path: string, body: unknown) =>
     call(url, path, { key: account.keys.test, body, headers: { 'idempotency-key': key } })
 
+  // Rules: AVL-2, AVL-3, BAT-18, IDEM-7, IDEM-15, IDEM-16
   it('is not stored while Kafka hangs, and its repeat publishes the same message', async () => {
     const proxy = await stallingProxy()
     const api = await deployment.start({
@@ -478,6 +484,7 @@ describe('a request under an idempotency key', () => {
     }
   })
 
+  // Rules: AVL-16, IDEM-6, IDEM-15
   it('is not stored while PostgreSQL hangs, also for a batch', async () => {
     const proxy = await stallingProxy()
     const real = new URL(deployment.databaseUrl)
@@ -527,6 +534,7 @@ describe('a request under an idempotency key', () => {
 })
 
 describe('the shutdown of a process', () => {
+  // Rules: HTTP-24, MSG-2
   it('answers requests in progress, and loses no recorded message', async () => {
     const api = await deployment.start()
     const lane = await deployment.tail(deployment.topics.acceptedService)

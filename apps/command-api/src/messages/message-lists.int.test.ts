@@ -86,6 +86,7 @@ describe('the messages of an account', () => {
     await send('service', {}, (await deployment.addAccount()).keys.live)
   })
 
+  // Rules: MSG-8, MSG-36, LIST-9
   it('are listed newest first, as soon as they are accepted', async () => {
     const all = await list()
     assert.deepStrictEqual(ids(all), [open, openCode, code, expired, delivered])
@@ -95,6 +96,7 @@ describe('the messages of an account', () => {
     assert.deepStrictEqual(ids(await list('?class=service', account.keys.test)), [sent.id])
   })
 
+  // Rules: MSG-37
   it('are found by status, class, template, and time, and by all of them together', async () => {
     assert.deepStrictEqual(ids(await list('?status=accepted')), [open, openCode])
     assert.deepStrictEqual(ids(await list('?status=delivered')), [code, delivered])
@@ -110,6 +112,7 @@ describe('the messages of an account', () => {
     ])
   })
 
+  // Rules: LIST-4, LIST-10
   it('are read page by page, each once, across the read model and the ledger', async () => {
     assert.deepStrictEqual(await paged(''), [open, openCode, code, expired, delivered])
     assert.deepStrictEqual(await paged('&class=service'), [open, expired, delivered])
@@ -119,6 +122,7 @@ describe('the messages of an account', () => {
     assert.strictEqual(last.next_cursor, delivered)
   })
 
+  // Rules: MSG-38
   it('are found by client_ref, also before the projector has applied them', async () => {
     assert.deepStrictEqual(ids(await list('?client_ref=order-1')), [delivered])
     assert.deepStrictEqual(ids(await list('?client_ref=order%202')), [openCode])
@@ -127,10 +131,12 @@ describe('the messages of an account', () => {
     assert.deepStrictEqual(ids(await list(`?client_ref=order-1&starting_after=${delivered}`)), [])
   })
 
+  // Rules: MSG-41
   it('are not found by number', async () => {
     assert.lengthOf((await list(`?to=%2B7903${numbers}`)).data, 5)
   })
 
+  // Rules: MSG-40, LIST-6
   it('answer a bad filter with its name, and a cursor without a message with not_found', async () => {
     for (const [query, param] of [
       ['status=open', 'status'],

@@ -28,16 +28,19 @@ const view: MessageView = {
 const content = { text: 'Order 17', variables: { order: '17' } }
 
 describe('the API representation of a message', () => {
+  // Rules: MSG-15
   it('matches the schemas of the contract', () => {
     Schema.decodeUnknownSync(AcceptedMessage)(acceptedBody(view, true))
     Schema.decodeUnknownSync(Message)(messageBody(view, content))
   })
+  // Rules: MSG-9, MSG-15
   it('contains text and variables only in reads', () => {
     assert.notProperty(acceptedBody(view, false), 'text')
     assert.notProperty(acceptedBody(view, false), 'duplicate')
     assert.deepInclude(messageBody(view, content), content)
     assert.deepInclude(messageBody(view, null), { text: null, variables: null })
   })
+  // Rules: MSG-21
   it('never contains the text of a code, and masks its variables', () => {
     assert.deepInclude(messageBody({ ...view, class: 'otp' }, content), {
       text: null,
@@ -48,6 +51,7 @@ describe('the API representation of a message', () => {
       variables: null,
     })
   })
+  // Rules: MSG-19, LIM-15
   it('has a price of zero when the message was not billed', () => {
     const priceOf = (status: MessageView['status'], reason: MessageView['reason']) =>
       acceptedBody({ ...view, status, reason }, false).price.amount
@@ -56,6 +60,7 @@ describe('the API representation of a message', () => {
     assert.strictEqual(priceOf('expired', 'dlr_timeout'), '4.00')
     assert.strictEqual(priceOf('undelivered', 'delivery_failed'), '4.00')
   })
+  // Rules: MSG-24
   it('is final exactly in the final statuses', () => {
     const finals = (['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired'] as const).filter(
       (status) => acceptedBody({ ...view, status }, false).final,

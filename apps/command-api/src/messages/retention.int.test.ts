@@ -99,6 +99,7 @@ describe('old messages', () => {
     await journal([nearlyOne, one, code, nearlyThree, three])
   })
 
+  // Rules: RET-1
   it('have their number and text for a year, and everything else afterwards', async () => {
     const young = await get(`/v1/messages/${nearlyOne.id}`)
     assert.deepInclude(young.body as object, {
@@ -137,6 +138,7 @@ describe('old messages', () => {
     assert.deepInclude((await get(`/v1/messages/${nearlyThree.id}`)).body as object, { to: '', text: null })
   })
 
+  // Rules: RET-2, RET-3
   it('are listed without number and text after a year, and not after three years', async () => {
     const listed = await get(`/v1/messages?batch=${one.batch}`)
     assert.deepStrictEqual(idsOf(listed.body), [one.id])
@@ -150,6 +152,7 @@ describe('old messages', () => {
     assert.strictEqual((await get(`/v1/messages?batch=${three.batch}`)).status, 404)
   })
 
+  // Rules: RET-3
   it('are not found after three years, nor is their batch', async () => {
     for (const path of [`/v1/messages/${three.id}`, `/v1/batches/${three.batch}`]) {
       const { body, status } = await get(path)
@@ -159,6 +162,7 @@ describe('old messages', () => {
     assert.strictEqual((await get(`/v1/batches/${nearlyThree.batch}`)).status, 200)
   })
 
+  // Rules: MSG-13
   it('reserve their client_ref for three years', async () => {
     const repeat = async ({ ref }: Old) =>
       (
@@ -181,6 +185,7 @@ describe('old messages', () => {
     })
   })
 
+  // Rules: RET-4
   it('count in the statistics for three years', async () => {
     for (const group of ['', '&group_by=reason_code']) {
       const totals = async ({ at }: Old) => {
@@ -193,6 +198,7 @@ describe('old messages', () => {
     }
   })
 
+  // Rules: RET-5
   it('have events for three years, and older cursors are not found', async () => {
     const cursor = ({ event }: Old) => encodeId('evt', event)
     const young = [nearlyThree, code, one, nearlyOne].map(cursor)
@@ -212,6 +218,7 @@ describe('old messages', () => {
     )
   })
 
+  // Rules: RET-6
   it('leave the delivery log after three years', async () => {
     const endpoint = randomUUID()
     const attempts = [yearsAgo(3, DAY), yearsAgo(3, -DAY)].map((at, index) => ({

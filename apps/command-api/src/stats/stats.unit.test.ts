@@ -15,6 +15,7 @@ const counts = {
 const stats = { object: 'stats', from: '2026-11-01', to: '2026-11-21', totals: counts } as const
 
 describe('statsCsv', () => {
+  // Rules: STAT-7
   it('has a header line and a line for each row of data', () => {
     const data = [{ day: '2026-11-01', template: 'order_ready', ...counts }]
     expect(statsCsv({ ...stats, data }, 'day,template')).toBe(
@@ -27,6 +28,7 @@ describe('statsCsv', () => {
     expect(statsCsv(STATS_EXAMPLE, 'class')).toBe(STATS_CSV_EXAMPLE)
   })
 
+  // Rules: STAT-7
   it('has the totals without groups, and an empty field for messages without a reason code', () => {
     expect(statsCsv({ ...stats, data: [] }, null).split('\r\n')[1]).toBe('3,3,2,1,0,0,4,8.00,RUB')
     const data = [{ reason_code: null, ...counts }]
@@ -35,6 +37,7 @@ describe('statsCsv', () => {
 })
 
 describe('prefersCsv', () => {
+  // Rules: STAT-7
   it.each<[string | undefined, boolean]>([
     [undefined, false],
     ['*/*', false],

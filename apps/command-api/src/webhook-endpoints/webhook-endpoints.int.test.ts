@@ -84,6 +84,7 @@ const disable = (uuid: string) =>
   )
 
 describe('rotate_secret', () => {
+  // Rules: SUB-16, SUB-17, SUB-18
   it('returns a new secret once; each replaced one stays valid for a day of its own; a fourth is refused', async () => {
     const { id, path, secret } = await create()
     const changes = await changesOf(id)
@@ -126,6 +127,7 @@ describe('rotate_secret', () => {
     expect(await secretsOf(id)).toEqual([third.body.secret, second.body.secret, first.body.secret])
   })
 
+  // Rules: SUB-16
   it('ends after a day', async () => {
     const { path, uuid } = await create()
     await live().post(`${path}/rotate_secret`)
@@ -136,6 +138,7 @@ describe('rotate_secret', () => {
     expect((await live().get(path)).body.secret_rotation_ends_at).toBeNull()
   })
 
+  // Rules: IDEM-5
   it('returns the same secret for the same idempotency key', async () => {
     const { id, path } = await create()
     const headers = { 'idempotency-key': randomUUID() }
@@ -166,6 +169,7 @@ describe('a change', () => {
       body: Body
     }>
 
+  // Rules: SUB-7, SUB-8
   it('is stored and published through the outbox, and keeps the secret and the health', async () => {
     const { id, path, secret, uuid } = await create()
     const changes = await changesOf(id)
@@ -197,6 +201,7 @@ describe('a change', () => {
 })
 
 describe('enable', () => {
+  // Rules: SUB-20
   it('enables the subscription, resets the failure count and releases the backlog', async () => {
     const { id, path, uuid } = await create()
     const changes = await changesOf(id)
@@ -222,6 +227,7 @@ describe('enable', () => {
     await holds(async () => expect(changes()).toEqual(['created', 'enabled']))
   })
 
+  // Rules: SUB-21
   it('changes nothing of an enabled subscription, not even its failure count', async () => {
     const { id, path, uuid } = await create()
     const changes = await changesOf(id)
@@ -267,6 +273,7 @@ describe('enable', () => {
 })
 
 describe('a deletion', () => {
+  // Rules: SUB-10
   it('removes the subscription from all operations at once', async () => {
     const { id, path, uuid } = await create()
     const changes = await changesOf(id)
@@ -292,6 +299,7 @@ describe('a deletion', () => {
     await holds(async () => expect(changes()).toEqual(['created', 'deleted']))
   })
 
+  // Rules: SUB-6, SUB-10
   it('allows the creation of another subscription', async () => {
     const crowded = await deployment.addAccount()
     const client = as(crowded.keys.test)
@@ -317,6 +325,7 @@ describe('a deletion', () => {
 })
 
 describe('a subscription of another account or mode', () => {
+  // Rules: SUB-9, GEN-4, HTTP-27
   it('is answered like an unknown one by all operations', async () => {
     const { id, path } = await create()
     const stranger = await deployment.addAccount()
@@ -363,6 +372,7 @@ describe('the delivery log', () => {
     )
   }
 
+  // Rules: SUB-28, LIST-9
   it('contains each attempt with the events of its batch, newest first', async () => {
     const { id, path, uuid } = await create()
     const [event, other] = [randomUUID(), randomUUID()]
@@ -426,6 +436,7 @@ describe('the delivery log', () => {
     })
   })
 
+  // Rules: SUB-28, LIST-2, LIST-5, LIST-6, LIST-7
   it('is paged, and accepts only its own cursors', async () => {
     const { path, uuid } = await create()
     const elsewhere = await create()
@@ -477,6 +488,7 @@ describe('a test delivery', () => {
     })
   }
 
+  // Rules: SUB-22, SUB-23, SUB-26
   it('is answered with its logged attempt, and meanwhile another one is refused', async () => {
     const { path, uuid } = await create()
     const answer = live().post(`${path}/test`)
@@ -502,6 +514,7 @@ describe('a test delivery', () => {
     expect((await next).status).toBe(200)
   })
 
+  // Rules: SUB-26
   it('and resends of one account are at most four at a time; others are not affected', async () => {
     const crowded = await deployment.addAccount()
     const client = as(crowded.keys.test)
@@ -523,6 +536,7 @@ describe('a test delivery', () => {
     for (const answered of await Promise.all(waiting)) expect(answered.status).toBe(200)
   })
 
+  // Rules: SUB-27
   it('without a fan-out is answered with 503, and leaves no row', async () => {
     const { path } = await create()
     const { body, status } = await live().post(`${path}/test`)
