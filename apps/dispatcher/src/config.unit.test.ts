@@ -7,6 +7,7 @@ const from = (environment: Readonly<Record<string, string>>) =>
   Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment)))
 
 describe('the opt-out words', () => {
+  // Rules: OPT-3
   it.effect('are those of the contract or of the deployment', () =>
     Effect.gen(function* () {
       const usual = yield* vocabulary.pipe(from({}))

@@ -44,6 +44,7 @@ const waitUntilEnded = (hub: Deployment, endpoint: { readonly uuid: string }, ba
   })
 
 describe('events', () => {
+  // Rules: DEL-1, DEL-8, SUB-28
   test('arrive as one signed array of their exact texts, which stripe verifies', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
@@ -66,6 +67,7 @@ describe('events', () => {
       ])
     }))
 
+  // Rules: DEL-2, DEL-4, SUB-4
   test('arrive in batches of a hundred, and each subscription gets only its event types', (hub) =>
     Effect.gen(function* () {
       const [all, some] = [yield* tlsReceiver(certificate), yield* tlsReceiver(certificate)]
@@ -89,6 +91,7 @@ describe('events', () => {
       expect(allIds(filtered)).toEqual(idsOf(delivered))
     }))
 
+  // Rules: DEL-3
   test('of one batch arrive in journal order, whatever their order in the topic', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
@@ -114,6 +117,7 @@ describe('events', () => {
       expect(stored.map(({ id }) => encodeId('evt', id))).toEqual(idsOf(recorded.events))
     }))
 
+  // Rules: DEL-4
   test('of a mode go to subscriptions of that mode', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
@@ -168,6 +172,7 @@ describe('events', () => {
 })
 
 describe('a new subscription', () => {
+  // Rules: DEL-4
   test('gets the events that are recorded after its creation, and none before', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
@@ -224,6 +229,7 @@ describe('the lag of an idle fan-out', () => {
 })
 
 describe('a failed attempt', () => {
+  // Rules: DEL-7, DEL-19
   test('is repeated by the schedule with the same id and bytes, and is in the delivery log', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
@@ -252,6 +258,7 @@ describe('a failed attempt', () => {
       expect(row).toEqual({ consecutive_failures: 0, first_failure_at: null })
     }))
 
+  // Rules: DEL-12
   test('by a redirect is not followed', (hub) =>
     Effect.gen(function* () {
       const other = yield* tlsReceiver(certificate)
@@ -272,6 +279,7 @@ describe('a failed attempt', () => {
       expect(other.received).toEqual([])
     }))
 
+  // Rules: DEL-15, DEL-18
   test('of a batch does not delay a new one, whose success releases the others in the order of their events', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(503) })
@@ -296,6 +304,7 @@ describe('a failed attempt', () => {
       expect(receiver.received.slice(40).flatMap(eventIds)).toEqual([trigger!.id, ...idsOf(backlog)])
     }))
 
+  // Rules: DEL-19, DEL-21
   test('disables the subscription at the limit of consecutive failures, and later events are kept', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
@@ -339,6 +348,7 @@ describe('a failed attempt', () => {
 })
 
 describe('a batch', () => {
+  // Rules: DEL-17, SUB-30
   test('fails with an entry in the delivery log when its retry window closes', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
@@ -365,6 +375,7 @@ describe('a batch', () => {
       })
     }))
 
+  // Rules: DEL-23, SUB-30
   test('of a disabled subscription fails in the same way', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
@@ -405,6 +416,7 @@ describe('a batch', () => {
                       disabled_at = now() - make_interval(hours => ${hours})`,
     )
 
+  // Rules: DEL-23
   test('whose window ended while its subscription was disabled says so, also when it was enabled before the fan-out came back', (hub) =>
     Effect.gen(function* () {
       const { endpoint, receiver } = yield* waitingBatch(hub)
@@ -418,6 +430,7 @@ describe('a batch', () => {
       expect(receiver.received).toHaveLength(1)
     }))
 
+  // Rules: DEL-23
   test('whose window ended before its subscription was disabled says nothing of that', (hub) =>
     Effect.gen(function* () {
       const { endpoint } = yield* waitingBatch(hub)
@@ -429,6 +442,7 @@ describe('a batch', () => {
       expect((yield* hub.attemptsOf(endpoint)).at(-1)?.reason).toBe('retry_window_expired')
     }))
 
+  // Rules: SUB-10
   test('is deleted with its subscription, and the attempt in flight is aborted', (hub) =>
     Effect.gen(function* () {
       const aborted = yield* Deferred.make<void>()
@@ -467,6 +481,7 @@ describe('a hung receiver', () => {
       expect(hung.received.length).toBe(4)
     }))
 
+  // Rules: DEL-12, SUB-30
   test('is logged as a timeout, and gets another attempt', (hub) =>
     Effect.gen(function* () {
       const hung = yield* tlsReceiver(certificate, { respond: () => {} })
@@ -509,6 +524,7 @@ describe('forty hung receivers of one account', () => {
 })
 
 describe('a process', () => {
+  // Rules: DEL-5, DEL-7
   test('that ends before a delivery is recorded makes the next one repeat it under the same id', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
@@ -568,6 +584,7 @@ describe('a process', () => {
       }))
   }
 
+  // Rules: DEL-5
   test('that ends before it has stored a batch loses nothing', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
@@ -591,6 +608,7 @@ describe('a process', () => {
       expect(allIds(requests)).toEqual(idsOf(events))
     }))
 
+  // Rules: DEL-5
   test(
     'that joins or leaves changes the owners of the partitions, and nothing is lost',
     (hub) =>

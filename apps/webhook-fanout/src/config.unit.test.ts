@@ -36,6 +36,7 @@ describe('the retry schedule and the threshold', () => {
   // DEL-17: up to 24 hours. DEL-19: 20 consecutive failures and an hour. The schedule of DEL-16, 1, 2, 4,
   // 8, 16, 32 and then 60 minutes, has its 20th attempt after 63 + 13 × 60 minutes, and 10 s for each
   // attempt.
+  // Rules: DEL-11, DEL-16, DEL-19
   it('disable a subscription whose only batch always fails, long before its window ends', () => {
     const { attempts, disabledAt } = deliverToDeadReceiver(0.5)
     expect(attempts).toBe(20)

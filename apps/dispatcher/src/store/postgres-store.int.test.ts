@@ -108,6 +108,7 @@ describe('the tables of the dispatcher', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: OPT-4
   it.live('have a record of each change of an opt-out, which is never deleted', () =>
     Effect.gen(function* () {
       const store = yield* DispatcherStore

@@ -178,6 +178,7 @@ export const dispatcherStoreContract = <E>(
   })
 
   describe(`opt-outs by words of recipients, ${name}`, () => {
+    // Rules: OPT-1
     check(
       'are recorded and lifted in the order of the words, in one round and over several',
       Effect.gen(function* () {

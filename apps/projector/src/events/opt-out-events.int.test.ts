@@ -54,6 +54,7 @@ const allAnnounced = until(
 )
 
 describe('a change of an opt-out', () => {
+  // Rules: OPT-5, OPT-6
   it.live('sends one event to each account that wrote to the number in the last 90 days', () =>
     Effect.gen(function* () {
       const [recent, twoModes, old, other] = [account(1), account(2), account(3), account(4)]
@@ -114,6 +115,7 @@ describe('a change of an opt-out', () => {
     }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
+  // Rules: OPT-5
   it.live('of a number to which nobody wrote sends none', () =>
     Effect.gen(function* () {
       const recipient = recipientOf(9)

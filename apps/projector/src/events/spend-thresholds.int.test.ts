@@ -46,6 +46,7 @@ const isTold = (owner: string) =>
   )
 
 describe('account.spend_threshold', () => {
+  // Rules: EVT-8, EVT-9
   it.live('is recorded once when a limit is set or lowered, or the threshold, below the amount spent', () =>
     Effect.gen(function* () {
       const [unlimited, lowered, percent, raised] = [account(1), account(2), account(3), account(4)]
@@ -79,6 +80,7 @@ describe('account.spend_threshold', () => {
     }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
+  // Rules: EVT-8
   it.live('is not recorded below the threshold', () =>
     Effect.gen(function* () {
       const [below, reached] = [account(6), account(7)]

@@ -139,6 +139,7 @@ describe('recorded events', () => {
 })
 
 describe('a subscription that is created while an event is recorded', () => {
+  // Rules: DEL-4
   it.live('gets the event: the recording waits for its creation and sees it', () =>
     Effect.gen(function* () {
       const owner = account(5)
@@ -165,6 +166,7 @@ describe('a subscription that is created while an event is recorded', () => {
     }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
+  // Rules: DEL-4
   it.live('begins after the event if the recording was first, and gets the next one', () =>
     Effect.gen(function* () {
       const sql = yield* Sql

@@ -122,6 +122,7 @@ describe('fold', () => {
     )
   })
 
+  // Rules: MSG-25
   it('keeps the first of two racing final statuses', () => {
     const messageId = idOf(1)
     const facts: ReadonlyArray<MessageFact> = [
@@ -137,6 +138,7 @@ describe('fold', () => {
     assert.strictEqual(journal.length, 2)
   })
 
+  // Rules: MSG-26
   it('lets a late report replace the expiry by the hub once, and removes its reason', () => {
     const messageId = idOf(1)
     const { history, journal, rows } = run([
@@ -159,6 +161,7 @@ describe('fold', () => {
     assert.strictEqual(journal.length, 4)
   })
 
+  // Rules: LIM-15, LIM-19
   it('charges nothing for unbilled messages, also in their events, and nothing in test mode', () => {
     const messageId = idOf(1)
     for (const facts of [
@@ -187,6 +190,7 @@ describe('fold', () => {
     assert.deepInclude(billed.events.at(-1)?.event.object, { price: { amount: '4.00', currency: 'RUB' } })
   })
 
+  // Rules: MSG-22
   it('counts as attempts the claims after which a request left for the operator', () => {
     const messageId = idOf(1)
     const claim = (attempt: number, unsubmitted: number | null = null): MessageFact => ({

@@ -144,6 +144,7 @@ const sent = ({ at, messageId }: MessageAccepted): LogFact => ({
 })
 
 describe('a batch', () => {
+  // Rules: MSG-23
   it.live('keeps a code that a request of another batch publishes again', () =>
     Effect.gen(function* () {
       const owner = account(31)
@@ -177,6 +178,7 @@ describe('a batch', () => {
     }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
+  // Rules: BAT-12, BAT-13
   it.live('closes when it is sealed and all messages are final, with one event', () =>
     Effect.gen(function* () {
       const owner = account(1)
@@ -291,6 +293,7 @@ describe('a batch', () => {
     }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
+  // Rules: BAT-10
   it.live('closes at once when every element was rejected', () =>
     Effect.gen(function* () {
       const owner = account(2)
@@ -330,6 +333,7 @@ describe('a batch', () => {
     }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
+  // Rules: BAT-13
   it.live('is closed by exactly one of two projectors that apply its last two messages concurrently', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
@@ -563,6 +567,7 @@ describe('spend', () => {
     }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
+  // Rules: EVT-8, EVT-9
   it.live('causes one event per period when it crosses the soft threshold, with several projectors', () =>
     Effect.gen(function* () {
       const sql = yield* Sql

@@ -15,6 +15,7 @@ const sizes = (batches: ReadonlyArray<{ readonly events: ReadonlyArray<unknown> 
   batches.map(({ events }) => events.length)
 
 describe('a batch is due', () => {
+  // Rules: DEL-2
   it('at once with its hundredth event', () => {
     const collector = collectorWith(99, 0)
     expect(collector.nextDue()).toBe(1000)
@@ -24,6 +25,7 @@ describe('a batch is due', () => {
     expect(sizes(collector.dueBatches(10, 10_000))).toEqual([100])
   })
 
+  // Rules: DEL-2
   it('one second after its first event, not its last', () => {
     const collector = collectorWith(1, 5000)
     collector.add('we_a', event(2), 5900)

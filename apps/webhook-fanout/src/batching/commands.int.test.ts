@@ -29,6 +29,7 @@ const verified = (request: { readonly body: Buffer; readonly headers: object } |
   ) as unknown as ReadonlyArray<Record<string, unknown>>
 
 describe('a test delivery', () => {
+  // Rules: SUB-22, SUB-23
   test('is made at once and signed, for any status and event types, and is marked in the delivery log', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
@@ -76,6 +77,7 @@ describe('a test delivery', () => {
       })
     }))
 
+  // Rules: SUB-23
   test('that fails does not change the endpoint health', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
@@ -154,6 +156,7 @@ describe('a test delivery', () => {
 })
 
 describe('after a rotation', () => {
+  // Rules: DEL-9, SUB-17
   test('up to three secrets sign, each until its own transition ends', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
@@ -195,6 +198,7 @@ describe('a deleted subscription', () => {
         q`UPDATE webhooks.endpoints SET deleted_at = now(), url = '', secret = ''::bytea WHERE id = ${endpoint.uuid}`,
     )
 
+  // Rules: RET-7, SUB-10
   test('keeps its delivery log with the events, and loses its waiting batches', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
@@ -214,6 +218,7 @@ describe('a deleted subscription', () => {
       ])
     }))
 
+  // Rules: SUB-10
   test('gets no further attempts, and its rows are deleted', (hub) =>
     Effect.gen(function* () {
       const aborted = yield* Deferred.make<void>()
@@ -271,6 +276,7 @@ describe('a deleted subscription', () => {
 })
 
 describe('a disabled subscription', () => {
+  // Rules: DEL-20
   test('inserts one event into the event inbox, in the transaction that disables it', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(503) })
@@ -312,6 +318,7 @@ describe('a disabled subscription', () => {
       expect(JSON.stringify(left)).not.toContain('whsec')
     }))
 
+  // Rules: DEL-20
   test('is not informed of its own disabling; the others are', (hub) =>
     Effect.gen(function* () {
       const [own, other] = [yield* tlsReceiver(certificate), yield* tlsReceiver(certificate)]
@@ -332,6 +339,7 @@ describe('a disabled subscription', () => {
 })
 
 describe('a change of a subscription', () => {
+  // Rules: SUB-8
   test('is applied when the stored position passes its record', (hub) =>
     Effect.gen(function* () {
       const [before, after] = [yield* tlsReceiver(certificate), yield* tlsReceiver(certificate)]

@@ -172,6 +172,7 @@ const test = (name: string, body: (hub: Deployment) => Effect.Effect<void, unkno
   )
 
 describe('a receiver that is down for a day', () => {
+  // Rules: DEL-16, DEL-19, DEL-23
   test('gets attempts after 1, 2, 4, 8, 16, 32, 60, 60 … minutes, is disabled, and the batch is logged as expired', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
@@ -215,6 +216,7 @@ describe('a receiver that is down for a day', () => {
       expect(receiver.received.length).toBe(20)
     }))
 
+  // Rules: DEL-18
   test('and answers again gets all waiting batches at once, before their scheduled time', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(503) })
@@ -258,6 +260,7 @@ describe('a receiver that is down for a day', () => {
 })
 
 describe('a backlog that takes many reads', () => {
+  // Rules: DEL-22
   test('and is released by hand starts with the batch that disabled the subscription, and delivers each batch once', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)

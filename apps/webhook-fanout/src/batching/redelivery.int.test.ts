@@ -48,6 +48,7 @@ const health = (hub: Deployment, endpoint: Endpoint) =>
     .pipe(Effect.map(([row]) => row))
 
 describe('a redelivery', () => {
+  // Rules: DEL-24
   test('delivers the same events in separate batches, which the delivery log marks', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
@@ -109,6 +110,7 @@ describe('a redelivery', () => {
       expect(receiver.received.flatMap(eventIds)).toEqual(idsOf(early.events))
     }))
 
+  // Rules: DEL-24
   test('does not change the endpoint health: failures do not disable, and a success releases nothing', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)

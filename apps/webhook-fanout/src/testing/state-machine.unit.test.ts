@@ -189,6 +189,7 @@ const take = (simulation: Simulation, step: Step): Effect.Effect<void> => {
 }
 
 describe('over days, with any answers and any crashes', () => {
+  // Rules: DEL-5, DEL-17, DEL-19, DEL-21
   it(
     'every event is delivered or logged as failed, ids are stable, and the health is right',
     async () => {
@@ -224,6 +225,7 @@ describe('over days, with any answers and any crashes', () => {
 })
 
 describe('a receiver that is down for three days', () => {
+  // Rules: DEL-22, DEL-23
   it('has its subscription disabled, loses batches older than a day, and gets the rest in order after enabling', () =>
     simulate(
       Effect.gen(function* () {
@@ -262,6 +264,7 @@ describe('a receiver that is down for three days', () => {
 })
 
 describe('a released backlog', () => {
+  // Rules: DEL-22
   it(
     'is delivered in the order of its events, after the batch that disabled the subscription',
     async () => {
@@ -360,6 +363,7 @@ describe('a success that is delivered and not yet recorded', () => {
       }),
     ))
 
+  // Rules: DEL-5
   it('is delivered again under the same id by the next owner when its process dies', () =>
     simulate(
       Effect.gen(function* () {
@@ -441,6 +445,7 @@ describe('a process that is killed between any two steps', () => {
     return simulate(run).then(() => stopped[0] ?? null)
   }
 
+  // Rules: DEL-5
   it(
     'never stores a position behind an event without a stored batch, and loses nothing',
     async () => {
