@@ -37,6 +37,7 @@ const problem = async (
 }
 
 describe('a signature', () => {
+  // Rules: DEL-8
   it('over the raw bytes with the whole secret is valid, for bytes, a buffer and a text', async () => {
     const header = `t=${T},${v1(SECRET)}`
     expect(await problem(header)).toBeNull()
@@ -54,6 +55,7 @@ describe('a signature', () => {
     )
   })
 
+  // Rules: DEL-9
   it('is valid with each of three secrets that sign, in the library and in the code of the documentation', async () => {
     const page = readFileSync(new URL('../../../docs/webhooks.md', import.meta.url), 'utf8')
     const [, code = ''] = /```js\n(?<code>[^`]*(?:`[^`]+`[^`]*)*?)```/u.exec(page) ?? []
@@ -90,6 +92,7 @@ describe('a signature', () => {
     expect(new WebhookSignatureError('secret_missing').message).toContain('variable')
   })
 
+  // Rules: DEL-10
   it('is valid for five minutes into the past and the future', async () => {
     const at = (seconds: number, options: VerifyOptions = {}) =>
       problem(`t=${T},${v1(SECRET)}`, SECRET, BODY, { now: NOW + seconds * 1000, ...options })

@@ -197,6 +197,7 @@ describe('the environment of a process', () => {
     }),
   )
 
+  // Rules: MSG-30, MSG-31, MSG-32
   it.effect('has the lifetimes of the contract unless it sets others', () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* lifetimesConfig.pipe(from({})), {

@@ -48,12 +48,14 @@ describe('the description', () => {
     expect(readFileSync(new URL('../openapi.json', import.meta.url), 'utf8')).toBe(descriptionText())
   })
 
+  // Rules: VER-1, VER-7
   it('is an OpenAPI 3.1 document with the contract version', () => {
     expect(at(document, 'openapi')).toBe('3.1.0')
     expect(at(document, 'info', 'version')).toBe(CONTRACT_VERSION)
     expect(CONTRACT_VERSION).toBe('0.4.0')
   })
 
+  // Rules: VER-1
   it('contains each operation of the API, with texts and a unique id', () => {
     expect(operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`).toSorted()).toEqual(
       ROUTES.map((route) => `${route.method} ${route.path.replaceAll(/:([a-z]+)/gu, '{$1}')}`).toSorted(),
@@ -65,6 +67,7 @@ describe('the description', () => {
     expect(new Set(operations.map(({ operation }) => operation['operationId'])).size).toBe(operations.length)
   })
 
+  // Rules: AUTH-1, VER-1
   it('requires a bearer key for all operations except its own', () => {
     for (const { path, operation } of operations) {
       expect(operation['security']).toEqual(path === '/v1/openapi.json' ? [] : [{ bearer: [] }])
@@ -75,6 +78,7 @@ describe('the description', () => {
     })
   })
 
+  // Rules: VER-4
   it('has only open objects, so that fields may be added', () => {
     expect(objects(document).filter((object) => object['additionalProperties'] === false)).toEqual([])
   })
@@ -95,6 +99,7 @@ describe('the description', () => {
     }
   })
 
+  // Rules: VER-6
   it('declares the failures and their headers of each operation with a key', () => {
     for (const { operation } of operations.filter(({ path }) => path !== '/v1/openapi.json')) {
       const responses = operation['responses'] as JsonObject
@@ -114,6 +119,7 @@ describe('the description', () => {
     }
   })
 
+  // Rules: VER-6, IDEM-1
   it('declares Idempotency-Key for exactly the POSTs, and which answers may be replays', () => {
     for (const { method, operation } of operations) {
       const parameters = operation['parameters'] as ReadonlyArray<JsonObject>
@@ -147,6 +153,7 @@ describe('the description', () => {
     }
   })
 
+  // Rules: VER-6
   it('declares the specific error codes of each operation', () => {
     const SHARED = new Set([
       'invalid_api_key',
@@ -204,6 +211,7 @@ describe('the description', () => {
     expect(own('/v1/stats', 'get')).toEqual([])
   })
 
+  // Rules: VER-6
   it('declares 202 for acceptances, 201 for creations, and 200 otherwise', () => {
     const told = operations.map(({ method, operation, path }) => [
       `${method} ${path}`,
@@ -233,6 +241,7 @@ describe('the description', () => {
     expect(csv).toMatchObject({ schema: { type: 'string' }, example: STATS_CSV_EXAMPLE })
   })
 
+  // Rules: VER-2
   it('declares 304 for the description, which has an ETag, and for nothing else', () => {
     const told = operations.flatMap(({ operation, path }) =>
       Object.hasOwn(operation['responses'] as JsonObject, '304') ? [path] : [],
@@ -240,6 +249,7 @@ describe('the description', () => {
     expect(told).toEqual(['/v1/openapi.json'])
   })
 
+  // Rules: VER-6
   it('lists the error codes of a send by status', () => {
     const responses = at(document, 'paths', '/v1/messages', 'post', 'responses') as JsonObject
     for (const code of ERROR_CODES) {
@@ -266,6 +276,7 @@ describe('the description', () => {
     ).toEqual(STATUSES)
   })
 
+  // Rules: LIST-2
   it('describes page sizes as integers', () => {
     const pages = operations.flatMap(({ method, operation, path }) =>
       (operation['parameters'] as ReadonlyArray<JsonObject>)
@@ -288,6 +299,7 @@ describe('the description', () => {
     ])
   })
 
+  // Rules: VER-3
   it('states the format of every number, its license and its contact', () => {
     for (const schema of objects(document)) {
       if (schema['type'] === 'integer' || schema['type'] === 'number') {
@@ -315,6 +327,7 @@ describe('the description', () => {
     expect(new Set(declared).size).toBe(declared.length)
   })
 
+  // Rules: VER-3
   it('has an example for every parameter', () => {
     for (const { method, operation, path } of operations) {
       for (const { example, name } of operation['parameters'] as ReadonlyArray<JsonObject>) {
@@ -328,6 +341,7 @@ describe('the description', () => {
     }
   })
 
+  // Rules: VER-4
   it('opens the enumerations of responses, and closes those of requests', () => {
     const status = at(document, 'components', 'schemas', 'Message', 'properties', 'status', 'anyOf')
     expect(status).toEqual([{ type: 'string', enum: [...STATUSES] }, { type: 'string' }])
@@ -347,6 +361,7 @@ describe('the description', () => {
     ).toEqual(['accepted'])
   })
 
+  // Rules: VER-5
   it('describes each event as a webhook with an example of its type', () => {
     const webhooks = at(document, 'webhooks') as JsonObject
     expect(Object.keys(webhooks)).toEqual([...EVENT_TYPES])
@@ -362,6 +377,7 @@ describe('the description', () => {
     }
   })
 
+  // Rules: VER-5
   it('has a schema with a name for each type of event, which the discriminator selects', () => {
     const schemas = at(document, 'components', 'schemas') as JsonObject
     const { discriminator, oneOf } = schemas['KnownEvent'] as JsonObject

@@ -46,6 +46,7 @@ const STATUSES = {
 }
 
 describe('the error catalogue', () => {
+  // Rules: ERR-5
   it('contains exactly the codes of the contract with their statuses', () => {
     expect(Object.fromEntries(ERROR_CODES.map((c) => [c, ERRORS[c].status]))).toEqual(STATUSES)
   })
@@ -57,12 +58,26 @@ describe('the error catalogue', () => {
     }
   })
 
+  // Rules: ERR-9
+  it('has codes that always have a retry_after', () => {
+    expect(ERROR_CODES.filter((c) => ERRORS[c].retryAfter === 'always').toSorted()).toEqual([
+      'hub_daily_limit_reached',
+      'idempotency_conflict',
+      'overloaded',
+      'provider_unavailable',
+      'rate_limited',
+      'rotation_in_progress',
+    ])
+  })
+
+  // Rules: LIM-21
   it('has a retry_after of at least a minute for the daily limit', () => {
     expect(apiError('hub_daily_limit_reached').retryAfter).toBe(60)
   })
 })
 
 describe('an error', () => {
+  // Rules: ERR-1, ERR-3, ERR-4
   it('omits members that its code never has', () => {
     const error = apiError('recipient_invalid', { retryAfter: 3, window: 'hour' })
     expect(toErrorBody(error, 'req_1', DOCS)).toEqual({
@@ -77,6 +92,7 @@ describe('an error', () => {
     expect(errorHeaders(error)).toEqual({})
   })
 
+  // Rules: ERR-4
   it('rounds retry_after up to whole seconds in the body and the header', () => {
     const error = apiError('rate_limited', { retryAfter: 1.2 })
     expect(toErrorBody(error, 'req_1', DOCS).error.retry_after).toBe(2)
@@ -84,17 +100,20 @@ describe('an error', () => {
     expect(apiError('rate_limited', { retryAfter: 0 }).retryAfter).toBe(1)
   })
 
+  // Rules: LIM-7, LIM-12
   it('contains the window of a flood refusal, with and without retry_after', () => {
     const error = apiError('recipient_flood_limited', { window: 'day' })
     expect(toErrorBody(error, 'req_1', DOCS).error).toMatchObject({ window: 'day', param: 'to' })
     expect(error.retryAfter).toBeUndefined()
   })
 
+  // Rules: ERR-5, ERR-6
   it('is 503 with a retry_after and 500 without one', () => {
     expect(httpStatusOf(apiError('internal_error', { retryAfter: 2 }))).toBe(503)
     expect(httpStatusOf(apiError('internal_error'))).toBe(500)
   })
 
+  // Rules: ERR-8
   it('contains a name that the client chose only if it is short and printable', () => {
     const param = (of: string) => apiError('template_variable_unknown', { param: of }).param
     expect(param('variables.code')).toBe('variables.code')

@@ -74,6 +74,7 @@ describe('the reference', () => {
 })
 
 describe('the error page', () => {
+  // Rules: ERR-3
   it.effect('has a section for each doc_url', () =>
     Effect.gen(function* () {
       const html = text(yield* errorPage)
@@ -90,6 +91,7 @@ describe('the error page', () => {
 })
 
 describe('the changelog', () => {
+  // Rules: VER-7
   it.effect('contains every change of docs/changelog.md', () =>
     Effect.gen(function* () {
       const html = text(yield* changelogPage)

@@ -129,6 +129,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
     )
 
   describe(`${name}: request rate`, () => {
+    // Rules: LIM-1, LIM-2
     test('allows a full bucket at once, then one token at a time', (counters, store) =>
       Effect.gen(function* () {
         assert.deepStrictEqual(yield* counters.takeToken('key', 4), {
@@ -154,6 +155,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         assert.strictEqual((yield* counters.takeToken('key', 4)).remaining, 3)
       }))
 
+    // Rules: LIM-1
     test('counts each key separately, and 500 concurrent requests exactly', (counters) =>
       Effect.gen(function* () {
         const all = yield* Effect.all(
@@ -224,6 +226,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         },
       )
 
+    // Rules: AUTH-8, AUTH-9, AUTH-10
     test('closes after the 21st failure, until one of the 21 is a minute old', (counters, store) =>
       Effect.gen(function* () {
         const { check } = counters.failedLogins
@@ -272,6 +275,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         assert.deepStrictEqual(yield* begin('192.0.2.2', 'd'), { kind: 'begun' })
       }))
 
+    // Rules: AUTH-12
     test('counts a /64 as one client, and an IPv4-mapped address as IPv4', (counters) =>
       Effect.gen(function* () {
         yield* fail(counters, '2001:db8::1', 11)
@@ -282,6 +286,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         assert.isFalse((yield* counters.failedLogins.check('192.0.2.9')).allowed)
       }))
 
+    // Rules: AUTH-8, AUTH-10
     test('agrees with a count of all failures of the last minute', (counters, store) =>
       property(fc.array(fc.integer({ min: 0, max: 6000 }), { maxLength: 60 }), (steps, run) =>
         Effect.gen(function* () {
@@ -303,6 +308,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
   })
 
   describe(`${name}: flood windows`, () => {
+    // Rules: LIM-6, LIM-7
     ready(
       'return the first exceeded window, and the time until all windows allow a send',
       (counters, store) =>
@@ -708,6 +714,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
   })
 
   describe(`${name}: daily count`, () => {
+    // Rules: LIM-20
     test('stops the day whose limit is reached, and no other day', (counters) =>
       Effect.gen(function* () {
         const { count, raise, stopped } = counters.daily

@@ -40,6 +40,7 @@ describe('opt-outs', () => {
     assert.strictEqual((await read(null)).total, recipients.length + 1)
   })
 
+  // Rules: OPT-4
   it('are lifted once, and the record names who did it', async () => {
     const [recipient = ''] = recipients
     await database.run(SUPPORT, OptOuts.lift, { recipient })

@@ -113,6 +113,7 @@ const CASES: ReadonlyArray<readonly [url: string, verdict: string]> = [
 ]
 
 describe('checkUrl', () => {
+  // Rules: SUB-11, SUB-12, SUB-13
   it.effect.each(CASES)('%s: %s', ([url, verdict]) =>
     Effect.gen(function* () {
       expect(yield* ruleOf(url)).toBe(verdict)
@@ -142,6 +143,7 @@ describe('a refused name', () => {
         ),
     })
 
+  // Rules: SUB-14
   it.effect('has the same answer at the same time, whether it does not exist or is not public', () =>
     Effect.gen(function* () {
       for (const [afterMs, found] of [

@@ -115,16 +115,19 @@ const NOT_PUBLIC: Record<string, ReadonlyArray<string>> = {
 }
 
 describe('isPublicAddress', () => {
+  // Rules: SUB-13
   it.each(PUBLIC)('%s is public', (address) => {
     expect(isPublicAddress(address)).toBe(true)
   })
 
   for (const [why, addresses] of Object.entries(NOT_PUBLIC)) {
+    // Rules: SUB-13
     it.each(addresses)(`%s is not public: ${why}`, (address) => {
       expect(isPublicAddress(address)).toBe(false)
     })
   }
 
+  // Rules: SUB-13
   it('treats all spellings of an IPv6 address alike', () => {
     for (const spelling of [
       '2606:4700:4700:0000:0000:0000:0000:1111',

@@ -68,6 +68,7 @@ const failure = (reason: string, responseCode: number | null = null) =>
   expect.objectContaining({ succeeded: false, reason, responseCode })
 
 describe('a delivery', () => {
+  // Rules: DEL-6, DEL-7, DEL-8, DEL-9
   it.live('arrives signed, with the headers of the contract, and stripe verifies it unchanged', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
@@ -97,6 +98,7 @@ describe('a delivery', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: DEL-11
   it.live.each([200, 201, 202, 204, 299])('%i is a success', (status) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(status) })
@@ -104,6 +106,7 @@ describe('a delivery', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: DEL-12
   it.live.each([400, 401, 404, 410, 429, 500, 503])('%i is a failure', (status) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(status) })
@@ -111,6 +114,7 @@ describe('a delivery', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: DEL-12, SUB-30
   it.live.each([301, 302, 303, 304, 307, 308])('%i is a failure and is not followed', (status) =>
     Effect.gen(function* () {
       const other = yield* tlsReceiver(certificate)
@@ -134,6 +138,7 @@ describe('a delivery', () => {
 })
 
 describe('a receiver that', () => {
+  // Rules: DEL-12, SUB-30
   it.live('does not listen: connection_refused', () =>
     Effect.gen(function* () {
       const receiver = yield* Effect.scoped(tlsReceiver(certificate))
@@ -141,6 +146,7 @@ describe('a receiver that', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: DEL-12, SUB-30
   it.live('never answers: timeout, and the connection is closed', () =>
     Effect.gen(function* () {
       const closed = Promise.withResolvers<void>()
@@ -170,6 +176,7 @@ describe('a receiver that', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: DEL-12, SUB-30
   it.live('resets: connection_reset', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, {
@@ -188,6 +195,7 @@ describe('a receiver that', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: DEL-11
   it.live('sends an endless body: success by its status, and the connection is closed', () =>
     Effect.gen(function* () {
       const closed = Promise.withResolvers<void>()
@@ -226,6 +234,7 @@ describe('a receiver that', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: DEL-13, SUB-30
   it.live('presents an untrusted or expired certificate, or one of another name: tls_error', () =>
     Effect.gen(function* () {
       const stranger = yield* Effect.promise(makeCertificateAuthority)
@@ -258,6 +267,7 @@ describe('an address', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: SUB-15, SUB-30
   it.live(
     'that is not public gets no connection, as a literal or as one of several addresses of a name',
     () =>
@@ -277,6 +287,7 @@ describe('an address', () => {
       }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: SUB-15
   it.live('is checked again if DNS returns another one the second time', () =>
     Effect.gen(function* () {
       const policy = yield* AddressPolicy
@@ -287,6 +298,7 @@ describe('an address', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: SUB-30
   it.live('of a name that does not resolve: dns_error', () =>
     Effect.gen(function* () {
       expect(yield* deliver('https://nowhere.test/')).toEqual(failure('dns_error'))

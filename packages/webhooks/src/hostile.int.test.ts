@@ -55,6 +55,7 @@ describe('a name server', () => {
       }),
   )
 
+  // Rules: SUB-15
   it.live(
     'that has turned to an address inside is seen with the next connection, and no socket goes there',
     () =>
@@ -130,6 +131,7 @@ describe('a receiver that', () => {
     }),
   )
 
+  // Rules: DEL-14
   it.live('sends informational responses (1xx) without end: connection_reset after sixteen of them', () =>
     Effect.gen(function* () {
       let sent = 0
@@ -153,6 +155,7 @@ describe('a receiver that', () => {
     }),
   )
 
+  // Rules: DEL-14
   it.live('sends sixteen informational responses (1xx) before the final one: success', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, {
@@ -323,6 +326,7 @@ describe('a receiver that', () => {
     }),
   )
 
+  // Rules: DEL-11
   it.live('never sends its body: success by its status', () =>
     Effect.gen(function* () {
       const closed = Promise.withResolvers<void>()

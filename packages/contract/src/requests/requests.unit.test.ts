@@ -64,6 +64,7 @@ describe('parseBody', () => {
     expect(outcome(parse('{}'))).toEqual({})
   })
 
+  // Rules: HTTP-10
   it.each([
     '',
     ' ',
@@ -82,6 +83,7 @@ describe('parseBody', () => {
     expect(outcome(parse(text))).toBe('invalid_parameter')
   })
 
+  // Rules: HTTP-10
   it('refuses bytes that are not UTF-8, including an encoded lone surrogate', () => {
     for (const bad of [[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xe2, 0x82]]) {
       expect(outcome(parseBody(Uint8Array.from([...bytes('{"a":"'), ...bad, ...bytes('"}')])))).toBe(
@@ -90,6 +92,7 @@ describe('parseBody', () => {
     }
   })
 
+  // Rules: HTTP-14
   it('accepts 16 levels and refuses 17, where the body is the first', () => {
     expect(Result.isSuccess(parse(nested(16)))).toBe(true)
     expect(outcome(parse(nested(17)))).toBe('invalid_parameter')
@@ -101,6 +104,7 @@ describe('parseBody', () => {
     expect(outcome(parse(text))).toEqual(JSON.parse(text))
   })
 
+  // Rules: HTTP-13
   it('refuses a NUL or a lone surrogate anywhere, and reports its path', () => {
     expect(outcome(parse('{"to":"\\u0000"}'))).toBe('invalid_parameter to')
     expect(outcome(parse('{"messages":[{},{"to":"a\\ud800"}]}'))).toBe('invalid_parameter messages[1].to')
@@ -113,6 +117,7 @@ describe('parseBody', () => {
     expect(outcome(parse('{"a":"\\ud83d\\ude00\\u0001\\\\u0000"}'))).toEqual({ a: '\u{1f600}\u0001\\u0000' })
   })
 
+  // Rules: HTTP-15
   it('refuses repeated names, with and without escapes', () => {
     expect(outcome(parse('{"to":"a","to":"b"}'))).toBe('invalid_parameter')
     expect(outcome(parse('{"to":"a","\\u0074o":"b"}'))).toBe('invalid_parameter')
@@ -121,6 +126,7 @@ describe('parseBody', () => {
     expect(outcome(parse('{"a":"x:y","b":{"a":":"}}'))).toEqual({ a: 'x:y', b: { a: ':' } })
   })
 
+  // Rules: HTTP-16
   it('accepts __proto__ and constructor as ordinary names', () => {
     const body = parse('{"__proto__":{"to":"+79000000001"},"constructor":1}')
     const object = Result.getOrThrow(body)
@@ -128,6 +134,7 @@ describe('parseBody', () => {
     expect(outcome(decodeSendRequest(object))).toBe('invalid_parameter to')
   })
 
+  // Rules: TPL-21
   it('makes numbers infinite that a double does not hold exactly, so that no check accepts them', () => {
     const numbers = (text: string) => (outcome(parse(`{"a":[${text}]}`)) as { a: Array<number> }).a
     expect(numbers('9007199254740993,12345678901234567890,0.1234567890123456789,1e16,1e400,1e-400')).toEqual(
@@ -146,6 +153,7 @@ describe('parseBody', () => {
     expect(outcome(decodeVariables(variables))).toBe('template_variable_invalid variables.code')
   })
 
+  // Rules: ERR-11, ERR-12
   it('says where a body stops being JSON, without quoting it', () => {
     const messageOf = (text: string) => {
       const result = parse(text)
@@ -176,6 +184,7 @@ describe('parseBody', () => {
     )
   })
 
+  // Rules: HTTP-17
   it('counts values before parsing: a full batch passes, millions of tiny values do not', () => {
     const element = Object.fromEntries(Array.from({ length: 90 }, (_, n) => [`v${n}`, '1']))
     const full = {
@@ -194,6 +203,7 @@ describe('parseBody', () => {
     expect(Result.isFailure(long) ? long.failure.message : '').toContain('long numbers')
   })
 
+  // Rules: HTTP-11
   it('refuses more than 4 MiB without parsing', () => {
     expect(outcome(parseBody(new Uint8Array(MAX_BODY_BYTES + 1)))).toBe('payload_too_large')
   })
@@ -240,6 +250,7 @@ describe('decodeSendRequest', () => {
   const without = (name: keyof typeof good | 'ttl_seconds'): JsonObject =>
     Object.fromEntries(Object.entries(good).filter(([key]) => key !== name))
 
+  // Rules: MSG-1, HTTP-19
   it('decodes a send with and without optional fields', () => {
     expect(outcome(decodeSendRequest(good))).toEqual({
       to: '+79000000001',
@@ -259,6 +270,7 @@ describe('decodeSendRequest', () => {
     })
   })
 
+  // Rules: MSG-4, BAT-6
   it.each([null, false, 0, '', [], {}, '2026-11-21T09:30:00.000Z'])(
     'refuses send_at %j before anything else',
     (send_at) => {
@@ -269,6 +281,7 @@ describe('decodeSendRequest', () => {
     },
   )
 
+  // Rules: MSG-3, MSG-5, MSG-6, GEN-11, HTTP-18
   it.each([
     ['to', undefined, 'invalid_parameter'],
     ['to', null, 'invalid_parameter'],
@@ -309,6 +322,7 @@ describe('decodeSendRequest', () => {
     expect(outcome(decodeSendRequest(body, 'messages[3]'))).toBe(`${code} messages[3].${name}`)
   })
 
+  // Rules: MSG-6
   it('takes ttl_seconds from 30 to the lifetime of the class', () => {
     const decode = (messageClass: 'otp' | 'service', seconds: number, longest?: number) =>
       Result.isSuccess(
@@ -323,6 +337,7 @@ describe('decodeSendRequest', () => {
     expect([decode('otp', 301, 600), decode('service', 601, 600)]).toEqual([true, false])
   })
 
+  // Rules: MSG-5, GEN-7
   it('counts a client_ref in characters, not in code units', () => {
     expect(Result.isSuccess(decodeSendRequest({ ...good, client_ref: '\u{1f600}'.repeat(128) }))).toBe(true)
     expect(outcome(decodeSendRequest({ ...good, client_ref: '\u{1f600}'.repeat(129) }))).toBe(
@@ -331,6 +346,7 @@ describe('decodeSendRequest', () => {
     expect(Result.isSuccess(decodeSendRequest({ ...good, client_ref: 'a\nb' }))).toBe(true)
   })
 
+  // Rules: HTTP-28
   it('reports the first failure in the order of the fields', () => {
     const faults = { send_at: 1, to: 'x', class: 'x', template: 'X', variables: 1, client_ref: '' }
     const told: Array<unknown> = []
@@ -344,12 +360,14 @@ describe('decodeSendRequest', () => {
     expect(told).toEqual(['send_at', 'to', 'class', 'template', 'variables', 'client_ref'])
   })
 
+  // Rules: BAT-7
   it('refuses a missing client_ref where one is required', () => {
     expect(
       outcome(decodeSendRequest(without('client_ref'), 'messages[0]', { clientRefRequired: true })),
     ).toBe('invalid_parameter messages[0].client_ref')
   })
 
+  // Rules: ERR-8
   it('answers arbitrary objects with codes of the catalogue, without repeating a value', () => {
     const secret = '+79001234567 secret'
     fc.assert(
@@ -368,11 +386,13 @@ describe('decodeSendRequest', () => {
 })
 
 describe('decodeVariables', () => {
+  // Rules: TPL-20
   it('formats values as they appear in the text', () => {
     const values = Result.getOrThrow(decodeVariables({ a: 'x\ny', b: 1e21, c: -0, d: 0.5, e: '' }))
     expect({ ...values }).toEqual({ a: 'x\ny', b: '1e+21', c: '0', d: '0.5', e: '' })
   })
 
+  // Rules: HTTP-16
   it('accepts names of object members as ordinary names', () => {
     const values = Result.getOrThrow(
       decodeVariables(JSON.parse('{"__proto__":"p","constructor":"c"}') as JsonObject),
@@ -383,6 +403,7 @@ describe('decodeVariables', () => {
     ])
   })
 
+  // Rules: TPL-20
   it.each([null, true, [], {}, 'a'.repeat(501), 'a\tb', Infinity])('refuses the value %j', (value) => {
     expect(outcome(decodeVariables({ ok: '1', code: value as Json }, 'messages[1]'))).toBe(
       'template_variable_invalid messages[1].variables.code',
@@ -451,11 +472,13 @@ describe('decodeBatch', () => {
     ])
   })
 
+  // Rules: BAT-2
   it.each([undefined, null, {}, 'x', 1, []])('refuses the whole request if messages is %j', (messages) => {
     const body = messages === undefined ? {} : { messages }
     expect(outcome(decodeBatch(body, BATCH_MAX))).toBe('invalid_parameter messages')
   })
 
+  // Rules: BAT-1
   it('accepts at most batch_max elements', () => {
     const messages = (length: number) => Array.from({ length }, () => SEND)
     expect(told(messages(BATCH_MAX))).toHaveLength(BATCH_MAX)
@@ -463,10 +486,12 @@ describe('decodeBatch', () => {
     expect(outcome(batch(Array.from({ length: BATCH_MAX + 1 }, () => null)))).toBe('batch_too_large messages')
   })
 
+  // Rules: BAT-2
   it.each([null, [], 'x', 1, true])('refuses the whole request if an element is %j', (element) => {
     expect(outcome(batch([{ to: 1 }, SEND, element, null]))).toBe('invalid_parameter messages[2]')
   })
 
+  // Rules: BAT-2
   it('refuses a send_at of the whole request first', () => {
     expect(outcome(decodeBatch({ send_at: null }, BATCH_MAX))).toBe('send_at_not_supported send_at')
     expect(outcome(decodeBatch({ messages: [SEND], send_at: '2026-12-31' }, BATCH_MAX))).toBe(
@@ -474,6 +499,7 @@ describe('decodeBatch', () => {
     )
   })
 
+  // Rules: BAT-6
   it('reports the failure of each element separately', () => {
     expect(
       told([SEND, { ...SEND, to: '12' }, { ...SEND, send_at: null }, UNREFERENCED, { ...SEND, class: 'x' }]),
@@ -486,6 +512,7 @@ describe('decodeBatch', () => {
     ])
   })
 
+  // Rules: BAT-7
   it('keeps a valid client_ref of a refused element', () => {
     const refs = (messages: Json) => Result.getOrThrow(batch(messages)).map(({ clientRef }) => clientRef)
     const bad = { ...SEND, to: '12' }
@@ -540,11 +567,13 @@ describe('decodeBatch', () => {
 describe('decodeEstimate', () => {
   const estimate = (body: JsonObject) => outcome(decodeEstimate(body, 2))
 
+  // Rules: EST-4
   it('decodes one send without client_ref', () => {
     expect(estimate(UNREFERENCED)).toMatchObject({ kind: 'one', send: { clientRef: null } })
     expect(estimate(SEND)).toMatchObject({ kind: 'one', send: { clientRef: 'order-1001' } })
   })
 
+  // Rules: EST-4
   it('decodes several sends without client_ref', () => {
     const wanted = Result.getOrThrow(decodeEstimate({ messages: [UNREFERENCED, { ...SEND, to: 'x' }] }, 2))
     expect(
@@ -552,6 +581,7 @@ describe('decodeEstimate', () => {
     ).toEqual([true, false])
   })
 
+  // Rules: EST-4
   it('has the limits of a batch', () => {
     expect(estimate({ messages: [SEND, SEND, SEND] })).toBe('batch_too_large messages')
     expect(estimate({ messages: [] })).toBe('invalid_parameter messages')
@@ -559,6 +589,7 @@ describe('decodeEstimate', () => {
     expect(estimate({ messages: [SEND, 1] })).toBe('invalid_parameter messages[1]')
   })
 
+  // Rules: EST-3
   it('fails like a send', () => {
     expect(estimate({})).toBe('invalid_parameter to')
     expect(estimate({ ...SEND, to: '12' })).toBe('recipient_invalid to')
@@ -570,6 +601,7 @@ describe('decodeEstimate', () => {
 describe('decodeTemplateCreate', () => {
   const good = { name: 'order_ready', class: 'service', sender: 'HUB', body: 'Заказ {{order}} готов' }
 
+  // Rules: TPL-1
   it('decodes a template with and without a language', () => {
     expect(outcome(decodeTemplateCreate(good))).toEqual({ ...good, language: null })
     expect(outcome(decodeTemplateCreate({ ...good, language: 'ru-RU', status: 'approved' }))).toEqual({
@@ -578,6 +610,7 @@ describe('decodeTemplateCreate', () => {
     })
   })
 
+  // Rules: TPL-2, TPL-4
   it.each<[string, Json | undefined, string]>([
     ['name', undefined, 'invalid_parameter'],
     ['name', null, 'invalid_parameter'],
@@ -615,6 +648,7 @@ describe('decodeTemplateCreate', () => {
     expect(outcome(decodeTemplateCreate(body))).toBe(`${code} ${name}`)
   })
 
+  // Rules: TPL-2, GEN-7
   it('accepts values at the limits', () => {
     for (const fields of [
       { name: 'a' },
@@ -667,6 +701,7 @@ describe('decodeTemplateCreate', () => {
 describe('decodeSenderCreate', () => {
   const named = (name: Json) => outcome(decodeSenderCreate({ name }))
 
+  // Rules: SND-2
   it.each(['A', 'HUB', 'Hub-1 a_b.c', '1234567890x', ' . x', 'ÄÖÑÜßéΩ', 'ÇaΔ'])(
     'accepts the name %j',
     (name) => {
@@ -674,6 +709,7 @@ describe('decodeSenderCreate', () => {
     },
   )
 
+  // Rules: SND-2
   it.each<Json>([
     '',
     ' ',
@@ -695,16 +731,19 @@ describe('decodeSenderCreate', () => {
     expect(named(name)).toBe('invalid_parameter name')
   })
 
+  // Rules: SND-2
   it('requires a name', () => {
     expect(outcome(decodeSenderCreate({ registration: {} }))).toBe('invalid_parameter name')
   })
 
+  // Rules: SND-3
   it('returns a registration unchanged', () => {
     const registration = JSON.parse('{"inn":"7700000000","__proto__":{"lines":"a\\nb"},"n":[1,null]}') as Json
     const sender = Result.getOrThrow(decodeSenderCreate({ name: 'HUB', registration }))
     expect(JSON.stringify(sender.registration)).toBe(JSON.stringify(registration))
   })
 
+  // Rules: SND-3
   it.each<Json>([null, [], 'x', 1, { a: 'b\tc' }, { 'a\u0085': 1 }, { a: [{ b: ['\u001b'] }] }])(
     'refuses the registration %j',
     (registration) => {
@@ -714,6 +753,7 @@ describe('decodeSenderCreate', () => {
     },
   )
 
+  // Rules: SND-3
   it('limits the bytes of the JSON of a registration', () => {
     // `{"a":"…"}` has 8 bytes around the text.
     const room = MAX_REGISTRATION_BYTES - 8
@@ -724,6 +764,7 @@ describe('decodeSenderCreate', () => {
     expect(outcome(sized('я'.repeat(room / 2 + 1)))).toBe('invalid_parameter registration')
   })
 
+  // Rules: SND-2
   it('accepts exactly names of letters that are single GSM septets', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 }), (letter) => {
@@ -765,6 +806,7 @@ describe('decodeRender', () => {
 })
 
 describe('decodeWebhookEndpointCreate', () => {
+  // Rules: SUB-4
   it('decodes an address with and without types', () => {
     expect(outcome(decodeWebhookEndpointCreate({ url: 'https://example.com/a?b#c' }))).toEqual({
       url: 'https://example.com/a?b#c',
@@ -790,6 +832,7 @@ describe('decodeWebhookEndpointCreate', () => {
     })
   })
 
+  // Rules: SUB-5
   it('decodes a description', () => {
     const url = 'https://a.example'
     const longest = '𝕏'.repeat(200)
@@ -806,6 +849,7 @@ describe('decodeWebhookEndpointCreate', () => {
     })
   })
 
+  // Rules: SUB-4, SUB-5, SUB-11
   it.each([
     [{}, 'url'],
     [{ url: null }, 'url'],
@@ -834,6 +878,7 @@ describe('decodeWebhookEndpointCreate', () => {
 })
 
 describe('decodeWebhookEndpointUpdate', () => {
+  // Rules: SUB-7
   it('contains only the members of the request', () => {
     expect(outcome(decodeWebhookEndpointUpdate({ colour: 1 }))).toEqual({})
     expect(outcome(decodeWebhookEndpointUpdate({ url: 'https://a.example' }))).toEqual({
@@ -845,6 +890,7 @@ describe('decodeWebhookEndpointUpdate', () => {
     })
   })
 
+  // Rules: SUB-7
   it.each([
     [{ url: null }, 'url'],
     [{ url: 1 }, 'url'],
@@ -857,6 +903,7 @@ describe('decodeWebhookEndpointUpdate', () => {
 })
 
 describe('decodeSecretRotation', () => {
+  // Rules: SUB-19
   it('accepts a body without the member, and refuses another type', () => {
     expect(outcome(decodeSecretRotation({}))).toEqual({ expirePrevious: false })
     expect(outcome(decodeSecretRotation({ expire_previous: true }))).toEqual({ expirePrevious: true })
@@ -872,6 +919,7 @@ describe('decodeDeliveriesQuery', () => {
   const deliveries = (query: string) => outcome(decodeDeliveriesQuery(new URLSearchParams(query)))
   const event = 'evt_06e9c2v5k4r8x1m7n3p0q2s6tw'
 
+  // Rules: SUB-31
   it('selects everything without filters, and decodes each filter', () => {
     expect(deliveries('')).toEqual({
       limit: 20,
@@ -893,6 +941,7 @@ describe('decodeDeliveriesQuery', () => {
     })
   })
 
+  // Rules: SUB-31, LIST-8, GEN-5
   it.each(['status=lost', 'status=', 'event=msg_1', 'created_after=2026-11-21', 'created_before=now'])(
     'refuses %s',
     (query) => {
@@ -900,6 +949,7 @@ describe('decodeDeliveriesQuery', () => {
     },
   )
 
+  // Rules: LIST-7
   it('refuses a filter that occurs twice', () => {
     expect(deliveries('status=failed&status=failed')).toBe('invalid_parameter status')
   })
@@ -909,6 +959,7 @@ describe('list queries', () => {
   const list = (query: string) => outcome(decodeListQuery(new URLSearchParams(query)))
   const events = (query: string) => outcome(decodeEventsQuery(new URLSearchParams(query)))
 
+  // Rules: LIST-2, HTTP-19
   it('have defaults, and ignore unknown parameters', () => {
     expect(list('')).toEqual({ limit: 20, startingAfter: null })
     expect(list('other=1&created_after=x')).toEqual({ limit: 20, startingAfter: null })
@@ -922,6 +973,7 @@ describe('list queries', () => {
     })
   })
 
+  // Rules: EVT-13
   it('of events accept a message or a batch', () => {
     const message = 'msg_06e9c2v5k4r8x1m7n3p0q2s6tw'
     const batch = 'bat_06e9c2v5k4r8x1m7n3p0q2s6tw'
@@ -932,6 +984,7 @@ describe('list queries', () => {
     expect(events('batch=')).toBe('invalid_parameter batch')
   })
 
+  // Rules: LIST-2, LIST-3
   it('enforce their limits', () => {
     expect(list('limit=1')).toMatchObject({ limit: 1 })
     expect(list('limit=100')).toMatchObject({ limit: 100 })
@@ -943,6 +996,7 @@ describe('list queries', () => {
     expect(list('limit=5&limit=5')).toBe('invalid_parameter limit')
   })
 
+  // Rules: LIST-7
   it('accept at most one cursor', () => {
     expect(list('starting_after=we_1')).toEqual({ limit: 20, startingAfter: 'we_1' })
     expect(list('starting_after=we_1&starting_after=we_2')).toBe('invalid_parameter starting_after')
@@ -954,6 +1008,7 @@ describe('list queries', () => {
     )
   })
 
+  // Rules: GEN-5
   it('accept timestamps in the API format', () => {
     expect(events('created_after=2026-11-21T09:30:00.001Z')).toMatchObject({
       createdAfter: Date.UTC(2026, 10, 21, 9, 30, 0, 1),
@@ -970,6 +1025,7 @@ describe('list queries', () => {
     }
   })
 
+  // Rules: EVT-12
   it('deduplicate types, and refuse unknown ones', () => {
     expect(events('type=message.sent&type=message.seen&type=message.sent')).toMatchObject({
       types: ['message.sent', 'message.seen'],
@@ -1000,6 +1056,7 @@ describe('decodeMessagesQuery', () => {
 
   const ANY = { status: null, class: null, template: null, createdAfter: null, createdBefore: null }
 
+  // Rules: MSG-41, LIST-2
   it('lists a batch, the message of a client_ref, or the newest messages', () => {
     expect(messages('batch=bat_1')).toEqual({ by: 'batch', batch: 'bat_1', limit: 100, startingAfter: null })
     expect(messages('batch=bat_1&limit=1000&starting_after=msg_1')).toEqual({
@@ -1015,12 +1072,14 @@ describe('decodeMessagesQuery', () => {
   })
 
   // Source: LIST-2: 1–100, default 20; only the messages of a batch have larger pages.
+  // Rules: LIST-2
   it.each(['', 'client_ref=order-1', 'status=sent'])('has the page of all lists with "%s"', (query) => {
     expect(messages(query)).toMatchObject({ limit: 20 })
     expect(messages(`${query}&limit=100`)).toMatchObject({ limit: 100 })
     expect(messages(`${query}&limit=101`)).toBe('invalid_parameter limit')
   })
 
+  // Rules: MSG-37
   it('combines the filters of the newest messages', () => {
     const moment = '2026-11-21T09:30:00.000Z'
     expect(
@@ -1041,6 +1100,7 @@ describe('decodeMessagesQuery', () => {
     })
   })
 
+  // Rules: MSG-40, LIST-7, LIST-8
   it.each([
     ['batch=a&batch=b', 'batch'],
     ['batch=a&client_ref=b', 'client_ref'],
@@ -1072,12 +1132,14 @@ describe('decodeStatsQuery', () => {
   const TODAY = '2026-11-21'
   const stats = (query: string, today = TODAY) => outcome(decodeStatsQuery(new URLSearchParams(query), today))
 
+  // Rules: STAT-2
   it('defaults to the current month without groups', () => {
     expect(stats('')).toEqual({ from: '2026-11-01', to: TODAY, groupBy: null })
     expect(stats('', '2026-12-01')).toEqual({ from: '2026-12-01', to: '2026-12-01', groupBy: null })
     expect(stats('other=1')).toEqual({ from: '2026-11-01', to: TODAY, groupBy: null })
   })
 
+  // Rules: STAT-2
   it('accepts one end alone', () => {
     expect(stats('from=2026-03-05')).toMatchObject({ from: '2026-03-05', to: TODAY })
     expect(stats('to=2026-02-10')).toMatchObject({ from: '2026-02-01', to: '2026-02-10' })
@@ -1089,6 +1151,7 @@ describe('decodeStatsQuery', () => {
     expect(stats('from=2027-01-01&to=2027-01-02')).toMatchObject({ from: '2027-01-01' })
   })
 
+  // Rules: STAT-3
   it('covers at most 366 days, including both ends', () => {
     expect(stats('from=2024-01-01&to=2024-12-31')).toMatchObject({ from: '2024-01-01' })
     expect(stats('from=2025-01-01&to=2026-01-01')).toMatchObject({ from: '2025-01-01' })
@@ -1096,10 +1159,12 @@ describe('decodeStatsQuery', () => {
     expect(stats('from=0001-01-01')).toBe('invalid_parameter from')
   })
 
+  // Rules: STAT-3
   it('refuses a from after to', () => {
     expect(stats('from=2026-11-21&to=2026-11-20')).toBe('invalid_parameter from')
   })
 
+  // Rules: STAT-3
   it.each([
     '',
     '2026-11',
@@ -1120,6 +1185,7 @@ describe('decodeStatsQuery', () => {
     expect(stats(`from=${given}&to=x&group_by=x`)).toBe('invalid_parameter from')
   })
 
+  // Rules: STAT-5
   it('accepts one known grouping', () => {
     for (const groupBy of ['day', 'class', 'template']) {
       expect(stats(`group_by=${groupBy}`)).toMatchObject({ groupBy })
@@ -1162,6 +1228,7 @@ describe('decodeStatsQuery', () => {
 describe('decodeIdempotencyKey', () => {
   const latin1 = (text: string) => Buffer.from(text, 'utf8').toString('latin1')
 
+  // Rules: IDEM-2
   it('accepts up to 255 characters, counted as UTF-8 if valid', () => {
     expect(outcome(decodeIdempotencyKey(undefined))).toBe(null)
     expect(outcome(decodeIdempotencyKey('a'.repeat(255)))).toBe('a'.repeat(255))
@@ -1169,6 +1236,7 @@ describe('decodeIdempotencyKey', () => {
     expect(outcome(decodeIdempotencyKey('\u00ff'.repeat(255)))).toBe('\u00ff'.repeat(255))
   })
 
+  // Rules: IDEM-2
   it('refuses an empty key and a longer key with different codes', () => {
     expect(outcome(decodeIdempotencyKey(''))).toBe('invalid_parameter Idempotency-Key')
     expect(outcome(decodeIdempotencyKey('a'.repeat(256)))).toBe('idempotency_key_reused Idempotency-Key')

@@ -2,6 +2,7 @@ import { assert, describe, it } from 'vitest'
 import { API_KEY_PATTERN, apiKeyDigest, apiKeyEnding, apiKeyFrom } from './api-key.ts'
 
 describe('API keys', () => {
+  // Rules: AUTH-2
   it('encode any 32 bytes in 43 base62 digits', () => {
     for (const fill of [0, 1, 127, 255]) {
       const key = apiKeyFrom('test', new Uint8Array(32).fill(fill))
@@ -14,6 +15,7 @@ describe('API keys', () => {
     assert.strictEqual(apiKeyFrom('live', one), `hub_live_${'0'.repeat(41)}10`)
   })
 
+  // Rules: AUTH-3
   it('have a SHA-256 digest for storage and an ending for display', () => {
     // The result of `printf hub_test_abcd | sha256sum`.
     assert.strictEqual(

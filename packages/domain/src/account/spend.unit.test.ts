@@ -4,6 +4,7 @@ import { spendPeriodOf, spendThresholdCrossed } from './spend.ts'
 const account = 'acc_06e9c2v5k4r8x1m7n3p0q2s6tw'
 
 describe('a spend period', () => {
+  // Rules: LIM-17, ACC-3
   it.each([
     ['2026-11-01T00:00:00.000Z', '2026-11-01', '2026-12-01T00:00:00.000Z'],
     ['2026-11-30T23:59:59.999Z', '2026-11-01', '2026-12-01T00:00:00.000Z'],
@@ -27,6 +28,7 @@ describe('the spend threshold event', () => {
     softThresholdPercent: 80,
   }
 
+  // Rules: EVT-8
   it('contains the spend limit as the account shows it', () => {
     expect(spendThresholdCrossed(account, spending)).toMatchObject({
       type: 'account.spend_threshold',
@@ -40,6 +42,7 @@ describe('the spend threshold event', () => {
     })
   })
 
+  // Rules: EVT-9
   it('has one id for each account and period', () => {
     const { id } = spendThresholdCrossed(account, spending)
     expect(spendThresholdCrossed(account, { ...spending, spent: spending.limit }).id).toBe(id)

@@ -18,6 +18,7 @@ const tally = {
 }
 
 describe('a batch', () => {
+  // Rules: BAT-11
   it('counts refusals at acceptance and rejections by the operator together', () => {
     expect(batchObject(tally)).toEqual({
       id: batch,
@@ -28,6 +29,7 @@ describe('a batch', () => {
     })
   })
 
+  // Rules: BAT-13, GEN-3
   it('has a completion event whose id does not depend on its counts', () => {
     const completed = batchCompleted(tally)
     expect(completed).toMatchObject({ type: 'batch.completed', object: batchObject(tally) })

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { envelopeOf, EVENT_TYPES, eventIdOf, isEventType } from './event.ts'
 
 describe('event types', () => {
+  // Rules: EVT-2
   it('are those of the API contract', () => {
     expect([...EVENT_TYPES].toSorted()).toEqual([
       'account.spend_threshold',
@@ -35,6 +36,7 @@ describe('event types', () => {
 })
 
 describe('an event', () => {
+  // Rules: EVT-1
   it('is wrapped in its envelope', () => {
     const event = {
       id: eventIdOf('bat_1', 'batch.completed'),
@@ -48,6 +50,7 @@ describe('an event', () => {
     )
   })
 
+  // Rules: GEN-3, EVT-3
   it('has an id that depends on its subject and type', () => {
     expect(eventIdOf('bat_1', 'batch.completed')).toBe(eventIdOf('bat_1', 'batch.completed'))
     expect(eventIdOf('bat_1', 'batch.completed')).not.toBe(eventIdOf('bat_2', 'batch.completed'))

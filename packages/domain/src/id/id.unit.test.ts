@@ -24,6 +24,26 @@ const base32ByArithmetic = (uuid: string): string => {
 }
 
 describe('public ids', () => {
+  // Rules: GEN-2
+  it('have the prefixes of the contract', () => {
+    const first = (id: string) => id.slice(0, id.indexOf('_'))
+    const nil = '00000000-0000-0000-0000-000000000000'
+    expect(prefixes.map((prefix) => first(encodeId(prefix, nil))).toSorted()).toEqual([
+      'acc',
+      'bat',
+      'evb',
+      'evt',
+      'key',
+      'msg',
+      'req',
+      'snd',
+      'tpl',
+      'we',
+      'whd',
+    ])
+  })
+
+  // Rules: GEN-1
   it('consist of the prefix and 26 lower-case characters of Crockford base32', () => {
     expect(encodeId('msg', '00000000-0000-0000-0000-000000000000')).toBe('msg_00000000000000000000000000')
     expect(encodeId('we', 'ffffffff-ffff-ffff-ffff-ffffffffffff')).toBe('we_7zzzzzzzzzzzzzzzzzzzzzzzzz')
@@ -44,6 +64,7 @@ describe('public ids', () => {
     )
   })
 
+  // Rules: GEN-1
   it('have exactly one spelling', () => {
     const id = fc.oneof(
       fc.string(),
@@ -88,6 +109,7 @@ describe('public ids', () => {
 })
 
 describe('new ids', () => {
+  // Rules: GEN-3
   it('are UUIDv7 that begin with the time and use every random byte', () => {
     fc.assert(
       fc.property(
@@ -130,6 +152,7 @@ describe('derived ids', () => {
     expect(eventId('a')).not.toBe(eventId('b'))
   })
 
+  // Rules: GEN-3
   it('are UUIDv5', () => {
     for (const uuid of [
       factId(message, 'sent'),
@@ -141,6 +164,7 @@ describe('derived ids', () => {
     }
   })
 
+  // Rules: GEN-3, DEL-7
   it('never change, because existing records contain them', () => {
     expect(factId('msg_01h455vb4pex5vsknk084sn02q', 'sent')).toMatchInlineSnapshot(
       `"2027a65f-47fe-5904-b437-1a03af7782cb"`,

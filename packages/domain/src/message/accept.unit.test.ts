@@ -34,6 +34,7 @@ const acceptance: Acceptance = {
 }
 
 describe('acceptance', () => {
+  // Rules: LIM-14, MSG-30
   it('records account, recipient, price, end of the lifetime, and the request', () => {
     expect(accept(acceptance)).toEqual({
       type: 'MessageAccepted',
@@ -63,6 +64,7 @@ describe('acceptance', () => {
     expect(JSON.stringify(accept(acceptance))).not.toMatch(/[а-я]/)
   })
 
+  // Rules: LIM-19, EST-5
   it('is free in test mode, although an estimate shows the price', () => {
     expect(accept({ ...acceptance, mode: 'test' }).price).toEqual({ amount: '0.00', currency: 'RUB' })
     expect(chargeOf('test', acceptance.pricePerPart, 2).amount).toBe('0.00')
@@ -78,6 +80,7 @@ describe('acceptance', () => {
 
 describe('lifetimes', () => {
   const acceptedAt = 1_000
+  // Rules: MSG-30, SBX-10
   it.each([
     ['otp', null, 5 * MINUTE],
     ['service', null, 24 * HOUR],
@@ -91,6 +94,7 @@ describe('lifetimes', () => {
     )
   })
 
+  // Rules: MSG-6
   it.each([
     ['otp', null, 30_000, 30_000],
     ['otp', null, 10 * MINUTE, 5 * MINUTE],
@@ -103,6 +107,7 @@ describe('lifetimes', () => {
   })
 
   const sentAt = 2_000
+  // Rules: MSG-31, SBX-7
   it.each([
     ['otp', null, 15 * MINUTE],
     ['service', null, 26 * HOUR],

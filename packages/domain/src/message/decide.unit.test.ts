@@ -192,6 +192,7 @@ describe('a queued message', () => {
       .then({ ...claimed(2), at: at + 5000 })
   })
 
+  // Rules: MSG-30
   it('expires at the end of its lifetime with the reason that a resend is safe', () => {
     given(accepted).when(passDeadline(EXPIRES_AT)).then(expired('ttl_expired_before_submit', EXPIRES_AT))
   })
@@ -223,6 +224,7 @@ describe('a claimed message', () => {
       .then({ ...throttled(1, at + 500), at })
   })
 
+  // Rules: MSG-28
   it.each(['spam_filter_content', 'spam_filter_sender', 'operator_rejected'] as const)(
     'is rejected on submit with %s, without being sent',
     (reason) => {
@@ -230,6 +232,7 @@ describe('a claimed message', () => {
     },
   )
 
+  // Rules: MSG-27
   it.each([
     'recipient_unreachable',
     'recipient_nonexistent',
@@ -278,6 +281,7 @@ describe('a refused message', () => {
 })
 
 describe('a claim whose answer was lost', () => {
+  // Rules: MSG-33
   it('is not repeated if the operator would send the message twice', () => {
     given(accepted, claimed()).when(handOver()).thenFails('OutcomeUnknown')
     given(accepted, claimed())
@@ -285,6 +289,7 @@ describe('a claim whose answer was lost', () => {
       .thenFails('OutcomeUnknown')
   })
 
+  // Rules: MSG-33
   it('is repeated if the operator recognizes the reference', () => {
     given(accepted, claimed())
       .when(handOver({ dedupes: true, epoch: 2 }))
@@ -303,6 +308,7 @@ describe('a claim whose answer was lost', () => {
       .thenFails('LifetimeExpired')
   })
 
+  // Rules: MSG-33
   it('becomes sent without ids', () => {
     given(accepted, claimed()).when(assumeSent).then(sent([]))
   })
@@ -315,6 +321,7 @@ describe('a claim whose answer was lost', () => {
     given(accepted, claimed(), sent([])).when(reportOfDelivery).then(delivered)
   })
 
+  // Rules: MSG-31
   it('expires at the report deadline if no report comes', () => {
     given(accepted, claimed(), sent([]))
       .when(passDeadline(REPORT_DEADLINE))
@@ -389,12 +396,14 @@ describe('a sent message', () => {
       .then(rejected('spam_filter_sender'))
   })
 
+  // Rules: MSG-29
   it('expires when the operator gives up', () => {
     given(...history)
       .when(report({ status: 'expired', reason: 'dlr_timeout' }))
       .then(expired('dlr_timeout'))
   })
 
+  // Rules: MSG-31
   it('expires at the report deadline', () => {
     given(...history)
       .when(passDeadline(REPORT_DEADLINE))
@@ -437,6 +446,7 @@ describe('a sent message', () => {
 })
 
 describe('a read receipt', () => {
+  // Rules: MSG-34
   it('of a delivered message gives MessageSeen and keeps the status', () => {
     given(accepted, claimed(), sent(), delivered).when(readReceipt).then(seen)
   })
@@ -468,18 +478,21 @@ describe('a read receipt', () => {
 describe('a late report', () => {
   const history = [accepted, claimed(), sent(), expired('dlr_timeout_local')]
 
+  // Rules: MSG-26
   it('corrects dlr_timeout_local to delivered', () => {
     given(...history)
       .when(reportOfDelivery)
       .then(delivered)
   })
 
+  // Rules: MSG-26
   it('corrects dlr_timeout_local to undelivered', () => {
     given(...history)
       .when(report({ status: 'undelivered', reason: 'recipient_blocked' }))
       .then(undelivered('recipient_blocked'))
   })
 
+  // Rules: MSG-26
   it('corrects dlr_timeout_local to no other status', () => {
     given(...history)
       .when(report({ status: 'rejected', reason: 'operator_rejected' }))
@@ -511,6 +524,7 @@ describe('a final status', () => {
     expired('ttl_expired_before_submit'),
   ]
 
+  // Rules: MSG-25
   it.each(ends)('does not change with an answer or a deadline: $type $reason', (end) => {
     for (const command of [...answers, passDeadline(REPORT_DEADLINE * 2)]) {
       given(accepted, claimed(), sent(), end).when(command).thenNothing()

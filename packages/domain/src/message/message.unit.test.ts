@@ -150,12 +150,14 @@ describe('any sequence of commands', () => {
       { numRuns: 500 },
     )
 
+  // Rules: MSG-24, MSG-25, MSG-26, MSG-29
   it('changes the status only as the contract permits', () => {
     always((history) => {
       for (const change of changesOf(history)) expect(PERMITTED).toContain(change)
     })
   })
 
+  // Rules: MSG-24
   it('can produce every permitted status change', () => {
     const reached = new Set<string>()
     // Rare changes need thousands of histories. Most seeds finish earlier.
@@ -167,6 +169,7 @@ describe('any sequence of commands', () => {
     expect([...reached].toSorted()).toEqual([...PERMITTED].toSorted())
   })
 
+  // Rules: MSG-25
   it('never makes a final message open again, and keeps status, stage and rank consistent', () => {
     always(({ states }) => {
       for (const [i, state] of states.entries()) {
@@ -182,6 +185,7 @@ describe('any sequence of commands', () => {
     })
   })
 
+  // Rules: MSG-26
   it('corrects a final status at most once', () => {
     always(({ states }) => {
       const final = states.filter((state) => state.final).map(named)
@@ -220,6 +224,7 @@ describe('any sequence of commands', () => {
     })
   })
 
+  // Rules: MSG-33
   it('repeats a claim without an answer only at an operator that deduplicates', () => {
     always(({ granted }) => {
       for (const { command, before } of granted) {
@@ -248,6 +253,7 @@ describe('any sequence of commands', () => {
     })
   })
 
+  // Rules: MSG-30
   it('never reports that a resend is safe if an answer may be lost', () => {
     always(({ facts }) => {
       const end = facts.findIndex(
@@ -479,6 +485,7 @@ describe('public events', () => {
   const message = { ...accepted, at, batch: 'bat_01h455vb4pex5vsknk084sn02q' }
   const about = { messageId, at: at + 1 }
 
+  // Rules: EVT-4, EVT-5
   it('contain the fields of the contract and no personal data', () => {
     expect(eventOf(message, message)).toEqual({
       id: expect.stringMatching(/^evt_[0-9a-z]{26}$/),
@@ -500,6 +507,7 @@ describe('public events', () => {
     })
   })
 
+  // Rules: EVT-3, EVT-4, LIM-15
   it.each<[string, LogFact, string, boolean, string | null, string]>([
     [
       'message.sent',
@@ -559,6 +567,7 @@ describe('public events', () => {
     expect(EVENT_TYPES).toContain(type)
   })
 
+  // Rules: EVT-3, GEN-3
   it('have the same id on a replay, and another id for a correction', () => {
     const expired: LogFact = { type: 'MessageExpired', ...about, reason: 'dlr_timeout_local' }
     const delivered: LogFact = { type: 'MessageDelivered', ...about }

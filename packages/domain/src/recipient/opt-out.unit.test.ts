@@ -36,6 +36,7 @@ const apply = (list: ReadonlyArray<ReceivedWord>, before: OptOut | null = null) 
 }
 
 describe('optOutWordOf', () => {
+  // Rules: OPT-1, OPT-2, OPT-3
   it.each([
     ['СТОП', 'stop'],
     [' стоп\n', 'stop'],
@@ -90,6 +91,7 @@ describe('optOutWordOf', () => {
     expect(optOutWordOf(words, text)?.word ?? null).toBe(wanted)
   })
 
+  // Rules: OPT-3
   it('recognizes the configured words instead of the defaults', () => {
     const own = optOutVocabulary(['нет'], ['да'])!
     expect(optOutWordOf(own, 'НЕТ')).toEqual({ word: 'stop', keyword: 'нет' })
@@ -106,6 +108,7 @@ describe('optOutWordOf', () => {
 })
 
 describe('an opt-out', () => {
+  // Rules: OPT-1
   it('is recorded by a stop word and lifted by a start word', () => {
     expect(apply([received('stop', 1)])).toEqual({ changes: ['recorded'], optedOut: true })
     expect(apply([received('stop', 1), received('start', 2)])).toEqual({

@@ -8,6 +8,7 @@ const anyNumber = fc.nat({ max: 999_999_999 }).map((n) => `+79${String(n).padSta
 const SECRET = 'a secret of the deployment, 32 characters at least'
 
 describe('a recipient number', () => {
+  // Rules: MSG-3
   it('consists of +79 and nine digits', () => {
     fc.assert(
       fc.property(anyNumber, (number) => {
@@ -16,6 +17,7 @@ describe('a recipient number', () => {
     )
   })
 
+  // Rules: MSG-3
   it.each([
     '',
     '79001234567',
@@ -33,6 +35,7 @@ describe('a recipient number', () => {
     expect(isRecipientNumber(number)).toBe(false)
   })
 
+  // Rules: MSG-16
   it('is masked except for its first five and last four characters', () => {
     expect(maskNumber('+79001234567')).toBe('+7900***4567')
   })

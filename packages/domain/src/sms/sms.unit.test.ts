@@ -24,6 +24,7 @@ const unicodeText = fc.oneof(textOf('я', 'a', '😀', '€', '№'), padded('я
 const anyText = fc.oneof(gsmText, unicodeText, fc.string({ unit: 'binary', maxLength: 400 }))
 
 describe('encoding', () => {
+  // Rules: EST-6
   it.each([
     ['', 'gsm7'],
     ['Code 1234', 'gsm7'],
@@ -42,6 +43,7 @@ describe('encoding', () => {
     expect(encodingOf(text)).toBe(encoding)
   })
 
+  // Rules: EST-6
   it('agrees with split-sms on every code unit', () => {
     const differing = Array.from({ length: 0x10000 }, (_, code) => String.fromCharCode(code)).filter(
       (character) =>
@@ -52,6 +54,7 @@ describe('encoding', () => {
 })
 
 describe('parts', () => {
+  // Rules: EST-6, EST-7, EST-8
   it.each([
     ['empty', '', { encoding: 'gsm7', characters: 0, parts: 1 }],
     ['160 Latin', 'a'.repeat(160), { encoding: 'gsm7', characters: 160, parts: 1 }],
@@ -85,6 +88,7 @@ describe('parts', () => {
     expect(countParts(text)).toEqual(expected)
   })
 
+  // Rules: EST-7, EST-8
   it('equal the text when joined, fit the capacity, and do not end inside a character', () => {
     fc.assert(
       fc.property(anyText, (text) => {
@@ -103,6 +107,7 @@ describe('parts', () => {
     )
   })
 
+  // Rules: EST-6, EST-7, EST-8
   it('agree with split-sms', () => {
     fc.assert(
       fc.property(anyText, (text) => {

@@ -4,6 +4,7 @@ import { expiryReason } from './expiry.ts'
 const ENABLED = 'retry_window_expired'
 const DISABLED = 'retry_window_expired_while_disabled'
 
+// Rules: DEL-23
 describe('the reason of an expiry', () => {
   it('is the state when the window ended, while the subscription is still disabled', () => {
     expect(expiryReason({ disabledAt: 100, last: null }, 99)).toBe(ENABLED)

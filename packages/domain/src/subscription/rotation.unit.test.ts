@@ -22,6 +22,7 @@ const rotate = (
 const FIRST: SigningSecrets<string> = { current: 'first', earlier: [] }
 
 describe('a rotation', () => {
+  // Rules: SUB-16, SUB-17
   it('gives each replaced secret a day of its own', () => {
     const second = Result.getOrThrow(rotate(FIRST, 'second', 0))
     const third = Result.getOrThrow(rotate(second, 'third', 10 * HOUR))
@@ -31,6 +32,7 @@ describe('a rotation', () => {
     expect(signingSecrets(third, DAY + 10 * HOUR)).toEqual(['third'])
   })
 
+  // Rules: SUB-18
   it('that would need a fourth secret fails until the oldest transition has ended', () => {
     const second = Result.getOrThrow(rotate(FIRST, 'second', 0))
     const third = Result.getOrThrow(rotate(second, 'third', 10 * HOUR))
@@ -42,6 +44,7 @@ describe('a rotation', () => {
     expect(signingSecrets(fourth, DAY)).toEqual(['fourth', 'third', 'second'])
   })
 
+  // Rules: SUB-19
   it('that expires the earlier secrets leaves only the new one, and is always possible', () => {
     const second = Result.getOrThrow(rotate(FIRST, 'second', 0))
     const third = Result.getOrThrow(rotate(second, 'third', 1))
@@ -49,6 +52,7 @@ describe('a rotation', () => {
     expect(fourth).toEqual({ current: 'fourth', earlier: [] })
   })
 
+  // Rules: SUB-17
   it('never lets more than three secrets sign, and never ends a transition early', () => {
     const anyRotation = fc.record({
       waitMs: fc.nat({ max: 2 * DAY }),

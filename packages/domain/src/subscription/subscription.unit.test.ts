@@ -13,12 +13,14 @@ const MIDDLE = 0.5
 const anyRandom = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
 
 describe('the retry schedule', () => {
+  // Rules: DEL-16
   it('is 1, 2, 4, 8, 16, 32, 60, 60 … minutes', () => {
     const minutes = Array.from({ length: 9 }, (_, i) => retryInterval(i + 1, MIDDLE) / MINUTE)
     expect(minutes).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60])
     expect(retryInterval(2000, MIDDLE)).toBe(HOUR)
   })
 
+  // Rules: DEL-16
   it('has a jitter of ten percent in both directions', () => {
     expect(retryInterval(1, 0)).toBe(54_000)
     expect(retryInterval(1, 1)).toBe(66_000)
@@ -30,6 +32,7 @@ describe('the retry schedule', () => {
     )
   })
 
+  // Rules: DEL-17
   it('ends 24 hours after the batch was first queued', () => {
     const queuedAt = 1_000_000
     const last = queuedAt + RETRY_WINDOW_MS - 1
@@ -70,6 +73,7 @@ describe('the signature', () => {
   const body = Buffer.from('[{"id":"evt_1","client_ref":"заказ 😀"}]')
   const t = 1_800_000_000
 
+  // Rules: DEL-8
   it('is the hexadecimal HMAC-SHA-256 of time, full stop and raw body, keyed with the whole secret', () => {
     const expected = createHmac('sha256', secret)
       .update(`${t}.[{"id":"evt_1","client_ref":"заказ 😀"}]`)
@@ -77,6 +81,7 @@ describe('the signature', () => {
     expect(signatureHeader([secret], t, body)).toBe(`t=${t},v1=${expected}`)
   })
 
+  // Rules: DEL-8, DEL-9
   it('equals the signature of another implementation', () => {
     const stripe = Stripe.webhooks
     for (const secrets of [[secret], [secret, previous]] as const) {
@@ -98,6 +103,7 @@ describe('the signature', () => {
     ).toBe(true)
   })
 
+  // Rules: DEL-9
   it('has two parts during a rotation, and a match of either is enough', () => {
     const header = signatureHeader([secret, previous], t, body)
     expect(header).toMatch(/^t=\d+,v1=[0-9a-f]{64},v1=[0-9a-f]{64}$/)
@@ -114,6 +120,7 @@ describe('the signature', () => {
     ).toBe(false)
   })
 
+  // Rules: DEL-10
   it('is valid for five minutes in both directions', () => {
     const header = signatureHeader([secret], t, body)
     for (const skew of [-SIGNATURE_TOLERANCE_SECONDS, 0, SIGNATURE_TOLERANCE_SECONDS]) {
@@ -166,6 +173,7 @@ describe('a subscription', () => {
     return { health, disabledAfter }
   }
 
+  // Rules: DEL-19
   it('is disabled by twenty consecutive failures over at least an hour', () => {
     expect(failing(20, HOUR)).toEqual({
       health: { status: 'disabled_by_failures', consecutiveFailures: 20, firstFailureAt: 0 },
@@ -173,10 +181,12 @@ describe('a subscription', () => {
     })
   })
 
+  // Rules: DEL-19
   it('is not disabled by nineteen failures over any duration', () => {
     expect(failing(19, 24 * HOUR).health.status).toBe('enabled')
   })
 
+  // Rules: DEL-19
   it('is not disabled within an hour by any number of failures', () => {
     expect(failing(1000, HOUR - 1).health.status).toBe('enabled')
   })
@@ -186,6 +196,7 @@ describe('a subscription', () => {
     expect(failing(40, 10 * HOUR).disabledAfter).toBe(20)
   })
 
+  // Rules: DEL-18, DEL-19
   it('is healthy again after one success, which releases the backlog', () => {
     const { health } = failing(19, HOUR)
     expect(applyAttempt(health, { succeeded: true, at: HOUR })).toEqual({
@@ -211,16 +222,19 @@ describe('a subscription', () => {
     }
   })
 
+  // Rules: SUB-20
   it('is enabled on request, which releases the backlog', () => {
     const { health } = failing(20, HOUR)
     expect(enable(health)).toEqual({ health: healthy, action: 'releaseBacklog' })
   })
 
+  // Rules: SUB-21
   it('keeps its failure count if it is enabled while enabled', () => {
     const { health } = failing(5, HOUR)
     expect(enable(health)).toEqual({ health, action: 'none' })
   })
 
+  // Rules: DEL-19
   it('is disabled exactly when both limits are reached, after any history', () => {
     const anyAttempts = fc.array(
       fc.tuple(

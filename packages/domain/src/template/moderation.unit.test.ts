@@ -11,6 +11,7 @@ import {
 const AT = Date.UTC(2026, 10, 21, 12)
 
 describe('moderation', () => {
+  // Rules: TPL-8, SND-4
   it('is not awaited in test mode', () => {
     assert.deepStrictEqual([newTemplateStatus('test'), newSenderStatus('test')], ['approved', 'registered'])
     assert.deepStrictEqual(
@@ -43,6 +44,7 @@ describe('moderation', () => {
     })
   })
 
+  // Rules: EVT-7
   it('produces one event for each decision, without texts', () => {
     const template = {
       id: 'tpl_1',

@@ -19,6 +19,7 @@ const given = (body: string, variables: Record<string, unknown> = {}) => {
 const json = (text: string) => JSON.parse(text) as Record<string, unknown>
 
 describe('a template', () => {
+  // Rules: TPL-3, TPL-5
   it.each([
     ['no placeholder', 'Hello', []],
     ['one', 'Code {{code}}', ['code']],
@@ -38,6 +39,7 @@ describe('a template', () => {
     expect([...template(body).names]).toEqual(names)
   })
 
+  // Rules: TPL-3, TPL-4
   it.each([
     ['not closed', 'Code {{code', 5],
     ['closed once', 'Code {{code}', 5],
@@ -86,6 +88,7 @@ describe('rendering', () => {
     given('{{a}}', { a: '' }).thenText('')
   })
 
+  // Rules: TPL-20
   it.each([
     [0, '0'],
     [-0, '0'],
@@ -97,6 +100,7 @@ describe('rendering', () => {
     given('{{n}}', { n: value }).thenText(text)
   })
 
+  // Rules: TPL-23
   it('does not parse a value as a template', () => {
     given('{{a}} {{b}}', { a: '{{b}}', b: '$&' }).thenText('{{b}} $&')
   })
@@ -143,6 +147,7 @@ describe('rendering', () => {
 })
 
 describe('variables', () => {
+  // Rules: TPL-19
   it('that are missing are reported first, in the order of the template', () => {
     given('{{a}} {{b}}', {}).thenFails('template_variable_missing', { param: 'variables.a' })
     given('{{a}} {{b}}', { a: null, unknown: 1 }).thenFails('template_variable_missing', {
@@ -150,11 +155,13 @@ describe('variables', () => {
     })
   })
 
+  // Rules: TPL-19
   it('that are unknown are reported next', () => {
     given('{{a}}', { a: null, x: 1 }).thenFails('template_variable_unknown', { param: 'variables.x' })
     given('no variables', { x: 1 }).thenFails('template_variable_unknown', { param: 'variables.x' })
   })
 
+  // Rules: TPL-20
   it.each([
     ['null', null],
     ['a boolean', true],
@@ -169,6 +176,7 @@ describe('variables', () => {
     })
   })
 
+  // Rules: TPL-20, GEN-7
   it('have at most 500 characters, counted as code points', () => {
     given('{{a}}', { a: 'x'.repeat(500) }).thenText('x'.repeat(500))
     given('{{a}}', { a: 'x'.repeat(501) }).thenFails('template_variable_invalid', { reason: 'length' })
@@ -176,6 +184,7 @@ describe('variables', () => {
     given('{{a}}', { a: '😀'.repeat(501) }).thenFails('template_variable_invalid', { reason: 'length' })
   })
 
+  // Rules: TPL-20, GEN-8
   it('contain no control characters except the line feed, and no lone surrogate', () => {
     given('{{a}}', { a: 'one\ntwo' }).thenText('one\ntwo')
     for (const bad of ['\0', '\t', '\r', '\u007f', '\u009f', '\ud800', '\udc00x']) {
@@ -183,6 +192,7 @@ describe('variables', () => {
     }
   })
 
+  // Rules: HTTP-16
   it('can have the names of JavaScript built-ins', () => {
     given('{{__proto__}}', json('{"__proto__": "p"}')).thenText('p')
     given('{{constructor}}', { constructor: 'c' }).thenText('c')
@@ -206,6 +216,7 @@ describe('variables', () => {
 })
 
 describe('a text', () => {
+  // Rules: TPL-22
   it('has at most ten parts', () => {
     given('x'.repeat(1530)).thenText('x'.repeat(1530))
     given('x'.repeat(1531)).thenFails('template_text_too_long', { parts: 11 })
@@ -224,10 +235,12 @@ describe('admitTemplate', () => {
     expect(Result.getOrThrow(admitTemplate(good, live))).toBe(good)
   })
 
+  // Rules: TPL-8, SND-4
   it('does not wait for moderation or registration in test mode', () => {
     expect(Result.isSuccess(admitTemplate({ ...bad, class: 'otp' }, test))).toBe(true)
   })
 
+  // Rules: TPL-15, TPL-16, TPL-17, SND-10
   it.each([
     ['template_not_found', null, live],
     ['template_declined', { ...bad, status: 'declined' } as const, live],
@@ -247,6 +260,7 @@ describe('admitTemplate', () => {
 })
 
 describe('foreignPlaceholders', () => {
+  // Rules: TPL-10
   it.each<[string, ReadonlyArray<string>]>([
     ['Заказ ${order}, {code} и {{name}}', ['${order}', '{code}']],
     ['{ a } ${ a } {a} {a}', ['{ a }', '${ a }', '{a}']],

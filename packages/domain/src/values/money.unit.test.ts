@@ -5,6 +5,7 @@ import { addMoney, minorUnits, moneyOf, multiplyMoney, zeroMoney } from './money
 describe('money', () => {
   const units = fc.bigInt({ min: -(10n ** 14n), max: 10n ** 14n })
 
+  // Rules: GEN-6
   it('is a decimal with two fraction digits', () => {
     expect(moneyOf(1250n, 'RUB')).toEqual({ amount: '12.50', currency: 'RUB' })
     expect(moneyOf(5n, 'RUB').amount).toBe('0.05')
@@ -12,6 +13,7 @@ describe('money', () => {
     expect(zeroMoney('RUB')).toEqual(moneyOf(0n, 'RUB'))
   })
 
+  // Rules: GEN-6
   it('is exact for any amount', () => {
     fc.assert(
       fc.property(units, units, fc.nat({ max: 1000 }), (a, b, times) => {

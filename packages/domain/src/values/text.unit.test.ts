@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { characterCount, hasControlCharacters } from './text.ts'
 
 describe('texts', () => {
+  // Rules: GEN-7
   it('are measured in code points', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
@@ -13,6 +14,7 @@ describe('texts', () => {
     expect(characterCount('😀\ud800')).toBe(2)
   })
 
+  // Rules: GEN-8
   it('contain control characters of both Unicode blocks, except the line feed', () => {
     expect(hasControlCharacters('one\ntwo — три\u2028😀')).toBe(false)
     for (const control of ['\0', '\t', '\r', '\f', '\u001b', '\u007f', '\u0085', '\u009f']) {

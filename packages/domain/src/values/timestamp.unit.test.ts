@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { fromTimestamp, toTimestamp } from './timestamp.ts'
 
 describe('timestamps', () => {
+  // Rules: GEN-5
   it('have milliseconds and a Z, and parse to the same moment', () => {
     expect(toTimestamp(0)).toBe('1970-01-01T00:00:00.000Z')
     fc.assert(
@@ -12,6 +13,7 @@ describe('timestamps', () => {
     )
   })
 
+  // Rules: GEN-5
   it.each([
     '2026-11-21',
     '2026-11-21T10:00:00Z',

@@ -75,6 +75,7 @@ describe('sandbox numbers', () => {
     [13, 'accepted', ['delivered'], 0],
   ]
   for (const [n, type, early, late] of table) {
+    // Rules: SBX-2, SBX-3, SBX-4, SBX-5, SBX-6, SBX-7, SBX-9, SBX-11
     it.effect(
       `${number(n)}: ${type}, ${early.join(', ') || 'nothing'}${late > 0 ? ', and later one' : ''}`,
       () =>

@@ -106,6 +106,7 @@ const retain = Effect.gen(function* () {
 })
 
 describe('an erasure', () => {
+  // Rules: RET-8
   it.effect('removes the stored data of that person only, and keeps the receipt and the opt-out', () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(NOW)

@@ -133,6 +133,7 @@ const message = Effect.fnUntraced(function* (at: number, options: { readonly ref
 })
 
 describe('retention', () => {
+  // Rules: RET-1
   it.effect('makes numbers and texts unreadable after one year, to the day', () =>
     Effect.gen(function* () {
       yield* live(START)
@@ -413,6 +414,7 @@ describe('retention', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  // Rules: IDEM-11
   it.effect('deletes idempotency keys after one day', () =>
     Effect.gen(function* () {
       yield* live(START)
