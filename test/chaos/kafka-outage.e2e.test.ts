@@ -33,6 +33,7 @@ interface Result {
 }
 
 describe('Kafka paused for five seconds during sends', () => {
+  // Rules: AVL-13, AVL-14
   it('answers codes with 503 provider_unavailable, and accepts service messages and delivers them once later', async () => {
     const { base_url, keys, kafka } = hub.describe()
     const live: Client = client(base_url, keys.live)

@@ -34,6 +34,7 @@ afterAll(async () => {
 })
 
 describe('SIGKILL of each app during 2,000 sends', () => {
+  // Rules: AVL-19, MSG-2, SBX-1
   it('loses nothing and hands nothing over twice', async () => {
     const { base_url, keys, kafka } = hub.describe()
     const modes = { test: client(base_url, keys.test), live: client(base_url, keys.live) }
@@ -120,6 +121,7 @@ describe('SIGKILL of each app during 2,000 sends', () => {
 })
 
 describe('SIGKILL of command-api after it accepted a batch with codes that is not projected yet', () => {
+  // Rules: AVL-19, BAT-13
   it('leaves no batch open: a repeat returns the accepted messages, and the batch completes', async () => {
     const { base_url, keys } = hub.describe()
     const test = client(base_url, keys.test)

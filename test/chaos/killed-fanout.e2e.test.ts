@@ -67,6 +67,7 @@ const logOf = async (endpoint: string) => {
 }
 
 describe(`SIGKILL during ${BATCHES} batches of one event`, () => {
+  // Rules: DEL-5
   it('of the fan-out loses no batch, repeats few, and the next process continues', async () => {
     const { endpoint } = await hub.subscribe(receiver.url())
     await hub.fillBacklog({ endpoint, batches: BATCHES, events: 1 })

@@ -200,6 +200,7 @@ const timesHandedOver = async (id: string): Promise<number> => {
 }
 
 describe('Kafka', () => {
+  // Rules: AVL-4, AVL-13, AVL-14, AVL-15, BAT-18, IDEM-15
   it.each([killed, hung])(
     '$name: codes get 503 provider_unavailable, service messages 202 and are sent when Kafka is back, and reads work',
     async (outage) => {
@@ -300,6 +301,7 @@ describe('Kafka', () => {
 })
 
 describe('PostgreSQL', () => {
+  // Rules: AVL-4, AVL-16, AVL-8
   it.each([killed, hung])(
     '$name: every request gets 503 internal_error with retry_after, consumes no reservation and stores no answer for its key',
     async (outage) => {
@@ -427,6 +429,7 @@ const expectUnchecked = (message: Timed): void => {
 }
 
 describe('Redis', () => {
+  // Rules: AVL-17, LIM-12
   it.each([killed, hung, slow()])(
     '$name: codes are accepted, service messages are refused for now, rate headers are absent, and reads work',
     async (outage) => {
@@ -464,6 +467,7 @@ describe('Redis', () => {
     },
   )
 
+  // Rules: AVL-17, LIM-24
   it('killed: the limit on failed logins and the daily limit of the hub do not apply', async () => {
     const { live } = account
     const wrong = client(hub.describe().base_url, `hub_test_${'0'.repeat(43)}`)

@@ -20,6 +20,7 @@ const good = send('service', '+79001234567')
 const nested = (levels: number): string => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`
 
 describe('a body', () => {
+  // Rules: HTTP-10, HTTP-13, HTTP-14, HTTP-18, MSG-3, MSG-4, ERR-1, ERR-2, ERR-8
   it.each<[string, string | Uint8Array, number, string, string | undefined]>([
     ['that is not JSON', '{"to":', 422, 'invalid_parameter', undefined],
     ['that is empty', '', 422, 'invalid_parameter', undefined],
@@ -135,6 +136,7 @@ describe('a body', () => {
     expect(JSON.stringify(answer.body)).not.toContain('9001234567')
   })
 
+  // Rules: HTTP-11
   it('over 4 MiB is refused before it is read to its end', async () => {
     const answer = await test.request('POST', '/v1/messages', {
       headers: { 'content-type': 'application/json' },
@@ -143,6 +145,7 @@ describe('a body', () => {
     expect([answer.status, answer.body.error.code]).toEqual([413, 'payload_too_large'])
   })
 
+  // Rules: HTTP-12
   it.each([
     [{ 'content-encoding': 'gzip', 'content-type': 'application/json' }],
     [{ 'content-type': 'text/plain' }],
@@ -153,6 +156,7 @@ describe('a body', () => {
 })
 
 describe('a request', () => {
+  // Rules: HTTP-1, HTTP-2
   it.each([
     ['GET', '/v1/nothing', 404, 'not_found'],
     ['GET', '/', 404, 'not_found'],
@@ -182,6 +186,7 @@ describe('a request', () => {
     if (status === 405) expect(answer.headers.get('allow')).toBeTruthy()
   })
 
+  // Rules: AUTH-1, AUTH-4
   it.each([
     ['no key', null],
     ['a key that does not exist', 'hub_test_0123456789abcdef'],
@@ -191,6 +196,7 @@ describe('a request', () => {
     expect([answer.status, answer.body.error.code]).toEqual([401, 'invalid_api_key'])
   })
 
+  // Rules: HTTP-9
   it('with X-Forwarded-For counts with its own address if no proxy is configured', async () => {
     const admin = makeHubAdmin(hub)
     try {
@@ -204,6 +210,7 @@ describe('a request', () => {
     }
   })
 
+  // Rules: SUB-11, SUB-12, SUB-13
   it.each([
     ['http://example.com/hook'],
     ['https://user:secret@example.com/'],
@@ -224,6 +231,7 @@ describe('a request', () => {
     ])
   })
 
+  // Rules: SUB-4
   it('for a webhook of an unknown event type is refused', async () => {
     const answer = await test.post('/v1/webhook_endpoints', {
       url: 'https://example.com/',
@@ -234,6 +242,7 @@ describe('a request', () => {
 })
 
 describe('malformed HTTP', () => {
+  // Rules: HTTP-8
   it.each([
     ['garbage', 'ziegelstein\r\n\r\n'],
     [
@@ -257,6 +266,7 @@ describe('malformed HTTP', () => {
     expect(answer).not.toContain('at ')
   })
 
+  // Rules: HTTP-8
   it('does not affect the hub', async () => {
     expect((await test.get('/v1/account')).status).toBe(200)
   })

@@ -35,6 +35,7 @@ afterAll(async () => {
 })
 
 describe('the OpenAPI description', () => {
+  // Rules: VER-6, HTTP-8
   it(
     `holds for ${CASES} requests of a fuzzer`,
     async (context) => {

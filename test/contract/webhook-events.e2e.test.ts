@@ -140,6 +140,7 @@ const expectSameShape = (example: any, event: any, where: string): void => {
 }
 
 describe('a running hub', () => {
+  // Rules: VER-5, EVT-1, EVT-2, EVT-7, DEL-1
   it('sends each type of event as its schema and its example say', async () => {
     const tested = await subscribe(account.test, '/events')
     await subscribe(account.live, '/events')
@@ -170,6 +171,7 @@ describe('a running hub', () => {
     }
   })
 
+  // Rules: VER-5
   it('has schemas that refuse an event without one of its fields, and with another type of value', () => {
     for (const type of EVENT_TYPES) {
       const content = document.webhooks[type].post.requestBody.content['application/json']

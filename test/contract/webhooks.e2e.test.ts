@@ -133,6 +133,7 @@ const nearlyDisable = (id: string) => sql`
    WHERE id = ${decodeId('we', id)}`
 
 describe('Webhook subscription endpoints', () => {
+  // Rules: SUB-3, SUB-16
   it('show the secret only at creation and rotation', async () => {
     const { test } = await admin.createAccount()
     const { at, id, secret } = await subscribe(test, freshPath())
@@ -156,6 +157,7 @@ describe('Webhook subscription endpoints', () => {
     expect(JSON.stringify(row)).not.toContain('whsec_')
   })
 
+  // Rules: SUB-6, SUB-10
   it('are limited to twenty for an account and mode, and a deletion frees one', async () => {
     const { live, test } = await admin.createAccount()
     const made: Array<Awaited<ReturnType<typeof subscribe>>> = []
@@ -171,6 +173,7 @@ describe('Webhook subscription endpoints', () => {
     await subscribe(test, freshPath())
   })
 
+  // Rules: SUB-13, SUB-14
   it('are refused in denied networks, and alike for hosts that do not exist and are not public', async () => {
     const { test } = await admin.createAccount()
     const refusal = async (host: string) => {
@@ -185,6 +188,7 @@ describe('Webhook subscription endpoints', () => {
     expect((await test.post(ENDPOINTS, { url: 'https://93.184.216.34/' })).status).toBe(201)
   })
 
+  // Rules: SUB-9, GEN-4
   it('of another account or mode get the same answer as missing ones', async () => {
     const { live, test } = await admin.createAccount()
     const stranger = await admin.createAccount()
@@ -205,6 +209,7 @@ describe('Webhook subscription endpoints', () => {
     expect((await test.get(at)).status).toBe(200)
   })
 
+  // Rules: IDEM-1, IDEM-5
   it('run a rotation and a test delivery once with one idempotency key', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath()
@@ -229,6 +234,7 @@ describe('Webhook subscription endpoints', () => {
 })
 
 describe('POST …/test', () => {
+  // Rules: SUB-22, SUB-23, DEL-6, DEL-8
   it('delivers one webhook.test at once for any event types, records no event, and returns the attempt', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath()
@@ -262,6 +268,7 @@ describe('POST …/test', () => {
     expect(await allEvents(test)).toEqual([])
   })
 
+  // Rules: SUB-22, SUB-23
   it('returns the failure of a failing receiver, which does not count towards its health', async () => {
     const { test } = await admin.createAccount()
     const { at, id } = await subscribe(test, freshPath(503))
@@ -276,6 +283,7 @@ describe('POST …/test', () => {
     expect((await test.get(at)).body).toMatchObject({ status: 'enabled', consecutive_failures: 19 })
   })
 
+  // Rules: SUB-22
   it('works while the subscription is disabled', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath()
@@ -288,6 +296,7 @@ describe('POST …/test', () => {
 })
 
 describe('The delivery log', () => {
+  // Rules: SUB-28, SUB-29
   it('contains each attempt with its events', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath()
@@ -307,6 +316,7 @@ describe('The delivery log', () => {
     })
   })
 
+  // Rules: SUB-29, SUB-30, DEL-16
   it('contains the time of the next attempt of a failed batch', async () => {
     const { test } = await admin.createAccount()
     const { at } = await subscribe(test, freshPath(500), { event_types: ['message.accepted'] })
@@ -326,6 +336,7 @@ describe('The delivery log', () => {
 })
 
 describe('The filters of the delivery log', () => {
+  // Rules: SUB-31, LIST-8
   it('select by status, event and time, and are checked', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath(500)
@@ -367,6 +378,7 @@ describe('The filters of the delivery log', () => {
 })
 
 describe('The filters of /v1/events', () => {
+  // Rules: EVT-13, LIST-8
   it('select the events of a message or a batch, also by type and in pages', async () => {
     const { test } = await admin.createAccount()
     const single = (await test.post('/v1/messages', send('otp', freshNumber()))).body
@@ -418,6 +430,7 @@ describe('The filters of /v1/events', () => {
 })
 
 describe('A rotation', () => {
+  // Rules: SUB-17, SUB-18, DEL-9
   it('signs with up to three secrets, and refuses a fourth one within the day', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath()
@@ -442,6 +455,7 @@ describe('A rotation', () => {
     expect(retryAfter).toBeLessThanOrEqual(24 * 3600)
   })
 
+  // Rules: SUB-16, SUB-19
   it('with expire_previous ends all earlier secrets at once, also where a fourth one would be refused', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath()
@@ -461,6 +475,7 @@ describe('A rotation', () => {
 })
 
 describe('A change', () => {
+  // Rules: SUB-7, SUB-8
   it('of the address sends what waits to the new one, with the same batch and secret', async () => {
     const { test } = await admin.createAccount()
     const [before, after] = [freshPath(500), freshPath()]
@@ -483,6 +498,7 @@ describe('A change', () => {
     await logOf(test, at, `&event=${failed.event_ids[0]}`, 2)
   })
 
+  // Rules: SUB-8
   it('of the types applies to the events after it', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath()
@@ -491,6 +507,7 @@ describe('A change', () => {
     await deliver(test, path, secret)
   })
 
+  // Rules: SUB-7
   it('is checked like a creation, and changes nothing when it is refused', async () => {
     const { live, test } = await admin.createAccount()
     const { at } = await subscribe(test, freshPath())
@@ -517,6 +534,7 @@ describe('A change', () => {
 })
 
 describe('A resend', () => {
+  // Rules: SUB-24
   it('sends a delivered batch again at once, with the same id and bytes, outside the failure count', async () => {
     const { test } = await admin.createAccount()
     const path = freshPath()
@@ -548,6 +566,7 @@ describe('A resend', () => {
     expect(log.map((one) => one.id)).toEqual([failed.body.id, body.id, line.id])
   })
 
+  // Rules: SUB-25
   it('of an unknown attempt or a test delivery is refused', async () => {
     const { live, test } = await admin.createAccount()
     const { at } = await subscribe(test, freshPath())
@@ -565,6 +584,7 @@ describe('A resend', () => {
 })
 
 describe('A deletion', () => {
+  // Rules: SUB-10, RET-7
   it('ends deliveries and removes waiting batches', async () => {
     const { test } = await admin.createAccount()
     const [gone, stays] = [freshPath(500), freshPath()]
@@ -596,6 +616,7 @@ describe('A deletion', () => {
 })
 
 describe('Disabling and enabling', () => {
+  // Rules: SUB-20, SUB-21, DEL-7, DEL-20, DEL-21, DEL-22
   it('emits events to other subscriptions and /v1/events, and delivers the kept backlog in the same batches with the same ids', async () => {
     const { test } = await admin.createAccount()
     const [broken, healthy] = [freshPath(500), freshPath()]

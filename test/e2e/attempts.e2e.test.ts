@@ -56,6 +56,7 @@ const refusalsOf = async (id: string): Promise<number> => {
 }
 
 describe('the attempts of messages', () => {
+  // Rules: MSG-22
   it('are the submits that the operator counts, while it throttles and the hub learns its rate', async () => {
     await behave({ throttle_per_second: RATE })
     const ids = await sendBatchUntilAccepted(
@@ -74,6 +75,7 @@ describe('the attempts of messages', () => {
     expect(throttled).toBeLessThan(MESSAGES / 3)
   })
 
+  // Rules: MSG-22
   it('stay 0 while there is no bind, and become 1 when the message is submitted', async () => {
     hub.operator.kill('SIGKILL')
     await hub.operator.exited()

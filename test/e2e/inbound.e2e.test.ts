@@ -48,6 +48,7 @@ const untilResult = (to: string, wanted: string) =>
 describe('a recipient who sends', () => {
   const number = '+79004440001'
 
+  // Rules: OPT-1, MSG-7
   it('a stop word gets no more service messages, but still gets codes', async () => {
     expect(await trySendService(number)).toBe('accepted')
     await receiveInbound(number, ' стоп ')
@@ -56,6 +57,7 @@ describe('a recipient who sends', () => {
     expect(await trySendService('+79004440002'), 'other recipients are not affected').toBe('accepted')
   })
 
+  // Rules: OPT-1, OPT-2
   it('a start word gets service messages again, and a restart does not apply old words again', async () => {
     await receiveInbound(number, 'Спасибо, не надо')
     await receiveInbound(number, 'СТАРТ')
@@ -69,6 +71,7 @@ describe('a recipient who sends', () => {
     expect(await trySendService(number)).toBe('accepted')
   })
 
+  // Rules: OPT-2, OPT-5, OPT-6, OPT-7
   it('a stop word in quotes is recognized, and the accounts that wrote to the number get events', async () => {
     const to = '+79004440005'
     const sent = await live.post('/v1/messages', send('service', to))

@@ -34,6 +34,7 @@ const factOf = (records: ReadonlyArray<IncomingRecord>, id: string, type: string
     .find((fact) => fact.messageId === id && fact.type === type)
 
 describe('a hub with its own lifetimes and report deadlines', () => {
+  // Rules: MSG-32
   it.each([
     { messageClass: 'otp', to: '+79005550101', lane: topics.acceptedOtp, lifetime: 60, deadline: 120 },
     {

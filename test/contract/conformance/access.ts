@@ -38,11 +38,13 @@ const fail = async (apiClient: Client, times: number): Promise<ReadonlyArray<num
 
 export const access: Section = (fixture) => {
   describe('Authentication', () => {
+    // Rules: AUTH-1
     it('1: a request without a key is refused', async () => {
       const answer = await fixture().connect(null).get('/v1/account')
       expect(errorOf(answer)).toEqual([401, 'invalid_api_key', undefined])
     })
 
+    // Rules: AUTH-3
     it('2: only the hash of a key is stored', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
@@ -51,6 +53,7 @@ export const access: Section = (fixture) => {
       for (const key of Object.values(account.keys)) expect(JSON.stringify(rows)).not.toContain(key)
     })
 
+    // Rules: AUTH-5
     it('2: a new key works at once beside the old one, and a revoked one no longer', async () => {
       const { admin, connect } = fixture()
       const account = await admin.createAccount()
@@ -67,6 +70,7 @@ export const access: Section = (fixture) => {
       expect((await connect(fresh).get('/v1/account')).status).toBe(200)
     })
 
+    // Rules: AUTH-7, HTTP-9
     it('3: an address outside the list of the key gets the same 401 as an invalid key', async () => {
       const { admin, connect } = fixture()
       const account = await admin.createAccount()
@@ -83,6 +87,7 @@ export const access: Section = (fixture) => {
       expectSameError(spoofed, invalid)
     })
 
+    // Rules: AUTH-4
     it.each(['Basic aHViOmh1Yg==', 'Bearer', 'Bearer ', WRONG, `bearer ${WRONG}`, 'Bearer hub_test_'])(
       '3: the authorization %j is refused',
       async (authorization) => {
@@ -94,6 +99,7 @@ export const access: Section = (fixture) => {
       },
     )
 
+    // Rules: AUTH-8, AUTH-9, AUTH-10, AUTH-11, AUTH-13, LIM-3
     it('4: the attempt after the 21st failure within a minute is 429, whatever its key', async () => {
       const { admin, connect } = fixture()
       const { keys } = await admin.createAccount()
@@ -121,6 +127,7 @@ export const access: Section = (fixture) => {
       expect((await connect(keys.test, from(freshAddress())).get('/v1/account')).status).toBe(200)
     })
 
+    // Rules: AUTH-11
     it('4: any Authorization that is no known key counts, whatever its scheme', async () => {
       const { connect } = fixture()
       const address = from(freshAddress())
@@ -129,6 +136,7 @@ export const access: Section = (fixture) => {
       expect(statuses).toEqual([...Array.from({ length: 21 }, () => 401), 429])
     })
 
+    // Rules: AUTH-12
     it('4: IPv6 counts by /64', async () => {
       const { connect } = fixture()
       for (let index = 1; index <= 21; index += 1) {
@@ -139,6 +147,7 @@ export const access: Section = (fixture) => {
       expect((await connect(WRONG, from('2001:db8:5:7::1')).get('/v1/account')).status).toBe(401)
     })
 
+    // Rules: GEN-10, ACC-1
     it('6: account and mode are derived from the key', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
@@ -150,6 +159,7 @@ export const access: Section = (fixture) => {
   })
 
   describe('Account (GET /v1/account)', () => {
+    // Rules: ACC-1, ACC-2, ACC-3, ACC-5, LIM-19
     it('returns the current settings', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount({
@@ -198,6 +208,7 @@ export const access: Section = (fixture) => {
   })
 
   describe('Request rate', () => {
+    // Rules: LIM-1, LIM-2, ERR-4
     it('answers 429 rate_limited with Retry-After above api_rps, separately for each key', async () => {
       const { admin, connect } = fixture()
       const account = await admin.createAccount({ test: { api_rps: 3 } })
@@ -222,6 +233,7 @@ export const access: Section = (fixture) => {
       expect([other.status, rateOf(other)[1]]).toEqual([200, '2'])
     })
 
+    // Rules: LIM-2, LIM-3
     it('adds the headers to every answer after the rate check and to none before it', async () => {
       const { admin, connect } = fixture()
       const { test } = await admin.createAccount()

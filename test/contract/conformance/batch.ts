@@ -31,6 +31,7 @@ export const completed = async (apiClient: Client, id: string): Promise<Readonly
 
 export const batch: Section = (fixture) => {
   describe('Rules of POST /v1/messages/batch', () => {
+    // Rules: BAT-1, BAT-3
     it('1: more than batch_max elements are refused, batch_max are accepted', async () => {
       const { test } = await fixture().admin.createAccount()
       const many = Array.from({ length: 1001 }, (_, index) => element(`max-${index}`))
@@ -40,6 +41,7 @@ export const batch: Section = (fixture) => {
       await untilClosed(test, taken.body.id)
     })
 
+    // Rules: BAT-1
     it('1: batch_max of the account applies', async () => {
       const { test } = await fixture().admin.createAccount({ test: { batch_max: 2 } })
       const three = ['a', 'b', 'c'].map((ref) => element(ref))
@@ -47,6 +49,7 @@ export const batch: Section = (fixture) => {
       expect((await post(test, three.slice(0, 2))).status).toBe(202)
     })
 
+    // Rules: BAT-2
     it.each<[string, unknown, string]>([
       ['an empty batch', { messages: [] }, 'messages'],
       ['no messages', {}, 'messages'],
@@ -60,6 +63,7 @@ export const batch: Section = (fixture) => {
       expect(errorOf(await test.post('/v1/messages/batch', body))).toEqual([422, 'invalid_parameter', param])
     })
 
+    // Rules: BAT-7
     it('2: client_ref is required on every element', async () => {
       const { test } = await fixture().admin.createAccount()
       const { client_ref: _, ...without } = element('x')
@@ -79,6 +83,7 @@ export const batch: Section = (fixture) => {
       expect(body.results[0].result).toBe('accepted')
     })
 
+    // Rules: BAT-3, BAT-4, BAT-6, BAT-11, ERR-2, ERR-3, HTTP-18, GEN-11
     it('3: each element gets its own result; a rejected element does not cancel the others', async () => {
       const { test } = await fixture().admin.createAccount()
       const answer = await post(test, [
@@ -132,6 +137,7 @@ export const batch: Section = (fixture) => {
       await untilClosed(test, answer.body.id)
     })
 
+    // Rules: BAT-5
     it('3: a client_ref seen before is a duplicate with a link to the earlier message', async () => {
       const { test } = await fixture().admin.createAccount()
       const single = await test.post('/v1/messages', send('service', '+79000000001', 'single'))
@@ -157,6 +163,7 @@ export const batch: Section = (fixture) => {
       expect((await test.get(body.results[2].message_url)).status).toBe(200)
     })
 
+    // Rules: BAT-11, BAT-12, BAT-13, BAT-15, BAT-16
     it('6: a repeated batch creates no messages and returns the earlier batch', async () => {
       const { test } = await fixture().admin.createAccount()
       const elements = [element('r-1'), element('r-2'), element('r-3', { to: '+79000000003' })]
@@ -186,6 +193,7 @@ export const batch: Section = (fixture) => {
       expect(events[0].data.object).toEqual(closed)
     })
 
+    // Rules: BAT-16, BAT-17
     it('6: duplicates from several batches name no common batch', async () => {
       const { test } = await fixture().admin.createAccount()
       const one = await post(test, [element('one')])
@@ -211,6 +219,7 @@ export const batch: Section = (fixture) => {
       })
     })
 
+    // Rules: BAT-10, BAT-13
     it('a batch with only rejected elements is 202, closed at once, and completed', async () => {
       const { test } = await fixture().admin.createAccount()
       const { body, status } = await post(test, [element('no-1', { to: 'x' }), element('no-2', { to: 'x' })])
@@ -229,6 +238,7 @@ export const batch: Section = (fixture) => {
       })
     })
 
+    // Rules: BAT-8, LIM-7
     it('live elements count against the flood windows one by one, in order', async () => {
       const { live } = await fixture().admin.createAccount()
       const number = freshNumber()
@@ -248,6 +258,7 @@ export const batch: Section = (fixture) => {
   })
 
   describe('GET /v1/batches/{id} and GET /v1/messages?batch=', () => {
+    // Rules: BAT-19
     it('the batch can be read at once, and equals the answer without results', async () => {
       const { test } = await fixture().admin.createAccount()
       const { body } = await post(test, [element('b-1'), element('b-2', { to: 'x' })])
@@ -263,6 +274,7 @@ export const batch: Section = (fixture) => {
       })
     })
 
+    // Rules: MSG-39, LIST-1, LIST-4, LIST-5, LIST-9, LIST-10
     it('messages are paged in the order of acceptance', async () => {
       const { test } = await fixture().admin.createAccount()
       const { body } = await post(
@@ -287,6 +299,7 @@ export const batch: Section = (fixture) => {
       expect(message).toMatchObject({ object: 'message', batch: body.id, text: 'Заказ A-17 готов' })
     })
 
+    // Rules: LIST-2, LIST-3, LIST-6
     it('a page of messages may have 1000 items', async () => {
       const { test } = await fixture().admin.createAccount()
       const { body } = await test.post('/v1/messages/batch', {
@@ -301,6 +314,7 @@ export const batch: Section = (fixture) => {
       expect((await test.get(`/v1/messages?batch=${body.id}&starting_after=msg_nothing`)).status).toBe(404)
     })
 
+    // Rules: BAT-19, MSG-39, GEN-4
     it('a missing batch, and one of another account or mode, is 404 everywhere', async () => {
       const { admin } = fixture()
       const { live, test } = await admin.createAccount()
@@ -317,6 +331,7 @@ export const batch: Section = (fixture) => {
       }
     })
 
+    // Rules: MSG-36, MSG-40, LIST-9
     it('GET /v1/messages without batch lists the newest messages of the account and mode', async () => {
       const { live, test } = await fixture().admin.createAccount()
       const { body } = await post(test, [element('first'), element('second')])

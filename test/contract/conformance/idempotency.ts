@@ -26,6 +26,7 @@ const setInProgress = async (
 
 export const idempotency: Section = (fixture) => {
   describe('Idempotency', () => {
+    // Rules: IDEM-1, IDEM-5
     it('1: the header is accepted on any POST', async () => {
       const { test } = await fixture().admin.createAccount()
       const template = await test.post('/v1/templates', {
@@ -57,6 +58,7 @@ export const idempotency: Section = (fixture) => {
       expect((await test.get('/v1/webhook_endpoints')).body.data).toHaveLength(1)
     })
 
+    // Rules: IDEM-1
     it('1: on GET and other methods it is ignored', async () => {
       const { test } = await fixture().admin.createAccount()
       for (const key of ['got', 'x'.repeat(300)]) {
@@ -66,6 +68,7 @@ export const idempotency: Section = (fixture) => {
       }
     })
 
+    // Rules: IDEM-2
     it('2: a key has up to 255 characters; a longer one is refused, not truncated', async () => {
       const { test } = await fixture().admin.createAccount()
       const longest = 'k'.repeat(255)
@@ -77,6 +80,7 @@ export const idempotency: Section = (fixture) => {
       expect(errorOf(empty)).toEqual([422, 'invalid_parameter', 'Idempotency-Key'])
     })
 
+    // Rules: IDEM-3
     it('3: keys are separate per account and per mode', async () => {
       const { admin } = fixture()
       const one = await admin.createAccount()
@@ -90,6 +94,7 @@ export const idempotency: Section = (fixture) => {
       expect(ids.size).toBe(4)
     })
 
+    // Rules: IDEM-4
     it('4: the same key with another body, path or query is refused', async () => {
       const { test } = await fixture().admin.createAccount()
       const body = send('service', '+79000000001')
@@ -109,6 +114,7 @@ export const idempotency: Section = (fixture) => {
       expect(replayed(await test.post('/v1/messages', body, keyed('used')))).toBe(true)
     })
 
+    // Rules: IDEM-6
     it('5: a refusal is repeated as well', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
@@ -143,6 +149,7 @@ export const idempotency: Section = (fixture) => {
       expect([errorOf(await garbage())[1], replayed(await garbage())]).toEqual(['invalid_parameter', true])
     })
 
+    // Rules: IDEM-8
     it('5: a refusal before the idempotency lock is not stored', async () => {
       const { test } = await fixture().admin.createAccount()
       const text = await test.request('POST', '/v1/messages', {
@@ -154,6 +161,7 @@ export const idempotency: Section = (fixture) => {
       expect([good.status, replayed(good)]).toEqual([202, false])
     })
 
+    // Rules: IDEM-5, IDEM-9, SUB-3
     it('5: secrets are repeated and stored encrypted', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
@@ -169,6 +177,7 @@ export const idempotency: Section = (fixture) => {
       expect(JSON.stringify(row!.headers)).not.toContain('whsec_')
     })
 
+    // Rules: IDEM-12
     it('6: a repeat while the first request is in progress is 409 with retry_after', async () => {
       const { admin, hub } = fixture()
       const account = await admin.createAccount()
@@ -212,6 +221,7 @@ export const idempotency: Section = (fixture) => {
       expect((await post()).body.id).toBe(third.body.id)
     })
 
+    // Rules: IDEM-6, IDEM-15
     it('7: 429 is not stored for the key', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
@@ -229,6 +239,7 @@ export const idempotency: Section = (fixture) => {
       expect([answer.status, answer.body.counts?.accepted, replayed(answer)]).toEqual([202, 1, false])
     })
 
+    // Rules: LIM-10, MSG-9
     it('8: a repeat by client_ref creates no message and spends no flood window', async () => {
       const { live } = await fixture().admin.createAccount({
         live: { flood_pause_seconds: 0, flood_per_hour: 2, flood_per_day: 20 },
@@ -246,6 +257,7 @@ export const idempotency: Section = (fixture) => {
       expect((await live.post('/v1/messages', send('service', number, 'ref-1'))).body.duplicate).toBe(true)
     })
 
+    // Rules: IDEM-10
     it('a replay costs a rate token', async () => {
       const { test } = await fixture().admin.createAccount({ test: { api_rps: 50 } })
       const post = () => test.post('/v1/messages', send('service', '+79000000001'), keyed('token'))
@@ -259,6 +271,7 @@ export const idempotency: Section = (fixture) => {
   })
 
   describe('Idempotency key lifecycle', () => {
+    // Rules: IDEM-12, IDEM-14
     it.each(['otp', 'service'] as const)(
       'in progress when the process dies: 409 until the lock expires, then the repeat runs as the first (%s)',
       async (kind) => {
@@ -290,6 +303,7 @@ export const idempotency: Section = (fixture) => {
       await admin.expireLock(account, 'test', 'mine')
     })
 
+    // Rules: IDEM-11
     it('stored for 24 hours: the key is removed, and the request runs again', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()

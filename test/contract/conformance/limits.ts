@@ -35,6 +35,7 @@ const DAY = 24 * HOUR
 
 export const limits: Section = (fixture) => {
   describe('Per-recipient anti-flood', () => {
+    // Rules: LIM-6, LIM-7
     it('5: a full window is refused with recipient_flood_limited', async () => {
       const { live } = await fixture().admin.createAccount()
       const number = freshNumber()
@@ -45,6 +46,7 @@ export const limits: Section = (fixture) => {
       expect(second.body.error.retry_after).toBeGreaterThan(0)
     })
 
+    // Rules: SBX-8
     it('+79000000009: a second send within five minutes is refused by the pause; other sandbox numbers consume no windows', async () => {
       const { test } = await fixture().admin.createAccount()
       expect((await test.post('/v1/messages', send('service', '+79000000009'))).status).toBe(202)
@@ -58,6 +60,7 @@ export const limits: Section = (fixture) => {
       }
     })
 
+    // Rules: LIM-6, LIM-7, LIM-8
     it('pause: the minimum time between messages of any class to one number', async () => {
       const { live } = await fixture().admin.createAccount({ live: { flood_pause_seconds: 30 } })
       const number = freshNumber()
@@ -75,6 +78,7 @@ export const limits: Section = (fixture) => {
       expect((await live.post('/v1/messages', send('service', freshNumber()))).status).toBe(202)
     })
 
+    // Rules: LIM-6, LIM-7, LIM-8
     it.each([
       ['hour', { flood_pause_seconds: 0, flood_per_hour: 2, flood_per_day: 20 }, HOUR],
       ['day', { flood_pause_seconds: 0, flood_per_hour: 20, flood_per_day: 2 }, DAY],
@@ -90,6 +94,7 @@ export const limits: Section = (fixture) => {
       expect(third.body.error.retry_after).toBeLessThanOrEqual(seconds)
     })
 
+    // Rules: LIM-7, LIM-8
     it('with several full windows, the first is named and retry_after belongs to it', async () => {
       const { live } = await fixture().admin.createAccount({
         live: { flood_pause_seconds: 10, flood_per_hour: 1, flood_per_day: 1 },
@@ -102,6 +107,7 @@ export const limits: Section = (fixture) => {
       expect(second.body.error.retry_after).toBeLessThanOrEqual(10)
     })
 
+    // Rules: LIM-6, GEN-10
     it('accounts and modes have separate windows', async () => {
       const { admin } = fixture()
       const one = await admin.createAccount()
@@ -112,6 +118,7 @@ export const limits: Section = (fixture) => {
       }
     })
 
+    // Rules: LIM-9
     it('a refused message consumes no window', async () => {
       const { admin } = fixture()
       const { live } = await admin.createAccount({
@@ -132,6 +139,7 @@ export const limits: Section = (fixture) => {
       expect((await live.post('/v1/messages', send('service', number))).status).toBe(202)
     })
 
+    // Rules: LIM-9
     it('a refused message does not use up its client_ref', async () => {
       const { live } = await fixture().admin.createAccount()
       const number = freshNumber()
@@ -143,6 +151,7 @@ export const limits: Section = (fixture) => {
       expect([elsewhere.status, elsewhere.body.duplicate]).toEqual([202, undefined])
     })
 
+    // Rules: LIM-11
     it('one of fifty concurrent messages to one number is accepted', async () => {
       const { live } = await fixture().admin.createAccount()
       const number = freshNumber()
@@ -157,6 +166,7 @@ export const limits: Section = (fixture) => {
   })
 
   describe('Spend limit', () => {
+    // Rules: LIM-13
     it('6: a send above the limit is refused with spend_limit_reached', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '2.00' } })
       expect((await live.post('/v1/messages', send('service', freshNumber()))).status).toBe(202)
@@ -164,6 +174,7 @@ export const limits: Section = (fixture) => {
       expect(errorOf(second)).toEqual([422, 'spend_limit_reached', undefined])
     })
 
+    // Rules: LIM-13
     it('is never exceeded by any class, and the account shows the spend', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '5.00' } })
       for (let index = 0; index < 2; index += 1) {
@@ -176,6 +187,7 @@ export const limits: Section = (fixture) => {
       expect(await spent(live)).toBe('4.00')
     })
 
+    // Rules: LIM-13
     it('accepts as many of forty concurrent messages as it covers', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '20.00' } })
       const answers = await Promise.all(
@@ -188,6 +200,7 @@ export const limits: Section = (fixture) => {
       expect(await spent(live)).toBe('20.00')
     })
 
+    // Rules: BAT-8, LIM-13
     it('rejects batch elements that exceed it, in order', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '5.00' } })
       const answer = await live.post('/v1/messages/batch', {
@@ -202,6 +215,7 @@ export const limits: Section = (fixture) => {
       expect(await spent(live)).toBe('4.00')
     })
 
+    // Rules: LIM-14, MSG-19, GEN-6, GEN-9
     it('charges parts at the price of the account', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount({ live: { price_service: '0.35', spend_limit: '1.00' } })
@@ -216,6 +230,7 @@ export const limits: Section = (fixture) => {
       expect(await spent(account.live)).toBe('0.70')
     })
 
+    // Rules: LIM-16
     it('charges nothing for a repeat by client_ref', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '100.00' } })
       const body = send('service', freshNumber(), 'paid-once')
@@ -225,6 +240,7 @@ export const limits: Section = (fixture) => {
       expect(await spent(live)).toBe('2.00')
     })
 
+    // Rules: LIM-15, MSG-19
     it('releases the amount of an unbilled message', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '2.00' } })
       try {
@@ -252,6 +268,7 @@ export const limits: Section = (fixture) => {
       expect(await spent(live)).toBe('2.00')
     })
 
+    // Rules: LIM-18
     it('accepts sends again when hub staff raise it', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount({ live: { spend_limit: '0.00' } })
@@ -264,6 +281,7 @@ export const limits: Section = (fixture) => {
       }, SETTINGS_APPLIED)
     })
 
+    // Rules: EVT-8, EVT-9
     it('emits the soft threshold event once per period', async () => {
       const { live } = await fixture().admin.createAccount({ live: { spend_limit: '10.00' } })
       const sendOne = () => live.post('/v1/messages', send('service', freshNumber()))
@@ -290,6 +308,7 @@ export const limits: Section = (fixture) => {
   })
 
   describe('Hub daily limit', () => {
+    // Rules: LIM-20, LIM-21
     it('7: reaching it is 429 for every key, mode and class, with retry_after to midnight UTC', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
@@ -319,6 +338,7 @@ export const limits: Section = (fixture) => {
       }, SETTINGS_APPLIED)
     })
 
+    // Rules: LIM-23
     it('7: repeats of accepted messages, reads and estimates still work', async () => {
       const { admin } = fixture()
       const { test } = await admin.createAccount()
@@ -334,6 +354,7 @@ export const limits: Section = (fixture) => {
       })
     })
 
+    // Rules: BAT-9
     it('batch 5: it is checked once for the whole batch, before any message is created', async () => {
       const { admin } = fixture()
       const { test } = await admin.createAccount()

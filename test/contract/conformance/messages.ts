@@ -15,6 +15,7 @@ import {
 
 export const messages: Section = (fixture) => {
   describe('Rules of POST /v1/messages', () => {
+    // Rules: MSG-1, MSG-15, MSG-16, MSG-17, MSG-18, MSG-19, GEN-1, GEN-5
     it('1: the response is 202 with a message object, accepted and not final', async () => {
       const { id: accountId, test } = await fixture().admin.createAccount()
       expect(accountId).toMatch(/^acc_/u)
@@ -42,6 +43,7 @@ export const messages: Section = (fixture) => {
       })
     })
 
+    // Rules: LIM-14, MSG-5
     it('1: a live message has its price, and a null client_ref if none was sent', async () => {
       const { live } = await fixture().admin.createAccount()
       const otp = await live.post('/v1/messages', send('otp', freshNumber()))
@@ -54,6 +56,7 @@ export const messages: Section = (fixture) => {
       expect(service.body).toMatchObject({ mode: 'live', price: { amount: '2.00', currency: 'RUB' } })
     })
 
+    // Rules: MSG-3
     it.each([
       '79001234567',
       '+7900123456',
@@ -76,6 +79,7 @@ export const messages: Section = (fixture) => {
       expect([again.status, again.body.duplicate]).toEqual([202, undefined])
     })
 
+    // Rules: SND-10
     it('3: a sender is refused until it is registered', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
@@ -110,6 +114,7 @@ export const messages: Section = (fixture) => {
       expect(now.status).toBe(202)
     })
 
+    // Rules: TPL-15, TPL-16, TPL-17, TPL-19, TPL-20, TPL-21, TPL-22
     it.each<[string, Record<string, unknown>, string, string]>([
       ['does not exist', { template: 'nothing' }, 'template_not_found', 'template'],
       ['is pending moderation', { template: 'waiting' }, 'template_not_approved', 'template'],
@@ -177,6 +182,7 @@ export const messages: Section = (fixture) => {
       expect(errorOf(answer)).toEqual([422, code, param])
     })
 
+    // Rules: TPL-20, MSG-20, GEN-7
     it.each<[string, unknown, string]>([
       ['a string of 500 characters', 'x'.repeat(500), 'x'.repeat(500)],
       ['an empty string', '', ''],
@@ -195,6 +201,7 @@ export const messages: Section = (fixture) => {
       expect(body.text).toBe(`Заказ ${shown} готов`)
     })
 
+    // Rules: MSG-7, SBX-12
     it('4: a recipient who opted out is refused for service and not for otp', async () => {
       const { admin } = fixture()
       const { live, test } = await admin.createAccount()
@@ -215,6 +222,7 @@ export const messages: Section = (fixture) => {
       await admin.optIn(number)
     })
 
+    // Rules: MSG-4
     it.each([null, '2030-01-01T00:00:00.000Z', 0, false, '', {}])(
       '8: send_at of %j is refused',
       async (send_at) => {
@@ -226,6 +234,7 @@ export const messages: Section = (fixture) => {
   })
 
   describe('The body of a send', () => {
+    // Rules: HTTP-16, HTTP-19
     it('unknown body fields are ignored, also names like __proto__', async () => {
       const { test } = await fixture().admin.createAccount()
       const body = JSON.stringify({ ...send('otp', freshNumber()), colour: 'red' }).replace(
@@ -239,6 +248,7 @@ export const messages: Section = (fixture) => {
       expect(answer.status).toBe(202)
     })
 
+    // Rules: HTTP-12
     it('a body without Content-Type, or with Content-Encoding identity, is parsed as JSON', async () => {
       const { test } = await fixture().admin.createAccount()
       const body = JSON.stringify(send('otp', freshNumber()))
@@ -254,6 +264,7 @@ export const messages: Section = (fixture) => {
       }
     })
 
+    // Rules: MSG-5, GEN-7, GEN-8
     it.each<[string, unknown, number]>([
       ['no characters', '', 422],
       ['one character', 'x', 202],
@@ -277,6 +288,7 @@ export const messages: Section = (fixture) => {
   })
 
   describe('The message', () => {
+    // Rules: MSG-9
     it('a used client_ref returns 202 with the current earlier message, without text, and with duplicate: true', async () => {
       const { test } = await fixture().admin.createAccount()
       const first = await test.post('/v1/messages', send('service', '+79001112233', 'twice'))
@@ -288,6 +300,7 @@ export const messages: Section = (fixture) => {
       expect(second.body).toEqual({ ...rest, duplicate: true })
     })
 
+    // Rules: MSG-10, MSG-11, HTTP-29
     it('a used client_ref takes precedence over the other fields of a well-formed body', async () => {
       const { live, test } = await fixture().admin.createAccount()
       const first = await test.post('/v1/messages', send('service', freshNumber(), 'same'))
@@ -303,6 +316,7 @@ export const messages: Section = (fixture) => {
       expect([elsewhere.status, elsewhere.body.duplicate]).toEqual([202, undefined])
     })
 
+    // Rules: MSG-10, HTTP-29
     it('a malformed body is refused also with a used client_ref', async () => {
       const { test } = await fixture().admin.createAccount()
       await test.post('/v1/messages', send('service', freshNumber(), 'form'))
@@ -310,6 +324,7 @@ export const messages: Section = (fixture) => {
       expect(errorOf(malformed)).toEqual([422, 'recipient_invalid', 'to'])
     })
 
+    // Rules: MSG-8, MSG-35
     it('a message can be read as soon as its 202 has been received', async () => {
       const { test } = await fixture().admin.createAccount()
       for (const messageClass of ['otp', 'service'] as const) {
@@ -319,6 +334,7 @@ export const messages: Section = (fixture) => {
       }
     })
 
+    // Rules: MSG-21
     it('an otp message is read without its text and with masked variables', async () => {
       const { test } = await fixture().admin.createAccount()
       const { body } = await test.post('/v1/messages', send('otp', freshNumber()))
@@ -333,6 +349,7 @@ export const messages: Section = (fixture) => {
   })
 
   describe('Foreign ids', () => {
+    // Rules: GEN-4
     it('a message of another account or mode gets the same answer as a missing one', async () => {
       const { admin } = fixture()
       const mine = await admin.createAccount()

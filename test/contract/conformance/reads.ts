@@ -13,6 +13,7 @@ export const reads: Section = (fixture) => {
     const lists = ['/v1/events', '/v1/webhook_endpoints', '/v1/templates', '/v1/senders'] as const
     const largest = { '/v1/events': 1000 } as Readonly<Record<string, number>>
 
+    // Rules: LIST-1, LIST-5
     it.each(lists)('%s returns the list envelope', async (path) => {
       const { admin } = fixture()
       const account = await admin.createAccount()
@@ -23,6 +24,7 @@ export const reads: Section = (fixture) => {
       expect(body.next_cursor).toBe(body.data.at(-1)?.id ?? null)
     })
 
+    // Rules: LIST-2, LIST-3, LIST-6, ERR-17
     it.each(lists)('%s limits the page size and validates the cursor', async (path) => {
       const { test } = await fixture().admin.createAccount()
       const max = largest[path] ?? 100
@@ -41,6 +43,7 @@ export const reads: Section = (fixture) => {
       ])
     })
 
+    // Rules: LIST-5
     it('an empty page returns the given cursor', async () => {
       const { test } = await fixture().admin.createAccount()
       const { data } = (await test.get('/v1/senders')).body
@@ -51,6 +54,7 @@ export const reads: Section = (fixture) => {
   })
 
   describe('Events', () => {
+    // Rules: EVT-1, EVT-3, EVT-6, EVT-10, EVT-11, EVT-12, LIST-4, LIST-9, GEN-4
     it('are returned in recording order, by cursor, by time and by type', async () => {
       const { admin } = fixture()
       const { live, test } = await admin.createAccount()
@@ -94,6 +98,7 @@ export const reads: Section = (fixture) => {
       expect((await live.get(`/v1/events?starting_after=${all[0].id}`)).status).toBe(404)
     })
 
+    // Rules: EVT-12, GEN-5, LIST-8
     it.each([
       ['type=message.eaten', 'type'],
       ['created_after=yesterday', 'created_after'],
@@ -105,6 +110,7 @@ export const reads: Section = (fixture) => {
       expect(errorOf(await test.get(`/v1/events?${query}`))).toEqual([422, 'invalid_parameter', param])
     })
 
+    // Rules: LIST-7
     it('two cursors at once are refused', async () => {
       const { test } = await fixture().admin.createAccount()
       const answer = await test.get('/v1/events?created_after=2026-01-01T00:00:00.000Z&starting_after=evt_x')
@@ -113,6 +119,7 @@ export const reads: Section = (fixture) => {
   })
 
   describe('Stats', () => {
+    // Rules: STAT-1, STAT-2, STAT-4, STAT-5
     it('returns the counts of a period by day, hour, class, template or reason code', async () => {
       const { live, test } = await fixture().admin.createAccount()
       const began = day(0)
@@ -176,6 +183,7 @@ export const reads: Section = (fixture) => {
       expect((await test.get('/v1/stats?from=2020-01-01&to=2020-12-31')).body.totals.accepted).toBe(0)
     })
 
+    // Rules: STAT-4
     it('returns the cost of live messages without unbilled ones', async () => {
       const { live } = await fixture().admin.createAccount()
       const { body } = await live.post('/v1/messages', send('otp', freshNumber()))
@@ -200,6 +208,7 @@ export const reads: Section = (fixture) => {
       expect(errorOf(await test.get(`/v1/stats?${query}`))).toEqual([422, 'invalid_parameter', param])
     })
 
+    // Rules: STAT-3
     it.each(['from=2026-02-02&to=2026-02-01', 'from=2024-01-01&to=2025-01-01'])(
       'the period %s is refused',
       async (query) => {
@@ -208,6 +217,7 @@ export const reads: Section = (fixture) => {
       },
     )
 
+    // Rules: STAT-3
     it('accepts a period of 366 days', async () => {
       const { test } = await fixture().admin.createAccount()
       expect((await test.get('/v1/stats?from=2024-01-01&to=2024-12-31')).status).toBe(200)

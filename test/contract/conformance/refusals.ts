@@ -16,6 +16,7 @@ export const order: Section = (fixture) => {
       return { headers: { 'x-forwarded-for': `203.0.112.${hosts}` } }
     }
 
+    // Rules: HTTP-1, HTTP-2, HTTP-25
     it('route and method come before body and API key', async () => {
       const { connect } = fixture()
       const big = ' '.repeat(4 * 1024 * 1024 + 1)
@@ -27,6 +28,7 @@ export const order: Section = (fixture) => {
       expect(method.headers.get('allow')?.split(', ').toSorted()).toEqual(['GET', 'HEAD', 'POST'])
     })
 
+    // Rules: HTTP-11, HTTP-12, HTTP-25
     it('body size and encoding come before the API key', async () => {
       const { connect } = fixture()
       const anonymous = connect(null)
@@ -42,6 +44,7 @@ export const order: Section = (fixture) => {
       expect(errorOf(text)).toEqual([415, 'unsupported_media_type', undefined])
     })
 
+    // Rules: HTTP-26
     it('the API key comes before the idempotency key, the resource and the body', async () => {
       const { connect } = fixture()
       const answer = await connect(WRONG, elsewhere()).request('POST', '/v1/templates/tpl_nothing/render', {
@@ -51,6 +54,7 @@ export const order: Section = (fixture) => {
       expect(errorOf(answer)).toEqual([401, 'invalid_api_key', undefined])
     })
 
+    // Rules: HTTP-26
     it('the request rate comes before the idempotency key', async () => {
       const { test } = await fixture().admin.createAccount({ test: { api_rps: 1 } })
       const answers = await Promise.all(
@@ -63,12 +67,14 @@ export const order: Section = (fixture) => {
       expect(statuses.filter((status) => status === 429).length).toBeGreaterThanOrEqual(5)
     })
 
+    // Rules: HTTP-27
     it('the idempotency key comes before the resource', async () => {
       const { test } = await fixture().admin.createAccount()
       const answer = await test.post('/v1/templates/tpl_nothing/render', {}, { 'idempotency-key': '' })
       expect(errorOf(answer)).toEqual([422, 'invalid_parameter', 'Idempotency-Key'])
     })
 
+    // Rules: HTTP-27
     it('the resource comes before the body', async () => {
       const { test } = await fixture().admin.createAccount()
       const answer = await test.request('POST', '/v1/templates/tpl_nothing/render', {
@@ -85,6 +91,7 @@ export const order: Section = (fixture) => {
       variables: 9,
       client_ref: '',
     }
+    // Rules: HTTP-28
     it.each<[string, Record<string, unknown>, string, string]>([
       ['send_at first', { ...wrong, send_at: null }, 'send_at_not_supported', 'send_at'],
       ['then to', wrong, 'invalid_parameter', 'to'],
@@ -107,6 +114,7 @@ export const order: Section = (fixture) => {
       expect(errorOf(await test.post('/v1/messages', body))).toEqual([422, code, param])
     })
 
+    // Rules: HTTP-29, HTTP-30
     it('template, sender, variables, opt-out, daily limit, flood and spend are checked in this order', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount({
@@ -174,6 +182,7 @@ const CAUSED_ELSEWHERE: ReadonlyArray<ErrorCode> = ['internal_error', 'overloade
 
 export const errors: Section = (fixture) => {
   describe('Errors', () => {
+    // Rules: SUB-6
     it('webhook_endpoint_limit_reached: at most 20 subscriptions of an account and mode', async () => {
       const { test } = await fixture().admin.createAccount()
       for (let index = 0; index < 20; index += 1) {
@@ -184,6 +193,7 @@ export const errors: Section = (fixture) => {
       expect(errorOf(more)).toEqual([422, 'webhook_endpoint_limit_reached', undefined])
     })
 
+    // Rules: SUB-11
     it('webhook_url_invalid: the address rules', async () => {
       const { test } = await fixture().admin.createAccount()
       const answer = await test.post('/v1/webhook_endpoints', { url: 'https://10.0.0.1/' })
@@ -192,6 +202,7 @@ export const errors: Section = (fixture) => {
       expect(errorOf(missing)).toEqual([422, 'invalid_parameter', 'url'])
     })
 
+    // Rules: SUB-18, SUB-19
     it('rotation_in_progress: a fourth secret within the day', async () => {
       const { test } = await fixture().admin.createAccount()
       const made = await test.post('/v1/webhook_endpoints', { url: 'https://93.184.216.34/' })
@@ -203,17 +214,20 @@ export const errors: Section = (fixture) => {
       expect((await rotate({ expire_previous: true })).status).toBe(200)
     })
 
+    // Rules: ERR-5
     it('every code of the catalogue was received in this suite, except those that need an outage', () => {
       const expected = ERROR_CODES.filter((code) => !CAUSED_ELSEWHERE.includes(code))
       expect(expected.filter((code) => !fixture().codes.has(code))).toEqual([])
     })
 
+    // Rules: ERR-3
     it('doc_url leads to a page that describes every code', async () => {
       const page = await fixture().connect(null).get('/docs/errors')
       expect(page.status).toBe(200)
       for (const code of ERROR_CODES) expect(page.text).toContain(`id="${code}"`)
     })
 
+    // Rules: VER-1
     it('the OpenAPI description and the reference page need no key', async () => {
       const anonymous = fixture().connect(null)
       const description = await anonymous.get('/v1/openapi.json')

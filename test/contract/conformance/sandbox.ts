@@ -64,6 +64,8 @@ export const sandbox: Section = (fixture) => {
   })
 
   describe('Sandbox numbers', () => {
+    // Rules: SBX-2, SBX-3, SBX-4, SBX-5, SBX-6, SBX-7, SBX-9, SBX-10, SBX-11, MSG-18, MSG-26, MSG-34, EVT-4
+    // Rules: EVT-5
     it('each number ends with its documented status, history and events', async () => {
       const { late, sent, test } = sentMessages().table
       for (const [index, [to, status, reason, history]] of OUTCOMES.entries()) {
@@ -128,6 +130,7 @@ export const sandbox: Section = (fixture) => {
       }
     })
 
+    // Rules: LIM-19, MSG-19
     it('test mode costs nothing and has no spend limit', async () => {
       const { test } = await fixture().admin.createAccount({ test: { spend_limit: '0.01' } })
       const answer = await test.post('/v1/messages', send('otp', freshNumber()))
@@ -136,6 +139,7 @@ export const sandbox: Section = (fixture) => {
   })
 
   describe('Batches to sandbox numbers', () => {
+    // Rules: BAT-11, BAT-12, BAT-13
     it('7: batch.completed is sent exactly once, when all messages are final', async () => {
       const { before, body, test } = sentMessages().every
       expect(before.read.body).toMatchObject({ closed: false })
@@ -176,6 +180,7 @@ export const sandbox: Section = (fixture) => {
       ])
     })
 
+    // Rules: BAT-14
     it('7: a late correction changes the counts and sends no second batch.completed', async () => {
       const { body, test } = sentMessages().late
       await eventually(

@@ -20,6 +20,7 @@ const filled = (text: string) => {
 
 export const texts: Section = (fixture) => {
   describe('Estimate and part counting', () => {
+    // Rules: EST-1, EST-6, EST-7, EST-8
     it.each<[string, string, 'gsm7' | 'ucs2', number, number]>([
       ['160 Latin characters fit one part', 'x'.repeat(160), 'gsm7', 160, 1],
       ['161 Latin characters take two', 'x'.repeat(161), 'gsm7', 161, 2],
@@ -61,6 +62,7 @@ export const texts: Section = (fixture) => {
       })
     })
 
+    // Rules: EST-5
     it('the price depends on class and account, and is shown in both modes', async () => {
       const { admin } = fixture()
       const { live, test } = await admin.createAccount({
@@ -75,6 +77,7 @@ export const texts: Section = (fixture) => {
       expect(await price(test, 'service')).toEqual({ amount: '2.00', currency: 'RUB' })
     })
 
+    // Rules: EST-2
     it('several messages: each has its own result, and the totals contain the valid ones', async () => {
       const { test } = await fixture().admin.createAccount()
       const answer = await estimate(test, {
@@ -99,6 +102,7 @@ export const texts: Section = (fixture) => {
       expect(answer.body.data[1].parts).toBeUndefined()
     })
 
+    // Rules: EST-3
     it('only shape, template and variables are checked, and nothing is created', async () => {
       const { admin } = fixture()
       const { live } = await admin.createAccount({ live: { spend_limit: '0.00' } })
@@ -127,6 +131,7 @@ export const texts: Section = (fixture) => {
       await admin.optIn(number)
     })
 
+    // Rules: EST-4
     it('more than batch_max elements are refused', async () => {
       const { test } = await fixture().admin.createAccount({ test: { batch_max: 2 } })
       const one = send('service', '+79000000001')
@@ -143,6 +148,7 @@ export const texts: Section = (fixture) => {
   describe('Templates', () => {
     const good = { name: 'welcome', class: 'service', sender: 'HUB', body: 'Hello {{ name }}, {{name}}!' }
 
+    // Rules: TPL-1, TPL-8, TPL-11
     it('creation answers 201; a test template is usable at once', async () => {
       const { test } = await fixture().admin.createAccount()
       const made = await test.post('/v1/templates', { ...good, language: 'en' })
@@ -169,6 +175,7 @@ export const texts: Section = (fixture) => {
       expect((await test.get(`/v1/messages/${body.id}`)).body.text).toBe('Hello Ann, Ann!')
     })
 
+    // Rules: TPL-8, TPL-16
     it('a live template waits for moderation, and shows the reason if it is declined', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
@@ -197,6 +204,7 @@ export const texts: Section = (fixture) => {
       expect((await account.live.post('/v1/messages', one)).status).toBe(202)
     })
 
+    // Rules: TPL-5, TPL-13
     it('a pending one can be deleted, an approved one cannot', async () => {
       const { live, test } = await fixture().admin.createAccount()
       const pending = await live.post('/v1/templates', good)
@@ -216,6 +224,7 @@ export const texts: Section = (fixture) => {
       ])
     })
 
+    // Rules: TPL-6, GEN-10
     it('a name is unique per account and mode', async () => {
       const { admin } = fixture()
       const { live, test } = await admin.createAccount()
@@ -230,6 +239,7 @@ export const texts: Section = (fixture) => {
       expect((await other.test.post('/v1/templates', good)).status).toBe(201)
     })
 
+    // Rules: TPL-2, TPL-3, TPL-4, TPL-7, GEN-8
     it.each<[string, Record<string, unknown>, string, string]>([
       ['no name', { name: undefined }, 'invalid_parameter', 'name'],
       ['an empty name', { name: '' }, 'invalid_parameter', 'name'],
@@ -255,6 +265,7 @@ export const texts: Section = (fixture) => {
       expect(errorOf(await test.post('/v1/templates', { ...good, ...over }))).toEqual([422, code, param])
     })
 
+    // Rules: TPL-7, SND-10, HTTP-30
     it('a template with a pending sender can be created, and is refused at the first send', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount()
@@ -273,6 +284,7 @@ export const texts: Section = (fixture) => {
       ])
     })
 
+    // Rules: TPL-14, TPL-19, TPL-20, TPL-22
     it('render returns text, encoding, parts and characters, and validates the values', async () => {
       const { test } = await fixture().admin.createAccount()
       const { body } = await test.post('/v1/templates', good)
@@ -304,6 +316,7 @@ export const texts: Section = (fixture) => {
       expect((await test.post('/v1/templates/tpl_nothing/render', { variables: {} })).status).toBe(404)
     })
 
+    // Rules: TPL-11, LIST-4, LIST-5, LIST-9, GEN-4
     it('templates of the account and mode are listed in pages, newest first', async () => {
       const { admin } = fixture()
       const { live, test } = await admin.createAccount()
@@ -332,6 +345,7 @@ export const texts: Section = (fixture) => {
   })
 
   describe('Senders', () => {
+    // Rules: SND-1, SND-3, SND-4, SND-5, SND-7
     it('creation answers 201: registered at once in test mode, pending in live mode', async () => {
       const { live, test } = await fixture().admin.createAccount()
       const registration = { inn: '7707083893', documents: [{ kind: 'letter' }] }
@@ -358,6 +372,7 @@ export const texts: Section = (fixture) => {
       expect(list.body.data.map(({ name }: any) => name)).toEqual(['Shop-1', 'HUB'])
     })
 
+    // Rules: SND-2, SND-3
     it.each<[string, Record<string, unknown>, string]>([
       ['no name', {}, 'name'],
       ['an empty name', { name: '' }, 'name'],
@@ -374,6 +389,7 @@ export const texts: Section = (fixture) => {
       expect(errorOf(await test.post('/v1/senders', body))).toEqual([422, 'invalid_parameter', param])
     })
 
+    // Rules: SND-7, GEN-4
     it('senders of another account or mode get the same answer as missing ones', async () => {
       const { admin } = fixture()
       const { live, test } = await admin.createAccount()
