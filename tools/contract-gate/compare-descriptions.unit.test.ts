@@ -700,10 +700,12 @@ const BREAKING_OF_OTHERS: ReadonlyArray<readonly [...Case, before: Change]> = [
 ]
 
 describe('the gate stops', () => {
+  // Rules: VER-8
   it.each(BREAKING_OF_OTHERS)('when %s', (_, rule, change, before) => {
     expect(reportOf(change, before)).toContain(`breaking ${rule}`)
   })
 
+  // Rules: VER-8
   it.each(BREAKING)('when %s', (_, rule, change) => {
     expect(reportOf(change)).toContain(`breaking ${rule}`)
   })
@@ -727,12 +729,14 @@ describe('a deprecated operation', () => {
   const newVersion = (api: Changeable) => (api['paths']['/v2/things/{id}'] = { get: { responses: {} } })
   const removal = (api: Changeable) => delete api['paths']['/v1/things/{id}']
 
+  // Rules: VER-9
   it('may be removed after 90 days, with a new path version', () => {
     expect(reportOf(removal, (api) => [since(90)(api), newVersion(api)])).toEqual([
       'additive deprecated-operation-removed',
     ])
   })
 
+  // Rules: VER-9
   it('may not be removed a day earlier, nor without a new path version', () => {
     expect(reportOf(removal, (api) => [since(89)(api), newVersion(api)])).toEqual([
       'breaking operation-removed-too-early',
@@ -764,6 +768,7 @@ describe('a deprecated field or parameter', () => {
   const both = (kind: string, rule: (what: string) => string) =>
     ['field', 'parameter'].map((what) => `${kind} ${rule(what)}`)
 
+  // Rules: VER-9
   it('needs the date of its end, at least 90 days from now', () => {
     const rule = (what: string) => `${what}-deprecation-without-sunset`
     for (const wrong of [undefined, 'soon', '2027-02-30x']) {
@@ -777,6 +782,7 @@ describe('a deprecated field or parameter', () => {
     )
   })
 
+  // Rules: VER-9
   it('may not be removed before that date', () => {
     expect(reportOf(removal, deprecate(daysAfter(1))).toSorted()).toEqual(
       both('breaking', (what) => `${what}-removed-too-early`),
