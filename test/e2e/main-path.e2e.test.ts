@@ -43,6 +43,7 @@ const untilFinal = (apiClient: Client, id: string, withinMs = 3000) =>
   )
 
 describe('a message with a test key', () => {
+  // Rules: SBX-2, MSG-21, EVT-3
   it('is accepted, delivered within 3 s, reported by webhook, and readable at every step', async () => {
     const subscription = await test.post('/v1/webhook_endpoints', { url: receiver.url('/hook') })
     expect(subscription.status).toBe(201)
