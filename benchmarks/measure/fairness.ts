@@ -36,7 +36,7 @@ interface FairnessPlan {
   readonly rate: number
 }
 
-/** The goals of docs/decisions/0050. It takes about four minutes. */
+/** The goals of docs/decisions/fairness.md. It takes about four minutes. */
 const FULL_PLAN: FairnessPlan = {
   backlog: 1_000_000,
   others: 100,

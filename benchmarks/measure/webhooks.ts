@@ -228,7 +228,7 @@ const measureWebhooks = async (servers: Servers, say: Log): Promise<Section> => 
       ],
       targets: [
         target('webhook dispatch p99 beside a hung receiver ÷ alone', beside.p99 / alone.p99, 2),
-        // At least 0.3 of bare undici (docs/decisions/0034).
+        // At least 0.3 of bare undici (docs/decisions/webhooks.md#recording).
         target('bare undici posts/s ÷ webhook deliveries/s, one event a batch', 1 / singles.ratio, 1 / 0.3),
         target('bare undici posts/s × 10 ÷ events/s of a backlog', 10 / hundredsRatio, 1),
         target('memory of the fan-out with a backlog of a million events, MiB', million.peak, 300),

@@ -117,10 +117,10 @@ another machine.
 ${memory.map(([app, largest, when, limit]) => `| ${app} | ${thousands(of(accepting, `${app}.atRestMiB`))} | ${thousands(of(accepting, `${app}.afterLoadMiB`))} | ${thousands(largest)}${when} | ${limit} |`).join('\n')}
 
 - An open message takes 0.9 KB in the dispatcher, and one that has just finished 0.3 KB
-  ([decision 14](decisions/0014-operator-shares-and-backlogs.md)). A dispatcher process holds 150,000
+  ([decision on backlogs](decisions/shards.md#backlogs)). A dispatcher process holds 150,000
   messages at most. Then it stops reading the lanes.
 - Redis takes about 220 bytes for each number that received a message within a day
-  ([decision 8](decisions/0008-flood-reservations.md)). A million numbers take a quarter of a gigabyte.
+  ([decision on flood windows](decisions/limits.md#flood-windows)). A million numbers take a quarter of a gigabyte.
 
 ## Disk
 
@@ -143,7 +143,7 @@ A million messages per day add ${((3 * sum(topics)) / 1000).toFixed(1)} GB per d
 PostgreSQL ᴬ. Events are ${percent((disk['read.events'] ?? Number.NaN) / sum(tables))} of the latter. When retention removes as much as arrives, the topics
 contain ${tens(retained / 1000)} GB per copy ᴬ: 30 days of \`hub.webhooks.v1\`, 90 days of \`hub.operator-reports.v1\`, and thirteen
 months of lanes and log. Tables grow for three years and lose personal data after one
-([retention](decisions/0018-retention.md)).
+([retention](decisions/retention.md)).
 
 ## More processes
 
@@ -178,7 +178,7 @@ five seconds. It is the highest of three figures:
 - the time that a new single \`service\` send would wait, divided by the longest wait that is admitted. It rises
   when PostgreSQL, Kafka or Redis are the limit.
 - while it refuses sends: the sends that clients wanted, divided by those that it did. At 2, it refuses
-  half of them ([decision 47](decisions/0047-admission-control.md)).
+  half of them ([decision on overload](decisions/overload.md)).
 
 Below 1 nothing is refused. The first figure overestimates a little, because sends that share acceptance
 batches cost less at high load. With _n_ processes, the others take over \`1 ÷ (n − 1)\` of the load of one that

@@ -1,7 +1,7 @@
 /**
  * Two dispatchers with a configured rate lose Redis, one of them starts without it, and Redis comes
  * back. Submits continue at all times: without Redis, each dispatcher keeps to its half of the rate
- * (decision 49).
+ * (docs/decisions/pacing.md).
  */
 import { eventually } from '@hub/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

@@ -42,8 +42,8 @@ const PAUSED_MS = 9000
 const AWAY_MS = 12_000
 /**
  * Errors of an overloaded hub: Kafka did not confirm a code, Redis did not respond in time, or the
- * reservation of a failed request has not expired yet (decision 8). No recipient gets a second
- * message in this test.
+ * reservation of a failed request has not expired yet (docs/decisions/limits.md#flood-windows). No recipient
+ * gets a second message in this test.
  */
 const RETRYABLE: ReadonlySet<string> = new Set([
   'provider_unavailable',

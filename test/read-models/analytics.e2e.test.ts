@@ -262,7 +262,8 @@ describe('a stock Avro consumer', () => {
       }
     }
     // These facts need rare conditions: an operator that refuses for now, or open messages behind
-    // thousands of records. Until decision 26 open messages were re-appended one by one.
+    // thousands of records. Before, open messages were re-appended one by one
+    // (docs/decisions/shards.md#re-append).
     const rare = new Set(['HandoverRefused', 'OpenMessageCarried', 'OpenMessagesCarried'])
     expect(RECORD_NAMES.filter((name) => !seenTypes.has(name) && !rare.has(name))).toEqual([])
 

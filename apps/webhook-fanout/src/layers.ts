@@ -18,7 +18,7 @@ import { layerPostgresStore } from './store/postgres-store.ts'
 /**
  * Connections to PostgreSQL: two read due batches, the others store and record. Each server process
  * behind a connection has its own plans and caches, and statements rotate over all of them, so few
- * connections are faster (docs/decisions/0022).
+ * connections are faster (docs/decisions/webhook-throughput.md#scan-cursor).
  */
 const CONNECTIONS = 4
 

@@ -12,7 +12,7 @@
  *
  * A new member does phase 2 on standby, while the current owner still works. Then it takes the
  * shard over, keeps what it has read, and fetches the committed offsets again
- * (docs/decisions/0025).
+ * (docs/decisions/shards.md#standby).
  */
 import {
   decodeShardOpened,

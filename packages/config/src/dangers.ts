@@ -1,6 +1,6 @@
 /**
  * Settings that work but endanger data: a production process does not start with them, and `hubctl
- * config` refuses them in every deployment (docs/decisions/0044).
+ * config` refuses them in every deployment (docs/decisions/deployment.md#dangerous-settings).
  */
 import * as Redacted from 'effect/Redacted'
 import { settings } from './catalogue/index.ts'

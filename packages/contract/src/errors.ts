@@ -360,7 +360,7 @@ export const httpStatusOf = (error: ApiError): number =>
  * Whether this answer must not be stored under the idempotency key of its request, so that a repeat runs
  * as new. Every 422 is stored, also a flood refusal because the hub could not check the windows: its
  * client waits, and uses a new key.
- * Source: IDEM-6; docs/decisions/0062.
+ * Source: IDEM-6; docs/decisions/repeats.md#stored-flood-refusals.
  */
 export const isTemporary = (error: ApiError): boolean => {
   const status = httpStatusOf(error)

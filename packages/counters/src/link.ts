@@ -4,7 +4,7 @@
  * A slow server is different from a dead connection. A call that misses its deadline ends alone, and
  * its answer is still measured when it arrives. While answers take longer than the deadline, further
  * calls fail at once, so nothing queues up. A connection on which nothing arrives is silent: a new
- * connection is opened beside it, and replaces it if it answers first (docs/decisions/0048).
+ * connection is opened beside it, and replaces it if it answers first (docs/decisions/servers.md#redis).
  *
  * A background loop reconnects, so no caller has to try.
  */

@@ -3,8 +3,8 @@
  * fault; the first process that reaches the point then has this fault, once.
  *
  * Points work only with the setting `HUB_CRASH_POINTS`, which production refuses
- * (docs/decisions/0057). Without it, each function below returns a function that returns its argument:
- * the decision is made once, when a module loads.
+ * (docs/decisions/testing.md#crash-points). Without it, each function below returns a function that returns
+ * its argument: the decision is made once, when a module loads.
  *
  * The setting names a folder. The test creates `<point>.armed` with the name of the fault. The
  * process renames it, so that no second process takes it, and writes its process id to

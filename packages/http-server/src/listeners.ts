@@ -6,7 +6,7 @@
  * them. The process therefore listens on its port with many sockets (`SO_REUSEPORT`), among which the
  * kernel distributes new connections. Without this option of the kernel, it listens with one.
  *
- * Source: libuv 1.45, "unix: don't accept() connections in a loop"; docs/decisions/0047.
+ * Source: libuv 1.45, "unix: don't accept() connections in a loop"; docs/decisions/overload.md#connections.
  */
 import { createServer as createNetServer, type ListenOptions, type Server } from 'node:net'
 

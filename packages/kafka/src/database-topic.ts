@@ -1,6 +1,6 @@
 /**
  * The topic that names the database of the hub. It survives a change of the database, so that a process
- * with another one is found (docs/decisions/0100).
+ * with another one is found (docs/decisions/deployment.md#proof-of-secrets).
  */
 import { Clock, Effect, Result } from 'effect'
 import type { KafkaConnection } from './connection/client.ts'

@@ -1,6 +1,6 @@
 /**
  * Erasures of recipients, with a receipt. With `HUB_ERASURE_PERSONS` = 2, one person requests an
- * erasure, and another one confirms it. See docs/decisions/0071.
+ * erasure, and another one confirms it. See docs/decisions/persons.md#erasures-by-two-persons.
  */
 import { settings } from '@hub/config'
 import { toTimestamp } from '@hub/domain'

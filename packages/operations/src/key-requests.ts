@@ -1,6 +1,7 @@
 /**
  * Live keys by two persons. With `HUB_LIVE_KEY_PERSONS` = 2, one person requests a live key or the
- * rotation of one, and another person confirms it and gets the key. See docs/decisions/0079 and 0081.
+ * rotation of one, and another person confirms it and gets the key. See
+ * docs/decisions/persons.md#live-keys-by-two-persons.
  */
 import { randomUUID } from 'node:crypto'
 import { apiKeyEnding, encodeId } from '@hub/domain'

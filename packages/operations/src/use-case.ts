@@ -33,8 +33,8 @@ export interface UseCase<Input, Output, E, R> {
    */
   readonly reason?: (input: Input) => string | null
   /**
-   * Whether a run counts for the limit of look-ups of a person (docs/decisions/0107): it shows the number
-   * or a text of a person, or what belongs to a number. Only of a recorded use case.
+   * Whether a run counts for the limit of look-ups of a person (docs/decisions/persons.md#limit-of-look-ups):
+   * it shows the number or a text of a person, or what belongs to a number. Only of a recorded use case.
    */
   readonly counts?: (input: Input) => boolean
   readonly run: (input: Input, actor: Actor) => Effect.Effect<Output, E | OperationRefused, R>

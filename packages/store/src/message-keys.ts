@@ -1,7 +1,7 @@
 /**
  * The payload keys of messages. Only Kafka stores them, in topics that it deletes on time, so that
- * no file of PostgreSQL ever contains one (docs/decisions/0037). Each process creates its own keys
- * and reads those of the others.
+ * no file of PostgreSQL ever contains one (docs/decisions/encryption.md#payload-keys). Each process creates
+ * its own keys and reads those of the others.
  */
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import { MESSAGE_CLASSES, type MessageClass } from '@hub/domain'

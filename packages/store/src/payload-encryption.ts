@@ -51,7 +51,7 @@ const DESTROYED_AT: Record<StoredPurpose, (usableUntil: number) => number> = {
 /**
  * Reports are kept for months but must be erasable for one recipient. So recipients are divided
  * into shares, and each share has its own `report` key. An erasure then also destroys the reports
- * of 1/256 of the other recipients, at most 90 days of them (docs/decisions/0019).
+ * of 1/256 of the other recipients, at most 90 days of them (docs/decisions/erasure.md).
  */
 export const RECIPIENT_SHARES = 256
 
@@ -80,7 +80,7 @@ export class PayloadEncryption extends Context.Service<
   {
     /**
      * The key for new payloads of a purpose. Creates it for a new period. For messages, it fails
-     * without Kafka when the last key is too old (docs/decisions/0037).
+     * without Kafka when the last key is too old (docs/decisions/encryption.md#payload-keys).
      */
     readonly currentKey: (
       purpose: PayloadKeyPurpose,

@@ -1,7 +1,8 @@
 /**
  * The connection pool of every app: the pool of the driver `postgres`, with remedies for its faults
- * when a connection breaks. Each remedy is a file in `postgres-patches/` (docs/decisions/0031).
- * Connections that are dead without a sign are found in `connections/` (docs/decisions/0035).
+ * when a connection breaks. Each remedy is a file in `postgres-patches/`
+ * (docs/decisions/servers.md#postgresql). Connections that are dead without a sign are found in
+ * `connections/` (docs/decisions/servers.md#postgresql).
  */
 import type postgres from 'postgres'
 import type { WatchEvents } from './connections/connection-watch.ts'

@@ -1,6 +1,7 @@
 /**
  * Requests for rebuilds of the read models, and their status: one row of `command.rebuilds` each.
- * The projector executes a request (apps/projector/src/rebuild). Source: docs/decisions/0020.
+ * The projector executes a request (apps/projector/src/rebuild). Source:
+ * docs/decisions/read-models.md#rebuild.
  */
 import { randomUUID } from 'node:crypto'
 import { Data, Effect } from 'effect'

@@ -1,6 +1,8 @@
 /**
- * What one person requests and another one confirms: an erasure (docs/decisions/0071) or a live key
- * (docs/decisions/0079). A person is known by an identity, not by a name (docs/decisions/0106).
+ * What one person requests and another one confirms: an erasure
+ * (docs/decisions/persons.md#erasures-by-two-persons) or a live key
+ * (docs/decisions/persons.md#live-keys-by-two-persons). A person is known by an identity, not by a name
+ * (docs/decisions/persons.md#identity).
  */
 
 /** A second person answers within a working week. */

@@ -154,7 +154,7 @@ export const makeSql = (
               tcp_keepalives_idle: 5,
               tcp_keepalives_interval: 1,
               tcp_keepalives_count: 5,
-              // Look-ups by thousands of keys in partitioned tables: docs/decisions/0009.
+              // Look-ups by thousands of keys in partitioned tables: docs/decisions/queries.md#plans.
               plan_cache_mode: 'force_generic_plan',
               enable_seqscan: false,
             },

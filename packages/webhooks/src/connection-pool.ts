@@ -1,7 +1,8 @@
 /**
  * Connections to receivers, each for one request at a time. The free connection that was used last
  * serves the next request, and the others close when they are idle. So a receiver has no more
- * connections than attempts in flight. Why not undici's pool: docs/decisions/0033.
+ * connections than attempts in flight. Why not undici's pool:
+ * docs/decisions/webhook-throughput.md#connections.
  */
 import { Client } from 'undici'
 

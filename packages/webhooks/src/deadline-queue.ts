@@ -3,7 +3,7 @@
  * thousands of waits per second, and hardly any of them reaches its deadline.
  *
  * The entries are a linked list, not a `Map`: what has passed through a map stays in memory until
- * V8 collects the whole heap (docs/decisions/0027).
+ * V8 collects the whole heap (docs/decisions/webhook-throughput.md#memory).
  */
 export class DeadlineQueue<A> {
   readonly #ms: number

@@ -1,7 +1,7 @@
 /**
  * Test deliveries: an event of type `webhook.test` is sent to a subscription at once. It changes
  * neither the endpoint health nor the event journal. Source: SUB-22, SUB-23;
- * docs/decisions/0011.
+ * docs/decisions/webhooks.md#deliveries-on-demand.
  */
 import { randomBytes } from 'node:crypto'
 import { NEW_ID_RANDOM_BYTES, newUuid } from '@hub/domain'

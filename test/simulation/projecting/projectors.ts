@@ -246,7 +246,7 @@ export const startProjectors = (
   /**
    * The last record of each message with a final status is its outcome, and no other message has one.
    * An earlier one may say that the message expired. Behind it, a late append of this one is possible
-   * (docs/decisions/0077).
+   * (docs/decisions/read-models.md#message-outcomes).
    */
   const checkOutcomes = ({ tables: { messages } }: ReferenceModels) => {
     const byMessage = new Map<string, Array<MessageOutcome>>()

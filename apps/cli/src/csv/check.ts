@@ -1,6 +1,7 @@
 /**
  * The second reading of a CSV file: finds all mistakes, with the help of the hub, which also estimates parts and
- * price. Nothing is sent before it ends. A run that continues needs none (decision 92).
+ * price. Nothing is sent before it ends. A run that continues needs none
+ * (docs/decisions/command-line.md#runs).
  */
 import { refused } from '@hub/command-line'
 import type { HubClient } from '@sms-delivery-hub/client'

@@ -1,6 +1,7 @@
 /**
  * The id of a run: the same for the same file, template and values, on any machine. With the number of
- * a row it is the `client_ref` of a message, so a repeated run sends nothing twice (decision 74).
+ * a row it is the `client_ref` of a message, so a repeated run sends nothing twice
+ * (docs/decisions/command-line.md#runs).
  */
 import { createHash, scrypt } from 'node:crypto'
 import type { BlockHashes } from './blocks.ts'

@@ -25,7 +25,7 @@
  * **Liveness.** A process without work admits everything. `ALWAYS` sends are admitted whatever was
  * measured, and their outcomes correct a measurement that was too low.
  *
- * Source: AVL-7 to AVL-10; docs/decisions/0047, 0055, 0061 and 0095.
+ * Source: AVL-7 to AVL-10; docs/decisions/overload.md.
  */
 import { type Demand, fairRate } from './fair-rate.ts'
 import { makeServerDelay } from './server-delay.ts'

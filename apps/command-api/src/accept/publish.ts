@@ -5,7 +5,7 @@
  * After an acknowledgement the outbox rows are deleted with a later acceptance batch, and codes are
  * accepted. After a failure the relay appends the outbox rows. Codes that Kafka certainly does not
  * contain are rolled back: their charge is refunded and their reservation released. All others have
- * an unknown outcome (docs/decisions/0040).
+ * an unknown outcome (docs/decisions/repeats.md#unknown-outcomes).
  */
 import { kafkaCrashPoint, type OutgoingRecord } from '@hub/kafka'
 import { storageCrashPoint } from '@hub/store'

@@ -1,9 +1,9 @@
 /**
  * Requests whose sends wait for an outcome, and the registry of all of them in this process.
  *
- * A deadline ends a request in two steps (docs/decisions/0040). From the first on, no send begins to
- * be recorded; repeats still get their answers. At the second, all sends are refused. If the ledger
- * or Kafka may contain one of these, its outcome is unknown.
+ * A deadline ends a request in two steps (docs/decisions/repeats.md#unknown-outcomes). From the first on, no
+ * send begins to be recorded; repeats still get their answers. At the second, all sends are refused. If the
+ * ledger or Kafka may contain one of these, its outcome is unknown.
  */
 import type { ApiError } from '@hub/contract'
 import type { Span } from '@hub/telemetry'

@@ -5,7 +5,7 @@
  * `sealPendingBatch` after its codes were acknowledged, or by the ledger: after an unknown outcome
  * (`corrections.ts`) or a crash (the sweeper).
  *
- * Source: BAT-11 to BAT-13; docs/decisions/0028.
+ * Source: BAT-11 to BAT-13; docs/decisions/repeats.md#sealed-batches.
  */
 import { encodeOutboxRow } from '@hub/kafka'
 import { storageCrashPoint } from '@hub/store'

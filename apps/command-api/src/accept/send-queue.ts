@@ -11,7 +11,7 @@
  * Accounts take turns, in proportion to their weights, so an account with many sends delays only itself. Its codes count for its turns
  * with other sends too. The sends of a request keep their order.
  *
- * Source: docs/decisions/0047.
+ * Source: docs/decisions/overload.md.
  */
 import { FairTurns } from '@hub/actor'
 import { ownerKey } from '../accounts/account.ts'

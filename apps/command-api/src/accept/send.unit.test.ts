@@ -1,6 +1,6 @@
 /**
  * The state machine of a send. The expected states come from the diagram and the comments of `send.ts`,
- * the expected errors from decision 40.
+ * the expected errors from docs/decisions/repeats.md#unknown-outcomes.
  */
 import { apiError } from '@hub/contract'
 import { Result } from 'effect'

@@ -6,7 +6,7 @@
  * It is the least time from the start of an acceptance batch to the acceptance of one of its sends. It
  * covers the last 0.5 to 1 s. A queue makes many of these times longer, but rarely all of them. Source: the
  * least round trip of TCP BBR (N. Cardwell and others, "BBR: Congestion-Based Congestion Control", 2016);
- * docs/decisions/0095.
+ * docs/decisions/overload.md#server-delay.
  */
 import type { WorkKind } from './work-kinds.ts'
 

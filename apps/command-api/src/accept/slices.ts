@@ -2,7 +2,7 @@
  * Runs the work of admitted requests in slices: for some milliseconds in each turn of the event loop,
  * urgent work first. Between two slices the process reads from its sockets. So refusals, new connections
  * and the answers of PostgreSQL, Redis and Kafka never wait until a hundred requests are parsed or
- * answered. Source: docs/decisions/0047.
+ * answered. Source: docs/decisions/overload.md#limits.
  */
 
 /**

@@ -7,7 +7,7 @@
  * answer are completed in the background: a recorded code is refunded, because it was never
  * published, and a recorded `service` message is published by the relay.
  *
- * Source: AVL-1, AVL-5, AVL-6; docs/decisions/0040.
+ * Source: AVL-1, AVL-5, AVL-6; docs/decisions/repeats.md#unknown-outcomes.
  */
 import type { ApiError } from '@hub/contract'
 import { storageCrashPoint } from '@hub/store'

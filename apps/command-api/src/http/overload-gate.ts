@@ -8,7 +8,7 @@
  * The gate only refuses. It passes each request on that it would have to check further: one that would
  * be admitted, has an unknown key, or is unusual in its form. The pipeline then does all checks.
  *
- * Source: AVL-7 to AVL-11; docs/decisions/0047.
+ * Source: AVL-7 to AVL-11; docs/decisions/overload.md.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type ApiError, ROUTES } from '@hub/contract'

@@ -1,7 +1,7 @@
 /**
  * What clients see while Redis, PostgreSQL or Kafka answers late. The proxies delay the answers, so
  * each round trip takes longer by the delay. Nothing may be refused for good because of it. Source:
- * docs/decisions/0048; AVL-18.
+ * docs/decisions/servers.md; AVL-18.
  */
 import net from 'node:net'
 import { eventually, type FaultProxy, faultProxy, testRedisUrl } from '@hub/testkit'

@@ -6,7 +6,7 @@
  *     dies before that, the relay appends the fact.
  *  3. The client gets its answer when the fan-out has applied the fact, or at a deadline.
  *
- * Source: docs/architecture.md, Accepting; docs/decisions/0011.
+ * Source: docs/architecture.md, Accepting; docs/decisions/webhooks.md#changes-of-a-subscription.
  */
 import {
   encodeOutboxRow,

@@ -1,7 +1,7 @@
 /**
  * Deliveries on demand: test deliveries (`POST /v1/webhook_endpoints/{id}/test`) and resends (`POST
  * …/deliveries/{id}/resend`). This process writes a request row and polls for the result. Source: SUB-22 to
- * SUB-27; docs/decisions/0011, 0041.
+ * SUB-27; docs/decisions/webhooks.md#deliveries-on-demand.
  */
 import { apiError, type WebhookDelivery } from '@hub/contract'
 import { Sql } from '@hub/store'

@@ -1,6 +1,6 @@
 /**
  * The rate of the hub at operators that throttle, in virtual time. The targets are those of
- * docs/decisions/0049. A busy machine changes nothing: no real time passes.
+ * docs/decisions/pacing.md. A busy machine changes nothing: no real time passes.
  */
 import { assert, describe, it } from '@effect/vitest'
 import {

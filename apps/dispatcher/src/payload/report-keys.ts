@@ -1,6 +1,6 @@
 /**
  * The keys that encrypt reports and inbound messages, one for each share of the recipients, so that
- * an erasure can destroy one of them (docs/decisions/0019). Only the first report waits for
+ * an erasure can destroy one of them (docs/decisions/erasure.md). Only the first report waits for
  * PostgreSQL.
  */
 import { PayloadEncryption, type PayloadKey, recipientShareOf } from '@hub/store'

@@ -1,7 +1,7 @@
 /**
  * Raw answers of operators that wait for Kafka. Hub staff can read them for 90 days
- * (docs/decisions/0043). No message waits for them: while Kafka is unavailable, the buffer fills,
- * and further answers are dropped and counted.
+ * (docs/decisions/smpp.md#raw-answers). No message waits for them: while Kafka is unavailable, the buffer
+ * fills, and further answers are dropped and counted.
  */
 import { type EventLog, kafkaCrashPoint, operatorAnswerRecord, type TopicNames } from '@hub/kafka'
 import type { OperatorAnswer } from '@hub/operator'

@@ -3,7 +3,7 @@
  * about first.
  *
  * A lane offset stays pinned while the payload may be needed. The mark of a lane may be hours behind,
- * so a restart looks old records up before a handover (docs/decisions/0014).
+ * so a restart looks old records up before a handover (docs/decisions/shards.md#backlogs).
  */
 import { evolve, type MessageAccepted } from '@hub/domain'
 import type { AcceptedHead } from '@hub/kafka'

@@ -3,8 +3,9 @@
  * host, over a secure connection, and for all paths.
  *
  * A local hub has no TLS, and Safari stores no `Secure` cookie of `http://127.0.0.1`. So its cookies have
- * neither the prefix nor `Secure` (docs/decisions/0076). They never leave the machine. Cookies do not
- * distinguish ports (RFC 6265, section 8.5), so their names do: hubs side by side keep their sessions.
+ * neither the prefix nor `Secure` (docs/decisions/operations.md#cookies-of-local-hubs). They never leave the
+ * machine. Cookies do not distinguish ports (RFC 6265, section 8.5), so their names do: hubs side by side
+ * keep their sessions.
  */
 import { isLoopback } from '@hub/config'
 

@@ -1,6 +1,6 @@
 /**
  * Sessions of hub staff in PostgreSQL: each instance knows all of them, and a restart ends none. A
- * session has the roles of its sign-in (docs/decisions/0069).
+ * session has the roles of its sign-in (docs/decisions/operations.md#operations-api).
  */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { type Role, ROLES } from '@hub/operations'

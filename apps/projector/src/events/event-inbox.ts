@@ -1,6 +1,7 @@
 /**
  * Moves events from `command.event_inbox` into the journal. The inbox contains events that do not
- * come from a message fact, such as `webhook.endpoint_disabled`. Source: EVT-2; docs/decisions/0011.
+ * come from a message fact, such as `webhook.endpoint_disabled`. Source: EVT-2;
+ * docs/decisions/events.md#event-inbox.
  */
 import { encodeId, type EventType, type Mode } from '@hub/domain'
 import type { Queries } from '@hub/store'

@@ -28,7 +28,8 @@ export const lockJournalHeads = async (
 ): Promise<ReadonlyArray<JournalHead>> => {
   const journals = keys.map(({ account, mode }) => ({ account: uuidOf('acc', account), mode }))
   // The second statement begins when the first one has the locks. Only then does it see each
-  // subscription whose creation the first one waited for (docs/decisions/0046).
+  // subscription whose creation the first one waited for
+  // (docs/decisions/events.md#which-events-are-published).
   const [rows, subscribed] = await Promise.all([
     lockRows(q, journals),
     WebhooksEndpoints.findSubscribedJournals(q, journals),

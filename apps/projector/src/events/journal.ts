@@ -1,7 +1,7 @@
 /**
  * Records events: gives each new event the next sequence number of its journal. The events of
  * journals with a subscription are also written to an outbox row, from which the publisher sends
- * them. Pure. Source: docs/architecture.md, Webhooks; docs/decisions/0046.
+ * them. Pure. Source: docs/architecture.md, Webhooks; docs/decisions/events.md#which-events-are-published.
  */
 import { envelopeOf } from '@hub/domain'
 import { eventRecordedRecord, type TopicNames } from '@hub/kafka'

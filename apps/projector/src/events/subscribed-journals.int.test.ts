@@ -1,6 +1,7 @@
 /**
  * Which events go to `hub.webhooks.v1`: those of accounts with a subscription, also around the
- * creation of a subscription. Source: DEL-4; docs/architecture.md, Webhooks; docs/decisions/0046.
+ * creation of a subscription. Source: DEL-4; docs/architecture.md, Webhooks;
+ * docs/decisions/events.md#which-events-are-published.
  */
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, encodeId, eventIdOf, type Mode } from '@hub/domain'

@@ -1,7 +1,7 @@
 /**
  * Re-encrypts the payload of an accepted message for `read.personal_data`: the number, and for
  * class `service` also text and variables. It uses the key of the day of acceptance, which is
- * destroyed after a year (docs/decisions/0018). The text of a one-time code is never stored.
+ * destroyed after a year (docs/decisions/retention.md). The text of a one-time code is never stored.
  */
 import type { MessageAccepted } from '@hub/domain'
 import {

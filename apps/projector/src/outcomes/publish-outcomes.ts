@@ -2,7 +2,7 @@
  * Writes the outcomes of messages to `hub.message-outcomes.v1`. The projection stores in its transaction
  * which messages got a final status. This loop reads their rows, appends the records, and then removes
  * what it has stored. After a crash in between, it appends the same records again.
- * Source: docs/decisions/0077.
+ * Source: docs/decisions/read-models.md#message-outcomes.
  */
 import { EventLog, kafkaCrashPoint, messageOutcomeRecord, type TopicNames } from '@hub/kafka'
 import { Cause, Duration, Effect } from 'effect'

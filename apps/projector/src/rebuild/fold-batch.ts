@@ -74,7 +74,7 @@ export const foldBatch = (
 
 /**
  * Stores missing numbers and texts in `read.personal_data`, which is never rebuilt. An erased
- * recipient stays erased (docs/decisions/0019).
+ * recipient stays erased (docs/decisions/erasure.md).
  */
 export const restorePersonalData = (
   lease: RebuildLease,

@@ -1,7 +1,7 @@
 /**
  * The horizon of a rebuild: from when on the topics contain all records. The topics keep records
  * for thirteen months, the tables keep rows for three years. Older rows are copied from the live
- * tables. Pure. Source: docs/decisions/0020.
+ * tables. Pure. Source: docs/decisions/read-models.md#rebuild.
  */
 import { decodeId } from '@hub/domain'
 import { ACCEPTANCE_AFTER_ID_MS, NIL_UUID, uuidFloor } from '@hub/store'

@@ -1,6 +1,6 @@
 /**
  * One rebuild, executed by the projector that has its lease: folds the log up to the positions of
- * the live projection, compares the tables, and swaps them. Source: docs/decisions/0020.
+ * the live projection, compares the tables, and swaps them. Source: docs/decisions/read-models.md#rebuild.
  */
 import type { MessageAccepted } from '@hub/domain'
 import { KafkaUnavailable } from '@hub/kafka'

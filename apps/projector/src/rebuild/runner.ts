@@ -1,7 +1,7 @@
 /**
  * Executes requested rebuilds of the read models. One projector at a time has the lease of a
  * rebuild. Each batch stores its progress in PostgreSQL, so that another projector can continue.
- * Source: docs/decisions/0020.
+ * Source: docs/decisions/read-models.md#rebuild.
  *
  * States: `requested` → `folding` (fill the tables from the log) → `comparing` (in a snapshot at
  * the positions of the live projection) → `swapping` → `ended`.

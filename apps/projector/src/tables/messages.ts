@@ -45,7 +45,7 @@ interface MessageRecord {
 
 /**
  * The stored rows of messages, by id (`msg_…`). The statement finds each row by one index probe in
- * its monthly partition, and opens no partition outside the range of the ids (docs/decisions/0009
+ * its monthly partition, and opens no partition outside the range of the ids (docs/decisions/queries.md#plans
  * and 0018).
  */
 export const readMessages = async (

@@ -19,7 +19,7 @@ export const personalDataRows = (
     return data === undefined ? [] : [{ fact, data }]
   })
 
-/** Writes new rows, except those that an erasure includes (docs/decisions/0019). */
+/** Writes new rows, except those that an erasure includes (docs/decisions/erasure.md). */
 export const writePersonalData = (q: Queries, rows: ReadonlyArray<PersonalDataRow>) => q`
   INSERT INTO read.personal_data (message_id, recipient, created_at, sealing_key, sealed)
   SELECT id, recipient::bytea, created_at, sealing_key, sealed::bytea

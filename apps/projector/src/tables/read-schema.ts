@@ -1,6 +1,6 @@
 /**
  * The schema that a statement of a read model uses: `read`, or `rebuild` with the tables that a
- * rebuild fills (docs/decisions/0020). The same statements serve both.
+ * rebuild fills (docs/decisions/read-models.md#rebuild). The same statements serve both.
  */
 import { type Queries, uuidOf } from '@hub/store'
 

@@ -1,6 +1,6 @@
 /**
  * Decides which subscription may make the next attempt. Pure. Source: docs/architecture.md, Webhooks;
- * docs/decisions/0050.
+ * docs/decisions/fairness.md.
  *
  * A process has a number of slots, one for each attempt in flight. Accounts take slots in turn, and
  * so do the subscriptions of an account, up to a bound for each, which is lower while a subscription

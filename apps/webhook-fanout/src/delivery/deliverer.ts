@@ -99,7 +99,7 @@ export const makeDeliverer: (
     let pumping = false
     /**
      * Attempts begin together, after everything that has arrived in this turn of the event loop. So
-     * they wake the process of a receiver once (docs/decisions/0032).
+     * they wake the process of a receiver once (docs/decisions/webhook-throughput.md#starting-together).
      */
     const pump = () => {
       if (pumping) return

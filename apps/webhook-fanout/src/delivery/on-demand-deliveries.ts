@@ -3,7 +3,7 @@
  * or hubctl inserts a request in PostgreSQL, and the first process of the fan-out that finds it makes
  * the attempt at once. Such a delivery changes neither queue, endpoint health nor journal, so any
  * process may make it, not only the owner of the partition. Source: SUB-22 to SUB-26;
- * docs/decisions/0011, 0041.
+ * docs/decisions/webhooks.md#deliveries-on-demand.
  */
 import { AttemptNotMade, WebhookClient } from '@hub/webhooks'
 import { crashPointOfValue } from '@hub/crash-points'

@@ -5,7 +5,7 @@
  * Flow: deliverer → `report` → one transaction for a group of outcomes → `Deliverer.recorded`. An
  * outcome stays in memory until PostgreSQL has committed it, so a crash of PostgreSQL loses none. A
  * crash of this process loses those in memory: the next owner of the partition delivers their
- * batches again. See docs/decisions/0034.
+ * batches again. See docs/decisions/webhooks.md#recording.
  */
 import { storageCrashPoint, type StorageError } from '@hub/store'
 import { Clock, Effect } from 'effect'

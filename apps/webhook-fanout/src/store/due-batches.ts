@@ -61,7 +61,7 @@ const columns = (q: Queries, body: Fragment) => q`
 
 /**
  * The rows of a query, moved out of its result. The driver's query objects, and what they
- * reference, stay in memory until V8 collects the whole heap (docs/decisions/0027).
+ * reference, stay in memory until V8 collects the whole heap (docs/decisions/webhook-throughput.md#memory).
  */
 const rowsOf = async <Row = BatchCells>(query: {
   raw(): PromiseLike<unknown>

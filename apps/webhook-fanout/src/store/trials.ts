@@ -16,7 +16,7 @@ export interface TakenRow extends WebhooksEndpoints.EndpointRow, WebhooksEndpoin
 
 /**
  * How many other requests of its account go before a request of `table`: those that are taken, and
- * older ones. So accounts take turns (docs/decisions/0050).
+ * older ones. So accounts take turns (docs/decisions/fairness.md).
  */
 export const turnIn = (q: Queries, table: 'webhooks.trials' | 'webhooks.resends') => q`
   (SELECT count(*) FROM ${q(table)} o JOIN webhooks.endpoints oe ON oe.id = o.endpoint_id

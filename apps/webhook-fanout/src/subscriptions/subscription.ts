@@ -75,7 +75,7 @@ export class Subscription {
   readonly partition: number
   /** The batches that are attempted next, in order. */
   readonly readyQueue: Array<PendingBatch> = []
-  /** Attempted and not recorded, in no order. Not a `Map`: docs/decisions/0027. */
+  /** Attempted and not recorded, in no order. Not a `Map`: docs/decisions/webhook-throughput.md#memory. */
   readonly inFlight: Array<PendingBatch> = []
   failing: boolean
   /** The batch (UUID) before the rest of a released backlog; `null` after its read. */

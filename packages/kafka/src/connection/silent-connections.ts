@@ -1,5 +1,5 @@
 /**
- * Destroys connections to brokers that do not answer any more (docs/decisions/0036). kafkajs ends
+ * Destroys connections to brokers that do not answer any more (docs/decisions/servers.md#kafka). kafkajs ends
  * the requests at their time limit, but continues to use the connection.
  */
 import type { Socket } from 'node:net'

@@ -1,7 +1,7 @@
 /**
  * Ends the session of the previous process of an app before this process loads most of its code.
  * The group waits for the end of that session; loading takes a second on a busy machine
- * (docs/decisions/0025). So this file and its imports take only the parts of `effect` that they
+ * (docs/decisions/shards.md#standby). So this file and its imports take only the parts of `effect` that they
  * need: the whole package takes longer to load than everything else here.
  */
 import { setTimeout as delay } from 'node:timers/promises'

@@ -1,6 +1,7 @@
 /**
  * The topic of the erasures. It survives the loss of the database, so that they can be applied
- * again after the restore of a backup (docs/decisions/0038). It contains no phone number.
+ * again after the restore of a backup (docs/decisions/erasure.md#after-a-restore). It contains no phone
+ * number.
  */
 import { Context, Effect, Layer, Result } from 'effect'
 import { EventLog, type KafkaUnavailable, TopicReader } from '../port.ts'

@@ -1,7 +1,7 @@
 /**
  * The adapter of the port `EventLog`. It sends one produce request at a time with `acks=all`, and never
  * retries, over the connections of kafkajs. There is no idempotent producer, because kafkajs loses
- * acknowledged records after a timeout (docs/decisions/0002).
+ * acknowledged records after a timeout (docs/decisions/kafka.md#producer-without-idempotence).
  */
 import { Effect, Layer } from 'effect'
 import { makeKafka, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'

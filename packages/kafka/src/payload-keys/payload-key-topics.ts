@@ -1,6 +1,6 @@
 /**
  * The topics that contain the payload keys, wrapped by the master key. Kafka deletes them on time;
- * no other store has them (docs/decisions/0037).
+ * no other store has them (docs/decisions/encryption.md#payload-keys).
  */
 import type { MessageClass } from '@hub/domain'
 import { Context, Effect, Layer, Result } from 'effect'

@@ -1,6 +1,6 @@
 /**
  * How long payload keys are used and kept, by class. The topics of the keys enforce the retention
- * (docs/decisions/0037).
+ * (docs/decisions/encryption.md#payload-keys).
  */
 import type { MessageClass } from '@hub/domain'
 

@@ -28,7 +28,7 @@ const ZSTD = 4
 const COMPRESSED_FROM_BYTES = 1000
 /** The highest levels save 1 % more, and take twice the time. */
 const ZSTD_OPTIONS = { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } }
-/** No idempotent producer (docs/decisions/0002). */
+/** No idempotent producer (docs/decisions/kafka.md#producer-without-idempotence). */
 const NO_PRODUCER = -1
 
 const headersOf = (record: OutgoingRecord): Array<readonly [string, string]> => {

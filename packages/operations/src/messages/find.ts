@@ -1,6 +1,6 @@
 /**
  * Finds what somebody typed into the search: messages by phone number, `client_ref` or the id at an
- * SMS operator, and any resource of the hub by its id. See docs/decisions/0070.
+ * SMS operator, and any resource of the hub by its id. See docs/decisions/search.md#search-of-hub-staff.
  *
  * A phone number is hashed at once. It is in no log, audit line, answer or address of a page.
  */

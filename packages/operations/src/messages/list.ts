@@ -1,4 +1,7 @@
-/** The recent messages of all accounts that pass a filter, newest first. See docs/decisions/0070. */
+/**
+ * The recent messages of all accounts that pass a filter, newest first. See
+ * docs/decisions/search.md#search-of-hub-staff.
+ */
 import { decodeId, fromTimestamp, MESSAGE_CLASSES, REASON_CODES, STATUSES, toTimestamp } from '@hub/domain'
 import { MessageSearch, ReadMessages, timeOfUuid } from '@hub/store'
 import { Effect, Schema } from 'effect'

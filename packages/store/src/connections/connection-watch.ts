@@ -1,7 +1,7 @@
 /**
  * Finds the connections to PostgreSQL that are dead without a sign, and destroys them. A connection
  * that waits too long for an answer is suspect. PostgreSQL then says on another connection whether
- * it still works for the suspect one (docs/decisions/0035).
+ * it still works for the suspect one (docs/decisions/servers.md#postgresql).
  */
 import type net from 'node:net'
 import postgres from 'postgres'

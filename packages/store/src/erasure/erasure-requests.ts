@@ -1,7 +1,7 @@
 /**
  * `command.erasure_requests`: erasures by two persons. One requests the erasure of a recipient, and
  * another one confirms it. The confirmation records the erasure in the same transaction. See
- * docs/decisions/0071.
+ * docs/decisions/persons.md#erasures-by-two-persons.
  */
 import { randomUUID } from 'node:crypto'
 import { Clock, Effect } from 'effect'

@@ -2,7 +2,7 @@
  * Erases a person's data on request: everything that contains the phone number, readable or
  * encrypted. Records with the recipient hash stay where they must (opt-outs,
  * de-identified records). The caller computes the hash, so no number reaches this module. Source: RET-8;
- * docs/decisions/0019.
+ * docs/decisions/erasure.md.
  *
  * Stored data is removed at once. An open message is still delivered: its encrypted copies in the
  * topics and in the ledger remain readable for the hub while their payload keys exist. After the

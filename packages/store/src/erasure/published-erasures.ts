@@ -1,6 +1,6 @@
 /**
  * Erasures and the restore of backups: publishes each erasure to Kafka, finds those that a restored
- * database does not contain, and applies them again (docs/decisions/0038).
+ * database does not contain, and applies them again (docs/decisions/erasure.md#after-a-restore).
  */
 import { ErasureTopic, kafkaCrashPoint, type KafkaUnavailable, type PublishedErasure } from '@hub/kafka'
 import { Clock, Effect, type Scope } from 'effect'

@@ -1,6 +1,7 @@
 /**
  * Every process proves at its start, and while it runs, that its secrets and servers are those of its hub
- * (docs/decisions/0100). With others it would write what nobody can read, or read nothing.
+ * (docs/decisions/deployment.md#proof-of-secrets). With others it would write what nobody can read, or read
+ * nothing.
  */
 import { createHmac, randomUUID } from 'node:crypto'
 import { type AnyApp, settings } from '@hub/config'

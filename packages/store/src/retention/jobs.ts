@@ -16,7 +16,7 @@
  *
  * Also `ledger` (old days of the ledger), `erasures` (unfinished erasures) and `partitions`
  * (creates those of the next months). Source: docs/contract/retention.md; docs/security.md, Retention;
- * docs/decisions/0018.
+ * docs/decisions/retention.md.
  */
 import { erasures } from '../erasure/erasure.ts'
 import type { Queries } from '../sql.ts'

@@ -1,7 +1,7 @@
 /**
  * `command.event_inbox`: events that do not come from a message fact. Owner: projector, which moves
  * them into the journal. Any app inserts an event in the transaction of the change that it
- * describes. See docs/decisions/0011.
+ * describes. See docs/decisions/events.md#event-inbox.
  */
 import type { PublicEvent } from '@hub/domain'
 import type { Queries } from '../../pool.ts'

@@ -2,7 +2,7 @@
  * `read.events`: the event journal, a dense sequence for each account and mode, in monthly
  * partitions. Owner: projector. `created_at` never decreases along a sequence. So statements that
  * start at a position also bound `created_at`, and PostgreSQL does not open earlier months
- * (docs/decisions/0018).
+ * (docs/decisions/retention.md).
  */
 import { type Mode, toTimestamp } from '@hub/domain'
 import { sqlArray } from '../../sql-array.ts'

@@ -1,6 +1,6 @@
 /**
  * The search of hub staff among the messages of all accounts, newest first. Owner of
- * `read.messages`: projector. See docs/decisions/0070.
+ * `read.messages`: projector. See docs/decisions/search.md#search-of-hub-staff.
  *
  * A page reads a bounded number of rows, whatever the filter is:
  *

@@ -70,8 +70,8 @@ export interface ProjectedMessage extends MessageColumns {
  * Reads the messages with these UUIDs, whoever owns them. Incomplete rows are left out.
  *
  * The range of the ids lets PostgreSQL open only the months that contain them
- * (docs/decisions/0018). The lateral join makes each message one index probe of its month in every
- * plan (docs/decisions/0009). Source of the periods: RET-1, RET-3.
+ * (docs/decisions/retention.md). The lateral join makes each message one index probe of its month in every
+ * plan (docs/decisions/queries.md#plans). Source of the periods: RET-1, RET-3.
  */
 export const readAll = async (
   q: Queries,
@@ -299,8 +299,8 @@ export const listedTimes = (
  * A query: the newest `limit` messages of an owner that pass a filter.
  *
  * Each part reads its page from the end of one range of an index, in every month. So a list reads a
- * few rows beside its own, however many messages the owner has (docs/decisions/0042). A part
- * therefore names a status, and a class or a template. The class of a template is not in the index;
+ * few rows beside its own, however many messages the owner has (docs/decisions/search.md#lists-of-a-client).
+ * A part therefore names a status, and a class or a template. The class of a template is not in the index;
  * the cast keeps PostgreSQL from using the other index for it.
  */
 export const selectNewest = (
