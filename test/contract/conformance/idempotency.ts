@@ -152,11 +152,17 @@ export const idempotency: Section = (fixture) => {
     // Rules: IDEM-8
     it('5: a refusal before the idempotency lock is not stored', async () => {
       const { test } = await fixture().admin.createAccount()
-      const text = await test.request('POST', '/v1/messages', {
-        headers: { 'content-type': 'text/plain', ...keyed('early') },
-        body: 'x',
-      })
-      expect(text.status).toBe(415)
+      for (const [status, method, path, type] of [
+        [415, 'POST', '/v1/messages', 'text/plain'],
+        [405, 'PUT', '/v1/messages', 'application/json'],
+        [404, 'POST', '/v1/nothing', 'application/json'],
+      ] as const) {
+        const refused = await test.request(method, path, {
+          headers: { 'content-type': type, ...keyed('early') },
+          body: '{}',
+        })
+        expect([refused.status, replayed(refused)]).toEqual([status, false])
+      }
       const good = await test.post('/v1/messages', send('service', '+79000000001'), keyed('early'))
       expect([good.status, replayed(good)]).toEqual([202, false])
     })

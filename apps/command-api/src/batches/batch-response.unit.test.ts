@@ -110,7 +110,7 @@ describe('the response to a batch', () => {
     assert.isNull(sharedBatch(tally(duplicate({ batch: null }))))
   })
 
-  // Rules: BAT-16
+  // Rules: BAT-12
   it('to a repeat is closed if no message is open', () => {
     assert.isFalse(areFinal(tally(duplicate({ status: 'delivered' }), duplicate({ status: 'sent' }))))
     assert.isTrue(areFinal(tally(duplicate({ status: 'delivered' }), duplicate({ status: 'expired' }))))
