@@ -55,8 +55,7 @@ export const makeSubscriptionRegistry = Effect.fnUntraced(function* (options: Re
         return null
       }
       if (known === undefined) return add(record)
-      known.record = record
-      deliverer.changed(known)
+      deliverer.changed(known, record)
       return known
     }),
     /** Passes batches that were just stored to the deliverer. */
@@ -73,7 +72,7 @@ export const makeSubscriptionRegistry = Effect.fnUntraced(function* (options: Re
     /** Reads the due batches of a subscription (UUID) again. */
     rescan: (uuid: string) => {
       const subscription = byUuid.get(uuid)
-      if (subscription !== undefined) deliverer.changed(subscription)
+      if (subscription !== undefined) deliverer.changed(subscription, subscription.record)
     },
     count: () => byUuid.size,
     countDisabled: () => [...byUuid.values()].filter(({ enabled }) => !enabled).length,

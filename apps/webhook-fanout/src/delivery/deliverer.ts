@@ -14,8 +14,13 @@ import { AttemptNotMade, type DeliveryResult, WebhookClient } from '@hub/webhook
 import { Clock, Effect, FiberSet, Metric, type Scope } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import { metrics } from '../metrics.ts'
-import { FanoutStore, type RecordedHealth } from '../store/store.port.ts'
-import { secretsAt, type Subscription } from '../subscriptions/subscription.ts'
+import { FanoutStore } from '../store/store.port.ts'
+import {
+  type RecordedHealth,
+  secretsAt,
+  type Subscription,
+  type SubscriptionRecord,
+} from '../subscriptions/subscription.ts'
 import { AttemptSlots } from './attempt-slots.ts'
 import { BatchTraces } from './batch-traces.ts'
 import type { Outcome } from '../subscriptions/outcome.ts'
@@ -39,7 +44,8 @@ interface DeliveryHost {
 export interface Deliverer {
   /** Adds a subscription: its due batches are read. */
   readonly open: (subscription: Subscription) => void
-  readonly changed: (subscription: Subscription) => void
+  /** The stored record of a subscription is now this one: its due batches are read again. */
+  readonly changed: (subscription: Subscription, record: SubscriptionRecord) => void
   /** Removes a subscription: its attempts in flight are aborted. */
   readonly close: (subscription: Subscription) => void
   /** Adds batches that were just stored. */
@@ -85,7 +91,7 @@ export const makeDeliverer: (
         pump()
       },
       onExpired: (subscription, batch) => {
-        subscription.inFlight.push(batch)
+        subscription.beginExpiry(batch)
         host.report(subscription, expiryOf(subscription, batch))
       },
     })
@@ -112,7 +118,7 @@ export const makeDeliverer: (
 
     const startAll = () => {
       for (let subscription = slots.take(); subscription !== null; subscription = slots.take()) {
-        const batch = subscription.readyQueue.shift()
+        const batch = subscription.beginNext()
         if (batch !== undefined) begin(subscription, batch)
         queues.refill(subscription)
         slots.enlist(subscription)
@@ -120,7 +126,6 @@ export const makeDeliverer: (
     }
 
     const begin = (subscription: Subscription, batch: PendingBatch) => {
-      subscription.inFlight.push(batch)
       const running: RunningAttempt = { abort: () => {}, ended: false }
       batch.attempt = running
       if (retryWindowExpired(batch.queuedAt, now(), settings.retryWindowMs)) {
@@ -245,7 +250,7 @@ export const makeDeliverer: (
     const abandon = (subscription: Subscription, batch: PendingBatch) => {
       if (!finish(subscription, batch)) return
       queues.forgetBody(batch)
-      subscription.removeInFlight(batch)
+      subscription.settle(batch)
     }
 
     /** The same; the attempt is made later. */
@@ -254,35 +259,20 @@ export const makeDeliverer: (
       queues.wakeAt(subscription, now() + TROUBLE_PAUSE_MS)
     }
 
-    const applyHealth = (subscription: Subscription, health: RecordedHealth) => {
-      const { action, backlogReleasedAt, consecutiveFailures, disabledAt, status } = health
-      const { record } = subscription
-      const beginsToFail = consecutiveFailures > 0 && !subscription.failing
-      subscription.failing = consecutiveFailures > 0
-      // Rarely true. The check avoids a new object for each delivery.
-      if (
-        record.status !== status ||
-        record.consecutiveFailures !== consecutiveFailures ||
-        record.backlogReleasedAt !== backlogReleasedAt
-      ) {
-        const disabledPeriods = { ...record.disabledPeriods, disabledAt }
-        subscription.record = { ...record, status, consecutiveFailures, backlogReleasedAt, disabledPeriods }
-      }
-      // The ready queue was filled under other conditions: what is due now is decided anew.
-      if (action === 'releaseBacklog' || beginsToFail || !subscription.enabled) {
-        queues.clear(subscription)
-        queues.rescan(subscription)
-      }
+    /** The ready queue was filled under other conditions: what is due now is decided anew. */
+    const readAgain = (subscription: Subscription) => {
+      queues.clear(subscription)
+      subscription.rescan()
     }
 
     const recorded: Deliverer['recorded'] = (subscription, { batch, kind, reason }, health, nextDueAt) => {
-      subscription.removeInFlight(batch)
+      subscription.settle(batch)
       queues.forgetBody(batch)
       if (reason === null || kind === 'expiry') traces.forget(batch.uuid)
-      if (health !== null) applyHealth(subscription, health)
+      if (health !== null && subscription.applyHealth(health)) readAgain(subscription)
       if (nextDueAt !== null) queues.wakeAt(subscription, nextDueAt)
       // The failure was recorded before, so only PostgreSQL knows when the batch is due.
-      else if (reason !== null && health !== null && kind === 'attempt') queues.rescan(subscription)
+      else if (reason !== null && health !== null && kind === 'attempt') subscription.rescan()
       finish(subscription, batch)
       proceed(subscription)
     }
@@ -293,18 +283,16 @@ export const makeDeliverer: (
         if (nextDueAt === null) return
         queues.wakeAt(subscription, backlogReleasedAt === null ? nextDueAt : now())
       },
-      changed: (subscription) => {
-        subscription.failing = subscription.record.consecutiveFailures > 0
-        subscription.probe = subscription.record.disabledByBatch
-        queues.clear(subscription)
-        queues.rescan(subscription)
+      changed: (subscription, record) => {
+        subscription.replaceRecord(record)
+        readAgain(subscription)
         proceed(subscription)
       },
       close: (subscription) => {
-        subscription.closed = true
+        const inFlight = subscription.close()
         queues.stopTimer(subscription)
         queues.clear(subscription)
-        for (const batch of subscription.inFlight.slice()) {
+        for (const batch of inFlight) {
           batch.attempt?.abort()
           abandon(subscription, batch)
         }

@@ -46,33 +46,22 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
     // The queue of a failing subscription may wait for hours, so it contains no bodies.
     if (subscription.failing || bodyBytes >= settings.bodyBytes) batch.body = null
     bodyBytes += batch.body?.length ?? 0
-    subscription.readyQueue.push(batch)
+    subscription.enqueue(batch)
   }
 
   const wakeAt = (subscription: Subscription, at: number) => {
-    if (subscription.closed || at >= subscription.wakeAt) return
-    subscription.wakeAt = at
+    if (!subscription.wakeBy(at)) return
     timers.set(subscription, at)
     if (timers.next() === at) timerSignal.notify()
   }
 
-  /** Starts the next scan at the beginning: something may be due before the cursor. */
-  const rescan = (subscription: Subscription) => {
-    subscription.hasUnreadDue = true
-    subscription.scan = null
-  }
-
   const clear = (subscription: Subscription) => {
-    for (const batch of subscription.readyQueue) forgetBody(batch)
-    subscription.readyQueue.length = 0
+    for (const batch of subscription.dropReady()) forgetBody(batch)
   }
 
   /** Reads due batches if there may be any and the queue is at most half full. */
   const refill = (subscription: Subscription) => {
-    const { closed, hasUnreadDue, reading, readyQueue } = subscription
-    if (!hasUnreadDue || reading || closed || readyQueue.length > settings.readyQueueLength / 2) return
-    subscription.reading = true
-    subscription.hasUnreadDue = false
+    if (!subscription.beginRead(settings.readyQueueLength)) return
     fork(
       readDue(subscription).pipe(
         reads.withPermits(1),
@@ -84,7 +73,7 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
         ),
         Effect.andThen(
           Effect.sync(() => {
-            subscription.reading = false
+            subscription.endRead()
             refill(subscription)
             host.onReady(subscription)
           }),
@@ -94,11 +83,9 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
   }
 
   const readDue = Effect.fnUntraced(function* (subscription: Subscription) {
-    const { enabled, record, scan } = subscription
-    subscription.scan = null
-    const held = scan?.held ?? subscription.heldBatches()
-    const cursor = scan?.cursor ?? null
-    const limit = settings.readyQueueLength - subscription.readyQueue.length
+    const { enabled, record } = subscription
+    const { cursor, held } = subscription.takeScan()
+    const limit = settings.readyQueueLength - subscription.readyCount
     const endpoint = record.uuid
     const found = enabled
       ? yield* store.due({
@@ -114,24 +101,17 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
     if (subscription.closed) return
     if (enabled !== subscription.enabled) {
       // It was disabled or enabled during the read, which makes the result meaningless.
-      rescan(subscription)
+      subscription.rescan()
       return
     }
-    if (enabled && record.backlogReleasedAt !== null && subscription.probe !== null) {
-      // The probe went before the others and lies anywhere among them.
-      held.add(subscription.probe)
-      subscription.probe = null
-    }
+    subscription.scanned({
+      held,
+      from: cursor,
+      to: found.cursor,
+      isFull: found.batches.length === limit,
+      ofBacklog: enabled && record.backlogReleasedAt !== null,
+    })
     if (found.nextDueAt !== null) wakeAt(subscription, found.nextDueAt)
-    const reachedEnd = found.cursor === null
-    // Other batches may have become due before the start of this scan, or behind its limit.
-    const startsAgain = reachedEnd && (cursor !== null || found.batches.length === limit)
-    // If batches became due during the read, the next scan begins at the start instead.
-    const continues = !reachedEnd && !subscription.hasUnreadDue
-    if (startsAgain || continues) {
-      subscription.hasUnreadDue = true
-      subscription.scan = found.cursor === null ? null : { cursor: found.cursor, held }
-    }
     for (const batch of found.batches) {
       if (enabled) push(subscription, batch)
       else host.onExpired(subscription, batch)
@@ -144,8 +124,7 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
       yield* timerSignal.waitUntil(timers.next())
       const at = now()
       for (let due = timers.takeDue(at); due !== undefined; due = timers.takeDue(at)) {
-        due.wakeAt = Number.POSITIVE_INFINITY
-        rescan(due)
+        due.wake()
         refill(due)
         host.onReady(due)
       }
@@ -159,13 +138,11 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
     forgetBody,
     /** Adds a new batch if no due batch is unread; otherwise a read finds it. */
     offer: (subscription: Subscription, batch: PendingBatch) => {
-      const { hasUnreadDue, reading, readyQueue } = subscription
-      if (!hasUnreadDue && !reading && readyQueue.length < settings.readyQueueLength)
-        push(subscription, batch)
-      else rescan(subscription)
+      const { hasUnread, readyCount } = subscription
+      if (!hasUnread && readyCount < settings.readyQueueLength) push(subscription, batch)
+      else subscription.rescan()
     },
     refill,
-    rescan,
     stopTimer: (subscription: Subscription) => timers.clear(subscription),
     /** Reads due batches at that time, milliseconds since the epoch, or earlier. */
     wakeAt,

@@ -18,7 +18,8 @@ import { insertAttempts, type NewAttempt } from './attempts.ts'
 import { applyChanges, resetEarlyAttempts } from './batches.ts'
 import { healthOf, type HealthRow, lockHealth, recordDisabled, updateHealth } from './endpoints.ts'
 import { lockOwnership } from './positions.ts'
-import type { Ownership, RecordedHealth, RecordedOutcomes } from './store.port.ts'
+import type { RecordedHealth } from '../subscriptions/subscription.ts'
+import type { Ownership, RecordedOutcomes } from './store.port.ts'
 import { toMs } from './times.ts'
 
 /** An outcome, also in the terms of the domain, with its batch before and after it. */

@@ -5,13 +5,13 @@
  * Every change for a partition carries the epoch of its owner. A process that has lost the
  * partition without knowing it (a zombie) changes nothing. Source: docs/architecture.md, Webhooks.
  */
-import type { EndpointHealth, HealthAction, Mode } from '@hub/domain'
+import type { Mode } from '@hub/domain'
 import type { StorageError } from '@hub/store'
 import type { Delivery, DeliveryResult } from '@hub/webhooks'
 import { Context, Data, type Effect } from 'effect'
 import type { Outcome } from '../subscriptions/outcome.ts'
 import type { BatchCursor, PendingBatch } from '../subscriptions/pending-batch.ts'
-import type { SubscriptionRecord } from '../subscriptions/subscription.ts'
+import type { RecordedHealth, SubscriptionRecord } from '../subscriptions/subscription.ts'
 
 /** Another process owns the partition. Nothing was changed; a retry fails again. */
 export class PartitionLost extends Data.TaggedError('PartitionLost')<{ readonly partition: number }> {}
@@ -35,13 +35,6 @@ export interface JournalEvent {
   readonly eventType: string
   /** JSON text, as `/v1/events` serves it. */
   readonly body: string
-}
-
-/** Endpoint health after outcomes were recorded, and the last action that they caused. */
-export interface RecordedHealth extends Omit<EndpointHealth, 'firstFailureAt'> {
-  /** When it was disabled, milliseconds since the epoch; `null` while it is enabled. */
-  readonly disabledAt: number | null
-  readonly action: HealthAction
 }
 
 export interface RecordedOutcomes {

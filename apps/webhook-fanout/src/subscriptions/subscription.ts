@@ -2,6 +2,8 @@
 import {
   type DisabledPeriods,
   type EarlierSecret,
+  type EndpointHealth,
+  type HealthAction,
   type Mode,
   signingSecrets,
   type SubscriptionStatus,
@@ -39,6 +41,13 @@ export interface SubscriptionRecord {
   readonly nextDueAt: number | null
 }
 
+/** Endpoint health after outcomes were recorded, and the last action that they caused. */
+export interface RecordedHealth extends Omit<EndpointHealth, 'firstFailureAt'> {
+  /** When it was disabled, milliseconds since the epoch; `null` while it is enabled. */
+  readonly disabledAt: number | null
+  readonly action: HealthAction
+}
+
 /** The valid secrets, the current one first; `null`: it cannot be decrypted. */
 export const secretsAt = (
   { earlierSecrets, secret }: Pick<SubscriptionRecord, 'secret' | 'earlierSecrets'>,
@@ -69,71 +78,223 @@ interface EventToMatch {
   readonly body: string
 }
 
-/** The actor of one subscription. Its partition and the deliverer change it synchronously. */
+/**
+ * The actor of one subscription. Its partition and the deliverer call its transitions synchronously;
+ * nothing else changes it.
+ */
 export class Subscription {
-  record: SubscriptionRecord
+  #record: SubscriptionRecord
   readonly partition: number
   /** The batches that are attempted next, in order. */
-  readonly readyQueue: Array<PendingBatch> = []
+  readonly #ready: Array<PendingBatch> = []
   /** Attempted and not recorded, in no order. Not a `Map`: docs/decisions/webhook-throughput.md#memory. */
-  readonly inFlight: Array<PendingBatch> = []
-  failing: boolean
+  readonly #inFlight: Array<PendingBatch> = []
+  #failing: boolean
   /** The batch (UUID) before the rest of a released backlog; `null` after its read. */
-  probe: string | null
+  #probe: string | null
   /** There may be due batches that are not in memory. */
-  hasUnreadDue = false
+  #hasUnreadDue = false
   /** Where the next read of due batches continues; `null`: at the beginning. */
-  scan: Scan | null = null
+  #scan: Scan | null = null
   /** A read of due batches is in progress. */
-  reading = false
+  #reading = false
   /** When to read due batches again. */
-  wakeAt = Number.POSITIVE_INFINITY
+  #wakeAt = Number.POSITIVE_INFINITY
   /** It was deleted, or another process owns its partition. */
-  closed = false
+  #closed = false
 
   constructor(record: SubscriptionRecord, partition: number) {
-    this.record = record
+    this.#record = record
     this.partition = partition
-    this.failing = record.consecutiveFailures > 0
-    this.probe = record.disabledByBatch
+    this.#failing = record.consecutiveFailures > 0
+    this.#probe = record.disabledByBatch
+  }
+
+  // ---- its record and its health
+
+  /** Its stored record was changed by others. */
+  replaceRecord(record: SubscriptionRecord): void {
+    this.#record = record
+    this.#failing = record.consecutiveFailures > 0
+    this.#probe = record.disabledByBatch
+  }
+
+  /** Returns whether the ready batches were read under other conditions, and must be read again. */
+  applyHealth(health: RecordedHealth): boolean {
+    const { action, backlogReleasedAt, consecutiveFailures, disabledAt, status } = health
+    const record = this.#record
+    const beginsToFail = consecutiveFailures > 0 && !this.#failing
+    this.#failing = consecutiveFailures > 0
+    // Rarely true. The check avoids a new object for each delivery.
+    if (
+      record.status !== status ||
+      record.consecutiveFailures !== consecutiveFailures ||
+      record.backlogReleasedAt !== backlogReleasedAt
+    ) {
+      const disabledPeriods = { ...record.disabledPeriods, disabledAt }
+      this.#record = { ...record, status, consecutiveFailures, backlogReleasedAt, disabledPeriods }
+    }
+    return action === 'releaseBacklog' || beginsToFail || !this.enabled
+  }
+
+  /** Returns the batches of which an attempt is in flight or not recorded. */
+  close(): ReadonlyArray<PendingBatch> {
+    this.#closed = true
+    return this.#inFlight.slice()
+  }
+
+  // ---- its batches: ready → in flight → settled
+
+  enqueue(batch: PendingBatch): void {
+    this.#ready.push(batch)
+  }
+
+  /** Removes all ready batches, and returns them. */
+  dropReady(): ReadonlyArray<PendingBatch> {
+    return this.#ready.splice(0)
+  }
+
+  /** Begins the attempt of the first ready batch. */
+  beginNext(): PendingBatch | undefined {
+    const batch = this.#ready.shift()
+    if (batch !== undefined) this.#inFlight.push(batch)
+    return batch
+  }
+
+  /** The retry window of a batch that is not in memory has ended. */
+  beginExpiry(batch: PendingBatch): void {
+    this.#inFlight.push(batch)
+  }
+
+  /** The outcome of a batch is recorded, or it has none. */
+  settle(batch: PendingBatch): void {
+    const index = this.#inFlight.indexOf(batch)
+    const last = this.#inFlight.at(-1)
+    if (index < 0 || last === undefined) return
+    this.#inFlight[index] = last
+    this.#inFlight.pop()
+  }
+
+  // ---- its due batches
+
+  /** Returns whether it must be woken earlier than before. */
+  wakeBy(at: number): boolean {
+    if (this.#closed || at >= this.#wakeAt) return false
+    this.#wakeAt = at
+    return true
+  }
+
+  /** The time of `wakeBy` has come. */
+  wake(): void {
+    this.#wakeAt = Number.POSITIVE_INFINITY
+    this.rescan()
+  }
+
+  /** Something may be due before the cursor: the next scan starts at the beginning. */
+  rescan(): void {
+    this.#hasUnreadDue = true
+    this.#scan = null
+  }
+
+  /** Begins a read if there may be due batches and the queue is at most half full. Returns whether it did. */
+  beginRead(readyQueueLength: number): boolean {
+    if (!this.#hasUnreadDue || this.#reading || this.#closed || this.#ready.length > readyQueueLength / 2) {
+      return false
+    }
+    this.#reading = true
+    this.#hasUnreadDue = false
+    return true
+  }
+
+  /** Takes the scan that a read continues, or begins one. */
+  takeScan(): { readonly cursor: BatchCursor | null; readonly held: Set<string> } {
+    const scan = this.#scan
+    this.#scan = null
+    return scan ?? { cursor: null, held: this.#heldBatches() }
+  }
+
+  /** A read went from one cursor to another. `isFull`: it found as many batches as it asked for. */
+  scanned(read: {
+    readonly held: Set<string>
+    readonly from: BatchCursor | null
+    readonly to: BatchCursor | null
+    readonly isFull: boolean
+    readonly ofBacklog: boolean
+  }): void {
+    const { from, held, isFull, ofBacklog, to } = read
+    if (ofBacklog && this.#probe !== null) {
+      // The probe went before the others and lies anywhere among them.
+      held.add(this.#probe)
+      this.#probe = null
+    }
+    // Other batches may have become due before the start of this scan, or behind its limit.
+    const startsAgain = to === null && (from !== null || isFull)
+    // If batches became due during the read, the next scan begins at the start instead.
+    const continues = to !== null && !this.#hasUnreadDue
+    if (!startsAgain && !continues) return
+    this.#hasUnreadDue = true
+    this.#scan = to === null ? null : { cursor: to, held }
+  }
+
+  endRead(): void {
+    this.#reading = false
   }
 
   /** The batches in memory (UUIDs). A read of due batches leaves them out. */
-  heldBatches(): Set<string> {
+  #heldBatches(): Set<string> {
     const held = new Set<string>()
-    for (const { uuid } of this.inFlight) held.add(uuid)
-    for (const { uuid } of this.readyQueue) held.add(uuid)
+    for (const { uuid } of this.#inFlight) held.add(uuid)
+    for (const { uuid } of this.#ready) held.add(uuid)
     return held
   }
 
+  // ---- queries
+
+  get record(): SubscriptionRecord {
+    return this.#record
+  }
+
   get account(): string {
-    return this.record.account
+    return this.#record.account
   }
 
   get enabled(): boolean {
-    return this.record.status === 'enabled'
+    return this.#record.status === 'enabled'
+  }
+
+  get failing(): boolean {
+    return this.#failing
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  get probe(): string | null {
+    return this.#probe
+  }
+
+  get readyCount(): number {
+    return this.#ready.length
   }
 
   get hasWork(): boolean {
-    return this.readyQueue.length > 0 && this.enabled && !this.closed
+    return this.#ready.length > 0 && this.enabled && !this.#closed
   }
 
-  removeInFlight(batch: PendingBatch): void {
-    const index = this.inFlight.indexOf(batch)
-    const last = this.inFlight.at(-1)
-    if (index < 0 || last === undefined) return
-    this.inFlight[index] = last
-    this.inFlight.pop()
+  /** Whether a new batch can only be found by a read, after the due batches before it. */
+  get hasUnread(): boolean {
+    return this.#hasUnreadDue || this.#reading
   }
 
   /** Whether the event is for it, by event type and position in the event journal. */
   wants(event: EventToMatch): boolean {
-    return event.sequence > this.record.afterSequence && this.wantsType(event)
+    return event.sequence > this.#record.afterSequence && this.wantsType(event)
   }
 
   /** The same by event type only. */
   wantsType(event: EventToMatch): boolean {
-    const { eventTypes } = this.record
+    const { eventTypes } = this.#record
     return (
       (eventTypes.size === 0 || eventTypes.has(event.eventType)) &&
       !(event.eventType === 'webhook.endpoint_disabled' && this.#isAboutItself(event.body))
@@ -143,6 +304,6 @@ export class Subscription {
   /** Its own disabling is an event for the others. Source: DEL-20. */
   #isAboutItself(body: string): boolean {
     const { data } = JSON.parse(body) as { readonly data: { readonly object: { readonly id?: unknown } } }
-    return data.object.id === this.record.id
+    return data.object.id === this.#record.id
   }
 }

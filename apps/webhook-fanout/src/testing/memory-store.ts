@@ -28,10 +28,9 @@ import {
   type OpenRedelivery,
   type Ownership,
   PartitionLost,
-  type RecordedHealth,
   type RecordedOutcomes,
 } from '../store/store.port.ts'
-import type { SubscriptionRecord } from '../subscriptions/subscription.ts'
+import type { RecordedHealth, SubscriptionRecord } from '../subscriptions/subscription.ts'
 
 interface MemoryBatch {
   readonly uuid: string
