@@ -1,6 +1,8 @@
 /** Bounds on what a server can make the client do: the length of an answer, and the number of pages. */
 import { HubError } from './errors.ts'
 
+export { HubError } from './errors.ts'
+
 /** The longest answers are lists with a hundred objects and batches with a thousand results: some MiB. */
 const MAX_MEBIBYTES = 32
 const MAX_BYTES = MAX_MEBIBYTES * 1024 * 1024
