@@ -1,5 +1,6 @@
 /** Wires the components of command-api into one layer, in the order of the data flow. */
 import type { Counters } from '@hub/counters'
+import { gracefulShutdown, Serving } from '@hub/http-server'
 import { type Lifetimes, SECRET_ROTATION_MS } from '@hub/domain'
 import {
   type ErasureTopic,
@@ -30,7 +31,6 @@ import { readinessLayer } from './health/readiness.ts'
 import { HttpEdge } from './http/edge.ts'
 import { apiLayer } from './http/router.ts'
 import { serverLayer } from './http/server.ts'
-import { gracefulShutdown } from './http/graceful-shutdown.ts'
 import type { TlsFiles } from './http/tls.ts'
 import { Idempotency } from './http/idempotency.ts'
 import { idempotencyKeysLayer } from './idempotency/idempotency-keys.ts'
@@ -105,6 +105,7 @@ export const commandApi = (options: AppOptions) => {
         OutboxMode.layer,
         UnprovenCodes.layer,
         HttpEdge.layer({ baseUrl, loggedShare }),
+        Serving.layer,
       ),
     ),
   ) satisfies Layer.Layer<

@@ -1,4 +1,5 @@
 /** Wires the components of operations-api into one layer, in the order of the data flow. */
+import { addServingCheck, gracefulShutdown, Serving } from '@hub/http-server'
 import type { KafkaConnection } from '@hub/kafka'
 import { Overview } from '@hub/operations'
 import { Sql } from '@hub/store'
@@ -6,7 +7,6 @@ import { memoizeLabels, onceReached, Readiness } from '@hub/telemetry'
 import { Context, Duration, Effect, Layer } from 'effect'
 import { IdentityProvider } from './access/identity-provider.ts'
 import { Sessions } from './access/sessions.ts'
-import { HttpEdge } from './http/edge.ts'
 import { type RouterOptions, routerLayer } from './http/router.ts'
 import { serverLayer } from './http/server.ts'
 import type { Stores } from './layers.ts'
@@ -30,30 +30,12 @@ const readinessLayer = Layer.effectDiscard(
   Effect.gen(function* () {
     const readiness = yield* Readiness
     const sql = yield* Sql
-    const edge = yield* HttpEdge
     // Without PostgreSQL, this process still answers: 503 `unavailable` with `retry_after`.
     yield* readiness.add('postgresql', onceReached(sql.answers))
-    yield* readiness.add(
-      'serving',
-      Effect.sync(() => edge.state() === 'serving'),
-    )
+    yield* addServingCheck
     yield* readiness.started
   }),
 )
-
-/** Announces the end, and delays the close of the listener. A load balancer sends requests until it notices. */
-const gracefulShutdown = (delay: Duration.Duration) =>
-  Layer.effectDiscard(
-    Effect.gen(function* () {
-      const edge = yield* HttpEdge
-      yield* Effect.addFinalizer(() =>
-        Effect.andThen(
-          Effect.sync(() => edge.enter('draining')),
-          Effect.sleep(delay),
-        ),
-      )
-    }),
-  )
 
 /** Serves the operations API and the console until the scope closes. */
 export const operationsApi = (options: AppOptions) => {
@@ -73,6 +55,6 @@ export const operationsApi = (options: AppOptions) => {
       }),
     ),
     Layer.provide(Sessions.layer),
-    Layer.provide(HttpEdge.layer),
+    Layer.provide(Serving.layer),
   ) satisfies Layer.Layer<never, unknown, Stores | Readiness | IdentityProvider>
 }

@@ -1,20 +1,18 @@
 import { assert, describe, it } from '@effect/vitest'
 import { Duration, Effect, Exit, Fiber, Layer, Scope } from 'effect'
 import { TestClock } from 'effect/testing'
-import { HttpEdge } from './edge.ts'
-import { gracefulShutdown } from './graceful-shutdown.ts'
+import { gracefulShutdown, Serving } from './serving.ts'
 
 describe('graceful shutdown', () => {
   it.effect('enters draining at once, and closes the layers below after the delay', () =>
     Effect.gen(function* () {
       const states: Array<string> = []
       let isClosed = false
-      const edge = HttpEdge.of({
-        docBase: '',
+      const serving = Serving.of({
         state: () => 'serving',
-        enter: (state: 'serving' | 'draining') => void states.push(state),
-        onDraining: () => {},
-      } as unknown as HttpEdge['Service'])
+        enter: (state) => void states.push(state),
+        draining: Promise.resolve(),
+      })
       const listener = Layer.effectDiscard(
         Effect.addFinalizer(() =>
           Effect.sync(() => {
@@ -26,7 +24,7 @@ describe('graceful shutdown', () => {
       yield* Layer.buildWithScope(
         gracefulShutdown(Duration.seconds(2)).pipe(
           Layer.provideMerge(listener),
-          Layer.provide(Layer.succeed(HttpEdge)(edge)),
+          Layer.provide(Layer.succeed(Serving)(serving)),
         ),
         scope,
       )

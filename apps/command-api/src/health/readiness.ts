@@ -1,9 +1,9 @@
 /** The readiness checks of command-api. */
+import { addServingCheck } from '@hub/http-server'
 import { CLOCK_TOLERANCE_MS, databaseClock, Sql, watchErasures } from '@hub/store'
 import { acceptsConnection, onceReached, Readiness } from '@hub/telemetry'
 import { Clock, Duration, Effect, Layer } from 'effect'
 import { STATEMENT_DEADLINE } from '../deadlines.ts'
-import { HttpEdge } from '../http/edge.ts'
 
 /** A reachable broker accepts a connection within a millisecond. */
 const CONNECT_WITHIN = Duration.millis(400)
@@ -21,7 +21,6 @@ export const readinessLayer = (brokers: ReadonlyArray<string>) =>
     Effect.gen(function* () {
       const readiness = yield* Readiness
       const sql = yield* Sql
-      const edge = yield* HttpEdge
 
       const readDatabaseClock = sql.run(async (q) => {
         const [row] = await q<{ at: number }[]>`SELECT ${databaseClock(q)} AS at`
@@ -50,10 +49,7 @@ export const readinessLayer = (brokers: ReadonlyArray<string>) =>
         (answers) => answers.includes(true),
       )
       yield* readiness.add('kafka', onceReached(reachesBroker))
-      yield* readiness.add(
-        'serving',
-        Effect.sync(() => edge.state() === 'serving'),
-      )
+      yield* addServingCheck
       yield* readiness.started
     }),
   )

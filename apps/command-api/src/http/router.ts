@@ -1,9 +1,10 @@
 /** Maps the routes of the contract to operations. Another method is 405, an unknown path 404. */
+import { serve } from '@hub/http-server'
 import type { IncomingMessage } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { type ApiError, apiError, prepareKnownParameters, ROUTES } from '@hub/contract'
 import { Effect, Layer } from 'effect'
-import { HttpRouter, HttpServer, HttpServerRequest, type HttpServerResponse } from 'effect/http'
+import { HttpRouter, HttpServerRequest, type HttpServerResponse } from 'effect/http'
 import { Access } from '../access/access.ts'
 import { AdmissionControl } from '../accept/admission-control.ts'
 import { makeBodyBudget } from './body.ts'
@@ -182,13 +183,4 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
 
 /** Serves the API until the scope closes. Then `draining` answers the requests in progress. */
 export const apiLayer = (options: OperationsOptions) =>
-  Layer.effectDiscard(
-    Effect.gen(function* () {
-      const edge = yield* HttpEdge
-      yield* HttpServer.serveEffect(yield* makeApp(options))
-      edge.enter('serving')
-      yield* Effect.logInfo('http: accepting requests')
-      // Added last, so it runs first, before the listener closes.
-      yield* Effect.addFinalizer(() => Effect.sync(() => edge.enter('draining')))
-    }),
-  ).pipe(Layer.provide(routerConfig))
+  Layer.effectDiscard(Effect.flatMap(makeApp(options), serve)).pipe(Layer.provide(routerConfig))

@@ -1,7 +1,7 @@
 /** The HTTP listener of the API: its limits, and the answers to requests that are not valid HTTP. */
 import { createServer } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import { LISTENER_OPTIONS, makeListener, type RawAnswer } from '@hub/http-server'
+import { LISTENER_OPTIONS, makeListener, type RawAnswer, Serving } from '@hub/http-server'
 import { Duration, Effect, Layer } from 'effect'
 import { AdmissionControl } from '../accept/admission-control.ts'
 import { Access } from '../access/access.ts'
@@ -79,7 +79,7 @@ export const serverLayer = (
         refusal,
         gate: makeOverloadGate({ access, admission, edge, fork }),
       })
-      edge.onDraining(listener.drain)
+      void (yield* Serving).draining.then(listener.drain)
       return listener.layer(address, { drainWithin: DRAIN_WITHIN, shutdownDelay })
     }),
   )

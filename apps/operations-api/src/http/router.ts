@@ -6,12 +6,12 @@ import { randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { page } from '@hub/contract'
-import { framingFault } from '@hub/http-server'
+import { framingFault, serve, Serving } from '@hub/http-server'
 import { NEW_ID_RANDOM_BYTES, newId } from '@hub/domain'
 import type { StorageError } from '@hub/store'
 import { memoizeLabels } from '@hub/telemetry'
 import { Cause, Context, Effect, Layer, type Redacted, type Stream } from 'effect'
-import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from 'effect/http'
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from 'effect/http'
 import { makeAuthenticate } from '../access/authenticate.ts'
 import { makeCookies } from '../access/cookies.ts'
 import { makeLoginRoutes } from '../access/login-routes.ts'
@@ -25,7 +25,6 @@ import { answers, type AnswerKind, requestSeconds } from '../metrics.ts'
 import type { OperationServices } from '../layers.ts'
 import { type Answer, failureAnswer, htmlAnswer, SECURITY_HEADERS, toResponse } from './answer.ts'
 import { receiveBody } from './body.ts'
-import { HttpEdge } from './edge.ts'
 import { ApiFailure, apiFailure, ERRORS, failureOf } from './failures.ts'
 import { makeWorkLimits, type WorkLimits } from './work.ts'
 
@@ -52,7 +51,7 @@ interface Route {
   readonly run: (
     request: IncomingMessage,
     at: { readonly params: Readonly<Record<string, string | undefined>>; readonly query: URLSearchParams },
-  ) => Effect.Effect<Outcome, unknown, OperationServices | HttpEdge>
+  ) => Effect.Effect<Outcome, unknown, OperationServices | Serving>
 }
 
 const labelled = memoizeLabels()
@@ -172,12 +171,12 @@ const makeApp = Effect.fnUntraced(function* (options: RouterOptions) {
     ? { 'strict-transport-security': 'max-age=31536000' }
     : {}
   const docBase = new URL(ERROR_PAGE_PATH, options.operationsUrl).toString()
-  const services = yield* Effect.context<OperationServices | HttpEdge>()
+  const services = yield* Effect.context<OperationServices | Serving>()
 
   const exchange = (
     request: HttpServerRequest.HttpServerRequest,
     route: string | null,
-    run: Effect.Effect<Outcome, unknown, OperationServices | HttpEdge>,
+    run: Effect.Effect<Outcome, unknown, OperationServices | Serving>,
     more: Readonly<Record<string, string>> = {},
   ): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
     Effect.suspend(() => {
@@ -285,13 +284,4 @@ const makeApp = Effect.fnUntraced(function* (options: RouterOptions) {
 
 /** Serves requests until the scope closes. Then `draining` answers the requests in progress. */
 export const routerLayer = (options: RouterOptions) =>
-  Layer.effectDiscard(
-    Effect.gen(function* () {
-      const edge = yield* HttpEdge
-      yield* HttpServer.serveEffect(yield* makeApp(options))
-      edge.enter('serving')
-      yield* Effect.logInfo('http: accepting requests')
-      // Added last, so it runs first, before the listener closes.
-      yield* Effect.addFinalizer(() => Effect.sync(() => edge.enter('draining')))
-    }),
-  ).pipe(Layer.provide(routerConfig))
+  Layer.effectDiscard(Effect.flatMap(makeApp(options), serve)).pipe(Layer.provide(routerConfig))

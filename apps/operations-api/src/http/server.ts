@@ -1,9 +1,8 @@
 /** The HTTP listener of the API and the console, and its limits. */
 import { createServer } from 'node:http'
-import { FRAMING_MESSAGES, LISTENER_OPTIONS, makeListener } from '@hub/http-server'
+import { FRAMING_MESSAGES, LISTENER_OPTIONS, makeListener, Serving } from '@hub/http-server'
 import { Duration, Effect, Layer } from 'effect'
 import { SECURITY_HEADERS } from './answer.ts'
-import { HttpEdge } from './edge.ts'
 
 /**
  * Hub staff are some dozens of people. A browser opens up to six connections. All of them may come
@@ -30,13 +29,12 @@ export const serverLayer = (
 ) =>
   Layer.unwrap(
     Effect.gen(function* () {
-      const edge = yield* HttpEdge
       const listener = makeListener({
         server: createServer(LISTENER_OPTIONS),
         limits: CONNECTIONS,
         refusal,
       })
-      void edge.draining.then(listener.drain)
+      void (yield* Serving).draining.then(listener.drain)
       return listener.layer(address, { drainWithin: DRAIN_WITHIN, shutdownDelay })
     }),
   )

@@ -1,9 +1,9 @@
 /** The overview as server-sent events. */
+import { Serving } from '@hub/http-server'
 import { allowingRole, Forbidden, Overview } from '@hub/operations'
 import { Duration, Effect, Stream } from 'effect'
 import type { Caller } from '../access/caller.ts'
 import type { Sessions } from '../access/sessions.ts'
-import { HttpEdge } from '../http/edge.ts'
 import { makeCallerLimit } from '../http/work.ts'
 
 export const OVERVIEW_STREAM_PATH = '/v1/overview/stream'
@@ -40,7 +40,7 @@ export const makeOverviewStreams = (sessions: Pick<Sessions['Service'], 'find'>)
     const { permission } = Overview.read
     if (allowingRole(actor, permission) === null) return yield* new Forbidden({ permission })
     const { changes } = yield* Overview.OverviewFeed
-    const edge = yield* HttpEdge
+    const serving = yield* Serving
     const sessionEnds =
       session === null
         ? Effect.never
@@ -53,7 +53,7 @@ export const makeOverviewStreams = (sessions: Pick<Sessions['Service'], 'find'>)
             Effect.repeat({ until: (isOver) => isOver }),
           )
     const end = Effect.raceAll([
-      Effect.promise(() => edge.draining),
+      Effect.promise(() => serving.draining),
       Effect.sleep(LONGEST_STREAM),
       sessionEnds,
     ])
