@@ -325,7 +325,7 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     name: 'a code is accepted although its append failed',
     file: `${ACCEPT}/publish.ts`,
     find: ': Effect.sync(() => leaveUnproven(otpSends)),',
-    replace: ': confirm(otpSends),',
+    replace: ': Effect.sync(() => confirm(otpSends)),',
   },
   {
     name: 'an append that may have landed counts as not appended',
@@ -337,13 +337,13 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     name: 'outbox rows are deleted before Kafka has acknowledged them',
     file: `${ACCEPT}/publish.ts`,
     find: 'rows.push(publication.outboxRow)',
-    replace: 'rows.push(publication.outboxRow)\n        appendedRows.push(publication.outboxRow)',
+    replace: 'rows.push(publication.outboxRow)\n        appendedRows.add([publication.outboxRow])',
   },
   {
     name: 'a row whose append failed is not left to the relay, and deleted',
     file: `${ACCEPT}/publish.ts`,
     find: 'for (const row of rows) outboxMode.leaveToRelay(row)\n          return',
-    replace: 'appendedRows.push(...rows)\n          return',
+    replace: 'appendedRows.add(rows)\n          return',
   },
   {
     name: 'a code whose client was refused is published',
@@ -374,9 +374,9 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   },
   {
     name: 'an accepted message releases its reservation',
-    file: `${ACCEPT}/record.ts`,
-    find: 'if (accepted.length > 0) yield* runInBackground(limits.confirm(accepted, batch.at))',
-    replace: 'if (accepted.length > 0) yield* runInBackground(limits.release(accepted))',
+    file: `${ACCEPT}/acceptance-batch.ts`,
+    find: 'reservations.confirm(left.accepted, at)',
+    replace: 'reservations.release(left.accepted)',
   },
   {
     name: 'a service message passes without Redis',

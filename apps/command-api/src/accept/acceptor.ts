@@ -26,9 +26,9 @@
  * timed out, the repeat appends the same id again, and readers drop it. A reservation is made once
  * per id, and expires if nobody confirms it. `corrections.ts` repeats refunds and seals that failed.
  */
-import type { EventLog } from '@hub/kafka'
-import { PayloadEncryption } from '@hub/store'
-import { Tracing } from '@hub/telemetry'
+import type { EventLog, TopicNames } from '@hub/kafka'
+import type { Lifetimes } from '@hub/domain'
+import type { PayloadEncryption } from '@hub/store'
 import {
   Clock,
   Context,
@@ -44,19 +44,23 @@ import {
   Schedule,
 } from 'effect'
 import { acceptanceBatchSeconds, acceptanceBatchSends, pendingSends } from '../metrics.ts'
-import { runAcceptanceBatch } from './acceptance-batch.ts'
-import type { AcceptorContext, AcceptorOptions } from './acceptor-context.ts'
+import type { MakeId } from '../ids/ids.ts'
+import { makeAcceptanceBatches } from './acceptance-batch.ts'
+import { makeAppendedRows } from './appended-rows.ts'
 import type { CheckedSend } from './checked-send.ts'
 import { makeCorrections } from './corrections.ts'
 import { RECORD_UNKNOWN, STORAGE_DOWN } from './errors.ts'
 import { Ledger } from './ledger.port.ts'
-import { Limits } from './limits.ts'
+import type { Limits } from './limits.ts'
 import { OutboxMode } from './outbox-mode.ts'
 import { makeOtpInProgress } from './otp-in-progress.ts'
 import { refuseOverloaded } from './overloaded.ts'
 import { makePublisher } from './publish.ts'
+import { dropSend } from './refuse-send.ts'
 import { makePendingRequests, type PendingSend, type RequestContext } from './request.ts'
+import { makeReservations } from './reservations.ts'
 import { sealPendingBatch } from './seal-batch.ts'
+import type { Slices } from './slices.ts'
 import type { Batch, SendOutcome } from './send.ts'
 import { makeSendQueue, type Taken } from './send-queue.ts'
 import { begun, ended, gathersFirst, inProgress, nextBatch, NO_BATCHES, type Waiting } from './start-rule.ts'
@@ -114,6 +118,18 @@ export class BatchingAcceptor extends Context.Service<
   }
 >()('@hub/command-api/BatchingAcceptor') {}
 
+export interface AcceptorOptions {
+  readonly topics: TopicNames
+  readonly lifetimes: Lifetimes
+  readonly makeMessageId: MakeId
+  /** Runs the work of this process in its event loop. */
+  readonly slices: Slices
+  /**
+   * How long an acceptance batch of few sends waits for more. `ACCEPTANCE_GATHER` is for production.
+   */
+  readonly gather: Duration.Duration
+}
+
 /** Estimated bytes of a send in ledger and record: twice its text, and its other fields. */
 const bytesOf = ({ checked: { draft } }: PendingSend): number =>
   Result.isSuccess(draft) ? 600 + 4 * draft.success.rendered.text.length : 100
@@ -123,9 +139,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const scope = yield* Effect.scope
   // Created first, so they end last: work in the background goes on while the process drains.
   const fork = yield* FiberSet.makeRuntime<never>()
-  const calls = yield* FiberSet.make<void>()
-  const forkCall = yield* FiberSet.runtime(calls)()
-  const runInBackground = (call: Effect.Effect<void>) => Effect.sync(() => void forkCall(call))
+  const reservations = yield* makeReservations
 
   let batches = NO_BATCHES
   /** When it was last checked whether acceptance batches take long, milliseconds. */
@@ -136,7 +150,6 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const checkIdle = (): void => {
     if (pending.count() === 0 && isRecordingNothing() && publisher.isIdle()) onIdle()
   }
-  const limits = yield* Limits
   const corrections = yield* makeCorrections({
     ledger,
     outboxMode: yield* OutboxMode,
@@ -149,11 +162,13 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
       if (batch !== undefined) corrections.seal(batch.id)
     },
   })
+  const appendedRows = makeAppendedRows()
   const otpInProgress = makeOtpInProgress()
   const publisher = yield* makePublisher({
+    appendedRows,
     corrections,
     otpInProgress,
-    runInBackground,
+    reservations,
     onPublished: () => checkIdle(),
   })
   const queue = makeSendQueue({
@@ -162,31 +177,20 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     bytes: ACCEPTANCE_BATCH_BYTES,
     bytesOf,
   })
+  /** Puts sends first into the queue. */
   const decideAgain = (sends: ReadonlyArray<PendingSend>): void => {
     for (const send of sends) send.again()
     queue.pushFirst(sends)
     wake()
   }
-  const unresolved = makeUnresolvedCommits({
-    corrections,
-    decideAgain,
-    ledger,
-    limits,
-    resolveInBackground: (work) => Effect.sync(() => void fork(work)),
-    runInBackground,
-  })
-  const acceptorContext: AcceptorContext = {
+  const unresolved = makeUnresolvedCommits({ corrections, decideAgain, fork, ledger, reservations })
+  const runAcceptanceBatch = yield* makeAcceptanceBatches({
     ...options,
-    ledger,
-    limits,
-    encryption: yield* PayloadEncryption,
-    tracing: yield* Tracing,
-    decideAgain,
+    appendedRows,
+    corrections,
     otpInProgress,
-    publisher,
-    unresolved,
-    runInBackground,
-  }
+    reservations,
+  })
 
   const waiting = (): Waiting => ({ codes: queue.count('codes'), others: queue.count('others') })
   const next = (): Taken | null => nextBatch(waiting(), batches, checkedAt)
@@ -215,7 +219,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
 
   /** A send that got its outcome meanwhile (it waited too long) must not be recorded. */
   const isOpen = (send: PendingSend): boolean => {
-    if (send.outcome !== null) unresolved.abandon(send)
+    if (send.outcome !== null) dropSend(corrections, send)
     return send.outcome === null
   }
 
@@ -224,7 +228,11 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     batch: Batch,
     sends: ReadonlyArray<PendingSend>,
   ) {
-    yield* runAcceptanceBatch(acceptorContext, batch, sends)
+    for (const { again, publication, unresolved: commit } of yield* runAcceptanceBatch(batch, sends)) {
+      if (commit !== null) unresolved.add(commit)
+      if (publication !== null) publisher.push(publication)
+      decideAgain(again)
+    }
     batches = ended(batches, taken, sends.length, waiting())
     checkIdle()
     wake()
@@ -260,7 +268,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   /** Deletes appended outbox rows if no batch does it. Else the relay would append them again. */
   const deleteAppendedRows = Effect.suspend(() => {
     if (!isRecordingNothing()) return Effect.void
-    const rows = publisher.takeAppendedRows()
+    const rows = appendedRows.take()
     if (rows.length === 0) return Effect.void
     return ledger
       .deleteOutboxRows(rows)
@@ -286,7 +294,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
       onIdle = () => resume(Effect.void)
       checkIdle()
     }).pipe(
-      Effect.andThen(FiberSet.awaitEmpty(calls)),
+      Effect.andThen(reservations.ended),
       Effect.timeoutOrElse({
         duration: DRAIN_WITHIN,
         orElse: () =>
@@ -319,10 +327,12 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
       if (context.batch === undefined) yield* Deferred.await(request.done)
       else {
         // In the scope of the process: a client that disconnects must not leave its batch open.
-        const sealed = Effect.andThen(
-          Deferred.await(request.done),
-          Effect.suspend(() => sealPendingBatch(acceptorContext, request, request.outcomes(RECORD_UNKNOWN))),
-        )
+        const sealed = Effect.gen(function* () {
+          yield* Deferred.await(request.done)
+          const outcomes = request.outcomes(RECORD_UNKNOWN)
+          const publication = yield* sealPendingBatch(ledger, options.topics, request, outcomes)
+          if (publication !== null) publisher.push(publication)
+        })
         yield* Fiber.join(yield* Effect.forkIn(sealed, scope))
       }
       const batchExists = context.batch !== undefined && request.isInLedger

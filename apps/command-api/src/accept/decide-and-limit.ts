@@ -1,23 +1,27 @@
 /**
- * Steps 1 and 2 of an acceptance batch: the query of its lookup, the decisions and the limits.
- * Repeats and refusals are complete afterwards.
+ * Steps 1 and 2 of an acceptance batch: the query of its lookup, the decisions and the limits. Each step
+ * returns the decisions that hold after it. Repeats and refusals are complete afterwards.
  */
 import type { ApiError } from '@hub/contract'
 import type { MessageClass } from '@hub/domain'
 import { Effect, Result } from 'effect'
-import { type AcceptorContext, cancelOtp, releaseInBackground } from './acceptor-context.ts'
+import type { MakeId } from '../ids/ids.ts'
 import { type Decision, decideSends, isNew, type NewSendDecision } from './decide.ts'
 import { NOT_QUEUED, STORAGE_DOWN } from './errors.ts'
 import type { LedgerQuery, LedgerSnapshot, Reference } from './ledger.port.ts'
 import type { CheckedSend } from './checked-send.ts'
-import { reservationOf, type SendReservation } from './limits.ts'
+import type { Corrections } from './corrections.ts'
+import { type Limits, reservationOf, type SendReservation } from './limits.ts'
+import type { OtpInProgress } from './otp-in-progress.ts'
+import { refuseSend } from './refuse-send.ts'
 import type { PendingRequest, PendingSend } from './request.ts'
 
 /** A send of the acceptance batch and its decision, which a limit may change to a refusal. */
 export interface DecidedSend {
   readonly send: PendingSend
-  decision: Decision
+  readonly decision: Decision
 }
+type Decided = ReadonlyArray<DecidedSend>
 
 /** The send, with the message id under which an earlier commit has recorded it. */
 const checkedOf = ({ checked, recordedBefore }: PendingSend): CheckedSend =>
@@ -56,10 +60,11 @@ export const messageIdOf = (send: PendingSend, decision: NewSendDecision): strin
  * repeats. Message ids rise in the order of the sends, in which a batch lists its messages.
  */
 export const registerDecisions = (
-  { makeMessageId, otpInProgress }: AcceptorContext,
+  makeMessageId: MakeId,
+  otpInProgress: OtpInProgress,
   sends: ReadonlyArray<PendingSend>,
   { at, known, optedOut, recorded }: LedgerSnapshot,
-): ReadonlyArray<DecidedSend> => {
+): Decided => {
   const decisions = decideSends(sends.map(checkedOf), {
     known,
     recorded,
@@ -82,75 +87,76 @@ export const registerDecisions = (
   return decided
 }
 
-/** A limit refuses the send. */
-const refuseNew = (acceptor: AcceptorContext, one: DecidedSend, error: ApiError): void => {
-  if (isNew(one.decision)) cancelOtp(acceptor, messageIdOf(one.send, one.decision))
-  one.decision = { type: 'refuse', error }
-}
+const refuse = ({ send }: DecidedSend, error: ApiError): DecidedSend => ({
+  send,
+  decision: { type: 'refuse', error },
+})
+const unavailable = (messageClass: MessageClass): ApiError =>
+  messageClass === 'otp' ? NOT_QUEUED : STORAGE_DOWN
 
 /** Refuses new sends of a class without a payload key. Repeats need none. */
-export const refuseWithoutKey = (
-  acceptor: AcceptorContext,
-  keys: ReadonlyMap<MessageClass, unknown>,
-  decided: ReadonlyArray<DecidedSend>,
-): void => {
-  for (const one of decided) {
-    if (!isNew(one.decision)) continue
+export const refuseWithoutKey = (keys: ReadonlyMap<MessageClass, unknown>, decided: Decided): Decided =>
+  decided.map((one) => {
+    if (!isNew(one.decision)) return one
     const { class: messageClass } = one.decision.draft
-    if (!keys.has(messageClass)) refuseNew(acceptor, one, messageClass === 'otp' ? NOT_QUEUED : STORAGE_DOWN)
-  }
-}
+    return keys.has(messageClass) ? one : refuse(one, unavailable(messageClass))
+  })
 
 /** Applies the hub's daily limit once per request: it is refused as a whole. */
 export const applyDailyLimit = Effect.fnUntraced(function* (
-  acceptor: AcceptorContext,
+  limits: Pick<Limits['Service'], 'daily'>,
   at: number,
-  decided: ReadonlyArray<DecidedSend>,
+  decided: Decided,
 ) {
   const creating = new Set(decided.filter(({ decision }) => isNew(decision)).map(({ send }) => send.request))
-  if (creating.size === 0) return
-  const today = yield* Effect.cached(acceptor.limits.daily(at))
+  if (creating.size === 0) return decided
+  const today = yield* Effect.cached(limits.daily(at))
   const refused = new Map<PendingRequest, ApiError>()
   for (const request of creating) {
     const error = yield* request.dailyLimit(today)
     if (error !== null) refused.set(request, error)
   }
-  if (refused.size === 0) return
-  for (const one of decided) {
+  if (refused.size === 0) return decided
+  return decided.map((one) => {
     const error = refused.get(one.send.request)
-    if (error !== undefined && one.decision.type !== 'join') refuseNew(acceptor, one, error)
-  }
+    return error === undefined || one.decision.type === 'join' ? one : refuse(one, error)
+  })
 })
 
+/** Reserves new sends in the flood windows of their recipients, or refuses them. */
 export const reserveFloodWindows = Effect.fnUntraced(function* (
-  acceptor: AcceptorContext,
-  decided: ReadonlyArray<DecidedSend>,
+  limits: Pick<Limits['Service'], 'reserve'>,
+  decided: Decided,
 ) {
-  const asking: Array<DecidedSend> = []
-  const reservations: Array<SendReservation> = []
+  const asking = new Map<DecidedSend, SendReservation>()
   for (const one of decided) {
     const { decision, send } = one
-    if (!isNew(decision)) continue
-    asking.push(one)
-    reservations.push(reservationOf(send.checked, decision.draft, messageIdOf(send, decision)))
+    if (isNew(decision))
+      asking.set(one, reservationOf(send.checked, decision.draft, messageIdOf(send, decision)))
   }
-  if (asking.length === 0) return
-  const errors = yield* acceptor.limits.reserve(reservations)
-  for (const [i, one] of asking.entries()) {
+  if (asking.size === 0) return decided
+  const errors = yield* limits.reserve([...asking.values()])
+  const refused = new Map<DecidedSend, ApiError>()
+  for (const [i, [one, reservation]] of [...asking].entries()) {
     const error = errors[i] ?? null
-    if (error === null) one.send.reserve(reservations[i]!)
-    else refuseNew(acceptor, one, error)
+    if (error === null) one.send.reserve(reservation)
+    else refused.set(one, error)
   }
+  if (refused.size === 0) return decided
+  return decided.map((one) => {
+    const error = refused.get(one)
+    return error === undefined ? one : refuse(one, error)
+  })
 })
 
-/** Completes repeats and refusals. */
-export const completeKnown = Effect.fnUntraced(function* (
-  acceptor: AcceptorContext,
-  decided: ReadonlyArray<DecidedSend>,
-) {
+/** Completes repeats and refusals. Returns the reservations that nobody uses. */
+export const completeKnown = (
+  corrections: Pick<Corrections, 'refund'>,
+  decided: Decided,
+): ReadonlyArray<SendReservation> => {
   const unused: Array<SendReservation> = []
   for (const { decision, send } of decided) {
-    if (decision.type === 'refuse') acceptor.unresolved.refuse(send, decision.error)
+    if (decision.type === 'refuse') refuseSend(corrections, send, decision.error)
     if (decision.type !== 'duplicate') continue
     // Another send got its client_ref after this one had made a reservation. The two share it if
     // their recipients are equal. Otherwise nobody uses it.
@@ -158,30 +164,31 @@ export const completeKnown = Effect.fnUntraced(function* (
     if (reservation !== null && decision.recipient !== send.checked.recipient) unused.push(reservation)
     send.finish(Result.succeed({ view: decision.view, duplicate: !decision.byKey }))
   }
-  yield* releaseInBackground(acceptor, unused)
-})
+  return unused
+}
 
 /**
- * Withdraws new sends whose request has reached a deadline: they are refused or must be. Afterwards
- * the others are `recording`. Synchronous, so nothing is refused between this step and the commit.
+ * Refuses new sends whose request has reached a deadline, and returns their reservations, which nobody
+ * uses. Afterwards the other new sends are `Recording`. Synchronous, so nothing is refused between this
+ * step and the commit.
  */
-export const withdrawLate = (
-  acceptor: AcceptorContext,
+export const beginRecording = (
+  corrections: Pick<Corrections, 'refund'>,
   now: number,
-  decided: ReadonlyArray<DecidedSend>,
-): ReadonlyArray<SendReservation> => {
+  decided: Decided,
+): { readonly decided: Decided; readonly unused: ReadonlyArray<SendReservation> } => {
   const unused: Array<SendReservation> = []
-  for (const one of decided) {
+  const inTime = decided.map((one) => {
     const { decision, send } = one
-    if (!isNew(decision)) continue
+    if (!isNew(decision)) return one
     if (send.outcome === null && (now < send.request.recordBefore || send.recordedBefore !== null)) {
       send.record()
-      continue
+      return one
     }
     if (send.reservation !== null) unused.push(send.reservation)
-    const error = decision.draft.class === 'otp' ? NOT_QUEUED : STORAGE_DOWN
-    refuseNew(acceptor, one, error)
-    acceptor.unresolved.refuse(send, error)
-  }
-  return unused
+    const error = unavailable(decision.draft.class)
+    refuseSend(corrections, send, error)
+    return refuse(one, error)
+  })
+  return { decided: inTime, unused }
 }

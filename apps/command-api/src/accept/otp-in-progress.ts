@@ -35,8 +35,12 @@ export const makeOtpInProgress = () => {
       send.join()
       joinersOf.get(messageId)?.push({ send, view })
     },
-    /** The code will not be published. Returns the sends that joined it, to be decided again. */
-    cancel: (messageId: string): ReadonlyArray<PendingSend> => end(messageId).map(({ send }) => send),
+    /** The code will not be published. Returns the sends that joined it: they must be decided again. */
+    cancel: (messageId: string): ReadonlyArray<PendingSend> =>
+      end(messageId).map(({ send }) => {
+        send.again()
+        return send
+      }),
     /** Kafka has acknowledged the code. */
     confirm: (send: PendingSend, view: MessageView, duplicate: boolean): void => {
       const joiners = end(view.id)

@@ -1,10 +1,9 @@
 /** Step 3 of an acceptance batch: encrypts and encodes what is new. */
-import { accept, type MessageAccepted, type MessageClass, republish } from '@hub/domain'
-import { acceptedRecord } from '@hub/kafka'
+import { accept, type Lifetimes, type MessageAccepted, type MessageClass, republish } from '@hub/domain'
+import { acceptedRecord, type TopicNames } from '@hub/kafka'
 import { encodePayload, type PayloadEncryption, type PayloadKey } from '@hub/store'
 import { Effect, Option } from 'effect'
 import { acceptedView } from '../messages/message.ts'
-import type { AcceptorContext } from './acceptor-context.ts'
 import type { MessageDraft } from './checked-send.ts'
 import { type DecidedSend, messageIdOf } from './decide-and-limit.ts'
 import { isNew, type NewSendDecision } from './decide.ts'
@@ -44,8 +43,13 @@ export const payloadKeys = Effect.fnUntraced(function* (
 const payloadOf = ({ class: messageClass, rendered, to, values }: MessageDraft): Buffer =>
   encodePayload({ to, text: rendered.text, variables: messageClass === 'otp' ? undefined : values })
 
+export interface PrepareOptions {
+  readonly topics: TopicNames
+  readonly lifetimes: Lifetimes
+}
+
 const prepareSend = (
-  { lifetimes, topics }: AcceptorContext,
+  { lifetimes, topics }: PrepareOptions,
   at: number,
   keys: PayloadKeys,
   send: PendingSend,
@@ -100,11 +104,11 @@ const prepareSend = (
 
 /** Encrypts and encodes what is new: one record per message. */
 export const prepareNew = (
-  acceptor: AcceptorContext,
+  options: PrepareOptions,
   at: number,
   keys: PayloadKeys,
   decided: ReadonlyArray<DecidedSend>,
 ): ReadonlyArray<PreparedSend> =>
   decided.flatMap(({ decision, send }) =>
-    isNew(decision) ? [prepareSend(acceptor, at, keys, send, decision)] : [],
+    isNew(decision) ? [prepareSend(options, at, keys, send, decision)] : [],
   )

@@ -10,6 +10,7 @@
 import { kafkaCrashPoint, type OutgoingRecord } from '@hub/kafka'
 import { storageCrashPoint } from '@hub/store'
 import { Cause, Effect, identity, Latch } from 'effect'
+import type { AppendedRows } from './appended-rows.ts'
 import type { Corrections } from './corrections.ts'
 import { APPEND_UNKNOWN, NOT_QUEUED } from './errors.ts'
 import { Ledger } from './ledger.port.ts'
@@ -17,6 +18,7 @@ import { Limits } from './limits.ts'
 import { OutboxMode } from './outbox-mode.ts'
 import type { OtpInProgress } from './otp-in-progress.ts'
 import type { PreparedSend } from './prepared-send.ts'
+import type { Reservations } from './reservations.ts'
 import { makeTracedAppend } from './traced-append.ts'
 import { UnprovenCodes } from './unproven-codes.ts'
 
@@ -46,13 +48,14 @@ export interface Publication {
 export interface PublisherOptions {
   readonly otpInProgress: OtpInProgress
   readonly corrections: Corrections
-  readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
+  readonly appendedRows: AppendedRows
+  readonly reservations: Reservations
   /** Called when a publication or a rollback has ended. */
   readonly onPublished: () => void
 }
 
 export const makePublisher = Effect.fnUntraced(function* (options: PublisherOptions) {
-  const { corrections, onPublished, otpInProgress, runInBackground } = options
+  const { appendedRows, corrections, onPublished, otpInProgress, reservations } = options
   const ledger = yield* Ledger
   const append = yield* makeTracedAppend
   const limits = yield* Limits
@@ -60,8 +63,6 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
   const unprovenCodes = yield* UnprovenCodes
 
   const publications: Array<Publication> = []
-  /** Outbox rows that Kafka has acknowledged and that are not deleted yet. */
-  const appendedRows: Array<number> = []
   let unpublished = 0
   let publishing = false
   const somethingToPublish = yield* Latch.make(false)
@@ -70,12 +71,16 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
   let rollingBack = false
   const somethingExpired = yield* Latch.make(false)
 
-  const confirm = (otpSends: ReadonlyArray<PreparedSend>): Effect.Effect<void> => {
+  const confirm = (otpSends: ReadonlyArray<PreparedSend>): void => {
     for (const { duplicate, send, view } of otpSends) otpInProgress.confirm(send, view, duplicate)
     // The codes of an append come from acceptance batches that ended at nearly the same time.
     const at = otpSends[0]?.view.createdAt
-    const reservations = otpSends.map(({ reservation }) => reservation)
-    return at === undefined ? Effect.void : runInBackground(limits.confirm(reservations, at))
+    if (at !== undefined) {
+      reservations.confirm(
+        otpSends.map(({ reservation }) => reservation),
+        at,
+      )
+    }
   }
 
   /**
@@ -159,9 +164,9 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
       otpSends.some(({ republished }) => republished) ? atAppendedAgain : identity,
       Effect.matchEffect({
         onSuccess: () =>
-          Effect.suspend(() => {
-            appendedRows.push(...rows)
-            return confirm(otpSends)
+          Effect.sync(() => {
+            appendedRows.add(rows)
+            confirm(otpSends)
           }),
         onFailure: (error) => {
           for (const row of rows) outboxMode.leaveToRelay(row)
@@ -245,10 +250,6 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
       if (!isRelayed) unpublished += outboxRecords.length
       somethingToPublish.openUnsafe()
     },
-    /** Hands over the acknowledged outbox rows, for deletion. */
-    takeAppendedRows: (): ReadonlyArray<number> => appendedRows.splice(0),
-    /** Takes them back if they were not deleted. */
-    returnAppendedRows: (rows: ReadonlyArray<number>): void => void appendedRows.push(...rows),
   }
 })
 export type Publisher = Effect.Success<ReturnType<typeof makePublisher>>

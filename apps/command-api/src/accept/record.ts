@@ -1,24 +1,25 @@
 /**
- * Step 4 of an acceptance batch: records the prepared sends in one transaction of the ledger, and
- * hands them to the publisher.
+ * Step 4 of an acceptance batch: records the prepared sends in one transaction of the ledger.
  *
  * The transaction also writes the outcome of a batch and the response under an idempotency key, if
  * it makes their last outcome known. A recorded `service` message is accepted. A recorded code is
  * accepted only when Kafka acknowledges it.
  */
 import { apiError } from '@hub/contract'
-import { encodeOutboxRow, type OutgoingRecord } from '@hub/kafka'
+import { encodeOutboxRow, type OutgoingRecord, type TopicNames } from '@hub/kafka'
 import { storageCrashPoint, type StorageError, type StorageUnavailable } from '@hub/store'
 import type { TracingShape } from '@hub/telemetry'
-import { commitId } from '../ids/ids.ts'
-import { Clock, Effect, Result } from 'effect'
-import { type AcceptorContext, cancelOtp, releaseInBackground } from './acceptor-context.ts'
+import { Effect, Result } from 'effect'
+import type { AppendedRows } from './appended-rows.ts'
 import type { DecidedSend } from './decide-and-limit.ts'
-import type { BatchRow, CommitResult, ExtraWrites, Unrecorded } from './ledger.port.ts'
+import type { BatchRow, CommitResult, ExtraWrites, Ledger, Unrecorded } from './ledger.port.ts'
 import type { SendReservation } from './limits.ts'
+import type { OtpInProgress } from './otp-in-progress.ts'
 import type { PreparedSend } from './prepared-send.ts'
+import type { Publication } from './publish.ts'
 import type { PendingRequest, PendingSend } from './request.ts'
 import type { SendOutcome } from './send.ts'
+import type { UnresolvedCommit } from './unresolved-commits.ts'
 import { batchSealedRecords } from './batch-sealed.ts'
 import { batchOutcome } from './seal-batch.ts'
 
@@ -130,15 +131,29 @@ const requestResultsOf = (batch: PreparedAcceptanceBatch, unrecorded: Unrecorded
   return results
 }
 
-/** Records the acceptance batch, then completes or publishes its sends. */
+interface RecordServices {
+  readonly ledger: Pick<Ledger['Service'], 'commit'>
+  readonly topics: TopicNames
+  readonly tracing: TracingShape
+  readonly appendedRows: AppendedRows
+}
+
+/** The result of a commit, with the records `BatchSealed` that it wrote. */
+interface Recorded extends CommitResult {
+  readonly sealRecords: ReadonlyArray<OutgoingRecord>
+}
+
+/**
+ * Records the acceptance batch. Afterwards its requests know what the ledger contains of them. `null`: the
+ * result of the commit is unknown. `id`: UUID of the commit.
+ */
 export const recordAcceptanceBatch = Effect.fnUntraced(function* (
-  acceptor: AcceptorContext,
+  { appendedRows, ledger, topics, tracing }: RecordServices,
+  id: string,
   batch: PreparedAcceptanceBatch,
 ) {
-  const { ledger, publisher, topics, tracing } = acceptor
   const { prepared } = batch
-  const appendedRows = publisher.takeAppendedRows()
-  const id = commitId(yield* Clock.currentTimeMillis)
+  const rows = appendedRows.take()
   const result = yield* ledger
     .commit({
       id,
@@ -159,22 +174,28 @@ export const recordAcceptanceBatch = Effect.fnUntraced(function* (
           sealRecords,
         }
       },
-      appendedRows,
+      appendedRows: rows,
     })
     .pipe(
       atRecorded,
-      Effect.onError(() => Effect.sync(() => publisher.returnAppendedRows(appendedRows))),
-      Effect.catchIf(isUnknown, (error) => Effect.as(leaveUnresolved(acceptor, id, batch, error), null)),
+      Effect.onError(() => Effect.sync(() => appendedRows.add(rows))),
+      Effect.catchIf(isUnknown, ({ detail, reason }) =>
+        Effect.as(
+          Effect.logWarning('acceptor: the result of a commit is unknown; the hub finds it out').pipe(
+            Effect.annotateLogs({ commit: id, sends: prepared.length, reason, detail }),
+          ),
+          null,
+        ),
+      ),
     )
-  if (result === null) return
+  if (result === null) return null
   // Before any send gets its outcome: a request reads these as soon as it is done.
   const { results, sealRecords } = result.extraWrites
-  const { recorded, responseStored, sealed } = results
-  for (const request of recorded) request.record()
-  for (const request of sealed) request.seal()
-  for (const request of responseStored) request.storeResponse()
-  if (tracing.isOn) traceRecorded(tracing, recorded)
-  yield* publishRecorded(acceptor, batch, result, sealRecords)
+  for (const request of results.recorded) request.record()
+  for (const request of results.sealed) request.seal()
+  for (const request of results.responseStored) request.storeResponse()
+  if (tracing.isOn) traceRecorded(tracing, results.recorded)
+  return { ...result, sealRecords } satisfies Recorded
 })
 
 /**
@@ -193,24 +214,21 @@ const NEVER_SENT: ReadonlySet<string> = new Set([
   'ENOTFOUND',
 ])
 
-/** Leaves a commit with an unknown result to `unresolved-commits.ts`. Its sends are `Uncertain`. */
-const leaveUnresolved = (
-  acceptor: AcceptorContext,
+/** The result of the commit is unknown: its sends are `Uncertain`, and its codes are not published. */
+export const leaveUnresolved = (
+  otpInProgress: OtpInProgress,
   id: string,
   { decided, prepared }: PreparedAcceptanceBatch,
-  { detail, reason }: StorageUnavailable,
-) => {
-  for (const { send, view } of prepared) {
-    send.lose({ messageId: view.id, at: view.createdAt })
-    cancelOtp(acceptor, view.id)
+): { readonly unresolved: UnresolvedCommit; readonly again: ReadonlyArray<PendingSend> } => {
+  for (const { send, view } of prepared) send.lose({ messageId: view.id, at: view.createdAt })
+  return {
+    unresolved: {
+      id,
+      prepared,
+      followers: decided.filter(({ decision }) => decision.type === 'follow').map(({ send }) => send),
+    },
+    again: prepared.flatMap(({ view }) => otpInProgress.cancel(view.id)),
   }
-  const followers = decided.filter(({ decision }) => decision.type === 'follow').map(({ send }) => send)
-  return Effect.andThen(
-    acceptor.unresolved.add({ id, prepared, followers }),
-    Effect.logWarning('acceptor: the result of a commit is unknown; the hub finds it out').pipe(
-      Effect.annotateLogs({ commit: id, sends: prepared.length, reason, detail }),
-    ),
-  )
 }
 
 /** One span per request, from its arrival until its first sends were recorded. */
@@ -227,26 +245,34 @@ const traceRecorded = (tracing: TracingShape, recorded: ReadonlySet<PendingReque
   }
 }
 
-/** Completes decided sends, publishes recorded ones, and queues the others for the next batch. */
-const publishRecorded = Effect.fnUntraced(function* (
-  acceptor: AcceptorContext,
+/** What is left to do after a commit. */
+interface AfterCommit {
+  /** To be decided again. */
+  readonly again: ReadonlyArray<PendingSend>
+  readonly publication: Publication
+  /** Reservations of accepted sends, and those that nobody uses. */
+  readonly accepted: ReadonlyArray<SendReservation>
+  readonly unused: ReadonlyArray<SendReservation>
+}
+
+/** Completes the sends whose outcome the commit makes known. */
+export const completeRecorded = (
+  otpInProgress: OtpInProgress,
   batch: PreparedAcceptanceBatch,
-  result: CommitResult,
-  sealRecords: ReadonlyArray<OutgoingRecord>,
-) {
-  const { decideAgain, limits, publisher, runInBackground } = acceptor
+  result: Recorded,
+): AfterCommit => {
   const outcomes = outcomesOf(result, batch)
   const otpSends: Array<PreparedSend> = []
   const outboxRecords: Array<OutgoingRecord> = []
   const accepted: Array<SendReservation> = []
   const unused: Array<SendReservation> = []
-  const toDecideAgain: Array<PendingSend> = []
+  const again: Array<PendingSend> = []
   for (const one of batch.prepared) {
     const { record, reservation, send, view } = one
     if (!isRecorded(result, one)) {
-      cancelOtp(acceptor, view.id)
+      again.push(...otpInProgress.cancel(view.id))
       const outcome = outcomes.get(send)
-      if (outcome === undefined) toDecideAgain.push(send)
+      if (outcome === undefined) again.push(send)
       else {
         // The request that holds the lock now has the same message id, so the same reservation.
         if (!result.lockLost.has(view.id)) unused.push(reservation)
@@ -267,15 +293,17 @@ const publishRecorded = Effect.fnUntraced(function* (
     const leader = batch.decided[decision.leader]!
     const code = otpSends.find((one) => one.send === leader.send)
     if (outcome !== undefined) send.finish(outcome)
-    else if (code !== undefined) acceptor.otpInProgress.join(code.view.id, send, code.view)
-    else toDecideAgain.push(send)
+    else if (code !== undefined) otpInProgress.join(code.view.id, send, code.view)
+    else again.push(send)
   }
-  decideAgain(toDecideAgain)
-  publisher.push({
-    outboxRow: result.outboxRow,
-    outboxRecords: [...outboxRecords, ...sealRecords],
-    otpSends,
-  })
-  if (accepted.length > 0) yield* runInBackground(limits.confirm(accepted, batch.at))
-  yield* releaseInBackground(acceptor, unused)
-})
+  return {
+    again,
+    publication: {
+      outboxRow: result.outboxRow,
+      outboxRecords: [...outboxRecords, ...result.sealRecords],
+      otpSends,
+    },
+    accepted,
+    unused,
+  }
+}

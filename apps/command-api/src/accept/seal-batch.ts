@@ -7,12 +7,11 @@
  *
  * Source: BAT-11 to BAT-13; docs/decisions/repeats.md#sealed-batches.
  */
-import { encodeOutboxRow } from '@hub/kafka'
+import { encodeOutboxRow, type TopicNames } from '@hub/kafka'
 import { storageCrashPoint } from '@hub/store'
 import { Clock, Effect, Result } from 'effect'
-import type { AcceptorContext } from './acceptor-context.ts'
 import { batchSealedRecords } from './batch-sealed.ts'
-import type { BatchRow } from './ledger.port.ts'
+import type { BatchRow, Ledger } from './ledger.port.ts'
 import type { NewBatch, PendingRequest } from './request.ts'
 import type { SendOutcome } from './send.ts'
 
@@ -64,17 +63,18 @@ export const batchOutcome = (batch: NewBatch, outcomes: ReadonlyArray<SendOutcom
 /**
  * Seals the batch of a request whose sends all have their outcome, if no acceptance batch could. A batch
  * that does not exist, because all of its codes were refused, is deleted. After a failure the sweeper
- * seals it.
+ * seals it. Returns what is left to publish.
  */
 export const sealPendingBatch = Effect.fnUntraced(function* (
-  { ledger, publisher, topics }: AcceptorContext,
+  ledger: Pick<Ledger['Service'], 'lookup' | 'seal' | 'discard'>,
+  topics: TopicNames,
   request: PendingRequest,
   outcomes: ReadonlyArray<SendOutcome>,
 ) {
   const { batch } = request.context
-  if (batch === undefined || request.isSealed || request.isUncertain) return
+  if (batch === undefined || request.isSealed || request.isUncertain) return null
   const outcome = batchOutcome(batch, outcomes)
-  if (!outcome.exists && !request.isInLedger) return
+  if (!outcome.exists && !request.isInLedger) return null
   const seal = Effect.gen(function* () {
     const createdAt =
       request.createdAt ?? (yield* ledger.lookup({ references: [], recipients: [], remembered: [] })).at
@@ -87,14 +87,20 @@ export const sealPendingBatch = Effect.fnUntraced(function* (
       .seal(row, outcome.otpAccepted, encodeOutboxRow(outboxRecords))
       .pipe(atSealed)
     request.seal()
-    if (outboxRow !== null) publisher.push({ outboxRow, outboxRecords, otpSends: [] })
+    return outboxRow === null ? null : { outboxRow, outboxRecords, otpSends: [] }
   })
   // Its codes were refused after they were recorded, so nothing of it is left.
-  const discard = Effect.map(ledger.discard(batch.id), () => request.discard())
-  yield* (outcome.exists ? seal : discard).pipe(
+  const discard = Effect.map(ledger.discard(batch.id), () => {
+    request.discard()
+    return null
+  })
+  return yield* (outcome.exists ? seal : discard).pipe(
     Effect.catch((error) =>
-      Effect.logWarning('acceptor: a batch was not closed; the sweeper seals it').pipe(
-        Effect.annotateLogs({ batch: batch.id, error: error._tag }),
+      Effect.as(
+        Effect.logWarning('acceptor: a batch was not closed; the sweeper seals it').pipe(
+          Effect.annotateLogs({ batch: batch.id, error: error._tag }),
+        ),
+        null,
       ),
     ),
   )
