@@ -4,7 +4,7 @@ import { layerEventLog, layerKeysAndErasures, topicNames } from '@hub/kafka'
 import { MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
 import { AddressPolicy } from '@hub/webhooks'
 import { Effect, Layer } from 'effect'
-import { AdmissionControl } from './accept/admission-control.ts'
+import { AdmissionControl } from './accept/admission/admission-control.ts'
 import { APP, configuration } from './config.ts'
 
 export const layers = Layer.unwrap(

@@ -5,8 +5,8 @@ import { MESSAGE_CLASSES } from '@hub/domain'
 import { FRAMING_MESSAGES } from '@hub/http-server'
 import { counter, gauge, labelSets } from '@hub/telemetry'
 import { Metric } from 'effect'
-import type { RefusalReason, RefusedWork } from './accept/admission.ts'
-import { WORK_KINDS } from './accept/work-kinds.ts'
+import type { RefusalReason, RefusedWork } from './accept/admission/admission.ts'
+import { WORK_KINDS } from './accept/admission/work-kinds.ts'
 
 /** The statuses of successes, of the errors of the API (500 is a defect), and of malformed HTTP. */
 const STATUSES = new Set([

@@ -19,9 +19,9 @@ import {
   owner,
   service,
 } from '../testing/doubles.ts'
-import type { CheckedSend } from './checked-send.ts'
+import type { CheckedSend } from './check/checked-send.ts'
 import { BatchingAcceptor } from './acceptor.ts'
-import type { OutboxMode } from './outbox-mode.ts'
+import type { OutboxMode } from './recovery/outbox-mode.ts'
 import type { NewBatch, RequestContext } from './request.ts'
 import type { SendOutcome } from './send.ts'
 

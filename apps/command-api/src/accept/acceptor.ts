@@ -2,29 +2,29 @@
  * The batching acceptor: records many sends in one transaction and appends them to Kafka in one
  * produce (group commit).
  *
- * A send is checked and rendered first (`checked-send.ts`). Then it waits, not for a timer, but
+ * A send is checked and rendered first (`check/`). Then it waits, not for a timer, but
  * only until an acceptance batch in progress has been recorded. The next acceptance batch contains
- * all sends that arrived meanwhile, in the order of `send-queue.ts`. So an idle hub answers at once,
- * and a busy hub shares the cost of a commit. Admission control (`admission.ts`) bounds the wait.
+ * all sends that arrived meanwhile, in the order of `batch/send-queue.ts`. So an idle hub answers at once,
+ * and a busy hub shares the cost of a commit. Admission control (`admission/`) bounds the wait.
  *
- * The steps of an acceptance batch (`acceptance-batch.ts`):
- *   1. `ledger.ts` looks up used `client_ref`s, remembered ids, opt-outs and PostgreSQL's clock.
- *   2. `decide-and-limit.ts` decides each send (`decide.ts`): new, repeat or refused. New sends then
+ * The steps of an acceptance batch (`batch/acceptance-batch.ts`):
+ *   1. `ledger/ledger.ts` looks up used `client_ref`s, remembered ids, opt-outs and PostgreSQL's clock.
+ *   2. `batch/decide-and-limit.ts` decides each send (`batch/decide.ts`): new, repeat or refused. New sends then
  *      pass the daily limit and the flood windows.
- *   3. `prepare.ts` encrypts and encodes what is new.
- *   4. `record.ts` commits it. A `service` message is accepted now: it cannot be lost. If another
+ *   3. `batch/prepare.ts` encrypts and encodes what is new.
+ *   4. `batch/record.ts` commits it. A `service` message is accepted now: it cannot be lost. If another
  *      process took a `client_ref` meanwhile, the send waits for the next acceptance batch, where
  *      it is a repeat.
- *   5. `publish.ts` appends it to Kafka, while the next acceptance batch is already being recorded.
+ *   5. `batch/publish.ts` appends it to Kafka, while the next acceptance batch is already being recorded.
  *      An acknowledgement accepts codes. After a failure the relay appends the outbox rows. Codes
  *      get `provider_unavailable`, with an unknown outcome if Kafka may contain them, and a repeat
  *      publishes the same id again.
- *   6. `seal-batch.ts` seals batches whose last outcome became known outside of a commit.
+ *   6. `batch/seal-batch.ts` seals batches whose last outcome became known outside of a commit.
  *
  * Some calls succeed although they are reported as failed. The result of a commit that timed out is
- * found out by `unresolved-commits.ts`, that of an append by the reconciler. After an append that
+ * found out by `recovery/unresolved-commits.ts`, that of an append by the reconciler. After an append that
  * timed out, the repeat appends the same id again, and readers drop it. A reservation is made once
- * per id, and expires if nobody confirms it. `corrections.ts` repeats refunds and seals that failed.
+ * per id, and expires if nobody confirms it. `recovery/corrections.ts` repeats refunds and seals that failed.
  */
 import type { EventLog, TopicNames } from '@hub/kafka'
 import type { Lifetimes } from '@hub/domain'
@@ -45,27 +45,35 @@ import {
 } from 'effect'
 import { acceptanceBatchSeconds, acceptanceBatchSends, pendingSends } from '../metrics.ts'
 import type { MakeId } from '../ids/ids.ts'
-import { makeAcceptanceBatches } from './acceptance-batch.ts'
-import { makeAppendedRows } from './appended-rows.ts'
-import type { CheckedSend } from './checked-send.ts'
-import { makeCorrections } from './corrections.ts'
+import { makeAcceptanceBatches } from './batch/acceptance-batch.ts'
+import { makeAppendedRows } from './batch/appended-rows.ts'
+import type { CheckedSend } from './check/checked-send.ts'
+import { makeCorrections } from './recovery/corrections.ts'
 import { RECORD_UNKNOWN, STORAGE_DOWN } from './errors.ts'
-import { Ledger } from './ledger.port.ts'
-import type { Limits } from './limits.ts'
-import { OutboxMode } from './outbox-mode.ts'
-import { makeOtpInProgress } from './otp-in-progress.ts'
-import { refuseOverloaded } from './overloaded.ts'
-import { makePublisher } from './publish.ts'
-import { dropSend } from './refuse-send.ts'
+import { Ledger } from './ledger/ledger.port.ts'
+import type { Limits } from './batch/limits.ts'
+import { OutboxMode } from './recovery/outbox-mode.ts'
+import { makeOtpInProgress } from './batch/otp-in-progress.ts'
+import { refuseOverloaded } from './admission/overloaded.ts'
+import { makePublisher } from './batch/publish.ts'
+import { dropSend } from './batch/refuse-send.ts'
 import { makePendingRequests, type PendingSend, type RequestContext } from './request.ts'
-import { makeReservations } from './reservations.ts'
-import { sealPendingBatch } from './seal-batch.ts'
-import type { Slices } from './slices.ts'
+import { makeReservations } from './batch/reservations.ts'
+import { sealPendingBatch } from './batch/seal-batch.ts'
+import type { Slices } from './admission/slices.ts'
 import type { Batch, SendOutcome } from './send.ts'
-import { makeSendQueue, type Taken } from './send-queue.ts'
-import { begun, ended, gathersFirst, inProgress, nextBatch, NO_BATCHES, type Waiting } from './start-rule.ts'
-import type { UnprovenCodes } from './unproven-codes.ts'
-import { makeUnresolvedCommits } from './unresolved-commits.ts'
+import { makeSendQueue, type Taken } from './batch/send-queue.ts'
+import {
+  begun,
+  ended,
+  gathersFirst,
+  inProgress,
+  nextBatch,
+  NO_BATCHES,
+  type Waiting,
+} from './batch/start-rule.ts'
+import type { UnprovenCodes } from './recovery/unproven-codes.ts'
+import { makeUnresolvedCommits } from './recovery/unresolved-commits.ts'
 
 /**
  * Sends of one acceptance batch, and requests with such a send. Nothing else runs while the process

@@ -4,12 +4,12 @@ import { decodeFact } from '@hub/kafka'
 import { Context, Deferred, Effect, Exit, Fiber, Layer, Logger, Result, Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import { Doubles, acceptorOnDoubles, otp, service } from '../testing/doubles.ts'
-import type { Ticket } from './admission-control.ts'
-import type { CheckedSend } from './checked-send.ts'
+import type { Ticket } from './admission/admission-control.ts'
+import type { CheckedSend } from './check/checked-send.ts'
 import { ACCEPTANCE_GATHER, BatchingAcceptor } from './acceptor.ts'
-import { OutboxMode } from './outbox-mode.ts'
+import { OutboxMode } from './recovery/outbox-mode.ts'
 import type { SendOutcome } from './send.ts'
-import { SLOW_BATCHES_IN_PROGRESS } from './start-rule.ts'
+import { SLOW_BATCHES_IN_PROGRESS } from './batch/start-rule.ts'
 
 const resultOf = (outcome: SendOutcome): string =>
   Result.isSuccess(outcome) ? (outcome.success.duplicate ? 'duplicate' : 'accepted') : outcome.failure.code

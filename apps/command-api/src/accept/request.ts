@@ -10,10 +10,10 @@ import type { Span } from '@hub/telemetry'
 import { Deferred, Effect, Result } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { IdempotencyLock, StoredResponse } from '../idempotency/idempotency-keys.port.ts'
-import type { Ticket } from './admission-control.ts'
-import type { CheckedSend } from './checked-send.ts'
+import type { Ticket } from './admission/admission-control.ts'
+import type { CheckedSend } from './check/checked-send.ts'
 import { refusalAtDeadline, Send, type SendOutcome } from './send.ts'
-import type { Slices } from './slices.ts'
+import type { Slices } from './admission/slices.ts'
 
 /** A batch that the hub creates if it accepts any element, or refuses all elements. */
 export interface NewBatch {

@@ -17,9 +17,9 @@
 import type { ApiError } from '@hub/contract'
 import { Result } from 'effect'
 import type { MessageView } from '../messages/message.ts'
-import type { CheckedSend } from './checked-send.ts'
+import type { CheckedSend } from './check/checked-send.ts'
 import { APPEND_UNKNOWN, NOT_QUEUED, RECORD_UNKNOWN, STORAGE_DOWN } from './errors.ts'
-import type { SendReservation } from './limits.ts'
+import type { SendReservation } from './batch/limits.ts'
 
 /** The message that was accepted or repeated, or the error that the client gets. */
 export type SendOutcome = Result.Result<{ readonly view: MessageView; readonly duplicate: boolean }, ApiError>

@@ -6,9 +6,9 @@
 import { encodeOutboxRow, type TopicNames } from '@hub/kafka'
 import { Sql, storageCrashPoint } from '@hub/store'
 import { Duration, Effect, Layer, Schedule } from 'effect'
-import { OutboxMode } from '../accept/outbox-mode.ts'
-import { batchSealedRecords } from '../accept/batch-sealed.ts'
-import { lockOpenBatches, sealBatches } from '../accept/tables/batches.ts'
+import { OutboxMode } from '../accept/recovery/outbox-mode.ts'
+import { batchSealedRecords } from '../accept/batch/batch-sealed.ts'
+import { lockOpenBatches, sealBatches } from '../accept/ledger/tables/batches.ts'
 
 /** No request of the batch runs any more: three times the hard deadline of a request. */
 const OPEN_FOR_SECONDS = 60

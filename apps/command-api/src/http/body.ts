@@ -7,7 +7,7 @@ import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequ
 import { type ApiError, apiError, MAX_BODY_BYTES } from '@hub/contract'
 import { Effect } from 'effect'
 import type { HttpServerRequest } from 'effect/http'
-import { refuseOverloaded } from '../accept/overloaded.ts'
+import { refuseOverloaded } from '../accept/admission/overloaded.ts'
 
 /**
  * Bytes of bodies in memory. One key may hold 8 bodies of the largest size, and one client address

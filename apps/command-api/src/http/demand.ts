@@ -3,7 +3,7 @@ import { type DeclaredBody } from './body.ts'
 import { parseBody } from '@hub/contract'
 import type { MessageClass } from '@hub/domain'
 import { Result } from 'effect'
-import type { Work } from '../accept/admission.ts'
+import type { Work } from '../accept/admission/admission.ts'
 import { type Caller, ownerKey } from '../accounts/account.ts'
 
 /** `single`: one send. `batch`: the sends of a batch. */

@@ -7,7 +7,7 @@ import { connect } from 'node:net'
 import { eventually } from '@hub/testkit'
 import { Deferred, Duration, Effect } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import type { Work } from '../accept/admission.ts'
+import type { Work } from '../accept/admission/admission.ts'
 import {
   type Account,
   type Api,

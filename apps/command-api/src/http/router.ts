@@ -6,7 +6,7 @@ import { type ApiError, apiError, prepareKnownParameters, ROUTES } from '@hub/co
 import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServerRequest, type HttpServerResponse } from 'effect/http'
 import { Access } from '../access/access.ts'
-import { AdmissionControl } from '../accept/admission-control.ts'
+import { AdmissionControl } from '../accept/admission/admission-control.ts'
 import { makeBodyBudget } from './body.ts'
 import { type SendKind, SENDS } from './demand.ts'
 import { discardRest } from './early-answer.ts'

@@ -15,7 +15,7 @@ import {
   type StorageError,
 } from '@hub/store'
 import { Cause, Duration, Effect, Layer, Metric, Schedule } from 'effect'
-import { deleteOldCommits } from '../accept/tables/commits.ts'
+import { deleteOldCommits } from '../accept/ledger/tables/commits.ts'
 import { oldestPendingModeration } from '../metrics.ts'
 import { readPendingModeration } from './pending-moderation.ts'
 

@@ -2,10 +2,10 @@
  * A model of the process under load, in virtual time: clients that ask without waiting, admission
  * control, the queue of sends, and servers that record a given number of sends per second.
  */
-import { makeAdmission } from '../accept/admission.ts'
+import { makeAdmission } from '../accept/admission/admission.ts'
 import type { PendingSend } from '../accept/request.ts'
-import { makeSendQueue } from '../accept/send-queue.ts'
-import type { WorkKind } from '../accept/work-kinds.ts'
+import { makeSendQueue } from '../accept/batch/send-queue.ts'
+import type { WorkKind } from '../accept/admission/work-kinds.ts'
 
 type PerSecond = number | ((second: number) => number)
 

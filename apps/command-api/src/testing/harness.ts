@@ -36,7 +36,7 @@ import {
 } from 'effect'
 import { HttpServer } from 'effect/http'
 import { afterAll, beforeAll } from 'vitest'
-import { AdmissionControl, type AdmissionOptions } from '../accept/admission-control.ts'
+import { AdmissionControl, type AdmissionOptions } from '../accept/admission/admission-control.ts'
 import { networkFrom } from '../access/client-address.ts'
 import { commandApi } from '../app.ts'
 import type { TlsFiles } from '../http/tls.ts'

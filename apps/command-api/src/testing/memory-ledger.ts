@@ -5,7 +5,7 @@
 import { addMoney, fromTimestamp, type Money, zeroMoney } from '@hub/domain'
 import { StorageRejected, StorageUnavailable } from '@hub/store'
 import { Deferred, Effect } from 'effect'
-import { type KnownMessage, refKey } from '../accept/decide.ts'
+import { type KnownMessage, refKey } from '../accept/batch/decide.ts'
 import type {
   BatchRow,
   Commit,
@@ -13,8 +13,8 @@ import type {
   ExtraWrites,
   Ledger,
   LedgerEntry,
-} from '../accept/ledger.port.ts'
-import { type Charge, chargesOf, overspending, periodKey } from '../accept/spend.ts'
+} from '../accept/ledger/ledger.port.ts'
+import { type Charge, chargesOf, overspending, periodKey } from '../accept/ledger/spend.ts'
 import type { Owner } from '../accounts/account.ts'
 import type { StoredResponse } from '../idempotency/idempotency-keys.port.ts'
 import { acceptedView } from '../messages/message.ts'

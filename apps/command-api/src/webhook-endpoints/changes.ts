@@ -27,7 +27,7 @@ import {
   WebhooksPositions,
 } from '@hub/store'
 import { Clock, Duration, Effect, Schedule } from 'effect'
-import { deleteOutboxRows } from '../accept/tables/outbox.ts'
+import { deleteOutboxRows } from '../accept/ledger/tables/outbox.ts'
 import type { Owner } from '../accounts/account.ts'
 
 /** Deadline of the append. The relay appends what takes longer. */

@@ -27,7 +27,7 @@ import {
 } from '@hub/store'
 import { AddressPolicy, enableEndpoint } from '@hub/webhooks'
 import { Clock, Duration, Effect, Result, Schedule } from 'effect'
-import { deleteOutboxRows } from '../accept/tables/outbox.ts'
+import { deleteOutboxRows } from '../accept/ledger/tables/outbox.ts'
 import type { Owner } from '../accounts/account.ts'
 import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import { freshId } from '../ids/ids.ts'
