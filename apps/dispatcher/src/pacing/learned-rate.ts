@@ -15,7 +15,7 @@
  * Sources: the measured rate and the probing are those of BBR (N. Cardwell et al., "BBR:
  * Congestion-Based Congestion Control", ACM Queue 14(5), 2016), the fall by a factor is that of AIMD
  * (D.-M. Chiu, R. Jain, Computer Networks and ISDN Systems 17, 1989), and the growing steps are those
- * of CUBIC (RFC 9438). docs/decisions/pacing.md has the figures.
+ * of CUBIC (RFC 9438). Why: docs/decisions/pacing.md. Figures: benchmarks/history/pacing.md.
  */
 
 import { Schema } from 'effect'
