@@ -500,6 +500,37 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     find: 'dueAt: next ?? batch.queuedAt + rules.retryWindowMs',
     replace: 'dueAt: next ?? endedAt',
   },
+  {
+    name: 'a batch that is delivered and not recorded yet is read as due',
+    file: `${FANOUT}/subscriptions/subscription.ts`,
+    find: 'for (const { uuid } of this.#inFlight) held.add(uuid)',
+    replace: 'for (const { uuid } of this.#inFlight.slice(0, 0)) held.add(uuid)',
+  },
+  {
+    name: 'outcomes are recorded in another order than their attempts ended',
+    file: `${FANOUT}/recording/outcome-recorder.ts`,
+    find: 'pending.push([subscription, outcome])',
+    replace: 'pending.unshift([subscription, outcome])',
+  },
+  {
+    name: 'a backlog does not begin with the batch that disabled the subscription',
+    file: `${FANOUT}/subscriptions/subscription.ts`,
+    find: 'this.#record = record\n    this.#failing = record.consecutiveFailures > 0\n    this.#probe = record.disabledByBatch\n  }\n\n  /** Returns',
+    replace:
+      'this.#record = record\n    this.#failing = record.consecutiveFailures > 0\n    this.#probe = null\n  }\n\n  /** Returns',
+  },
+  {
+    name: 'a backlog is attempted from its end',
+    file: `${FANOUT}/subscriptions/subscription.ts`,
+    find: 'const batch = this.#ready.shift()',
+    replace: 'const batch = this.#ready.pop()',
+  },
+  {
+    name: 'a failure counts twice',
+    file: `${DOMAIN}/subscription/health.ts`,
+    find: 'const consecutiveFailures = health.consecutiveFailures + 1',
+    replace: 'const consecutiveFailures = health.consecutiveFailures + 2',
+  },
   // ---- record schemas
   {
     name: 'a record of a newer version is dead-lettered',

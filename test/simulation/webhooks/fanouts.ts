@@ -1,7 +1,7 @@
 /**
  * The fan-out processes with their store and the receivers, and the checks of what the receivers got.
  */
-import { encodeId, nextAttemptAt } from '@hub/domain'
+import { decodeId, encodeId, nextAttemptAt } from '@hub/domain'
 import {
   type EventRecorded,
   eventRecordedRecord,
@@ -9,6 +9,7 @@ import {
   type SubscriptionChange,
   subscriptionChangedRecord,
   topicNames,
+  webhooksKey,
 } from '@hub/kafka'
 import { simulatedKafka } from '@hub/kafka/testing'
 import type { StorageError } from '@hub/store'
@@ -17,6 +18,7 @@ import {
   FanoutSettings,
   FanoutStore,
   type FanoutStoreShape,
+  type Ownership,
   makeFanout,
   type Settings,
 } from '@hub/webhook-fanout'
@@ -104,6 +106,11 @@ const WATCH_EVERY_MS = SECOND
 /** An attempt of a process that stood still, or has no connection to PostgreSQL, ends so late. */
 const ATTEMPT_ENDS_WITHIN_MS = 45 * SECOND
 
+/** Why a batch fails. Source: DEL-23. */
+const EXPIRY_REASONS: ReadonlySet<string> = new Set([
+  'retry_window_expired',
+  'retry_window_expired_while_disabled',
+])
 /** A process that stands still after a decision acts on it so much later. */
 const PAUSED_MS = 20 * SECOND
 
@@ -114,6 +121,8 @@ interface Received {
   readonly at: number
   /** When the hub decided to make the attempt: it may have read the body first. */
   readonly decidedAt: number
+  /** Rises with each decision. */
+  readonly decision: number
   readonly by: SimulatedProcess
   readonly isConfirmed: boolean
 }
@@ -204,7 +213,7 @@ export const startFanouts = (
     world.note('command-api', () => `${subscription}: ${change}`)
     world.after(random.pick([0, 5, 50, 2000]), () => publish(record, `${change} of ${subscription}`))
   }
-  for (let i = 0; i < random.between(1, 2); i++) subscribe(uuidOf(i + 1))
+  const initial = Array.from({ length: random.between(1, 2) }, (_, i) => subscribe(uuidOf(i + 1)))
   for (let i = 0; i < random.pick([0, 0, 1, 2]); i++) {
     world.after(random.between(0, pace.createdWithinMs), () => create(uuidOf(10 + i)))
   }
@@ -212,6 +221,10 @@ export const startFanouts = (
   // ---- the receivers
 
   const received: Array<Received> = []
+  /** How often a process has become the owner of a partition. */
+  let acquisitions = 0
+  /** The confirmed attempts whose process has the answer, by process and batch, with the acquisitions so far. */
+  const confirmed = new Map<string, number>()
   /** Attempts that no receiver answered. */
   const unanswered: Array<{ readonly endpoint: string; readonly at: number }> = []
   const refusing = new Map<string, number>()
@@ -221,15 +234,22 @@ export const startFanouts = (
     world.after(random.between(...pace.receiversChangeMs), changeReceivers)
   }
   changeReceivers()
+  let decisions = 0
+  const decide = () => ({ decidedAt: world.now(), decision: ++decisions })
   /** When each process asked for the body of a batch, by process and batch. */
-  const bodyAskedAt = new Map<string, number>()
+  const bodyAsked = new Map<string, ReturnType<typeof decide>>()
   const clientOf = (process: SimulatedProcess): WebhookClient['Service'] => {
     const begin: WebhookClient['Service']['begin'] = (delivery, deadlineMs, done) => {
       let isAborted = false
       const began = world.now()
       const key = `${process.name} ${delivery.eventBatch}`
-      const decidedAt = bodyAskedAt.get(key) ?? began
-      bodyAskedAt.delete(key)
+      const decided = bodyAsked.get(key) ?? decide()
+      bodyAsked.delete(key)
+      // A read of due batches that overlaps with the record of a success may still return its batch.
+      const isRecorded =
+        store.batches.get(decodeId('evb', delivery.eventBatch) ?? '')?.state.status !== 'pending'
+      if (confirmed.get(key) === acquisitions && !isRecorded)
+        violations.add('a batch is attempted again before its success is recorded', key)
       const endpoint = delivery.url.slice(delivery.url.lastIndexOf('/') + 1)
       const end = (result: DeliveryResult | AttemptNotMade) => {
         if (!isAborted) done(result)
@@ -249,18 +269,20 @@ export const startFanouts = (
             batch: delivery.eventBatch,
             body: Buffer.from(delivery.body).toString('utf8'),
             at: world.now(),
-            decidedAt,
+            ...decided,
             by: process,
             isConfirmed,
           })
           answer(isConfirmed ? 200 : 500)
         },
-        onAnswer: (responseCode) =>
+        onAnswer: (responseCode) => {
+          if (responseCode === 200 && !isAborted) confirmed.set(key, acquisitions)
           end(
             responseCode === 200
               ? { succeeded: true, responseCode, durationMs: durationMs(), reason: null }
               : { succeeded: false, responseCode, durationMs: durationMs(), reason: 'http_status' },
-          ),
+          )
+        },
         onFailure: (reason) => {
           unanswered.push({ endpoint, at: world.now() })
           end({
@@ -290,6 +312,17 @@ export const startFanouts = (
 
   // ---- the processes
 
+  /** When the last outcome ended that an owner has recorded, by partition and epoch. */
+  const lastEnded = new Map<string, number>()
+  /** An owner records its outcomes in the order in which their attempts ended. */
+  const checkLogOrder = ({ epoch, partition }: Ownership, from: number) => {
+    const key = `${partition} ${epoch}`
+    for (const { batch, endedAt } of store.log.slice(from)) {
+      if (endedAt < (lastEnded.get(key) ?? 0))
+        violations.add('the delivery log has another order than the attempts', batch)
+      lastEnded.set(key, endedAt)
+    }
+  }
   const storeOf = (process: SimulatedProcess): FanoutStoreShape => {
     const shape = store.shape()
     const remote =
@@ -303,7 +336,10 @@ export const startFanouts = (
     const poll = <A, E>(name: string, effect: Effect.Effect<A, E>) =>
       pace.hasPolls ? read(name, effect) : Effect.never
     return {
-      acquire: remote('acquire', shape.acquire),
+      acquire: remote('acquire', (partition) => {
+        acquisitions++
+        return shape.acquire(partition)
+      }),
       sources: read('sources', shape.sources),
       subscriptionsOf: remote('subscriptionsOf', shape.subscriptionsOf),
       subscription: remote('subscription', shape.subscription),
@@ -313,10 +349,17 @@ export const startFanouts = (
       expired: remote('expired', shape.expired),
       body: (uuid) =>
         Effect.suspend(() => {
-          bodyAskedAt.set(`${process.name} ${encodeId('evb', uuid)}`, world.now())
+          bodyAsked.set(`${process.name} ${encodeId('evb', uuid)}`, decide())
           return remote('body', shape.body)(uuid)
         }),
-      record: remote('record', shape.record),
+      record: remote('record', (owner, outcomes) =>
+        Effect.suspend(() => {
+          const from = store.log.length
+          return Effect.tap(shape.record(owner, outcomes), () =>
+            Effect.sync(() => checkLogOrder(owner, from)),
+          )
+        }),
+      ),
       redeliveries: poll('redeliveries', shape.redeliveries),
       takeOnDemand: pace.hasPolls ? remote('takeOnDemand', shape.takeOnDemand) : () => Effect.never,
       recordOnDemand: remote('recordOnDemand', shape.recordOnDemand),
@@ -349,15 +392,21 @@ export const startFanouts = (
   // ---- subscriptions that fail
 
   /** The backlog of each enabled subscription, in the order of its events. */
-  const releases: Array<{ uuid: string; at: number; probe: string | null; backlog: ReadonlyArray<string> }> =
-    []
+  const releases: Array<{
+    uuid: string
+    at: number
+    /** The rows of the delivery log at that time. */
+    rows: number
+    probe: string | null
+    backlog: ReadonlyArray<string>
+  }> = []
   const disabledSince = new Map<string, number>()
   /** The failed attempts of a subscription since the last success, in the order of their records. */
   const failuresOf = (uuid: string) => {
-    const attempts = store.log.filter(({ endpoint, kind }) => endpoint === uuid && kind === 'attempt')
-    const enabledAt = releases.findLast((one) => one.uuid === uuid)?.at ?? 0
-    const lastSuccess = attempts.findLastIndex(({ reason }) => reason === null)
-    return attempts.slice(lastSuccess + 1).filter(({ endedAt }) => endedAt >= enabledAt)
+    const attempts = store.log
+      .slice(releases.findLast((one) => one.uuid === uuid)?.rows ?? 0)
+      .filter(({ endpoint, kind }) => endpoint === uuid && kind === 'attempt')
+    return attempts.slice(attempts.findLastIndex(({ reason }) => reason === null) + 1)
   }
   /** Enables a subscription, as its account does. */
   const enable = (endpoint: Endpoint) => {
@@ -365,6 +414,7 @@ export const startFanouts = (
     releases.push({
       uuid,
       at: world.now(),
+      rows: store.log.length,
       probe: store.subscriptions.get(uuid)?.disabledByBatch ?? null,
       backlog: store.pending(uuid).map((batch) => encodeId('evb', batch.uuid)),
     })
@@ -372,14 +422,31 @@ export const startFanouts = (
     store.enable(uuid, world.now())
     announce(endpoint, 'enabled')
   }
+  /** What is before the stored position is in a batch of each subscription. */
+  const checkPositions = () => {
+    for (const [partition, { position }] of store.positions) {
+      for (const event of broker.topic(topics.webhooks)[partition]!.slice(0, Math.max(0, position))) {
+        for (const { account, uuid } of initial) {
+          if (event.key !== webhooksKey(account, MODE) || event.type !== 'EventRecorded') continue
+          if (store.batchOf.has(`${uuid} ${event.id} `)) continue
+          violations.add('the position is behind an event without a batch', `${event.id} of ${uuid}`)
+        }
+      }
+    }
+  }
   const watchSubscriptions = () => {
+    checkPositions()
     for (const endpoint of endpoints) {
       const { uuid } = endpoint
       if (disabledSince.has(uuid)) continue
       const failures = failuresOf(uuid)
       const span = (failures.at(-1)?.endedAt ?? 0) - (failures[0]?.endedAt ?? 0)
       const isDue = failures.length >= 20 && span >= HOUR
-      const isDisabled = store.subscriptions.get(uuid)?.health.status === 'disabled_by_failures'
+      const { consecutiveFailures, status } = store.subscriptions.get(uuid)!.health
+      const isDisabled = status === 'disabled_by_failures'
+      if (!isDisabled && consecutiveFailures !== failures.length) {
+        violations.add('failures are counted by another rule', `${uuid}: ${consecutiveFailures}`)
+      }
       if (isDisabled !== isDue) {
         const state = isDisabled ? 'disabled' : 'enabled'
         violations.add(
@@ -458,22 +525,34 @@ export const startFanouts = (
     }
   }
 
-  /** With one attempt at a time, the backlog arrives in the order of its events, until an attempt fails. */
+  /**
+   * The batch that disabled the subscription is attempted first. Each process attempts the rest of the
+   * backlog in the order of its events, until an attempt fails.
+   */
   const checkReleases = () => {
-    if (settings.inFlightEach > 1) return
     for (const { at, backlog, probe, uuid } of releases) {
-      const order: Array<number> = []
       const isLater = (one: { readonly endpoint: string; readonly at: number }) =>
         one.endpoint === uuid && one.at > at
       const until = unanswered.find(isLater)?.at ?? Number.POSITIVE_INFINITY
-      for (const { batch, isConfirmed } of received.filter((one) => isLater(one) && one.at < until)) {
-        const position = backlog.indexOf(batch)
-        if (!isConfirmed || position < 0) break
-        if (probe === null || batch !== encodeId('evb', probe)) order.push(position)
+      const attempts = received
+        .filter((one) => isLater(one) && one.at < until && one.decidedAt > at)
+        .toSorted((a, b) => a.decision - b.decision)
+      const probeId = probe === null ? null : encodeId('evb', probe)
+      const [first] = attempts
+      if (first !== undefined && probeId !== null && backlog.includes(probeId)) {
+        if (first.batch !== probeId && backlog.includes(first.batch))
+          violations.add('a backlog does not begin with the batch that disabled the subscription', uuid)
       }
-      // A lost answer repeats an attempt.
-      if (order.some((position, i) => i > 0 && position < order[i - 1]!)) {
-        violations.add('a backlog is not delivered in order', `${uuid}: ${order.join()}`)
+      for (const [by, ofProcess] of Map.groupBy(attempts, (one) => one.by)) {
+        const order: Array<number> = []
+        for (const { batch, isConfirmed } of ofProcess) {
+          const position = backlog.indexOf(batch)
+          if (!isConfirmed || position < 0) break
+          if (batch !== probeId) order.push(position)
+        }
+        if (order.some((position, i) => i > 0 && position < order[i - 1]!)) {
+          violations.add('a backlog is not delivered in order', `${uuid} by ${by.name}: ${order.join()}`)
+        }
       }
     }
   }
@@ -485,6 +564,11 @@ export const startFanouts = (
       if (kind === 'expiry' && endedAt < queuedAt + pace.windowMs) {
         violations.add('a batch fails before its retry window ends', batch)
       }
+    }
+    for (const { state, uuid } of store.batches.values()) {
+      const last = store.log.findLast(({ batch }) => batch === uuid)
+      if (state.status === 'failed' && !EXPIRY_REASONS.has(last?.reason ?? ''))
+        violations.add('a failed batch has no reason in the delivery log', `${uuid}: ${last?.reason ?? ''}`)
     }
   }
 
@@ -504,9 +588,11 @@ export const startFanouts = (
       if (row.kind !== 'attempt' || row.redelivery !== null) continue
       const last = before.get(row.batch)
       before.set(row.batch, row)
+      const windowEnds = (store.batches.get(row.batch)?.state.queuedAt ?? 0) + pace.windowMs
+      if (row.nextAttemptAt !== null && row.nextAttemptAt >= windowEnds)
+        violations.add('an attempt is planned after the retry window', row.batch)
       if (last === undefined || last.reason === null) continue
-      const queuedAt = store.batches.get(row.batch)?.state.queuedAt ?? 0
-      if (row.startedAt >= (last.nextAttemptAt ?? queuedAt + pace.windowMs)) continue
+      if (row.startedAt >= (last.nextAttemptAt ?? windowEnds)) continue
       const isReleased = released.some(
         ({ at, endpoint }) => endpoint === row.endpoint && at >= last.endedAt && at <= row.startedAt,
       )

@@ -17,7 +17,6 @@ import {
   healthy,
   resetEarlyAttempts,
 } from '@hub/domain'
-import { StorageUnavailable } from '@hub/store'
 import { Clock, Effect, Redacted } from 'effect'
 import type { Settings } from '../config.ts'
 import type { Outcome } from '../subscriptions/outcome.ts'
@@ -71,19 +70,11 @@ const cursorOf = ({ firstSequence, state }: MemoryBatch): BatchCursor => ({
 
 const NEW_HEALTH: EndpointHealth = { ...healthy, backlogReleasedAt: null }
 
-const CONNECTION_LOST = new StorageUnavailable({
-  reason: 'unreachable',
-  detail: 'the test crashed PostgreSQL',
-})
-
 interface MemoryStoreOptions {
   readonly settings: Settings
   /** In [0, 1). */
   readonly random: () => number
 }
-
-/** Runs before and after each change that a process makes; the test may stop the process there. */
-export type Step = (name: string) => Effect.Effect<void>
 
 export class MemoryStore {
   readonly #options: MemoryStoreOptions
@@ -93,10 +84,6 @@ export class MemoryStore {
   readonly batchOf = new Map<string, string>()
   readonly log: Array<LogRow> = []
   readonly positions = new Map<number, { epoch: number; position: number }>()
-  /** PostgreSQL crashes during the next `record`: before or after its commit. */
-  crashNextRecord: 'before commit' | 'after commit' | null = null
-  /** PostgreSQL commits the next `storeBatches`, and its answer is lost. */
-  crashNextStore = false
   /** The journal of each account. */
   readonly journal = new Map<string, Array<JournalEvent & { readonly createdAt: number }>>()
 
@@ -228,30 +215,19 @@ export class MemoryStore {
   }
 
   /** The store as one process sees it. */
-  shape(step: Step = () => Effect.void): FanoutStoreShape {
+  shape(): FanoutStoreShape {
     const { settings } = this.#options
-    const change = <A>(name: string, apply: () => A): Effect.Effect<A> =>
-      Effect.gen(function* () {
-        yield* step(`before ${name}`)
-        const result = apply()
-        yield* step(`after ${name}`)
-        return result
-      })
-    const owned = <A>(name: string, owner: Ownership, apply: () => A): Effect.Effect<A, PartitionLost> =>
-      Effect.flatMap(
-        change(name, () =>
-          this.positions.get(owner.partition)?.epoch === owner.epoch ? { done: apply() } : null,
-        ),
-        (outcome) =>
-          outcome === null
-            ? Effect.fail(new PartitionLost({ partition: owner.partition }))
-            : Effect.succeed(outcome.done),
+    const owned = <A>({ epoch, partition }: Ownership, apply: () => A): Effect.Effect<A, PartitionLost> =>
+      Effect.suspend(() =>
+        this.positions.get(partition)?.epoch === epoch
+          ? Effect.succeed(apply())
+          : Effect.fail(new PartitionLost({ partition })),
       )
     const healthOf = (endpoint: string) => this.subscriptions.get(endpoint)?.health ?? NEW_HEALTH
 
     return {
       acquire: (partition) =>
-        change('acquire', () => {
+        Effect.sync(() => {
           const before = this.positions.get(partition) ?? { epoch: 0, position: -1 }
           const after = { epoch: before.epoch + 1, position: before.position }
           this.positions.set(partition, after)
@@ -287,9 +263,7 @@ export class MemoryStore {
         { self: this },
         function* (owner, position, batches, redelivery = null) {
           const now = yield* Clock.currentTimeMillis
-          const isLost = this.crashNextStore
-          this.crashNextStore = false
-          const stored = yield* owned('storeBatches', owner, () => {
+          return yield* owned(owner, () => {
             const row = this.positions.get(owner.partition)!
             row.position = Math.max(row.position, position)
             const seen = new Set<string>()
@@ -328,7 +302,6 @@ export class MemoryStore {
               ]
             })
           })
-          return isLost ? yield* CONNECTION_LOST : stored
         },
       ),
       due: Effect.fnUntraced(
@@ -390,14 +363,7 @@ export class MemoryStore {
           const batch = this.batches.get(uuid)
           return batch?.state.status === 'pending' ? batch.body : null
         }),
-      record: (owner, outcomes) =>
-        Effect.suspend(() => {
-          const crash = this.crashNextRecord
-          this.crashNextRecord = null
-          if (crash === 'before commit') return Effect.fail(CONNECTION_LOST)
-          const recorded = owned('record', owner, () => this.#record(outcomes))
-          return crash === null ? recorded : Effect.andThen(recorded, Effect.fail(CONNECTION_LOST))
-        }),
+      record: (owner, outcomes) => owned(owner, () => this.#record(outcomes)),
       redeliveries: Effect.succeed<ReadonlyArray<OpenRedelivery>>([]),
       takeOnDemand: () => Effect.succeed([]),
       recordOnDemand: () => Effect.void,
