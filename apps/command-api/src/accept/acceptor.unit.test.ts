@@ -610,6 +610,7 @@ describe('the admission of a request', () => {
         counts.inProgress--
         counts.finished++
       },
+      end: () => {},
     }
     return { counts, ticket }
   }

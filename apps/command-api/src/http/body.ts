@@ -146,9 +146,6 @@ const readBytes = (
     return Effect.sync(stop)
   })
 
-/** Bodies that were read before their request reached `withBody`. */
-const readBodies = new WeakMap<IncomingMessage, Uint8Array>()
-
 /** Reads a small body. `onRead` is not called if the client disconnects before its end. */
 export const readSmallBody = (incoming: IncomingMessage, onRead: (body: Uint8Array) => void): void => {
   const chunks: Array<Uint8Array> = []
@@ -156,9 +153,7 @@ export const readSmallBody = (incoming: IncomingMessage, onRead: (body: Uint8Arr
   incoming.once('error', () => {})
   incoming.on('data', (chunk: Uint8Array) => chunks.push(chunk))
   incoming.once('end', () => {
-    const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
-    readBodies.set(incoming, body)
-    onRead(body)
+    onRead(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))
   })
 }
 
@@ -173,8 +168,6 @@ export const withBody = <A, E, R>(
   use: (body: Uint8Array) => Effect.Effect<A, E, R>,
 ): Effect.Effect<A, E | ApiError, R> => {
   const incoming = NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage
-  const earlier = readBodies.get(incoming)
-  if (earlier !== undefined) return use(earlier)
   const declared = declaredBody(incoming.headers)
   if (declared.kind === 'none') return use(EMPTY)
   if (declared.kind === 'refused') return Effect.fail(declared.error)

@@ -13,13 +13,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type ApiError, ROUTES } from '@hub/contract'
 import type { Gate } from '@hub/http-server'
-import { Effect } from 'effect'
+import { Effect, Result } from 'effect'
 import type { Access } from '../access/access.ts'
 import type { Work } from '../accept/admission/admission.ts'
 import type { AdmissionControl } from '../accept/admission/admission-control.ts'
 import { slices } from '../accept/admission/slices.ts'
 import type { Caller } from '../accounts/account.ts'
 import { freshId } from '../ids/ids.ts'
+import { setAdmitted } from './admitted.ts'
 import { errorAnswer, headersOf } from './answer.ts'
 import { declaredBody, readSmallBody, SMALL_BODY_BYTES } from './body.ts'
 import { type SendKind, SENDS, unreadWork, workOf } from './demand.ts'
@@ -42,10 +43,7 @@ const LOGGED_PER_SECOND = 10
 
 interface GateServices {
   readonly access: Pick<Access['Service'], 'cachedCaller'>
-  readonly admission: Pick<
-    AdmissionControl['Service'],
-    'mayRefuse' | 'refusal' | 'refusalUnread' | 'release' | 'reserve'
-  >
+  readonly admission: Pick<AdmissionControl['Service'], 'admit' | 'mayRefuse' | 'refusalUnread'>
   readonly edge: HttpEdge['Service']
   readonly fork: (work: Effect.Effect<void>) => void
 }
@@ -97,11 +95,12 @@ export const makeOverloadGate = (services: GateServices): Gate => {
     if (caller === null) return pass()
 
     /** Refuses the work, or admits it and passes the request on in a slice. */
-    const decide = (work: Work): void => {
-      const error = admission.refusal(work)
-      if (error !== null) return refuse(request, response, caller, error)
-      admission.reserve(request, work)
-      response.once('close', () => admission.release(request))
+    const decide = (work: Work, body: Uint8Array): void => {
+      const admitted = admission.admit(work)
+      if (Result.isFailure(admitted)) return refuse(request, response, caller, admitted.failure)
+      const ticket = admitted.success
+      setAdmitted(request, { ticket, body })
+      response.once('close', ticket.end)
       slices.add(work.kind === 'otp', () => {
         // A client that has disconnected waits for no answer.
         if (!response.closed) pass()
@@ -111,6 +110,6 @@ export const makeOverloadGate = (services: GateServices): Gate => {
     if (unread !== null) return refuse(request, response, caller, unread)
     // A request is no work before its body has arrived. The pipeline reads large bodies.
     if (declared.bytes > SMALL_BODY_BYTES) return pass()
-    readSmallBody(request, (body) => decide(workOf(kind, caller, body)))
+    readSmallBody(request, (body) => decide(workOf(kind, caller, body), body))
   }
 }

@@ -5,8 +5,9 @@
  */
 import { connect } from 'node:net'
 import { eventually } from '@hub/testkit'
-import { Deferred, Duration, Effect } from 'effect'
+import { Deferred, Duration, Effect, Result } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { withTicket } from '../accept/admission/admission-control.ts'
 import type { Work } from '../accept/admission/admission.ts'
 import {
   type Account,
@@ -70,7 +71,8 @@ const assertRefused = (answer: TestResponse): void => {
 const during = async (work: Work, body: () => Promise<void>): Promise<void> => {
   const end = await Effect.runPromise(Deferred.make<void>())
   // The process is idle, so it admits any work.
-  const working = Effect.runPromise(api.admission.run({}, work, () => Deferred.await(end)))
+  const ticket = Result.getOrThrow(api.admission.admit(work))
+  const working = Effect.runPromise(withTicket(ticket, Deferred.await(end)))
   try {
     await body()
   } finally {

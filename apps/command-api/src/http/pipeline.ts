@@ -2,7 +2,7 @@
  * The request pipeline: the order of the checks. The first one that fails determines the answer.
  * Source: HTTP-25 to HTTP-27.
  */
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import {
   type ApiError,
@@ -21,8 +21,9 @@ import type { HttpServerRequest, HttpServerResponse } from 'effect/http'
 import type { Access, Credentials } from '../access/access.ts'
 import type { Caller } from '../accounts/account.ts'
 import { freshId } from '../ids/ids.ts'
-import type { AdmissionControl, Ticket } from '../accept/admission/admission-control.ts'
+import { type AdmissionControl, type Ticket, withTicket } from '../accept/admission/admission-control.ts'
 import { RECORD_UNKNOWN } from '../accept/errors.ts'
+import { admittedOf } from './admitted.ts'
 import { type Answer, errorAnswer, toResponse } from './answer.ts'
 import { type BodyBudget, declaredBody, withBody } from './body.ts'
 import { type SendKind, unreadWork, workOf } from './demand.ts'
@@ -156,7 +157,7 @@ const withTimeout =
 /** The services that authenticate and admit a request, limit its body and recognize a repeated one. */
 export interface AuthServices {
   readonly access: Pick<Access['Service'], 'addressOf' | 'login' | 'take'>
-  readonly admission: Pick<AdmissionControl['Service'], 'isReserved' | 'refusalUnread' | 'run'>
+  readonly admission: Pick<AdmissionControl['Service'], 'admit' | 'refusalUnread'>
   readonly bodies: BodyBudget
   readonly idempotency: Idempotency['Service']
 }
@@ -264,13 +265,15 @@ export const runChecked = (
       yield* bounded(rate)
       return yield* readBody(caller, (body) => bounded(answerWith(caller, body, null)))
     }
-    const error = admission.isReserved(incoming)
-      ? null
-      : admission.refusalUnread(unreadWork(sends, caller, declared))
+    const answer = (body: Uint8Array, ticket: Ticket) =>
+      withTicket(ticket, bounded(Effect.andThen(rate, answerWith(caller, body, ticket))))
+    const admitted = admittedOf(incoming as IncomingMessage)
+    if (admitted !== null) return yield* answer(admitted.body, admitted.ticket)
+    const error = admission.refusalUnread(unreadWork(sends, caller, declared))
     if (error !== null) return yield* error
     return yield* readBody(caller, (body) =>
-      admission.run(incoming, workOf(sends, caller, body), (ticket) =>
-        bounded(Effect.andThen(rate, answerWith(caller, body, ticket))),
+      Effect.flatMap(Effect.fromResult(admission.admit(workOf(sends, caller, body))), (ticket) =>
+        answer(body, ticket),
       ),
     )
   })

@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { apiError } from '@hub/contract'
 import { StorageRejected, StorageUnavailable } from '@hub/store'
-import { Effect, Fiber, Layer, Logger } from 'effect'
+import { Effect, Fiber, Layer, Logger, Result } from 'effect'
 import { HttpServerResponse } from 'effect/http'
 import { TestClock } from 'effect/testing'
 import type { Caller } from '../accounts/account.ts'
@@ -101,9 +101,8 @@ describe('the checks', () => {
         const auth: AuthServices = {
           access: { login: () => slow(caller), take: () => slow(null), addressOf: () => '192.0.2.1' },
           admission: {
-            isReserved: () => false,
             refusalUnread: () => null,
-            run: (_request, _work, use) => use({ handOver: () => {}, finish: () => {} }),
+            admit: () => Result.succeed({ handOver: () => {}, finish: () => {}, end: () => {} }),
           },
           bodies: makeBodyBudget(),
           idempotency: {

@@ -3,7 +3,7 @@
  * it samples. The HTTP pipeline asks it before it does anything for a send.
  */
 import type { ApiError } from '@hub/contract'
-import { Clock, Context, Duration, Effect, Latch, Layer, Metric } from 'effect'
+import { Clock, Context, Duration, Effect, Latch, Layer, Metric, Result } from 'effect'
 import { admissionInProgress, admissionRate, admissionWaitSeconds, capacityUsed } from '../../metrics.ts'
 import { INITIAL_RATE, makeAdmission, type RefusalReason, type Work } from './admission.ts'
 import { WORK_KINDS } from './work-kinds.ts'
@@ -30,7 +30,13 @@ export interface Ticket {
    * batch began, milliseconds since the epoch. The time since then shows how slow the servers are.
    */
   readonly finish: (begunAt: number | null) => void
+  /** The request ends, and with it the work that was not handed over. May be called again. */
+  readonly end: () => void
 }
+
+/** Runs `use`, and ends the work of the ticket with it. */
+export const withTicket = <A, E, R>(ticket: Ticket, use: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.ensuring(use, Effect.sync(ticket.end))
 
 /** Options for tests. */
 export interface AdmissionOptions {
@@ -102,16 +108,6 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
       })
       yield* Effect.forkScoped(Effect.forever(Effect.andThen(sample, untilNext)))
 
-      /** The reserved work of requests. */
-      const reserved = new Map<object, Work>()
-      /** Ends a reservation. False: the request has none. */
-      const release = (request: object): boolean => {
-        const work = reserved.get(request)
-        if (work === undefined) return false
-        reserved.delete(request)
-        admission.end(work)
-        return true
-      }
       const refuse = (
         work: Work,
         reason: RefusalReason,
@@ -139,53 +135,32 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
           return reason === null ? null : refuse(least, reason, least.kind === 'otp' ? 'send' : least.kind)
         },
 
-        /** Admits the work of a request. It counts until the request runs it, or until `release`. */
-        reserve: (request: object, work: Work): void => {
+        /** Admits work, or returns the error that refuses it. */
+        admit: (work: Work): Result.Result<Ticket, ApiError> => {
+          const reason = admission.refusal(work)
+          if (reason !== null) return Result.fail(refuse(work, reason))
           begin(work)
-          reserved.set(request, work)
-        },
-        release,
-        isReserved: (request: object): boolean => reserved.has(request),
-
-        /**
-         * Runs `use` if the work is admitted, now or by a reservation of the request. The work ends with
-         * it, as far as it is not handed over.
-         */
-        run: <A, E, R>(
-          request: object,
-          work: Work,
-          use: (ticket: Ticket) => Effect.Effect<A, E, R>,
-        ): Effect.Effect<A, E | ApiError, R> =>
-          Effect.suspend((): Effect.Effect<A, E | ApiError, R> => {
-            let held: Work | null = reserved.get(request) ?? null
-            reserved.delete(request)
-            if (held === null) {
-              const reason = admission.refusal(work)
-              if (reason !== null) return Effect.fail(refuse(work, reason))
-              begin(work)
-              held = work
-            }
-            const end = (): void => {
+          let held: Work | null = work
+          const one = { ...work, sends: 1 }
+          return Result.succeed({
+            handOver: (sends, weight) => {
+              // A request with an idempotency key goes on after its client has disconnected. Its work
+              // has ended then, and counts again from now on.
+              admission.resize(held ?? { ...work, sends: 0 }, sends)
+              held = null
+              admission.weigh(work.account, weight)
+            },
+            finish: (begunAt) => {
+              admission.finish(one)
+              if (begunAt === null) return
+              admission.accepted(work.kind, clock.currentTimeMillisUnsafe() - begunAt)
+            },
+            end: () => {
               if (held !== null) admission.end(held)
               held = null
-            }
-            const one = { ...work, sends: 1 }
-            const ticket: Ticket = {
-              handOver: (sends, weight) => {
-                // A request with an idempotency key goes on after its client has disconnected. Its work
-                // has ended then, and counts again from now on.
-                admission.resize(held ?? { ...work, sends: 0 }, sends)
-                held = null
-                admission.weigh(work.account, weight)
-              },
-              finish: (begunAt) => {
-                admission.finish(one)
-                if (begunAt === null) return
-                admission.accepted(work.kind, clock.currentTimeMillisUnsafe() - begunAt)
-              },
-            }
-            return Effect.ensuring(use(ticket), Effect.sync(end))
-          }),
+            },
+          })
+        },
       }
     }),
   },

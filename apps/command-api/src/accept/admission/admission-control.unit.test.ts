@@ -1,13 +1,24 @@
 /** Admission control of a process: the work of requests from their admission to their end. */
 import { assert, describe, it } from '@effect/vitest'
 import type { ApiError } from '@hub/contract'
-import { Deferred, Effect, Fiber, Layer, Logger } from 'effect'
+import { Deferred, Effect, Fiber, Layer, Logger, Result } from 'effect'
 import { TestClock } from 'effect/testing'
-import { AdmissionControl, type Ticket } from './admission-control.ts'
+import { AdmissionControl, type Ticket, withTicket } from './admission-control.ts'
 import type { Work } from './admission.ts'
 
 const single = (kind: 'otp' | 'service', account = 'a'): Work => ({ kind, account, sends: 1 })
 const layer = Layer.mergeAll(AdmissionControl.layer(), Logger.layer([]))
+
+/** A request that is admitted and runs `use`, or is refused. */
+const run = <A>(
+  admission: AdmissionControl['Service'],
+  work: Work,
+  use: (ticket: Ticket) => Effect.Effect<A>,
+): Effect.Effect<A, ApiError> =>
+  Effect.flatMap(
+    Effect.suspend(() => Effect.fromResult(admission.admit(work))),
+    (ticket) => withTicket(ticket, use(ticket)),
+  )
 
 /** Begins single sends until one is refused. Returns how many began, and the error of the last one. */
 const fill = Effect.fnUntraced(function* (work: Work, use: (ticket: Ticket) => Effect.Effect<void>) {
@@ -15,7 +26,7 @@ const fill = Effect.fnUntraced(function* (work: Work, use: (ticket: Ticket) => E
   const error = yield* Deferred.make<ApiError>()
   let began = 0
   for (;;) {
-    const request = admission.run({}, work, (ticket) => {
+    const request = run(admission, work, (ticket) => {
       began++
       return use(ticket)
     })
@@ -58,7 +69,7 @@ describe('admission control', () => {
     Effect.gen(function* () {
       const admission = yield* AdmissionControl
       const requests = yield* Effect.forEach(Array.from({ length: 2000 }), () =>
-        Effect.forkChild(Effect.result(admission.run({}, single('service'), () => Effect.never))),
+        Effect.forkChild(Effect.result(run(admission, single('service'), () => Effect.never))),
       )
       yield* Effect.yieldNow
       assert.isNotNull(admission.refusal(single('service')))
@@ -73,7 +84,7 @@ describe('admission control', () => {
       const tickets: Array<Ticket> = []
       const batch: Work = { kind: 'batch', account: 'a', sends: 1000 }
       // The estimate was a thousand. The batch has a hundred sends.
-      yield* admission.run({}, batch, (ticket) =>
+      yield* run(admission, batch, (ticket) =>
         Effect.sync(() => {
           ticket.handOver(100, 1)
           tickets.push(ticket)
@@ -93,7 +104,7 @@ describe('admission control', () => {
       const admission = yield* AdmissionControl
       const ticket = yield* Deferred.make<Ticket>()
       const request = yield* Effect.forkChild(
-        admission.run({}, { kind: 'batch', account: 'a', sends: 1000 }, (one) =>
+        run(admission, { kind: 'batch', account: 'a', sends: 1000 }, (one) =>
           Effect.andThen(Deferred.succeed(ticket, one), Effect.never),
         ),
       )
@@ -107,7 +118,7 @@ describe('admission control', () => {
       assert.isFalse(admission.mayRefuse(1000))
       // Later work is counted from zero, and not from below it.
       const batch = yield* Effect.forkChild(
-        admission.run({}, { kind: 'batch', account: 'a', sends: 100 }, () => Effect.never),
+        run(admission, { kind: 'batch', account: 'a', sends: 100 }, () => Effect.never),
       )
       yield* Effect.yieldNow
       assert.isTrue(admission.mayRefuse(1))
@@ -115,20 +126,28 @@ describe('admission control', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('counts reserved work until its request runs it, or ends', () =>
+  it.effect('counts admitted work from its admission until its request ends, and ends it once', () =>
     Effect.gen(function* () {
       const admission = yield* AdmissionControl
-      const requests = Array.from({ length: 2000 }, () => ({}))
-      for (const request of requests) admission.reserve(request, single('otp'))
+      const tickets: Array<Ticket> = []
+      for (;;) {
+        const admitted = admission.admit(single('otp'))
+        if (Result.isFailure(admitted)) break
+        tickets.push(admitted.success)
+      }
       assert.isNotNull(admission.refusal(single('otp')))
-      // A reservation is admitted, whatever came after it.
-      const running = yield* Effect.forkChild(admission.run(requests[0]!, single('otp'), () => Effect.never))
+      const [first, ...others] = tickets as [Ticket, ...Array<Ticket>]
+      // The request runs, and its client disconnects: both end it.
+      const running = yield* Effect.forkChild(withTicket(first, Effect.never))
       yield* Effect.yieldNow
-      assert.isFalse(admission.isReserved(requests[0]!))
-      for (const request of requests) admission.release(request)
+      for (const ticket of others) ticket.end()
       assert.isTrue(admission.mayRefuse(64))
+      first.end()
       yield* Fiber.interrupt(running)
       assert.isFalse(admission.mayRefuse(1000))
+      const next = Result.getOrThrow(admission.admit(single('otp')))
+      assert.isTrue(admission.mayRefuse(64))
+      next.end()
     }).pipe(Effect.provide(layer)),
   )
 
@@ -138,9 +157,7 @@ describe('admission control', () => {
       // Three seconds with 1,000 codes per second, half of the rate that a new process assumes.
       for (let sample = 0; sample < 30; sample++) {
         for (let i = 0; i < 100; i++) {
-          const request = {}
-          admission.reserve(request, single('otp'))
-          yield* admission.run(request, single('otp'), (ticket) =>
+          yield* run(admission, single('otp'), (ticket) =>
             Effect.sync(() => {
               ticket.handOver(1, 1)
               ticket.finish(null)
