@@ -44,7 +44,7 @@ export const bindSmppOperator = (
     const operator = yield* makeSmppOperator({
       ...SMPP_DEFAULTS,
       // The SMSC of a test is back within a second, and no other client waits for it.
-      reconnect: { baseMs: 100, maxMs: 500 },
+      reconnect: { firstMs: 100, longestMs: 500 },
       ...more,
       url: new URL(`smpp://${systemId}@127.0.0.1:${port}`),
       password: Redacted.make(password),

@@ -277,7 +277,7 @@ describe('live keys over SMPP', () => {
               ...SMPP_DEFAULTS,
               ...operator.smpp,
               idFormat: 'hexadecimal_answer',
-              reconnect: { baseMs: 50, maxMs: 200 },
+              reconnect: { firstMs: 50, longestMs: 200 },
             },
           },
         }),

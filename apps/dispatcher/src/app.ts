@@ -10,8 +10,9 @@
  */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import { makeShardHost, makeSupervisor, type ShardHost } from '@hub/actor'
+import { makeShardHost, type ShardHost } from '@hub/actor'
 import { lifetimesConfig, settings } from '@hub/config'
+import { makeSupervisor } from '@hub/flow'
 import { OPERATOR_STATUS_MS, recordOperatorStatus, SharedTexts } from '@hub/counters'
 import { CACHE_TTL_MS, type Lifetimes, type OptOutVocabulary } from '@hub/domain'
 import {
@@ -103,7 +104,7 @@ export const makeDispatcher = (
     const now = () => clock.currentTimeMillisUnsafe()
     const monotonicNow = () => performance.now()
     const fork = yield* FiberSet.makeRuntime<never>()
-    const { failure, supervise } = makeSupervisor()
+    const { every, failure, supervise } = makeSupervisor()
 
     // The operators and the handover loop exist before the shards, so that they stop after them.
     let host: ShardHost<ShardRuntime> | null = null
@@ -233,8 +234,6 @@ export const makeDispatcher = (
       Effect.map((all) => metrics.lag(all.map((one) => ({ ...one, topic: one.topic.slice(prefix.length) })))),
       Effect.catch((error) => Effect.logDebug('dispatcher: Kafka did not answer; no lag is set', error)),
     )
-    const every = (ms: number, step: Effect.Effect<void>) =>
-      Effect.forever(Effect.andThen(Effect.sleep(ms), step)).pipe(supervise, Effect.forkScoped)
     yield* Effect.forkScoped(supervise(weights.refresh))
     yield* every(CACHE_TTL_MS.weight, weights.refresh)
     // One timer for several: a wake-up costs an idle process more than what it finds to do.

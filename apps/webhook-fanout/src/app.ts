@@ -3,10 +3,10 @@
  * partition collects events into batches, the deliverer attempts them, and the recorder of the
  * partition records the outcomes. Source: docs/architecture.md, Webhooks.
  */
-import { makeSupervisor } from '@hub/actor'
+import { makeSupervisor } from '@hub/flow'
 import { type GroupControl, joinWithRetry, topicNames } from '@hub/kafka'
 import { type ConsumerLag, makeLagGauge } from '@hub/telemetry'
-import { type Duration, Effect, Metric } from 'effect'
+import { Effect, Metric } from 'effect'
 import { makeAssignedPartitions } from './batching/assigned-partitions.ts'
 import { FanoutSettings } from './config.ts'
 import { makeDeliverer } from './delivery/deliverer.ts'
@@ -42,7 +42,7 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
   let revoking = true
   let stopping = false
 
-  const { failure, supervise } = makeSupervisor()
+  const { every, failure, supervise } = makeSupervisor()
   const deliverer = yield* makeDeliverer({
     mayStart: () => !revoking && !stopping && control !== null && control.hasLease(),
     report: (subscription, outcome) => partitions.get(subscription.partition)?.report(subscription, outcome),
@@ -77,9 +77,6 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
       return deliverer.drain(settings.stopDrainMs)
     }),
   )
-
-  const every = (pause: Duration.Input, step: Effect.Effect<void>) =>
-    Effect.forever(Effect.andThen(step, Effect.sleep(pause))).pipe(supervise, Effect.forkScoped)
 
   yield* every(
     REDELIVERIES_EVERY,

@@ -3,6 +3,7 @@
  * produce go into the next one together. Urgent records leave at once, and others some milliseconds
  * later, together with those of this time (`Urgency`).
  */
+import { backoffMs, SHORT } from '@hub/flow'
 import { EventLog, kafkaCrashPoints, type OutgoingRecord, type Position } from '@hub/kafka'
 import { Clock, Effect, Latch } from 'effect'
 import type { Urgency } from './shard.ts'
@@ -17,10 +18,6 @@ const MAX_BATCH = 1000
 const GATHER_MS = { soon: 10, later: 40 } as const
 /** So many records are not delayed. */
 const GATHERED_RECORDS = 64
-
-/** Pauses after a failed produce: they protect a starting broker, and no client notices them. */
-const FIRST_PAUSE_MS = 50
-const LONGEST_PAUSE_MS = 1000
 
 const atAppended = kafkaCrashPoints({
   HandoverStarted: 'dispatcher.claim-acknowledged',
@@ -67,8 +64,7 @@ export const makeAppender = ({ mayGather, onSettled }: AppenderOptions) =>
     const write = Effect.fnUntraced(function* (
       taken: ReadonlyArray<readonly [OutgoingRecord, AppendCallbacks]>,
     ) {
-      let pause = FIRST_PAUSE_MS
-      for (;;) {
+      for (let failures = 1; ; failures++) {
         const batch = taken.filter(([, callbacks]) => callbacks.isWanted())
         if (batch.length === 0) return
         const records = batch.map(([record]) => record)
@@ -76,7 +72,7 @@ export const makeAppender = ({ mayGather, onSettled }: AppenderOptions) =>
           Effect.catch((error) =>
             Effect.logWarning('appender: Kafka did not acknowledge a produce; retrying it', error).pipe(
               Effect.annotateLogs({ records: batch.length }),
-              Effect.andThen(Effect.sleep(pause)),
+              Effect.andThen(Effect.sleep(backoffMs(SHORT, failures))),
               Effect.as(null),
             ),
           ),
@@ -89,7 +85,6 @@ export const makeAppender = ({ mayGather, onSettled }: AppenderOptions) =>
           onSettled()
           return
         }
-        pause = Math.min(2 * pause, LONGEST_PAUSE_MS)
       }
     })
 

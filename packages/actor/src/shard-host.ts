@@ -3,6 +3,7 @@
  * draining. The host knows the roles of the topics and the record `ShardOpened`; all other
  * records are the business of the app's `Shard`.
  */
+import { makeSupervisor } from '@hub/flow'
 import { randomUUID } from 'node:crypto'
 import {
   type ConsumerGroups,
@@ -19,7 +20,6 @@ import { makeAppender } from './appender.ts'
 import { ShardSlot, lanesOf } from './shard-slot.ts'
 import { makeRecovery } from './recovery.ts'
 import type { Shard, ShardHandle } from './shard.ts'
-import { makeSupervisor } from './supervisor.ts'
 
 interface ShardHostOptions<S extends Shard> {
   readonly group: string
@@ -267,19 +267,8 @@ export const makeShardHost = <S extends Shard>(
         }),
     }
 
-    const { failure, supervise } = makeSupervisor()
-    const forkLoop = (loop: Effect.Effect<unknown>) => Effect.forkScoped(supervise(loop))
-    const every = (ms: () => number, step: Effect.Effect<void>) =>
-      forkLoop(
-        Effect.forever(
-          Effect.andThen(
-            Effect.suspend(() => Effect.sleep(ms())),
-            step,
-          ),
-        ),
-      )
-
-    yield* forkLoop(appender.run)
+    const { every, failure, supervise } = makeSupervisor()
+    yield* Effect.forkScoped(supervise(appender.run))
     yield* every(
       () => (isQuiet ? QUIET_TICK_MS : TICK_MS),
       Effect.sync(() => {
@@ -294,7 +283,7 @@ export const makeShardHost = <S extends Shard>(
       }),
     )
     yield* every(
-      () => COMMIT_MS,
+      COMMIT_MS,
       // During a rebalance, `drain` commits the marks. Without a lease, another member may already
       // own the shards, and this commit could overwrite the marks of that member.
       Effect.suspend(() => (draining || control?.hasLease() !== true ? Effect.void : commitOnce)),

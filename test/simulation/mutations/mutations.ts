@@ -135,8 +135,8 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'a failed append is not repeated',
     file: `${ACTOR}/appender.ts`,
-    find: 'pause = Math.min(2 * pause, LONGEST_PAUSE_MS)',
-    replace: 'return',
+    find: 'for (let failures = 1; ; failures++) {',
+    replace: 'for (let failures = 1; failures < 2; failures++) {',
   },
   {
     name: 'facts that nobody waits for are gathered until an urgent one comes',

@@ -26,7 +26,7 @@ export const PROJECTOR_MUTATIONS = [
   {
     name: 'the checkpoint passes a record whose dead letter was not appended',
     file: `${PROJECTOR}/projection/apply.ts`,
-    find: 'Effect.retry({ while: isWanted, schedule: backoff }),\n        Effect.as(true),',
+    find: 'Effect.retry({ while: isWanted, schedule: backoffSchedule(QUICK) }),\n        Effect.as(true),',
     replace: 'Effect.ignore,\n        Effect.as(true),',
   },
   {

@@ -11,7 +11,8 @@ export const clockOf = (
     if (!Number.isFinite(ms)) return Effect.never
     if (ms <= 0) return Effect.yieldNow
     return Effect.callback((resume) => {
-      const cancel = after(ms, () => resume(Effect.void))
+      // As the timers of Node. A clock with fractions of a millisecond cannot be encoded in a record.
+      const cancel = after(Math.ceil(ms), () => resume(Effect.void))
       return Effect.sync(cancel)
     })
   }

@@ -3,6 +3,7 @@
  * unavailable, and finds and dead-letters the records that PostgreSQL rejects, so that the
  * partition continues after them.
  */
+import { backoffSchedule, QUICK } from '@hub/flow'
 import { deadLetterRecord, EventLog, type IncomingRecord, type TopicNames } from '@hub/kafka'
 import type { StorageError, StorageRejected } from '@hub/store'
 import { Tracing } from '@hub/telemetry'
@@ -20,7 +21,7 @@ import {
 import type { ProjectionStore, TransactionOutcome } from '../store/projection-store.port.ts'
 import { decodeBatch, type DecodedRecords } from './decode.ts'
 import { type PartitionRecords, recordCount, type TransactionBatch } from './record-buffer.ts'
-import { backoff, isolateRejected, type RejectedRecords } from './recovery.ts'
+import { isolateRejected, type RejectedRecords } from './recovery.ts'
 import { sourceTopics } from './source-topics.ts'
 import { type BatchTraces, traceBatch } from './traces.ts'
 import { applyBatch, movePositions } from './transaction.ts'
@@ -72,7 +73,7 @@ export const makeApply = Effect.fnUntraced(function* ({
       ),
       Effect.retry({
         while: (error) => error._tag === 'StorageUnavailable' && isWanted(),
-        schedule: backoff,
+        schedule: backoffSchedule(QUICK),
       }),
       Effect.catchTag('StorageUnavailable', () => Effect.succeed('abandoned' as const)),
     )
@@ -91,7 +92,7 @@ export const makeApply = Effect.fnUntraced(function* ({
       )
       .pipe(
         Effect.tapError(() => countFailure('bus')),
-        Effect.retry({ while: isWanted, schedule: backoff }),
+        Effect.retry({ while: isWanted, schedule: backoffSchedule(QUICK) }),
         Effect.as(true),
         Effect.catch((error) =>
           Effect.as(

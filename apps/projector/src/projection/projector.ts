@@ -2,6 +2,7 @@
  * The projector: joins the consumer group, acquires the partitions of its shards, and distributes
  * the shards to its workers. A worker applies buffered records in batches.
  */
+import { backoffSchedule, QUICK } from '@hub/flow'
 import { type GroupHandler, joinWithRetry, topicNames } from '@hub/kafka'
 import { Effect, Fiber, FiberHandle } from 'effect'
 import { runEventSources } from '../events/event-sources.ts'
@@ -14,7 +15,6 @@ import { GatherTime } from './gather-time.ts'
 import { runLagReport } from './lag-report.ts'
 import { acquirePartitions, GapDetector, type Membership, pauseAll } from './ownership.ts'
 import type { OwnedPartition, TransactionBatch } from './record-buffer.ts'
-import { backoff } from './recovery.ts'
 import { sourceTopics } from './source-topics.ts'
 import { MAX_BATCH_RECORDS, Worker } from './worker.ts'
 
@@ -90,7 +90,7 @@ export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOpti
           Effect.annotateLogs({ cause: error._tag }),
         ),
       ),
-      Effect.retry(backoff),
+      Effect.retry(backoffSchedule(QUICK)),
       // The retries never end. The next assignment interrupts them.
       Effect.orDie,
     )

@@ -1,17 +1,8 @@
 /** How the projection goes on after a transaction that failed. */
 import type { IncomingRecord } from '@hub/kafka'
 import { StorageRejected } from '@hub/store'
-import { Duration, Effect, Schedule } from 'effect'
+import { Effect } from 'effect'
 import { bisect, recordCount, type TransactionBatch } from './record-buffer.ts'
-
-/**
- * Pauses between attempts while PostgreSQL or Kafka is unavailable. The first is a tenth of a
- * second, so that a failover is hardly noticed. They grow to two seconds, so that a recovery is
- * noticed within the time in which clients are promised their events.
- */
-export const backoff = Schedule.jittered(
-  Schedule.min([Schedule.exponential('100 millis'), Schedule.spaced(Duration.seconds(2))]),
-)
 
 /** Records that PostgreSQL rejected, with a reason code. */
 export type RejectedRecords = ReadonlyMap<IncomingRecord, string>

@@ -1,5 +1,6 @@
 /** Opens the partitions that the consumer group assigns to this process, and closes them. */
-import type { Supervisor } from '@hub/actor'
+import { backoffSchedule, QUICK } from '@hub/flow'
+import type { Supervisor } from '@hub/flow'
 import {
   type Assignment,
   EventLog,
@@ -9,16 +10,11 @@ import {
   webhooksKey,
 } from '@hub/kafka'
 import { storageCrashPoint } from '@hub/store'
-import { Effect, FiberSet, Schedule } from 'effect'
+import { Effect, FiberSet } from 'effect'
 import type { Deliverer } from '../delivery/deliverer.ts'
 import { metrics } from '../metrics.ts'
 import { FanoutStore, type OpenRedelivery } from '../store/store.port.ts'
 import { openPartition, type Partition } from './partition.ts'
-
-/** Between tries to open a partition: from 200 ms, doubling, to 2 s. */
-const OPEN_PAUSE = Schedule.jittered(
-  Schedule.min([Schedule.exponential('200 millis'), Schedule.spaced('2 seconds')]),
-)
 
 /**
  * A lost partition is acquired again after this time, unless a new assignment comes first. A
@@ -89,7 +85,7 @@ export const makeAssignedPartitions = Effect.fnUntraced(function* (options: Assi
               annotate,
             ),
           ),
-          Effect.retry(OPEN_PAUSE),
+          Effect.retry(backoffSchedule(QUICK)),
           Effect.orDie,
         )
         entry.open = partition

@@ -1,4 +1,4 @@
-import { makeSupervisor } from '@hub/actor'
+import { makeSupervisor } from '@hub/flow'
 import { assert, describe, it } from '@effect/vitest'
 import { encodeId, eventId } from '@hub/domain'
 import { encodeRecord, type EventRecorded, type IncomingRecord, webhooksKey } from '@hub/kafka'

@@ -1,6 +1,6 @@
 /** One partition on a real PostgreSQL with a real receiver and a clock that the test moves. */
 import { describe, expect, it } from '@effect/vitest'
-import { makeSupervisor } from '@hub/actor'
+import { makeSupervisor } from '@hub/flow'
 import { encodeId } from '@hub/domain'
 import { type EventRecorded, encodeRecord, EventLog, type IncomingRecord, webhooksKey } from '@hub/kafka'
 import { StorageUnavailable } from '@hub/store'

@@ -6,7 +6,7 @@
  * `host.report` → the outcome recorder → `recorded`. The next attempts are made while the outcomes
  * of the last ones are recorded.
  */
-import type { Supervisor } from '@hub/actor'
+import type { Supervisor } from '@hub/flow'
 import { crashPointOfValue } from '@hub/crash-points'
 import { expiryReason, retryWindowExpired } from '@hub/domain'
 import { Tracing } from '@hub/telemetry'

@@ -6,7 +6,8 @@
  * fires or its queue runs low. A read continues behind the last one (see `Scan`) until something
  * may have become due before it.
  */
-import { type Supervisor, TimerHeap } from '@hub/actor'
+import { TimerHeap } from '@hub/actor'
+import type { Supervisor } from '@hub/flow'
 import { Clock, Effect, FiberSet, Semaphore } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import { FanoutStore } from '../store/store.port.ts'

@@ -1,11 +1,7 @@
 /** How the fan-out handles errors of PostgreSQL. */
+import { backoffSchedule, PATIENT } from '@hub/flow'
 import { type StorageError, StorageRejected, StorageUnavailable } from '@hub/store'
-import { Effect, Schedule } from 'effect'
-
-/** From 200 ms, doubling, to 5 s: the fan-out continues soon after a restart of PostgreSQL. */
-const RETRY_PAUSE = Schedule.jittered(
-  Schedule.min([Schedule.exponential('200 millis'), Schedule.spaced('5 seconds')]),
-)
+import { Effect } from 'effect'
 
 const isStorageError = (error: unknown): error is StorageError =>
   error instanceof StorageUnavailable || error instanceof StorageRejected
@@ -27,5 +23,5 @@ export const retryStorage =
           ? Effect.logWarning(message, error).pipe(Effect.annotateLogs({ partition }))
           : Effect.void,
       ),
-      Effect.retry({ while: isStorageError, schedule: RETRY_PAUSE }),
+      Effect.retry({ while: isStorageError, schedule: backoffSchedule(PATIENT) }),
     ) as Effect.Effect<A, Exclude<E, StorageError>, R>

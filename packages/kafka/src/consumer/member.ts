@@ -3,6 +3,7 @@
  * its consumer instance when that is stuck. The lease, the reading of partitions, the assignment
  * and the detection of a stuck consumer have their own files in this folder.
  */
+import { backoffMs, PATIENT } from '@hub/flow'
 import { Effect, type Exit } from 'effect'
 import type { ConsumerGroupJoinEvent } from 'kafkajs'
 import type { Fork, KafkaConnection } from '../connection/client.ts'
@@ -33,7 +34,7 @@ import { Fetcher } from './fetcher.ts'
 import { Lease } from './lease.ts'
 import { readMember, removeMember, writeMember } from './member-file.ts'
 import { PartitionReader } from './partition-reader.ts'
-import { backoffMs, waitAtMost } from './timing.ts'
+import { waitAtMost } from './timing.ts'
 import { LAG_CHECK_MS, Watchdog, type WatchdogOptions } from './watchdog.ts'
 
 export interface ConsumerGroupsOptions {
@@ -234,7 +235,7 @@ export class Member {
     instance.consumer.disconnect().catch(noop)
     if (this.#firstJoin !== undefined) return this.#firstJoin.reject(new KafkaUnavailable({ reason, detail }))
     this.#failures++
-    const delayMs = backoffMs(this.#failures)
+    const delayMs = backoffMs(PATIENT, this.#failures)
     this.#log('consumer: the kafkajs consumer failed; another one replaces it after a delay', {
       why: cause,
       detail,

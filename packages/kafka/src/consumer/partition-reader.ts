@@ -3,12 +3,13 @@
  * handler, in order and without gaps, and delivers a failed batch again after a delay. The fetches
  * themselves are in `fetcher.ts`.
  */
+import { backoffMs, PATIENT } from '@hub/flow'
 import { Cause, type Effect, Exit } from 'effect'
 import { partitionKey } from '../partition-key.ts'
 import type { GroupHandler, IncomingRecord, Position } from '../port.ts'
 import { beforeNewer, newerSchemaOf } from '../records/newer-schema.ts'
 import type { FetchedBatch } from './fetched-batch.ts'
-import { backoffMs, now } from './timing.ts'
+import { now } from './timing.ts'
 
 export interface PartitionState {
   readonly topic: string
@@ -302,7 +303,7 @@ export class PartitionReader {
     state.progressAt = now()
     const { topic, partition, failures } = state
     const offset = state.position ?? 0
-    const delayMs = backoffMs(failures)
+    const delayMs = backoffMs(PATIENT, failures)
     this.#dependencies.log(message, { topic, partition, offset, failures, delayMs, ...fields })
     state.retryTimer = setTimeout(() => {
       state.retryTimer = undefined

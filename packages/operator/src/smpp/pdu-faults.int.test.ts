@@ -75,7 +75,7 @@ const rawSmsc = (bindAnswer: string) =>
     const operator = yield* makeSmppOperator({
       ...SMPP_DEFAULTS,
       binds: 1,
-      reconnect: { baseMs: 5, maxMs: 50 },
+      reconnect: { firstMs: 5, longestMs: 50 },
       // This SMSC does not answer `unbind`.
       closeMs: 10,
       url: new URL(`smpp://hub@127.0.0.1:${(server.address() as AddressInfo).port}`),

@@ -1,4 +1,5 @@
 /** The settings of the SMPP operator, with units and the reasons for the defaults. */
+import type { Backoff } from '@hub/flow'
 import type { Redacted } from 'effect'
 import { DEFAULT_ERRORS, type SmppErrors } from './errors.ts'
 import type { IdFormat } from './ids.ts'
@@ -59,7 +60,7 @@ export interface SmppSettings {
   /** At shutdown, the longest wait for outstanding answers, ms. */
   readonly closeMs: number
   /** Limits of the backoff between connection attempts, ms. */
-  readonly reconnect: { readonly baseMs: number; readonly maxMs: number }
+  readonly reconnect: Backoff
   /** The longest backoff where the network may be the reason, ms. */
   readonly unreachableMaxMs: number
   /** After a bind of this duration, the backoff starts from its minimum again, ms. */
@@ -109,7 +110,7 @@ export const SMPP_DEFAULTS: Omit<SmppSettings, 'url' | 'password'> = {
   retryMs: 1000,
   laterPartsMs: 600_000,
   closeMs: 3000,
-  reconnect: { baseMs: 250, maxMs: 30_000 },
+  reconnect: { firstMs: 250, longestMs: 30_000 },
   unreachableMaxMs: 1500,
   stableMs: 10_000,
   deliverWindow: 200,

@@ -58,7 +58,7 @@ const collectingSink = () => {
 
 const FAST: Partial<SmppSettings> = {
   binds: 1,
-  reconnect: { baseMs: 5, maxMs: 50 },
+  reconnect: { firstMs: 5, longestMs: 50 },
   retryMs: 20,
   // A busy machine may need time to bind and to answer.
   holdMs: 20_000,
@@ -480,7 +480,9 @@ describe('the SMPP operator on real sockets', () => {
         bind_transceiver: (connection, pdu) => connection.answer(pdu, 0x0e),
       })
       const { sink } = collectingSink()
-      yield* operatorAt(smsc.port, sink, { reconnect: { baseMs: 1, maxMs: 60_000 } }, undefined, [logger])
+      yield* operatorAt(smsc.port, sink, { reconnect: { firstMs: 1, longestMs: 60_000 } }, undefined, [
+        logger,
+      ])
       yield* until(() => annotations.length === 1)
       const [line] = annotations
       assert.deepInclude(line, { logLevel: 'Error', why: 'refused', status: 'ESME_RINVPASWD' })

@@ -3,6 +3,7 @@
  * is unreachable, it reconnects and refuses messages. It never repeats a message that the SMSC may
  * have, because an SMSC recognizes no reference of the client.
  */
+import { backoffMs } from '@hub/flow'
 import { connect as connectTcp } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { Clock, Effect, FiberSet, Random, Redacted, Schedule, type Scope } from 'effect'
@@ -10,7 +11,6 @@ import { type Operator, ReportSink, type SubmitOutcome } from '../port.ts'
 import { makeDeliveries } from './deliveries.ts'
 import { COMMAND_STATUS, statusName } from './errors.ts'
 import { makeSmppMetrics } from './metrics.ts'
-import { reconnectDelayMs } from './reconnect.ts'
 import type { Fields } from './pdu/index.ts'
 import { makeLogLimiter } from '../log-limiter.ts'
 import { openSession, type Role, type Session, type SessionEnd } from './session.ts'
@@ -164,21 +164,25 @@ export const makeSmppOperator = (
       )
 
     const keepBound = Effect.fnUntraced(function* (role: Role) {
-      let attempt = 0
+      let failures = 0
       while (!closing) {
         const { boundMs, status, why } = yield* runSession(role)
         if (closing) return
         const wrongCredentials = why === 'refused' && WRONG_CREDENTIALS.has(status)
-        if (boundMs >= settings.stableMs) attempt = 0
+        failures = boundMs >= settings.stableMs ? 1 : failures + 1
         const random = yield* Random.next
-        const { baseMs, maxMs } = settings.reconnect
+        const { firstMs, longestMs } = settings.reconnect
         const pauseMs = wrongCredentials
-          ? maxMs * (0.5 + random / 2)
-          : reconnectDelayMs(attempt, random, {
-              baseMs,
-              maxMs: UNREACHABLE.has(why) ? Math.min(maxMs, settings.unreachableMaxMs) : maxMs,
-            })
-        attempt++
+          ? longestMs * (0.5 + random / 2)
+          : // Any time up to the pause, so that clients of one SMSC do not reconnect at once.
+            random *
+            backoffMs(
+              {
+                firstMs,
+                longestMs: UNREACHABLE.has(why) ? Math.min(longestMs, settings.unreachableMaxMs) : longestMs,
+              },
+              failures,
+            )
         logLimited(
           `ended ${role} ${why}`,
           (wrongCredentials || why === 'untrusted' ? Effect.logError : Effect.logWarning)(

@@ -3,6 +3,7 @@
  * (`consumer/member.ts`), with the same lease, but its requests go through the host. So a process
  * that stands still keeps its old assignment, and learns from the broker that it has lost it.
  */
+import { backoffMs, PATIENT } from '@hub/flow'
 import { Cause, Effect, Exit, Fiber } from 'effect'
 import {
   type CurrentAssignment,
@@ -11,7 +12,7 @@ import {
   retainedShards,
 } from '../../consumer/assignor.ts'
 import { Lease } from '../../consumer/lease.ts'
-import { backoffMs, now } from '../../consumer/timing.ts'
+import { now } from '../../consumer/timing.ts'
 import { partitionKey } from '../../partition-key.ts'
 import {
   type GroupControl,
@@ -296,7 +297,7 @@ export class SimulatedMember {
 
   #joinAgain(): void {
     this.#failures++
-    this.#host.after(backoffMs(this.#failures), () => {
+    this.#host.after(backoffMs(PATIENT, this.#failures), () => {
       if (!this.#isClosed) this.#join()
     })
   }
@@ -473,7 +474,7 @@ export class SimulatedMember {
     if (this.#batches.size >= (this.#options.concurrency ?? 1)) return
     const records = beforeNewer(fetched)
     if (records.length === 0) {
-      if (fetched.length > 0) this.#retry(state, backoffMs(++state.failures))
+      if (fetched.length > 0) this.#retry(state, backoffMs(PATIENT, ++state.failures))
       return
     }
     const key = partitionKey(topic, partition)
@@ -484,7 +485,7 @@ export class SimulatedMember {
       this.#batches.delete(key)
       if (revocations === this.#revocations && this.#stateOf(topic, partition) === state) {
         if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) {
-          this.#retry(state, backoffMs(++state.failures))
+          this.#retry(state, backoffMs(PATIENT, ++state.failures))
         } else if (Exit.isSuccess(exit)) {
           state.failures = 0
           if (state.seeks === seeks) state.position = records.at(-1)!.offset + 1
