@@ -349,7 +349,7 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     name: 'a code whose client was refused is published',
     file: `${ACCEPT}/batch/publish.ts`,
     find: 'if (code.send.outcome !== null) expired.push(code)',
-    replace: "if (code.send.outcome !== null && code.record.id === '') expired.push(code)",
+    replace: 'if (code.send.outcome !== null) (records.push(code.record), otpSends.push(code))',
   },
   {
     name: 'an unknown commit is not withdrawn',
