@@ -1,6 +1,6 @@
 /** Stores events from the journal in batches: for new subscriptions and redeliveries. */
 import { storageCrashPoint } from '@hub/store'
-import { Effect } from 'effect'
+import { Clock, Effect } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import {
   FanoutStore,
@@ -70,7 +70,8 @@ export const makeJournalReplay = Effect.fnUntraced(function* (options: ReplayOpt
           events.filter((event) => subscription.wants(event)),
         )
         if (batches.length > 0) {
-          subscriptions.offer(yield* atCaughtUp(store.storeBatches(ownership, position(), batches)))
+          const since = yield* Clock.currentTimeMillis
+          subscriptions.offer(yield* atCaughtUp(store.storeBatches(ownership, position(), batches)), since)
         }
       }
     }),
@@ -99,7 +100,8 @@ export const makeJournalReplay = Effect.fnUntraced(function* (options: ReplayOpt
         )
         const progress = { id: redelivery.id, afterSequence: after, finished }
         const storing = store.storeBatches(ownership, position(), batches, progress)
-        subscriptions.offer(yield* atRedeliveryStored(storing))
+        const since = yield* Clock.currentTimeMillis
+        subscriptions.offer(yield* atRedeliveryStored(storing), since)
         if (finished) {
           yield* Effect.logInfo('journal replay: all events of a redelivery are stored in batches').pipe(
             Effect.annotateLogs({

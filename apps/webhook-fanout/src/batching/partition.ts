@@ -242,6 +242,7 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
       subscription: subscription.record,
       events: inJournalOrder(events),
     }))
+    const storingSince = now()
     const stored = yield* store.storeBatches(ownership, next, newBatches).pipe(
       atBatchesStored,
       Effect.catchTag('StorageRejected', (error) => {
@@ -254,7 +255,7 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
     if (stored === null) return
     collector.markStored(batches)
     storedPosition = next
-    subscriptions.offer(stored)
+    subscriptions.offer(stored, storingSince)
     rescanIncomplete(newBatches, stored)
     applyBackpressure()
     metrics.batchesQueued.add(stored.length)

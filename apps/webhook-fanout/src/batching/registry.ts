@@ -58,14 +58,15 @@ export const makeSubscriptionRegistry = Effect.fnUntraced(function* (options: Re
       deliverer.changed(known, record)
       return known
     }),
-    /** Passes batches that were just stored to the deliverer. */
-    offer: (stored: ReadonlyArray<StoredBatch>) => {
+    /** Passes batches that were just stored to the deliverer. `storingSince`: milliseconds since the epoch. */
+    offer: (stored: ReadonlyArray<StoredBatch>, storingSince: number) => {
       for (const [uuid, batches] of Map.groupBy(stored, ({ endpoint }) => endpoint)) {
         const subscription = byUuid.get(uuid)
         if (subscription === undefined) continue
         deliverer.offer(
           subscription,
           batches.map(({ batch }) => batch),
+          storingSince,
         )
       }
     },

@@ -49,7 +49,11 @@ export interface Deliverer {
   /** Removes a subscription: its attempts in flight are aborted. */
   readonly close: (subscription: Subscription) => void
   /** Adds batches that were just stored. */
-  readonly offer: (subscription: Subscription, batches: ReadonlyArray<PendingBatch>) => void
+  readonly offer: (
+    subscription: Subscription,
+    batches: ReadonlyArray<PendingBatch>,
+    storingSince: number,
+  ) => void
   /**
    * `health`: `null` if the subscription is deleted; `nextDueAt`: if the batch has ended or was
    * recorded before.
@@ -298,7 +302,7 @@ export const makeDeliverer: (
         }
         slots.enlist(subscription)
       },
-      offer: (subscription, batches) => {
+      offer: (subscription, batches, storingSince) => {
         if (!subscription.enabled) {
           const [first] = batches
           if (first !== undefined) queues.wakeAt(subscription, first.queuedAt + settings.retryWindowMs)
@@ -306,7 +310,7 @@ export const makeDeliverer: (
         }
         for (const batch of batches) {
           traces.add(batch)
-          queues.offer(subscription, batch)
+          queues.offer(subscription, batch, storingSince)
         }
         proceed(subscription)
       },

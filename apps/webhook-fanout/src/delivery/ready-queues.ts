@@ -74,7 +74,7 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
         ),
         Effect.andThen(
           Effect.sync(() => {
-            subscription.endRead()
+            subscription.endRead(now())
             refill(subscription)
             host.onReady(subscription)
           }),
@@ -137,10 +137,11 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
     bodyBytes: () => bodyBytes,
     clear,
     forgetBody,
-    /** Adds a new batch if no due batch is unread; otherwise a read finds it. */
-    offer: (subscription: Subscription, batch: PendingBatch) => {
-      const { hasUnread, readyCount } = subscription
-      if (!hasUnread && readyCount < settings.readyQueueLength) push(subscription, batch)
+    /** Adds a new batch, or lets a read find it. `storingSince`: milliseconds since the epoch. */
+    offer: (subscription: Subscription, batch: PendingBatch, storingSince: number) => {
+      const { readyCount } = subscription
+      if (!subscription.mustRead(storingSince) && readyCount < settings.readyQueueLength)
+        push(subscription, batch)
       else subscription.rescan()
     },
     refill,

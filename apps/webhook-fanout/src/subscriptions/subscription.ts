@@ -98,6 +98,8 @@ export class Subscription {
   #scan: Scan | null = null
   /** A read of due batches is in progress. */
   #reading = false
+  /** When the last read of due batches ended; milliseconds since the epoch. */
+  #readEndedAt = Number.NEGATIVE_INFINITY
   /** When to read due batches again. */
   #wakeAt = Number.POSITIVE_INFINITY
   /** It was deleted, or another process owns its partition. */
@@ -236,8 +238,9 @@ export class Subscription {
     this.#scan = to === null ? null : { cursor: to, held }
   }
 
-  endRead(): void {
+  endRead(now: number): void {
     this.#reading = false
+    this.#readEndedAt = now
   }
 
   /** The batches in memory (UUIDs). A read of due batches leaves them out. */
@@ -282,9 +285,12 @@ export class Subscription {
     return this.#ready.length > 0 && this.enabled && !this.#closed
   }
 
-  /** Whether a new batch can only be found by a read, after the due batches before it. */
-  get hasUnread(): boolean {
-    return this.#hasUnreadDue || this.#reading
+  /**
+   * Whether a batch that is being stored since that time must be found by a read: there are due batches before
+   * it, or a read has found it already, and what is stored may have changed since.
+   */
+  mustRead(storingSince: number): boolean {
+    return this.#hasUnreadDue || this.#reading || this.#readEndedAt >= storingSince
   }
 
   /** Whether the event is for it, by event type and position in the event journal. */
