@@ -1,6 +1,6 @@
 /** The settings that the projector reads from the environment. Its components read their own. */
 import { settings } from '@hub/config'
-import { catalogueConfig, kafkaCaConfig, kafkaConnectionConfig } from '@hub/kafka'
+import { catalogueConfig, kafkaCaConfig } from '@hub/kafka'
 import { Config } from 'effect'
 import { join } from 'node:path'
 
@@ -9,7 +9,6 @@ export const APP = 'projector'
 
 export const configuration = Config.all({
   catalogue: catalogueConfig,
-  connection: kafkaConnectionConfig(`hub-${APP}`),
   /** Whether the outcomes of messages are written to their topic. */
   outcomes: Config.map(settings.messageOutcomes.config, (value) => value === 'on'),
   /** The file that keeps the member id across restarts. */

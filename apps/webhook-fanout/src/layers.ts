@@ -1,17 +1,10 @@
 /** The connections, the keys and the webhook client of the fan-out. */
 // Imported by its own path, because the whole package takes 25 MB more.
 import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
-import {
-  catalogueConfig,
-  kafkaConnectionConfig,
-  layerConsumerGroups,
-  layerEventLog,
-  layerKeysAndErasures,
-  topicNames,
-} from '@hub/kafka'
+import { layerConsumer } from '@hub/kafka'
 import { MasterKeyEncryption, Sql } from '@hub/store'
 import { AddressPolicy, WebhookClient } from '@hub/webhooks'
-import { Config, Effect, Layer } from 'effect'
+import { Layer } from 'effect'
 import { APP } from './config.ts'
 import { layerPostgresStore } from './store/postgres-store.ts'
 
@@ -22,16 +15,6 @@ import { layerPostgresStore } from './store/postgres-store.ts'
  */
 const CONNECTIONS = 4
 
-const kafka = Layer.unwrap(
-  Effect.map(
-    Config.all([kafkaConnectionConfig(`hub-${APP}`), catalogueConfig]),
-    ([connection, { partitions, prefix }]) =>
-      Layer.merge(
-        layerKeysAndErasures(connection, topicNames(prefix)),
-        layerConsumerGroups({ connection }),
-      ).pipe(Layer.provideMerge(layerEventLog({ connection, partitions }))),
-  ),
-)
 const store = layerPostgresStore.pipe(
   Layer.provideMerge(
     Layer.mergeAll(Sql.layer(`hub-${APP}`, { maxConnections: CONNECTIONS }), MasterKeyEncryption.layer),
@@ -41,4 +24,4 @@ const client = WebhookClient.layer.pipe(
   Layer.provide(Layer.mergeAll(AddressPolicy.layer, NodeFileSystem.layer)),
 )
 
-export const layers = Layer.mergeAll(kafka, store, client)
+export const layers = Layer.mergeAll(layerConsumer(`hub-${APP}`), store, client)

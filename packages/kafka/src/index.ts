@@ -14,6 +14,7 @@ export { layerTopicReader } from './log/topic-reader.ts'
 export { PAYLOAD_KEY_PERIODS, payloadKeyGoneAt } from './payload-keys/periods.ts'
 export { PayloadKeyTopics, type WrappedPayloadKey } from './payload-keys/payload-key-topics.ts'
 export { kafkaCrashPoint, kafkaCrashPoints } from './crash-points.ts'
+export { layerConsumer } from './consumer-layers.ts'
 export { layerConsumerGroups } from './consumer/consumer-groups.ts'
 export { joinWithRetry } from './consumer/join-with-retry.ts'
 export {
