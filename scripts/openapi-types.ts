@@ -20,7 +20,9 @@ const PACKAGES = { 'openapi-typescript': '7.13.0', typescript: '5.9.3' }
 interface Types {
   readonly description: string
   readonly target: string
-  /** A file with the values of the enumerated query parameters, for filters. */
+  /**
+   * Only the types of answers. The other file has the values of the enumerated query parameters, for filters.
+   */
   readonly choices?: string
 }
 
@@ -51,6 +53,7 @@ const isCurrent = (types: Types): boolean => {
 
 interface Operation {
   readonly operationId: string
+  readonly responses: Readonly<Record<string, object>>
   readonly parameters?: ReadonlyArray<{
     readonly name: string
     readonly in: string
@@ -58,15 +61,34 @@ interface Operation {
   }>
 }
 
+interface Description {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: { readonly schemas: object }
+}
+
+const read = ({ description }: Types): Description =>
+  JSON.parse(readFileSync(join(ROOT, description), 'utf8')) as Description
+
+const operationsOf = ({ paths }: Description): ReadonlyArray<Operation> =>
+  Object.values(paths).flatMap((path) => Object.values(path))
+
+/** A description with the schemas, and the answers of the operations by `operationId`. */
+const answersOf = (description: Description) => ({
+  openapi: '3.1.0',
+  info: { title: 'answers', version: '1' },
+  paths: {},
+  components: {
+    schemas: description.components.schemas,
+    responses: Object.fromEntries(
+      operationsOf(description).map(({ operationId, responses }) => [operationId, responses['200']]),
+    ),
+  },
+})
+
 /** The values of the enumerated query parameters, by operation and parameter. */
-const choicesText = ({ description }: Types): string => {
-  const { paths } = JSON.parse(readFileSync(join(ROOT, description), 'utf8')) as {
-    readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
-  }
+const choicesText = (types: Types): string => {
   const choices: Record<string, Record<string, ReadonlyArray<string>>> = {}
-  for (const { operationId, parameters = [] } of Object.values(paths).flatMap((path) =>
-    Object.values(path),
-  )) {
+  for (const { operationId, parameters = [] } of operationsOf(read(types))) {
     for (const { in: place, name, schema } of parameters) {
       if (place === 'query' && schema.enum !== undefined) {
         choices[operationId] = { ...choices[operationId], [name]: schema.enum }
@@ -85,9 +107,11 @@ const generate = (all: ReadonlyArray<Types>): void => {
       stdio: 'inherit',
     })
     for (const types of all) {
+      const input = join(folder, 'description.json')
+      writeFileSync(input, JSON.stringify(types.choices === undefined ? read(types) : answersOf(read(types))))
       const generated = execFileSync(
         process.execPath,
-        [join(folder, 'node_modules/openapi-typescript/bin/cli.js'), join(ROOT, types.description)],
+        [join(folder, 'node_modules/openapi-typescript/bin/cli.js'), input],
         { encoding: 'utf8', maxBuffer: 16 * 1024 * 1024, stdio: ['ignore', 'pipe', 'ignore'] },
       )
       const open = generated

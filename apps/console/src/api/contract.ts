@@ -6,1436 +6,7 @@
  * Do not make direct changes to the file.
  */
 
-export interface paths {
-  '/v1/me': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read who you are
-     * @description The name and the roles of the caller, and what they permit. For everybody who is signed in.
-     */
-    get: operations['me.read']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/overview': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the overview
-     * @description What the hub sends, what waits, and what does not work. `GET /v1/overview/stream` sends the same object as server-sent events, when something has changed. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['overview.read']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/search': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Search by number, id or reference
-     * @description Finds messages by phone number, `client_ref` or the id at an SMS operator, and anything by its id. It is a POST, so that a phone number is in no URL. Nothing changes. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    post: operations['messages.search']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/messages/find': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Find messages by one criterion
-     * @description Messages of a recipient, of the `client_ref` of an account, or with an id at an SMS operator, newest first. Nothing changes. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    post: operations['messages.find']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/messages': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List messages
-     * @description Messages of all accounts that pass the filters, newest first. A page may be short or empty although more follow: read on while `next_cursor` is not `null`. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['messages.list']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/messages/{id}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read a message
-     * @description A message as it stands now, with its ids at the SMS operator. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['messages.read']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/messages/{id}/timeline': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the timeline of a message
-     * @description Everything that happened to a message, in the order of time, and what cannot be shown. It reads Kafka, and can take some seconds. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['messages.timeline']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/messages/{id}/brief_timeline': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the statuses and events of a message
-     * @description The statuses of a message, its events, and the attempts to deliver them, without the records in Kafka. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['messages.brief_timeline']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/messages/{id}/reveal': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Reveal number and text
-     * @description The number of the recipient, the text and the variables of a message of the last year. For the roles `support` and `admin`.
-     */
-    post: operations['messages.reveal']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/messages/{id}/raw': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Reveal the SMS operator's own words
-     * @description The answers to the submits of a message and its delivery reports, as the SMS operator sent them, of the last 90 days. They can contain the number and the text. For the roles `support` and `admin`.
-     */
-    post: operations['messages.raw']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/webhook_endpoints': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List subscriptions
-     * @description Webhook subscriptions with their health and their backlog, newest first. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['webhooks.list']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/webhook_endpoints/{id}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read a subscription
-     * @description A webhook subscription with its health and its backlog. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['webhooks.read']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/webhook_endpoints/{id}/enable': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Enable a subscription
-     * @description Enables a subscription that failures disabled. Waiting events that are not older than 24 hours are delivered at once. For the roles `support`, `operator` and `admin`.
-     */
-    post: operations['webhooks.enable']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/webhook_endpoints/{id}/test': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Send a test delivery
-     * @description Sends an event of type `webhook.test` at once, and answers with the attempt. It does not change the health of the subscription. For the roles `support`, `operator` and `admin`.
-     */
-    post: operations['webhooks.test']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/webhook_endpoints/{id}/redeliver': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Deliver the events of a period again
-     * @description Requests another delivery of all events of a period, in separate batches and with their ids. Each repeat delivers them once more. For the roles `support`, `operator` and `admin`.
-     */
-    post: operations['webhooks.redeliver']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/webhook_endpoints/{id}/redeliver_event': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Deliver one event again
-     * @description Requests another delivery of exactly one event, in a batch of its own with a new id. Each repeat delivers it once more. For the roles `support`, `operator` and `admin`.
-     */
-    post: operations['webhooks.redeliver_event']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/redeliveries/{id}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the progress of a redelivery
-     * @description How many events a redelivery has queued, and how many batches still wait. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['webhooks.read_redelivery']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/webhook_endpoints/{webhook_endpoint}/resend': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Send a batch again
-     * @description Sends a webhook batch again at once, with the same events and the same id: the batch of a `delivery`, a batch by its id (`event_batch`), or the batch that contains an `event`. It answers with the attempt. For the roles `support`, `operator` and `admin`.
-     */
-    post: operations['webhooks.resend']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/webhook_attempts': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List attempts
-     * @description The attempts to deliver to a subscription, newest first. With `response_code`, a page may be short or empty although more follow: read on while `next_cursor` is not `null`. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['webhooks.list_attempts']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/webhook_attempts/{id}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read an attempt
-     * @description An attempt with the body that was signed, byte for byte. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['webhooks.read_attempt']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/moderation/queue/templates': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List templates that wait
-     * @description Live templates without a decision, oldest first. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['moderation.template_queue']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/moderation/queue/senders': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List senders that wait
-     * @description Live senders without a decision, oldest first. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['moderation.sender_queue']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/moderation/templates': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List templates
-     * @description Templates of all accounts or of one, oldest first. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['moderation.list_templates']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/moderation/templates/{id}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read a template
-     * @description A template with its decision and the status of its sender. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['moderation.read_template']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/moderation/templates/{id}/approve': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Approve a template
-     * @description Records that the SMS operator has approved a template. The account gets the event `template.approved`. An earlier refusal can be replaced. For the roles `moderator` and `admin`.
-     */
-    post: operations['moderation.approve_template']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/moderation/templates/{id}/decline': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Decline a template
-     * @description Records that the SMS operator has declined a template. The account sees the reason, and can submit the template again. For the roles `moderator` and `admin`.
-     */
-    post: operations['moderation.decline_template']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/moderation/senders': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List senders
-     * @description Senders of all accounts or of one, oldest first. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['moderation.list_senders']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/moderation/senders/{id}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read a sender
-     * @description A sender with its registration data and its decision. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['moderation.read_sender']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/moderation/senders/{id}/approve': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Approve a sender
-     * @description Records that the SMS operator has registered a sender. The account gets the event `sender.registered`. An earlier refusal can be replaced. For the roles `moderator` and `admin`.
-     */
-    post: operations['moderation.approve_sender']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/moderation/senders/{id}/decline': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Decline a sender
-     * @description Records that the SMS operator has declined a sender. The account sees the reason, and can submit the sender again. For the roles `moderator` and `admin`.
-     */
-    post: operations['moderation.decline_sender']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/accounts': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List accounts
-     * @description Accounts, newest first, with the numbers of their working keys. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['accounts.list']
-    put?: never
-    /**
-     * Create an account
-     * @description An account without keys. For the roles `operator` and `admin`.
-     */
-    post: operations['accounts.create']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/accounts/{account}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read an account
-     * @description The settings in each mode, and the spend of the current month. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['accounts.read']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/accounts/{account}/settings': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    /**
-     * Change the settings of an account
-     * @description In one mode. `null` restores the default; settings that are left out stay. For the roles `operator` and `admin`.
-     */
-    patch: operations['accounts.change_settings']
-    trace?: never
-  }
-  '/v1/accounts/{account}/reset_spend': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Reset the spend of an account
-     * @description Sets the spend of the current month to zero, so that the spend limit counts from now. For the roles `operator` and `admin`.
-     */
-    post: operations['accounts.reset_spend']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/backlog': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List waiting messages by account
-     * @description Messages that no SMS operator has yet, by account, mode and class, the longest wait first. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['accounts.backlog']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/accounts/{account}/certification': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the certification of an account
-     * @description The checklist, and who has certified the account. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['accounts.read_certification']
-    put?: never
-    /**
-     * Certify an account
-     * @description The account may then have live keys. `confirmed`: the points that the hub cannot observe. For the roles `operator` and `admin`.
-     */
-    post: operations['accounts.certify']
-    /**
-     * Withdraw a certification
-     * @description Existing live keys continue to work. For the roles `operator` and `admin`.
-     */
-    delete: operations['accounts.withdraw_certification']
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/keys': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List keys
-     * @description Keys, newest first. `ended`: also revoked and expired ones. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['keys.list']
-    put?: never
-    /**
-     * Issue a key
-     * @description The answer contains the key, once. A live key requires a certified account. For the roles `operator` and `admin`.
-     */
-    post: operations['keys.issue']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/keys/{id}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read a key
-     * @description A key with its last use, and without its value. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['keys.read']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/keys/{id}/rotate': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Rotate a key
-     * @description Issues another key for the same account, and revokes this one after an overlap. For the roles `operator` and `admin`.
-     */
-    post: operations['keys.rotate']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/keys/{id}/revoke': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Revoke a key
-     * @description The key stops working within three seconds. For the roles `operator` and `admin`.
-     */
-    post: operations['keys.revoke']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/keys/{id}/allowed_addresses': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Set the addresses of a key
-     * @description The addresses and networks that may use the key. `null`: any. If a live key needs two persons, the new networks must be inside of the old ones. For the roles `operator` and `admin`.
-     */
-    post: operations['keys.allow_addresses']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/key_requests': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List requested live keys
-     * @description The live keys that another person must confirm, newest first. `open=false` lists all requests. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['keys.list_requests']
-    put?: never
-    /**
-     * Request a live key
-     * @description Another person confirms it within a week. Until then, there is no key. For the roles `operator` and `admin`.
-     */
-    post: operations['keys.request']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/keys/{id}/request_rotation': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Request the rotation of a live key
-     * @description Another person confirms it within a week, as another requested live key. Until then, nothing changes. For the roles `operator` and `admin`.
-     */
-    post: operations['keys.request_rotation']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/key_requests/{id}/confirm': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Confirm a live key
-     * @description Issues the live key that another person requested, and ends the key that it replaces after the overlap. The answer contains the key, once. For the roles `operator` and `admin`.
-     */
-    post: operations['keys.confirm']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/hub': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the limits of the hub
-     * @description The daily limit with its use, and the stop. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['hub.read']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/hub/daily_limit': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Set the daily limit
-     * @description Messages per day (UTC) over all accounts. `null`: no limit. For the roles `operator` and `admin`.
-     */
-    post: operations['hub.set_limit']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/hub/stop': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Stop the acceptance of messages
-     * @description For some seconds from now. Accepted messages are sent. For the roles `operator` and `admin`.
-     */
-    post: operations['hub.stop']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/hub/resume': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * End a stop early
-     * @description The hub accepts messages again within seconds. For the roles `operator` and `admin`.
-     */
-    post: operations['hub.resume']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/projections': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the state of the read models
-     * @description The lag in each partition, and the rebuild in progress or the last one. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['hub.read_projections']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/dead_letters': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List dead letters
-     * @description Newest first, or from one of them on in the order of its partition. `all`: also retried and dropped ones. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['dead_letters.list']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/dead_letters/read': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read a dead letter
-     * @description With the fields of the record. Encrypted fields stay encrypted, and numbers are masked. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['dead_letters.read']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/dead_letters/retry': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Retry a dead letter
-     * @description Appends the record to its source partition again. `again`: also if it was handled before. For the roles `operator` and `admin`.
-     */
-    post: operations['dead_letters.retry']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/dead_letters/drop': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Drop a dead letter
-     * @description Marks it as not to be retried, with a reason. Kafka keeps the record. For the roles `operator` and `admin`.
-     */
-    post: operations['dead_letters.drop']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/stuck': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the stuck work
-     * @description The lag of each consumer by shard, the binds and the pace of the SMS operators, the oldest open messages, outboxes, dead letters, failing subscriptions, and what waits for moderation. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['stuck.read']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/doctor': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Check the dependencies of the hub
-     * @description PostgreSQL, Redis, Kafka, topics, consumers, outboxes, erasures, dead letters, the stop and the daily limit, each with its repair. It takes some seconds. `hubctl doctor` also checks its own environment. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['stuck.check']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/usage/charges': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the charges of a month
-     * @description The charges of live messages that were accepted in a month, by account, class and template. It can take some seconds. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['usage.charges']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/usage/charges.csv': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Export the charges of a month
-     * @description The same as CSV with a line of headings. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['usage.export_charges']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/usage/month': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the messages of a month
-     * @description The messages that were accepted in a month, live and test, by account, class and template, with their current status. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['usage.month']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/usage/days': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the spend of an account by day
-     * @description The charges of live messages by the day (UTC) of their acceptance. The return of a charge is on the day of the charge, so the days add up to the charges of the month. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['usage.days']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/usage/templates': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the performance of templates
-     * @description How the messages of each template of an account ended in a period, and how long the newest delivered ones took. For the roles `viewer`, `support`, `moderator`, `operator` and `admin`.
-     */
-    get: operations['usage.templates']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/recipients/hash': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Read the hash of a recipient
-     * @description The hash by which topics, tables and events name a recipient. It is a POST, so that a phone number is in no URL. It is recorded and limited like a reveal. For the roles `support` and `admin`.
-     */
-    post: operations['people.hash']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/inbound_messages/reveal': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Reveal inbound messages
-     * @description What recipients wrote to the hub, newest first, of one recipient or of all. Number and text are masked after 90 days. For the roles `support` and `admin`.
-     */
-    post: operations['people.reveal_inbound']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/opt_outs/check': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Check an opt-out
-     * @description Whether a recipient is opted out, and each change: when, and by which word or by whom. Nothing changes. For the roles `support`, `operator` and `admin`.
-     */
-    post: operations['people.check_opt_out']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/opt_outs': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List opt-outs
-     * @description The recipients who are opted out, by their hash, newest first. For the roles `support`, `operator` and `admin`.
-     */
-    get: operations['people.list_opt_outs']
-    put?: never
-    /**
-     * Record an opt-out
-     * @description Records an opt-out at the request of a recipient, by the hash from the check. The accounts that wrote to the recipient in the last 90 days get an event. For the roles `support`, `operator` and `admin`.
-     */
-    post: operations['people.add_opt_out']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/opt_outs/lift': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Lift an opt-out
-     * @description Lifts an opt-out at the request of a recipient, by the hash from the check. Its record stays. For the roles `support`, `operator` and `admin`.
-     */
-    post: operations['people.lift_opt_out']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/erasures': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List erasure requests
-     * @description The erasures that another person must confirm, newest first. `open=false` lists all requests. For the roles `operator` and `admin`.
-     */
-    get: operations['people.list_erasure_requests']
-    put?: never
-    /**
-     * Erase a recipient, or request it
-     * @description Erases the data of a recipient from all stores, and answers with the receipt. It cannot be undone. If the hub requires two persons, it answers with a request that another person must confirm. For the roles `operator` and `admin`.
-     */
-    post: operations['people.erase']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/erasures/{id}/confirm': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Confirm an erasure
-     * @description Confirms the request of another person, erases the recipient, and answers with the receipt. For the roles `operator` and `admin`.
-     */
-    post: operations['people.confirm_erasure']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/erasures/receipts': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * List the receipts of a recipient
-     * @description The erasures of a recipient, newest first, as proof. Nothing changes. For the roles `operator` and `admin`.
-     */
-    post: operations['people.list_receipts']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/audit': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List the audit trail
-     * @description The operations of hub staff, newest first. `command` is a command such as `keys issue`, or a group such as `keys`. For the roles `operator` and `admin`.
-     */
-    get: operations['audit.list']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/v1/perform': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Perform a use case
-     * @description Does the same as the endpoint of the use case, with the same permission and the same line in the audit trail. The answer is its output. For everybody who is signed in.
-     */
-    post: operations['use_cases.perform']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-}
+export type paths = Record<string, never>
 export type webhooks = Record<string, never>
 export interface components {
   schemas: {
@@ -2090,2528 +661,266 @@ export interface components {
       created_at: string
     }
   }
-  responses: never
-  parameters: never
-  requestBodies: never
-  headers: never
-  pathItems: never
-}
-export type $defs = Record<string, never>
-export interface operations {
-  'me.read': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Me']
-        }
+  responses: {
+    /** @description The result. */
+    'me.read': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
+      content: {
+        'application/json': components['schemas']['Me']
       }
     }
-  }
-  'overview.read': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Overview']
-        }
+    /** @description The result. */
+    'overview.read': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
+      content: {
+        'application/json': components['schemas']['Overview']
       }
     }
-  }
-  'messages.search': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
+    /** @description The result. */
+    'messages.search': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': components['schemas']['SearchResult']
+      }
     }
-    requestBody: {
+    /** @description The result. */
+    'messages.find': {
+      headers: {
+        [name: string]: unknown
+      }
       content: {
         'application/json': {
-          /** @description A phone number, an id of the hub, a `client_ref`, or the id of a message at an SMS operator. */
-          q: string
-          account?: string
-        }
-      }
-    }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['SearchResult']
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `lookup_limit_reached`: You have looked up as many persons within an hour as this hub permits. Repeat the request after retry_after seconds. */
-      429: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'messages.find': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
-      content: {
-        'application/json': {
-          by:
-            | {
-                recipient: string
-              }
-            | {
-                client_ref: string
-                account: string
-              }
-            | {
-                operator_id: string
-                /** @enum {string} */
-                operator: 'smpp' | 'http' | 'sandbox'
-              }
-          account?: string
           /** @enum {string} */
-          mode?: 'live' | 'test'
-          limit?: number
+          object: 'list'
+          data: components['schemas']['Message'][]
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: components['schemas']['Message'][]
-          }
-        }
+    /** @description The result. */
+    'messages.list': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `recipient_invalid`: The text is no phone number, hash or receipt.
-       *
-       *     `unknown_receipt`: No erasure has this id.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `lookup_limit_reached`: You have looked up as many persons within an hour as this hub permits. Repeat the request after retry_after seconds. */
-      429: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'messages.list': {
-    parameters: {
-      query?: {
-        account?: string
-        mode?: 'live' | 'test'
-        class?: 'otp' | 'service'
-        template?: string
-        status?: 'accepted' | 'sent' | 'delivered' | 'undelivered' | 'rejected' | 'expired'
-        reason?:
-          | 'recipient_unreachable'
-          | 'recipient_nonexistent'
-          | 'recipient_blocked'
-          | 'delivery_failed'
-          | 'spam_filter_content'
-          | 'spam_filter_sender'
-          | 'operator_rejected'
-          | 'dlr_timeout'
-          | 'dlr_timeout_local'
-          | 'ttl_expired_before_submit'
-        batch?: string
-        created_after?: string
-        created_before?: string
-        limit?: number
-        cursor?: string
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: components['schemas']['Message'][]
-            /** @description The cursor of the next page; `null` on the last page. */
-            next_cursor: string | null
-            /** @description A page looks at a limited number of messages. It may have fewer messages than `limit`, or none, although more follow: it has found all until this time, and the next page continues there. `null`: it has found all. */
-            searched_until: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `cursor_invalid`: The cursor is not from a page of this list.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'messages.read': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['MessageDetails']
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `message_not_found`: There is no such message. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'messages.timeline': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Timeline']
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `message_not_found`: There is no such message. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'messages.brief_timeline': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            message: string
-            data: {
-              at: string
-              what: string
-              detail: string | null
-            }[]
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `message_not_found`: There is no such message. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'messages.reveal': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
-          reason?: string
+          /** @enum {string} */
+          object: 'list'
+          data: components['schemas']['Message'][]
+          /** @description The cursor of the next page; `null` on the last page. */
+          next_cursor: string | null
+          /** @description A page looks at a limited number of messages. It may have fewer messages than `limit`, or none, although more follow: it has found all until this time, and the next page continues there. `null`: it has found all. */
+          searched_until: string | null
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['RevealedMessage']
-        }
+    /** @description The result. */
+    'messages.read': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `message_not_found`: There is no such message. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `number_in_audit`: The reason contains a phone number. */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `reason_required`: Say why you need to see this data.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `lookup_limit_reached`: You have looked up as many persons within an hour as this hub permits. Repeat the request after retry_after seconds. */
-      429: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
+      content: {
+        'application/json': components['schemas']['MessageDetails']
       }
     }
-  }
-  'messages.raw': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
+    /** @description The result. */
+    'messages.timeline': {
+      headers: {
+        [name: string]: unknown
       }
-      cookie?: never
+      content: {
+        'application/json': components['schemas']['Timeline']
+      }
     }
-    requestBody: {
+    /** @description The result. */
+    'messages.brief_timeline': {
+      headers: {
+        [name: string]: unknown
+      }
       content: {
         'application/json': {
-          reason?: string
+          /** @enum {string} */
+          object: 'list'
+          message: string
+          data: {
+            at: string
+            what: string
+            detail: string | null
+          }[]
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: components['schemas']['OperatorRecord'][]
-          }
-        }
+    /** @description The result. */
+    'messages.reveal': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `message_not_found`: There is no such message. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `number_in_audit`: The reason contains a phone number. */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `reason_required`: Say why you need to see this data.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `lookup_limit_reached`: You have looked up as many persons within an hour as this hub permits. Repeat the request after retry_after seconds. */
-      429: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
+      content: {
+        'application/json': components['schemas']['RevealedMessage']
       }
     }
-  }
-  'webhooks.list': {
-    parameters: {
-      query?: {
-        account?: string
-        mode?: 'live' | 'test'
-        status?: 'enabled' | 'disabled_by_failures'
-        limit?: number
-        cursor?: string
+    /** @description The result. */
+    'messages.raw': {
+      headers: {
+        [name: string]: unknown
       }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: components['schemas']['WebhookEndpoint'][]
-            /** @description The cursor of the next page; `null` on the last page. */
-            next_cursor: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `cursor_invalid`: The cursor is not from a page of this list.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'webhooks.read': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['WebhookEndpoint']
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `subscription_not_found`: There is no such subscription. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'webhooks.enable': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            /** @enum {string} */
-            object: 'webhook_endpoint'
-            /** @enum {string} */
-            status: 'enabled'
-            /** @description False: it was enabled before. */
-            changed: boolean
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `subscription_not_found`: There is no such subscription. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'webhooks.test': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['WebhookDelivery']
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `subscription_not_found`: There is no such subscription. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `too_many`: Four trials and resends of the account are in progress. */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'webhooks.redeliver': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: components['schemas']['OperatorRecord'][]
+        }
+      }
+    }
+    /** @description The result. */
+    'webhooks.list': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: components['schemas']['WebhookEndpoint'][]
+          /** @description The cursor of the next page; `null` on the last page. */
+          next_cursor: string | null
+        }
+      }
+    }
+    /** @description The result. */
+    'webhooks.read': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': components['schemas']['WebhookEndpoint']
+      }
+    }
+    /** @description The result. */
+    'webhooks.enable': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          id: string
+          /** @enum {string} */
+          object: 'webhook_endpoint'
+          /** @enum {string} */
+          status: 'enabled'
+          /** @description False: it was enabled before. */
+          changed: boolean
+        }
+      }
+    }
+    /** @description The result. */
+    'webhooks.test': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': components['schemas']['WebhookDelivery']
+      }
+    }
+    /** @description The result. */
+    'webhooks.redeliver': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          id: string
+          /** @enum {string} */
+          object: 'redelivery'
+          subscription: string
           from: string
-          until?: string
+          until: string
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            /** @enum {string} */
-            object: 'redelivery'
-            subscription: string
-            from: string
-            until: string
-          }
-        }
+    /** @description The result. */
+    'webhooks.redeliver_event': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `subscription_not_found`: There is no such subscription. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `period_empty`: The period ends before it begins.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'webhooks.redeliver_event': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
+          id: string
+          /** @enum {string} */
+          object: 'redelivery'
+          subscription: string
           event: string
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            /** @enum {string} */
-            object: 'redelivery'
-            subscription: string
-            event: string
-          }
-        }
+    /** @description The result. */
+    'webhooks.read_redelivery': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `subscription_not_found`: There is no such subscription.
-       *
-       *     `event_not_found`: The account has no such event in this mode.
-       */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `type_not_wanted`: The subscription does not receive events of this type.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'webhooks.read_redelivery': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            /** @enum {string} */
-            object: 'redelivery'
-            /** @description Events in batches so far. */
-            events: number
-            batches: number
-            /** @description Batches that still wait. */
-            pending: number
-            /** @description When the last event was queued. */
-            queued_at: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `redelivery_not_found`: There is no such redelivery. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'webhooks.resend': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        webhook_endpoint: string
-      }
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
-          delivery?: string
-          event_batch?: string
-          event?: string
+          id: string
+          /** @enum {string} */
+          object: 'redelivery'
+          /** @description Events in batches so far. */
+          events: number
+          batches: number
+          /** @description Batches that still wait. */
+          pending: number
+          /** @description When the last event was queued. */
+          queued_at: string | null
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['WebhookDelivery']
-        }
+    /** @description The result. */
+    'webhooks.resend': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
+      content: {
+        'application/json': components['schemas']['WebhookDelivery']
       }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
+    }
+    /** @description The result. */
+    'webhooks.list_attempts': {
+      headers: {
+        [name: string]: unknown
       }
-      /** @description `delivery_not_found`: The subscription has no such delivery. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `never_attempted`: The subscription has no attempt to deliver this.
-       *
-       *     `test_delivery`: The events of a test delivery are not kept.
-       *
-       *     `events_expired`: The events of this batch are no longer stored.
-       *
-       *     `too_many`: Four trials and resends of the account are in progress.
-       */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: components['schemas']['WebhookDelivery'][]
+          /** @description The cursor of the next page; `null` on the last page. */
+          next_cursor: string | null
         }
       }
     }
-  }
-  'webhooks.list_attempts': {
-    parameters: {
-      query: {
-        webhook_endpoint: string
-        status?: 'succeeded' | 'failed'
-        response_code?: number
-        event?: string
-        created_after?: string
-        created_before?: string
-        limit?: number
-        cursor?: string
+    /** @description The result. */
+    'webhooks.read_attempt': {
+      headers: {
+        [name: string]: unknown
       }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: components['schemas']['WebhookDelivery'][]
-            /** @description The cursor of the next page; `null` on the last page. */
-            next_cursor: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `subscription_not_found`: There is no such subscription. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `cursor_invalid`: The cursor is not from a page of this list.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
+      content: {
+        'application/json': components['schemas']['WebhookDeliveryDetails']
       }
     }
-  }
-  'webhooks.read_attempt': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
+    /** @description The result. */
+    'moderation.template_queue': {
+      headers: {
+        [name: string]: unknown
       }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['WebhookDeliveryDetails']
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `delivery_not_found`: There is no such delivery. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'moderation.template_queue': {
-    parameters: {
-      query?: {
-        account?: string
-        limit?: number
-        cursor?: string
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: {
-              id: string
-              /** @enum {string} */
-              object: 'template'
-              account: string
-              /** @enum {string} */
-              mode: 'live' | 'test'
-              name: string
-              /** @enum {string} */
-              class: 'otp' | 'service'
-              sender: string
-              body: string
-              language: string | null
-              /** @enum {string} */
-              status: 'pending_moderation' | 'approved' | 'declined'
-              reason: string | null
-              created_at: string
-              /** @description Since it was submitted. */
-              waiting_seconds: number
-              /** @description `null`: the body cannot be rendered. */
-              preview: components['schemas']['Preview'] | null
-            }[]
-            /** @description The cursor of the next page; `null` on the last page. */
-            next_cursor: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `cursor_invalid`: The cursor is not from a page of this list.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'moderation.sender_queue': {
-    parameters: {
-      query?: {
-        account?: string
-        limit?: number
-        cursor?: string
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: {
-              id: string
-              /** @enum {string} */
-              object: 'sender'
-              account: string
-              /** @enum {string} */
-              mode: 'live' | 'test'
-              name: string
-              registration: Record<string, never> | null
-              /** @enum {string} */
-              status: 'pending' | 'registered' | 'declined'
-              reason: string | null
-              created_at: string
-              /** @description Since it was submitted. */
-              waiting_seconds: number
-            }[]
-            /** @description The cursor of the next page; `null` on the last page. */
-            next_cursor: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `cursor_invalid`: The cursor is not from a page of this list.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'moderation.list_templates': {
-    parameters: {
-      query?: {
-        account?: string
-        mode?: 'live' | 'test'
-        status?: 'pending_moderation' | 'approved' | 'declined'
-        limit?: number
-        cursor?: string
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: {
-              id: string
-              /** @enum {string} */
-              object: 'template'
-              account: string
-              /** @enum {string} */
-              mode: 'live' | 'test'
-              name: string
-              /** @enum {string} */
-              class: 'otp' | 'service'
-              sender: string
-              body: string
-              language: string | null
-              /** @enum {string} */
-              status: 'pending_moderation' | 'approved' | 'declined'
-              reason: string | null
-              created_at: string
-            }[]
-            /** @description The cursor of the next page; `null` on the last page. */
-            next_cursor: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `cursor_invalid`: The cursor is not from a page of this list.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'moderation.read_template': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: {
             id: string
             /** @enum {string} */
             object: 'template'
@@ -4628,104 +937,56 @@ export interface operations {
             status: 'pending_moderation' | 'approved' | 'declined'
             reason: string | null
             created_at: string
-            /** @enum {string} */
-            sender_status: 'pending' | 'registered' | 'declined'
+            /** @description Since it was submitted. */
+            waiting_seconds: number
             /** @description `null`: the body cannot be rendered. */
             preview: components['schemas']['Preview'] | null
-            /** @description Who decided last, and when; `null`: nobody yet, or a process of the hub. */
-            decision: {
-              by: string
-              at: string
-            } | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `template_not_found`: There is no such template. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+          }[]
+          /** @description The cursor of the next page; `null` on the last page. */
+          next_cursor: string | null
         }
       }
     }
-  }
-  'moderation.approve_template': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
+    /** @description The result. */
+    'moderation.sender_queue': {
+      headers: {
+        [name: string]: unknown
       }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: {
+            id: string
+            /** @enum {string} */
+            object: 'sender'
+            account: string
+            /** @enum {string} */
+            mode: 'live' | 'test'
+            name: string
+            registration: Record<string, never> | null
+            /** @enum {string} */
+            status: 'pending' | 'registered' | 'declined'
+            reason: string | null
+            created_at: string
+            /** @description Since it was submitted. */
+            waiting_seconds: number
+          }[]
+          /** @description The cursor of the next page; `null` on the last page. */
+          next_cursor: string | null
         }
-        content: {
-          'application/json': {
+      }
+    }
+    /** @description The result. */
+    'moderation.list_templates': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: {
             id: string
             /** @enum {string} */
             object: 'template'
@@ -4742,374 +1003,109 @@ export interface operations {
             status: 'pending_moderation' | 'approved' | 'declined'
             reason: string | null
             created_at: string
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `template_not_found`: There is no such template. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `already_decided`: It has this decision already. The details say who decided, and when. */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+          }[]
+          /** @description The cursor of the next page; `null` on the last page. */
+          next_cursor: string | null
         }
       }
     }
-  }
-  'moderation.decline_template': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
+    /** @description The result. */
+    'moderation.read_template': {
+      headers: {
+        [name: string]: unknown
       }
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
-          reason: string
+          id: string
+          /** @enum {string} */
+          object: 'template'
+          account: string
+          /** @enum {string} */
+          mode: 'live' | 'test'
+          name: string
+          /** @enum {string} */
+          class: 'otp' | 'service'
+          sender: string
+          body: string
+          language: string | null
+          /** @enum {string} */
+          status: 'pending_moderation' | 'approved' | 'declined'
+          reason: string | null
+          created_at: string
+          /** @enum {string} */
+          sender_status: 'pending' | 'registered' | 'declined'
+          /** @description `null`: the body cannot be rendered. */
+          preview: components['schemas']['Preview'] | null
+          /** @description Who decided last, and when; `null`: nobody yet, or a process of the hub. */
+          decision: {
+            by: string
+            at: string
+          } | null
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            /** @enum {string} */
-            object: 'template'
-            account: string
-            /** @enum {string} */
-            mode: 'live' | 'test'
-            name: string
-            /** @enum {string} */
-            class: 'otp' | 'service'
-            sender: string
-            body: string
-            language: string | null
-            /** @enum {string} */
-            status: 'pending_moderation' | 'approved' | 'declined'
-            reason: string | null
-            created_at: string
-          }
-        }
+    /** @description The result. */
+    'moderation.approve_template': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `template_not_found`: There is no such template. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `already_decided`: It has this decision already. The details say who decided, and when. */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+      content: {
+        'application/json': {
+          id: string
+          /** @enum {string} */
+          object: 'template'
+          account: string
+          /** @enum {string} */
+          mode: 'live' | 'test'
+          name: string
+          /** @enum {string} */
+          class: 'otp' | 'service'
+          sender: string
+          body: string
+          language: string | null
+          /** @enum {string} */
+          status: 'pending_moderation' | 'approved' | 'declined'
+          reason: string | null
+          created_at: string
         }
       }
     }
-  }
-  'moderation.list_senders': {
-    parameters: {
-      query?: {
-        account?: string
-        mode?: 'live' | 'test'
-        status?: 'pending' | 'registered' | 'declined'
-        limit?: number
-        cursor?: string
+    /** @description The result. */
+    'moderation.decline_template': {
+      headers: {
+        [name: string]: unknown
       }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: {
-              id: string
-              /** @enum {string} */
-              object: 'sender'
-              account: string
-              /** @enum {string} */
-              mode: 'live' | 'test'
-              name: string
-              registration: Record<string, never> | null
-              /** @enum {string} */
-              status: 'pending' | 'registered' | 'declined'
-              reason: string | null
-              created_at: string
-            }[]
-            /** @description The cursor of the next page; `null` on the last page. */
-            next_cursor: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `cursor_invalid`: The cursor is not from a page of this list.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+      content: {
+        'application/json': {
+          id: string
+          /** @enum {string} */
+          object: 'template'
+          account: string
+          /** @enum {string} */
+          mode: 'live' | 'test'
+          name: string
+          /** @enum {string} */
+          class: 'otp' | 'service'
+          sender: string
+          body: string
+          language: string | null
+          /** @enum {string} */
+          status: 'pending_moderation' | 'approved' | 'declined'
+          reason: string | null
+          created_at: string
         }
       }
     }
-  }
-  'moderation.read_sender': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
+    /** @description The result. */
+    'moderation.list_senders': {
+      headers: {
+        [name: string]: unknown
       }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: {
             id: string
             /** @enum {string} */
             object: 'sender'
@@ -5122,3344 +1118,637 @@ export interface operations {
             status: 'pending' | 'registered' | 'declined'
             reason: string | null
             created_at: string
-            /** @description Who decided last, and when; `null`: nobody yet, or a process of the hub. */
-            decision: {
-              by: string
-              at: string
-            } | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `sender_not_found`: There is no such sender. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+          }[]
+          /** @description The cursor of the next page; `null` on the last page. */
+          next_cursor: string | null
         }
       }
     }
-  }
-  'moderation.approve_sender': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
+    /** @description The result. */
+    'moderation.read_sender': {
+      headers: {
+        [name: string]: unknown
       }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            /** @enum {string} */
-            object: 'sender'
-            account: string
-            /** @enum {string} */
-            mode: 'live' | 'test'
-            name: string
-            registration: Record<string, never> | null
-            /** @enum {string} */
-            status: 'pending' | 'registered' | 'declined'
-            reason: string | null
-            created_at: string
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `sender_not_found`: There is no such sender. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `already_decided`: It has this decision already. The details say who decided, and when. */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'moderation.decline_sender': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
-          reason: string
+          id: string
+          /** @enum {string} */
+          object: 'sender'
+          account: string
+          /** @enum {string} */
+          mode: 'live' | 'test'
+          name: string
+          registration: Record<string, never> | null
+          /** @enum {string} */
+          status: 'pending' | 'registered' | 'declined'
+          reason: string | null
+          created_at: string
+          /** @description Who decided last, and when; `null`: nobody yet, or a process of the hub. */
+          decision: {
+            by: string
+            at: string
+          } | null
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            /** @enum {string} */
-            object: 'sender'
-            account: string
-            /** @enum {string} */
-            mode: 'live' | 'test'
-            name: string
-            registration: Record<string, never> | null
-            /** @enum {string} */
-            status: 'pending' | 'registered' | 'declined'
-            reason: string | null
-            created_at: string
-          }
-        }
+    /** @description The result. */
+    'moderation.approve_sender': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `sender_not_found`: There is no such sender. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `already_decided`: It has this decision already. The details say who decided, and when. */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'accounts.list': {
-    parameters: {
-      query?: {
-        limit?: number
-        cursor?: string
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: {
-              id: string
-              name: string
-              created_at: string
-              test_keys: number
-              live_keys: number
-              test_weight: number
-              live_weight: number
-              certified: boolean
-            }[]
-            /** @description The cursor of the next page; `null` on the last page. */
-            next_cursor: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `cursor_invalid`: The cursor is not from a page of this list.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'accounts.create': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
+          id: string
+          /** @enum {string} */
+          object: 'sender'
+          account: string
+          /** @enum {string} */
+          mode: 'live' | 'test'
+          name: string
+          registration: Record<string, never> | null
+          /** @enum {string} */
+          status: 'pending' | 'registered' | 'declined'
+          reason: string | null
+          created_at: string
+        }
+      }
+    }
+    /** @description The result. */
+    'moderation.decline_sender': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          id: string
+          /** @enum {string} */
+          object: 'sender'
+          account: string
+          /** @enum {string} */
+          mode: 'live' | 'test'
+          name: string
+          registration: Record<string, never> | null
+          /** @enum {string} */
+          status: 'pending' | 'registered' | 'declined'
+          reason: string | null
+          created_at: string
+        }
+      }
+    }
+    /** @description The result. */
+    'accounts.list': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: {
+            id: string
+            name: string
+            created_at: string
+            test_keys: number
+            live_keys: number
+            test_weight: number
+            live_weight: number
+            certified: boolean
+          }[]
+          /** @description The cursor of the next page; `null` on the last page. */
+          next_cursor: string | null
+        }
+      }
+    }
+    /** @description The result. */
+    'accounts.create': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          id: string
+          /** @enum {string} */
+          object: 'account'
           name: string
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            /** @enum {string} */
-            object: 'account'
-            name: string
-          }
-        }
+    /** @description The result. */
+    'accounts.read': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'accounts.read': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        account: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            /** @enum {string} */
-            object: 'account'
-            name: string
-            modes: {
-              /** @enum {string} */
-              mode: 'live' | 'test'
-              in_force: {
-                api_rps: number
-                batch_max: number
-                flood_pause_seconds: number
-                flood_per_hour: number
-                flood_per_day: number
-                spend_limit: string | null
-                soft_threshold_percent: number
-                price_otp: string
-                price_service: string
-                weight: number
-              }
-              overridden: (
-                | 'api_rps'
-                | 'batch_max'
-                | 'flood_pause_seconds'
-                | 'flood_per_hour'
-                | 'flood_per_day'
-                | 'spend_limit'
-                | 'soft_threshold_percent'
-                | 'price_otp'
-                | 'price_service'
-                | 'weight'
-              )[]
-            }[]
-            spending: {
-              period: string
-              spent: string
-              currency: string
-              threshold_told: boolean
-            }
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `account_not_found`: There is no such account. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'accounts.change_settings': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        account: string
-      }
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
+          id: string
           /** @enum {string} */
-          mode: 'live' | 'test'
-          changes: {
-            api_rps?: number | null
-            batch_max?: number | null
-            flood_pause_seconds?: number | null
-            flood_per_hour?: number | null
-            flood_per_day?: number | null
-            spend_limit?: string | null
-            soft_threshold_percent?: number | null
-            price_otp?: string | null
-            price_service?: string | null
-            weight?: number | null
-          }
-        }
-      }
-    }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
+          object: 'account'
+          name: string
+          modes: {
             /** @enum {string} */
-            object: 'account'
-            name: string
-            modes: {
-              /** @enum {string} */
-              mode: 'live' | 'test'
-              in_force: {
-                api_rps: number
-                batch_max: number
-                flood_pause_seconds: number
-                flood_per_hour: number
-                flood_per_day: number
-                spend_limit: string | null
-                soft_threshold_percent: number
-                price_otp: string
-                price_service: string
-                weight: number
-              }
-              overridden: (
-                | 'api_rps'
-                | 'batch_max'
-                | 'flood_pause_seconds'
-                | 'flood_per_hour'
-                | 'flood_per_day'
-                | 'spend_limit'
-                | 'soft_threshold_percent'
-                | 'price_otp'
-                | 'price_service'
-                | 'weight'
-              )[]
-            }[]
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `account_not_found`: There is no such account. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'accounts.reset_spend': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        account: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            /** @enum {string} */
-            object: 'account'
-            period: string
-            struck_off: string
-            currency: string
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `account_not_found`: There is no such account. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'accounts.backlog': {
-    parameters: {
-      query?: {
-        account?: string
-        limit?: number
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: {
-              account: string
-              name: string
-              /** @enum {string} */
-              mode: 'live' | 'test'
-              /** @enum {string} */
-              class: 'otp' | 'service'
+            mode: 'live' | 'test'
+            in_force: {
+              api_rps: number
+              batch_max: number
+              flood_pause_seconds: number
+              flood_per_hour: number
+              flood_per_day: number
+              spend_limit: string | null
+              soft_threshold_percent: number
+              price_otp: string
+              price_service: string
               weight: number
-              waiting: number
-              longest_wait_seconds: number
-            }[]
+            }
+            overridden: (
+              | 'api_rps'
+              | 'batch_max'
+              | 'flood_pause_seconds'
+              | 'flood_per_hour'
+              | 'flood_per_day'
+              | 'spend_limit'
+              | 'soft_threshold_percent'
+              | 'price_otp'
+              | 'price_service'
+              | 'weight'
+            )[]
+          }[]
+          spending: {
+            period: string
+            spent: string
+            currency: string
+            threshold_told: boolean
           }
         }
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
     }
-  }
-  'accounts.read_certification': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        account: string
+    /** @description The result. */
+    'accounts.change_settings': {
+      headers: {
+        [name: string]: unknown
       }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            account: string
-            /** @enum {string} */
-            object: 'certification'
-            certified: boolean
-            granted_at: string | null
-            granted_by: string | null
-            points: {
-              name: string
-              wanted: string
-              fulfilled: boolean
-              /** @enum {string} */
-              by: 'seen' | 'confirmed'
-            }[]
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `account_not_found`: There is no such account. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'accounts.certify': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        account: string
-      }
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
-          confirmed: ('signature' | 'deduplication' | 'retries' | 'catch_up' | 'key_storage')[]
+          id: string
+          /** @enum {string} */
+          object: 'account'
+          name: string
+          modes: {
+            /** @enum {string} */
+            mode: 'live' | 'test'
+            in_force: {
+              api_rps: number
+              batch_max: number
+              flood_pause_seconds: number
+              flood_per_hour: number
+              flood_per_day: number
+              spend_limit: string | null
+              soft_threshold_percent: number
+              price_otp: string
+              price_service: string
+              weight: number
+            }
+            overridden: (
+              | 'api_rps'
+              | 'batch_max'
+              | 'flood_pause_seconds'
+              | 'flood_per_hour'
+              | 'flood_per_day'
+              | 'spend_limit'
+              | 'soft_threshold_percent'
+              | 'price_otp'
+              | 'price_service'
+              | 'weight'
+            )[]
+          }[]
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
+    /** @description The result. */
+    'accounts.reset_spend': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          id: string
+          /** @enum {string} */
+          object: 'account'
+          period: string
+          struck_off: string
+          currency: string
         }
-        content: {
-          'application/json': {
+      }
+    }
+    /** @description The result. */
+    'accounts.backlog': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: {
             account: string
+            name: string
             /** @enum {string} */
-            object: 'certification'
-            certified: boolean
-            points: {
-              name: string
-              wanted: string
-              fulfilled: boolean
-              /** @enum {string} */
-              by: 'seen' | 'confirmed'
-            }[]
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `account_not_found`: There is no such account. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `checklist_incomplete`: Points of the checklist are open.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'accounts.withdraw_certification': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        account: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            account: string
+            mode: 'live' | 'test'
             /** @enum {string} */
-            object: 'certification'
-            certified: boolean
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `account_not_found`: There is no such account. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `not_certified`: The account is not certified.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+            class: 'otp' | 'service'
+            weight: number
+            waiting: number
+            longest_wait_seconds: number
+          }[]
         }
       }
     }
-  }
-  'keys.list': {
-    parameters: {
-      query?: {
-        account?: string
-        mode?: 'live' | 'test'
-        ended?: boolean
-        limit?: number
-        cursor?: string
+    /** @description The result. */
+    'accounts.read_certification': {
+      headers: {
+        [name: string]: unknown
       }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: {
-              id: string
-              /** @enum {string} */
-              object: 'api_key'
-              account: string
-              /** @enum {string} */
-              mode: 'live' | 'test'
-              last_four: string
-              allowed_addresses: string[] | null
-              created_at: string
-              revoked_at: string | null
-              expires_at: string | null
-              last_used_at: string | null
-              /** @description The client address of the last use. `null`: not recorded, or the last use is over a year ago. */
-              last_used_from: string | null
-              works: boolean
-            }[]
-            /** @description The cursor of the next page; `null` on the last page. */
-            next_cursor: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `cursor_invalid`: The cursor is not from a page of this list.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'keys.issue': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
           account: string
           /** @enum {string} */
-          mode: 'live' | 'test'
-          allowed_addresses?: string[]
-          expires_after_seconds?: number
-        }
-      }
-    }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            key: string
+          object: 'certification'
+          certified: boolean
+          granted_at: string | null
+          granted_by: string | null
+          points: {
+            name: string
+            wanted: string
+            fulfilled: boolean
             /** @enum {string} */
-            object: 'api_key'
-            account: string
-            /** @enum {string} */
-            mode: 'live' | 'test'
-            allowed_addresses: string[] | null
-            expires_at: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `account_not_found`: There is no such account. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `second_person_required`: A live key of this hub needs two persons: request it. */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `not_certified`: The account is not certified for live keys.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+            by: 'seen' | 'confirmed'
+          }[]
         }
       }
     }
-  }
-  'keys.read': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
+    /** @description The result. */
+    'accounts.certify': {
+      headers: {
+        [name: string]: unknown
       }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            /** @enum {string} */
-            object: 'api_key'
-            account: string
-            /** @enum {string} */
-            mode: 'live' | 'test'
-            last_four: string
-            allowed_addresses: string[] | null
-            created_at: string
-            revoked_at: string | null
-            expires_at: string | null
-            last_used_at: string | null
-            /** @description The client address of the last use. `null`: not recorded, or the last use is over a year ago. */
-            last_used_from: string | null
-            works: boolean
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `key_not_found`: There is no such key. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'keys.rotate': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody: {
-      content: {
-        'application/json': {
-          overlap_seconds: number
-          expires_after_seconds?: number
-        }
-      }
-    }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            key: string
-            /** @enum {string} */
-            object: 'api_key'
-            account: string
-            /** @enum {string} */
-            mode: 'live' | 'test'
-            allowed_addresses: string[] | null
-            replaces: {
-              id: string
-              revoked_at: string | null
-            }
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `key_not_found`: There is no such key. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `second_person_required`: A live key of this hub needs two persons: request it. */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `key_revoked`: The key is revoked already, or has expired.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'keys.revoke': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            /** @enum {string} */
-            object: 'api_key'
-            account: string
-            /** @enum {string} */
-            mode: 'live' | 'test'
-            last_four: string
-            allowed_addresses: string[] | null
-            created_at: string
-            revoked_at: string | null
-            expires_at: string | null
-            last_used_at: string | null
-            /** @description The client address of the last use. `null`: not recorded, or the last use is over a year ago. */
-            last_used_from: string | null
-            works: boolean
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `key_not_found`: There is no such key. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `key_revoked`: The key is revoked already, or has expired.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'keys.allow_addresses': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody: {
-      content: {
-        'application/json': {
-          allowed_addresses?: string[]
-        }
-      }
-    }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
-            /** @enum {string} */
-            object: 'api_key'
-            account: string
-            /** @enum {string} */
-            mode: 'live' | 'test'
-            last_four: string
-            allowed_addresses: string[] | null
-            created_at: string
-            revoked_at: string | null
-            expires_at: string | null
-            last_used_at: string | null
-            /** @description The client address of the last use. `null`: not recorded, or the last use is over a year ago. */
-            last_used_from: string | null
-            works: boolean
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `key_not_found`: There is no such key. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `second_person_required`: A live key of this hub needs two persons: request it. */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `key_revoked`: The key is revoked already, or has expired.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'keys.list_requests': {
-    parameters: {
-      query?: {
-        account?: string
-        open?: boolean
-        limit?: number
-        cursor?: string
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: components['schemas']['KeyRequest'][]
-            /** @description The cursor of the next page; `null` on the last page. */
-            next_cursor: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `cursor_invalid`: The cursor is not from a page of this list.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'keys.request': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
           account: string
-          allowed_addresses?: string[]
-          expires_after_seconds?: number
+          /** @enum {string} */
+          object: 'certification'
+          certified: boolean
+          points: {
+            name: string
+            wanted: string
+            fulfilled: boolean
+            /** @enum {string} */
+            by: 'seen' | 'confirmed'
+          }[]
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['KeyRequest']
-        }
+    /** @description The result. */
+    'accounts.withdraw_certification': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `account_not_found`: There is no such account. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `not_certified`: The account is not certified for live keys.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'keys.request_rotation': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
-          overlap_seconds: number
-          expires_after_seconds?: number
-          networks?: {
-            allowed_addresses: string[] | null
-          }
+          account: string
+          /** @enum {string} */
+          object: 'certification'
+          certified: boolean
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['KeyRequest']
-        }
+    /** @description The result. */
+    'keys.list': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `key_not_found`: There is no such key. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `key_revoked`: The key is revoked already, or has expired.
-       *
-       *     `one_person_enough`: A test key needs one person.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'keys.confirm': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: {
             id: string
-            key: string
             /** @enum {string} */
             object: 'api_key'
             account: string
             /** @enum {string} */
             mode: 'live' | 'test'
+            last_four: string
             allowed_addresses: string[] | null
+            created_at: string
+            revoked_at: string | null
             expires_at: string | null
-            /** @description `null`: the key replaces none. */
-            replaces: {
-              id: string
-              revoked_at: string | null
-            } | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `key_request_not_found`: There is no such request. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `key_revoked`: The key to replace is revoked already, or has expired.
-       *
-       *     `same_person`: Another person must confirm it.
-       *
-       *     `request_unidentified`: An earlier version of the hub recorded the request, without the identity of its person.
-       *
-       *     `key_request_expired`: The request is older than a week.
-       *
-       *     `already_confirmed`: The request was confirmed already.
-       */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `not_certified`: The account is not certified for live keys.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+            last_used_at: string | null
+            /** @description The client address of the last use. `null`: not recorded, or the last use is over a year ago. */
+            last_used_from: string | null
+            works: boolean
+          }[]
+          /** @description The cursor of the next page; `null` on the last page. */
+          next_cursor: string | null
         }
       }
     }
-  }
-  'hub.read': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'hub'
-            daily_limit: number | null
-            stopped: boolean
-            stopped_until: string | null
-            day: string
-            accepted_today: number | null
-            above_limit: number
-          }
-        }
+    /** @description The result. */
+    'keys.issue': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'hub.set_limit': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
-          daily_limit?: number
+          id: string
+          key: string
+          /** @enum {string} */
+          object: 'api_key'
+          account: string
+          /** @enum {string} */
+          mode: 'live' | 'test'
+          allowed_addresses: string[] | null
+          expires_at: string | null
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'hub'
-            daily_limit: number | null
-            stopped: boolean
-            stopped_until: string | null
-          }
-        }
+    /** @description The result. */
+    'keys.read': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'hub.stop': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
-          seconds: number
+          id: string
+          /** @enum {string} */
+          object: 'api_key'
+          account: string
+          /** @enum {string} */
+          mode: 'live' | 'test'
+          last_four: string
+          allowed_addresses: string[] | null
+          created_at: string
+          revoked_at: string | null
+          expires_at: string | null
+          last_used_at: string | null
+          /** @description The client address of the last use. `null`: not recorded, or the last use is over a year ago. */
+          last_used_from: string | null
+          works: boolean
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'hub'
-            daily_limit: number | null
-            stopped: boolean
-            stopped_until: string | null
+    /** @description The result. */
+    'keys.rotate': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          id: string
+          key: string
+          /** @enum {string} */
+          object: 'api_key'
+          account: string
+          /** @enum {string} */
+          mode: 'live' | 'test'
+          allowed_addresses: string[] | null
+          replaces: {
+            id: string
+            revoked_at: string | null
           }
         }
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
+    }
+    /** @description The result. */
+    'keys.revoke': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+      content: {
+        'application/json': {
+          id: string
+          /** @enum {string} */
+          object: 'api_key'
+          account: string
+          /** @enum {string} */
+          mode: 'live' | 'test'
+          last_four: string
+          allowed_addresses: string[] | null
+          created_at: string
+          revoked_at: string | null
+          expires_at: string | null
+          last_used_at: string | null
+          /** @description The client address of the last use. `null`: not recorded, or the last use is over a year ago. */
+          last_used_from: string | null
+          works: boolean
         }
       }
     }
-  }
-  'hub.resume': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'hub'
-            daily_limit: number | null
-            stopped: boolean
-            stopped_until: string | null
-          }
-        }
+    /** @description The result. */
+    'keys.allow_addresses': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `not_stopped`: The hub is not stopped. */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+      content: {
+        'application/json': {
+          id: string
+          /** @enum {string} */
+          object: 'api_key'
+          account: string
+          /** @enum {string} */
+          mode: 'live' | 'test'
+          last_four: string
+          allowed_addresses: string[] | null
+          created_at: string
+          revoked_at: string | null
+          expires_at: string | null
+          last_used_at: string | null
+          /** @description The client address of the last use. `null`: not recorded, or the last use is over a year ago. */
+          last_used_from: string | null
+          works: boolean
         }
       }
     }
-  }
-  'hub.read_projections': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
+    /** @description The result. */
+    'keys.list_requests': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: components['schemas']['KeyRequest'][]
+          /** @description The cursor of the next page; `null` on the last page. */
+          next_cursor: string | null
         }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'projections'
+      }
+    }
+    /** @description The result. */
+    'keys.request': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': components['schemas']['KeyRequest']
+      }
+    }
+    /** @description The result. */
+    'keys.request_rotation': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': components['schemas']['KeyRequest']
+      }
+    }
+    /** @description The result. */
+    'keys.confirm': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          id: string
+          key: string
+          /** @enum {string} */
+          object: 'api_key'
+          account: string
+          /** @enum {string} */
+          mode: 'live' | 'test'
+          allowed_addresses: string[] | null
+          expires_at: string | null
+          /** @description `null`: the key replaces none. */
+          replaces: {
+            id: string
+            revoked_at: string | null
+          } | null
+        }
+      }
+    }
+    /** @description The result. */
+    'hub.read': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'hub'
+          daily_limit: number | null
+          stopped: boolean
+          stopped_until: string | null
+          day: string
+          accepted_today: number | null
+          above_limit: number
+        }
+      }
+    }
+    /** @description The result. */
+    'hub.set_limit': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'hub'
+          daily_limit: number | null
+          stopped: boolean
+          stopped_until: string | null
+        }
+      }
+    }
+    /** @description The result. */
+    'hub.stop': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'hub'
+          daily_limit: number | null
+          stopped: boolean
+          stopped_until: string | null
+        }
+      }
+    }
+    /** @description The result. */
+    'hub.resume': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'hub'
+          daily_limit: number | null
+          stopped: boolean
+          stopped_until: string | null
+        }
+      }
+    }
+    /** @description The result. */
+    'hub.read_projections': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'projections'
+          lag: number
+          partitions: {
+            topic: string
+            partition: number
+            position: number
+            end: number
             lag: number
-            partitions: {
-              topic: string
-              partition: number
-              position: number
-              end: number
-              lag: number
-            }[]
-            rebuild: {
-              id: string
-              /** @enum {string} */
-              object: 'rebuild'
-              /** @enum {string} */
-              policy: 'compare_only' | 'swap_if_equal' | 'swap'
-              /** @enum {string} */
-              state: 'requested' | 'folding' | 'comparing' | 'swapping' | 'ended'
-              outcome: ('compared' | 'refused' | 'swapped' | 'cancelled' | 'failed') | null
-              failure: string | null
-              since: string | null
-              records: number
-              restored: number
-              differences: number | null
-              compared:
-                | {
-                    table: string
-                    live: number
-                    rebuilt: number
-                    differences: number
-                    examples: {
-                      key: string
-                      missing: ('live' | 'rebuilt') | null
-                      columns: string[]
-                    }[]
-                  }[]
-                | null
-              requested_at: string
-              started_at: string | null
-              compared_at: string | null
-              ended_at: string | null
-            } | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'dead_letters.list': {
-    parameters: {
-      query?: {
-        topic?: string
-        from?: string
-        all?: boolean
-        limit?: number
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
+          }[]
+          rebuild: {
+            id: string
             /** @enum {string} */
-            object: 'list'
-            data: {
-              id: string
-              /** @enum {string} */
-              object: 'dead_letter'
-              set_aside_at: string
-              reason: string | null
-              type: string
-              source: string | null
-              handled: {
-                /** @enum {string} */
-                outcome: 'retrying' | 'retried' | 'dropped'
-                at: string
-              } | null
-            }[]
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `topic_not_found`: The hub has no such topic.
-       *
-       *     `dead_letter_not_found`: There is no such dead letter.
-       */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+            object: 'rebuild'
+            /** @enum {string} */
+            policy: 'compare_only' | 'swap_if_equal' | 'swap'
+            /** @enum {string} */
+            state: 'requested' | 'folding' | 'comparing' | 'swapping' | 'ended'
+            outcome: ('compared' | 'refused' | 'swapped' | 'cancelled' | 'failed') | null
+            failure: string | null
+            since: string | null
+            records: number
+            restored: number
+            differences: number | null
+            compared:
+              | {
+                  table: string
+                  live: number
+                  rebuilt: number
+                  differences: number
+                  examples: {
+                    key: string
+                    missing: ('live' | 'rebuilt') | null
+                    columns: string[]
+                  }[]
+                }[]
+              | null
+            requested_at: string
+            started_at: string | null
+            compared_at: string | null
+            ended_at: string | null
+          } | null
         }
       }
     }
-  }
-  'dead_letters.read': {
-    parameters: {
-      query: {
-        id: string
+    /** @description The result. */
+    'dead_letters.list': {
+      headers: {
+        [name: string]: unknown
       }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: {
             id: string
             /** @enum {string} */
             object: 'dead_letter'
@@ -8472,2399 +1761,382 @@ export interface operations {
               outcome: 'retrying' | 'retried' | 'dropped'
               at: string
             } | null
-            key: string
-            record: string
-            occurred_at: string
-            traceparent: string | null
-            bytes: number
-            undecodable: string | null
-            content: Record<string, never> | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `dead_letter_not_found`: There is no such dead letter. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+          }[]
         }
       }
     }
-  }
-  'dead_letters.retry': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
+    /** @description The result. */
+    'dead_letters.read': {
+      headers: {
+        [name: string]: unknown
+      }
       content: {
         'application/json': {
           id: string
-          again?: boolean
-        }
-      }
-    }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            id: string
+          /** @enum {string} */
+          object: 'dead_letter'
+          set_aside_at: string
+          reason: string | null
+          type: string
+          source: string | null
+          handled: {
             /** @enum {string} */
-            object: 'dead_letter'
-            /** @enum {string} */
-            outcome: 'retried'
-            produced: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `dead_letter_not_found`: There is no such dead letter. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `dead_letter_handled`: It was retried or dropped before.
-       *
-       *     `source_unknown`: It does not contain its source partition.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+            outcome: 'retrying' | 'retried' | 'dropped'
+            at: string
+          } | null
+          key: string
+          record: string
+          occurred_at: string
+          traceparent: string | null
+          bytes: number
+          undecodable: string | null
+          content: Record<string, never> | null
         }
       }
     }
-  }
-  'dead_letters.drop': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
+    /** @description The result. */
+    'dead_letters.retry': {
+      headers: {
+        [name: string]: unknown
+      }
       content: {
         'application/json': {
           id: string
-          again?: boolean
-          reason?: string
+          /** @enum {string} */
+          object: 'dead_letter'
+          /** @enum {string} */
+          outcome: 'retried'
+          produced: string | null
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
+    /** @description The result. */
+    'dead_letters.drop': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          id: string
+          /** @enum {string} */
+          object: 'dead_letter'
+          /** @enum {string} */
+          outcome: 'dropped'
         }
-        content: {
-          'application/json': {
-            id: string
+      }
+    }
+    /** @description The result. */
+    'stuck.read': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': components['schemas']['StuckWork']
+      }
+    }
+    /** @description The result. */
+    'stuck.check': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'doctor'
+          healthy: boolean
+          findings: {
+            subject: string
             /** @enum {string} */
-            object: 'dead_letter'
-            /** @enum {string} */
-            outcome: 'dropped'
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `dead_letter_not_found`: There is no such dead letter. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `dead_letter_handled`: It was retried or dropped before.
-       *
-       *     `reason_required`: Say why it is not needed.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+            verdict: 'well' | 'note' | 'ill' | 'unknown'
+            said: string
+            mend: string | null
+            facts: {
+              [key: string]: string | number | boolean | null | string[]
+            }
+          }[]
         }
       }
     }
-  }
-  'stuck.read': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['StuckWork']
-        }
+    /** @description The result. */
+    'usage.charges': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
+      content: {
+        'application/json': components['schemas']['ChargedUsageReport']
       }
     }
-  }
-  'stuck.check': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'doctor'
-            healthy: boolean
-            findings: {
-              subject: string
-              /** @enum {string} */
-              verdict: 'well' | 'note' | 'ill' | 'unknown'
-              said: string
-              mend: string | null
-              facts: {
-                [key: string]: string | number | boolean | null | string[]
-              }
-            }[]
-          }
-        }
+    /** @description The result. */
+    'usage.export_charges': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
+      content: {
+        'application/json': components['schemas']['ChargedUsageReport']
+        'text/csv; charset=utf-8': string
       }
     }
-  }
-  'usage.charges': {
-    parameters: {
-      query: {
-        month: string
-        account?: string
+    /** @description The result. */
+    'usage.month': {
+      headers: {
+        [name: string]: unknown
       }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['ChargedUsageReport']
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'usage.export_charges': {
-    parameters: {
-      query: {
-        month: string
-        account?: string
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['ChargedUsageReport']
-          'text/csv; charset=utf-8': string
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'usage.month': {
-    parameters: {
-      query: {
-        month: string
-        account?: string
-        mode?: 'live' | 'test'
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          /**
+           * @description The month (UTC) of acceptance.
+           * @example 2026-11
+           */
+          month: string
+          data: {
             /**
              * @description The month (UTC) of acceptance.
              * @example 2026-11
              */
             month: string
-            data: {
-              /**
-               * @description The month (UTC) of acceptance.
-               * @example 2026-11
-               */
-              month: string
-              account: string
-              name: string
-              /** @enum {string} */
-              mode: 'live' | 'test'
-              /** @enum {string} */
-              class: 'otp' | 'service'
-              template: string
-              accepted: number
-              sent: number
-              delivered: number
-              undelivered: number
-              rejected: number
-              expired: number
-              parts: number
-              price: string
-              currency: string
-            }[]
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'usage.days': {
-    parameters: {
-      query: {
-        account: string
-        month: string
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
+            account: string
+            name: string
             /** @enum {string} */
-            object: 'list'
-            month: string
-            data: components['schemas']['DaySpend'][]
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `account_not_found`: There is no such account. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'usage.templates': {
-    parameters: {
-      query: {
-        account: string
-        mode: 'live' | 'test'
-        from: string
-        to: string
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
+            mode: 'live' | 'test'
             /** @enum {string} */
-            object: 'list'
-            data: components['schemas']['TemplatePerformance'][]
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `period_invalid`: The period is too long, or ends before it begins.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+            class: 'otp' | 'service'
+            template: string
+            accepted: number
+            sent: number
+            delivered: number
+            undelivered: number
+            rejected: number
+            expired: number
+            parts: number
+            price: string
+            currency: string
+          }[]
         }
       }
     }
-  }
-  'people.hash': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
+    /** @description The result. */
+    'usage.days': {
+      headers: {
+        [name: string]: unknown
+      }
       content: {
         'application/json': {
-          /** @description A phone number (+79…), its hash (64 hexadecimal digits), or the id of an erasure receipt. */
-          recipient: string
+          /** @enum {string} */
+          object: 'list'
+          month: string
+          data: components['schemas']['DaySpend'][]
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
+    /** @description The result. */
+    'usage.templates': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: components['schemas']['TemplatePerformance'][]
         }
-        content: {
-          'application/json': {
+      }
+    }
+    /** @description The result. */
+    'people.hash': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'recipient'
+          /** @description A recipient hash, 64 hexadecimal digits. */
+          hash: string
+        }
+      }
+    }
+    /** @description The result. */
+    'people.reveal_inbound': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: {
+            id: string
             /** @enum {string} */
-            object: 'recipient'
+            object: 'inbound_message'
+            received_at: string
             /** @description A recipient hash, 64 hexadecimal digits. */
-            hash: string
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `recipient_invalid`: The text is no phone number, hash or receipt.
-       *
-       *     `unknown_receipt`: No erasure has this id.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `lookup_limit_reached`: You have looked up as many persons within an hour as this hub permits. Repeat the request after retry_after seconds. */
-      429: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+            recipient: string
+            number: string
+            text: string | null
+            masked: boolean
+            service_address: string
+            operator: string
+          }[]
         }
       }
     }
-  }
-  'people.reveal_inbound': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
+    /** @description The result. */
+    'people.check_opt_out': {
+      headers: {
+        [name: string]: unknown
+      }
+      content: {
+        'application/json': components['schemas']['OptOutCheck']
+      }
     }
-    requestBody: {
+    /** @description The result. */
+    'people.list_opt_outs': {
+      headers: {
+        [name: string]: unknown
+      }
       content: {
         'application/json': {
-          recipient?: string
-          reason?: string
-          limit?: number
-        }
-      }
-    }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
+          /** @enum {string} */
+          object: 'list'
+          data: {
+            /** @description A recipient hash, 64 hexadecimal digits. */
+            recipient: string
             /** @enum {string} */
-            object: 'list'
-            data: {
-              id: string
-              /** @enum {string} */
-              object: 'inbound_message'
-              received_at: string
-              /** @description A recipient hash, 64 hexadecimal digits. */
-              recipient: string
-              number: string
-              text: string | null
-              masked: boolean
-              service_address: string
-              operator: string
-            }[]
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `number_in_audit`: The reason contains a phone number. */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `recipient_invalid`: The text is no phone number, hash or receipt.
-       *
-       *     `unknown_receipt`: No erasure has this id.
-       *
-       *     `reason_required`: Say why you need to see this data.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `lookup_limit_reached`: You have looked up as many persons within an hour as this hub permits. Repeat the request after retry_after seconds. */
-      429: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'people.check_opt_out': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
-      content: {
-        'application/json': {
-          /** @description A phone number (+79…), its hash (64 hexadecimal digits), or the id of an erasure receipt. */
-          recipient: string
-        }
-      }
-    }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['OptOutCheck']
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `recipient_invalid`: The text is no phone number, hash or receipt.
-       *
-       *     `unknown_receipt`: No erasure has this id.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `lookup_limit_reached`: You have looked up as many persons within an hour as this hub permits. Repeat the request after retry_after seconds. */
-      429: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'people.list_opt_outs': {
-    parameters: {
-      query?: {
-        source?: 'inbound' | 'operator' | 'import'
-        since?: string
-        limit?: number
-        cursor?: string
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
+            source: 'inbound' | 'operator' | 'import'
+            created_at: string
             /** @enum {string} */
-            object: 'list'
-            data: {
-              /** @description A recipient hash, 64 hexadecimal digits. */
-              recipient: string
-              /** @enum {string} */
-              source: 'inbound' | 'operator' | 'import'
-              created_at: string
-              /** @enum {string} */
-              object: 'opt_out'
-            }[]
-            /** @description The cursor of the next page; `null` on the last page. */
-            next_cursor: string | null
-            /** @description All opt-outs at the first page, also those that the filter leaves out. */
-            total: number
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `cursor_invalid`: The cursor is not from a page of this list.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
+            object: 'opt_out'
+          }[]
+          /** @description The cursor of the next page; `null` on the last page. */
+          next_cursor: string | null
+          /** @description All opt-outs at the first page, also those that the filter leaves out. */
+          total: number
         }
       }
     }
-  }
-  'people.add_opt_out': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
+    /** @description The result. */
+    'people.add_opt_out': {
+      headers: {
+        [name: string]: unknown
+      }
       content: {
         'application/json': {
           /** @description A recipient hash, 64 hexadecimal digits. */
           recipient: string
+          /** @enum {string} */
+          object: 'opt_out'
+          /** @enum {boolean} */
+          opted_out: true
+          added: boolean
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @description A recipient hash, 64 hexadecimal digits. */
-            recipient: string
-            /** @enum {string} */
-            object: 'opt_out'
-            /** @enum {boolean} */
-            opted_out: true
-            added: boolean
-          }
-        }
+    /** @description The result. */
+    'people.lift_opt_out': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'people.lift_opt_out': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
           /** @description A recipient hash, 64 hexadecimal digits. */
           recipient: string
+          /** @enum {string} */
+          object: 'opt_out'
+          /** @enum {boolean} */
+          opted_out: false
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @description A recipient hash, 64 hexadecimal digits. */
-            recipient: string
-            /** @enum {string} */
-            object: 'opt_out'
-            /** @enum {boolean} */
-            opted_out: false
-          }
-        }
+    /** @description The result. */
+    'people.list_erasure_requests': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `not_opted_out`: The recipient is not opted out.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'people.list_erasure_requests': {
-    parameters: {
-      query?: {
-        open?: boolean
-        limit?: number
-        cursor?: string
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: components['schemas']['ErasureRequest'][]
-            /** @description The cursor of the next page; `null` on the last page. */
-            next_cursor: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `cursor_invalid`: The cursor is not from a page of this list.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'people.erase': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
-          /** @description A phone number (+79…), its hash (64 hexadecimal digits), or the id of an erasure receipt. */
-          recipient: string
-          reason?: string
+          /** @enum {string} */
+          object: 'list'
+          data: components['schemas']['ErasureRequest'][]
+          /** @description The cursor of the next page; `null` on the last page. */
+          next_cursor: string | null
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['ErasureOutcome']
-        }
+    /** @description The result. */
+    'people.erase': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `number_in_audit`: The reason contains a phone number. */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `recipient_invalid`: The text is no phone number, hash or receipt.
-       *
-       *     `unknown_receipt`: No erasure has this id.
-       *
-       *     `reason_required`: Say why you need to see this data.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `lookup_limit_reached`: You have looked up as many persons within an hour as this hub permits. Repeat the request after retry_after seconds. */
-      429: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
+      content: {
+        'application/json': components['schemas']['ErasureOutcome']
       }
     }
-  }
-  'people.confirm_erasure': {
-    parameters: {
-      query?: never
-      header?: never
-      path: {
-        id: string
+    /** @description The result. */
+    'people.confirm_erasure': {
+      headers: {
+        [name: string]: unknown
       }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['ErasureOutcome']
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `erasure_request_not_found`: There is no such request. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `same_person`: Another person must confirm it.
-       *
-       *     `request_unidentified`: An earlier version of the hub recorded the request, without the identity of its person.
-       *
-       *     `erasure_request_expired`: The request is older than a week.
-       *
-       *     `already_confirmed`: The request was confirmed already.
-       */
-      409: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
+      content: {
+        'application/json': components['schemas']['ErasureOutcome']
       }
     }
-  }
-  'people.list_receipts': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
+    /** @description The result. */
+    'people.list_receipts': {
+      headers: {
+        [name: string]: unknown
+      }
       content: {
         'application/json': {
-          /** @description A phone number (+79…), its hash (64 hexadecimal digits), or the id of an erasure receipt. */
-          recipient: string
+          /** @enum {string} */
+          object: 'list'
+          data: components['schemas']['ErasureReceipt'][]
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: components['schemas']['ErasureReceipt'][]
-          }
-        }
+    /** @description The result. */
+    'audit.list': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `forbidden`: No role of yours permits this. The details name the roles that do.
-       *
-       *     `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `recipient_invalid`: The text is no phone number, hash or receipt.
-       *
-       *     `unknown_receipt`: No erasure has this id.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `lookup_limit_reached`: You have looked up as many persons within an hour as this hub permits. Repeat the request after retry_after seconds. */
-      429: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'audit.list': {
-    parameters: {
-      query?: {
-        actor?: string
-        command?: string
-        limit?: number
-        cursor?: string
-      }
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': {
-            /** @enum {string} */
-            object: 'list'
-            data: {
-              at: string
-              actor: string
-              /** @description Who it was: issuer and subject of the identity provider, `hubctl|name`, or `link|name` of a login link. `null`: an earlier version recorded it, or a process of the hub did it. */
-              actor_id: string | null
-              role: string | null
-              command: string
-              arguments: Record<string, never>
-              reason: string | null
-              /** @enum {string} */
-              outcome: 'begun' | 'done' | 'failed'
-              detail: Record<string, never> | null
-              ended_at: string | null
-            }[]
-            /** @description The cursor of the next page; `null` on the last page. */
-            next_cursor: string | null
-          }
-        }
-      }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `forbidden`: No role of yours permits this. The details name the roles that do. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `invalid_parameter`: The request is not in the form that the description requires.
-       *
-       *     `cursor_invalid`: The cursor is not from a page of this list.
-       */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-    }
-  }
-  'use_cases.perform': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
       content: {
         'application/json': {
-          /** @description The name of the use case, such as `keys issue`. */
-          use_case: string
-          /** @description Its complete input. */
-          input: Record<string, never>
+          /** @enum {string} */
+          object: 'list'
+          data: {
+            at: string
+            actor: string
+            /** @description Who it was: issuer and subject of the identity provider, `hubctl|name`, or `link|name` of a login link. `null`: an earlier version recorded it, or a process of the hub did it. */
+            actor_id: string | null
+            role: string | null
+            command: string
+            arguments: Record<string, never>
+            reason: string | null
+            /** @enum {string} */
+            outcome: 'begun' | 'done' | 'failed'
+            detail: Record<string, never> | null
+            ended_at: string | null
+          }[]
+          /** @description The cursor of the next page; `null` on the last page. */
+          next_cursor: string | null
         }
       }
     }
-    responses: {
-      /** @description The result. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': Record<string, never>
-        }
+    /** @description The result. */
+    'use_cases.perform': {
+      headers: {
+        [name: string]: unknown
       }
-      /**
-       * @description `not_signed_in`: Sign in first. The details name the address of the sign-in.
-       *
-       *     `session_expired`: The session is over. Sign in again.
-       *
-       *     `token_invalid`: The bearer token is not a valid token of the identity provider for this API.
-       */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `csrf_token_invalid`: A change needs the header X-CSRF-Token with the csrf_token of GET /v1/me, from a page of this console.
-       *
-       *     `forbidden`: No role of yours permits this. The details name the roles that do.
-       */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `not_found`: There is nothing under this path. */
-      404: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `payload_too_large`: The request body is over 64 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `unsupported_media_type`: Send the body as application/json. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `invalid_parameter`: The request is not in the form that the description requires. */
-      422: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `lookup_limit_reached`: You have looked up as many persons within an hour as this hub permits. Repeat the request after retry_after seconds. */
-      429: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /** @description `internal_error`: Something failed on our side. Tell the request_id to the developers. */
-      500: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
-      }
-      /**
-       * @description `overloaded`: The operations API has more requests in progress than it can do. Repeat this one after retry_after seconds.
-       *
-       *     `unavailable`: PostgreSQL, Redis or Kafka does not answer. Repeat the request after retry_after seconds.
-       *
-       *     `timeout`: The operation took too long. If it changes something, see the audit trail for its outcome before you repeat it.
-       */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json': components['schemas']['Error']
-        }
+      content: {
+        'application/json': Record<string, never>
       }
     }
   }
+  parameters: never
+  requestBodies: never
+  headers: never
+  pathItems: never
 }
+export type $defs = Record<string, never>
+export type operations = Record<string, never>

@@ -1,17 +1,14 @@
 /** The answers of the API, as the console reads them. Their types are generated from its description. */
-import type { components, operations } from './contract.ts'
+import type { components } from './contract.ts'
 
 type Schemas = components['schemas']
+type Answers = components['responses']
 
 /** The answer of an operation. */
-type Answer<Name extends keyof operations> = operations[Name] extends {
-  readonly responses: { readonly 200: { readonly content: { readonly 'application/json': infer Body } } }
-}
-  ? Body
-  : never
+type Answer<Name extends keyof Answers> = Answers[Name]['content']['application/json']
 
 /** A row of an operation that answers with a list. */
-type Row<Name extends keyof operations> =
+type Row<Name extends keyof Answers> =
   Answer<Name> extends { readonly data: ReadonlyArray<infer Item> } ? Item : never
 
 export type Me = Schemas['Me']

@@ -114,14 +114,18 @@ export const ReasonField = ({ hint, label, maxLength = 200, name = 'reason' }: R
   )
 }
 
-/** A button that opens a dialog. */
+/** A button that opens a dialog. Without other texts, title and action of the dialog are the label. */
 export const ActionButton = ({
   label,
   tone,
+  action = label,
+  title = label,
   ...dialog
-}: Omit<FormDialogProps, 'onClose'> & {
+}: Omit<FormDialogProps, 'onClose' | 'title' | 'action'> & {
   readonly label: string
   readonly tone?: 'primary' | 'danger'
+  readonly title?: string
+  readonly action?: string
 }) => {
   const [open, setOpen] = useState(false)
   return (
@@ -129,7 +133,7 @@ export const ActionButton = ({
       <button type="button" class={tone ?? ''} onClick={() => setOpen(true)}>
         {label}
       </button>
-      {open ? <FormDialog {...dialog} onClose={() => setOpen(false)} /> : null}
+      {open ? <FormDialog {...dialog} title={title} action={action} onClose={() => setOpen(false)} /> : null}
     </>
   )
 }

@@ -31,9 +31,7 @@ const Grant = ({
 }) => (
   <ActionButton
     label={strings.accounts.certify}
-    title={strings.accounts.certify}
     about={strings.accounts.certifyAbout}
-    action={strings.accounts.certify}
     onSubmit={async (fields) => {
       await request(path, { method: 'POST', body: { confirmed: fields.getAll('confirmed') } })
       reload()
@@ -82,9 +80,7 @@ export const Certification = ({
               {data.certified ? (
                 <ActionButton
                   label={strings.accounts.withdraw}
-                  title={strings.accounts.withdraw}
                   about={strings.accounts.withdrawAbout}
-                  action={strings.accounts.withdraw}
                   confirmName={account.name}
                   onSubmit={async () => {
                     await request(path, { method: 'DELETE' })

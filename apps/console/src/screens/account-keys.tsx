@@ -89,9 +89,7 @@ const IssueKey = ({
 }) => (
   <ActionButton
     label={strings.accounts.issue}
-    title={strings.accounts.issue}
     about={strings.accounts.issueAbout}
-    action={strings.accounts.issue}
     onSubmit={async (fields) => {
       const networks = networksOf(fields)
       const key = {
@@ -153,9 +151,7 @@ const RotateKey = ({
 }) => (
   <ActionButton
     label={strings.accounts.rotate}
-    title={strings.accounts.rotate}
     about={strings.accounts.rotateAbout(apiKey.mode, apiKey.last_four)}
-    action={strings.accounts.rotate}
     confirmName={apiKey.id}
     onSubmit={async (fields) => {
       const body = {
@@ -182,7 +178,6 @@ const ChangeNetworks = ({ apiKey, reload }: { readonly apiKey: ApiKey; readonly 
   return (
     <ActionButton
       label={strings.accounts.changeNetworks}
-      title={strings.accounts.changeNetworks}
       about={strings.accounts.changeNetworksAbout(apiKey.mode, apiKey.last_four)}
       action={strings.accounts.change}
       onSubmit={async (fields) => {
@@ -218,9 +213,7 @@ const ChangeNetworks = ({ apiKey, reload }: { readonly apiKey: ApiKey; readonly 
 const RevokeKey = ({ apiKey, reload }: { readonly apiKey: ApiKey; readonly reload: () => void }) => (
   <ActionButton
     label={strings.accounts.revoke}
-    title={strings.accounts.revoke}
     about={strings.accounts.revokeAbout(apiKey.mode, apiKey.last_four)}
-    action={strings.accounts.revoke}
     confirmName={apiKey.id}
     onSubmit={async () => {
       await request(`/v1/keys/${apiKey.id}/revoke`, { method: 'POST', body: {} })

@@ -21,7 +21,6 @@ const ChangeSettings = ({
 }) => (
   <ActionButton
     label={strings.accounts.changeMode(settings.mode)}
-    title={strings.accounts.changeMode(settings.mode)}
     about={strings.accounts.changeAbout}
     action={strings.accounts.change}
     onSubmit={async (fields) => {

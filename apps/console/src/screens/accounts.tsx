@@ -150,9 +150,7 @@ const Spend = ({ id }: { readonly id: string }) => {
 const ResetSpend = ({ account, reload }: { readonly account: Account; readonly reload: () => void }) => (
   <ActionButton
     label={strings.accounts.resetSpend}
-    title={strings.accounts.resetSpend}
     about={strings.accounts.resetSpendAbout}
-    action={strings.accounts.resetSpend}
     confirmName={account.name}
     onSubmit={async () => {
       await request(`/v1/accounts/${account.id}/reset_spend`, { method: 'POST', body: {} })

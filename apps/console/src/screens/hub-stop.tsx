@@ -49,18 +49,14 @@ export const HubStop = () => {
               {data.stopped ? (
                 <ActionButton
                   label={strings.hub.resume}
-                  title={strings.hub.resume}
                   about={strings.hub.resumeAbout}
-                  action={strings.hub.resume}
                   onSubmit={() => change('resume', {})}
                 />
               ) : (
                 <ActionButton
                   label={strings.hub.stop}
                   tone="danger"
-                  title={strings.hub.stop}
                   about={strings.hub.stopAbout}
-                  action={strings.hub.stop}
                   confirmName={strings.hub.name}
                   onSubmit={(fields) =>
                     change('stop', { seconds: Number(textOf(fields, 'minutes')) * MINUTE_SECONDS })

@@ -158,9 +158,7 @@ const PersonalData = ({ id }: { readonly id: string }) => {
       <div class="actions">
         <ActionButton
           label={strings.message.reveal}
-          title={strings.message.reveal}
           about={strings.message.revealAbout}
-          action={strings.message.reveal}
           onSubmit={async (fields) => {
             const body = { reason: textOf(fields, 'reason') }
             setRevealed(await request<RevealedMessage>(`${path}/reveal`, { method: 'POST', body }))
@@ -170,9 +168,7 @@ const PersonalData = ({ id }: { readonly id: string }) => {
         </ActionButton>
         <ActionButton
           label={strings.message.openRecords}
-          title={strings.message.openRecords}
           about={strings.message.recordsAbout}
-          action={strings.message.openRecords}
           onSubmit={async (fields) => {
             const body = { reason: textOf(fields, 'reason') }
             const page = await request<{ readonly data: ReadonlyArray<OperatorRecord> }>(`${path}/raw`, {

@@ -133,7 +133,6 @@ const Decisions = ({
             tone="primary"
             title={strings.moderation.approveTitle(item.name)}
             about={strings.moderation.approveAbout[kind]}
-            action={strings.moderation.approve}
             onSubmit={() => decide('approve', {})}
           />
         )}
@@ -142,7 +141,6 @@ const Decisions = ({
             label={strings.moderation.decline}
             title={strings.moderation.declineTitle(item.name)}
             about={strings.moderation.declineAbout[kind]}
-            action={strings.moderation.decline}
             // An approved item is in use: the decision stops it.
             {...(isApproved ? { confirmName: item.name } : {})}
             onSubmit={(fields) => decide('decline', { reason: textOf(fields, 'reason') })}

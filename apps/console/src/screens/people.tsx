@@ -74,9 +74,7 @@ const Checked = ({
         {checked.opted_out ? (
           <ActionButton
             label={strings.people.lift}
-            title={strings.people.lift}
             about={strings.people.liftAbout}
-            action={strings.people.lift}
             confirmName={checked.recipient.slice(0, HASH_TO_TYPE)}
             onSubmit={async () => {
               await request('/v1/opt_outs/lift', { method: 'POST', body: { recipient: checked.recipient } })
@@ -86,9 +84,7 @@ const Checked = ({
         ) : (
           <ActionButton
             label={strings.people.add}
-            title={strings.people.add}
             about={strings.people.addAbout}
-            action={strings.people.add}
             onSubmit={async () => {
               await request('/v1/opt_outs', { method: 'POST', body: { recipient: checked.recipient } })
               await recheck()
@@ -209,7 +205,6 @@ const ConfirmErasure = ({
 }) => (
   <ActionButton
     label={strings.people.confirm}
-    title={strings.people.confirm}
     about={strings.people.confirmAbout(made.requested_by)}
     action={strings.people.erase}
     confirmName={made.recipient.slice(0, HASH_TO_TYPE)}
@@ -269,9 +264,7 @@ export const Erasures = () => {
           <ActionButton
             label={strings.people.erase}
             tone="danger"
-            title={strings.people.erase}
             about={strings.people.eraseDialog}
-            action={strings.people.erase}
             confirmName={strings.people.eraseName}
             onSubmit={async (fields) => {
               const outcome = await request<ErasureOutcome>('/v1/erasures', {

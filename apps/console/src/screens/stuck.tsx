@@ -328,16 +328,12 @@ const Letter = ({ id }: { readonly id: string }) => {
               <ActionButton
                 label={strings.deadLetters.retry}
                 tone="primary"
-                title={strings.deadLetters.retry}
                 about={strings.deadLetters.retryAbout}
-                action={strings.deadLetters.retry}
                 onSubmit={() => act('retry', { again: data.handled !== null })}
               />
               <ActionButton
                 label={strings.deadLetters.drop}
-                title={strings.deadLetters.drop}
                 about={strings.deadLetters.dropAbout}
-                action={strings.deadLetters.drop}
                 confirmName={id}
                 onSubmit={(fields) =>
                   act('drop', { reason: textOf(fields, 'reason'), again: data.handled !== null })

@@ -136,9 +136,7 @@ const SubscriptionActions = ({
           <ActionButton
             label={strings.webhooks.enable}
             tone="primary"
-            title={strings.webhooks.enable}
             about={strings.webhooks.enableAbout}
-            action={strings.webhooks.enable}
             onSubmit={async () => {
               await request(`${path}/enable`, { method: 'POST', body: {} })
               reload()
@@ -149,9 +147,7 @@ const SubscriptionActions = ({
           <>
             <ActionButton
               label={strings.webhooks.test}
-              title={strings.webhooks.test}
               about={strings.webhooks.testAbout(subscription.url)}
-              action={strings.webhooks.test}
               onSubmit={async () => {
                 setOutcome(await request<Attempt>(`${path}/test`, { method: 'POST', body: {} }))
                 reload()
@@ -159,9 +155,7 @@ const SubscriptionActions = ({
             />
             <ActionButton
               label={strings.webhooks.redeliver}
-              title={strings.webhooks.redeliver}
               about={strings.webhooks.redeliverAbout}
-              action={strings.webhooks.redeliver}
               onSubmit={async (fields) => {
                 const from = utcOfField(textOf(fields, 'from'))
                 const until = utcOfField(textOf(fields, 'until'))
@@ -332,9 +326,7 @@ export const AttemptPage = ({ id }: { readonly id: string }) => {
               <ActionButton
                 label={strings.webhooks.resend}
                 tone="primary"
-                title={strings.webhooks.resend}
                 about={strings.webhooks.resendAbout}
-                action={strings.webhooks.resend}
                 onSubmit={async () => {
                   setOutcome(
                     await request<Attempt>(`/v1/webhook_endpoints/${data.webhook_endpoint}/resend`, {
@@ -355,9 +347,7 @@ export const AttemptPage = ({ id }: { readonly id: string }) => {
                 {may('messages.resend') && !data.trial ? (
                   <ActionButton
                     label={strings.webhooks.resendEvent}
-                    title={strings.webhooks.resendEvent}
                     about={strings.webhooks.resendEventAbout}
-                    action={strings.webhooks.resendEvent}
                     onSubmit={async () => {
                       const path = `/v1/webhook_endpoints/${data.webhook_endpoint}/redeliver_event`
                       await request(path, { method: 'POST', body: { event } })
