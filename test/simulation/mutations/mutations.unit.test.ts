@@ -1,18 +1,13 @@
 import { assert, describe, it } from '@effect/vitest'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { editsOf, MUTATIONS, ROOT } from './mutations.ts'
+import { applyMutation } from './apply.ts'
+import { MUTATIONS, ROOT } from './mutations.ts'
 import { rowsOf, rowsOnPage } from './page.ts'
 
 describe('the mutations', () => {
-  it('each change texts that occur once in the current code', () => {
-    for (const mutation of MUTATIONS) {
-      const source = readFileSync(join(ROOT, mutation.file), 'utf8')
-      for (const { find, replace } of editsOf(mutation)) {
-        assert.lengthOf(source.split(find), 2, mutation.name)
-        assert.notStrictEqual(find, replace, mutation.name)
-      }
-    }
+  it('each change the current code', () => {
+    for (const mutation of MUTATIONS) applyMutation(readFileSync(join(ROOT, mutation.file), 'utf8'), mutation)
   })
 
   it('have their results in docs/mutations.md', () => {

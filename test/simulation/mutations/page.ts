@@ -8,16 +8,16 @@ const PAGE = join(ROOT, 'docs/mutations.md')
 
 const INTRODUCTION = `# Mutations
 
-A mutation is a fault in the code of the hub, made on purpose. It replaces a text in one file while
-Node loads it. Three mutations replace two texts, because each of two mechanisms hides the lack of the other:
+A mutation is a fault in the code of the hub, made on purpose. It replaces an expression or a statement of one
+function while Node loads its file. Some mutations replace two, because each of two mechanisms hides the lack of
+the other:
 only a member with its lease appends a fence, and a shard waits for its own fence, and closes when it reads the
 fence of another member; a shard remembers a finished message completely at first, and then its id.
 The [simulation](verification.md) must find it: one of the seeds from 1 to
 ${SEEDS.toLocaleString('en')} must violate a guarantee. Otherwise the model or its checks are incomplete.
 
 \`npm run simulate -- --mutations\` runs all mutations, \`--mutation <text>\` those with this text in their
-names. Then \`npm run generate\` writes this page. The first seed is the one of the last run of a mutation:
-a change of the simulation can change it.
+names. Each run of a mutation begins with the seed that found it last. Then \`npm run generate\` writes this page.
 
 No mutation removes the check that of two members with one epoch only the first one opens the shard. No seed
 finds it, because the lease hides it. A member reads the end of the log after the lease of its predecessor has
@@ -59,8 +59,6 @@ const summary = (): string => {
 }
 
 if (import.meta.main) {
-  const table = ['| mutation | first seed | violated guarantee |', '| --- | --- | --- |', ...rowsOf()].join(
-    '\n',
-  )
+  const table = ['| mutation | seed | violated guarantee |', '| --- | --- | --- |', ...rowsOf()].join('\n')
   writeFileSync(PAGE, `${INTRODUCTION}\n${summary()}\n\n${table}\n`)
 }

@@ -1,4 +1,4 @@
-/** The first seed that finds each mutation, as `mutate.ts` measured it. */
+/** The seed that finds each mutation, as `run-mutations.ts` wrote it. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 

@@ -1,7 +1,4 @@
-/**
- * Runs the simulation on mutated hubs, and writes the first seed that finds each mutation into
- * `results.json`.
- */
+/** Runs the simulation on mutated hubs, and writes the seed that finds each mutation into `results.json`. */
 import { writeFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import { MUTATIONS, SEEDS } from './mutations.ts'
@@ -49,11 +46,13 @@ export const runMutations = async (
   const runNext = async (): Promise<void> => {
     const name = waiting.shift()
     if (name === undefined) return
+    const began = performance.now()
     const found = await find(name)
     keep(name, found)
     if (found === null) missed.push(name)
     const result = found === null ? `NOT FOUND in ${SEEDS} seeds` : `seed ${found.seed}, ${found.violation}`
-    console.log(`${++done} of ${names.length}: ${name}: ${result}`)
+    const seconds = Math.round((performance.now() - began) / 1000)
+    console.log(`${++done} of ${names.length}: ${name}: ${result} (${seconds} s)`)
     return runNext()
   }
   await Promise.all(Array.from({ length: threads }, runNext))

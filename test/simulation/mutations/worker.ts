@@ -7,8 +7,9 @@ import { registerHooks } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parentPort, workerData } from 'node:worker_threads'
-import { editsOf, MUTATIONS, ROOT, SEEDS } from './mutations.ts'
-import type { Found } from './results.ts'
+import { applyMutation } from './apply.ts'
+import { MUTATIONS, ROOT, SEEDS } from './mutations.ts'
+import { type Found, readResults } from './results.ts'
 
 /** A seed begins, or the first violation is found. */
 export type Progress = { readonly seed: number } | { readonly found: Found | null }
@@ -18,16 +19,13 @@ const { name } = workerData as { readonly name: string }
 const mutation = MUTATIONS.find((one) => one.name === name)
 if (mutation === undefined) throw new Error(`There is no mutation "${name}".`)
 
-const mutated = pathToFileURL(join(ROOT, mutation.file)).href
+const path = join(ROOT, mutation.file)
+const mutated = pathToFileURL(path).href
+const source = applyMutation(readFileSync(path, 'utf8'), mutation)
 registerHooks({
   load: (url, context, nextLoad) => {
     const loaded = nextLoad(url, context)
-    if (url !== mutated) return loaded
-    const source = editsOf(mutation).reduce(
-      (text, { find: before, replace }) => text.split(before).join(replace),
-      readFileSync(join(ROOT, mutation.file), 'utf8'),
-    )
-    return { ...loaded, format: 'module-typescript', source }
+    return url === mutated ? { ...loaded, format: 'module-typescript', source } : loaded
   },
 })
 // Loaded with the hook.
@@ -37,8 +35,11 @@ const { planOf } = await import('../world/run.ts')
 
 const [, app] = /^apps\/([^/]+)/u.exec(mutation.file) ?? []
 
+/** The seed that found it last comes first. */
+const seeds = new Set([readResults()[name]?.seed ?? 1, ...Array.from({ length: SEEDS }, (_, i) => i + 1)])
+
 const find = (): Found | null => {
-  for (let seed = 1; seed <= SEEDS; seed++) {
+  for (const seed of seeds) {
     // Other seeds do not run the mutated file.
     if (app !== undefined && !runsApp(seed, app)) continue
     report({ seed })
