@@ -34,6 +34,8 @@ with \`--json\`, they require \`--yes\`.
 **Phone numbers** appear in no message of the program and not in the result file. A line and a column
 identify a cell.
 
+**Changes.** A command without this line changes nothing.
+
 **Completion.** \`source <(npx hub completion bash)\`, or \`zsh\`, \`fish\`.
 `
 

@@ -3,7 +3,7 @@ import * as NodeServices from '@effect/platform-node/NodeServices'
 import { Context, Effect, Layer, Option, type Stdio } from 'effect'
 import { CliOutput, Command, type HelpDoc } from 'effect/cli'
 
-import { Changes } from './command.ts'
+import { Changes, NOTHING } from './command.ts'
 
 interface NamedCommand {
   readonly path: ReadonlyArray<string>
@@ -73,15 +73,25 @@ const bullets = (doc: HelpDoc.HelpDoc): ReadonlyArray<string> =>
 const example = ({ command, description }: HelpDoc.ExampleDoc): string =>
   description === undefined ? command : `# ${description}\n${command}`
 
+/** The examples, unless they only repeat the heading. */
+const examplesOf = (heading: string, examples: ReadonlyArray<HelpDoc.ExampleDoc>): ReadonlyArray<string> => {
+  const [first, ...more] = examples
+  if (first === undefined || (more.length === 0 && first.command === heading)) return []
+  return more.length === 0 && first.description === undefined
+    ? [`Example: \`${first.command}\``]
+    : [['```sh', ...examples.map(example), '```'].join('\n')]
+}
+
 const section = (program: string, { command, path }: NamedCommand, doc: HelpDoc.HelpDoc): string => {
   const changes = Context.get(command.annotations, Changes)
   const list = bullets(doc)
+  const heading = `${program} ${path.join(' ')}`
   return [
-    `### ${program} ${path.join(' ')}`,
+    `### ${heading}`,
     wrap(doc.description.replace(`\n\nChanges: ${changes}`, '')),
-    wrap(`_Changes:_ ${changes}`),
+    ...(changes === NOTHING ? [] : [wrap(`_Changes:_ ${changes}`)]),
     ...(list.length === 0 ? [] : [list.join('\n')]),
-    ['```sh', ...(doc.examples ?? []).map(example), '```'].join('\n'),
+    ...examplesOf(heading, doc.examples ?? []),
   ].join('\n\n')
 }
 

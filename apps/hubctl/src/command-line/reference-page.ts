@@ -47,6 +47,8 @@ identified by its hash.
 usable templates and the limits of the hub for two seconds. They read opt-outs for each send. The
 help of each command says what applies.
 
+**Changes.** A command without this line changes nothing.
+
 **Completion.** \`source <(npx hubctl completion bash)\`, or \`zsh\`, \`fish\`.
 `
 
