@@ -52,8 +52,14 @@ export const runTool = async (
     })
     return { code: 0, text: stdout + stderr }
   } catch (error) {
-    const { code, stderr, stdout } = error as { code?: unknown; stdout?: string; stderr?: string }
-    const text = `${stdout ?? ''}${stderr ?? ''}`
+    const { code, killed, stderr, stdout } = error as {
+      code?: unknown
+      killed?: boolean
+      stdout?: string
+      stderr?: string
+    }
+    const reason = killed === true ? `ended, because it took more than ${options.withinMs} ms\n` : ''
+    const text = `${reason}${stdout ?? ''}${stderr ?? ''}`
     return { code: typeof code === 'number' ? code : 1, text: text === '' ? String(error) : text }
   }
 }
