@@ -3,14 +3,16 @@ import { defineCommand as defineProgramCommand } from '@hub/command-line'
 import type { Effect, Layer } from 'effect'
 import { Command } from 'effect/cli'
 import { withoutApi } from '../api.ts'
+import { database } from './connections.ts'
 
 type Guide = Parameters<typeof defineProgramCommand>[1]
+type Database = typeof database
 
 interface GuideWithNeeds<LA, LE, LR> extends Guide {
   /** Why the operations API does not have the command; absent: it does. The end of a sentence. */
   readonly notOverApi?: string
-  /** The connections of the command (`connections.ts`), opened when it starts. */
-  readonly needs: Layer.Layer<LA, LE, LR>
+  /** The connections of the command (`connections.ts`), opened when it starts. Default: the database. */
+  readonly needs?: Layer.Layer<LA, LE, LR>
 }
 
 export const defineCommand = <
@@ -18,12 +20,17 @@ export const defineCommand = <
   const Config extends Command.Command.Config,
   E,
   R,
-  LA,
-  LE,
-  LR,
+  LA = Layer.Success<Database>,
+  LE = Layer.Error<Database>,
+  LR = Layer.Services<Database>,
 >(
   name: Name,
-  { needs, notOverApi, ...guide }: GuideWithNeeds<LA, LE, LR>,
+  // Without `needs`, the types are those of the default.
+  {
+    needs = database as Layer.Layer<unknown> as Layer.Layer<LA, LE, LR>,
+    notOverApi,
+    ...guide
+  }: GuideWithNeeds<LA, LE, LR>,
   config: Config,
   run: (input: Command.Command.Config.Infer<Config>) => Effect.Effect<void, E, R>,
 ) => {

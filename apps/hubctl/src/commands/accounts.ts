@@ -16,7 +16,6 @@ import { Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
 import { accountArgument, accountFlag, limitFlag, plainLine, takesEffect } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
 const flagName = (name: SettingName): string => name.replaceAll('_', '-')
@@ -60,7 +59,6 @@ const list = defineCommand(
       'certification.',
     changes: NOTHING,
     examples: [{ command: 'hubctl accounts list' }],
-    needs: database,
   },
   { limit: limitFlag },
   Effect.fnUntraced(function* ({ limit }) {
@@ -87,7 +85,6 @@ const showOne = defineCommand(
       'defaults, and shows the spend of the current month.',
     changes: NOTHING,
     examples: [{ command: 'hubctl accounts show acc_01m7yt89qhe54swwc8wkxj6n8e' }],
-    needs: database,
   },
   { account: accountArgument },
   Effect.fnUntraced(function* ({ account }) {
@@ -129,7 +126,6 @@ const backlog = defineCommand(
       { command: 'hubctl accounts backlog' },
       { command: 'hubctl accounts backlog --account acc_01m7yt89qhe54swwc8wkxj6n8e' },
     ],
-    needs: database,
   },
   { account: accountFlag, limit: limitFlag },
   Effect.fnUntraced(function* (filter) {
@@ -153,7 +149,6 @@ const create = defineCommand(
     about: 'Creates an account with default settings and without keys. hubctl keys issue issues a test key.',
     changes: 'A new account. It cannot be deleted, but it can do nothing without working keys.',
     examples: [{ command: 'hubctl accounts create "Online shop"' }],
-    needs: database,
   },
   {
     name: Argument.String('name').pipe(
@@ -192,7 +187,6 @@ const set = defineCommand(
         description: 'Three times as much as others, while all wait for the operator',
       },
     ],
-    needs: database,
   },
   {
     account: accountArgument,
@@ -245,7 +239,6 @@ const resetSpend = defineCommand(
       'event account.spend_threshold is not sent again this month. It cannot be undone, but the audit ' +
       'trail contains the amount.',
     examples: [{ command: 'hubctl accounts reset-spend acc_01m7yt89qhe54swwc8wkxj6n8e' }],
-    needs: database,
   },
   { account: accountArgument },
   Effect.fnUntraced(function* ({ account }) {

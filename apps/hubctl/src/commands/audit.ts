@@ -5,7 +5,6 @@ import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { limitFlag } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
 const factsText = (facts: Readonly<Record<string, unknown>> | null): string =>
@@ -26,7 +25,6 @@ const list = defineCommand(
       { command: 'hubctl audit list --limit 20', description: 'The last twenty commands' },
       { command: 'hubctl audit list --command "keys revoke" --json', description: 'All revoked keys' },
     ],
-    needs: database,
   },
   {
     limit: limitFlag,

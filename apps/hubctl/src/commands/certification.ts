@@ -6,7 +6,6 @@ import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
 import { accountArgument } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
 import { run, withHint } from '../operations.ts'
 
 const check = defineCommand(
@@ -18,7 +17,6 @@ const check = defineCommand(
       'must confirm because the hub cannot observe it.',
     changes: NOTHING,
     examples: [{ command: 'hubctl certification check acc_01m7yt89qhe54swwc8wkxj6n8e' }],
-    needs: database,
   },
   { account: accountArgument },
   Effect.fnUntraced(function* ({ account }) {
@@ -54,7 +52,6 @@ const grant = defineCommand(
           'hubctl certification grant acc_01m7yt89qhe54swwc8wkxj6n8e --confirm signature --confirm deduplication --confirm retries --confirm catch_up --confirm key_storage',
       },
     ],
-    needs: database,
   },
   {
     account: accountArgument,
@@ -83,7 +80,6 @@ const withdraw = defineCommand(
       'keys continue to work; hubctl keys revoke revokes them.',
     changes: 'The account cannot get more live keys.',
     examples: [{ command: 'hubctl certification withdraw acc_01m7yt89qhe54swwc8wkxj6n8e' }],
-    needs: database,
   },
   { account: accountArgument },
   Effect.fnUntraced(function* ({ account }) {

@@ -6,7 +6,6 @@ import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { choiceFlag, idArgument, limitFlag, timestampFlag } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
 const subscriptionArgument = idArgument('we', 'subscription', 'An id from hubctl webhooks list')
@@ -29,7 +28,6 @@ const list = defineCommand(
           'hubctl deliveries list we_01m7yt89qhe54swwc8wkxj6n8e --event evt_01m7yt89qhe54swwc8wkxj6n8e --json',
       },
     ],
-    needs: database,
   },
   {
     subscription: subscriptionArgument,
@@ -91,7 +89,6 @@ const resend = defineCommand(
         command: 'hubctl deliveries resend we_01m7yt89qhe54swwc8wkxj6n8e whd_01m7yt89qhe54swwc8wkxj6n8e',
       },
     ],
-    needs: database,
   },
   {
     subscription: subscriptionArgument,

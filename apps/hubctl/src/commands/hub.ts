@@ -5,7 +5,7 @@ import { Effect, Option } from 'effect'
 import { Argument } from 'effect/cli'
 import { durationFlag, takesEffect } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { database, databaseAndRedis } from '../command-line/connections.ts'
+import { databaseAndRedis } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
 const hubText = (hub: Hub.HubSettings): string =>
@@ -60,7 +60,6 @@ const limit = defineCommand(
       { command: 'hubctl hub limit 2000000' },
       { command: 'hubctl hub limit none', description: 'No limit' },
     ],
-    needs: database,
   },
   {
     messages: Argument.String('messages').pipe(
@@ -84,7 +83,6 @@ const stop = defineCommand(
       'repeats of accepted sends work as before. Accepted messages are sent.',
     changes: `Whether the hub accepts sends. ${takesEffect('hubSettings')} hubctl hub resume ends the stop early.`,
     examples: [{ command: 'hubctl hub stop --for 30m' }],
-    needs: database,
   },
   { for: durationFlag('for', 'The duration of the stop, from now', Hub.MAX_STOP_SECONDS * 1000) },
   Effect.fnUntraced(function* ({ for: ms }) {
@@ -101,7 +99,6 @@ const resume = defineCommand(
     about: 'Ends a stop early. It does not change a reached daily limit: hubctl hub limit raises it.',
     changes: `Whether the hub accepts sends. ${takesEffect('hubSettings')}`,
     examples: [{ command: 'hubctl hub resume' }],
-    needs: database,
   },
   {},
   () => Effect.flatMap(run(Hub.resume, {}), showSettings),

@@ -25,7 +25,6 @@ import {
   uuidArgument,
 } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
 import { run, withHint } from '../operations.ts'
 
 const allowFlag = Flag.String('allow').pipe(
@@ -67,7 +66,6 @@ const list = defineCommand(
       { command: 'hubctl keys list --account acc_01m7yt89qhe54swwc8wkxj6n8e' },
       { command: 'hubctl keys list --mode live --all', description: 'With revoked and expired keys' },
     ],
-    needs: database,
   },
   {
     account: accountFlag,
@@ -113,7 +111,6 @@ const issue = defineCommand(
         description: 'A test key that stops working after a year',
       },
     ],
-    needs: database,
   },
   {
     account: accountArgument,
@@ -173,7 +170,6 @@ const rotate = defineCommand(
         description: 'A leaked key: the old key ends now',
       },
     ],
-    needs: database,
   },
   rotationFlags,
   Effect.fnUntraced(function* ({ expires, key, overlap }) {
@@ -204,7 +200,6 @@ const revoke = defineCommand(
     about: 'Revokes a key. Requests with it get 401 invalid_api_key.',
     changes: `The key stops working permanently. ${takesEffect('apiKey')} Messages accepted with it are sent.`,
     examples: [{ command: 'hubctl keys revoke key_01m7yt89qhe54swwc8wkxj6n8e' }],
-    needs: database,
   },
   { key: keyArgument },
   Effect.fnUntraced(function* ({ key }) {
@@ -231,7 +226,6 @@ const allow = defineCommand(
       },
       { command: 'hubctl keys allow key_01m7yt89qhe54swwc8wkxj6n8e --anywhere' },
     ],
-    needs: database,
   },
   { key: keyArgument, networks: allowFlag, anywhere: switchFlag('anywhere', 'Allow any address') },
   Effect.fnUntraced(function* ({ anywhere, key, networks }) {
@@ -269,7 +263,6 @@ const request = defineCommand(
     examples: [
       { command: 'hubctl keys request acc_01m7yt89qhe54swwc8wkxj6n8e --allow 192.0.2.0/24 --expires 365d' },
     ],
-    needs: database,
   },
   { account: accountArgument, allow: allowFlag, expires: expiresFlag('When the key stops working') },
   Effect.fnUntraced(function* ({ account, allow, expires }) {
@@ -302,7 +295,6 @@ const requestRotation = defineCommand(
         description: 'The new key works from these networks',
       },
     ],
-    needs: database,
   },
   { ...rotationFlags, networks: allowFlag, anywhere: switchFlag('anywhere', 'Allow any address') },
   Effect.fnUntraced(function* ({ anywhere, expires, key, networks, overlap }) {
@@ -332,7 +324,6 @@ const confirmRequest = defineCommand(
       'A new live key of the account, which works immediately. The key that it replaces, if any, ends after ' +
       'the requested overlap.',
     examples: [{ command: 'hubctl keys confirm 0199c4de-6f0a-4d1e-9a65-3f1f5f7a2b11' }],
-    needs: database,
   },
   { id: uuidArgument('request', 'An id from hubctl keys requests') },
   Effect.fnUntraced(function* ({ id }) {
@@ -359,7 +350,6 @@ const requests = defineCommand(
     about: 'Lists the requested live keys, newest first: those that can be confirmed, or all.',
     changes: NOTHING,
     examples: [{ command: 'hubctl keys requests' }],
-    needs: database,
   },
   {
     account: accountFlag,

@@ -13,7 +13,7 @@ import {
   revealReasonFlag,
 } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { database, encryptedRecords } from '../command-line/connections.ts'
+import { encryptedRecords } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
 const ONLY_AUDIT = 'Only the audit trail, because the command reads data of a person.'
@@ -34,7 +34,6 @@ const find = defineCommand(
       { command: 'hubctl messages find --client-ref order-7 --account acc_01m7yt89qhe54swwc8wkxj6n8e' },
       { command: 'hubctl messages find --operator-id 4711 --operator smpp' },
     ],
-    needs: database,
   },
   {
     recipient: Flag.String('recipient').pipe(
@@ -94,7 +93,6 @@ const showMessage = defineCommand(
       'operator. It shows the hash of the recipient, and neither number nor text.',
     changes: ONLY_AUDIT,
     examples: [{ command: 'hubctl messages show msg_01m7yt89qhe54swwc8wkxj6n8e' }],
-    needs: database,
   },
   { message: messageArgument },
   Effect.fnUntraced(function* ({ message }) {
@@ -113,7 +111,6 @@ const timeline = defineCommand(
       'attempts to deliver these events to the webhook subscriptions of the account.',
     changes: ONLY_AUDIT,
     examples: [{ command: 'hubctl messages timeline msg_01m7yt89qhe54swwc8wkxj6n8e' }],
-    needs: database,
   },
   { message: messageArgument },
   Effect.fnUntraced(function* ({ message }) {

@@ -6,7 +6,6 @@ import { migrate, migrationStatus } from '@hub/store'
 import { Effect, Redacted, Schedule } from 'effect'
 import { Flag } from 'effect/cli'
 import { defineCommand } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
 import { actor } from '../operations.ts'
 
 interface Row {
@@ -32,7 +31,6 @@ const status = defineCommand(
       { command: 'hubctl migrations status --json', description: 'For a program' },
     ],
     notOverApi: NOT_OVER_API,
-    needs: database,
   },
   {},
   Effect.fnUntraced(function* () {
@@ -71,7 +69,6 @@ const wait = defineCommand(
     changes: NOTHING,
     examples: [{ command: 'hubctl migrations wait', description: 'Before an app of this version starts' }],
     notOverApi: NOT_OVER_API,
-    needs: database,
   },
   {
     within: Flag.Int('within').pipe(
@@ -106,7 +103,6 @@ const apply = defineCommand(
       'the next one.',
     examples: [{ command: 'hubctl migrations apply', description: 'In a job, before a new version starts' }],
     notOverApi: NOT_OVER_API,
-    needs: database,
   },
   {},
   Effect.fnUntraced(function* () {

@@ -16,7 +16,6 @@ import {
   reasonFlag,
 } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
 /** Help texts of one command. */
@@ -92,7 +91,7 @@ export const moderationCommands = <
   const guide = (name: keyof typeof texts) => {
     const { about, changes = NOTHING, example = exampleId, short } = texts[name]
     const command = `hubctl ${group} ${name} ${example}`.trimEnd()
-    return { short, about, changes, examples: [{ command }], needs: database } as const
+    return { short, about, changes, examples: [{ command }] } as const
   }
 
   const showDecided = (value: Value) =>

@@ -28,7 +28,6 @@ import {
   timestampFlag,
 } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
 const TAKES_EFFECT = 'The next check of a send sees it.'
@@ -42,7 +41,6 @@ const list = defineCommand(
       'number, and cannot show the number.',
     changes: NOTHING,
     examples: [{ command: 'hubctl opt-outs list --source inbound --since 2026-11-01' }],
-    needs: database,
   },
   {
     source: choiceFlag(
@@ -86,7 +84,6 @@ const check = defineCommand(
       { command: 'hubctl opt-outs check +79000000013' },
       { command: 'hubctl opt-outs check -', description: 'Type the number, then Ctrl-D' },
     ],
-    needs: database,
   },
   { number: numberArgument },
   Effect.fnUntraced(function* ({ number }) {
@@ -125,7 +122,6 @@ const add = defineCommand(
       { command: 'hubctl opt-outs add +79001234567' },
       { command: 'hubctl opt-outs add -', description: 'Type the number, then Ctrl-D' },
     ],
-    needs: database,
   },
   { number: numberArgument },
   Effect.fnUntraced(function* ({ number }) {
@@ -146,7 +142,6 @@ const lift = defineCommand(
       'and the name of who lifted it.',
     changes: `The number is not opted out any more. ${TAKES_EFFECT} ${EVENTS}`,
     examples: [{ command: 'hubctl opt-outs lift +79001234567' }],
-    needs: database,
   },
   { number: numberArgument },
   Effect.fnUntraced(function* ({ number }) {
@@ -212,7 +207,6 @@ const importCommand = defineCommand(
       { command: 'gpg -d stop-list.csv.gpg | hubctl opt-outs import - --yes' },
     ],
     notOverApi: 'a list of numbers is larger than a request may be',
-    needs: database,
   },
   {
     file: Argument.String('file').pipe(Argument.withDescription('A file, or "-" for standard input')),

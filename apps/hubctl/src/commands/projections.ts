@@ -14,7 +14,6 @@ import { Projections } from '@hub/operations'
 import { Duration, Effect, Schedule } from 'effect'
 import { switchFlag } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
 const differenceText = (missing: 'live' | 'rebuilt' | null, columns: ReadonlyArray<string>): string =>
@@ -70,7 +69,6 @@ const status = defineCommand(
       { command: 'hubctl projections status', description: 'Partitions, and the last rebuild' },
       { command: 'hubctl projections status --json', description: 'For a program' },
     ],
-    needs: database,
   },
   {},
   Effect.fnUntraced(function* () {
@@ -142,7 +140,6 @@ const rebuild = defineCommand(
       },
     ],
     notOverApi: NOT_OVER_API,
-    needs: database,
   },
   {
     compareOnly: switchFlag('compare-only', 'Compare, but do not swap'),
@@ -178,7 +175,6 @@ const cancel = defineCommand(
     changes: 'Only the rebuild. A rebuild that has swapped its tables has ended.',
     examples: [{ command: 'hubctl projections cancel' }],
     notOverApi: NOT_OVER_API,
-    needs: database,
   },
   {},
   () => Effect.flatMap(run(Projections.cancel, {}), (cancelled) => show(cancelled, rebuildText)),

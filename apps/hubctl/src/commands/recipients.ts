@@ -12,7 +12,6 @@ import {
   uuidArgument,
 } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
 type Receipt = typeof Erasures.ErasureReceipt.Type
@@ -78,7 +77,6 @@ const erase = defineCommand(
         description: 'The receipt as a JSON document',
       },
     ],
-    needs: database,
   },
   {
     recipient: recipientArgument,
@@ -105,7 +103,6 @@ const confirm = defineCommand(
       'Only a hub with HUB_ERASURE_PERSONS=2 has such requests.',
     changes: 'It cannot be undone: the number and the texts are unreadable.',
     examples: [{ command: 'hubctl recipients confirm 0199c4de-6f0a-4d1e-9a65-3f1f5f7a2b11' }],
-    needs: database,
   },
   {
     id: uuidArgument('request', 'An id from hubctl recipients requests'),
@@ -124,7 +121,6 @@ const requests = defineCommand(
     about: 'Lists the requested erasures, newest first: those that can be confirmed, or all.',
     changes: NOTHING,
     examples: [{ command: 'hubctl recipients requests' }],
-    needs: database,
   },
   { all: switchFlag('all', 'Include confirmed and expired ones'), limit: limitFlag },
   Effect.fnUntraced(function* ({ all, limit }) {
@@ -151,7 +147,6 @@ const receipts = defineCommand(
     about: 'Lists the erasures of a recipient, newest first, as proof that the requests were fulfilled.',
     changes: 'Only the audit trail, because the command reads data of a person.',
     examples: [{ command: 'hubctl recipients receipts +79001234567' }],
-    needs: database,
   },
   { recipient: recipientArgument },
   Effect.fnUntraced(function* (named) {

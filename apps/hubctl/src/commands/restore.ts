@@ -5,7 +5,7 @@ import { connectedKafka } from '@hub/store'
 import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
 import { defineCommand } from '../command-line/command.ts'
-import { database, databaseAndKafka } from '../command-line/connections.ts'
+import { databaseAndKafka } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
 /** Why the operations API has no command of this group. */
@@ -61,7 +61,6 @@ const ledger = defineCommand(
       },
     ],
     notOverApi: NOT_OVER_API,
-    needs: database,
   },
   {
     since: Flag.String('since').pipe(
@@ -132,7 +131,6 @@ const kafka = defineCommand(
       },
     ],
     notOverApi: NOT_OVER_API,
-    needs: database,
   },
   {},
   Effect.fnUntraced(function* () {
@@ -164,7 +162,6 @@ const databaseCommand = defineCommand(
       },
     ],
     notOverApi: NOT_OVER_API,
-    needs: database,
   },
   {},
   Effect.fnUntraced(function* () {

@@ -5,7 +5,6 @@ import { confirm, defineGroup, NOTHING, refused, show, table } from '@hub/comman
 import { Topics } from '@hub/operations'
 import { Effect } from 'effect'
 import { defineCommand } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
 const stepsTable = (steps: ReadonlyArray<Topics.Step>, none = ''): string => {
@@ -38,7 +37,6 @@ const diff = defineCommand(
     changes: NOTHING,
     examples: [{ command: 'hubctl topics diff', description: 'One line for each difference' }],
     notOverApi: NOT_OVER_API,
-    needs: database,
   },
   {},
   Effect.fnUntraced(function* () {
@@ -67,7 +65,6 @@ const apply = defineCommand(
       { command: 'hubctl topics apply --yes', description: 'In a job, before a new version starts' },
     ],
     notOverApi: NOT_OVER_API,
-    needs: database,
   },
   {},
   Effect.fnUntraced(function* () {

@@ -5,7 +5,6 @@ import { Clock, Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { accountFlag, modeFlag } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
 export const usage = defineCommand(
@@ -21,7 +20,6 @@ export const usage = defineCommand(
       { command: 'hubctl usage --month 2026-10 --mode live > usage.csv', description: 'For billing' },
       { command: 'hubctl usage', description: 'The current month until now' },
     ],
-    needs: database,
   },
   {
     month: Flag.String('month').pipe(

@@ -14,7 +14,6 @@ import {
   uuidArgument,
 } from '../command-line/arguments.ts'
 import { defineCommand } from '../command-line/command.ts'
-import { database } from '../command-line/connections.ts'
 import { run } from '../operations.ts'
 
 const subscriptionArgument = idArgument('we', 'subscription', 'An id from hubctl webhooks list')
@@ -33,7 +32,6 @@ const list = defineCommand(
         description: 'Subscriptions that receive nothing',
       },
     ],
-    needs: database,
   },
   {
     account: accountFlag,
@@ -70,7 +68,6 @@ const enable = defineCommand(
       'The subscription receives events again after some seconds. An enabled subscription does not ' +
       'change.',
     examples: [{ command: 'hubctl webhooks enable we_01m7yt89qhe54swwc8wkxj6n8e' }],
-    needs: database,
   },
   { subscription: subscriptionArgument },
   Effect.fnUntraced(function* ({ subscription }) {
@@ -98,7 +95,6 @@ const redeliver = defineCommand(
           'hubctl webhooks redeliver we_01m7yt89qhe54swwc8wkxj6n8e --from 2026-11-20T08:00Z --until 2026-11-20T12:00Z',
       },
     ],
-    needs: database,
   },
   {
     subscription: subscriptionArgument,
@@ -138,7 +134,6 @@ const redeliverEvent = defineCommand(
           'hubctl webhooks redeliver-event we_01m7yt89qhe54swwc8wkxj6n8e evt_01m7yt89qhe54swwc8wkxj6n8e',
       },
     ],
-    needs: database,
   },
   {
     subscription: subscriptionArgument,
@@ -161,7 +156,6 @@ const redelivery = defineCommand(
       'subscription receives nothing, so its batches wait.',
     changes: NOTHING,
     examples: [{ command: 'hubctl webhooks redelivery 0199c4de-6f0a-4d1e-9a65-3f1f5f7a2b11' }],
-    needs: database,
   },
   {
     id: uuidArgument('id', 'The id from hubctl webhooks redeliver'),
