@@ -65,9 +65,9 @@ export const besideHungEndpoints = async (
   const appendEvents = eventSource({ brokers: servers.brokers, prefix })
 
   /** Requests a test delivery as command-api does. Returns the time until its attempt is recorded, ms. */
-  const testDelivery = async (endpoint: string): Promise<number> => {
+  const testDelivery = async (subscriptionId: string): Promise<number> => {
     const [id, started] = [randomUUID(), performance.now()]
-    await sql`INSERT INTO webhooks.trials (endpoint_id, id) VALUES (${decodeId('we', endpoint)}, ${id})`
+    await sql`INSERT INTO webhooks.trials (endpoint_id, id) VALUES (${decodeId('we', subscriptionId)}, ${id})`
     for (;;) {
       const elapsed = performance.now() - started
       const [recorded] = await sql`SELECT 1 FROM webhooks.attempts WHERE id = ${id}`
@@ -80,7 +80,7 @@ export const besideHungEndpoints = async (
     const others = await Promise.all(Array.from({ length: plan.accounts }, () => subscribe('/timed')))
     const hungAccount = (await subscribe('/count')).account
     const accounts = [...others.map(({ account }) => account), hungAccount]
-    const { endpoint } = await subscribe('/count')
+    const { subscriptionId } = await subscribe('/count')
     const measure = async (testsOf: ReadonlyArray<string>) => {
       await fanout.start()
       await appendEvents({ accounts, rate: plan.rate, durationMs: plan.warmUpMs, settleMs: WINDOW_MS })
@@ -91,13 +91,13 @@ export const besideHungEndpoints = async (
         await sql`INSERT INTO webhooks.trials (endpoint_id, id) VALUES (${decodeId('we', hung)}, ${randomUUID()})`
       }
       const tests: Array<number> = []
-      for (let i = 0; i < plan.testDeliveries; i++) tests.push(await testDelivery(endpoint))
+      for (let i = 0; i < plan.testDeliveries; i++) tests.push(await testDelivery(subscriptionId))
       await fanout.kill('SIGTERM')
       return { deliveries, tests: latenciesOf(tests), slowestTest: Math.max(...tests) }
     }
     const without = await measure([])
     const hung: Array<string> = []
-    for (let i = 0; i < plan.endpoints; i++) hung.push((await subscribe('/hung', hungAccount)).endpoint)
+    for (let i = 0; i < plan.endpoints; i++) hung.push((await subscribe('/hung', hungAccount)).subscriptionId)
     const beside = await measure(hung.slice(0, ON_DEMAND))
     log(
       `fairness: webhooks without hung endpoints ${latencyText(without.deliveries, 1)}, beside ${plan.endpoints} ${latencyText(beside.deliveries, 1)}; test deliveries p50 ${without.tests.p50.toFixed(0)} and ${beside.tests.p50.toFixed(0)} ms`,

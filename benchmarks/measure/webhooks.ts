@@ -60,8 +60,8 @@ const measureWebhooks = async (servers: Servers, say: Log): Promise<Section> => 
     })
   const appendEvents = eventSource({ brokers: servers.brokers, prefix: fanout.prefix })
   const subscribe = (path: string) => fanout.subscribe(`https://127.0.0.1:${port}${path}`)
-  const remove = async (endpoint: string): Promise<void> => {
-    await sql`DELETE FROM webhooks.endpoints WHERE id = ${decodeId('we', endpoint)}`
+  const remove = async (subscriptionId: string): Promise<void> => {
+    await sql`DELETE FROM webhooks.endpoints WHERE id = ${decodeId('we', subscriptionId)}`
   }
   const bare = async (body: string): Promise<Posted> => {
     const plan: PosterPlan = {
@@ -96,12 +96,12 @@ const measureWebhooks = async (servers: Servers, say: Log): Promise<Section> => 
     events: number,
   ): Promise<{ readonly perSecond: number; readonly peak: number; readonly cost: Cost }> => {
     const warming = await subscribe('/count')
-    const { endpoint } = await subscribe('/count')
-    await fanout.fillBacklog({ endpoint, batches, events })
-    await fanout.fillBacklog({ endpoint: warming.endpoint, batches: WARM_UP, events: 1 })
+    const { subscriptionId } = await subscribe('/count')
+    await fanout.fillBacklog({ subscriptionId, batches, events })
+    await fanout.fillBacklog({ subscriptionId: warming.subscriptionId, batches: WARM_UP, events: 1 })
     await sql`
       UPDATE webhooks.batches SET next_attempt_at = now() + make_interval(secs => ${DUE_AFTER_S})
-      WHERE endpoint_id = ${decodeId('we', endpoint)}`
+      WHERE endpoint_id = ${decodeId('we', subscriptionId)}`
     await sql.unsafe(`VACUUM ANALYZE webhooks.batches`)
     await sql`CHECKPOINT`
     await seen()
@@ -119,8 +119,8 @@ const measureWebhooks = async (servers: Servers, say: Log): Promise<Section> => 
     }
     const peak = peakMiB(fanout.pid())
     await fanout.kill('SIGTERM')
-    await remove(endpoint)
-    await remove(warming.endpoint)
+    await remove(subscriptionId)
+    await remove(warming.subscriptionId)
     const [[firstAt, before, from], [lastAt, after, to]] = [at[0]!, at.at(-1)!]
     const measured = after - before
     const each = (process: keyof Cost) => ((to[process] - from[process]) * 1000) / measured

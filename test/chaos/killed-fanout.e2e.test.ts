@@ -59,18 +59,18 @@ const acquisitions = async (): Promise<number> => {
 const eventOf = (body: Buffer): string => (JSON.parse(body.toString('utf8')) as [{ id: string }])[0].id
 
 /** The delivery log of a subscription, and its consecutive failures. */
-const logOf = async (endpoint: string) => {
+const logOf = async (subscriptionId: string) => {
   const [log] = await hub.sql<{ lines: number; batches: number; failures: number }[]>`
     SELECT count(*)::integer AS lines, count(DISTINCT a.batch_id)::integer AS batches, max(e.consecutive_failures)::integer AS failures
-      FROM webhooks.attempts a JOIN webhooks.endpoints e ON e.id = a.endpoint_id WHERE e.id = ${decodeId('we', endpoint)}`
+      FROM webhooks.attempts a JOIN webhooks.endpoints e ON e.id = a.endpoint_id WHERE e.id = ${decodeId('we', subscriptionId)}`
   return log
 }
 
 describe(`SIGKILL during ${BATCHES} batches of one event`, () => {
   // Rules: DEL-5
   it('of the fan-out loses no batch, repeats few, and the next process continues', async () => {
-    const { endpoint } = await hub.subscribe(receiver.url())
-    await hub.fillBacklog({ endpoint, batches: BATCHES, events: 1 })
+    const { subscriptionId } = await hub.subscribe(receiver.url())
+    await hub.fillBacklog({ subscriptionId, batches: BATCHES, events: 1 })
     await hub.start()
     for (const at of KILL_AT) {
       await received(at)
@@ -99,15 +99,15 @@ describe(`SIGKILL during ${BATCHES} batches of one event`, () => {
     }
     expect(bodies.size).toBe(BATCHES)
     // Each batch is in the delivery log once, and none counts as a failure.
-    expect(await logOf(endpoint)).toEqual({ lines: BATCHES, batches: BATCHES, failures: 0 })
+    expect(await logOf(subscriptionId)).toEqual({ lines: BATCHES, batches: BATCHES, failures: 0 })
   })
 
   it('of PostgreSQL loses no batch and repeats none', async () => {
     await hub.kill('SIGTERM')
     const before = receiver.received.length
     const deliveries = () => receiver.received.slice(before)
-    const { endpoint } = await hub.subscribe(receiver.url())
-    await hub.fillBacklog({ endpoint, batches: BATCHES, events: 1 })
+    const { subscriptionId } = await hub.subscribe(receiver.url())
+    await hub.fillBacklog({ subscriptionId, batches: BATCHES, events: 1 })
     await hub.start()
     const crashes = 3
     let acquiredBefore = 0
@@ -133,6 +133,6 @@ describe(`SIGKILL during ${BATCHES} batches of one event`, () => {
     // The process keeps unrecorded outcomes in memory and records them again after PostgreSQL is
     // back.
     expect(repeated).toBe(0)
-    expect(await logOf(endpoint)).toEqual({ lines: BATCHES, batches: BATCHES, failures: 0 })
+    expect(await logOf(subscriptionId)).toEqual({ lines: BATCHES, batches: BATCHES, failures: 0 })
   })
 })

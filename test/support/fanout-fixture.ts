@@ -33,7 +33,7 @@ export interface Servers {
 
 export interface Backlog {
   /** `we_…` */
-  readonly endpoint: string
+  readonly subscriptionId: string
   readonly batches: number
   /** Events in each of them. */
   readonly events: number
@@ -50,7 +50,7 @@ export interface FanoutFixture {
   readonly subscribe: (
     url: string,
     accountId?: string,
-  ) => Promise<{ readonly account: string; readonly endpoint: string }>
+  ) => Promise<{ readonly account: string; readonly subscriptionId: string }>
   /**
    * Stores batches that are due now. Event ids are `evt_` and the number of the event, from 1, in 26
    * digits.
@@ -152,17 +152,17 @@ export const startFanoutFixture = async (servers: Servers): Promise<FanoutFixtur
     subscribe: async (url, accountId) => {
       const account = accountId === undefined ? randomUUID() : (decodeId('acc', accountId) ?? '')
       await sql`INSERT INTO command.accounts (id, name) VALUES (${account}, 'fan-out') ON CONFLICT DO NOTHING`
-      const endpoint = newId('we', Date.now(), randomBytes(10))
+      const subscriptionId = newId('we', Date.now(), randomBytes(10))
       const secret = masterKey.encrypt(
         'webhook-secret',
-        endpoint,
+        subscriptionId,
         Buffer.from(`whsec_${randomBytes(32).toString('base64')}`),
       )
       await sql`INSERT INTO webhooks.endpoints (id, account, mode, url, event_types, secret)
-                VALUES (${decodeId('we', endpoint)}, ${account}, 'test', ${url}, '{}', ${secret})`
-      return { account: encodeId('acc', account), endpoint }
+                VALUES (${decodeId('we', subscriptionId)}, ${account}, 'test', ${url}, '{}', ${secret})`
+      return { account: encodeId('acc', account), subscriptionId }
     },
-    fillBacklog: async ({ batches, endpoint, events }) => {
+    fillBacklog: async ({ batches, subscriptionId, events }) => {
       await sql.unsafe(
         `INSERT INTO webhooks.batches (id, endpoint_id, partition, first_sequence, event_count, body, queued_at, scheduled_at, next_attempt_at)
          SELECT gen_random_uuid(), $1::uuid, 0, (b - 1) * $3::integer + 1, $3::integer,
@@ -170,7 +170,7 @@ export const startFanoutFixture = async (servers: Servers): Promise<FanoutFixtur
                                      FROM generate_series((b - 1) * $3::integer + 1, b * $3::integer) n) || ']',
                 now(), now(), now()
            FROM generate_series(1, $2::integer) b`,
-        [decodeId('we', endpoint), batches, events],
+        [decodeId('we', subscriptionId), batches, events],
       )
       await sql`ANALYZE webhooks.batches`
     },

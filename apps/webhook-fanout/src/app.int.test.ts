@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from '@effect/vitest'
 import { encodeId, eventBatchId } from '@hub/domain'
 import { statusResponse, type Received, tlsReceiver } from '@hub/testkit'
-import { enableEndpoint } from '@hub/webhooks'
+import { enableSubscription } from '@hub/webhooks'
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, Schedule, type Scope } from 'effect'
 import { Stripe } from 'stripe'
 import { certificate, type Deployment, makeDeployment, PARTITIONS } from './testing/harness.ts'
@@ -27,19 +27,19 @@ const test = (
   timeout = TIMEOUT,
 ) => it.live(name, () => Effect.flatMap(makeDeployment, body), timeout)
 
-const pendingOf = (hub: Deployment, endpoint: { readonly uuid: string }) =>
+const pendingOf = (hub: Deployment, subscription: { readonly uuid: string }) =>
   hub.sql
     .run(
       (q) => q<{ count: number }[]>`
-        SELECT count(*)::int AS count FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid}`,
+        SELECT count(*)::int AS count FROM webhooks.batches WHERE endpoint_id = ${subscription.uuid}`,
     )
     .pipe(Effect.map(([row]) => row?.count))
 
-const waitUntilEnded = (hub: Deployment, endpoint: { readonly uuid: string }, batches: number) =>
+const waitUntilEnded = (hub: Deployment, subscription: { readonly uuid: string }, batches: number) =>
   hub.eventually(async (q) => {
     const [row] = await q<{ count: number }[]>`
       SELECT count(DISTINCT batch_id)::int AS count FROM webhooks.attempts a
-      WHERE a.endpoint_id = ${endpoint.uuid} AND NOT EXISTS (SELECT 1 FROM webhooks.batches b WHERE b.id = a.batch_id)`
+      WHERE a.endpoint_id = ${subscription.uuid} AND NOT EXISTS (SELECT 1 FROM webhooks.batches b WHERE b.id = a.batch_id)`
     return row?.count === batches
   })
 
@@ -49,20 +49,20 @@ describe('events', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url('/hook?key=s3cret'))
+      const subscription = yield* hub.subscribe(account, receiver.url('/hook?key=s3cret'))
       yield* hub.start()
       const events = yield* hub.emit(account, 3)
       const [request] = yield* receiver.until((received) => received.length === 1)
       expect(request?.body.toString('utf8')).toBe(`[${events.map((event) => event.body).join(',')}]`)
-      expect(batchOf(request)).toBe(eventBatchId(endpoint.id, events[0]!.id, 3))
+      expect(batchOf(request)).toBe(eventBatchId(subscription.id, events[0]!.id, 3))
       const verified: unknown = Stripe.webhooks.constructEvent(
         request!.body,
         String(request?.headers['hub-signature']),
-        endpoint.secret,
+        subscription.secret,
       )
       expect(verified).toEqual(events.map((event) => JSON.parse(event.body)))
-      yield* waitUntilEnded(hub, endpoint, 1)
-      expect(yield* hub.attemptsOf(endpoint)).toMatchObject([
+      yield* waitUntilEnded(hub, subscription, 1)
+      expect(yield* hub.attemptsOf(subscription)).toMatchObject([
         { attempt: 1, status: 'succeeded', response_code: 200, reason: null, next_attempt_at: null },
       ])
     }))
@@ -96,18 +96,18 @@ describe('events', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       yield* hub.start()
       // The subscription has caught up with the journal, so the next events come from the topic.
       yield* hub.emit(account, 1)
-      yield* waitUntilEnded(hub, endpoint, 1)
+      yield* waitUntilEnded(hub, subscription, 1)
       // Two projectors publish the events of an account, each its own ones.
       const recorded = yield* hub.record(account, 6)
       const [a, b, c, d, e, f] = recorded.events
       yield* hub.publish(account, { ...recorded, events: [b!, d!, f!, a!, c!, e!] })
       const [, request] = yield* receiver.until((received) => received.length === 2)
       expect(eventIds(request!)).toEqual(idsOf(recorded.events))
-      yield* waitUntilEnded(hub, endpoint, 2)
+      yield* waitUntilEnded(hub, subscription, 2)
       const stored = yield* hub.sql.run(
         (q) => q<{ id: string }[]>`
           SELECT event_id AS id FROM webhooks.batch_events
@@ -134,10 +134,10 @@ describe('events', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       const first = yield* hub.start()
       const events = yield* hub.emit(account, 5)
-      yield* waitUntilEnded(hub, endpoint, 1)
+      yield* waitUntilEnded(hub, subscription, 1)
       yield* first.stop
       // Like a crash before the position was stored: all records come again, with one more event.
       yield* hub.sql.run((q) => q`UPDATE webhooks.positions SET position = 0`)
@@ -180,11 +180,11 @@ describe('a new subscription', () => {
       yield* hub.start()
       // Recorded before the creation, published after it.
       const before = yield* hub.record(account, 2)
-      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const subscription = yield* hub.subscribe(account, receiver.url(), { announce: false })
       // Recorded after the creation, read before the record of the subscription.
       const between = yield* hub.emit(account, 2)
       yield* hub.publish(account, before)
-      yield* hub.change(account, endpoint, 'created')
+      yield* hub.change(account, subscription, 'created')
       const after = yield* hub.emit(account, 2)
       const requests = yield* receiver.until((received) => allIds(received).length >= 4)
       expect(allIds(requests)).toEqual([...idsOf(between), ...idsOf(after)])
@@ -217,13 +217,13 @@ describe('the lag of an idle fan-out', () => {
       expect(yield* untilIdle).toEqual(idle)
       // The second record comes less than a second after the first one has been stored.
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, 'https://127.0.0.1:9/')
+      const subscription = yield* hub.subscribe(account, 'https://127.0.0.1:9/')
       yield* hub.eventually(async (q) => {
         const [row] = await q<{ moved: boolean }[]>`
           SELECT coalesce(max(position), 0) > 0 AS moved FROM webhooks.positions`
         return row?.moved === true
       })
-      yield* hub.change(account, endpoint, 'enabled')
+      yield* hub.change(account, subscription, 'enabled')
       expect(yield* untilIdle).toEqual(idle)
     }))
 })
@@ -234,16 +234,16 @@ describe('a failed attempt', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       yield* hub.start()
       yield* hub.emit(account, 2)
       yield* receiver.until((received) => received.length === 2)
       receiver.respondWith(statusResponse(200))
-      yield* waitUntilEnded(hub, endpoint, 1)
+      yield* waitUntilEnded(hub, subscription, 1)
       const requests = receiver.received
       expect(new Set(requests.map(batchOf)).size).toBe(1)
       for (const request of requests) expect(request.body.equals(requests[0]!.body)).toBe(true)
-      const attempts = yield* hub.attemptsOf(endpoint)
+      const attempts = yield* hub.attemptsOf(subscription)
       expect(attempts.length).toBe(requests.length)
       expect(attempts.map(({ attempt }) => attempt)).toEqual(requests.map((_, index) => index + 1))
       for (const failed of attempts.slice(0, -1)) {
@@ -253,7 +253,7 @@ describe('a failed attempt', () => {
       expect(attempts.at(-1)).toMatchObject({ status: 'succeeded', response_code: 200, reason: null })
       const [row] = yield* hub.sql.run(
         (q) =>
-          q`SELECT consecutive_failures, first_failure_at FROM webhooks.endpoints WHERE id = ${endpoint.uuid}`,
+          q`SELECT consecutive_failures, first_failure_at FROM webhooks.endpoints WHERE id = ${subscription.uuid}`,
       )
       expect(row).toEqual({ consecutive_failures: 0, first_failure_at: null })
     }))
@@ -266,14 +266,14 @@ describe('a failed attempt', () => {
         respond: statusResponse(307, { location: other.url() }),
       })
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       yield* hub.start({ settings: { nextAttemptAt: ({ failedAt }) => failedAt + HOUR } })
       yield* hub.emit(account, 1)
       yield* hub.eventually(
         async (q) =>
-          (await q`SELECT 1 FROM webhooks.attempts WHERE endpoint_id = ${endpoint.uuid}`).length === 1,
+          (await q`SELECT 1 FROM webhooks.attempts WHERE endpoint_id = ${subscription.uuid}`).length === 1,
       )
-      expect(yield* hub.attemptsOf(endpoint)).toMatchObject([
+      expect(yield* hub.attemptsOf(subscription)).toMatchObject([
         { status: 'failed', response_code: 307, reason: 'redirect' },
       ])
       expect(other.received).toEqual([])
@@ -284,7 +284,7 @@ describe('a failed attempt', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(503) })
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       yield* hub.start({
         settings: {
           batchEvents: 1,
@@ -296,11 +296,11 @@ describe('a failed attempt', () => {
       const backlog = yield* hub.emit(account, 40)
       yield* hub.eventually(
         async (q) =>
-          (await q`SELECT 1 FROM webhooks.attempts WHERE endpoint_id = ${endpoint.uuid}`).length === 40,
+          (await q`SELECT 1 FROM webhooks.attempts WHERE endpoint_id = ${subscription.uuid}`).length === 40,
       )
       receiver.respondWith(statusResponse(200))
       const [trigger] = yield* hub.emit(account, 1)
-      yield* waitUntilEnded(hub, endpoint, 41)
+      yield* waitUntilEnded(hub, subscription, 41)
       expect(receiver.received.slice(40).flatMap(eventIds)).toEqual([trigger!.id, ...idsOf(backlog)])
     }))
 
@@ -309,23 +309,23 @@ describe('a failed attempt', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       yield* hub.sql.run(
         (q) => q`
           UPDATE webhooks.endpoints SET consecutive_failures = 19, first_failure_at = now() - interval '61 minutes'
-          WHERE id = ${endpoint.uuid}`,
+          WHERE id = ${subscription.uuid}`,
       )
       yield* hub.start()
       yield* hub.emit(account, 1)
       yield* hub.eventually(
         async (q) =>
-          (await q`SELECT 1 FROM webhooks.endpoints WHERE id = ${endpoint.uuid} AND status <> 'enabled'`)
+          (await q`SELECT 1 FROM webhooks.endpoints WHERE id = ${subscription.uuid} AND status <> 'enabled'`)
             .length === 1,
       )
       yield* hub.emit(account, 1)
       yield* hub.eventually(
         async (q) =>
-          (await q`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid}`).length === 2,
+          (await q`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${subscription.uuid}`).length === 2,
       )
       // After a delivery of another subscription of the partition, a further attempt would have
       // been made.
@@ -336,7 +336,7 @@ describe('a failed attempt', () => {
       expect(receiver.received.length).toBe(1)
       const [row] = yield* hub.sql.run(
         (q) => q`SELECT status, consecutive_failures, disabled_reason, disabled_at IS NOT NULL AS at
-                 FROM webhooks.endpoints WHERE id = ${endpoint.uuid}`,
+                 FROM webhooks.endpoints WHERE id = ${subscription.uuid}`,
       )
       expect(row).toEqual({
         status: 'disabled_by_failures',
@@ -353,7 +353,7 @@ describe('a batch', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       yield* hub.start({
         settings: {
           retryWindowMs: 700,
@@ -362,8 +362,8 @@ describe('a batch', () => {
         },
       })
       yield* hub.emit(account, 1)
-      yield* waitUntilEnded(hub, endpoint, 1)
-      const attempts = yield* hub.attemptsOf(endpoint)
+      yield* waitUntilEnded(hub, subscription, 1)
+      const attempts = yield* hub.attemptsOf(subscription)
       expect(attempts.length).toBe(receiver.received.length + 1)
       // On a busy machine, the window may end before an attempt that was due in it.
       for (const { reason } of attempts.slice(0, -1)) expect(reason).toBe('http_status')
@@ -380,15 +380,15 @@ describe('a batch', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       yield* hub.sql.run(
         (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures', disabled_at = now()
-                 WHERE id = ${endpoint.uuid}`,
+                 WHERE id = ${subscription.uuid}`,
       )
       yield* hub.start({ settings: { retryWindowMs: 500 } })
       yield* hub.emit(account, 1)
-      yield* waitUntilEnded(hub, endpoint, 1)
-      expect(yield* hub.attemptsOf(endpoint)).toMatchObject([
+      yield* waitUntilEnded(hub, subscription, 1)
+      expect(yield* hub.attemptsOf(subscription)).toMatchObject([
         { status: 'failed', reason: 'retry_window_expired_while_disabled', next_attempt_at: null },
       ])
       expect(receiver.received).toEqual([])
@@ -398,12 +398,12 @@ describe('a batch', () => {
   const waitingBatch = Effect.fnUntraced(function* (hub: Deployment) {
     const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
     const account = yield* hub.account()
-    const endpoint = yield* hub.subscribe(account, receiver.url())
+    const subscription = yield* hub.subscribe(account, receiver.url())
     const { stop } = yield* hub.start({ settings: { nextAttemptAt: ({ failedAt }) => failedAt + HOUR } })
     yield* hub.emit(account, 1)
     yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts`).length === 1)
     yield* stop
-    return { endpoint, receiver }
+    return { subscription, receiver }
   })
   const queuedHoursAgo = (hub: Deployment, hours: number) =>
     hub.sql.run(
@@ -419,27 +419,27 @@ describe('a batch', () => {
   // Rules: DEL-23
   test('whose window ended while its subscription was disabled says so, also when it was enabled before the fan-out came back', (hub) =>
     Effect.gen(function* () {
-      const { endpoint, receiver } = yield* waitingBatch(hub)
+      const { subscription, receiver } = yield* waitingBatch(hub)
       // Its window ended an hour ago.
       yield* queuedHoursAgo(hub, 25)
       yield* disabledHoursAgo(hub, 2)
-      yield* hub.sql.transaction((q) => enableEndpoint(q, endpoint.uuid))
+      yield* hub.sql.transaction((q) => enableSubscription(q, subscription.uuid))
       yield* hub.start()
-      yield* waitUntilEnded(hub, endpoint, 1)
-      expect((yield* hub.attemptsOf(endpoint)).at(-1)?.reason).toBe('retry_window_expired_while_disabled')
+      yield* waitUntilEnded(hub, subscription, 1)
+      expect((yield* hub.attemptsOf(subscription)).at(-1)?.reason).toBe('retry_window_expired_while_disabled')
       expect(receiver.received).toHaveLength(1)
     }))
 
   // Rules: DEL-23
   test('whose window ended before its subscription was disabled says nothing of that', (hub) =>
     Effect.gen(function* () {
-      const { endpoint } = yield* waitingBatch(hub)
+      const { subscription } = yield* waitingBatch(hub)
       // Its window ended three hours ago.
       yield* queuedHoursAgo(hub, 27)
       yield* disabledHoursAgo(hub, 2)
       yield* hub.start()
-      yield* waitUntilEnded(hub, endpoint, 1)
-      expect((yield* hub.attemptsOf(endpoint)).at(-1)?.reason).toBe('retry_window_expired')
+      yield* waitUntilEnded(hub, subscription, 1)
+      expect((yield* hub.attemptsOf(subscription)).at(-1)?.reason).toBe('retry_window_expired')
     }))
 
   // Rules: SUB-10
@@ -451,12 +451,12 @@ describe('a batch', () => {
           response.on('close', () => Deferred.doneUnsafe(aborted, Effect.void)),
       })
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       yield* hub.start()
       yield* hub.emit(account, 1)
       yield* receiver.until((received) => received.length === 1)
-      yield* hub.sql.run((q) => q`DELETE FROM webhooks.endpoints WHERE id = ${endpoint.uuid}`)
-      yield* hub.change(account, endpoint, 'deleted')
+      yield* hub.sql.run((q) => q`DELETE FROM webhooks.endpoints WHERE id = ${subscription.uuid}`)
+      yield* hub.change(account, subscription, 'deleted')
       yield* Deferred.await(aborted)
       // The partition still delivers.
       const next = yield* tlsReceiver(certificate)
@@ -486,13 +486,13 @@ describe('a hung receiver', () => {
     Effect.gen(function* () {
       const hung = yield* tlsReceiver(certificate, { respond: () => {} })
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, hung.url())
+      const subscription = yield* hub.subscribe(account, hung.url())
       yield* hub.start({ settings: { deadlineMs: 200 } })
       yield* hub.emit(account, 1)
       yield* hung.until((received) => received.length === 2)
       hung.respondWith(statusResponse(204))
-      yield* waitUntilEnded(hub, endpoint, 1)
-      expect((yield* hub.attemptsOf(endpoint))[0]).toMatchObject({
+      yield* waitUntilEnded(hub, subscription, 1)
+      expect((yield* hub.attemptsOf(subscription))[0]).toMatchObject({
         status: 'failed',
         reason: 'timeout',
         response_code: null,
@@ -508,14 +508,15 @@ describe('forty hung receivers of one account', () => {
       const receiver = yield* tlsReceiver(certificate)
       const [account, other] = [yield* hub.account(), yield* hub.account()]
       yield* Effect.forEach(Array.from({ length: 40 }), () => hub.subscribe(account, hung.url()))
-      const endpoint = yield* hub.subscribe(other, receiver.url())
+      const subscription = yield* hub.subscribe(other, receiver.url())
       // Each event is a batch of its own, and no attempt of the test ends by its deadline.
       yield* hub.start({ settings: { deadlineMs: 60_000, batchEvents: 1 } })
       yield* hub.emit(account, 20)
       yield* hung.until((received) => received.length > inFlight / 2 - 4)
       const events = yield* hub.emit(other, 50)
       yield* hub.sql.run(
-        (q) => q`INSERT INTO webhooks.trials (endpoint_id, id) VALUES (${endpoint.uuid}, ${randomUUID()})`,
+        (q) =>
+          q`INSERT INTO webhooks.trials (endpoint_id, id) VALUES (${subscription.uuid}, ${randomUUID()})`,
       )
       const received = yield* receiver.until((requests) => requests.length === events.length + 1)
       expect(new Set(allIds(received)).size).toBe(events.length + 1)
@@ -529,24 +530,24 @@ describe('a process', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       const first = yield* hub.start({ store: (real) => ({ ...real, record: () => Effect.never }) })
       const events = yield* hub.emit(account, 3)
       yield* receiver.until((received) => received.length === 1)
       yield* first.stop
-      expect(yield* pendingOf(hub, endpoint)).toBe(1)
+      expect(yield* pendingOf(hub, subscription)).toBe(1)
       yield* hub.start()
       const requests = yield* receiver.until((received) => received.length === 2)
       expect(requests.map(eventIds)).toEqual([idsOf(events), idsOf(events)])
       expect(batchOf(requests[1])).toBe(batchOf(requests[0]))
-      yield* waitUntilEnded(hub, endpoint, 1)
+      yield* waitUntilEnded(hub, subscription, 1)
     }))
 
   test('that ends after PostgreSQL has committed a record does not make the next one repeat the delivery', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       const recorded = yield* Deferred.make<void>()
       const first = yield* hub.start({
         store: (real) => ({
@@ -560,10 +561,10 @@ describe('a process', () => {
       yield* hub.emit(account, 3)
       yield* Deferred.await(recorded)
       yield* first.stop
-      expect(yield* pendingOf(hub, endpoint)).toBe(0)
+      expect(yield* pendingOf(hub, subscription)).toBe(0)
       yield* hub.start()
       yield* hub.emit(account, 1)
-      yield* waitUntilEnded(hub, endpoint, 2)
+      yield* waitUntilEnded(hub, subscription, 2)
       expect(receiver.received.length).toBe(2)
     }))
 
@@ -652,10 +653,10 @@ describe('a process that has lost its partition', () => {
     Effect.gen(function* () {
       const store = yield* FanoutStore
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, 'https://127.0.0.1:1/', { announce: false })
+      const subscription = yield* hub.subscribe(account, 'https://127.0.0.1:1/', { announce: false })
       const { events } = yield* hub.record(account, 2)
       const batchOfEvents = (members: typeof events) => ({
-        subscription: endpoint,
+        subscription,
         events: members.map((event, offset) => ({ ...event, offset })),
       })
       const old = yield* store.acquire(0)
@@ -666,7 +667,7 @@ describe('a process that has lost its partition', () => {
       expect(current).toEqual({ epoch: old.epoch + 1, position: 1 })
       const lost = { partition: 0, epoch: old.epoch }
       const outcome = {
-        endpoint: endpoint.uuid,
+        subscriptionId: subscription.uuid,
         batch: queued!.batch,
         kind: 'attempt' as const,
         responseCode: 200,
@@ -679,13 +680,13 @@ describe('a process that has lost its partition', () => {
         'PartitionLost',
       )
       expect((yield* Effect.flip(store.record(lost, [outcome])))._tag).toBe('PartitionLost')
-      expect(yield* pendingOf(hub, endpoint)).toBe(1)
-      expect(yield* hub.attemptsOf(endpoint)).toEqual([])
+      expect(yield* pendingOf(hub, subscription)).toBe(1)
+      expect(yield* hub.attemptsOf(subscription)).toEqual([])
       const owner = { partition: 0, epoch: current.epoch }
       // The owner records it once, also if it repeats the call.
       yield* store.record(owner, [outcome])
       yield* store.record(owner, [outcome])
-      expect((yield* hub.attemptsOf(endpoint)).length).toBe(1)
+      expect((yield* hub.attemptsOf(subscription)).length).toBe(1)
       const [second] = yield* store.storeBatches(owner, 2, [batchOfEvents(events)])
       expect(second?.batch.body?.toString()).toBe(`[${events[1]?.body}]`)
       expect(second?.batch.id).toBe(encodeId('evb', second!.batch.uuid))

@@ -72,9 +72,9 @@ describe('stuck work', () => {
     const [position] = await hub.append([record])
     const incoming: IncomingRecord = { ...record, ...position!, traceparent: null, appendedAt: now }
     await hub.append([deadLetterRecord(incoming, 'a test')])
-    const endpoint = randomUUID()
+    const subscriptionId = randomUUID()
     await hub.sql`INSERT INTO webhooks.endpoints (id, account, mode, url, secret, consecutive_failures)
-      VALUES (${endpoint}, ${uuid}, 'live', 'https://shop.example/hook', '', 3)`
+      VALUES (${subscriptionId}, ${uuid}, 'live', 'https://shop.example/hook', '', 3)`
     await hub.sql`INSERT INTO command.outbox (records, created_at) VALUES ('\\x00', now() - interval '1 minute')`
     await hub.sql`INSERT INTO command.senders (id, account, mode, name, status, created_at)
       VALUES (${randomUUID()}, ${uuid}, 'live', 'SHOP', 'pending', now() - interval '1 day')`
@@ -94,7 +94,7 @@ describe('stuck work', () => {
     assert.isAtLeast(shown.oldest_open[1]!.age_ms, 60_000)
     assert.deepInclude(
       shown.webhook_endpoints.map(({ id }) => id),
-      encodeId('we', endpoint),
+      encodeId('we', subscriptionId),
     )
     const outbox = shown.outboxes.find(({ content }) => content === 'accepted messages')
     assert.strictEqual(outbox?.rows, 1)

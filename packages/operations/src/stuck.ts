@@ -17,7 +17,7 @@ import { publicId, Timestamp } from './fields.ts'
 import { OperatorState, readOperators } from './operators.ts'
 import { query } from './sql.ts'
 import { defineUseCase } from './use-case.ts'
-import { WebhookEndpoint, withBacklogs } from './webhooks/endpoints.ts'
+import { WebhookEndpoint, withBacklogs } from './webhooks/subscriptions.ts'
 
 const ShardLag = Schema.Struct({ topic: Schema.String, shard: Schema.Int, lag: Schema.Int })
 
@@ -62,7 +62,7 @@ export const StuckWork = Schema.Struct({
 /** The name that Kafka sees. */
 const CLIENT = 'hub-operations'
 const MOST_SHARDS = 100
-const MOST_ENDPOINTS = 50
+const MOST_SUBSCRIPTIONS = 50
 /** A busy broker takes up to a second for a request. */
 const KAFKA_DEADLINE = Duration.seconds(6)
 
@@ -86,11 +86,11 @@ const readKafka = Effect.gen(function* () {
 })
 
 const readDatabase = query(async (q) => {
-  const endpoints = await WebhooksEndpoints.readFailing(q, MOST_ENDPOINTS)
+  const subscriptions = await WebhooksEndpoints.readFailing(q, MOST_SUBSCRIPTIONS)
   return {
     open: await ReadMessages.readOldestOpen(q),
     outboxes: await readWaitingRows(q),
-    endpoints: endpoints.map(await withBacklogs(q, endpoints)),
+    subscriptions: subscriptions.map(await withBacklogs(q, subscriptions)),
     templates: await CommandTemplates.readWaiting(q),
     senders: await CommandSenders.readWaiting(q),
   }
@@ -105,7 +105,7 @@ export const stuck = defineUseCase({
   run: () =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const [kafka, operators, { endpoints, open, outboxes, senders, templates }] = yield* Effect.all(
+      const [kafka, operators, { subscriptions, open, outboxes, senders, templates }] = yield* Effect.all(
         [
           readKafka.pipe(
             Effect.timeoutOrElse({ duration: KAFKA_DEADLINE, orElse: () => Effect.succeed(null) }),
@@ -143,7 +143,7 @@ export const stuck = defineUseCase({
           age_ms: ageMs === null ? null : Math.round(ageMs),
         })),
         dead_letters: kafka?.deadLetters ?? [],
-        webhook_endpoints: endpoints,
+        webhook_endpoints: subscriptions,
         moderation: { templates: waiting(templates), senders: waiting(senders) },
         missing: [
           ...(kafka === null

@@ -10,7 +10,7 @@ export {
   WebhookClient,
 } from './client.ts'
 export { egressProxyConfig } from './egress-proxy.ts'
-export { enableEndpoint, type EnableResult } from './enable-endpoint.ts'
+export { enableSubscription, type EnableResult } from './enable-subscription.ts'
 export { FAILURE_REASONS, type FailureReason } from './failure-reason.ts'
 export {
   allowedHostsConfig,

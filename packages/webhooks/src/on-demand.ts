@@ -24,7 +24,7 @@ export class NotDelivered extends Data.TaggedError('NotDelivered')<{
 
 interface OnDemandRequest {
   /** UUID of the subscription. */
-  readonly endpoint: string
+  readonly subscriptionId: string
   /** UUID of the attempt that the request becomes. */
   readonly id: string
   /** Milliseconds since the epoch. */
@@ -38,7 +38,7 @@ interface OnDemandRequest {
 const pollForAttempt = Effect.fnUntraced(function* (
   request: OnDemandRequest,
 ): Effect.fn.Return<WebhooksAttempts.Attempt, NotDelivered | StorageError, Sql> {
-  const { endpoint, id, isClaimed, requestedAt, withdraw } = request
+  const { subscriptionId, id, isClaimed, requestedAt, withdraw } = request
   const sql = yield* Sql
   for (;;) {
     yield* Effect.sleep(POLL_INTERVAL)
@@ -46,13 +46,13 @@ const pollForAttempt = Effect.fnUntraced(function* (
     const { attempt, claimed } = yield* sql.run(
       async (q) => ({
         claimed: await isClaimed(q),
-        attempt: await WebhooksAttempts.read(q, endpoint, id),
+        attempt: await WebhooksAttempts.read(q, subscriptionId, id),
       }),
       DEADLINE,
     )
     if (attempt !== null) return attempt
     if (claimed === null) {
-      const exists = yield* sql.run((q) => WebhooksEndpoints.exists(q, endpoint), DEADLINE)
+      const exists = yield* sql.run((q) => WebhooksEndpoints.exists(q, subscriptionId), DEADLINE)
       return yield* new NotDelivered({ reason: exists ? 'unavailable' : 'deleted' })
     }
     const waited = (yield* Clock.currentTimeMillis) - requestedAt

@@ -54,15 +54,15 @@ export const requestRedelivery = Effect.fn('requestRedelivery')(function* ({
   until,
 }: RedeliveryRequest): Effect.fn.Return<string, RedeliveryRefused | StorageError, Sql> {
   const sql = yield* Sql
-  const endpoint = decodeId('we', subscription)
-  if (endpoint === null) return yield* new RedeliveryRefused({ reason: 'subscription_unknown' })
+  const subscriptionId = decodeId('we', subscription)
+  if (subscriptionId === null) return yield* new RedeliveryRefused({ reason: 'subscription_unknown' })
   if (!(from < until)) return yield* new RedeliveryRefused({ reason: 'period_empty' })
   const id = randomUUID()
   const outcome = yield* sql
     .transaction(async (q): Promise<'requested' | RedeliveryRefused['reason']> => {
       const [found] = await q<{ account: string; mode: string; now: Date }[]>`
       SELECT account, mode, clock_timestamp() AS now FROM webhooks.endpoints
-      WHERE id = ${endpoint} AND deleted_at IS NULL FOR KEY SHARE`
+      WHERE id = ${subscriptionId} AND deleted_at IS NULL FOR KEY SHARE`
       if (found === undefined) return 'subscription_unknown'
       const createdFrom = new Date(from)
       const createdBefore = new Date(Math.min(until, found.now.getTime()))
@@ -70,7 +70,7 @@ export const requestRedelivery = Effect.fn('requestRedelivery')(function* ({
       // Times never decrease along a journal, so a period is a range of sequence numbers.
       await q`
       INSERT INTO webhooks.redeliveries (id, endpoint_id, created_from, created_before, after_sequence)
-      VALUES (${id}, ${endpoint}, ${createdFrom}, ${createdBefore},
+      VALUES (${id}, ${subscriptionId}, ${createdFrom}, ${createdBefore},
               coalesce(read.sequence_before(${found.account}, ${found.mode}, ${new Date(from - 1)}), 0))`
       return 'requested'
     })
@@ -96,8 +96,8 @@ export const requestEventRedelivery = Effect.fn('requestEventRedelivery')(functi
   readonly event: string
 }): Effect.fn.Return<string, EventRedeliveryRefused | StorageError, Sql> {
   const sql = yield* Sql
-  const endpoint = decodeId('we', subscription)
-  if (endpoint === null) return yield* new EventRedeliveryRefused({ reason: 'subscription_unknown' })
+  const subscriptionId = decodeId('we', subscription)
+  if (subscriptionId === null) return yield* new EventRedeliveryRefused({ reason: 'subscription_unknown' })
   const uuid = decodeId('evt', event)
   if (uuid === null) return yield* new EventRedeliveryRefused({ reason: 'event_unknown' })
   const id = randomUUID()
@@ -105,7 +105,7 @@ export const requestEventRedelivery = Effect.fn('requestEventRedelivery')(functi
     .transaction(async (q): Promise<'requested' | EventRedeliveryRefused['reason']> => {
       const [found] = await q<{ account: string; mode: string; event_types: ReadonlyArray<string> }[]>`
       SELECT account, mode, event_types FROM webhooks.endpoints
-      WHERE id = ${endpoint} AND deleted_at IS NULL FOR KEY SHARE`
+      WHERE id = ${subscriptionId} AND deleted_at IS NULL FOR KEY SHARE`
       if (found === undefined) return 'subscription_unknown'
       const { account, event_types, mode } = found
       const [row] = await q<{ type: string }[]>`
@@ -114,7 +114,7 @@ export const requestEventRedelivery = Effect.fn('requestEventRedelivery')(functi
       if (event_types.length > 0 && !event_types.includes(row.type)) return 'type_not_wanted'
       await q`
       INSERT INTO webhooks.redeliveries (id, endpoint_id, created_from, created_before, after_sequence, event_id)
-      SELECT ${id}, ${endpoint}, created_at, created_at + interval '1 millisecond', sequence - 1, id
+      SELECT ${id}, ${subscriptionId}, created_at, created_at + interval '1 millisecond', sequence - 1, id
         FROM read.events WHERE id = ${uuid} AND account = ${account} AND mode = ${mode}`
       return 'requested'
     })

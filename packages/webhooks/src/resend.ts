@@ -30,19 +30,19 @@ export class ResendRefused extends Data.TaggedError('ResendRefused')<{
 
 interface ResendRequest {
   /** UUID of the subscription. */
-  readonly endpoint: string
+  readonly subscriptionId: string
   /** UUID of one of its attempts, or of the log entry of a batch that was given up. */
   readonly attempt: string
 }
 
 const requestResend = async (
   q: Queries,
-  { attempt, endpoint }: ResendRequest,
+  { attempt, subscriptionId }: ResendRequest,
   id: string,
 ): Promise<'requested' | ResendRefused['reason']> => {
-  const owner = await WebhooksEndpoints.readOwner(q, endpoint)
-  if (owner === null || !(await WebhooksEndpoints.exists(q, endpoint))) return 'attempt_unknown'
-  const found = await WebhooksAttempts.read(q, endpoint, attempt)
+  const owner = await WebhooksEndpoints.readOwner(q, subscriptionId)
+  if (owner === null || !(await WebhooksEndpoints.exists(q, subscriptionId))) return 'attempt_unknown'
+  const found = await WebhooksAttempts.read(q, subscriptionId, attempt)
   if (found === null) return 'attempt_unknown'
   if (found.trial) return 'test_delivery'
   const bodies = await ReadEvents.readBodies(q, owner, found.event_ids)
@@ -50,7 +50,7 @@ const requestResend = async (
   if (!(await WebhooksResends.hasPlace(q, owner.account, null))) return 'too_many'
   await WebhooksResends.insert(q, {
     id,
-    endpoint,
+    subscriptionId,
     batch: found.batch_id,
     resendOf: found.id,
     attempt: found.attempt,
@@ -68,7 +68,7 @@ export const resendDelivery = Effect.fn('resendDelivery')(function* (
   const outcome = yield* sql.transaction((q) => requestResend(q, request, id), { deadline: '1200 millis' })
   if (outcome !== 'requested') return yield* new ResendRefused({ reason: outcome })
   return yield* awaitOnDemand({
-    endpoint: request.endpoint,
+    subscriptionId: request.subscriptionId,
     id,
     requestedAt: now,
     isClaimed: (q) => WebhooksResends.isClaimed(q, id),

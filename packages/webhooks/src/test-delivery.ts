@@ -34,7 +34,7 @@ const atRequested = storageCrashPoint(
 
 /** Makes a test delivery to a subscription (UUID), and returns its attempt when it is recorded. */
 export const deliverTest = Effect.fn('deliverTest')(function* (
-  endpoint: string,
+  subscriptionId: string,
 ): Effect.fn.Return<WebhooksAttempts.Attempt, TestDeliveryRefused | NotDelivered | StorageError, Sql> {
   const sql = yield* Sql
   const now = yield* Clock.currentTimeMillis
@@ -42,9 +42,10 @@ export const deliverTest = Effect.fn('deliverTest')(function* (
   const outcome = yield* sql
     .transaction(
       async (q): Promise<'requested' | TestDeliveryRefused['reason']> => {
-        const owner = await WebhooksEndpoints.readOwner(q, endpoint)
-        if (owner === null || !(await WebhooksEndpoints.exists(q, endpoint))) return 'subscription_unknown'
-        const requested = await WebhooksTrials.request(q, { account: owner.account, endpoint, id })
+        const owner = await WebhooksEndpoints.readOwner(q, subscriptionId)
+        if (owner === null || !(await WebhooksEndpoints.exists(q, subscriptionId)))
+          return 'subscription_unknown'
+        const requested = await WebhooksTrials.request(q, { account: owner.account, subscriptionId, id })
         return requested ? 'requested' : 'too_many'
       },
       { deadline: '1200 millis' },
@@ -52,10 +53,10 @@ export const deliverTest = Effect.fn('deliverTest')(function* (
     .pipe(atRequested)
   if (outcome !== 'requested') return yield* new TestDeliveryRefused({ reason: outcome })
   return yield* awaitOnDemand({
-    endpoint,
+    subscriptionId,
     id,
     requestedAt: now,
-    isClaimed: (q) => WebhooksTrials.isClaimed(q, endpoint, id),
-    withdraw: (q) => WebhooksTrials.withdraw(q, endpoint, id),
+    isClaimed: (q) => WebhooksTrials.isClaimed(q, subscriptionId, id),
+    withdraw: (q) => WebhooksTrials.withdraw(q, subscriptionId, id),
   })
 }, Effect.uninterruptible)

@@ -115,7 +115,7 @@ const EXPIRY_REASONS: ReadonlySet<string> = new Set([
 const PAUSED_MS = 20 * SECOND
 
 interface Received {
-  readonly endpoint: string
+  readonly subscriptionId: string
   readonly batch: string
   readonly body: string
   readonly at: number
@@ -183,24 +183,24 @@ export const startFanouts = (
 
   // ---- subscriptions
 
-  interface Endpoint {
+  interface Subscription {
     readonly uuid: string
     readonly account: string
     /** The subscription gets the events behind this one. */
     readonly afterSequence: number
   }
-  const endpoints: Array<Endpoint> = []
-  const subscribe = (uuid: string): Endpoint => {
+  const subscriptions: Array<Subscription> = []
+  const subscribe = (uuid: string): Subscription => {
     const account = random.pick(accounts)
     const afterSequence = store.journal.get(account)?.length ?? 0
     store.subscribe(uuid, account, afterSequence)
-    const endpoint = { uuid, account, afterSequence }
-    endpoints.push(endpoint)
-    return endpoint
+    const subscription = { uuid, account, afterSequence }
+    subscriptions.push(subscription)
+    return subscription
   }
   /** Its record follows the commit that creates it, so events may be published in between. */
   const create = (uuid: string) => announce(subscribe(uuid), 'created')
-  const announce = ({ account, uuid }: Endpoint, change: SubscriptionChange) => {
+  const announce = ({ account, uuid }: Subscription, change: SubscriptionChange) => {
     const subscription = encodeId('we', uuid)
     const record = subscriptionChangedRecord(topics, {
       type: 'SubscriptionChanged',
@@ -226,11 +226,11 @@ export const startFanouts = (
   /** The confirmed attempts whose process has the answer, by process and batch, with the acquisitions so far. */
   const confirmed = new Map<string, number>()
   /** Attempts that no receiver answered. */
-  const unanswered: Array<{ readonly endpoint: string; readonly at: number }> = []
+  const unanswered: Array<{ readonly subscriptionId: string; readonly at: number }> = []
   const refusing = new Map<string, number>()
   const changeReceivers = () => {
     if (faults.isOver) return refusing.clear()
-    for (const { uuid } of endpoints) refusing.set(uuid, random.pick(pace.refusals))
+    for (const { uuid } of subscriptions) refusing.set(uuid, random.pick(pace.refusals))
     world.after(random.between(...pace.receiversChangeMs), changeReceivers)
   }
   changeReceivers()
@@ -250,22 +250,22 @@ export const startFanouts = (
         store.batches.get(decodeId('evb', delivery.eventBatch) ?? '')?.state.status !== 'pending'
       if (confirmed.get(key) === acquisitions && !isRecorded)
         violations.add('a batch is attempted again before its success is recorded', key)
-      const endpoint = delivery.url.slice(delivery.url.lastIndexOf('/') + 1)
+      const subscriptionId = delivery.url.slice(delivery.url.lastIndexOf('/') + 1)
       const end = (result: DeliveryResult | AttemptNotMade) => {
         if (!isAborted) done(result)
       }
       const durationMs = () => world.now() - began
       network.request<number>(process, 'receiver', {
         name: 'deliver',
-        describe: () => `${delivery.eventBatch} to ${endpoint}`,
+        describe: () => `${delivery.eventBatch} to ${subscriptionId}`,
         timeoutMs: deadlineMs,
         faults: ['failBefore', 'failAfter', 'lost', 'slow'],
         serve: (answer) => {
-          const isConfirmed = !random.chance(refusing.get(endpoint) ?? 0)
-          if (world.now() - (disabledSince.get(endpoint) ?? world.now()) > ATTEMPT_ENDS_WITHIN_MS)
-            violations.add('a disabled subscription gets a batch', endpoint)
+          const isConfirmed = !random.chance(refusing.get(subscriptionId) ?? 0)
+          if (world.now() - (disabledSince.get(subscriptionId) ?? world.now()) > ATTEMPT_ENDS_WITHIN_MS)
+            violations.add('a disabled subscription gets a batch', subscriptionId)
           received.push({
-            endpoint,
+            subscriptionId,
             batch: delivery.eventBatch,
             body: Buffer.from(delivery.body).toString('utf8'),
             at: world.now(),
@@ -284,7 +284,7 @@ export const startFanouts = (
           )
         },
         onFailure: (reason) => {
-          unanswered.push({ endpoint, at: world.now() })
+          unanswered.push({ subscriptionId, at: world.now() })
           end({
             succeeded: false,
             responseCode: null,
@@ -405,12 +405,12 @@ export const startFanouts = (
   const failuresOf = (uuid: string) => {
     const attempts = store.log
       .slice(releases.findLast((one) => one.uuid === uuid)?.rows ?? 0)
-      .filter(({ endpoint, kind }) => endpoint === uuid && kind === 'attempt')
+      .filter(({ subscriptionId, kind }) => subscriptionId === uuid && kind === 'attempt')
     return attempts.slice(attempts.findLastIndex(({ reason }) => reason === null) + 1)
   }
   /** Enables a subscription, as its account does. */
-  const enable = (endpoint: Endpoint) => {
-    const { uuid } = endpoint
+  const enable = (subscription: Subscription) => {
+    const { uuid } = subscription
     releases.push({
       uuid,
       at: world.now(),
@@ -420,7 +420,7 @@ export const startFanouts = (
     })
     disabledSince.delete(uuid)
     store.enable(uuid, world.now())
-    announce(endpoint, 'enabled')
+    announce(subscription, 'enabled')
   }
   /** What is before the stored position is in a batch of each subscription. */
   const checkPositions = () => {
@@ -436,8 +436,8 @@ export const startFanouts = (
   }
   const watchSubscriptions = () => {
     checkPositions()
-    for (const endpoint of endpoints) {
-      const { uuid } = endpoint
+    for (const subscription of subscriptions) {
+      const { uuid } = subscription
       if (disabledSince.has(uuid)) continue
       const failures = failuresOf(uuid)
       const span = (failures.at(-1)?.endedAt ?? 0) - (failures[0]?.endedAt ?? 0)
@@ -458,7 +458,7 @@ export const startFanouts = (
       world.note('fan-out', () => `has disabled ${uuid}`)
       disabledSince.set(uuid, world.now())
       // Some accounts enable it after their windows have ended.
-      world.after(random.between(MINUTE, 2 * pace.windowMs), () => enable(endpoint))
+      world.after(random.between(MINUTE, 2 * pace.windowMs), () => enable(subscription))
     }
     world.after(WATCH_EVERY_MS, watchSubscriptions)
   }
@@ -468,7 +468,7 @@ export const startFanouts = (
 
   const wanted = () =>
     events.flatMap((event) =>
-      endpoints
+      subscriptions
         .filter(({ account, afterSequence }) => account === event.account && event.sequence > afterSequence)
         .map(({ uuid }) => ({ event, uuid })),
     )
@@ -495,13 +495,13 @@ export const startFanouts = (
     const bodies = new Map<string, string>()
     const batchesOf = new Map<string, string>()
     const sequenceOf = new Map(events.map(({ event, sequence }) => [event, sequence]))
-    for (const { batch, body, by, decidedAt, endpoint } of received) {
+    for (const { batch, body, by, decidedAt, subscriptionId } of received) {
       if ((bodies.get(batch) ?? body) !== body) violations.add('a batch changes between attempts', batch)
       bodies.set(batch, body)
       const sequences: Array<number> = []
       for (const { id } of JSON.parse(body) as ReadonlyArray<{ id: string }>) {
         sequences.push(sequenceOf.get(id) ?? 0)
-        const key = `${endpoint} ${id}`
+        const key = `${subscriptionId} ${id}`
         if ((batchesOf.get(key) ?? batch) !== batch) violations.add('an event is in two batches', key)
         batchesOf.set(key, batch)
       }
@@ -519,7 +519,7 @@ export const startFanouts = (
       const batch = batchOf(uuid, event)
       if (batch?.state.status !== 'succeeded') continue
       const id = encodeId('evb', batch.uuid)
-      if (!received.some((one) => one.batch === id && one.endpoint === uuid && one.isConfirmed)) {
+      if (!received.some((one) => one.batch === id && one.subscriptionId === uuid && one.isConfirmed)) {
         violations.add('a delivery is recorded that no receiver confirmed', `${id} to ${uuid}`)
       }
     }
@@ -531,8 +531,8 @@ export const startFanouts = (
    */
   const checkReleases = () => {
     for (const { at, backlog, probe, uuid } of releases) {
-      const isLater = (one: { readonly endpoint: string; readonly at: number }) =>
-        one.endpoint === uuid && one.at > at
+      const isLater = (one: { readonly subscriptionId: string; readonly at: number }) =>
+        one.subscriptionId === uuid && one.at > at
       const until = unanswered.find(isLater)?.at ?? Number.POSITIVE_INFINITY
       const attempts = received
         .filter((one) => isLater(one) && one.at < until && one.decidedAt > at)
@@ -579,9 +579,9 @@ export const startFanouts = (
   const checkSchedule = () => {
     const before = new Map<string, (typeof store.log)[number]>()
     const released = [
-      ...releases.map(({ at, uuid }) => ({ endpoint: uuid, at })),
-      ...store.log.flatMap(({ endedAt, endpoint, reason }) =>
-        reason === null ? [{ endpoint, at: endedAt }] : [],
+      ...releases.map(({ at, uuid }) => ({ subscriptionId: uuid, at })),
+      ...store.log.flatMap(({ endedAt, subscriptionId, reason }) =>
+        reason === null ? [{ subscriptionId, at: endedAt }] : [],
       ),
     ]
     for (const row of store.log) {
@@ -594,7 +594,8 @@ export const startFanouts = (
       if (last === undefined || last.reason === null) continue
       if (row.startedAt >= (last.nextAttemptAt ?? windowEnds)) continue
       const isReleased = released.some(
-        ({ at, endpoint }) => endpoint === row.endpoint && at >= last.endedAt && at <= row.startedAt,
+        ({ at, subscriptionId }) =>
+          subscriptionId === row.subscriptionId && at >= last.endedAt && at <= row.startedAt,
       )
       if (isReleased) continue
       violations.add('a batch is attempted before its time', `${row.batch}: attempt ${row.attempt}`)

@@ -12,7 +12,7 @@ interface Check {
   readonly detail: string
 }
 
-type Endpoint = components['schemas']['WebhookEndpoint']
+type Subscription = components['schemas']['WebhookEndpoint']
 
 /** What the reasons of a failed delivery mean for the owner of a receiver. */
 const REASONS: Readonly<Record<string, string>> = {
@@ -32,23 +32,23 @@ const failed = (check: string, detail: string): Check => ({ check, result: 'fail
 /** Has one event delivered, as the hub reaches the receiver. */
 const checkWebhook = async (
   { client }: Connection,
-  endpoint: Endpoint,
+  subscription: Subscription,
   signal: AbortSignal,
 ): Promise<Check> => {
-  const name = `webhook ${endpoint.id}`
-  if (endpoint.status !== 'enabled') {
+  const name = `webhook ${subscription.id}`
+  if (subscription.status !== 'enabled') {
     return failed(
       name,
-      `${endpoint.url} is disabled after failures: ${endpoint.disabled_reason ?? 'unknown reason'}`,
+      `${subscription.url} is disabled after failures: ${subscription.disabled_reason ?? 'unknown reason'}`,
     )
   }
-  const { duration_ms, reason, response_code, status } = await client.webhookEndpoints.test(endpoint.id, {
+  const { duration_ms, reason, response_code, status } = await client.webhookEndpoints.test(subscription.id, {
     signal,
   })
   if (status === 'succeeded')
-    return ok(name, `${endpoint.url} answered ${response_code} in ${duration_ms} ms`)
+    return ok(name, `${subscription.url} answered ${response_code} in ${duration_ms} ms`)
   const answer = response_code === null ? '' : ` (${response_code})`
-  return failed(name, `${endpoint.url}${answer}: ${REASONS[reason ?? ''] ?? reason ?? 'unknown reason'}`)
+  return failed(name, `${subscription.url}${answer}: ${REASONS[reason ?? ''] ?? reason ?? 'unknown reason'}`)
 }
 
 const runChecks = async (
@@ -78,9 +78,9 @@ const runChecks = async (
         : ok('templates', `${usable} approved`),
     )
     let subscriptions = 0
-    for await (const endpoint of client.webhookEndpoints.list({}, { signal })) {
+    for await (const subscription of client.webhookEndpoints.list({}, { signal })) {
       subscriptions += 1
-      if (withDeliveries) checks.push(await checkWebhook(connection, endpoint, signal))
+      if (withDeliveries) checks.push(await checkWebhook(connection, subscription, signal))
     }
     if (subscriptions === 0) {
       checks.push({

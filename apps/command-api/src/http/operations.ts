@@ -36,7 +36,7 @@ import type { ResourcePage } from '../paging/page.ts'
 import { makeSenders } from '../senders/senders.ts'
 import { prefersCsv, readStats, statsCsv } from '../stats/stats.ts'
 import { makeTemplates } from '../templates/templates.ts'
-import { makeWebhookEndpoints } from '../webhook-endpoints/webhook-endpoints.ts'
+import { makeSubscriptions } from '../subscriptions/subscriptions.ts'
 import { jsonAnswer, listOfTexts, pageAnswer } from './answer.ts'
 import { orNotFound, orUnknownCursor, templatesByName } from './lookups.ts'
 import { messageOperations } from './message-operations.ts'
@@ -55,7 +55,7 @@ export interface OperationsOptions {
 export const makeOperations = Effect.fnUntraced(function* (options: OperationsOptions) {
   const accounts = yield* Accounts
   const messages = yield* Messages
-  const endpoints = yield* makeWebhookEndpoints(options)
+  const subscriptions = yield* makeSubscriptions(options)
   const templateService = yield* makeTemplates
   const senders = yield* makeSenders
   const sql = yield* Sql
@@ -139,37 +139,39 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
    * An operation on a subscription. A missing subscription is reported before a bad body. `decode`
    * checks the body; a request without one is like one with an empty object.
    */
-  const onEndpoint = <Wanted, A>(
+  const onSubscription = <Wanted, A>(
     decode: (body: JsonObject) => Result.Result<Wanted, ApiError>,
     act: (owner: Owner, id: string, wanted: Wanted) => Effect.Effect<A | null, ApiError | StorageError>,
   ): Operation =>
     Effect.fnUntraced(function* (call) {
       const id = call.params['id'] ?? ''
-      yield* Effect.flatMap(endpoints.read(call.caller, id), orNotFound)
+      yield* Effect.flatMap(subscriptions.read(call.caller, id), orNotFound)
       const body = call.body.length === 0 ? Result.succeed<JsonObject>({}) : parseBody(call.body)
       const wanted = yield* Effect.fromResult(Result.flatMap(body, decode))
       return jsonAnswer(200, yield* Effect.flatMap(act(call.caller, id, wanted), orNotFound))
     })
   const ignoreBody = () => Result.succeed(null)
 
-  const updateEndpoint: Operation = (call) =>
-    onEndpoint(
+  const updateSubscription: Operation = (call) =>
+    onSubscription(
       // Unlike the other operations, this one needs a body.
       (body) =>
         call.body.length === 0
           ? Result.map(parseBody(call.body), () => ({}))
           : decodeWebhookEndpointUpdate(body),
-      endpoints.update,
+      subscriptions.update,
     )(call)
 
   const resendDelivery: Operation = (call) =>
-    onEndpoint(ignoreBody, (owner, id) => endpoints.resend(owner, id, call.params['delivery'] ?? ''))(call)
+    onSubscription(ignoreBody, (owner, id) => subscriptions.resend(owner, id, call.params['delivery'] ?? ''))(
+      call,
+    )
 
   const listDeliveries: Operation = Effect.fnUntraced(function* ({ caller, params, query }) {
     const id = params['id'] ?? ''
-    yield* Effect.flatMap(endpoints.read(caller, id), orNotFound)
+    yield* Effect.flatMap(subscriptions.read(caller, id), orNotFound)
     const page = yield* Effect.fromResult(decodeDeliveriesQuery(query))
-    const found = yield* Effect.flatMap(endpoints.deliveries(caller, id, page), orNotFound)
+    const found = yield* Effect.flatMap(subscriptions.deliveries(caller, id, page), orNotFound)
     return pageAnswer(found, page.startingAfter)
   })
 
@@ -200,16 +202,16 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     'senders.read': onResource(senders.read),
     'senders.delete': onResource(senders.remove),
     'stats.read': statsOfPeriod,
-    'webhook_endpoints.create': creation(decodeWebhookEndpointCreate, endpoints.create),
-    'webhook_endpoints.list': list(decodeListQuery, endpoints.page),
-    'webhook_endpoints.read': onResource(endpoints.read),
-    'webhook_endpoints.delete': onResource(endpoints.remove),
-    'webhook_endpoints.update': updateEndpoint,
-    'webhook_endpoints.rotateSecret': onEndpoint(decodeSecretRotation, (owner, id, { expirePrevious }) =>
-      endpoints.rotateSecret(owner, id, expirePrevious),
+    'webhook_endpoints.create': creation(decodeWebhookEndpointCreate, subscriptions.create),
+    'webhook_endpoints.list': list(decodeListQuery, subscriptions.page),
+    'webhook_endpoints.read': onResource(subscriptions.read),
+    'webhook_endpoints.delete': onResource(subscriptions.remove),
+    'webhook_endpoints.update': updateSubscription,
+    'webhook_endpoints.rotateSecret': onSubscription(decodeSecretRotation, (owner, id, { expirePrevious }) =>
+      subscriptions.rotateSecret(owner, id, expirePrevious),
     ),
-    'webhook_endpoints.test': onEndpoint(ignoreBody, endpoints.test),
-    'webhook_endpoints.enable': onEndpoint(ignoreBody, endpoints.enable),
+    'webhook_endpoints.test': onSubscription(ignoreBody, subscriptions.test),
+    'webhook_endpoints.enable': onSubscription(ignoreBody, subscriptions.enable),
     'webhook_endpoints.resend': resendDelivery,
     'webhook_endpoints.deliveries': listDeliveries,
     'events.list': listEvents,

@@ -220,7 +220,7 @@ describe('old messages', () => {
 
   // Rules: RET-6
   it('leave the delivery log after three years', async () => {
-    const endpoint = randomUUID()
+    const subscriptionId = randomUUID()
     const attempts = [yearsAgo(3, DAY), yearsAgo(3, -DAY)].map((at, index) => ({
       at,
       id: newId('whd', at.getTime(), new Uint8Array(NEW_ID_RANDOM_BYTES).fill(index)),
@@ -228,14 +228,14 @@ describe('old messages', () => {
     await deployment.sql(async (q) => {
       await q`
         INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
-        VALUES (${endpoint}, ${account.uuid}, 'live', 'https://example.com', ''::bytea)`
+        VALUES (${subscriptionId}, ${account.uuid}, 'live', 'https://example.com', ''::bytea)`
       for (const { at, id } of attempts) {
         await q`
           INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, created_at)
-          VALUES (${decodeId('whd', id)}, ${endpoint}, ${randomUUID()}, 1, 'succeeded', 5, ${at})`
+          VALUES (${decodeId('whd', id)}, ${subscriptionId}, ${randomUUID()}, 1, 'succeeded', 5, ${at})`
       }
     })
-    const path = `/v1/webhook_endpoints/${encodeId('we', endpoint)}/deliveries`
+    const path = `/v1/webhook_endpoints/${encodeId('we', subscriptionId)}/deliveries`
     assert.deepStrictEqual(idsOf((await get(path)).body), [attempts[0]?.id])
     assert.strictEqual((await get(`${path}?starting_after=${attempts[0]?.id}`)).status, 200)
     assert.strictEqual((await get(`${path}?starting_after=${attempts[1]?.id}`)).status, 404)

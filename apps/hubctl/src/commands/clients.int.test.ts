@@ -379,19 +379,19 @@ describe('certification', () => {
     )
 
     // The activity of a client that has used the sandbox.
-    const endpoint = randomUUID()
+    const subscriptionId = randomUUID()
     await hub.sql`INSERT INTO read.daily_stats
       (day, account, mode, class, template, currency, accepted, sent, delivered, undelivered, rejected, expired, parts, price)
       VALUES ('2026-11-20', ${uuid}, 'test', 'service', 'order_ready', 'RUB', 3, 3, 2, 1, 0, 0, 3, 0)`
     await hub.sql`INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
       VALUES (${uuid}, 'test', 'order-1', ${randomUUID()}, now())`
     await hub.sql`INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
-      VALUES (${endpoint}, ${uuid}, 'test', 'https://example.com/hook', 'x'::bytea)`
+      VALUES (${subscriptionId}, ${uuid}, 'test', 'https://example.com/hook', 'x'::bytea)`
     await hub.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, trial, created_at)
-      VALUES (${randomUUID()}, ${endpoint}, ${randomUUID()}, 1, 'succeeded', 5, true, now())`
+      VALUES (${randomUUID()}, ${subscriptionId}, ${randomUUID()}, 1, 'succeeded', 5, true, now())`
     assert.deepStrictEqual(await open(), ['webhooks', 'live_template'], 'a trial is no delivery')
     await hub.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, trial, created_at)
-      VALUES (${randomUUID()}, ${endpoint}, ${randomUUID()}, 1, 'succeeded', 5, false, now())`
+      VALUES (${randomUUID()}, ${subscriptionId}, ${randomUUID()}, 1, 'succeeded', 5, false, now())`
     const [template] = (
       await hub.succeed<{ readonly data: ReadonlyArray<{ readonly id: string }> }>(['templates', 'list'])
     ).data

@@ -187,11 +187,11 @@ describe('hub', () => {
 })
 
 describe('webhooks', () => {
-  let endpoint: string
+  let subscriptionId: string
   beforeAll(async () => {
     const account = await hub.succeed<{ readonly id: string }>(['accounts', 'create', 'Shop'])
     const uuid = randomUUID()
-    endpoint = encodeId('we', uuid)
+    subscriptionId = encodeId('we', uuid)
     await hub.sql`
       INSERT INTO webhooks.endpoints (id, account, mode, url, secret, status, consecutive_failures, disabled_at, disabled_reason)
       VALUES (${uuid}, ${decodeId('acc', account.id)}, 'test', 'https://example.com/hook', 'x'::bytea,
@@ -208,10 +208,10 @@ describe('webhooks', () => {
       ])
     assert.deepStrictEqual(
       (await disabled()).data.map(({ id }) => id),
-      [endpoint],
+      [subscriptionId],
     )
-    assert.include(await hub.succeed<object>(['webhooks', 'enable', endpoint]), { changed: true })
-    assert.include(await hub.succeed<object>(['webhooks', 'enable', endpoint]), { changed: false })
+    assert.include(await hub.succeed<object>(['webhooks', 'enable', subscriptionId]), { changed: true })
+    assert.include(await hub.succeed<object>(['webhooks', 'enable', subscriptionId]), { changed: false })
     assert.lengthOf((await disabled()).data, 0)
     const rows = await hub.sql`SELECT records FROM command.outbox`
     assert.lengthOf(rows, 1)
@@ -224,17 +224,25 @@ describe('webhooks', () => {
   })
 
   it('can get the events of a period again', async () => {
-    const words = ['webhooks', 'redeliver', endpoint, '--from', '2026-11-20T08:00Z', '--until', '2026-11-20']
+    const words = [
+      'webhooks',
+      'redeliver',
+      subscriptionId,
+      '--from',
+      '2026-11-20T08:00Z',
+      '--until',
+      '2026-11-20',
+    ]
     assert.strictEqual(await hub.refusal([...words, '--yes']), 'period_empty')
     const period = ['--from', '2026-11-20', '--until', '2026-11-20T12:00Z']
     assert.strictEqual(
-      await hub.refusal(['webhooks', 'redeliver', endpoint, ...period]),
+      await hub.refusal(['webhooks', 'redeliver', subscriptionId, ...period]),
       'confirmation_required',
     )
     const asked = await hub.succeed<{ readonly id: string; readonly from: string; readonly until: string }>([
       'webhooks',
       'redeliver',
-      endpoint,
+      subscriptionId,
       ...period,
       '--yes',
     ])
@@ -244,7 +252,7 @@ describe('webhooks', () => {
       pending: 0,
     })
     assert.strictEqual(await hub.refusal(['webhooks', 'redelivery', randomUUID()]), 'redelivery_not_found')
-    const event = ['webhooks', 'redeliver-event', endpoint, 'evt_01m7yt89qhe54swwc8wkxj6n8e']
+    const event = ['webhooks', 'redeliver-event', subscriptionId, 'evt_01m7yt89qhe54swwc8wkxj6n8e']
     assert.strictEqual(await hub.refusal(event), 'confirmation_required')
     assert.strictEqual(await hub.refusal([...event, '--yes']), 'event_not_found')
   })

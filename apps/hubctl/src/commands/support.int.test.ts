@@ -136,20 +136,20 @@ describe('hubctl messages', () => {
 
 /** Inserts a subscription with one failed attempt to deliver an event of the message. */
 const insertDelivery = async (message: string) => {
-  const [endpoint, attempt, batch] = [randomUUID(), randomUUID(), randomUUID()]
+  const [subscriptionId, attempt, batch] = [randomUUID(), randomUUID(), randomUUID()]
   const event = eventIdOf(message, 'message.delivered')
   const at = new Date()
   await hub.sql`INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
-    VALUES (${endpoint}, ${uuid}, 'live', 'https://shop.example/hook', '')`
+    VALUES (${subscriptionId}, ${uuid}, 'live', 'https://shop.example/hook', '')`
   const body = JSON.stringify({ id: event, type: 'message.delivered', created_at: at.toISOString() })
   await hub.sql`INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
     VALUES (${uuid}, 'live', 1, ${uuidOf('evt', event)}, 'message.delivered', ${at}, ${body})`
   await hub.sql`INSERT INTO webhooks.attempts
     (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, reason, created_at)
-    VALUES (${attempt}, ${endpoint}, ${batch}, 1, 'failed', 500, 12, 'http_error', ${at})`
+    VALUES (${attempt}, ${subscriptionId}, ${batch}, 1, 'failed', 500, 12, 'http_error', ${at})`
   await hub.sql`INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position)
-    VALUES (${endpoint}, ${uuidOf('evt', event)}, ${batch}, 0)`
-  return { endpoint, attempt, batch, event }
+    VALUES (${subscriptionId}, ${uuidOf('evt', event)}, ${batch}, 0)`
+  return { subscriptionId, attempt, batch, event }
 }
 
 describe('hubctl deliveries', () => {
@@ -157,7 +157,7 @@ describe('hubctl deliveries', () => {
   let subscription: string
   beforeAll(async () => {
     made = await insertDelivery(first)
-    subscription = encodeId('we', made.endpoint)
+    subscription = encodeId('we', made.subscriptionId)
   })
 
   it('lists the log of a subscription with filters', async () => {
@@ -200,7 +200,7 @@ describe('hubctl deliveries', () => {
       await hub.sql.begin(async (q) => {
         await q`INSERT INTO webhooks.attempts
           (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, resend_of, created_at)
-          VALUES (${request.id}, ${made.endpoint}, ${request.batch_id}, 1, 'succeeded', 204, 7, ${made.attempt}, now())`
+          VALUES (${request.id}, ${made.subscriptionId}, ${request.batch_id}, 1, 'succeeded', 204, 7, ${made.attempt}, now())`
         await q`DELETE FROM webhooks.resends WHERE id = ${request.id}`
       })
       return request

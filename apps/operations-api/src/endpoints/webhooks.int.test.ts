@@ -7,8 +7,8 @@ import { startOperationsApi, type TestOperationsApi, type TestSession } from '..
 let api: TestOperationsApi
 let viewer: TestSession
 let support: TestSession
-const [endpoint, attempt, event] = [randomUUID(), randomUUID(), randomUUID()]
-const subscription = encodeId('we', endpoint)
+const [subscriptionId, attempt, event] = [randomUUID(), randomUUID(), randomUUID()]
+const subscription = encodeId('we', subscriptionId)
 const delivery = encodeId('whd', attempt)
 const BODY = '{"id":"evt_1"}'
 
@@ -19,13 +19,13 @@ beforeAll(async () => {
   const account = await api.addAccount()
   const batch = randomUUID()
   await api.sql`INSERT INTO webhooks.endpoints (id, account, mode, url, secret, status, consecutive_failures, disabled_at)
-    VALUES (${endpoint}, ${account}, 'live', 'https://shop.example/hook', 'a secret', 'disabled_by_failures', 9, now())`
+    VALUES (${subscriptionId}, ${account}, 'live', 'https://shop.example/hook', 'a secret', 'disabled_by_failures', 9, now())`
   await api.sql`INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
     VALUES (${account}, 'live', 1, ${event}, 'message.sent', now(), ${BODY})`
   await api.sql`INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position)
-    VALUES (${endpoint}, ${event}, ${batch}, 0)`
+    VALUES (${subscriptionId}, ${event}, ${batch}, 0)`
   await api.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, created_at)
-    VALUES (${attempt}, ${endpoint}, ${batch}, 1, 'failed', 503, 12, now())`
+    VALUES (${attempt}, ${subscriptionId}, ${batch}, 1, 'failed', 503, 12, now())`
 })
 afterAll(() => api.stop())
 

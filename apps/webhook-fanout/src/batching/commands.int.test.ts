@@ -6,7 +6,7 @@ import { statusResponse, tlsReceiver } from '@hub/testkit'
 import { WebhooksAttempts } from '@hub/store'
 import { Deferred, Effect, type Scope } from 'effect'
 import { Stripe } from 'stripe'
-import { certificate, type Deployment, type Endpoint, makeDeployment } from '../testing/harness.ts'
+import { certificate, type Deployment, type TestSubscription, makeDeployment } from '../testing/harness.ts'
 
 /** Long enough for a slow machine; it ends a test that hangs. */
 const TIMEOUT = 30_000
@@ -15,9 +15,11 @@ const test = (name: string, body: (hub: Deployment) => Effect.Effect<void, unkno
   it.live(name, () => Effect.flatMap(makeDeployment, body), TIMEOUT)
 
 /** Requests a test delivery as command-api does. Returns the id of its attempt. */
-const requestTestDelivery = Effect.fnUntraced(function* (hub: Deployment, endpoint: Endpoint) {
+const requestTestDelivery = Effect.fnUntraced(function* (hub: Deployment, subscription: TestSubscription) {
   const id = randomUUID()
-  yield* hub.sql.run((q) => q`INSERT INTO webhooks.trials (endpoint_id, id) VALUES (${endpoint.uuid}, ${id})`)
+  yield* hub.sql.run(
+    (q) => q`INSERT INTO webhooks.trials (endpoint_id, id) VALUES (${subscription.uuid}, ${id})`,
+  )
   return id
 })
 
@@ -34,22 +36,22 @@ describe('a test delivery', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account('test')
-      const endpoint = yield* hub.subscribe(account, receiver.url(), { eventTypes: ['message.seen'] })
+      const subscription = yield* hub.subscribe(account, receiver.url(), { eventTypes: ['message.seen'] })
       yield* hub.sql.run(
         (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures', consecutive_failures = 20
-                 WHERE id = ${endpoint.uuid}`,
+                 WHERE id = ${subscription.uuid}`,
       )
       yield* hub.start()
-      const id = yield* requestTestDelivery(hub, endpoint)
+      const id = yield* requestTestDelivery(hub, subscription)
       const [request] = yield* receiver.until((received) => received.length === 1)
-      const [event, ...more] = verified(request, endpoint.secret)
+      const [event, ...more] = verified(request, subscription.secret)
       expect(more).toEqual([])
       expect(event).toMatchObject({
         id: eventIdOf(encodeId('whd', id), 'webhook.test'),
         object: 'event',
         type: 'webhook.test',
         mode: 'test',
-        data: { object: { id: endpoint.id, object: 'webhook_endpoint', status: 'disabled_by_failures' } },
+        data: { object: { id: subscription.id, object: 'webhook_endpoint', status: 'disabled_by_failures' } },
       })
       yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts`).length === 1)
       const [attempt] = yield* hub.sql.run((q) => q`SELECT * FROM webhooks.attempts`)
@@ -82,15 +84,15 @@ describe('a test delivery', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       yield* hub.sql.run(
         (
           q,
         ) => q`UPDATE webhooks.endpoints SET consecutive_failures = 19, first_failure_at = now() - interval '2 hours'
-                 WHERE id = ${endpoint.uuid}`,
+                 WHERE id = ${subscription.uuid}`,
       )
       yield* hub.start()
-      yield* requestTestDelivery(hub, endpoint)
+      yield* requestTestDelivery(hub, subscription)
       yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts`).length === 1)
       const [row] = yield* hub.sql.run(
         (q) => q`SELECT e.status, e.consecutive_failures, a.reason, a.response_code, a.status AS attempt
@@ -109,12 +111,12 @@ describe('a test delivery', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoints = yield* Effect.forEach(Array.from({ length: 12 }), () =>
+      const subscriptions = yield* Effect.forEach(Array.from({ length: 12 }), () =>
         hub.subscribe(account, receiver.url()),
       )
       yield* hub.start()
       yield* hub.start()
-      yield* Effect.forEach(endpoints, (endpoint) => requestTestDelivery(hub, endpoint))
+      yield* Effect.forEach(subscriptions, (subscription) => requestTestDelivery(hub, subscription))
       yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts WHERE trial`).length === 12)
       expect(receiver.received.length).toBe(12)
     }))
@@ -127,11 +129,11 @@ describe('a test delivery', () => {
       ]
       const account = yield* hub.account()
       // More than a process makes at a time. command-api would refuse the fifth one.
-      const endpoints = yield* Effect.forEach(Array.from({ length: 40 }), () =>
+      const subscriptions = yield* Effect.forEach(Array.from({ length: 40 }), () =>
         hub.subscribe(account, hung.url()),
       )
       const other = yield* hub.subscribe(yield* hub.account(), receiver.url())
-      yield* Effect.forEach(endpoints, (endpoint) => requestTestDelivery(hub, endpoint))
+      yield* Effect.forEach(subscriptions, (subscription) => requestTestDelivery(hub, subscription))
       yield* requestTestDelivery(hub, other)
       yield* hub.start({ settings: { deadlineMs: 60_000 } })
       yield* receiver.until((received) => received.length === 1)
@@ -161,41 +163,42 @@ describe('after a rotation', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const [endpoint, spare] = [
+      const [subscription, spare] = [
         yield* hub.subscribe(account, receiver.url()),
         yield* hub.subscribe(yield* hub.account(), receiver.url('/other')),
       ]
       yield* hub.start()
-      yield* hub.rotate(account, endpoint, { secret: 'whsec_new', endsInMs: 86_400_000 })
+      yield* hub.rotate(account, subscription, { secret: 'whsec_new', endsInMs: 86_400_000 })
       yield* hub.emit(account, 1)
       const [first] = yield* receiver.until((received) => received.length === 1)
       expect(String(first?.headers['hub-signature'])).toMatch(/^t=\d+,v1=[0-9a-f]{64},v1=[0-9a-f]{64}$/u)
-      for (const secret of ['whsec_new', endpoint.secret]) expect(verified(first, secret)).toHaveLength(1)
+      for (const secret of ['whsec_new', subscription.secret]) expect(verified(first, secret)).toHaveLength(1)
       expect(() => verified(first, spare.secret)).toThrow()
 
-      yield* hub.rotate(account, endpoint, { secret: 'whsec_newer', endsInMs: 86_400_000 })
+      yield* hub.rotate(account, subscription, { secret: 'whsec_newer', endsInMs: 86_400_000 })
       yield* hub.emit(account, 1)
       const [, second] = yield* receiver.until((received) => received.length === 2)
       expect(String(second?.headers['hub-signature'])).toMatch(/^t=\d+(?:,v1=[0-9a-f]{64}){3}$/u)
-      for (const secret of ['whsec_newer', 'whsec_new', endpoint.secret]) {
+      for (const secret of ['whsec_newer', 'whsec_new', subscription.secret]) {
         expect(verified(second, secret)).toHaveLength(1)
       }
 
       // The transition of `whsec_newer` has ended. That of `whsec_new` has not.
-      yield* hub.rotate(account, endpoint, { secret: 'whsec_newest', endsInMs: -1 })
+      yield* hub.rotate(account, subscription, { secret: 'whsec_newest', endsInMs: -1 })
       yield* hub.emit(account, 1)
       const [, , third] = yield* receiver.until((received) => received.length === 3)
       expect(String(third?.headers['hub-signature'])).toMatch(/^t=\d+(?:,v1=[0-9a-f]{64}){2}$/u)
       for (const secret of ['whsec_newest', 'whsec_new']) expect(verified(third, secret)).toHaveLength(1)
-      for (const secret of ['whsec_newer', endpoint.secret]) expect(() => verified(third, secret)).toThrow()
+      for (const secret of ['whsec_newer', subscription.secret])
+        expect(() => verified(third, secret)).toThrow()
     }))
 })
 
 describe('a deleted subscription', () => {
-  const remove = (hub: Deployment, endpoint: Endpoint) =>
+  const remove = (hub: Deployment, subscription: TestSubscription) =>
     hub.sql.run(
       (q) =>
-        q`UPDATE webhooks.endpoints SET deleted_at = now(), url = '', secret = ''::bytea WHERE id = ${endpoint.uuid}`,
+        q`UPDATE webhooks.endpoints SET deleted_at = now(), url = '', secret = ''::bytea WHERE id = ${subscription.uuid}`,
     )
 
   // Rules: RET-7, SUB-10
@@ -203,15 +206,15 @@ describe('a deleted subscription', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       yield* hub.start({ settings: { nextAttemptAt: ({ failedAt }) => failedAt + 3_600_000 } })
       const events = yield* hub.emit(account, 2)
       yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts`).length === 1)
-      yield* remove(hub, endpoint)
-      yield* hub.change(account, endpoint, 'deleted')
+      yield* remove(hub, subscription)
+      yield* hub.change(account, subscription, 'deleted')
       yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.batches`).length === 0)
       const log = yield* hub.sql.run((q) =>
-        WebhooksAttempts.readPage(q, endpoint.uuid, WebhooksAttempts.ALL_ATTEMPTS, null, 10),
+        WebhooksAttempts.readPage(q, subscription.uuid, WebhooksAttempts.ALL_ATTEMPTS, null, 10),
       )
       expect(log).toMatchObject([
         { status: 'failed', reason: 'http_status', event_ids: events.map(({ id }) => decodeId('evt', id)) },
@@ -228,23 +231,24 @@ describe('a deleted subscription', () => {
       })
       const otherReceiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       const other = yield* hub.subscribe(account, otherReceiver.url())
       yield* hub.start()
       yield* hub.emit(account, 3)
       yield* receiver.until((received) => received.length === 1)
-      yield* remove(hub, endpoint)
-      yield* hub.change(account, endpoint, 'deleted')
+      yield* remove(hub, subscription)
+      yield* hub.change(account, subscription, 'deleted')
       yield* Deferred.await(aborted)
       yield* hub.emit(account, 1)
       yield* hub.eventually(
         async (q) =>
           (await q`SELECT 1 FROM webhooks.attempts WHERE endpoint_id = ${other.uuid}`).length === 2 &&
-          (await q`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid}`).length === 0 &&
-          (await q`SELECT 1 FROM webhooks.batch_events WHERE endpoint_id = ${endpoint.uuid}`).length === 0,
+          (await q`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${subscription.uuid}`).length === 0 &&
+          (await q`SELECT 1 FROM webhooks.batch_events WHERE endpoint_id = ${subscription.uuid}`).length ===
+            0,
       )
       expect(receiver.received).toHaveLength(1)
-      expect(yield* hub.attemptsOf(endpoint)).toEqual([])
+      expect(yield* hub.attemptsOf(subscription)).toEqual([])
     }))
 
   test('is detected at its next attempt if the record of the deletion has not been read', (hub) =>
@@ -252,16 +256,16 @@ describe('a deleted subscription', () => {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const otherReceiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       yield* hub.start({ settings: { nextAttemptAt: ({ failedAt }) => failedAt + 50 } })
       yield* hub.emit(account, 1)
       yield* receiver.until((received) => received.length >= 2)
-      yield* remove(hub, endpoint)
+      yield* remove(hub, subscription)
       // No record announces the deletion. Remaining attempts are not logged, and soon the batches
       // are deleted.
       yield* hub.eventually(
         async (q) =>
-          (await q`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid}`).length === 0,
+          (await q`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${subscription.uuid}`).length === 0,
       )
       yield* hub.subscribe(account, otherReceiver.url())
       // A round takes longer than the retry interval, so a round without an attempt shows that
@@ -281,12 +285,12 @@ describe('a disabled subscription', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(503) })
       const account = yield* hub.account('test')
-      const endpoint = yield* hub.subscribe(account, receiver.url('/hook'))
+      const subscription = yield* hub.subscribe(account, receiver.url('/hook'))
       yield* hub.sql.run(
         (
           q,
         ) => q`UPDATE webhooks.endpoints SET consecutive_failures = 19, first_failure_at = now() - interval '61 minutes'
-                 WHERE id = ${endpoint.uuid}`,
+                 WHERE id = ${subscription.uuid}`,
       )
       yield* hub.start()
       yield* hub.emit(account, 1)
@@ -300,12 +304,12 @@ describe('a disabled subscription', () => {
       const left = yield* hub.sql.run((q) => q`SELECT * FROM command.event_inbox`)
       expect(left).toMatchObject([
         {
-          id: decodeId('evt', eventIdOf(`${endpoint.id} ${at}`, 'webhook.endpoint_disabled')),
+          id: decodeId('evt', eventIdOf(`${subscription.id} ${at}`, 'webhook.endpoint_disabled')),
           account: account.uuid,
           mode: 'test',
           type: 'webhook.endpoint_disabled',
           object: {
-            id: endpoint.id,
+            id: subscription.id,
             object: 'webhook_endpoint',
             url: receiver.url('/hook'),
             status: 'disabled_by_failures',
@@ -323,10 +327,10 @@ describe('a disabled subscription', () => {
     Effect.gen(function* () {
       const [own, other] = [yield* tlsReceiver(certificate), yield* tlsReceiver(certificate)]
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, own.url())
+      const subscription = yield* hub.subscribe(account, own.url())
       yield* hub.subscribe(account, other.url())
       yield* hub.start()
-      const disabling = yield* hub.record(account, 1, 'webhook.endpoint_disabled', { id: endpoint.id })
+      const disabling = yield* hub.record(account, 1, 'webhook.endpoint_disabled', { id: subscription.id })
       yield* hub.publish(account, disabling)
       const [after] = yield* hub.emit(account, 1)
       const ids = (received: ReadonlyArray<{ readonly body: Buffer }>) =>
@@ -344,14 +348,14 @@ describe('a change of a subscription', () => {
     Effect.gen(function* () {
       const [before, after] = [yield* tlsReceiver(certificate), yield* tlsReceiver(certificate)]
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, before.url())
+      const subscription = yield* hub.subscribe(account, before.url())
       yield* hub.start()
       yield* hub.emit(account, 1)
       yield* before.until((received) => received.length === 1)
       yield* hub.sql.run(
-        (q) => q`UPDATE webhooks.endpoints SET url = ${after.url()} WHERE id = ${endpoint.uuid}`,
+        (q) => q`UPDATE webhooks.endpoints SET url = ${after.url()} WHERE id = ${subscription.uuid}`,
       )
-      const [at] = yield* hub.change(account, endpoint, 'updated')
+      const [at] = yield* hub.change(account, subscription, 'updated')
       expect(at?.topic).toBe(hub.topics.webhooks)
       yield* hub.eventually(
         async (q) =>

@@ -78,7 +78,7 @@ export const makeJournalReplay = Effect.fnUntraced(function* (options: ReplayOpt
 
     /** Stores the next batches of a redelivery, if its subscription is here and enabled. */
     redeliver: Effect.fnUntraced(function* (redelivery: OpenRedelivery) {
-      const subscription = subscriptions.get(redelivery.endpoint)
+      const subscription = subscriptions.get(redelivery.subscriptionId)
       let after = redelivery.afterSequence
       let room = REDELIVERY_BATCHES - redelivery.pending
       while (room > 0 && subscription?.enabled === true && !subscription.closed) {

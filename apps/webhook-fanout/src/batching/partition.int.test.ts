@@ -145,9 +145,9 @@ const open = Effect.fnUntraced(function* (
   })
   const pass = (ms: number) => Effect.andThen(TestClock.adjust(ms), settle)
   /** Moves time from one due batch to the next: queries would time out in a longer step. */
-  const passTo = Effect.fnUntraced(function* (endpoint: { readonly uuid: string }, target: number) {
+  const passTo = Effect.fnUntraced(function* (subscription: { readonly uuid: string }, target: number) {
     for (let now = 0; now < target;) {
-      const [next] = yield* pending(hub, endpoint)
+      const [next] = yield* pending(hub, subscription)
       now = Math.min(target, next?.next_attempt_at.getTime() ?? target)
       yield* TestClock.setTime(now)
       yield* settle
@@ -156,11 +156,11 @@ const open = Effect.fnUntraced(function* (
   return { partition, pass, passTo, settle, read, consumerCalls }
 })
 
-const pending = (hub: Deployment, endpoint: { readonly uuid: string }) =>
+const pending = (hub: Deployment, subscription: { readonly uuid: string }) =>
   hub.sql.run(
     (q) => q<{ next_attempt_at: Date; queued_at: Date }[]>`
       SELECT next_attempt_at, queued_at FROM webhooks.batches
-      WHERE endpoint_id = ${endpoint.uuid} ORDER BY next_attempt_at`,
+      WHERE endpoint_id = ${subscription.uuid} ORDER BY next_attempt_at`,
   )
 
 const test = (name: string, body: (hub: Deployment) => Effect.Effect<void, unknown, Scope.Scope>) =>
@@ -177,26 +177,28 @@ describe('a receiver that is down for a day', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const subscription = yield* hub.subscribe(account, receiver.url(), { announce: false })
       const { pass, settle, read } = yield* open(hub, account)
       yield* read(1)
       yield* pass(1000)
       const isEnabled = hub.sql
-        .run((q) => q`SELECT 1 FROM webhooks.endpoints WHERE id = ${endpoint.uuid} AND status = 'enabled'`)
+        .run(
+          (q) => q`SELECT 1 FROM webhooks.endpoints WHERE id = ${subscription.uuid} AND status = 'enabled'`,
+        )
         .pipe(Effect.map((rows) => rows.length === 1))
       while (yield* isEnabled) {
-        const [batch] = yield* pending(hub, endpoint)
+        const [batch] = yield* pending(hub, subscription)
         yield* TestClock.setTime(batch!.next_attempt_at.getTime())
         yield* settle
       }
       // At the time of the next attempt the subscription reads due batches once more. Time must
       // stand still for that.
-      const [last] = yield* pending(hub, endpoint)
+      const [last] = yield* pending(hub, subscription)
       yield* TestClock.setTime(last!.next_attempt_at.getTime())
       yield* settle
       yield* TestClock.setTime(START + 1000 + 24 * HOUR)
       yield* settle
-      const attempts = yield* hub.attemptsOf(endpoint)
+      const attempts = yield* hub.attemptsOf(subscription)
       expect(attempts.length).toBe(21)
       for (const [index, attempt] of attempts.slice(0, 19).entries()) {
         const wait = attempt.next_attempt_at!.getTime() - attempt.created_at.getTime()
@@ -221,19 +223,19 @@ describe('a receiver that is down for a day', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(503) })
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const subscription = yield* hub.subscribe(account, receiver.url(), { announce: false })
       const { pass, passTo, read } = yield* open(hub, account)
       for (let i = 0; i < 10; i++) {
         yield* read(1)
         yield* pass(1000)
       }
-      yield* passTo(endpoint, START + 40 * MINUTE)
+      yield* passTo(subscription, START + 40 * MINUTE)
       receiver.respondWith(statusResponse(200))
-      const waiting = yield* pending(hub, endpoint)
+      const waiting = yield* pending(hub, subscription)
       expect(waiting.length).toBe(10)
-      yield* passTo(endpoint, waiting[0]!.next_attempt_at.getTime())
-      expect(yield* pending(hub, endpoint)).toEqual([])
-      const successes = (yield* hub.attemptsOf(endpoint)).filter(({ status }) => status === 'succeeded')
+      yield* passTo(subscription, waiting[0]!.next_attempt_at.getTime())
+      expect(yield* pending(hub, subscription)).toEqual([])
+      const successes = (yield* hub.attemptsOf(subscription)).filter(({ status }) => status === 'succeeded')
       expect(successes.every(({ created_at }) => created_at < waiting[1]!.next_attempt_at)).toBe(true)
     }))
 
@@ -247,7 +249,7 @@ describe('a receiver that is down for a day', () => {
         },
       })
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const subscription = yield* hub.subscribe(account, receiver.url(), { announce: false })
       const { pass, read } = yield* open(hub, account)
       for (let i = 0; i < 40; i++) {
         yield* read(1)
@@ -255,7 +257,7 @@ describe('a receiver that is down for a day', () => {
       }
       const tries = receiver.received.filter((request) => request.headers['hub-event-id'] === refused).length
       expect(tries).toBe(1 + FANOUT_DEFAULTS.earlyAttempts)
-      expect((yield* pending(hub, endpoint)).length).toBe(1)
+      expect((yield* pending(hub, subscription)).length).toBe(1)
     }))
 })
 
@@ -265,7 +267,7 @@ describe('a backlog that takes many reads', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const subscription = yield* hub.subscribe(account, receiver.url(), { announce: false })
       const settings = { batchEvents: 1, readyQueueLength: 4, inFlightEach: 2, recordTogether: 3 }
       yield* hub.sql.run(
         (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures', disabled_at = now()`,
@@ -296,10 +298,10 @@ describe('a backlog that takes many reads', () => {
       expect(delivered).toHaveLength(40)
       expect(delivered[0]).toBe(probe)
       expect(new Set(delivered)).toEqual(new Set([probe, ...order]))
-      expect(yield* pending(hub, endpoint)).toHaveLength(40)
+      expect(yield* pending(hub, subscription)).toHaveLength(40)
       yield* Deferred.succeed(blocked, undefined)
-      while ((yield* pending(hub, endpoint)).length > 0) yield* settle
-      expect(yield* hub.attemptsOf(endpoint)).toHaveLength(40)
+      while ((yield* pending(hub, subscription)).length > 0) yield* settle
+      expect(yield* hub.attemptsOf(subscription)).toHaveLength(40)
     }))
 })
 
@@ -308,7 +310,7 @@ describe('while PostgreSQL fails', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const subscription = yield* hub.subscribe(account, receiver.url(), { announce: false })
       const failing = { storeBatches: 3, record: 3 }
       const trouble = <A, E, R>(what: keyof typeof failing, effect: Effect.Effect<A, E, R>) =>
         Effect.suspend((): Effect.Effect<A, E | StorageUnavailable, R> => {
@@ -332,15 +334,15 @@ describe('while PostgreSQL fails', () => {
       for (let i = 0; i < 6; i++) yield* pass(5000)
       expect(failing).toEqual({ storeBatches: -1, record: -1 })
       expect(receiver.received.length).toBe(1)
-      expect((yield* hub.attemptsOf(endpoint)).length).toBe(1)
-      expect(yield* pending(hub, endpoint)).toEqual([])
+      expect((yield* hub.attemptsOf(subscription)).length).toBe(1)
+      expect(yield* pending(hub, subscription)).toEqual([])
     }))
 
   test('unrecorded deliveries of a subscription have a bound', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const subscription = yield* hub.subscribe(account, receiver.url(), { announce: false })
       const blocked = yield* Deferred.make<void>()
       const { settle, read } = yield* open(hub, account, {
         settings: { batchEvents: 1, recordTogether: 3, inFlightEach: 4, unrecordedEach: 5 },
@@ -353,12 +355,12 @@ describe('while PostgreSQL fails', () => {
       })
       yield* read(40)
       expect(receiver.received.length).toBe(5)
-      expect((yield* hub.attemptsOf(endpoint)).length).toBe(0)
+      expect((yield* hub.attemptsOf(subscription)).length).toBe(0)
       yield* Deferred.succeed(blocked, undefined)
       yield* receiver.until((received) => received.length === 40)
-      while ((yield* pending(hub, endpoint)).length > 0) yield* settle
+      while ((yield* pending(hub, subscription)).length > 0) yield* settle
       expect(receiver.received.length).toBe(40)
-      expect((yield* hub.attemptsOf(endpoint)).length).toBe(40)
+      expect((yield* hub.attemptsOf(subscription)).length).toBe(40)
     }))
 
   test('the consumer is paused at the bound of collected events, and resumed when they are stored', (hub) =>

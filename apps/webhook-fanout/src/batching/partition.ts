@@ -228,7 +228,7 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
     const missing = new Map<string, number>()
     const count = (uuid: string, change: number) => missing.set(uuid, (missing.get(uuid) ?? 0) + change)
     for (const { events, subscription } of given) count(subscription.uuid, events.length)
-    for (const { endpoint, events } of stored) count(endpoint, -events)
+    for (const { subscriptionId, events } of stored) count(subscriptionId, -events)
     for (const [uuid, events] of missing) if (events > 0) subscriptions.rescan(uuid)
   }
 

@@ -6,7 +6,13 @@ import { Sql } from '@hub/store'
 import { statusResponse, type Received, tlsReceiver } from '@hub/testkit'
 import { readRedelivery, requestEventRedelivery, requestRedelivery } from '@hub/webhooks'
 import { Effect, type Scope } from 'effect'
-import { certificate, type Deployment, type Endpoint, makeDeployment, RETRY_MS } from '../testing/harness.ts'
+import {
+  certificate,
+  type Deployment,
+  type TestSubscription,
+  makeDeployment,
+  RETRY_MS,
+} from '../testing/harness.ts'
 
 const HOUR = 3_600_000
 
@@ -18,10 +24,12 @@ const eventIds = (received: Received): ReadonlyArray<string> =>
 const idsOf = (events: ReadonlyArray<{ readonly id: string }>) => events.map(({ id }) => id)
 
 /** Requests a redelivery of all events so far. */
-const requestAll = (hub: Deployment, endpoint: Endpoint) =>
-  requestRedelivery({ subscription: endpoint.id, from: Date.now() - HOUR, until: Date.now() + HOUR }).pipe(
-    Effect.provideService(Sql, hub.sql),
-  )
+const requestAll = (hub: Deployment, subscription: TestSubscription) =>
+  requestRedelivery({
+    subscription: subscription.id,
+    from: Date.now() - HOUR,
+    until: Date.now() + HOUR,
+  }).pipe(Effect.provideService(Sql, hub.sql))
 
 const waitUntilDone = (hub: Deployment, id: string) =>
   hub.eventually(async (q) => {
@@ -33,17 +41,17 @@ const waitUntilDone = (hub: Deployment, id: string) =>
   })
 
 /** Waits for so many attempts in the delivery log. */
-const waitForAttempts = (hub: Deployment, endpoint: Endpoint, attempts: number) =>
+const waitForAttempts = (hub: Deployment, subscription: TestSubscription, attempts: number) =>
   hub.eventually(
     async (q) =>
-      (await q`SELECT 1 FROM webhooks.attempts WHERE endpoint_id = ${endpoint.uuid}`).length === attempts,
+      (await q`SELECT 1 FROM webhooks.attempts WHERE endpoint_id = ${subscription.uuid}`).length === attempts,
   )
 
-const health = (hub: Deployment, endpoint: Endpoint) =>
+const health = (hub: Deployment, subscription: TestSubscription) =>
   hub.sql
     .run(
       (q) => q<{ status: string; consecutive_failures: number; first_failure_at: Date | null }[]>`
-        SELECT status, consecutive_failures, first_failure_at FROM webhooks.endpoints WHERE id = ${endpoint.uuid}`,
+        SELECT status, consecutive_failures, first_failure_at FROM webhooks.endpoints WHERE id = ${subscription.uuid}`,
     )
     .pipe(Effect.map(([row]) => row))
 
@@ -53,14 +61,14 @@ describe('a redelivery', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url(), { eventTypes: ['message.sent'] })
+      const subscription = yield* hub.subscribe(account, receiver.url(), { eventTypes: ['message.sent'] })
       yield* hub.start()
       const events = yield* hub.emit(account, 230)
       yield* hub.emit(account, 1, 'message.delivered')
       yield* receiver.until((received) => received.flatMap(eventIds).length === 230)
       const before = receiver.received.length
-      yield* waitForAttempts(hub, endpoint, before)
-      const id = yield* requestAll(hub, endpoint)
+      yield* waitForAttempts(hub, subscription, before)
+      const id = yield* requestAll(hub, subscription)
       yield* waitUntilDone(hub, id)
       const again = receiver.received.slice(before)
       expect(again.flatMap(eventIds).toSorted()).toEqual(idsOf(events).toSorted())
@@ -72,7 +80,7 @@ describe('a redelivery', () => {
       for (const { headers } of again) expect(seen.has(String(headers['hub-event-id']))).toBe(false)
       const log = yield* hub.sql.run(
         (q) => q<{ redelivery: string | null; status: string }[]>`
-          SELECT redelivery, status FROM webhooks.attempts WHERE endpoint_id = ${endpoint.uuid} ORDER BY id`,
+          SELECT redelivery, status FROM webhooks.attempts WHERE endpoint_id = ${subscription.uuid} ORDER BY id`,
       )
       expect(log.filter(({ redelivery }) => redelivery === id).length).toBe(3)
       expect(log.filter(({ redelivery }) => redelivery === null).length).toBe(before)
@@ -82,7 +90,7 @@ describe('a redelivery', () => {
         pending: 0,
       })
       // A second request delivers them again, under different batch ids.
-      yield* waitUntilDone(hub, yield* requestAll(hub, endpoint))
+      yield* waitUntilDone(hub, yield* requestAll(hub, subscription))
       const ids = receiver.received.map(({ headers }) => headers['hub-event-id'])
       expect(new Set(ids).size).toBe(ids.length)
     }))
@@ -94,7 +102,7 @@ describe('a redelivery', () => {
       const early = yield* hub.record(account, 2)
       // Without its record in the topic, the subscription gets no events but those of the
       // redelivery.
-      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const subscription = yield* hub.subscribe(account, receiver.url(), { announce: false })
       yield* hub.sql.run(
         (q) =>
           q`UPDATE read.events SET created_at = created_at - interval '10 minutes' WHERE account = ${account.uuid}`,
@@ -102,7 +110,7 @@ describe('a redelivery', () => {
       yield* hub.record(account, 3)
       yield* hub.start()
       const id = yield* requestRedelivery({
-        subscription: endpoint.id,
+        subscription: subscription.id,
         from: early.createdAt - 600_000,
         until: early.createdAt - 300_000,
       }).pipe(Effect.provideService(Sql, hub.sql))
@@ -115,40 +123,44 @@ describe('a redelivery', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       yield* hub.start({
         settings: { nextAttemptAt: ({ attempt, failedAt }) => failedAt + RETRY_MS * attempt },
       })
       yield* hub.emit(account, 2)
-      yield* waitForAttempts(hub, endpoint, 1)
+      yield* waitForAttempts(hub, subscription, 1)
       // One more failure of an ordinary batch would disable it.
       yield* hub.sql.run(
         (q) => q`
           UPDATE webhooks.endpoints SET consecutive_failures = 19, first_failure_at = now() - interval '2 hours'
-          WHERE id = ${endpoint.uuid}`,
+          WHERE id = ${subscription.uuid}`,
       )
-      const before = yield* health(hub, endpoint)
+      const before = yield* health(hub, subscription)
       receiver.respondWith(statusResponse(500))
-      const id = yield* requestAll(hub, endpoint)
+      const id = yield* requestAll(hub, subscription)
       yield* receiver.until((received) => received.length >= 4)
-      expect(yield* health(hub, endpoint)).toEqual(before)
+      expect(yield* health(hub, subscription)).toEqual(before)
       receiver.respondWith(statusResponse(200))
       yield* waitUntilDone(hub, id)
-      expect(yield* health(hub, endpoint)).toEqual(before)
-      expect((yield* hub.attemptsOf(endpoint)).at(-1)).toMatchObject({ status: 'succeeded', reason: null })
+      expect(yield* health(hub, subscription)).toEqual(before)
+      expect((yield* hub.attemptsOf(subscription)).at(-1)).toMatchObject({
+        status: 'succeeded',
+        reason: null,
+      })
     }))
 
   test('waits until a disabled subscription is enabled, and continues in another process', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const subscription = yield* hub.subscribe(account, receiver.url())
       const { events } = yield* hub.record(account, 1500)
       yield* hub.sql.run(
-        (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures' WHERE id = ${endpoint.uuid}`,
+        (q) =>
+          q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures' WHERE id = ${subscription.uuid}`,
       )
       const first = yield* hub.start()
-      const id = yield* requestAll(hub, endpoint)
+      const id = yield* requestAll(hub, subscription)
       // The redelivery of another subscription is not delayed.
       const other = yield* hub.subscribe(account, receiver.url('/other'))
       const others = yield* requestAll(hub, other)
@@ -157,7 +169,7 @@ describe('a redelivery', () => {
       yield* first.stop
       yield* hub.sql.run(
         (q) => q`
-          UPDATE webhooks.endpoints SET status = 'enabled', backlog_released_at = now() WHERE id = ${endpoint.uuid}`,
+          UPDATE webhooks.endpoints SET status = 'enabled', backlog_released_at = now() WHERE id = ${subscription.uuid}`,
       )
       yield* hub.start()
       yield* waitUntilDone(hub, id)
@@ -169,7 +181,7 @@ describe('a redelivery', () => {
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, receiver.url(), { eventTypes: ['message.sent'] })
+      const subscription = yield* hub.subscribe(account, receiver.url(), { eventTypes: ['message.sent'] })
       yield* hub.start()
       const events = yield* hub.emit(account, 5)
       const [other] = yield* hub.emit(account, 1, 'message.delivered')
@@ -178,7 +190,9 @@ describe('a redelivery', () => {
       yield* hub.sql.run((q) => q`UPDATE read.events SET created_at = now() WHERE account = ${account.uuid}`)
       const before = receiver.received.length
       const again = (event: string) =>
-        requestEventRedelivery({ subscription: endpoint.id, event }).pipe(Effect.provideService(Sql, hub.sql))
+        requestEventRedelivery({ subscription: subscription.id, event }).pipe(
+          Effect.provideService(Sql, hub.sql),
+        )
       for (let repeat = 0; repeat < 2; repeat++) yield* waitUntilDone(hub, yield* again(events[2]!.id))
       const resent = receiver.received.slice(before)
       expect(resent.map(eventIds)).toEqual([[events[2]!.id], [events[2]!.id]])
@@ -198,7 +212,7 @@ describe('a redelivery', () => {
   test('is refused for an unknown or deleted subscription, and for an empty period', (hub) =>
     Effect.gen(function* () {
       const account = yield* hub.account()
-      const endpoint = yield* hub.subscribe(account, 'https://127.0.0.1:1/', { announce: false })
+      const subscription = yield* hub.subscribe(account, 'https://127.0.0.1:1/', { announce: false })
       const refusal = (subscription: string, from: number, until: number) =>
         requestRedelivery({ subscription, from, until }).pipe(
           Effect.provideService(Sql, hub.sql),
@@ -206,12 +220,12 @@ describe('a redelivery', () => {
           Effect.map((error) => (error._tag === 'RedeliveryRefused' ? error.reason : error._tag)),
         )
       expect(yield* refusal('we_nonsense', 0, 1)).toBe('subscription_unknown')
-      expect(yield* refusal(endpoint.id, 2, 2)).toBe('period_empty')
-      expect(yield* refusal(endpoint.id, Date.now() + HOUR, Date.now() + 2 * HOUR)).toBe('period_empty')
-      expect(yield* refusal(endpoint.id, Number.NaN, 5)).toBe('period_empty')
+      expect(yield* refusal(subscription.id, 2, 2)).toBe('period_empty')
+      expect(yield* refusal(subscription.id, Date.now() + HOUR, Date.now() + 2 * HOUR)).toBe('period_empty')
+      expect(yield* refusal(subscription.id, Number.NaN, 5)).toBe('period_empty')
       yield* hub.sql.run(
-        (q) => q`UPDATE webhooks.endpoints SET deleted_at = now() WHERE id = ${endpoint.uuid}`,
+        (q) => q`UPDATE webhooks.endpoints SET deleted_at = now() WHERE id = ${subscription.uuid}`,
       )
-      expect(yield* refusal(endpoint.id, 0, Date.now())).toBe('subscription_unknown')
+      expect(yield* refusal(subscription.id, 0, Date.now())).toBe('subscription_unknown')
     }))
 })

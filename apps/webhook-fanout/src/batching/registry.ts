@@ -60,7 +60,7 @@ export const makeSubscriptionRegistry = Effect.fnUntraced(function* (options: Re
     }),
     /** Passes batches that were just stored to the deliverer. `storingSince`: milliseconds since the epoch. */
     offer: (stored: ReadonlyArray<StoredBatch>, storingSince: number) => {
-      for (const [uuid, batches] of Map.groupBy(stored, ({ endpoint }) => endpoint)) {
+      for (const [uuid, batches] of Map.groupBy(stored, ({ subscriptionId }) => subscriptionId)) {
         const subscription = byUuid.get(uuid)
         if (subscription === undefined) continue
         deliverer.offer(

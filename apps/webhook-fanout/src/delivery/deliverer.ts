@@ -204,7 +204,7 @@ export const makeDeliverer: (
       startedAt: number,
       { durationMs, reason, responseCode }: DeliveryResult,
     ): Outcome => ({
-      endpoint: subscription.record.uuid,
+      subscriptionId: subscription.record.uuid,
       batch,
       kind: 'attempt',
       responseCode,
@@ -217,7 +217,7 @@ export const makeDeliverer: (
     const expiryOf = (subscription: Subscription, batch: PendingBatch): Outcome => {
       const at = now()
       return {
-        endpoint: subscription.record.uuid,
+        subscriptionId: subscription.record.uuid,
         batch,
         kind: 'expiry',
         responseCode: null,

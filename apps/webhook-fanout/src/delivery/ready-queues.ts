@@ -87,10 +87,10 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
     const { enabled, record } = subscription
     const { cursor, held } = subscription.takeScan()
     const limit = settings.readyQueueLength - subscription.readyCount
-    const endpoint = record.uuid
+    const subscriptionId = record.uuid
     const found = enabled
       ? yield* store.due({
-          endpoint,
+          subscriptionId,
           releasedAt: record.backlogReleasedAt,
           probe: subscription.probe,
           cursor,
@@ -98,7 +98,7 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
           limit,
           withBodies: !subscription.failing && bodyBytes < settings.bodyBytes,
         })
-      : yield* store.expired({ endpoint, without: held, limit })
+      : yield* store.expired({ subscriptionId, without: held, limit })
     if (subscription.closed) return
     if (enabled !== subscription.enabled) {
       // It was disabled or enabled during the read, which makes the result meaningless.

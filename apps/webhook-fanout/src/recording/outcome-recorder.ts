@@ -66,8 +66,8 @@ export const makeOutcomeRecorder = Effect.fnUntraced(function* (options: Recorde
     }
     const deleted = new Set<string>()
     for (const [subscription, outcome] of group) {
-      const recorded = health.get(outcome.endpoint) ?? null
-      if (recorded === null) deleted.add(outcome.endpoint)
+      const recorded = health.get(outcome.subscriptionId) ?? null
+      if (recorded === null) deleted.add(outcome.subscriptionId)
       const disabled = recorded?.action === 'disable' && subscription.enabled
       deliverer.recorded(subscription, outcome, recorded, nextDue.get(outcome.batch.uuid) ?? null)
       if (disabled) yield* logDisabled(subscription)

@@ -32,7 +32,7 @@ export const insertAttempts = async (q: Queries, attempts: ReadonlyArray<NewAtte
       created_at, next_attempt_at, redelivery)
     SELECT * FROM unnest(
       ${sqlArray(attemptIds(attempts))}::uuid[],
-      ${sqlArray(outcomes.map(({ endpoint }) => endpoint))}::uuid[],
+      ${sqlArray(outcomes.map(({ subscriptionId }) => subscriptionId))}::uuid[],
       ${sqlArray(outcomes.map(({ batch }) => batch.uuid))}::uuid[],
       ${sqlArray(attempts.map(({ attempt }) => attempt))}::integer[],
       ${sqlArray(outcomes.map(({ reason }) => (reason === null ? 'succeeded' : 'failed')))}::text[],
@@ -47,13 +47,13 @@ export const insertAttempts = async (q: Queries, attempts: ReadonlyArray<NewAtte
 /** Writes a delivery on demand. `batch`: UUID of its event batch. */
 export const insertOnDemandAttempt = (
   q: Queries,
-  { endpoint, id, kind, startedAt }: DeliveryOnDemand,
+  { subscriptionId, id, kind, startedAt }: DeliveryOnDemand,
   batch: string,
   { durationMs, reason, responseCode }: OnDemandResult,
 ) => q`
   INSERT INTO webhooks.attempts ${q({
     id,
-    endpoint_id: endpoint,
+    endpoint_id: subscriptionId,
     batch_id: batch,
     attempt: kind.name === 'resend' ? kind.attempt : 1,
     status: reason === null ? 'succeeded' : 'failed',

@@ -9,7 +9,7 @@ import { isoText } from './times.ts'
 
 export interface NewBatchRow {
   /** UUID of the subscription. */
-  readonly endpoint: string
+  readonly subscriptionId: string
   readonly firstSequence: number
   readonly eventCount: number
   readonly body: string
@@ -18,9 +18,9 @@ export interface NewBatchRow {
 
 export const insertBatches = (q: Queries, partition: number, rows: ReadonlyArray<NewBatchRow>, at: Date) => q`
   INSERT INTO webhooks.batches ${q(
-    rows.map(({ batch, body, endpoint, eventCount, firstSequence }) => ({
+    rows.map(({ batch, body, subscriptionId, eventCount, firstSequence }) => ({
       id: batch.uuid,
-      endpoint_id: endpoint,
+      endpoint_id: subscriptionId,
       partition,
       first_sequence: firstSequence,
       event_count: eventCount,
@@ -84,8 +84,8 @@ export const applyChanges = async (
 }
 
 /** Stores what `resetEarlyAttempts` decides for the batches of a subscription (UUID). */
-export const resetEarlyAttempts = (q: Queries, endpoint: string) => q`
-  UPDATE webhooks.batches SET early_attempts = 0 WHERE endpoint_id = ${endpoint} AND early_attempts > 0`
+export const resetEarlyAttempts = (q: Queries, subscriptionId: string) => q`
+  UPDATE webhooks.batches SET early_attempts = 0 WHERE endpoint_id = ${subscriptionId} AND early_attempts > 0`
 
 /** Batches that wait, counted up to `limit`. */
 export const countBatches = async (q: Queries, limit: number): Promise<number> => {

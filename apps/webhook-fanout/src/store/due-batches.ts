@@ -78,12 +78,12 @@ const cursorBehind = (rows: ReadonlyArray<BatchCells>, limit: number): BatchCurs
 /** Due batches by due time or, of a released backlog, in the order of events. */
 export const selectDue = async (
   q: Queries,
-  { cursor: behind, endpoint, limit, probe, releasedAt, withBodies, without }: DueRequest,
+  { cursor: behind, subscriptionId, limit, probe, releasedAt, withBodies, without }: DueRequest,
   now: number,
   settings: Pick<Settings, 'earlyAttempts'>,
 ): Promise<FoundBatches> => {
   const at = new Date(now)
-  const selected = q`SELECT ${columns(q, withBodies ? q`body` : q`NULL`)} FROM webhooks.batches WHERE endpoint_id = ${endpoint}`
+  const selected = q`SELECT ${columns(q, withBodies ? q`body` : q`NULL`)} FROM webhooks.batches WHERE endpoint_id = ${subscriptionId}`
   const released = q`(next_attempt_at <= ${at}
     OR (scheduled_at < ${new Date(releasedAt ?? 0)} AND early_attempts < ${settings.earlyAttempts}))`
   if (behind !== null) {
@@ -119,14 +119,14 @@ export const selectDue = async (
   if (cursor !== null) return { batches, nextDueAt: null, cursor }
   const [next] = await q<{ at: Date | null }[]>`
     SELECT min(next_attempt_at) AS at FROM webhooks.batches
-    WHERE endpoint_id = ${endpoint} AND next_attempt_at > ${at}`
+    WHERE endpoint_id = ${subscriptionId} AND next_attempt_at > ${at}`
   return { batches, nextDueAt: next?.at?.getTime() ?? null, cursor: null }
 }
 
 /** Batches of a disabled subscription whose retry window has ended at `now`. */
 export const selectExpired = async (
   q: Queries,
-  { endpoint, limit, without }: ExpiredRequest,
+  { subscriptionId, limit, without }: ExpiredRequest,
   now: number,
   { retryWindowMs }: Pick<Settings, 'retryWindowMs'>,
 ): Promise<FoundBatches> => {
@@ -134,7 +134,7 @@ export const selectExpired = async (
   // sequence. The few batches of redeliveries are not.
   const selected = q`
     SELECT ${columns(q, q`NULL`)} FROM webhooks.batches
-    WHERE endpoint_id = ${endpoint} AND NOT (id = ANY(${sqlArray([...without])}::uuid[]))`
+    WHERE endpoint_id = ${subscriptionId} AND NOT (id = ANY(${sqlArray([...without])}::uuid[]))`
   const rows = await rowsOf(q`
     (${selected} AND redelivery IS NULL ORDER BY first_sequence LIMIT ${limit})
     UNION ALL

@@ -162,7 +162,7 @@ describe('the store on PostgreSQL', () => {
           ) =>
             both((store) =>
               store.due({
-                endpoint: uuid,
+                subscriptionId: uuid,
                 releasedAt: record.backlogReleasedAt,
                 probe: paging.cursor === null ? record.disabledByBatch : null,
                 withBodies: true,
@@ -190,7 +190,7 @@ describe('the store on PostgreSQL', () => {
             const enabled = record.status === 'enabled'
             const [stored, doubled] = yield* enabled
               ? dueOf(record, { cursor: null, without: new Set(), limit: ALL })
-              : both((store) => store.expired({ endpoint: uuid, without: new Set(), limit: ALL }))
+              : both((store) => store.expired({ subscriptionId: uuid, without: new Set(), limit: ALL }))
             expect(plain(stored)).toEqual(plain(doubled))
             if (enabled) expect(yield* paged(record)).toEqual(stored.batches.map((batch) => batch.uuid))
             return { record, batches: stored.batches }
@@ -229,7 +229,7 @@ describe('the store on PostgreSQL', () => {
                 const closed = now >= batch.queuedAt + settings.retryWindowMs
                 const disabled = record.status !== 'enabled'
                 return {
-                  endpoint: uuid,
+                  subscriptionId: uuid,
                   batch,
                   kind: closed ? ('expiry' as const) : ('attempt' as const),
                   responseCode: closed ? null : step.fail ? 500 : 200,

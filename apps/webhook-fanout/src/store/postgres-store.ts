@@ -12,10 +12,10 @@ import { selectBody, selectDue, selectExpired } from './due-batches.ts'
 import {
   type DeliveryRow,
   lockUndeleted,
-  selectEndpoint,
+  selectSubscription,
   selectEndpointsOf,
   selectSources,
-} from './endpoints.ts'
+} from './subscriptions.ts'
 import { acquirePosition } from './positions.ts'
 import { recordOutcomes } from './record-outcomes.ts'
 import { selectOpenRedeliveries } from './redeliveries.ts'
@@ -29,7 +29,7 @@ import {
   releaseTestDelivery,
   type TakenRow,
   takeTestDeliveries,
-} from './trials.ts'
+} from './test-deliveries.ts'
 
 /** A transaction changes at most some thousand rows; a database that takes longer is overloaded. */
 const TRANSACTION_DEADLINE = '8 seconds'
@@ -117,7 +117,7 @@ const makePostgresStore = Effect.gen(function* () {
     return {
       kind: { name: 'test', event: event.id },
       id: row.trial_id,
-      endpoint: row.id,
+      subscriptionId: row.id,
       url: row.url,
       eventBatch: eventBatchId(id, event.id, 1),
       body: Buffer.from(bodyOf([{ body }])),
@@ -142,7 +142,7 @@ const makePostgresStore = Effect.gen(function* () {
     return {
       kind: { name: 'resend', of: row.resend_of, attempt: row.attempt },
       id: row.resend_id,
-      endpoint: row.id,
+      subscriptionId: row.id,
       url: row.url,
       eventBatch: encodeId('evb', row.batch_id),
       body,
@@ -162,7 +162,7 @@ const makePostgresStore = Effect.gen(function* () {
             .pipe(Effect.flatMap((rows) => Effect.forEach(rows, toRecord))),
     subscription: (uuid) =>
       sql
-        .run((q) => selectEndpoint(q, uuid))
+        .run((q) => selectSubscription(q, uuid))
         .pipe(Effect.flatMap((row) => (row === null ? Effect.succeed(null) : toRecord(row)))),
     journal: ({ account, mode }, { createdUntil, ...range }) =>
       sql
@@ -220,14 +220,16 @@ const makePostgresStore = Effect.gen(function* () {
     }),
     recordOnDemand: (taken, result) =>
       transaction(async (q) => {
-        const { endpoint, eventBatch, id, kind } = taken
+        const { subscriptionId, eventBatch, id, kind } = taken
         const deleted = await (kind.name === 'test'
-          ? deleteTestDelivery(q, endpoint, id)
+          ? deleteTestDelivery(q, subscriptionId, id)
           : deleteResend(q, id))
-        if (!deleted || !(await lockUndeleted(q, endpoint))) return
+        if (!deleted || !(await lockUndeleted(q, subscriptionId))) return
         const batch = uuidOf('evb', eventBatch)
         if (kind.name === 'test') {
-          await insertBatchEvents(q, [{ endpoint, event: uuidOf('evt', kind.event), batch, position: 0 }])
+          await insertBatchEvents(q, [
+            { subscriptionId, event: uuidOf('evt', kind.event), batch, position: 0 },
+          ])
         }
         await insertOnDemandAttempt(q, taken, batch, result)
       }),

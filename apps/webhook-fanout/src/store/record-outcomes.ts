@@ -16,7 +16,7 @@ import type { Outcome } from '../subscriptions/outcome.ts'
 import type { PendingBatch } from '../subscriptions/pending-batch.ts'
 import { insertAttempts, type NewAttempt } from './attempts.ts'
 import { applyChanges, resetEarlyAttempts } from './batches.ts'
-import { healthOf, type HealthRow, lockHealth, recordDisabled, updateHealth } from './endpoints.ts'
+import { healthOf, type HealthRow, lockHealth, recordDisabled, updateHealth } from './subscriptions.ts'
 import { lockOwnership } from './positions.ts'
 import type { RecordedHealth } from '../subscriptions/subscription.ts'
 import type { Ownership, RecordedOutcomes } from './store.port.ts'
@@ -100,10 +100,13 @@ export const recordOutcomes = async (
   settings: Settings,
 ): Promise<RecordedOutcomes | null> => {
   if (!(await lockOwnership(q, owner))) return null
-  const rows = await lockHealth(q, [...new Set(outcomes.map(({ endpoint }) => endpoint))].toSorted())
+  const rows = await lockHealth(
+    q,
+    [...new Set(outcomes.map(({ subscriptionId }) => subscriptionId))].toSorted(),
+  )
   const undeleted = new Set(rows.map(({ id }) => id))
   const all = outcomes
-    .filter(({ endpoint }) => undeleted.has(endpoint))
+    .filter(({ subscriptionId }) => undeleted.has(subscriptionId))
     .map((outcome) => toApplied(outcome, settings))
   const changed = await applyChanges(
     q,
@@ -111,7 +114,7 @@ export const recordOutcomes = async (
   )
   // The other outcomes were recorded before: their batches have had a later attempt, or are gone.
   const counted = all.filter(({ outcome }) => changed.has(outcome.batch.uuid))
-  const bySubscription = Map.groupBy(counted, ({ outcome }) => outcome.endpoint)
+  const bySubscription = Map.groupBy(counted, ({ outcome }) => outcome.subscriptionId)
   const health = new Map<string, RecordedHealth>()
   const attempts: Array<NewAttempt> = []
   for (const row of rows) {

@@ -6,7 +6,7 @@ import type { NewBatch, OpenRedelivery, RedeliveryProgress } from './store.port.
 /** Those that are not finished, oldest first, at most 100. */
 export const selectOpenRedeliveries = async (q: Queries): Promise<ReadonlyArray<OpenRedelivery>> => {
   const rows = await q<OpenRedelivery[]>`
-    SELECT r.id, r.endpoint_id AS endpoint, e.account, e.mode, r.after_sequence::float8 AS "afterSequence", r.event_id AS event,
+    SELECT r.id, r.endpoint_id AS "subscriptionId", e.account, e.mode, r.after_sequence::float8 AS "afterSequence", r.event_id AS event,
            (extract(epoch FROM r.created_before) * 1000)::float8 AS "createdBefore",
            (SELECT count(*) FROM webhooks.batches b
              WHERE b.endpoint_id = e.id AND b.redelivery = r.id)::integer AS pending

@@ -4,10 +4,10 @@
  */
 import type { Mode } from '@hub/domain'
 import { type Queries, WebhooksEndpoints } from '@hub/store'
-import { TAKE_WITHIN_SECONDS, turnIn } from './trials.ts'
+import { TAKE_WITHIN_SECONDS, turnIn } from './test-deliveries.ts'
 
 /** A resend that was just taken, with the current row of its subscription. */
-export interface TakenResendRow extends WebhooksEndpoints.EndpointRow, WebhooksEndpoints.SecretColumns {
+export interface TakenResendRow extends WebhooksEndpoints.SubscriptionRow, WebhooksEndpoints.SecretColumns {
   readonly resend_id: string
   readonly batch_id: string
   readonly resend_of: string

@@ -37,7 +37,7 @@ const rowOf = (
   const body = bodyOf(fresh)
   const traceparents = fresh.flatMap(({ traceparent }) => traceparent ?? [])
   return {
-    endpoint: subscription.uuid,
+    subscriptionId: subscription.uuid,
     firstSequence: first.sequence,
     eventCount: fresh.length,
     body,
@@ -64,7 +64,7 @@ export const storeBatches = async (
 ): Promise<ReadonlyArray<StoredBatch> | null> => {
   const { batches, redelivery } = request
   const candidates = batches.flatMap(({ events, subscription }) =>
-    events.map(({ id }) => ({ endpoint: subscription.uuid, event: uuidOf('evt', id) })),
+    events.map(({ id }) => ({ subscriptionId: subscription.uuid, event: uuidOf('evt', id) })),
   )
   // One round trip: the driver sends statements in the order of their start.
   const [isOwner, known] = await Promise.all([
@@ -75,18 +75,18 @@ export const storeBatches = async (
   if (redelivery !== null) await moveRedelivery(q, redelivery, batches)
   if (batches.length === 0) return []
   // An event may also occur twice in these batches, if it was read again before it was stored.
-  const seen = new Set(known.map(({ endpoint, event }) => `${endpoint} ${event}`))
+  const seen = new Set(known.map(({ subscriptionId, event }) => `${subscriptionId} ${event}`))
   const rows = batches.map((batch) => rowOf(batch, seen, request)).filter((row) => row !== null)
   if (rows.length === 0) return []
   await Promise.all([
     insertBatches(q, owner.partition, rows, new Date(request.now)),
     insertBatchEvents(
       q,
-      rows.flatMap(({ batch, endpoint, events }) =>
-        events.map((event, position) => ({ endpoint, event, batch: batch.uuid, position })),
+      rows.flatMap(({ batch, subscriptionId, events }) =>
+        events.map((event, position) => ({ subscriptionId, event, batch: batch.uuid, position })),
       ),
       redelivery?.id ?? null,
     ),
   ])
-  return rows.map(({ batch, endpoint, eventCount }) => ({ endpoint, batch, events: eventCount }))
+  return rows.map(({ batch, subscriptionId, eventCount }) => ({ subscriptionId, batch, events: eventCount }))
 }

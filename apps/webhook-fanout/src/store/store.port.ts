@@ -53,7 +53,7 @@ export interface NewBatch {
 
 export interface StoredBatch {
   /** UUID of the subscription. */
-  readonly endpoint: string
+  readonly subscriptionId: string
   readonly batch: PendingBatch
   /** The number of its events. */
   readonly events: number
@@ -64,7 +64,7 @@ export interface OpenRedelivery extends EventSource {
   /** UUID. */
   readonly id: string
   /** UUID of the subscription. */
-  readonly endpoint: string
+  readonly subscriptionId: string
   /** The only event of it (`evt_…`); `null`: all events of a period. */
   readonly event: string | null
   /** Journal sequence of the last event that is stored in a batch. */
@@ -90,7 +90,7 @@ export interface FoundBatches {
 
 export interface DueRequest {
   /** UUID of the subscription. */
-  readonly endpoint: string
+  readonly subscriptionId: string
   /** Batches scheduled before this (ms since the epoch) are due at once. */
   readonly releasedAt: number | null
   /** The batch (UUID) that goes out before the rest of a released backlog. */
@@ -106,7 +106,7 @@ export interface DueRequest {
   readonly withBodies: boolean
 }
 
-export type ExpiredRequest = Pick<DueRequest, 'endpoint' | 'without' | 'limit'>
+export type ExpiredRequest = Pick<DueRequest, 'subscriptionId' | 'without' | 'limit'>
 
 /** A delivery that a client or hub staff has requested, and that this process has taken. */
 export interface DeliveryOnDemand {
@@ -125,7 +125,7 @@ export interface DeliveryOnDemand {
   /** UUID of the attempt that it becomes. */
   readonly id: string
   /** UUID of the subscription. */
-  readonly endpoint: string
+  readonly subscriptionId: string
   readonly url: string
   /** `evb_…` */
   readonly eventBatch: string

@@ -6,7 +6,7 @@ import type { PendingBatch } from './pending-batch.ts'
 /** What the rules of the domain need to know, and what the delivery log shows. */
 export interface Outcome extends Pick<DeliveryOutcome, 'kind' | 'startedAt' | 'endedAt'> {
   /** UUID of the subscription. */
-  readonly endpoint: string
+  readonly subscriptionId: string
   readonly batch: PendingBatch
   readonly responseCode: number | null
   readonly durationMs: number

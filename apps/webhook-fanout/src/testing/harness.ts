@@ -42,7 +42,7 @@ export interface Account {
   readonly mode: Mode
 }
 
-export interface Endpoint {
+export interface TestSubscription {
   readonly id: string
   readonly uuid: string
   readonly secret: string
@@ -132,14 +132,14 @@ export const makeDeployment = Effect.gen(function* () {
     return { uuid, id: encodeId('acc', uuid), mode } satisfies Account
   })
 
-  const change = (of: Account, endpoint: Endpoint, what: SubscriptionChange) =>
+  const change = (of: Account, subscription: TestSubscription, what: SubscriptionChange) =>
     log.append(
       [
         subscriptionChangedRecord(topics, {
           type: 'SubscriptionChanged',
           account: of.id,
           mode: of.mode,
-          subscription: endpoint.id,
+          subscription: subscription.id,
           change: what,
           at: Date.now(),
         }),
@@ -162,26 +162,26 @@ export const makeDeployment = Effect.gen(function* () {
         VALUES (${uuid}, ${of.uuid}, ${of.mode}, ${target}, ${[...(options.eventTypes ?? [])]}::text[],
                 ${masterKey.encrypt('webhook-secret', id, Buffer.from(secret))})`,
     )
-    const endpoint: Endpoint = { id, uuid, secret }
-    if (options.announce !== false) yield* change(of, endpoint, 'created')
-    return endpoint
+    const subscription: TestSubscription = { id, uuid, secret }
+    if (options.announce !== false) yield* change(of, subscription, 'created')
+    return subscription
   })
 
   /** Rotates a secret as command-api does. */
   const rotate = Effect.fnUntraced(function* (
     of: Account,
-    endpoint: Endpoint,
+    subscription: TestSubscription,
     { endsInMs, secret }: { readonly secret: string; readonly endsInMs: number },
   ) {
     yield* sql.run(
       (q) => q`
         UPDATE webhooks.endpoints
            SET older_secret = previous_secret, older_secret_ends_at = secret_rotation_ends_at,
-               previous_secret = secret, secret = ${masterKey.encrypt('webhook-secret', endpoint.id, Buffer.from(secret))},
+               previous_secret = secret, secret = ${masterKey.encrypt('webhook-secret', subscription.id, Buffer.from(secret))},
                secret_rotation_ends_at = ${new Date(Date.now() + endsInMs)}
-         WHERE id = ${endpoint.uuid}`,
+         WHERE id = ${subscription.uuid}`,
     )
-    yield* change(of, endpoint, 'secret_rotated')
+    yield* change(of, subscription, 'secret_rotated')
   })
 
   /** Inserts events into the journal as the projector does; `publish` appends them to the topic. */
@@ -268,7 +268,7 @@ export const makeDeployment = Effect.gen(function* () {
     })
   })
 
-  const attemptsOf = (endpoint: Endpoint) =>
+  const attemptsOf = (subscription: TestSubscription) =>
     sql.run(
       (q) =>
         q<
@@ -281,7 +281,7 @@ export const makeDeployment = Effect.gen(function* () {
             created_at: Date
             batch_id: string
           }[]
-        >`SELECT * FROM webhooks.attempts WHERE endpoint_id = ${endpoint.uuid} ORDER BY id`,
+        >`SELECT * FROM webhooks.attempts WHERE endpoint_id = ${subscription.uuid} ORDER BY id`,
     )
 
   return {

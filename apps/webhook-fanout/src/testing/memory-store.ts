@@ -33,7 +33,7 @@ import type { RecordedHealth, SubscriptionRecord } from '../subscriptions/subscr
 
 interface MemoryBatch {
   readonly uuid: string
-  readonly endpoint: string
+  readonly subscriptionId: string
   readonly firstSequence: number
   readonly events: ReadonlyArray<string>
   readonly body: Buffer
@@ -52,7 +52,7 @@ interface MemorySubscription {
 
 /** A row of the delivery log. */
 interface LogRow {
-  readonly endpoint: string
+  readonly subscriptionId: string
   readonly batch: string
   readonly attempt: number
   readonly kind: Outcome['kind']
@@ -114,9 +114,9 @@ export class MemoryStore {
   }
 
   /** The pending batches of a subscription, in the order of their events. */
-  pending(endpoint: string): ReadonlyArray<MemoryBatch> {
+  pending(subscriptionId: string): ReadonlyArray<MemoryBatch> {
     return [...this.batches.values()]
-      .filter((batch) => batch.endpoint === endpoint && batch.state.status === 'pending')
+      .filter((batch) => batch.subscriptionId === subscriptionId && batch.state.status === 'pending')
       .toSorted((a, b) => a.firstSequence - b.firstSequence)
   }
 
@@ -164,7 +164,7 @@ export class MemoryStore {
     const nextDue = new Map<string, number>()
     const actions = new Map<string, RecordedHealth['action']>()
     for (const outcome of outcomes) {
-      const subscription = this.subscriptions.get(outcome.endpoint)
+      const subscription = this.subscriptions.get(outcome.subscriptionId)
       const batch = this.batches.get(outcome.batch.uuid)
       if (subscription === undefined) continue
       if (
@@ -190,7 +190,7 @@ export class MemoryStore {
           for (const one of this.pending(subscription.uuid)) one.state = resetEarlyAttempts(one.state)
         }
         this.log.push({
-          endpoint: subscription.uuid,
+          subscriptionId: subscription.uuid,
           batch: batch.uuid,
           attempt: batchDecision.batch.attempts,
           kind: outcome.kind,
@@ -223,7 +223,7 @@ export class MemoryStore {
           ? Effect.succeed(apply())
           : Effect.fail(new PartitionLost({ partition })),
       )
-    const healthOf = (endpoint: string) => this.subscriptions.get(endpoint)?.health ?? NEW_HEALTH
+    const healthOf = (subscriptionId: string) => this.subscriptions.get(subscriptionId)?.health ?? NEW_HEALTH
 
     return {
       acquire: (partition) =>
@@ -280,7 +280,7 @@ export class MemoryStore {
               const id = eventBatchId(subscription.id, first.id, fresh.length, redelivery?.id ?? null)
               const batch: MemoryBatch = {
                 uuid: decodeId('evb', id) ?? '',
-                endpoint: subscription.uuid,
+                subscriptionId: subscription.uuid,
                 firstSequence: first.sequence,
                 events: fresh.map((event) => event.id),
                 body: Buffer.from(`[${fresh.map((event) => event.body).join()}]`),
@@ -298,7 +298,11 @@ export class MemoryStore {
               this.batches.set(batch.uuid, batch)
               for (const event of fresh) this.batchOf.set(keyOf(event.id), batch.uuid)
               return [
-                { endpoint: subscription.uuid, batch: this.#pendingOf(batch, true), events: fresh.length },
+                {
+                  subscriptionId: subscription.uuid,
+                  batch: this.#pendingOf(batch, true),
+                  events: fresh.length,
+                },
               ]
             })
           })
@@ -306,10 +310,10 @@ export class MemoryStore {
       ),
       due: Effect.fnUntraced(
         { self: this },
-        function* ({ cursor, endpoint, limit, probe, withBodies, without }) {
+        function* ({ cursor, subscriptionId, limit, probe, withBodies, without }) {
           const now = yield* Clock.currentTimeMillis
-          const health = healthOf(endpoint)
-          const waiting = this.pending(endpoint)
+          const health = healthOf(subscriptionId)
+          const waiting = this.pending(subscriptionId)
           const isBehind = (batch: MemoryBatch, { dueAt, sequence }: BatchCursor): boolean => {
             const own = cursorOf(batch)
             return health.backlogReleasedAt === null && own.dueAt !== dueAt
@@ -344,9 +348,9 @@ export class MemoryStore {
           }
         },
       ),
-      expired: Effect.fnUntraced({ self: this }, function* ({ endpoint, limit, without }) {
+      expired: Effect.fnUntraced({ self: this }, function* ({ subscriptionId, limit, without }) {
         const now = yield* Clock.currentTimeMillis
-        const waiting = this.pending(endpoint).filter(({ uuid }) => !without.has(uuid))
+        const waiting = this.pending(subscriptionId).filter(({ uuid }) => !without.has(uuid))
         const closesAt = (batch: MemoryBatch) => batch.state.queuedAt + settings.retryWindowMs
         const open = waiting.map(closesAt).filter((at) => at > now)
         return {

@@ -197,7 +197,7 @@ export const eventId = (subjectAndType: string): string =>
  * ids of their own. Source: DEL-7, DEL-24.
  */
 export const eventBatchId = (
-  endpointId: string,
+  subscriptionId: string,
   firstEventId: string,
   count: number,
   redelivery: string | null = null,
@@ -206,6 +206,6 @@ export const eventBatchId = (
     'evb',
     deriveUuid(
       EVENT_BATCH_NAMESPACE,
-      `${endpointId} ${firstEventId} ${count}${redelivery === null ? '' : ` ${redelivery}`}`,
+      `${subscriptionId} ${firstEventId} ${count}${redelivery === null ? '' : ` ${redelivery}`}`,
     ),
   )

@@ -40,12 +40,12 @@ const deliveriesOf = async (
       what: 'event',
       detail: `${type} ${id}`,
     })),
-    ...attempts.flatMap(({ attempt, endpoint, events: carried }) => {
+    ...attempts.flatMap(({ attempt, subscriptionId, events: carried }) => {
       const answer = attempt.response_code === null ? (attempt.reason ?? '') : `HTTP ${attempt.response_code}`
       return carried.map(({ type }) => ({
         at: attempt.created_at.getTime(),
         what: `webhook ${attempt.status}`,
-        detail: `${type} to ${encodeId('we', endpoint)}: ${encodeId('whd', attempt.id)}, attempt ${attempt.attempt}, ${answer}`,
+        detail: `${type} to ${encodeId('we', subscriptionId)}: ${encodeId('whd', attempt.id)}, attempt ${attempt.attempt}, ${answer}`,
       }))
     }),
   ]

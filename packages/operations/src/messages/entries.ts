@@ -254,7 +254,7 @@ export interface JournalEvent {
 
 /** `events`: those of the message among the events of the attempt. */
 export interface MessageAttempt {
-  readonly endpoint: string
+  readonly subscriptionId: string
   readonly attempt: WebhooksAttempts.Attempt
   readonly events: ReadonlyArray<JournalEvent>
 }
@@ -268,7 +268,7 @@ const ofEvent = ({ created_at, id, type }: JournalEvent): Draft => ({
   detail: { event: id, type },
 })
 
-const ofAttempt = ({ attempt, endpoint, events }: MessageAttempt): Draft => {
+const ofAttempt = ({ attempt, subscriptionId, events }: MessageAttempt): Draft => {
   const made = WebhooksAttempts.toDelivery(attempt)
   const answer = made.response_code === null ? (made.reason ?? 'no answer') : `HTTP ${made.response_code}`
   return {
@@ -278,7 +278,7 @@ const ofAttempt = ({ attempt, endpoint, events }: MessageAttempt): Draft => {
     title: `Attempt ${made.attempt} to deliver ${events.map(({ type }) => type).join(', ')} ${made.status}: ${answer}.`,
     source: 'delivery_log',
     detail: {
-      webhook_endpoint: encodeId('we', endpoint),
+      webhook_endpoint: encodeId('we', subscriptionId),
       webhook_delivery: made.id,
       event_batch: made.event_batch,
       events: events.map((event) => event.id),

@@ -84,30 +84,32 @@ describe('the search', () => {
 
   it('finds events with their message, webhook batches, deliveries and other resources', async () => {
     const event = eventIdOf(first, 'message.delivered')
-    const [endpoint, attempt, webhookBatch, template, sender] = Array.from({ length: 5 }, () => randomUUID())
+    const [subscriptionId, attempt, webhookBatch, template, sender] = Array.from({ length: 5 }, () =>
+      randomUUID(),
+    )
     const at = new Date()
     const body = JSON.stringify({ id: event, data: { object: { id: first, object: 'message' } } })
     await hub.sql`INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
-      VALUES (${endpoint!}, ${shop.uuid}, 'live', 'https://shop.example/hook', '')`
+      VALUES (${subscriptionId!}, ${shop.uuid}, 'live', 'https://shop.example/hook', '')`
     await hub.sql`INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
       VALUES (${shop.uuid}, 'live', 1, ${uuidOf('evt', event)}, 'message.delivered', ${at}, ${body})`
     await hub.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, created_at)
-      VALUES (${attempt!}, ${endpoint!}, ${webhookBatch!}, 1, 'succeeded', 12, ${at})`
+      VALUES (${attempt!}, ${subscriptionId!}, ${webhookBatch!}, 1, 'succeeded', 12, ${at})`
     await hub.sql`INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position)
-      VALUES (${endpoint!}, ${uuidOf('evt', event)}, ${webhookBatch!}, 0)`
+      VALUES (${subscriptionId!}, ${uuidOf('evt', event)}, ${webhookBatch!}, 0)`
     await hub.sql`INSERT INTO read.batches (id, account, mode) VALUES (${batch}, ${shop.uuid}, 'live')`
     await hub.sql`INSERT INTO command.senders (id, account, mode, name, status)
       VALUES (${sender!}, ${shop.uuid}, 'live', 'SHOP', 'registered')`
     await hub.sql`INSERT INTO command.templates (id, account, mode, name, class, sender, body, status)
       VALUES (${template!}, ${shop.uuid}, 'live', 'order_ready', 'service', 'SHOP', 'Ready', 'approved')`
-    const endpointId = encodeId('we', endpoint!)
+    const apiId = encodeId('we', subscriptionId!)
     const [ofEvent] = (await search(event)).data
     assert.deepInclude(ofEvent, { type: 'event', id: event, account: shop.id })
     assert.strictEqual(ofEvent?.message?.id, first)
     for (const [id, expected] of [
-      [encodeId('evb', webhookBatch!), { type: 'webhook_batch', webhook_endpoint: endpointId }],
-      [encodeId('whd', attempt!), { type: 'webhook_delivery', webhook_endpoint: endpointId }],
-      [endpointId, { type: 'webhook_endpoint', account: shop.id }],
+      [encodeId('evb', webhookBatch!), { type: 'webhook_batch', webhook_endpoint: apiId }],
+      [encodeId('whd', attempt!), { type: 'webhook_delivery', webhook_endpoint: apiId }],
+      [apiId, { type: 'webhook_endpoint', account: shop.id }],
       [encodeId('bat', batch), { type: 'batch', account: shop.id }],
       [encodeId('tpl', template!), { type: 'template', account: shop.id }],
       [encodeId('snd', sender!), { type: 'sender', account: shop.id }],

@@ -122,15 +122,15 @@ const BY_ID: Readonly<Record<Exclude<IdPrefix, 'req'>, Finder>> = {
   },
   evb: async (q, id, uuid) => {
     const events = await WebhooksAttempts.readBatchEvents(q, uuid)
-    return [...new Set(events.map(({ endpoint }) => endpoint))].map((endpoint) =>
-      hit('webhook_batch', id, { webhook_endpoint: encodeId('we', endpoint) }),
+    return [...new Set(events.map(({ subscriptionId }) => subscriptionId))].map((subscriptionId) =>
+      hit('webhook_batch', id, { webhook_endpoint: encodeId('we', subscriptionId) }),
     )
   },
   whd: async (q, id, uuid) => {
-    const endpoint = await WebhooksAttempts.findEndpoint(q, uuid)
-    return endpoint === null
+    const subscriptionId = await WebhooksAttempts.findSubscription(q, uuid)
+    return subscriptionId === null
       ? []
-      : [hit('webhook_delivery', id, { webhook_endpoint: encodeId('we', endpoint) })]
+      : [hit('webhook_delivery', id, { webhook_endpoint: encodeId('we', subscriptionId) })]
   },
   we: async (q, id, uuid) => {
     const owner = await WebhooksEndpoints.readOwner(q, uuid)

@@ -28,14 +28,14 @@ export const readDeliveries = async (
     return { id: event, type, created_at }
   })
   const filter = { account, mode, status: null, limit: most.subscriptions }
-  const endpoints = events.length === 0 ? [] : await WebhooksEndpoints.readNewest(q, filter)
+  const subscriptions = events.length === 0 ? [] : await WebhooksEndpoints.readNewest(q, filter)
   const attempts: Array<MessageAttempt> = []
-  for (const endpoint of endpoints) {
+  for (const subscription of subscriptions) {
     const found = new Map<string, WebhooksAttempts.Attempt>()
     for (const event of events) {
       const page = await WebhooksAttempts.readPage(
         q,
-        endpoint.id,
+        subscription.id,
         { ...WebhooksAttempts.ALL_ATTEMPTS, event: uuidOf('evt', event.id) },
         null,
         most.attempts,
@@ -44,8 +44,8 @@ export const readDeliveries = async (
     }
     for (const attempt of found.values()) {
       const carried = events.filter(({ id: event }) => attempt.event_ids.includes(uuidOf('evt', event)))
-      attempts.push({ endpoint: endpoint.id, attempt, events: carried })
+      attempts.push({ subscriptionId: subscription.id, attempt, events: carried })
     }
   }
-  return { events, attempts, hasSubscriptions: endpoints.length > 0 }
+  return { events, attempts, hasSubscriptions: subscriptions.length > 0 }
 }

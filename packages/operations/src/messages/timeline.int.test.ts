@@ -132,26 +132,26 @@ const deliveredMessage = async (number = NUMBER): Promise<string> => {
 
 /** Inserts an event of the message, a subscription, and a failed attempt to deliver the event. */
 const insertDelivery = async (message: string) => {
-  const [endpoint, attempt, batch] = [randomUUID(), randomUUID(), randomUUID()]
+  const [subscriptionId, attempt, batch] = [randomUUID(), randomUUID(), randomUUID()]
   const event = eventIdOf(message, 'message.delivered')
   const at = new Date()
   await hub.sql`INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
-    VALUES (${endpoint}, ${account.uuid}, 'live', 'https://shop.example/hook', '')`
+    VALUES (${subscriptionId}, ${account.uuid}, 'live', 'https://shop.example/hook', '')`
   const body = JSON.stringify({ id: event, type: 'message.delivered', created_at: at.toISOString() })
   await hub.sql`INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
     VALUES (${account.uuid}, 'live', 1, ${uuidOf('evt', event)}, 'message.delivered', ${at}, ${body})`
   await hub.sql`INSERT INTO webhooks.attempts
     (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, reason, created_at)
-    VALUES (${attempt}, ${endpoint}, ${batch}, 1, 'failed', 500, 12, 'http_error', ${at})`
+    VALUES (${attempt}, ${subscriptionId}, ${batch}, 1, 'failed', 500, 12, 'http_error', ${at})`
   await hub.sql`INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position)
-    VALUES (${endpoint}, ${uuidOf('evt', event)}, ${batch}, 0)`
-  return { endpoint: encodeId('we', endpoint), attempt: encodeId('whd', attempt), event }
+    VALUES (${subscriptionId}, ${uuidOf('evt', event)}, ${batch}, 0)`
+  return { subscriptionId: encodeId('we', subscriptionId), attempt: encodeId('whd', attempt), event }
 }
 
 describe('the timeline of a message', () => {
   it('has everything that happened, in the order of time, with its source', async () => {
     const id = await deliveredMessage()
-    const { attempt, endpoint, event } = await insertDelivery(id)
+    const { attempt, subscriptionId, event } = await insertDelivery(id)
     const shown = await hub.run(timeline, { id }, VIEWER)
     assert.strictEqual(shown.trace_id, TRACE)
     assert.strictEqual(shown.trace_url, `https://tempo.example/trace/${TRACE}?org=1`)
@@ -180,7 +180,7 @@ describe('the timeline of a message', () => {
     assert.match(String(final?.detail['record']), /hub\.messages\.v1\/\d\/\d+$/u)
     assert.deepInclude(recorded?.detail, { event })
     assert.deepInclude(webhook?.detail, {
-      webhook_endpoint: endpoint,
+      webhook_endpoint: subscriptionId,
       webhook_delivery: attempt,
       response_code: 500,
     })

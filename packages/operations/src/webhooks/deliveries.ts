@@ -43,7 +43,7 @@ export const Delivery = Schema.Struct({
 }).annotate({ identifier: 'WebhookDelivery' })
 
 /** `hubctl deliveries list` reads the log of a deleted subscription too. */
-const requireEndpoint = Effect.fnUntraced(function* (id: string) {
+const requireSubscription = Effect.fnUntraced(function* (id: string) {
   const owner = yield* query((q) => WebhooksEndpoints.readOwner(q, uuidOf('we', id)))
   return (
     owner ?? (yield* refused('subscription_not_found', `There is no subscription ${id}.`, 'webhook_endpoint'))
@@ -70,7 +70,7 @@ export const list = defineUseCase({
   audit: null,
   run: (input) =>
     Effect.gen(function* () {
-      yield* requireEndpoint(input.webhook_endpoint)
+      yield* requireSubscription(input.webhook_endpoint)
       // The cursor is an attempt.
       const below = yield* decodeCursor(Uuid, input.cursor)
       const filter = {
@@ -80,9 +80,9 @@ export const list = defineUseCase({
         createdAfter: moment(input.created_after),
         createdBefore: moment(input.created_before),
       }
-      const endpoint = uuidOf('we', input.webhook_endpoint)
+      const subscriptionId = uuidOf('we', input.webhook_endpoint)
       const { next, rows } = yield* query((q) =>
-        WebhooksAttempts.findPage(q, endpoint, filter, below, input.limit),
+        WebhooksAttempts.findPage(q, subscriptionId, filter, below, input.limit),
       )
       return {
         object: 'list' as const,
@@ -97,12 +97,12 @@ const attemptNotFound = (id: string) => refused('delivery_not_found', `There is 
 /** A waiting batch has its body. That of an ended one is made again from its events, byte for byte. */
 const readBody = async (
   q: Queries,
-  endpoint: string,
+  subscriptionId: string,
   owner: ReadEvents.Journal,
   attempt: WebhooksAttempts.Attempt,
 ): Promise<string | null> => {
   if (attempt.trial) return null
-  const waiting = await WebhooksBatches.readBody(q, endpoint, attempt.batch_id)
+  const waiting = await WebhooksBatches.readBody(q, subscriptionId, attempt.batch_id)
   if (waiting !== null) return waiting
   const bodies = await ReadEvents.readBodies(q, owner, attempt.event_ids)
   return bodies.length === 0 || bodies.length < attempt.event_ids.length ? null : `[${bodies.join(',')}]`
@@ -124,17 +124,17 @@ export const get = defineUseCase({
   run: ({ id }) =>
     Effect.gen(function* () {
       const found = yield* query(async (q) => {
-        const endpoint = await WebhooksAttempts.findEndpoint(q, uuidOf('whd', id))
-        if (endpoint === null) return null
-        const owner = await WebhooksEndpoints.readOwner(q, endpoint)
-        const attempt = await WebhooksAttempts.read(q, endpoint, uuidOf('whd', id))
+        const subscriptionId = await WebhooksAttempts.findSubscription(q, uuidOf('whd', id))
+        if (subscriptionId === null) return null
+        const owner = await WebhooksEndpoints.readOwner(q, subscriptionId)
+        const attempt = await WebhooksAttempts.read(q, subscriptionId, uuidOf('whd', id))
         if (owner === null || attempt === null) return null
-        return { attempt, endpoint, body: await readBody(q, endpoint, owner, attempt) }
+        return { attempt, subscriptionId, body: await readBody(q, subscriptionId, owner, attempt) }
       })
       if (found === null) return yield* attemptNotFound(id)
       return {
         ...WebhooksAttempts.toDelivery(found.attempt),
-        webhook_endpoint: encodeId('we', found.endpoint),
+        webhook_endpoint: encodeId('we', found.subscriptionId),
         signed_body: found.body,
       }
     }),
@@ -170,15 +170,15 @@ const ONE_RULE = 'Name exactly one of delivery, event_batch and event.'
 /** The newest attempt at what is to be sent again; `null`: it was never attempted. */
 const newestAttempt = async (
   q: Queries,
-  endpoint: string,
+  subscriptionId: string,
   { event, event_batch }: { readonly event: string | null; readonly event_batch: string | null },
 ): Promise<WebhooksAttempts.Attempt | null> => {
   if (event_batch !== null) {
-    const [attempt] = await WebhooksAttempts.readOfBatch(q, endpoint, uuidOf('evb', event_batch), 1)
+    const [attempt] = await WebhooksAttempts.readOfBatch(q, subscriptionId, uuidOf('evb', event_batch), 1)
     return attempt ?? null
   }
   const filter = { ...WebhooksAttempts.ALL_ATTEMPTS, event: event === null ? null : uuidOf('evt', event) }
-  const [attempt] = (await WebhooksAttempts.readPage(q, endpoint, filter, null, 1)) ?? []
+  const [attempt] = (await WebhooksAttempts.readPage(q, subscriptionId, filter, null, 1)) ?? []
   return attempt ?? null
 }
 
@@ -208,9 +208,11 @@ export const resend = defineUseCase({
       if ([delivery, event_batch, event].filter((one) => one !== null).length !== 1) {
         return yield* refused('invalid_parameter', ONE_RULE, 'delivery')
       }
-      const endpoint = uuidOf('we', webhook_endpoint)
+      const subscriptionId = uuidOf('we', webhook_endpoint)
       const found =
-        delivery === null ? yield* query((q) => newestAttempt(q, endpoint, { event, event_batch })) : null
+        delivery === null
+          ? yield* query((q) => newestAttempt(q, subscriptionId, { event, event_batch }))
+          : null
       if (delivery === null && found === null) {
         return yield* refused(
           'never_attempted',
@@ -218,7 +220,7 @@ export const resend = defineUseCase({
         )
       }
       const attempt = delivery === null ? (found?.id ?? '') : uuidOf('whd', delivery)
-      const made = yield* resendDelivery({ endpoint, attempt }).pipe(
+      const made = yield* resendDelivery({ subscriptionId, attempt }).pipe(
         Effect.catchTags({
           ResendRefused: ({ reason }) => Effect.fail(refused(...RESEND_REFUSED[reason])),
           NotDelivered: notDelivered,

@@ -26,9 +26,9 @@ const ANY_ATTEMPT = {
 
 let hub: TestHub
 let account: { readonly uuid: string; readonly id: string }
-let endpoint: string
+let subscriptionId: string
 let disabled: string
-const uuidOfEndpoint = () => uuidOf('we', endpoint)
+const uuidOfSubscription = () => uuidOf('we', subscriptionId)
 
 /** Two events in one batch, which was attempted three times. */
 const events = [1, 2].map((n) => {
@@ -38,7 +38,7 @@ const events = [1, 2].map((n) => {
 const batch = encodeId('evb', randomUUID())
 const attempts: Array<string> = []
 
-const insertEndpoint = async (status: string, failures: number): Promise<string> => {
+const insertSubscription = async (status: string, failures: number): Promise<string> => {
   const id = randomUUID()
   const at = status === 'enabled' ? null : new Date()
   await hub.sql`INSERT INTO webhooks.endpoints (id, account, mode, url, secret, status, consecutive_failures, disabled_at)
@@ -49,13 +49,13 @@ const insertEndpoint = async (status: string, failures: number): Promise<string>
 beforeAll(async () => {
   hub = await makeTestHub()
   account = await hub.account('Online shop')
-  endpoint = await insertEndpoint('enabled', 0)
-  disabled = await insertEndpoint('disabled_by_failures', 12)
+  subscriptionId = await insertSubscription('enabled', 0)
+  disabled = await insertSubscription('disabled_by_failures', 12)
   for (const { body, id, sequence } of events) {
     await hub.sql`INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
       VALUES (${account.uuid}, 'live', ${sequence}, ${uuidOf('evt', id)}, 'message.sent', now(), ${body})`
     await hub.sql`INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position)
-      VALUES (${uuidOfEndpoint()}, ${uuidOf('evt', id)}, ${uuidOf('evb', batch)}, ${sequence})`
+      VALUES (${uuidOfSubscription()}, ${uuidOf('evt', id)}, ${uuidOf('evb', batch)}, ${sequence})`
   }
   for (const [code, seconds] of [
     [500, 60],
@@ -65,7 +65,7 @@ beforeAll(async () => {
     const at = Date.now() - seconds * 1000
     const id = newId('whd', at, randomBytes(10))
     await hub.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, created_at)
-      VALUES (${uuidOf('whd', id)}, ${uuidOfEndpoint()}, ${uuidOf('evb', batch)}, ${attempts.length + 1},
+      VALUES (${uuidOf('whd', id)}, ${uuidOfSubscription()}, ${uuidOf('evb', batch)}, ${attempts.length + 1},
               ${code === 200 ? 'succeeded' : 'failed'}, ${code}, 12, ${new Date(at)})`
     attempts.push(id)
   }
@@ -81,14 +81,14 @@ describe('webhook subscriptions', () => {
     const second = await hub.run(Webhooks.list, { ...input, cursor: first.next_cursor }, VIEWER)
     assert.deepStrictEqual(
       [...first.data, ...second.data].map(({ id }) => id).toSorted(),
-      [endpoint, disabled].toSorted(),
+      [subscriptionId, disabled].toSorted(),
     )
     assert.isNull(second.next_cursor)
     const failing = await hub.run(Webhooks.list, { ...input, status: 'disabled_by_failures' }, VIEWER)
     assert.deepInclude(failing.data[0], { id: disabled, consecutive_failures: 12 })
     assert.strictEqual(failing.data[0]?.backlog.batches, 1)
     assert.isNotNull(failing.data[0]?.backlog.oldest_at)
-    const shown = await hub.run(Webhooks.get, { id: endpoint }, VIEWER)
+    const shown = await hub.run(Webhooks.get, { id: subscriptionId }, VIEWER)
     assert.strictEqual(shown.backlog.batches, 0)
     assert.strictEqual(
       await hub.refusal(Webhooks.get, { id: encodeId('we', randomUUID()) }),
@@ -120,7 +120,7 @@ describe('the delivery log', () => {
   const list = async (filter: Partial<Parameters<typeof Deliveries.list.run>[0]>) => {
     const page = await hub.run(
       Deliveries.list,
-      { webhook_endpoint: endpoint, ...ANY_ATTEMPT, ...filter },
+      { webhook_endpoint: subscriptionId, ...ANY_ATTEMPT, ...filter },
       VIEWER,
     )
     return page.data.map(({ id }) => id)
@@ -141,7 +141,7 @@ describe('the delivery log', () => {
 
   it('shows the body that was signed, byte for byte', async () => {
     const shown = await hub.run(Deliveries.get, { id: attempts[0]! }, VIEWER)
-    assert.strictEqual(shown.webhook_endpoint, endpoint)
+    assert.strictEqual(shown.webhook_endpoint, subscriptionId)
     assert.strictEqual(shown.signed_body, `[${events.map(({ body }) => body).join(',')}]`)
     assert.deepStrictEqual(
       shown.event_ids,
@@ -149,7 +149,7 @@ describe('the delivery log', () => {
     )
     const unknown = encodeId('whd', randomUUID())
     assert.strictEqual(await hub.refusal(Deliveries.get, { id: unknown }), 'delivery_not_found')
-    const resend = { webhook_endpoint: endpoint, delivery: unknown, event_batch: null, event: null }
+    const resend = { webhook_endpoint: subscriptionId, delivery: unknown, event_batch: null, event: null }
     assert.strictEqual(await hub.refusal(Deliveries.resend, resend), 'delivery_not_found')
   })
 })
@@ -167,7 +167,7 @@ const makeOne = async (table: 'resends' | 'trials'): Promise<void> => {
   )
   await hub.sql.begin(async (q) => {
     await q`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, trial, created_at)
-      VALUES (${taken.id}, ${uuidOfEndpoint()}, ${taken.batch ?? randomUUID()}, 1, 'succeeded', 204, 7, ${table === 'trials'}, now())`
+      VALUES (${taken.id}, ${uuidOfSubscription()}, ${taken.batch ?? randomUUID()}, 1, 'succeeded', 204, 7, ${table === 'trials'}, now())`
     await q`DELETE FROM ${q(`webhooks.${table}`)} WHERE id = ${taken.id}`
   })
 }
@@ -177,7 +177,7 @@ describe('deliveries on demand', () => {
 
   it('send the batch of a delivery, of an event, or a batch again', async () => {
     for (const what of [{ delivery: attempts[1]! }, { event: events[1]!.id }, { event_batch: batch }]) {
-      const input = { webhook_endpoint: endpoint, ...nothing, ...what }
+      const input = { webhook_endpoint: subscriptionId, ...nothing, ...what }
       const [made] = await Promise.all([hub.run(Deliveries.resend, input, SUPPORT), makeOne('resends')])
       assert.deepInclude(made, { status: 'succeeded', response_code: 204, event_batch: batch })
     }
@@ -190,15 +190,15 @@ describe('deliveries on demand', () => {
     assert.deepStrictEqual(
       rows.map((row) => row.arguments),
       [
-        { subscription: endpoint, event_batch: batch },
-        { subscription: endpoint, event: events[1]!.id },
-        { subscription: endpoint, delivery: attempts[1]! },
+        { subscription: subscriptionId, event_batch: batch },
+        { subscription: subscriptionId, event: events[1]!.id },
+        { subscription: subscriptionId, delivery: attempts[1]! },
       ],
     )
   })
 
   it('are refused without the permission, without a subject, and of what was never attempted', async () => {
-    const input = { webhook_endpoint: endpoint, ...nothing, delivery: attempts[1]! }
+    const input = { webhook_endpoint: subscriptionId, ...nothing, delivery: attempts[1]! }
     assert.strictEqual(await hub.refusal(Deliveries.resend, input, VIEWER), 'messages.resend')
     const both = { ...input, event_batch: batch }
     assert.strictEqual(await hub.refusal(Deliveries.resend, both, SUPPORT), 'invalid_parameter')
@@ -207,7 +207,10 @@ describe('deliveries on demand', () => {
   })
 
   it('include a test delivery', async () => {
-    const [made] = await Promise.all([hub.run(Webhooks.test, { id: endpoint }, SUPPORT), makeOne('trials')])
+    const [made] = await Promise.all([
+      hub.run(Webhooks.test, { id: subscriptionId }, SUPPORT),
+      makeOne('trials'),
+    ])
     assert.deepInclude(made, { trial: true, status: 'succeeded' })
     const shown = await hub.run(Deliveries.get, { id: made.id }, VIEWER)
     assert.isNull(shown.signed_body)
@@ -221,10 +224,10 @@ describe('deliveries on demand', () => {
 describe('a redelivery', () => {
   it('is requested for a period, and shows its progress', async () => {
     const from = new Date(Date.now() - 3_600_000).toISOString()
-    const made = await hub.run(Webhooks.redeliver, { id: endpoint, from, until: null }, SUPPORT)
+    const made = await hub.run(Webhooks.redeliver, { id: subscriptionId, from, until: null }, SUPPORT)
     const progress = await hub.run(Webhooks.redelivery, { id: made.id }, VIEWER)
     assert.deepInclude(progress, { events: 0, batches: 0, pending: 0, queued_at: null })
-    const empty = { id: endpoint, from, until: from }
+    const empty = { id: subscriptionId, from, until: from }
     assert.strictEqual(await hub.refusal(Webhooks.redeliver, empty, SUPPORT), 'period_empty')
     assert.strictEqual(await hub.refusal(Webhooks.redelivery, { id: randomUUID() }), 'redelivery_not_found')
   })

@@ -176,18 +176,18 @@ const events: Job = {
 }
 
 /** The key of an attempt: subscription and attempt. */
-type AttemptKey = readonly [endpoint: string, id: string]
+type AttemptKey = readonly [subscriptionId: string, id: string]
 
 /** Deletes the batch events of the next attempts. Every batch that has ended has an attempt. */
 const clearDeliveries = async (
   q: Queries,
   table: string,
-  [endpoint, id]: AttemptKey,
+  [subscriptionId, id]: AttemptKey,
   before: string | null,
 ): Promise<{ readonly removed: number; readonly last: AttemptKey | null }> => {
   const rows = await q<{ endpoint_id: string; id: string; batch_id: string }[]>`
     SELECT endpoint_id, id, batch_id FROM ${q(table)}
-     WHERE (endpoint_id, id) > (${endpoint}, ${id}) AND (${before}::uuid IS NULL OR id < ${before}::uuid)
+     WHERE (endpoint_id, id) > (${subscriptionId}, ${id}) AND (${before}::uuid IS NULL OR id < ${before}::uuid)
      ORDER BY endpoint_id, id LIMIT ${ROWS_PER_STEP}`
   const last = rows.at(-1)
   if (last === undefined) return { removed: 0, last: null }
@@ -208,8 +208,8 @@ const deliveries: Job = {
     const before = recordsCutoff(now)
     const month = await oldest(q, 'webhooks.attempts', before)
     if (month !== null) {
-      const [endpoint = NIL_UUID, id = NIL_UUID] = position?.split(' ') ?? []
-      const { last, removed } = await clearDeliveries(q, month.table, [endpoint, id], null)
+      const [subscriptionId = NIL_UUID, id = NIL_UUID] = position?.split(' ') ?? []
+      const { last, removed } = await clearDeliveries(q, month.table, [subscriptionId, id], null)
       if (last !== null) return { removed, position: last.join(' ') }
       await dropPartition(q, month.table)
       return { removed: removed + 1, position: NIL_UUID }

@@ -298,24 +298,24 @@ describe('retention', () => {
   it.effect('drops the log of deliveries after three years, and no waiting delivery', () =>
     Effect.gen(function* () {
       yield* live(START)
-      const endpoint = randomUUID()
+      const subscriptionId = randomUUID()
       const [ended, waiting] = [randomUUID(), randomUUID()]
       yield* run(async (q) => {
         await q`INSERT INTO command.accounts (id, name) VALUES (${account}, 'Shop')`
         await q`
           INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
-          VALUES (${endpoint}, ${account}, 'live', 'https://example.com', ''::bytea)`
+          VALUES (${subscriptionId}, ${account}, 'live', 'https://example.com', ''::bytea)`
         await q`
           INSERT INTO webhooks.batches
             (id, endpoint_id, partition, first_sequence, event_count, body, queued_at, scheduled_at, next_attempt_at)
-          VALUES (${waiting}, ${endpoint}, 0, 1, 1, '[]', ${new Date(START)}, ${new Date(START)}, ${new Date(START)})`
+          VALUES (${waiting}, ${subscriptionId}, 0, 1, 1, '[]', ${new Date(START)}, ${new Date(START)}, ${new Date(START)})`
         for (const batch of [ended, waiting]) {
           await q`
             INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position)
-            VALUES (${endpoint}, ${randomUUID()}, ${batch}, 0)`
+            VALUES (${subscriptionId}, ${randomUUID()}, ${batch}, 0)`
           await q`
             INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, created_at)
-            VALUES (${idAt(START)}, ${endpoint}, ${batch}, 1, 'failed', 5, ${new Date(START)})`
+            VALUES (${idAt(START)}, ${subscriptionId}, ${batch}, 1, 'failed', 5, ${new Date(START)})`
         }
       })
       yield* live(after(3, -DAY))

@@ -57,41 +57,41 @@ const columns = (q: Queries) => q`
 /** Only attempts of this period are shown. Source: RET-6. */
 const visible = (q: Queries) => q`a.created_at > now() - interval '3 years'`
 
-/** One attempt of an endpoint, `null` without a row. */
-export const read = async (q: Queries, endpoint: string, attempt: string): Promise<Attempt | null> =>
+/** One attempt of a subscription, `null` without a row. */
+export const read = async (q: Queries, subscriptionId: string, attempt: string): Promise<Attempt | null> =>
   firstRow(q<Attempt[]>`
-    SELECT ${columns(q)} FROM webhooks.attempts a WHERE a.id = ${attempt} AND a.endpoint_id = ${endpoint}`)
+    SELECT ${columns(q)} FROM webhooks.attempts a WHERE a.id = ${attempt} AND a.endpoint_id = ${subscriptionId}`)
 
 /** The subscription of an attempt, whichever it is; `null` without a row. */
-export const findEndpoint = async (q: Queries, attempt: string): Promise<string | null> => {
+export const findSubscription = async (q: Queries, attempt: string): Promise<string | null> => {
   // The log has no index by attempt alone, and few subscriptions.
-  const row = await firstRow(q<{ endpoint: string }[]>`
-    SELECT e.id AS endpoint FROM webhooks.endpoints e
+  const row = await firstRow(q<{ subscriptionId: string }[]>`
+    SELECT e.id AS "subscriptionId" FROM webhooks.endpoints e
      CROSS JOIN LATERAL (
            SELECT 1 FROM webhooks.attempts a WHERE a.endpoint_id = e.id AND a.id = ${attempt} AND ${visible(q)} LIMIT 1) AS found
      LIMIT 1`)
-  return row?.endpoint ?? null
+  return row?.subscriptionId ?? null
 }
 
 /** The events of a webhook batch, in its order, with its subscription; empty: there is no such batch. */
 export const readBatchEvents = async (
   q: Queries,
   batch: string,
-): Promise<ReadonlyArray<{ readonly endpoint: string; readonly event: string }>> =>
-  q<{ endpoint: string; event: string }[]>`
-    SELECT endpoint_id AS endpoint, event_id AS event FROM webhooks.batch_events
+): Promise<ReadonlyArray<{ readonly subscriptionId: string; readonly event: string }>> =>
+  q<{ subscriptionId: string; event: string }[]>`
+    SELECT endpoint_id AS "subscriptionId", event_id AS event FROM webhooks.batch_events
      WHERE batch_id = ${batch} ORDER BY position`
 
-/** The newest attempts at a batch of an endpoint. */
+/** The newest attempts at a batch of a subscription. */
 export const readOfBatch = async (
   q: Queries,
-  endpoint: string,
+  subscriptionId: string,
   batch: string,
   limit: number,
 ): Promise<ReadonlyArray<Attempt>> =>
   q<Attempt[]>`
     SELECT ${columns(q)} FROM webhooks.attempts a
-     WHERE a.batch_id = ${batch} AND a.endpoint_id = ${endpoint} AND ${visible(q)}
+     WHERE a.batch_id = ${batch} AND a.endpoint_id = ${subscriptionId} AND ${visible(q)}
      ORDER BY a.id DESC LIMIT ${limit}`
 
 /** Which attempts to read. `null`: no restriction. */
@@ -118,18 +118,18 @@ export const ALL_ATTEMPTS: AttemptFilter = {
  */
 const ID_TIME_SLACK_MS = 60_000
 
-const batchesOf = (q: Queries, endpoint: string, event: string) => q`
+const batchesOf = (q: Queries, subscriptionId: string, event: string) => q`
   SELECT b.batch_id FROM webhooks.batch_events b
-   WHERE b.endpoint_id = ${endpoint} AND b.event_id = ${event} AND b.redelivery IS NULL
+   WHERE b.endpoint_id = ${subscriptionId} AND b.event_id = ${event} AND b.redelivery IS NULL
   UNION ALL
   SELECT b.batch_id FROM webhooks.redeliveries r
     JOIN webhooks.batch_events b ON b.redelivery = r.id AND b.event_id = ${event}
-   WHERE r.endpoint_id = ${endpoint}`
+   WHERE r.endpoint_id = ${subscriptionId}`
 
 /** PostgreSQL refuses the year 0, and no attempt is older than the epoch. */
 const dateOf = (at: number): Date => new Date(Math.max(0, at))
 
-const matches = (q: Queries, endpoint: string, filter: AttemptFilter) => {
+const matches = (q: Queries, subscriptionId: string, filter: AttemptFilter) => {
   const { createdAfter, createdBefore, event, status } = filter
   const after =
     createdAfter === null
@@ -141,29 +141,29 @@ const matches = (q: Queries, endpoint: string, filter: AttemptFilter) => {
       : q`AND a.created_at < ${dateOf(createdBefore)} AND a.id < ${uuidFloor(createdBefore + ID_TIME_SLACK_MS)}`
   return q`${after} ${before}
     ${status === null ? q`` : status === 'failed' ? q`AND a.status = 'failed'` : q`AND a.status = 'succeeded'`}
-    ${event === null ? q`` : q`AND a.batch_id IN (${batchesOf(q, endpoint, event)})`}`
+    ${event === null ? q`` : q`AND a.batch_id IN (${batchesOf(q, subscriptionId, event)})`}`
 }
 
 /**
- * The newest `limit` matching attempts of an endpoint, also of a deleted one, before the attempt
+ * The newest `limit` matching attempts of a subscription, also of a deleted one, before the attempt
  * `below`; `null` if `below` is none of its attempts.
  */
 export const readPage = async (
   q: Queries,
-  endpoint: string,
+  subscriptionId: string,
   filter: AttemptFilter,
   below: string | null,
   limit: number,
 ): Promise<ReadonlyArray<Attempt> | null> => {
   if (below !== null) {
     const known = await q`
-      SELECT 1 FROM webhooks.attempts a WHERE a.id = ${below} AND a.endpoint_id = ${endpoint} AND ${visible(q)}`
+      SELECT 1 FROM webhooks.attempts a WHERE a.id = ${below} AND a.endpoint_id = ${subscriptionId} AND ${visible(q)}`
     if (known.length === 0) return null
   }
   return q<Attempt[]>`
     SELECT ${columns(q)} FROM webhooks.attempts a
-     WHERE a.endpoint_id = ${endpoint} AND ${visible(q)} ${below === null ? q`` : q`AND a.id < ${below}`}
-           ${matches(q, endpoint, filter)}
+     WHERE a.endpoint_id = ${subscriptionId} AND ${visible(q)} ${below === null ? q`` : q`AND a.id < ${below}`}
+           ${matches(q, subscriptionId, filter)}
      ORDER BY a.id DESC LIMIT ${limit}`
 }
 
@@ -176,21 +176,21 @@ interface AttemptSearch extends AttemptFilter {
 }
 
 /**
- * A page of the newest attempts of an endpoint, also of a deleted one, below an attempt. With a
+ * A page of the newest attempts of a subscription, also of a deleted one, below an attempt. With a
  * response code it looks at a limited number of attempts: `next` is then the last of them. `null`:
  * there are no more.
  */
 export const findPage = async (
   q: Queries,
-  endpoint: string,
+  subscriptionId: string,
   { responseCode, ...filter }: AttemptSearch,
   below: string | null,
   limit: number,
 ): Promise<{ readonly rows: ReadonlyArray<Attempt>; readonly next: string | null }> => {
   const newest = (most: number) => q`
     SELECT * FROM webhooks.attempts a
-     WHERE a.endpoint_id = ${endpoint} AND ${visible(q)} ${below === null ? q`` : q`AND a.id < ${below}`}
-           ${matches(q, endpoint, filter)}
+     WHERE a.endpoint_id = ${subscriptionId} AND ${visible(q)} ${below === null ? q`` : q`AND a.id < ${below}`}
+           ${matches(q, subscriptionId, filter)}
      ORDER BY a.id DESC LIMIT ${most}`
   const found = await q<Attempt[]>`
     SELECT ${columns(q)} FROM (${newest(responseCode === null ? limit + 1 : EXAMINED)}) AS a

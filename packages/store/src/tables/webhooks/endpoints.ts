@@ -14,8 +14,8 @@ import {
 } from '@hub/domain'
 import { firstRow, type Queries } from '../../sql.ts'
 
-/** What clients see of an endpoint. */
-export interface EndpointRow {
+/** What clients see of a subscription. */
+export interface SubscriptionRow {
   readonly id: string
   readonly url: string
   readonly description: string | null
@@ -29,12 +29,12 @@ export interface EndpointRow {
   readonly secret_rotation_ends_at: Date | null
 }
 
-/** The columns of `EndpointRow`, of `webhooks.endpoints e`. */
+/** The columns of `SubscriptionRow`, of `webhooks.endpoints e`. */
 export const columns = (q: Queries) => q`
   e.id, e.url, e.description, e.event_types, e.status, e.created_at, e.disabled_at, e.disabled_reason,
   e.consecutive_failures, greatest(e.secret_rotation_ends_at, e.older_secret_ends_at) AS secret_rotation_ends_at`
 
-/** The secrets of an endpoint, encrypted, with the ends of their transitions. */
+/** The secrets of a subscription, encrypted, with the ends of their transitions. */
 export interface SecretColumns {
   readonly secret: Buffer
   readonly previous_secret: Buffer | null
@@ -58,7 +58,7 @@ export const secretsOf = (row: SecretColumns): SigningSecrets<Buffer> => ({
   ),
 })
 
-export const toView = (row: EndpointRow): SubscriptionView => ({
+export const toView = (row: SubscriptionRow): SubscriptionView => ({
   id: encodeId('we', row.id),
   url: row.url,
   description: row.description,
@@ -71,27 +71,30 @@ export const toView = (row: EndpointRow): SubscriptionView => ({
   rotationEndsAt: row.secret_rotation_ends_at?.getTime() ?? null,
 })
 
-export interface OwnedEndpointRow extends Omit<EndpointRow, 'secret_rotation_ends_at' | 'description'> {
+export interface OwnedSubscriptionRow extends Omit<
+  SubscriptionRow,
+  'secret_rotation_ends_at' | 'description'
+> {
   readonly account: string
   readonly mode: Mode
 }
 
 /** Filters; `null`: any. */
-interface EndpointFilter {
+interface SubscriptionFilter {
   readonly account: string | null
   readonly mode: Mode | null
   readonly status: SubscriptionStatus | null
   readonly limit: number
-  /** Only endpoints behind this one in the list. */
+  /** Only subscriptions behind this one in the list. */
   readonly after?: { readonly created_at: Date; readonly id: string } | null
 }
 
-/** The newest endpoints that match the filter, without deleted ones. */
+/** The newest subscriptions that match the filter, without deleted ones. */
 export const readNewest = async (
   q: Queries,
-  { account, after = null, limit, mode, status }: EndpointFilter,
-): Promise<ReadonlyArray<OwnedEndpointRow>> =>
-  q<OwnedEndpointRow[]>`
+  { account, after = null, limit, mode, status }: SubscriptionFilter,
+): Promise<ReadonlyArray<OwnedSubscriptionRow>> =>
+  q<OwnedSubscriptionRow[]>`
     SELECT id, account, mode, url, event_types, status, consecutive_failures, disabled_at, disabled_reason, created_at
       FROM webhooks.endpoints
      WHERE deleted_at IS NULL AND (${account}::uuid IS NULL OR account = ${account})
@@ -122,35 +125,35 @@ export const findSubscribedJournals = async (
      WHERE EXISTS (SELECT 1 FROM webhooks.endpoints e
                     WHERE e.account = j.account AND e.mode = j.mode AND e.deleted_at IS NULL)`
 
-/** The endpoints that are disabled, or whose last attempts failed: the most failures first. */
-export const readFailing = async (q: Queries, limit: number): Promise<ReadonlyArray<OwnedEndpointRow>> =>
-  q<OwnedEndpointRow[]>`
+/** The subscriptions that are disabled, or whose last attempts failed: the most failures first. */
+export const readFailing = async (q: Queries, limit: number): Promise<ReadonlyArray<OwnedSubscriptionRow>> =>
+  q<OwnedSubscriptionRow[]>`
     SELECT id, account, mode, url, event_types, status, consecutive_failures, disabled_at, disabled_reason, created_at
       FROM webhooks.endpoints
      WHERE deleted_at IS NULL AND (status = 'disabled_by_failures' OR consecutive_failures > 0)
      ORDER BY disabled_at NULLS LAST, consecutive_failures DESC, id LIMIT ${limit}`
 
-/** An endpoint with its owner, without a deleted one. */
-export const readOwned = async (q: Queries, id: string): Promise<OwnedEndpointRow | null> =>
-  firstRow(q<OwnedEndpointRow[]>`
+/** A subscription with its owner, without a deleted one. */
+export const readOwned = async (q: Queries, id: string): Promise<OwnedSubscriptionRow | null> =>
+  firstRow(q<OwnedSubscriptionRow[]>`
     SELECT id, account, mode, url, event_types, status, consecutive_failures, disabled_at, disabled_reason, created_at
       FROM webhooks.endpoints WHERE id = ${id} AND deleted_at IS NULL`)
 
-/** Whether an endpoint exists and is not deleted. */
+/** Whether a subscription exists and is not deleted. */
 export const exists = async (q: Queries, id: string): Promise<boolean> => {
   const rows = await q`SELECT 1 FROM webhooks.endpoints WHERE id = ${id} AND deleted_at IS NULL`
   return rows.length === 1
 }
 
-/** The account and mode of an endpoint, also of a deleted one; `null` if it never existed. */
+/** The account and mode of a subscription, also of a deleted one; `null` if it never existed. */
 export const readOwner = async (
   q: Queries,
   id: string,
-): Promise<Pick<OwnedEndpointRow, 'account' | 'mode'> | null> =>
-  firstRow(q<Pick<OwnedEndpointRow, 'account' | 'mode'>[]>`
+): Promise<Pick<OwnedSubscriptionRow, 'account' | 'mode'> | null> =>
+  firstRow(q<Pick<OwnedSubscriptionRow, 'account' | 'mode'>[]>`
     SELECT account, mode FROM webhooks.endpoints WHERE id = ${id}`)
 
-/** How many endpoints do not work. */
+/** How many subscriptions do not work. */
 export interface FailingCounts {
   readonly enabled: number
   /** Enabled, with a failed last attempt. */

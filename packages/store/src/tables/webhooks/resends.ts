@@ -17,7 +17,7 @@ const MOST_ON_DEMAND = 4
 export const ABANDONED_SECONDS = 20
 
 /**
- * Whether the account has a place for another delivery on demand, apart from one of the endpoint
+ * Whether the account has a place for another delivery on demand, apart from one of the subscription
  * `except`, which the caller replaces. An advisory lock serializes the requests of an account until
  * the transaction ends, so that the count holds.
  */
@@ -35,7 +35,7 @@ export const hasPlace = async (q: Queries, account: string, except: string | nul
 interface NewResend {
   /** The id of the attempt that it becomes. */
   readonly id: string
-  readonly endpoint: string
+  readonly subscriptionId: string
   readonly batch: string
   /** The attempt that the request names, and its number. */
   readonly resendOf: string
@@ -43,12 +43,12 @@ interface NewResend {
 }
 
 /** Inserts a request, and deletes abandoned ones. */
-export const insert = async (q: Queries, { attempt, batch, endpoint, id, resendOf }: NewResend) => {
+export const insert = async (q: Queries, { attempt, batch, subscriptionId, id, resendOf }: NewResend) => {
   await q`
     DELETE FROM webhooks.resends WHERE requested_at < now() - make_interval(secs => ${ABANDONED_SECONDS})`
   await q`
     INSERT INTO webhooks.resends (id, endpoint_id, batch_id, resend_of, attempt)
-    VALUES (${id}, ${endpoint}, ${batch}, ${resendOf}, ${attempt})`
+    VALUES (${id}, ${subscriptionId}, ${batch}, ${resendOf}, ${attempt})`
 }
 
 /** Whether the fan-out has taken the request; `null` when the row is gone. */
@@ -64,6 +64,6 @@ export const withdraw = async (q: Queries, id: string): Promise<boolean> => {
   return deleted.count === 1
 }
 
-/** Deletes the requests of an endpoint, taken or not. */
-export const removeOf = (q: Queries, endpoint: string) =>
-  q`DELETE FROM webhooks.resends WHERE endpoint_id = ${endpoint}`
+/** Deletes the requests of a subscription, taken or not. */
+export const removeOf = (q: Queries, subscriptionId: string) =>
+  q`DELETE FROM webhooks.resends WHERE endpoint_id = ${subscriptionId}`

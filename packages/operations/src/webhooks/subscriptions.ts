@@ -3,7 +3,7 @@ import { settings } from '@hub/config'
 import { encodeId, EVENT_TYPES, MODES, SUBSCRIPTION_STATUSES, toTimestamp } from '@hub/domain'
 import { encodeOutboxRow, subscriptionChangedRecord, topicNames } from '@hub/kafka'
 import { CommandOutbox, type Queries, Sql, uuidOf, WebhooksBatches, WebhooksEndpoints } from '@hub/store'
-import { enableEndpoint, type EnableResult } from '@hub/webhooks'
+import { enableSubscription, type EnableResult } from '@hub/webhooks'
 import { Clock, Effect, Schema } from 'effect'
 import { refused } from '../failures.ts'
 import { Mode, optionalTimestamp, publicId, Timestamp } from '../fields.ts'
@@ -37,7 +37,7 @@ export type WebhookEndpoint = typeof WebhookEndpoint.Type
 
 const toValue =
   (backlogs: ReadonlyMap<string, WebhooksBatches.Backlog>) =>
-  (row: WebhooksEndpoints.OwnedEndpointRow): WebhookEndpoint => {
+  (row: WebhooksEndpoints.OwnedSubscriptionRow): WebhookEndpoint => {
     const backlog = backlogs.get(row.id)
     return {
       id: encodeId('we', row.id),
@@ -60,12 +60,15 @@ const toValue =
   }
 
 /** Reads the backlogs of these subscriptions, and returns how to show each. */
-export const withBacklogs = async (q: Queries, rows: ReadonlyArray<WebhooksEndpoints.OwnedEndpointRow>) => {
+export const withBacklogs = async (
+  q: Queries,
+  rows: ReadonlyArray<WebhooksEndpoints.OwnedSubscriptionRow>,
+) => {
   const backlogs = await WebhooksBatches.readBacklogs(
     q,
     rows.map(({ id }) => id),
   )
-  return toValue(new Map(backlogs.map((backlog) => [backlog.endpoint, backlog])))
+  return toValue(new Map(backlogs.map((backlog) => [backlog.subscriptionId, backlog])))
 }
 
 export const list = defineUseCase({
@@ -135,7 +138,7 @@ export const enable = defineUseCase({
       const now = yield* Clock.currentTimeMillis
       const uuid = uuidOf('we', id)
       const outcome = yield* sql.transaction(async (q): Promise<EnableResult> => {
-        const enabled = await enableEndpoint(q, uuid)
+        const enabled = await enableSubscription(q, uuid)
         if (enabled !== 'enabled') return enabled
         const owner = await WebhooksEndpoints.readOwner(q, uuid)
         if (owner === null) return 'unknown'

@@ -11,7 +11,7 @@ import type { Queries } from '@hub/store'
 export type EnableResult = 'enabled' | 'unchanged' | 'unknown'
 
 /** Enables a subscription (UUID) in the caller's transaction. */
-export const enableEndpoint = async (q: Queries, id: string): Promise<EnableResult> => {
+export const enableSubscription = async (q: Queries, id: string): Promise<EnableResult> => {
   const [found] = await q<
     { status: SubscriptionStatus; consecutive_failures: number; first_failure_at: Date | null }[]
   >`

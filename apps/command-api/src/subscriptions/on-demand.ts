@@ -55,8 +55,8 @@ export const makeDeliveriesOnDemand = Effect.gen(function* () {
 
   return {
     /** A test delivery for a subscription (UUID). */
-    test: (endpoint: string) =>
-      deliverTest(endpoint).pipe(
+    test: (subscriptionId: string) =>
+      deliverTest(subscriptionId).pipe(
         Effect.provideService(Sql, sql),
         Effect.map((made): WebhookDelivery => deliveryBody(made)),
         Effect.catchTags({
@@ -66,8 +66,8 @@ export const makeDeliveriesOnDemand = Effect.gen(function* () {
       ),
 
     /** A resend of an attempt (UUID) of a subscription (UUID). */
-    resend: (endpoint: string, attempt: string) =>
-      resendDelivery({ endpoint, attempt }).pipe(
+    resend: (subscriptionId: string, attempt: string) =>
+      resendDelivery({ subscriptionId, attempt }).pipe(
         Effect.provideService(Sql, sql),
         Effect.map((made): WebhookDelivery => deliveryBody(made)),
         Effect.catchTags({

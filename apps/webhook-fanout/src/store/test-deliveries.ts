@@ -9,7 +9,7 @@ import { type Queries, WebhooksEndpoints, WebhooksResends } from '@hub/store'
 export const TAKE_WITHIN_SECONDS = 5
 
 /** A test delivery that was just taken, with the current row of its subscription. */
-export interface TakenRow extends WebhooksEndpoints.EndpointRow, WebhooksEndpoints.SecretColumns {
+export interface TakenRow extends WebhooksEndpoints.SubscriptionRow, WebhooksEndpoints.SecretColumns {
   readonly trial_id: string
   readonly mode: Mode
 }
@@ -43,8 +43,8 @@ export const takeTestDeliveries = async (q: Queries, limit: number): Promise<Rea
   RETURNING t.id AS trial_id, e.mode, ${WebhooksEndpoints.secretColumns(q)}, ${WebhooksEndpoints.columns(q)}`
 
 /** False: the row is gone. */
-export const deleteTestDelivery = async (q: Queries, endpoint: string, id: string): Promise<boolean> =>
-  (await q`DELETE FROM webhooks.trials WHERE endpoint_id = ${endpoint} AND id = ${id}`).count > 0
+export const deleteTestDelivery = async (q: Queries, subscriptionId: string, id: string): Promise<boolean> =>
+  (await q`DELETE FROM webhooks.trials WHERE endpoint_id = ${subscriptionId} AND id = ${id}`).count > 0
 
 /** Lets a process take it again. */
 export const releaseTestDelivery = (q: Queries, id: string) =>

@@ -352,13 +352,13 @@ describe('a subscription of another account or mode', () => {
 })
 
 describe('the delivery log', () => {
-  const addAttempt = (endpoint: string, over: Record<string, unknown> = {}) => {
+  const addAttempt = (subscriptionId: string, over: Record<string, unknown> = {}) => {
     const id = decodeId('whd', encodeId('whd', randomUUID()))!
     return deployment.sql(
       (q) =>
         q`INSERT INTO webhooks.attempts ${q({
           id,
-          endpoint_id: endpoint,
+          endpoint_id: subscriptionId,
           batch_id: randomUUID(),
           attempt: 1,
           status: 'failed',
@@ -471,19 +471,19 @@ describe('the delivery log', () => {
 
 describe('a test delivery', () => {
   /** Claims the next test delivery of a subscription, like the fan-out. Returns the UUID of the attempt. */
-  const take = (endpoint: string): Promise<string> =>
+  const take = (subscriptionId: string): Promise<string> =>
     eventually(async () => {
       const [row] = await deployment.sql<{ id: string }[]>(
         (q) =>
-          q`UPDATE webhooks.trials SET claimed_at = now() WHERE endpoint_id = ${endpoint} AND claimed_at IS NULL RETURNING id`,
+          q`UPDATE webhooks.trials SET claimed_at = now() WHERE endpoint_id = ${subscriptionId} AND claimed_at IS NULL RETURNING id`,
       )
       return row?.id
     })
 
-  const finish = async (endpoint: string, id: string): Promise<void> => {
+  const finish = async (subscriptionId: string, id: string): Promise<void> => {
     await deployment.sql(async (q) => {
       await q`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, reason, trial, created_at)
-              VALUES (${id}, ${endpoint}, ${randomUUID()}, 1, 'failed', 418, 7, 'http_status', true, now())`
+              VALUES (${id}, ${subscriptionId}, ${randomUUID()}, 1, 'failed', 418, 7, 'http_status', true, now())`
       await q`DELETE FROM webhooks.trials WHERE id = ${id}`
     })
   }

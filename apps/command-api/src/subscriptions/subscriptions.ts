@@ -25,7 +25,7 @@ import {
   WebhooksResends,
   WebhooksTrials,
 } from '@hub/store'
-import { AddressPolicy, enableEndpoint } from '@hub/webhooks'
+import { AddressPolicy, enableSubscription } from '@hub/webhooks'
 import { Clock, Duration, Effect, Result, Schedule } from 'effect'
 import { deleteOutboxRows } from '../accept/ledger/tables/outbox.ts'
 import type { Owner } from '../accounts/account.ts'
@@ -34,7 +34,7 @@ import { freshId } from '../ids/ids.ts'
 import { toResourcePage } from '../paging/page.ts'
 import { enqueueChange, makeAwaitApplied, type OutboxEntry } from './changes.ts'
 import { readDeliveries } from './deliveries.ts'
-import * as Endpoints from './endpoints.ts'
+import * as Statements from './statements.ts'
 import { makeDeliveriesOnDemand } from './on-demand.ts'
 
 const atChanged = {
@@ -52,18 +52,18 @@ const SECRET_BYTES = 32
 const ROLL_BACK_DEADLINE = { deadline: Duration.millis(500) }
 const ROLL_BACK_TRIES = 3
 
-const endpointBody = (row: Endpoints.EndpointRow, now: number): WebhookEndpoint =>
+const subscriptionBody = (row: Statements.SubscriptionRow, now: number): WebhookEndpoint =>
   subscriptionObject(WebhooksEndpoints.toView(row), now)
 
 const newSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
 
-interface WebhookEndpointsOptions {
+interface SubscriptionsOptions {
   readonly topics: TopicNames
   /** A replaced secret signs for this time. */
   readonly secretTransition: Duration.Duration
 }
 
-export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
+export const makeSubscriptions = Effect.fnUntraced(function* (options: SubscriptionsOptions) {
   const { secretTransition, topics } = options
   const sql = yield* Sql
   const masterKey = yield* MasterKeyEncryption
@@ -77,7 +77,7 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
   /** A subscription of the owner by its public id. */
   const find = Effect.fnUntraced(function* (owner: Owner, id: string) {
     const uuid = decodeId('we', id)
-    return uuid === null ? null : yield* sql.run((q) => Endpoints.find(q, owner, uuid), STATEMENT_DEADLINE)
+    return uuid === null ? null : yield* sql.run((q) => Statements.find(q, owner, uuid), STATEMENT_DEADLINE)
   })
 
   /**
@@ -90,7 +90,7 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
     id: string,
     kind: SubscriptionChange,
     startedAt: number,
-    write: (q: Queries, uuid: string) => Promise<Endpoints.EndpointRow | ApiError | null>,
+    write: (q: Queries, uuid: string) => Promise<Statements.SubscriptionRow | ApiError | null>,
     whenUnpublished: (entry: OutboxEntry, uuid: string) => Effect.Effect<void, E> = () => Effect.void,
   ) {
     const uuid = decodeId('we', id)
@@ -124,7 +124,7 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
     sql
       .transaction(async (q) => {
         await deleteOutboxRows(q, [Number(entry.id)])
-        await Endpoints.remove(q, uuid)
+        await Statements.remove(q, uuid)
       }, ROLL_BACK_DEADLINE)
       .pipe(
         Effect.retry({ times: ROLL_BACK_TRIES - 1, schedule: Schedule.spaced('50 millis') }),
@@ -153,7 +153,7 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
         'created',
         startedAt,
         (q, uuid) =>
-          Endpoints.insert(
+          Statements.insert(
             q,
             owner,
             { ...wanted, id: uuid, secret: encryptSecret(id, secret) },
@@ -171,18 +171,18 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
           ),
       )
       if (row === null) return yield* apiError('webhook_endpoint_limit_reached')
-      return { ...endpointBody(row, row.created_at.getTime()), secret }
+      return { ...subscriptionBody(row, row.created_at.getTime()), secret }
     }),
 
     read: Effect.fnUntraced(function* (owner: Owner, id: string) {
       const row = yield* find(owner, id)
-      return row === null ? null : endpointBody(row, yield* Clock.currentTimeMillis)
+      return row === null ? null : subscriptionBody(row, yield* Clock.currentTimeMillis)
     }),
 
     /** Newest first; `null` when `startingAfter` names no subscription of the owner. */
     page: Effect.fnUntraced(function* (owner: Owner, { limit, startingAfter }: Page) {
       // An owner has at most twenty subscriptions, so reading all of them is cheap.
-      const rows = yield* sql.run((q) => Endpoints.findAll(q, owner), STATEMENT_DEADLINE)
+      const rows = yield* sql.run((q) => Statements.findAll(q, owner), STATEMENT_DEADLINE)
       let from = 0
       if (startingAfter !== null) {
         const index = rows.findIndex((row) => encodeId('we', row.id) === startingAfter)
@@ -190,13 +190,13 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
         from = index + 1
       }
       const now = yield* Clock.currentTimeMillis
-      return toResourcePage(rows.slice(from), limit, (row) => endpointBody(row, now))
+      return toResourcePage(rows.slice(from), limit, (row) => subscriptionBody(row, now))
     }),
 
     remove: Effect.fnUntraced(function* (owner: Owner, id: string) {
       const now = yield* Clock.currentTimeMillis
       const row = yield* change(owner, id, 'deleted', now, async (q, uuid) => {
-        const deleted = await Endpoints.markDeleted(q, owner, uuid)
+        const deleted = await Statements.markDeleted(q, owner, uuid)
         if (deleted !== null) {
           await WebhooksTrials.removeOf(q, uuid)
           await WebhooksResends.removeOf(q, uuid)
@@ -219,8 +219,8 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
       const row =
         Object.keys(changes).length === 0
           ? yield* find(owner, id)
-          : yield* change(owner, id, 'updated', now, (q, uuid) => Endpoints.update(q, owner, uuid, changes))
-      return row === null ? null : endpointBody(row, yield* Clock.currentTimeMillis)
+          : yield* change(owner, id, 'updated', now, (q, uuid) => Statements.update(q, owner, uuid, changes))
+      return row === null ? null : subscriptionBody(row, yield* Clock.currentTimeMillis)
     }),
 
     /** Fails with `rotation_in_progress`. */
@@ -228,7 +228,7 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
       const now = yield* Clock.currentTimeMillis
       const secret = newSecret()
       const row = yield* change(owner, id, 'secret_rotated', now, async (q, uuid) => {
-        const secrets = await Endpoints.lockSecrets(q, owner, uuid)
+        const secrets = await Statements.lockSecrets(q, owner, uuid)
         if (secrets === null) return null
         const rotated = rotateSecrets(secrets, {
           next: encryptSecret(encodeId('we', uuid), secret),
@@ -239,22 +239,24 @@ export const makeWebhookEndpoints = Effect.fnUntraced(function* (options: Webhoo
         if (Result.isFailure(rotated)) {
           return apiError('rotation_in_progress', { retryAfter: (rotated.failure.possibleAt - now) / 1000 })
         }
-        const row = await Endpoints.writeSecrets(q, uuid, rotated.success)
+        const row = await Statements.writeSecrets(q, uuid, rotated.success)
         atSecretWritten()
         return row
       })
-      return row === null ? null : { ...endpointBody(row, yield* Clock.currentTimeMillis), secret }
+      return row === null ? null : { ...subscriptionBody(row, yield* Clock.currentTimeMillis), secret }
     }),
 
     enable: Effect.fnUntraced(function* (owner: Owner, id: string) {
       const now = yield* Clock.currentTimeMillis
       const enabled = yield* change(owner, id, 'enabled', now, async (q, uuid) => {
-        const locked = await Endpoints.lock(q, owner, uuid)
-        return locked && (await enableEndpoint(q, uuid)) === 'enabled' ? Endpoints.find(q, owner, uuid) : null
+        const locked = await Statements.lock(q, owner, uuid)
+        return locked && (await enableSubscription(q, uuid)) === 'enabled'
+          ? Statements.find(q, owner, uuid)
+          : null
       })
       // Nothing changed: the subscription was enabled before, or the owner has none of this id.
       const row = enabled ?? (yield* find(owner, id))
-      return row === null ? null : endpointBody(row, yield* Clock.currentTimeMillis)
+      return row === null ? null : subscriptionBody(row, yield* Clock.currentTimeMillis)
     }),
 
     /** Fails like `makeDeliveriesOnDemand`. */

@@ -7,9 +7,9 @@ import type { EventType, SigningSecrets } from '@hub/domain'
 import { type Queries, WebhooksEndpoints } from '@hub/store'
 import type { Owner } from '../accounts/account.ts'
 
-export type EndpointRow = WebhooksEndpoints.EndpointRow
+export type SubscriptionRow = WebhooksEndpoints.SubscriptionRow
 
-interface NewEndpoint {
+interface NewSubscription {
   readonly id: string
   readonly url: string
   readonly description: string | null
@@ -23,17 +23,17 @@ const isOwned = (q: Queries, owner: Owner) =>
   q`account = ${owner.accountUuid} AND mode = ${owner.mode} AND deleted_at IS NULL`
 
 /**
- * Inserts an endpoint; `null` when the owner already has `most` of them. An advisory lock
+ * Inserts a subscription; `null` when the owner already has `most` of them. An advisory lock
  * serializes the insertions of an owner, so that the count holds.
  */
 export const insert = async (
   q: Queries,
   owner: Owner,
-  { description, eventTypes, id, secret, url }: NewEndpoint,
+  { description, eventTypes, id, secret, url }: NewSubscription,
   most: number,
-): Promise<EndpointRow | null> => {
+): Promise<SubscriptionRow | null> => {
   await q`SELECT pg_advisory_xact_lock(hashtextextended(${`webhook_endpoints ${owner.accountUuid} ${owner.mode}`}, 0))`
-  const [row] = await q<EndpointRow[]>`
+  const [row] = await q<SubscriptionRow[]>`
     INSERT INTO webhooks.endpoints AS e (id, account, mode, url, description, event_types, secret)
     SELECT ${id}, ${owner.accountUuid}, ${owner.mode}::command.mode, ${url}, ${description}, ${[...eventTypes]}::text[],
            ${secret}
@@ -45,30 +45,30 @@ export const insert = async (
 /** Deletes the row itself. Only for a creation that is rolled back. */
 export const remove = (q: Queries, id: string) => q`DELETE FROM webhooks.endpoints WHERE id = ${id}`
 
-export const find = async (q: Queries, owner: Owner, id: string): Promise<EndpointRow | null> => {
-  const [row] = await q<EndpointRow[]>`
+export const find = async (q: Queries, owner: Owner, id: string): Promise<SubscriptionRow | null> => {
+  const [row] = await q<SubscriptionRow[]>`
     SELECT ${WebhooksEndpoints.columns(q)} FROM webhooks.endpoints e WHERE id = ${id} AND ${isOwned(q, owner)}`
   return row ?? null
 }
 
-/** Locks an endpoint of the owner until the transaction ends; false without one. */
+/** Locks a subscription of the owner until the transaction ends; false without one. */
 export const lock = async (q: Queries, owner: Owner, id: string): Promise<boolean> => {
   const rows = await q`
     SELECT 1 FROM webhooks.endpoints WHERE id = ${id} AND ${isOwned(q, owner)} FOR NO KEY UPDATE`
   return rows.length > 0
 }
 
-/** All endpoints of the owner, newest first. */
-export const findAll = async (q: Queries, owner: Owner): Promise<ReadonlyArray<EndpointRow>> =>
+/** All subscriptions of the owner, newest first. */
+export const findAll = async (q: Queries, owner: Owner): Promise<ReadonlyArray<SubscriptionRow>> =>
   q<
-    EndpointRow[]
+    SubscriptionRow[]
   >`SELECT ${WebhooksEndpoints.columns(q)} FROM webhooks.endpoints e WHERE ${isOwned(q, owner)} ORDER BY id DESC`
 
 /**
- * Marks an endpoint as deleted and erases its address and secrets. The fan-out deletes the rest.
+ * Marks a subscription as deleted and erases its address and secrets. The fan-out deletes the rest.
  */
-export const markDeleted = async (q: Queries, owner: Owner, id: string): Promise<EndpointRow | null> => {
-  const [row] = await q<EndpointRow[]>`
+export const markDeleted = async (q: Queries, owner: Owner, id: string): Promise<SubscriptionRow | null> => {
+  const [row] = await q<SubscriptionRow[]>`
     UPDATE webhooks.endpoints e
        SET deleted_at = now(), url = '', description = NULL, secret = ''::bytea, previous_secret = NULL,
            secret_rotation_ends_at = NULL, older_secret = NULL, older_secret_ends_at = NULL
@@ -77,7 +77,7 @@ export const markDeleted = async (q: Queries, owner: Owner, id: string): Promise
   return row ?? null
 }
 
-/** Locks an endpoint and reads its secrets (encrypted); `null` without one. */
+/** Locks a subscription and reads its secrets (encrypted); `null` without one. */
 export const lockSecrets = async (
   q: Queries,
   owner: Owner,
@@ -89,14 +89,14 @@ export const lockSecrets = async (
   return row === undefined ? null : WebhooksEndpoints.secretsOf(row)
 }
 
-/** Stores the secrets (encrypted) of a locked endpoint: the current one and at most two others. */
+/** Stores the secrets (encrypted) of a locked subscription: the current one and at most two others. */
 export const writeSecrets = async (
   q: Queries,
   id: string,
   { current, earlier: [previous, older] }: SigningSecrets<Buffer>,
-): Promise<EndpointRow | null> => {
+): Promise<SubscriptionRow | null> => {
   const endOf = (one: typeof previous) => (one === undefined ? null : new Date(one.signsUntil))
-  const [row] = await q<EndpointRow[]>`
+  const [row] = await q<SubscriptionRow[]>`
     UPDATE webhooks.endpoints e
        SET secret = ${current}, previous_secret = ${previous?.secret ?? null},
            secret_rotation_ends_at = ${endOf(previous)}, older_secret = ${older?.secret ?? null},
@@ -106,14 +106,14 @@ export const writeSecrets = async (
   return row ?? null
 }
 
-/** Changes an endpoint; members that are absent keep their values. `null`: there is none. */
+/** Changes a subscription; members that are absent keep their values. `null`: there is none. */
 export const update = async (
   q: Queries,
   owner: Owner,
   id: string,
   { description, eventTypes, url }: WebhookEndpointChanges,
-): Promise<EndpointRow | null> => {
-  const [row] = await q<EndpointRow[]>`
+): Promise<SubscriptionRow | null> => {
+  const [row] = await q<SubscriptionRow[]>`
     UPDATE webhooks.endpoints e
        SET url = ${url === undefined ? q`url` : url},
            event_types = ${eventTypes === undefined ? q`event_types` : q`${[...eventTypes]}::text[]`},

@@ -16,11 +16,11 @@ export const deliveryBody = (row: WebhooksAttempts.Attempt): WebhookDelivery => 
  */
 export const readDeliveries = async (
   q: Queries,
-  endpoint: string,
+  subscriptionId: string,
   { limit, startingAfter, ...filter }: DeliveriesPage,
 ): Promise<ResourcePage<WebhookDelivery> | null> => {
   const below = startingAfter === null ? null : decodeId('whd', startingAfter)
   if (startingAfter !== null && below === null) return null
-  const rows = await WebhooksAttempts.readPage(q, endpoint, filter, below, limit + 1)
+  const rows = await WebhooksAttempts.readPage(q, subscriptionId, filter, below, limit + 1)
   return rows === null ? null : toResourcePage(rows, limit, deliveryBody)
 }

@@ -4,7 +4,7 @@ import { CommandEventInbox, type Queries, uuidOf, WebhooksEndpoints } from '@hub
 import type { EventSource } from './store.port.ts'
 import { toDate, toMs } from './times.ts'
 
-interface OwnedRow extends WebhooksEndpoints.EndpointRow {
+interface OwnedRow extends WebhooksEndpoints.SubscriptionRow {
   readonly account: string
   readonly mode: Mode
   readonly backlog_released_at: Date | null
@@ -38,7 +38,7 @@ const columns = (q: Queries) => q`
     (SELECT min(b.queued_at) FROM webhooks.batches b
       WHERE b.endpoint_id = e.id AND b.redelivery IS NOT NULL)) AS queued_at`
 
-export const selectEndpoint = async (q: Queries, uuid: string): Promise<DeliveryRow | null> => {
+export const selectSubscription = async (q: Queries, uuid: string): Promise<DeliveryRow | null> => {
   const [row] = await q<DeliveryRow[]>`
     SELECT ${columns(q)} FROM webhooks.endpoints e WHERE e.id = ${uuid} AND e.deleted_at IS NULL`
   return row ?? null
