@@ -107,7 +107,7 @@ const metricOf = ({ name }: ProcessHandle, metric: string): Promise<number> => {
 
 /** Waits until each dispatcher has two of the six shards and hands messages over. */
 const untilHealthy = async (): Promise<void> => {
-  const handedOver = (dispatcher: ProcessHandle) =>
+  const submitted = (dispatcher: ProcessHandle) =>
     metricOf(dispatcher, 'hub_dispatcher_handover_latency_seconds_count')
   await Promise.all(
     hub.dispatchers.map(async (dispatcher) => {
@@ -115,8 +115,8 @@ const untilHealthy = async (): Promise<void> => {
         async () => (await metricOf(dispatcher, 'hub_dispatcher_open_shards')) === 2,
         HEALTHY_WITHIN,
       )
-      const before = await handedOver(dispatcher)
-      await eventually(async () => (await handedOver(dispatcher)) > before, HEALTHY_WITHIN)
+      const before = await submitted(dispatcher)
+      await eventually(async () => (await submitted(dispatcher)) > before, HEALTHY_WITHIN)
     }),
   )
 }

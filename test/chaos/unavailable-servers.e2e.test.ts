@@ -194,7 +194,7 @@ const untilDelivered = (apiClient: Client, id: string): Promise<unknown> =>
     return true
   }, RECOVERY)
 
-const timesHandedOver = async (id: string): Promise<number> => {
+const timesSubmitted = async (id: string): Promise<number> => {
   const seen = await fetch(`${hub.describe().operator_url}/submissions/${id}`)
   return seen.status === 404 ? 0 : ((await seen.json()) as { times: number }).times
 }
@@ -244,14 +244,14 @@ describe('Kafka', () => {
       await untilRecovered(live)
       for (const id of ids) {
         await untilDelivered(live, id)
-        expect(await timesHandedOver(id)).toBe(1)
+        expect(await timesSubmitted(id)).toBe(1)
       }
       // A retry with the same key and client_ref accepts the code, since its reservation was
       // released.
       const retried = await otp(live, code.ref, code.to, key)
       expect([retried.answer.status, retried.answer.headers.get('idempotent-replayed')]).toEqual([202, null])
       await untilDelivered(live, retried.answer.body.id)
-      expect(await timesHandedOver(retried.answer.body.id)).toBe(1)
+      expect(await timesSubmitted(retried.answer.body.id)).toBe(1)
       // A repeated batch accepts the rejected code. The other elements are duplicates.
       const again = await live.post(
         '/v1/messages/batch',
@@ -279,7 +279,7 @@ describe('Kafka', () => {
     await untilRecovered(live)
     for (const id of ids) {
       await untilDelivered(live, id)
-      expect(await timesHandedOver(id)).toBe(1)
+      expect(await timesSubmitted(id)).toBe(1)
     }
   })
 
@@ -296,7 +296,7 @@ describe('Kafka', () => {
     })
     await api.restart()
     await untilDelivered(live, id)
-    expect(await timesHandedOver(id)).toBe(1)
+    expect(await timesSubmitted(id)).toBe(1)
   })
 })
 
@@ -341,7 +341,7 @@ describe('PostgreSQL', () => {
         return answer
       }, RECOVERY)
       await untilDelivered(live, retried.body.id)
-      expect(await timesHandedOver(retried.body.id)).toBe(1)
+      expect(await timesSubmitted(retried.body.id)).toBe(1)
     },
   )
 
@@ -371,7 +371,7 @@ describe('PostgreSQL', () => {
     }
     for (const id of accepted.values()) {
       await untilDelivered(live, id)
-      expect(await timesHandedOver(id)).toBe(1)
+      expect(await timesSubmitted(id)).toBe(1)
     }
   })
 })
@@ -413,7 +413,7 @@ describe('PostgreSQL that crashes under load', () => {
     expect(new Set(ids).size).toBe(CRASHED_SENDS)
     for (const id of ids) {
       await untilDelivered(live, id)
-      expect(await timesHandedOver(id)).toBe(1)
+      expect(await timesSubmitted(id)).toBe(1)
     }
     for (const app of apps) await app.waitReady()
     expect(apps.map((app) => app.pid())).toEqual(before)

@@ -77,7 +77,7 @@ export const commandApi = (options: AppOptions) => {
   const loggedShare = options.loggedShare ?? 1
   const shutdownDelay = options.shutdownDelay ?? Duration.zero
   const secretTransition = options.secretTransition ?? Duration.millis(SECRET_ROTATION_MS)
-  const { otp, service } = lifetimes.beforeHandover
+  const { otp, service } = lifetimes.beforeSubmit
   const longestTtl = { otp: otp / 1000, service: service / 1000 }
   const accepting = acceptorLayer({
     topics,

@@ -382,7 +382,7 @@ describe('dispatchers that share the shards', () => {
 })
 
 describe('the dispatcher as a process', () => {
-  it.live('becomes ready, hands messages over, and exits within ten seconds after SIGTERM', () =>
+  it.live('becomes ready, submits messages, and exits within ten seconds after SIGTERM', () =>
     Effect.gen(function* () {
       const adminPort = yield* Effect.promise(freePort)
       const main = new URL('./main.ts', import.meta.url).pathname

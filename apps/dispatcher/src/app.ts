@@ -1,5 +1,5 @@
 /**
- * The dispatcher hands messages over to the SMS operators, and records what becomes of them in the
+ * The dispatcher submits messages to the SMS operators, and records what becomes of them in the
  * log.
  *
  *   lanes → shard → handover claim in the log → operator

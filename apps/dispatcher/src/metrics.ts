@@ -212,7 +212,7 @@ export const makeMetrics = (context: Context.Context<never>) => {
         labelled(sharedRate, { operator }).updateUnsafe(isShared ? 1 : 0, context)
       }
     },
-    handedOver: (messageClass: MessageClass, ms: number) =>
+    acceptedByOperator: (messageClass: MessageClass, ms: number) =>
       labelled(latency, { class: messageClass }).updateUnsafe(ms / 1000, context),
     submitAnswered: (operator: string, messageClass: MessageClass, outcome: SubmitOutcome) => {
       const submitted = { operator, class: messageClass }

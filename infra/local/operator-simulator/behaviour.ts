@@ -197,10 +197,10 @@ export const plannedReports = (
 }
 
 export const isRejected = (behaviour: Behaviour, { reference, to }: Selector): boolean =>
-  sandboxScenario(to) === 'rejected_at_handover' || share(reference, 'answer') < behaviour.rejected_percent
+  sandboxScenario(to) === 'rejected_at_submit' || share(reference, 'answer') < behaviour.rejected_percent
 
 /** Whether the number is throttled at any rate. */
-export const isAlwaysThrottled = (to: string): boolean => sandboxScenario(to) === 'never_handed_over'
+export const isAlwaysThrottled = (to: string): boolean => sandboxScenario(to) === 'always_throttled'
 
 export const isAnswerDropped = (behaviour: Behaviour, reference: string): boolean =>
   share(reference, 'drop') < behaviour.dropped_answer_percent

@@ -201,7 +201,7 @@ describe('the environment of a process', () => {
   it.effect('has the lifetimes of the contract unless it sets others', () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* lifetimesConfig.pipe(from({})), {
-        beforeHandover: { otp: 300_000, service: 86_400_000 },
+        beforeSubmit: { otp: 300_000, service: 86_400_000 },
         report: { otp: 900_000, service: 93_600_000 },
       })
       const own = {
@@ -211,7 +211,7 @@ describe('the environment of a process', () => {
         HUB_REPORT_DEADLINE_SERVICE_SECONDS: '7200',
       }
       assert.deepStrictEqual(yield* lifetimesConfig.pipe(from(own)), {
-        beforeHandover: { otp: 30_000, service: 3_600_000 },
+        beforeSubmit: { otp: 30_000, service: 3_600_000 },
         report: { otp: 60_000, service: 7_200_000 },
       })
     }),

@@ -4,9 +4,9 @@ import { settings } from './catalogue/index.ts'
 
 const milliseconds = (seconds: number): number => seconds * 1000
 
-/** `beforeHandover`: from acceptance to the latest submit. `report`: from submit to the report. */
+/** `beforeSubmit`: from acceptance to the latest submit. `report`: from submit to the report. */
 export const lifetimesConfig = Config.all({
-  beforeHandover: Config.all({
+  beforeSubmit: Config.all({
     otp: Config.map(settings.lifetimeOtp.config, milliseconds),
     service: Config.map(settings.lifetimeService.config, milliseconds),
   }),

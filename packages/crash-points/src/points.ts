@@ -78,7 +78,7 @@ export const CRASH_POINTS = {
   'dispatcher.answers-stored':
     "Kafka has the operator's raw answers to submits. They are still in the buffer.",
   'dispatcher.messages-looked-up':
-    'The read model has said whether old messages were handed over. The shard has not used the answer.',
+    'The read model has said whether old messages were submitted. The shard has not used the answer.',
 
   'projector.rows-written':
     'A transaction has written rows, checkpoints and events of a batch. It has not committed.',

@@ -3,7 +3,7 @@
  * short-lived payload keys, which `message-keys.ts` keeps in Kafka. `command.sealing_keys` stores
  * the keys of reports and of data at rest. All are wrapped by the master key.
  *
- * A key is destroyed when its messages can no longer be handed over, or when their retention ends.
+ * A key is destroyed when its messages can no longer be submitted, or when their retention ends.
  * Then its ciphertexts are unreadable.
  */
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'

@@ -15,7 +15,7 @@ const SECOND = 1000
 const FAULTS_MS = 30 * SECOND
 const QUIESCE_MS = 90 * SECOND
 const LIFETIMES = {
-  beforeHandover: { otp: 300 * SECOND, service: 3600 * SECOND },
+  beforeSubmit: { otp: 300 * SECOND, service: 3600 * SECOND },
   report: { otp: 300 * SECOND, service: 3600 * SECOND },
 }
 

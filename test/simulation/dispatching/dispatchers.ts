@@ -28,7 +28,7 @@ const SECOND = 1000
 export const HASH_SECRET = 'a secret of the simulation, long enough for it'
 /** Short, so that deadlines pass within a run. */
 export const LIFETIMES: Lifetimes = {
-  beforeHandover: { otp: 20 * SECOND, service: 45 * SECOND },
+  beforeSubmit: { otp: 20 * SECOND, service: 45 * SECOND },
   report: { otp: 15 * SECOND, service: 30 * SECOND },
 }
 /**
@@ -79,11 +79,11 @@ export const startDispatchers = (
     }
     if (fact.type === 'MessageDelivered') {
       const ids = message.state?.operatorIds ?? []
-      const handedOver = operator.handedOver.filter(({ reference }) => reference === message.id)
+      const submitted = operator.submitted.filter(({ reference }) => reference === message.id)
       const knowsIds =
-        ids.length > 1 && handedOver.some(({ operatorIds }) => ids.every((id) => operatorIds.includes(id)))
+        ids.length > 1 && submitted.some(({ operatorIds }) => ids.every((id) => operatorIds.includes(id)))
       const needsAllParts = knowsIds || (operator.takesParts && !isMistaken(message.id))
-      if (needsAllParts && !handedOver.some(({ parts, reported }) => reported.size === parts))
+      if (needsAllParts && !submitted.some(({ parts, reported }) => reported.size === parts))
         violations.add('a message is delivered before the reports of all its parts', message.id)
     }
     if (before?.final === true && message.state !== null && message.state.status !== before.status) {
@@ -103,7 +103,7 @@ export const startDispatchers = (
         const state = truth.messages.get(reference)?.state
         if (state?.final === true) {
           violations.add('a final message is submitted', `${reference} (${state.status}) by ${by.name}`)
-        } else if (state?.stage !== 'handingOver') {
+        } else if (state?.stage !== 'claimed') {
           violations.add('a submit has no claim', `${reference} (${state?.stage ?? 'unknown'}) by ${by.name}`)
         }
       },
@@ -161,7 +161,7 @@ export const startDispatchers = (
    */
   const isMistaken = (id: string): boolean => {
     const recipientOf = (message: string) => truth.messages.get(message)?.accepted?.recipient
-    return operator.handedOver.some((other) => {
+    return operator.submitted.some((other) => {
       const known = truth.messages.get(other.reference)?.state?.operatorIds ?? []
       return (
         !operator.reportsReference &&
@@ -174,7 +174,7 @@ export const startDispatchers = (
   }
 
   const checkOutcomes = () => {
-    for (const { isLate, outcome, parts, reference, stored } of operator.handedOver) {
+    for (const { isLate, outcome, parts, reference, stored } of operator.submitted) {
       const state = truth.messages.get(reference)?.state
       const status = state?.status ?? 'unknown'
       if (state?.reason === 'ttl_expired_before_submit') {
@@ -196,7 +196,7 @@ export const startDispatchers = (
         violations.add('a stored report is lost', `${reference} is ${status}, not delivered`)
       }
     }
-    const accepted = new Set(operator.handedOver.map(({ reference }) => reference))
+    const accepted = new Set(operator.submitted.map(({ reference }) => reference))
     for (const { id, state } of truth.messages.values()) {
       if (state?.status === 'delivered' && !accepted.has(id) && !isMistaken(id)) {
         violations.add('a message is delivered that the operator never accepted', id)
@@ -209,7 +209,7 @@ export const startDispatchers = (
    * answer of the operator was lost. It charges no others. Source: LIM-15.
    */
   const checkCharges = () => {
-    const accepted = new Set(operator.handedOver.map(({ reference }) => reference))
+    const accepted = new Set(operator.submitted.map(({ reference }) => reference))
     for (const { accepted: acceptance, facts, id, state } of truth.messages.values()) {
       if (acceptance === null || state?.final !== true) continue
       const isCharged = minorUnits(billedPrice(acceptance.price, state.status, state.reason)) > 0n

@@ -17,7 +17,7 @@ const SUBMIT_DEADLINE_MS = 5000
 const SEND_AGAIN_MS = 1500
 
 /** A message that the operator has accepted. */
-interface HandedOver {
+interface SubmittedMessage {
   readonly reference: string
   /** The number of parts of the whole message. */
   readonly parts: number
@@ -55,7 +55,7 @@ export class OperatorServer {
   readonly reportsReference: boolean
   /** Each part is a request of its own, as over SMPP: it may have some parts of a message only. */
   readonly takesParts: boolean
-  readonly handedOver: Array<HandedOver> = []
+  readonly submitted: Array<SubmittedMessage> = []
   /** By the operator's id. */
   readonly inbound = new Map<string, Inbound>()
   readonly #world: World
@@ -63,7 +63,7 @@ export class OperatorServer {
   readonly #random: SeededRandom
   readonly #connected = new Map<SimulatedProcess, Connection>()
   readonly #onWrite: (submission: Submission, by: SimulatedProcess) => void
-  readonly #onTwice: (first: HandedOver, by: string) => void
+  readonly #onTwice: (first: SubmittedMessage, by: string) => void
   readonly #lateReportsMs: readonly [number, number]
   readonly #refusals: number
   /** The references that it has rejected: it rejects their repetitions too. */
@@ -79,7 +79,7 @@ export class OperatorServer {
     network: Network,
     events: {
       readonly onWrite: (submission: Submission, by: SimulatedProcess) => void
-      readonly onTwice: (first: HandedOver, by: string) => void
+      readonly onTwice: (first: SubmittedMessage, by: string) => void
     },
     /**
      * How late some reports come: after the report deadline, and after the hub has forgotten the
@@ -183,7 +183,7 @@ export class OperatorServer {
 
   /** `received`: the number of parts that have arrived. */
   #accept({ parts, recipient, reference }: Submission, by: string, received: number): SubmitOutcome {
-    const known = this.handedOver.find((one) => one.reference === reference)
+    const known = this.submitted.find((one) => one.reference === reference)
     if (known !== undefined) {
       if (this.dedupes) return { type: 'accepted', operatorIds: known.operatorIds }
       this.#onTwice(known, by)
@@ -198,7 +198,7 @@ export class OperatorServer {
       return rejected
     }
     const operatorIds = Array.from({ length: received }, () => `op-${this.#ids++}`)
-    const message: HandedOver = {
+    const message: SubmittedMessage = {
       reference,
       parts,
       operatorIds,
@@ -208,7 +208,7 @@ export class OperatorServer {
       reported: new Set(),
       stored: 0,
     }
-    this.handedOver.push(message)
+    this.submitted.push(message)
     this.#world.note(
       'operator',
       () =>
@@ -218,7 +218,7 @@ export class OperatorServer {
     return { type: 'accepted', operatorIds }
   }
 
-  #report(message: HandedOver, recipient: string): void {
+  #report(message: SubmittedMessage, recipient: string): void {
     const { operatorIds, outcome, reference } = message
     if (outcome === null) return
     const acceptedAt = this.#world.now()

@@ -127,7 +127,7 @@ const startDispatching = (
       parts: random.pick([1, 1, 1, 2, 3]),
       price: { amount: '1.00', currency: 'RUB' },
       variables: [],
-      expiresAt: now + lifetimes.beforeHandover[messageClass],
+      expiresAt: now + lifetimes.beforeSubmit[messageClass],
       sealingKey: key.id,
       sealed: key.encrypt(messageId, encodePayload({ to, text: 'Code 1234', variables: {} })),
       republished: false,

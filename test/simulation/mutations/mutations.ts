@@ -163,7 +163,7 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'an unknown outcome is submitted again',
     file: `${DOMAIN}/message/decide.ts`,
-    in: 'handOver',
+    in: 'claim',
     find: '!(command.dedupes === true && command.operator === state.operator)',
     replace: 'command.operator !== state.operator',
   },
@@ -232,7 +232,7 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'a claim does not contain the number of parts',
     file: `${DOMAIN}/message/decide.ts`,
-    in: 'handOver',
+    in: 'claim',
     find: 'severalParts(state)',
     replace: '{}',
   },
@@ -485,9 +485,9 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     name: 'a failed attempt is recorded as delivered',
     file: `${FANOUT}/delivery/deliverer.ts`,
     in: 'outcomeOf',
-    find: "{ endpoint: subscription.record.uuid, batch, kind: 'attempt', responseCode, durationMs, reason, startedAt, endedAt: now() }",
+    find: "{ subscriptionId: subscription.record.uuid, batch, kind: 'attempt', responseCode, durationMs, reason, startedAt, endedAt: now() }",
     replace:
-      "{ endpoint: subscription.record.uuid, batch, kind: 'attempt', responseCode, durationMs, reason: null, startedAt, endedAt: now() }",
+      "{ subscriptionId: subscription.record.uuid, batch, kind: 'attempt', responseCode, durationMs, reason: null, startedAt, endedAt: now() }",
   },
   {
     name: 'an outcome that was not recorded is dropped',
@@ -543,9 +543,9 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     name: 'the batches of a disabled subscription end when an attempt is due',
     file: `${FANOUT}/delivery/ready-queues.ts`,
     in: 'readDue',
-    find: 'store.expired({ endpoint, without: held, limit })',
+    find: 'store.expired({ subscriptionId, without: held, limit })',
     replace:
-      'store.due({ endpoint, releasedAt: record.backlogReleasedAt, probe: subscription.probe, cursor, without: held, limit, withBodies: false })',
+      'store.due({ subscriptionId, releasedAt: record.backlogReleasedAt, probe: subscription.probe, cursor, without: held, limit, withBodies: false })',
   },
   {
     name: 'a batch is due at once when no attempt is left in its retry window',

@@ -605,7 +605,7 @@ describe('the admission of a request', () => {
   const ticketOf = () => {
     const counts = { inProgress: 0, finished: 0 }
     const ticket: Ticket = {
-      handOver: (sends) => void (counts.inProgress += sends),
+      transfer: (sends) => void (counts.inProgress += sends),
       finish: () => {
         counts.inProgress--
         counts.finished++

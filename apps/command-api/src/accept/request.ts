@@ -236,7 +236,7 @@ export const makePendingRequests = ({
       arrivedAt: number,
     ): PendingRequest => {
       const request = new PendingRequest(checkedSends, context, arrivedAt, observer)
-      context.ticket?.handOver(checkedSends.length, context.weight ?? 1)
+      context.ticket?.transfer(checkedSends.length, context.weight ?? 1)
       if (checkedSends.length === 0) Deferred.doneUnsafe(request.done, Effect.void)
       else {
         count += checkedSends.length

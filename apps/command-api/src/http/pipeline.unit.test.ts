@@ -102,7 +102,7 @@ describe('the checks', () => {
           access: { login: () => slow(caller), take: () => slow(null), addressOf: () => '192.0.2.1' },
           admission: {
             refusalUnread: () => null,
-            admit: () => Result.succeed({ handOver: () => {}, finish: () => {}, end: () => {} }),
+            admit: () => Result.succeed({ transfer: () => {}, finish: () => {}, end: () => {} }),
           },
           bodies: makeBodyBudget(),
           idempotency: {

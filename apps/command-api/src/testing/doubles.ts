@@ -219,7 +219,7 @@ const acceptorOn = (
   )
   return acceptorLayer({
     topics,
-    lifetimes: { beforeHandover: { otp: 1, service: 2 }, report: { otp: 1, service: 2 } },
+    lifetimes: { beforeSubmit: { otp: 1, service: 2 }, report: { otp: 1, service: 2 } },
     makeMessageId,
     slices: makeSlices(),
     gather,

@@ -31,7 +31,7 @@ export class FairnessWindow {
   #second = 0
 
   /** The operator has accepted a message. `amount`: its parts, divided by the weight of the account. */
-  handedOver(account: string, amount: number): void {
+  accepted(account: string, amount: number): void {
     this.#of(account).amounts[this.#second]! += amount
   }
 

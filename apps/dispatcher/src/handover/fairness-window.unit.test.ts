@@ -7,7 +7,7 @@ const MINUTE = 60
 const pass = (window: FairnessWindow, seconds: number, amounts: Readonly<Record<string, number>>): number => {
   let index = 1
   for (let second = 0; second < seconds; second++) {
-    for (const [account, amount] of Object.entries(amounts)) window.handedOver(account, amount)
+    for (const [account, amount] of Object.entries(amounts)) window.accepted(account, amount)
     index = window.sample(new Set(Object.keys(amounts)))
   }
   return index
@@ -28,7 +28,7 @@ describe('the fairness of a minute', () => {
     assert.strictEqual(pass(window, MINUTE - 1, { a: 3, b: 1 }), 1, 'nobody has waited for a minute')
     assert.strictEqual(pass(window, 1, { a: 3, b: 1 }), 16 / 20)
     // A small account has everything that it asks for.
-    window.handedOver('c', 1)
+    window.accepted('c', 1)
     assert.strictEqual(window.sample(new Set(['a', 'b'])) < 0.82, true)
     assert.strictEqual(pass(window, MINUTE, { a: 2, b: 2 }), 1)
   })

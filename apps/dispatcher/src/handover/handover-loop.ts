@@ -1,5 +1,5 @@
 /**
- * Selects the messages to hand over, for all shards of the process, and submits them to the
+ * Selects the next messages, for all shards of the process, and submits them to the
  * operators. `otp` goes before `service`. In each class the accounts take turns, in proportion to
  * their weights, and for each account the shards do, within the window and rate of each operator.
  * `dispatch` runs after each change, and when the rate allows the next part.
@@ -126,18 +126,18 @@ export const makeHandoverLoop = (options: {
       ]),
     )
 
-    const countHandedOver = ({ account, lane, laneRecord, route }: Message) => {
+    const countAccepted = ({ account, lane, laneRecord, route }: Message) => {
       if (laneRecord === null) return
       const amount = laneRecord.parts / options.weightOf(account, laneRecord.mode)
-      states.get(route)?.windows[lane]?.handedOver(account, amount)
+      states.get(route)?.windows[lane]?.accepted(account, amount)
     }
 
     const onAnswer = ({ message, outcome, shard, submission, tracedAt }: Answered) => {
       const messageClass = message.state.class
       const { acceptedAt, mode } = submission
       if (outcome.type === 'accepted') {
-        metrics.handedOver(messageClass, now() - acceptedAt)
-        countHandedOver(message)
+        metrics.acceptedByOperator(messageClass, now() - acceptedAt)
+        countAccepted(message)
       }
       metrics.submitAnswered(message.route, messageClass, outcome)
       metrics.partsAnswered(message.route, submission.request.parts, outcome)

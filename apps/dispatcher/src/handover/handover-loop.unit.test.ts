@@ -51,7 +51,7 @@ const makeLoop = (
       ...pacing,
       metrics: {
         accounts: (...values: (typeof observed)[number]) => observed.push(values),
-        handedOver: () => {},
+        acceptedByOperator: () => {},
         submitAnswered: () => {},
         partsAnswered: () => {},
         leaseStopped: () => {},
@@ -62,7 +62,7 @@ const makeLoop = (
   })
 
 /** Hands three messages over through a shard stub, and returns the outcomes by message id. */
-const handOver = (submit: Operator['submit'], submitsIndividually: boolean) =>
+const submitMessages = (submit: Operator['submit'], submitsIndividually: boolean) =>
   Effect.gen(function* () {
     const outcomes = new Map<string, string>()
     const allAnswered = yield* Deferred.make<void>()
@@ -368,7 +368,7 @@ describe('the handover loop', () => {
 
   it.effect('submits to an individual operator without waiting for the slowest answer', () =>
     Effect.gen(function* () {
-      const outcomes = yield* handOver(
+      const outcomes = yield* submitMessages(
         (batch) =>
           batch.some(({ reference }) => reference === 'msg_slow')
             ? Effect.never
@@ -388,7 +388,7 @@ describe('the handover loop', () => {
   it.effect('submits messages that were claimed together in one batch', () =>
     Effect.gen(function* () {
       const batches: Array<number> = []
-      const outcomes = yield* handOver((batch) => {
+      const outcomes = yield* submitMessages((batch) => {
         batches.push(batch.length)
         return Effect.succeed(batch.map(accepted))
       }, false)

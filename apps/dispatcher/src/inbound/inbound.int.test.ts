@@ -25,7 +25,7 @@ const options = (): DispatcherOptions => ({
   live: {
     name: HTTP,
     settings: {
-      // These tests hand nothing over.
+      // These tests submit nothing.
       url: new URL('http://127.0.0.1:9'),
       secret: Redacted.make(SECRET),
       callback: { host: '127.0.0.1', port: 0 },

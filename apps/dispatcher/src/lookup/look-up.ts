@@ -1,5 +1,5 @@
 /**
- * Asks the read model about what the shards have forgotten: whether an old message was handed over
+ * Asks the read model about what the shards have forgotten: whether an old message was submitted
  * before, and to which message a parked report belongs.
  */
 import { storageCrashPoint, type StorageError } from '@hub/store'
@@ -48,8 +48,8 @@ export const makeLookUp = (options: {
         const after = lookupAfter ?? { lane: 0, log: 0 }
         return { id, shard, lane, laneOffset: after.lane, logOffset: after.log }
       },
-      (questions) => atMessagesLookedUp(store.handedOver(questions)),
-      (shard, message, handedOver) => shard.run({ type: 'messageLookedUp', message, handedOver }),
+      (questions) => atMessagesLookedUp(store.sentOrFinal(questions)),
+      (shard, message, sentOrFinal) => shard.run({ type: 'messageLookedUp', message, sentOrFinal }),
     )
     const reports = ask(
       (shard) => shard.reportsToLookUp(LOOKUPS),

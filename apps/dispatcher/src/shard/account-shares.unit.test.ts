@@ -49,7 +49,7 @@ class Queue {
   }
 
   /** Hands the oldest messages of an account over. */
-  handOver(account: string, count: number): void {
+  submit(account: string, count: number): void {
     for (let i = 0; i < count; i++) {
       const oldest = this.shares.of(account).oldest()
       if (oldest !== null) this.remove(oldest)
@@ -86,7 +86,7 @@ describe('the shares of accounts', () => {
     const queue = new Queue()
     const accounts = accountsOf(50)
     for (const account of accounts) queue.campaign(account, 1000)
-    for (const account of accounts) queue.handOver(account, 30)
+    for (const account of accounts) queue.submit(account, 30)
     for (const account of accounts.slice(0, 10)) {
       queue.campaign(account, 1000)
       assert.strictEqual(queue.unitsOf(account), (1.5 * LIMIT) / 50)
@@ -103,10 +103,10 @@ describe('the shares of accounts', () => {
   it('leave to accounts that are behind nothing of what an account that has caught up uses', () => {
     const queue = new Queue()
     queue.campaign('acc_a', 10_000)
-    queue.handOver('acc_a', LIMIT - 600)
+    queue.submit('acc_a', LIMIT - 600)
     queue.shares.caughtUp(queue.shares.of('acc_a'))
     for (const account of ['acc_b', 'acc_c']) queue.campaign(account, 10_000)
-    for (const account of ['acc_b', 'acc_c']) queue.handOver(account, LIMIT)
+    for (const account of ['acc_b', 'acc_c']) queue.submit(account, LIMIT)
     queue.campaign('acc_b', 10_000)
     assert.strictEqual(queue.unitsOf('acc_b'), (1.5 * (LIMIT - 600)) / 2)
   })
@@ -118,7 +118,7 @@ describe('the shares of accounts', () => {
     const newest = share.newest(always)!
     queue.remove(newest)
     assert.notStrictEqual(share.newest(always), newest)
-    queue.handOver('acc_a', 2)
+    queue.submit('acc_a', 2)
     assert.isNull(share.newest(always))
   })
 
@@ -135,7 +135,7 @@ describe('the shares of accounts', () => {
   it('are exact after each change, and empty ones are forgotten', () => {
     const step = fc.record({
       account: fc.nat(5).map((n) => `acc_${n}`),
-      do: fc.constantFrom('offer', 'offer', 'handOver', 'catchUp'),
+      do: fc.constantFrom('offer', 'offer', 'submit', 'catchUp'),
       units: fc.integer({ min: 1, max: 400 }),
     })
     fc.assert(
@@ -143,12 +143,12 @@ describe('the shares of accounts', () => {
         const queue = new Queue()
         for (const { account, do: what, units } of steps) {
           if (what === 'offer') queue.offer(account, units)
-          else if (what === 'handOver') queue.handOver(account, 1)
+          else if (what === 'submit') queue.submit(account, 1)
           else queue.shares.caughtUp(queue.shares.of(account))
           assert.isAtMost(queue.units, LIMIT + 400)
         }
         for (const account of accountsOf(6)) {
-          queue.handOver(account, 300)
+          queue.submit(account, 300)
           queue.shares.caughtUp(queue.shares.of(account))
         }
         assert.strictEqual(queue.units, 0)

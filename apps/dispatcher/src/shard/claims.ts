@@ -45,9 +45,9 @@ export const onPrepared = (state: ShardState, message: Message, preparation: Pre
 /** Appends the claim. The submit follows its acknowledgement. */
 const claim = (state: ShardState, message: Message, submission: PreparedSubmission): void => {
   const { dedupes } = state.settings
-  message.earlierClaimOpen = message.state.stage === 'handingOver'
+  message.earlierClaimOpen = message.state.stage === 'claimed'
   const decision = decide(message.state, {
-    type: 'HandOver',
+    type: 'ClaimHandover',
     epoch: state.epoch,
     operator: message.route,
     dedupes: dedupes(message.route),
@@ -65,10 +65,10 @@ const claim = (state: ShardState, message: Message, submission: PreparedSubmissi
     case 'LifetimeExpired':
     case 'OutcomeUnknown':
       return discard(state, message)
-    case 'AlreadyHandedOver':
+    case 'AlreadySubmitted':
     case 'AcceptanceUnknown':
     case 'MessageUnknown':
-    case 'NotHandedOver':
+    case 'NotClaimed':
       return end(state, message, 0)
   }
 }
@@ -106,17 +106,17 @@ export const afterAppend = (state: ShardState, message: Message, next: AfterAppe
 const onClaimAppended = (state: ShardState, message: Message, submission: PreparedSubmission): void => {
   state.handovers.claimAppended(message)
   // The log may meanwhile contain the end of the message, from another member's claim.
-  if (message.state.stage !== 'handingOver') end(state, message, 0)
+  if (message.state.stage !== 'claimed') end(state, message, 0)
   // The append may have taken longer than the rest of the time to live.
   else if (state.now >= message.state.expiresAt) {
     onAnswer(state, message, { type: 'notWritten' }, submission)
   } else state.effects.push({ type: 'submit', message, submission })
 }
 
-/** The message cannot be handed over (again): its time to live or its payload key is gone. */
+/** The message cannot be submitted (again): its time to live or its payload key is gone. */
 const discard = (state: ShardState, message: Message): void => {
   const { expiresAt, stage } = message.state
-  if (stage === 'handingOver') return assumeSent(state, message, END)
+  if (stage === 'claimed') return assumeSent(state, message, END)
   decideAndRecord(state, message, { type: 'PassDeadline', at: Math.max(state.now, expiresAt) }, END)
 }
 
@@ -126,7 +126,7 @@ const discard = (state: ShardState, message: Message): void => {
  */
 const setAside = (state: ShardState, message: Message): void => {
   const { key: recipient, laneOffset: offset, laneRecord } = message
-  if (message.state.stage === 'handingOver') assumeSent(state, message, END)
+  if (message.state.stage === 'claimed') assumeSent(state, message, END)
   else {
     state.handovers.end(message)
     state.queues.setAside(message)

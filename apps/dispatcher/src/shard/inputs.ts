@@ -13,8 +13,8 @@ export type ShardInput =
   /** Kafka has acknowledged an effect. */
   | { readonly type: 'appended'; readonly effect: Append | ReAppend; readonly offset: number }
   | LaneRecordRead
-  /** The read model's answer: whether the message was handed over or finished before. */
-  | { readonly type: 'messageLookedUp'; readonly message: Message; readonly handedOver: boolean }
+  /** The read model's answer: whether the message was sent or finished before. */
+  | { readonly type: 'messageLookedUp'; readonly message: Message; readonly sentOrFinal: boolean }
   /** The payload of a taken message is decrypted, or cannot be. */
   | { readonly type: 'prepared'; readonly message: Message; readonly preparation: Preparation }
   /** The operator's answer to a submit. */

@@ -68,10 +68,10 @@ const enqueue = (
   accepted: MessageAccepted,
 ): void => {
   const { retryAt, stage } = message.state
-  if (stage !== 'queued' && stage !== 'handingOver') return
+  if (stage !== 'queued' && stage !== 'claimed') return
   message.laneRecord = accepted
   message.blockedUntil = retryAt
-  // An old record may belong to a message that was handed over, ended, and was forgotten.
+  // An old record may belong to a message that was sent, ended, and was forgotten.
   const isOld =
     accepted.republished || appendedAt - accepted.at > OLD_AFTER_MS || state.now - accepted.at > OLD_AFTER_MS
   if (stage === 'queued' && isOld) {
@@ -83,12 +83,12 @@ const enqueue = (
   setTimer(state, message)
 }
 
-export const onMessageLookedUp = (state: ShardState, message: Message, handedOver: boolean): void => {
+export const onMessageLookedUp = (state: ShardState, message: Message, sentOrFinal: boolean): void => {
   if (!state.lookups.delete(message)) return
   message.lookupPending = false
   message.lookupAfter = null
   // If the shard has read newer facts of an open message meanwhile, those count.
-  if (!handedOver || message.state.stage !== 'queued') return afterChange(state, message)
+  if (!sentOrFinal || message.state.stage !== 'queued') return afterChange(state, message)
   count(state, 'known_dropped')
   const reports = message.waitingReports
   message.waitingReports = EMPTY

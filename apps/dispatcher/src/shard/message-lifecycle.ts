@@ -60,7 +60,7 @@ export const setTimer = ({ timers }: ShardState, message: Message): void => {
   }
   const unblockAt = blockedUntil > 0 ? blockedUntil : Number.POSITIVE_INFINITY
   if (state.stage === 'queued') timers.set(message, Math.min(unblockAt, state.expiresAt))
-  else if (state.stage === 'handingOver') timers.set(message, unblockAt)
+  else if (state.stage === 'claimed') timers.set(message, unblockAt)
   else timers.set(message, state.reportDeadline ?? Number.POSITIVE_INFINITY)
 }
 

@@ -98,7 +98,7 @@ export class Message implements QueueItem {
   /** The offset of `MessageAccepted` in its lane; -1 while unknown. */
   laneOffset = -1
   state: MessageState
-  /** `MessageAccepted` with the encrypted payload, while the message may still be handed over. */
+  /** `MessageAccepted` with the encrypted payload, while the message may still be submitted. */
   laneRecord: MessageAccepted | null = null
   /** The log offset of the fact from which recovery can restore the message; -1 for none. */
   recoveryOffset = -1
@@ -116,7 +116,7 @@ export class Message implements QueueItem {
   lastClaimUnsubmitted = false
   /** The number of facts that Kafka has not acknowledged yet. */
   pendingAppends = 0
-  /** The shard waits for the read model to tell whether the message was handed over before. */
+  /** The shard waits for the read model to tell whether the message was sent or finished before. */
   lookupPending = false
   /** The offsets that the projector must have applied before a lookup answer counts. */
   lookupAfter: { readonly lane: number; readonly log: number } | null = null

@@ -130,7 +130,7 @@ export class OperatorQueues extends KeyedQueues<Message> {
   }
 
   /**
-   * Removes a message that cannot be handed over, so that it stops no other message. Its lane offset stays
+   * Removes a message that cannot be submitted, so that it stops no other message. Its lane offset stays
    * pinned until it is removed again, at its end.
    */
   setAside(message: Message): void {

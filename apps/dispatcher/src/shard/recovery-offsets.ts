@@ -32,7 +32,7 @@ const canReAppend = (message: Message, now: number): boolean =>
 const canRecoverFrom = ({ recoveryFactAt, state }: Message, fact: LogFact): boolean => {
   switch (fact.type) {
     case 'HandoverStarted':
-      return state.stage === 'handingOver'
+      return state.stage === 'claimed'
     case 'HandoverRefused':
       return state.stage === 'queued' && fact.attempt === state.attempts
     case 'OpenMessageCarried':

@@ -80,7 +80,7 @@ export const onOpened = (
     // A restart does not make a final message younger.
     if (known.final) message.finishedAt = Math.min(message.finishedAt, state.now)
     else setTimer(state, message)
-    if (known.stage === 'handingOver') {
+    if (known.stage === 'claimed') {
       // The operator may have the message, but its operator ids are unknown. While the outcome is
       // unknown, a report cannot be matched by recipient alone.
       addWithoutIds(state, message)
@@ -126,14 +126,14 @@ export const onCommitted = (state: ShardState, lanes: ReadonlyArray<number>, log
 
 /**
  * All lanes are read, and some lane records are missing: their retention has passed. A claimed
- * message counts as sent. A refused one can never be handed over.
+ * message counts as sent. A refused one can never be submitted.
  */
 const endWithoutRecords = (state: ShardState): void => {
   state.awaitsLaneRecords = false
   for (const message of state.messages.values()) {
     const { accepted, stage } = message.state
     if (accepted || message.pendingAppends > 0) continue
-    if (stage === 'handingOver') assumeSent(state, message, null)
+    if (stage === 'claimed') assumeSent(state, message, null)
     else if (stage === 'queued') {
       count(state, 'record_lost')
       forget(state, message)

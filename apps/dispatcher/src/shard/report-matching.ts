@@ -79,10 +79,7 @@ const mustWait = ({ settings }: ShardState, message: Message): boolean => {
   if (message.inHandover || message.pendingAppends > 0 || message.lookupPending) return true
   const { operator, stage } = message.state
   return (
-    stage === 'handingOver' &&
-    operator !== null &&
-    settings.dedupes(operator) &&
-    message.laneRecord?.parts !== 1
+    stage === 'claimed' && operator !== null && settings.dedupes(operator) && message.laneRecord?.parts !== 1
   )
 }
 

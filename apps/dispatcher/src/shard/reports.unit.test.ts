@@ -83,7 +83,7 @@ const shardOf = (
     story: () => written.map((fact) => fact.type),
     written,
     /** Accepts, claims and submits a message. The operator has not answered yet. */
-    handOver: (id: string, recipient = 'r', parts = 1) => {
+    submit: (id: string, recipient = 'r', parts = 1) => {
       const accepted: MessageAccepted = {
         type: 'MessageAccepted',
         messageId: id,
@@ -147,8 +147,8 @@ const known = (more: Partial<KnownMessage> = {}): KnownMessage => ({
 
 describe('a delivery report', () => {
   it('before the submit answer waits for it and stays pinned', () => {
-    const { accepted, handOver, report, shard, story } = shardOf()
-    const message = handOver('msg_a')
+    const { accepted, submit, report, shard, story } = shardOf()
+    const message = submit('msg_a')
     report('o1')
     assert.strictEqual(shard.lowestPinned().reports, 0)
     accepted(message, 'o1')
@@ -157,15 +157,15 @@ describe('a delivery report', () => {
   })
 
   it('is matched by our reference if the answer with its id was lost', () => {
-    const { handOver, report, shard, story } = shardOf(false)
-    shard.answered(handOver('msg_a'), { type: 'unknown' })
+    const { submit, report, shard, story } = shardOf(false)
+    shard.answered(submit('msg_a'), { type: 'unknown' })
     report('o1', { reference: 'msg_a' })
     assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
   })
 
   it('of one part waits for all ids if the message is submitted again to get them', () => {
-    const { accepted, handOver, report, shard, story, time } = shardOf()
-    const message = handOver('msg_a', 'r', 2)
+    const { accepted, submit, report, shard, story, time } = shardOf()
+    const message = submit('msg_a', 'r', 2)
     shard.answered(message, { type: 'unknown' })
     report('o1', { reference: 'msg_a' })
     assert.deepStrictEqual(story(), ['HandoverStarted'])
@@ -179,8 +179,8 @@ describe('a delivery report', () => {
   })
 
   it('of one part waits for all ids if another member has submitted the message', () => {
-    const { handOver, report, shard, story, time } = shardOf()
-    const message = handOver('m', 'r', 2)
+    const { submit, report, shard, story, time } = shardOf()
+    const message = submit('m', 'r', 2)
     shard.answered(message, { type: 'notWritten' })
     report('op-1', { reference: 'm' })
     assert.notInclude(story(), 'MessageDelivered')
@@ -199,8 +199,8 @@ describe('a delivery report', () => {
   })
 
   it('of one part of several stays pinned until the other reports arrive', () => {
-    const { accepted, handOver, report, shard, story } = shardOf()
-    accepted(handOver('msg_a', 'r', 2), 'o1', 'o2')
+    const { accepted, submit, report, shard, story } = shardOf()
+    accepted(submit('msg_a', 'r', 2), 'o1', 'o2')
     report('o1')
     report('o1')
     assert.strictEqual(shard.lowestPinned().reports, 0)
@@ -211,8 +211,8 @@ describe('a delivery report', () => {
   })
 
   it('of one failed part decides the message', () => {
-    const { accepted, handOver, report, written } = shardOf()
-    accepted(handOver('msg_a', 'r', 2), 'o1', 'o2')
+    const { accepted, submit, report, written } = shardOf()
+    accepted(submit('msg_a', 'r', 2), 'o1', 'o2')
     report('o1')
     report('o2', { outcome: { status: 'undelivered', reason: 'recipient_blocked' } })
     assert.deepInclude(written.at(-1), { type: 'MessageUndelivered', reason: 'recipient_blocked' })
@@ -220,7 +220,7 @@ describe('a delivery report', () => {
 
   it('of one part is remembered in the re-append, also over a restart', () => {
     const first = shardOf()
-    first.accepted(first.handOver('msg_a', 'r', 2), 'o1', 'o2')
+    first.accepted(first.submit('msg_a', 'r', 2), 'o1', 'o2')
     first.report('o1')
     first.time.now += 3 * MINUTE
     first.shard.committed([0, 0], 2)
@@ -237,8 +237,8 @@ describe('a delivery report', () => {
   })
 
   it('after our own deadline corrects the message once', () => {
-    const { accepted, handOver, report, shard, story, time } = shardOf()
-    accepted(handOver('msg_a'), 'o1')
+    const { accepted, submit, report, shard, story, time } = shardOf()
+    accepted(submit('msg_a'), 'o1')
     time.now += 61 * MINUTE
     shard.tick()
     report('o1')
@@ -249,7 +249,7 @@ describe('a delivery report', () => {
 
   it('of the last part corrects a message after our own deadline, also after a change of ownership', () => {
     const first = shardOf()
-    first.accepted(first.handOver('msg_a', 'r', 3), 'o1', 'o2', 'o3')
+    first.accepted(first.submit('msg_a', 'r', 3), 'o1', 'o2', 'o3')
     const reported = [first.report('o1'), first.report('o2')]
     first.time.now += 61 * MINUTE
     first.shard.tick()
@@ -308,7 +308,7 @@ describe('a delivery report', () => {
 
   it('about a handover with a lost answer is matched by recipient, unless two messages match', () => {
     const one = shardOf(false)
-    one.shard.answered(one.handOver('msg_a'), { type: 'unknown' })
+    one.shard.answered(one.submit('msg_a'), { type: 'unknown' })
     const report = one.report('o1')
     one.time.now += 6000
     one.shard.reportLookedUp({ report }, null)
@@ -320,8 +320,8 @@ describe('a delivery report', () => {
     ])
 
     const two = shardOf(false)
-    two.shard.answered(two.handOver('msg_a'), { type: 'unknown' })
-    two.shard.answered(two.handOver('msg_b'), { type: 'unknown' })
+    two.shard.answered(two.submit('msg_a'), { type: 'unknown' })
+    two.shard.answered(two.submit('msg_b'), { type: 'unknown' })
     const ambiguous = two.report('o1')
     two.time.now += 6000
     two.shard.reportLookedUp({ report: ambiguous }, null)
@@ -329,8 +329,8 @@ describe('a delivery report', () => {
   })
 
   it('of one part is not matched by recipient for all parts, because the operator may have no other', () => {
-    const { handOver, report, shard, story, time, written } = shardOf(false)
-    shard.answered(handOver('msg_a', 'r', 2), { type: 'unknown' })
+    const { submit, report, shard, story, time, written } = shardOf(false)
+    shard.answered(submit('msg_a', 'r', 2), { type: 'unknown' })
     const first = report('o1')
     time.now += 6000
     shard.reportLookedUp({ report: first }, null)
@@ -350,7 +350,7 @@ describe('a delivery report', () => {
 
   it('of one part is not matched by recipient for all parts by a new owner', () => {
     const first = shardOf(false)
-    first.shard.answered(first.handOver('msg_a', 'r', 2), { type: 'unknown' })
+    first.shard.answered(first.submit('msg_a', 'r', 2), { type: 'unknown' })
     assert.deepStrictEqual(first.story(), ['HandoverStarted', 'MessageSent'])
     first.report('o1')
     assert.strictEqual(first.shard.lowestPinned().reports, 0, 'a new owner reads the report again')
@@ -375,11 +375,11 @@ describe('a delivery report', () => {
   })
 
   it('of one part is not completed by a report that may be about another message', () => {
-    const { handOver, report, shard, story, time } = shardOf(false)
-    shard.answered(handOver('msg_a', 'r', 2), { type: 'unknown' })
+    const { submit, report, shard, story, time } = shardOf(false)
+    shard.answered(submit('msg_a', 'r', 2), { type: 'unknown' })
     const first = report('o1')
     time.now += 4000
-    shard.answered(handOver('msg_b', 'r'), { type: 'unknown' })
+    shard.answered(submit('msg_b', 'r'), { type: 'unknown' })
     const second = report('o2')
     time.now += 1000
     shard.reportLookedUp({ report: second }, null)
@@ -389,8 +389,8 @@ describe('a delivery report', () => {
   })
 
   it('of one part is not completed by a report that the read model may know', () => {
-    const { handOver, report, shard, story, time } = shardOf(false)
-    shard.answered(handOver('msg_a', 'r', 2), { type: 'unknown' })
+    const { submit, report, shard, story, time } = shardOf(false)
+    shard.answered(submit('msg_a', 'r', 2), { type: 'unknown' })
     const first = report('o1')
     time.now += 6000
     const repeated = report('o9')
@@ -405,8 +405,8 @@ describe('a delivery report', () => {
   })
 
   it('of one failed part is matched by recipient', () => {
-    const { handOver, report, shard, story, time } = shardOf(false)
-    shard.answered(handOver('msg_a', 'r', 2), { type: 'unknown' })
+    const { submit, report, shard, story, time } = shardOf(false)
+    shard.answered(submit('msg_a', 'r', 2), { type: 'unknown' })
     const failed = report('o1', { outcome: { status: 'undelivered', reason: 'recipient_blocked' } })
     time.now += 6000
     shard.reportLookedUp({ report: failed }, null)
@@ -415,7 +415,7 @@ describe('a delivery report', () => {
 
   it('that was matched by recipient is not given to another message when the operator repeats it', () => {
     const first = shardOf(false)
-    first.shard.answered(first.handOver('msg_a'), { type: 'unknown' })
+    first.shard.answered(first.submit('msg_a'), { type: 'unknown' })
     const report = first.report('o1')
     const repeated = first.report('o1')
     first.time.now += 6000
@@ -423,7 +423,7 @@ describe('a delivery report', () => {
     assert.deepInclude(first.written.at(-2), { type: 'OpenMessageCarried', operatorIds: ['o1'] })
     assert.deepInclude(first.written.at(-1), { type: 'MessageDelivered', messageId: 'msg_a' })
     assert.isNull(first.shard.lowestPinned().reports)
-    first.shard.answered(first.handOver('msg_b'), { type: 'unknown' })
+    first.shard.answered(first.submit('msg_b'), { type: 'unknown' })
     first.time.now += 6000
     first.shard.reportLookedUp({ report: repeated }, null)
     assert.notDeepInclude(first.written, { type: 'MessageDelivered', messageId: 'msg_b', at: first.time.now })
@@ -441,24 +441,24 @@ describe('a delivery report', () => {
   })
 
   it('that was stored before a message was claimed is not matched to it by recipient', () => {
-    const { handOver, report, shard, story, time } = shardOf(false)
+    const { submit, report, shard, story, time } = shardOf(false)
     const early = report('o1')
     time.now += 4000
-    shard.answered(handOver('msg_b'), { type: 'unknown' })
+    shard.answered(submit('msg_b'), { type: 'unknown' })
     time.now += 6000
     shard.reportLookedUp({ report: early }, null)
     assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent'])
   })
 
   it('that could be about two messages is not matched to the second one when the first one expires', () => {
-    const handOverTwo = () => {
+    const submitTwo = () => {
       const shard = shardOf(false)
-      shard.shard.answered(shard.handOver('msg_a'), { type: 'unknown' })
+      shard.shard.answered(shard.submit('msg_a'), { type: 'unknown' })
       shard.time.now += 60 * MINUTE - 10_000
-      shard.shard.answered(shard.handOver('msg_b'), { type: 'unknown' })
+      shard.shard.answered(shard.submit('msg_b'), { type: 'unknown' })
       return shard
     }
-    const before = handOverTwo()
+    const before = submitTwo()
     const report = before.report('o1')
     before.time.now += 6000
     before.shard.reportLookedUp({ report }, null)
@@ -469,7 +469,7 @@ describe('a delivery report', () => {
     assert.notInclude(before.story(), 'MessageDelivered')
 
     // A new owner reads the report again, after the first message has expired.
-    const after = handOverTwo()
+    const after = submitTwo()
     after.time.now += 11_000
     after.shard.tick()
     const again = after.report('o1')
@@ -479,9 +479,9 @@ describe('a delivery report', () => {
   })
 
   it('under a reused id matches the message of its recipient', () => {
-    const { accepted, handOver, report, shard, written } = shardOf()
-    accepted(handOver('msg_a', 'r'), 'o1')
-    accepted(handOver('msg_b', 'another'), 'o1')
+    const { accepted, submit, report, shard, written } = shardOf()
+    accepted(submit('msg_a', 'r'), 'o1')
+    accepted(submit('msg_b', 'another'), 'o1')
     report('o1', { recipient: 'third' })
     assert.strictEqual(shard.queries.parkedReports.size, 1)
     report('o1', { recipient: 'r' })
@@ -491,8 +491,8 @@ describe('a delivery report', () => {
   })
 
   it('with a reference to a message of another recipient is parked', () => {
-    const { accepted, handOver, report, shard, story } = shardOf()
-    accepted(handOver('msg_a', 'r'), 'o1')
+    const { accepted, submit, report, shard, story } = shardOf()
+    accepted(submit('msg_a', 'r'), 'o1')
     report('o9', { reference: 'msg_a', recipient: 'another' })
     assert.strictEqual(shard.queries.parkedReports.size, 1)
     report('o9', {
@@ -548,16 +548,16 @@ describe('a delivery report', () => {
 
 describe('a handover', () => {
   it('without a lease is recorded as refused, so that its outcome is not unknown', () => {
-    const { handOver, shard, story } = shardOf()
-    const message = handOver('msg_a')
+    const { submit, shard, story } = shardOf()
+    const message = submit('msg_a')
     shard.answered(message, { type: 'notWritten' })
     assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverRefused'])
     assert.strictEqual(shard.take(1), message)
   })
 
   it('keeps a message that became final meanwhile until the operator has answered', () => {
-    const { accepted, counted, handOver, report, shard, time, written } = shardOf()
-    const message = handOver('msg_a')
+    const { accepted, counted, submit, report, shard, time, written } = shardOf()
+    const message = submit('msg_a')
     // A late fact of the former owner of the shard.
     const late: LogFact = { type: 'MessageDelivered', messageId: 'msg_a', at: time.now }
     written.push(late)
@@ -576,8 +576,8 @@ describe('a handover', () => {
   })
 
   it('that may have succeeded is not recorded as refused by a second attempt', () => {
-    const { handOver, shard, story, time } = shardOf()
-    const message = handOver('msg_a')
+    const { submit, shard, story, time } = shardOf()
+    const message = submit('msg_a')
     shard.answered(message, { type: 'unknown' })
     assert.isNull(shard.take(1), 'only after a pause')
     time.now += 2000
@@ -586,12 +586,12 @@ describe('a handover', () => {
     shard.claim(message)
     shard.answered(message, { type: 'refused', submitted: true, retryAfterMs: 100 })
     assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverStarted'])
-    assert.strictEqual(message.state.stage, 'handingOver')
+    assert.strictEqual(message.state.stage, 'claimed')
   })
 
   it('counts only claims after which a request left for the operator', () => {
-    const { handOver, shard, time, written } = shardOf()
-    const message = handOver('msg_a')
+    const { submit, shard, time, written } = shardOf()
+    const message = submit('msg_a')
     const again = () => {
       time.now += 60_000
       shard.tick()
@@ -619,8 +619,8 @@ describe('a handover', () => {
   })
 
   it('without a payload key expires with the reason that it was never submitted', () => {
-    const { shard, story, written, handOver } = shardOf()
-    shard.answered(handOver('msg_a'), { type: 'refused', submitted: true, retryAfterMs: 0 })
+    const { shard, story, written, submit } = shardOf()
+    shard.answered(submit('msg_a'), { type: 'refused', submitted: true, retryAfterMs: 0 })
     const message = shard.take(1)!
     shard.discard(message)
     assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverRefused', 'MessageExpired'])
@@ -630,10 +630,10 @@ describe('a handover', () => {
   })
 
   it('that is throttled delays the later messages of its recipient', () => {
-    const { handOver, shard, time } = shardOf()
-    const first = handOver('msg_a')
+    const { submit, shard, time } = shardOf()
+    const first = submit('msg_a')
     shard.answered(first, { type: 'refused', submitted: true, retryAfterMs: 5000 })
-    assert.throws(() => handOver('msg_b'), 'no message to take')
+    assert.throws(() => submit('msg_b'), 'no message to take')
     time.now += 5000
     shard.tick()
     assert.strictEqual(shard.take(1), first)

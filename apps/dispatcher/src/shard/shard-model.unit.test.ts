@@ -266,7 +266,7 @@ describe('a shard that ends between the commit of its marks and its appends', ()
     assert.strictEqual(model.stateOf('msg_0')?.attempts, 1)
   })
 
-  it('hands over a message whose claim was not appended', () => {
+  it('submits a message whose claim was not appended', () => {
     const model = new ShardModel(false)
     model.accept(0, 0, 1, 60_000)
     model.readLane(false, 0, 1)

@@ -219,7 +219,7 @@ describe('a lane with a long backlog of one account', () => {
     assert.deepStrictEqual(member.deadLetters, [])
     assert.strictEqual(shard.lowestPinned().lanes[SERVICE], 0)
 
-    const handOver = (by: string) => {
+    const submit = (by: string) => {
       const message = messages.take(SERVICE, 'op', by)
       if (message === null) return false
       shard.start(message)
@@ -227,13 +227,13 @@ describe('a lane with a long backlog of one account', () => {
       shard.run({ type: 'answered', message, outcome, submission: SUBMISSION })
       return true
     }
-    while (handOver(other));
+    while (submit(other));
     assert.sameMembers(
       member.submitted.map(({ id }) => id),
       lane.slice(BACKLOG).map(({ messageId }) => messageId),
     )
     for (let round = 0; round < 1000 && member.submitted.length < records.length - 1; round++) {
-      while (handOver(account));
+      while (submit(account));
       read()
     }
     assert.deepStrictEqual(member.deadLetters, ['truncated'])

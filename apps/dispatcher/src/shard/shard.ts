@@ -59,7 +59,7 @@ export class MessageShard {
       case 'accepted':
         return onAccepted(state, input)
       case 'messageLookedUp':
-        return onMessageLookedUp(state, input.message, input.handedOver)
+        return onMessageLookedUp(state, input.message, input.sentOrFinal)
       case 'prepared':
         return onPrepared(state, input.message, input.preparation)
       case 'answered':
@@ -143,7 +143,7 @@ export class MessageShard {
     return this.#state.messages.get(messageId)?.key ?? null
   }
 
-  /** Messages for which the read model must say whether they were handed over before. */
+  /** Messages for which the read model must say whether they were sent or finished before. */
   messagesToLookUp(limit: number): ReadonlyArray<Message> {
     return this.#state.lookups.values().take(limit).toArray()
   }

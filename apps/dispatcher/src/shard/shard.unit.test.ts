@@ -75,7 +75,7 @@ describe('a lane record that is read again', () => {
       if (verdict === 'keep') run({ type: 'accepted', lane: SERVICE, offset, appendedAt: time.now, accepted })
       else if (verdict === 'duplicate') counted.push('duplicate_dropped')
     }
-    const handOver = (account: string) => {
+    const submit = (account: string) => {
       const message = shard.take(SERVICE, 'op', account)
       if (message === null) throw new Error('no message waits')
       const submission = {} as PreparedSubmission
@@ -83,7 +83,7 @@ describe('a lane record that is read again', () => {
     }
     for (const offset of [0, 1, 2, 3]) read(offset, 'acc_a')
     read(4, 'acc_b')
-    for (const account of ['acc_b', 'acc_a', 'acc_a']) handOver(account)
+    for (const account of ['acc_b', 'acc_a', 'acc_a']) submit(account)
     // Only the ids of the final messages are left.
     for (let position = 0; position < log; position++) shard.isOwn(position)
     time.now += 11_000
@@ -102,7 +102,7 @@ describe('a lane record that is read again', () => {
   })
 })
 
-describe('a message that cannot be handed over now', () => {
+describe('a message that cannot be submitted now', () => {
   it('holds later messages of its account to the recipient, but none of another account', () => {
     const SERVICE = 1
     const NOW = 1_000_000

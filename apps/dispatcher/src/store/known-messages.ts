@@ -40,7 +40,7 @@ const toKnownMessage = (
 
 export const lookUpsIn = (
   sql: Sql['Service'],
-): Pick<DispatcherStoreShape, 'handedOver' | 'reportedOn' | 'recipients'> => {
+): Pick<DispatcherStoreShape, 'sentOrFinal' | 'reportedOn' | 'recipients'> => {
   /** The message UUID of each question, by our reference or by the operator's id. */
   const messageIds = Effect.fnUntraced(function* (questions: ReadonlyArray<ReportQuestion>) {
     const referenced = questions.map(({ reference }) =>
@@ -64,7 +64,7 @@ export const lookUpsIn = (
   })
 
   return {
-    handedOver: Effect.fnUntraced(function* (questions) {
+    sentOrFinal: Effect.fnUntraced(function* (questions) {
       const position = yield* projectedPositions
       const isProjected = questions.map(
         ({ lane, laneOffset, logOffset, shard }) =>
@@ -73,8 +73,8 @@ export const lookUpsIn = (
       const ids = questions.map(({ id }) => decodeId('msg', id))
       const wanted = withoutNulls(ids.filter((_, i) => isProjected[i]))
       if (wanted.length === 0) return ids.map(() => null)
-      const handedOver = yield* sql.run((q) => ReadMessages.readSentOrFinal(q, wanted))
-      return ids.map((id, i) => (isProjected[i] === true ? handedOver.has(id ?? '') : null))
+      const sentOrFinal = yield* sql.run((q) => ReadMessages.readSentOrFinal(q, wanted))
+      return ids.map((id, i) => (isProjected[i] === true ? sentOrFinal.has(id ?? '') : null))
     }),
 
     reportedOn: Effect.fnUntraced(function* (questions) {

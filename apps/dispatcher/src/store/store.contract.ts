@@ -80,17 +80,17 @@ export const dispatcherStoreContract = <E>(
         const store = yield* DispatcherStore
         yield* message(10, 'accepted')
         yield* message(11, 'sent')
-        const handedOver = store.handedOver(
+        const sentOrFinal = store.sentOrFinal(
           [10, 11, 12].map((n) => ({ id: id(n), shard: 3, lane: 1, laneOffset: 5, logOffset: 8 })),
         )
-        assert.deepStrictEqual(yield* handedOver, [null, null, null])
+        assert.deepStrictEqual(yield* sentOrFinal, [null, null, null])
         yield* position(TOPICS.acceptedService, 5)
         yield* position(TOPICS.messages, 8)
-        assert.deepStrictEqual(yield* handedOver, [null, null, null], 'position 5 is the next to be applied')
+        assert.deepStrictEqual(yield* sentOrFinal, [null, null, null], 'position 5 is the next to be applied')
         yield* position(TOPICS.acceptedService, 6)
-        assert.deepStrictEqual(yield* handedOver, [false, true, false])
+        assert.deepStrictEqual(yield* sentOrFinal, [false, true, false])
         yield* position(TOPICS.messages, 7)
-        assert.deepStrictEqual(yield* handedOver, [null, null, null])
+        assert.deepStrictEqual(yield* sentOrFinal, [null, null, null])
       }),
     )
 

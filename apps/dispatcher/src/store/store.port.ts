@@ -7,8 +7,8 @@ import type { StorageError } from '@hub/store'
 import { Context, type Effect } from 'effect'
 import type { KnownMessage } from '../shard/message.ts'
 
-/** Was this message handed over or finished before? The answer counts from these offsets on. */
-interface HandedOverQuestion {
+/** Was this message sent or finished before? The answer counts from these offsets on. */
+interface SentOrFinalQuestion {
   readonly id: string
   readonly shard: number
   /** 0 for `otp`, 1 for `service`. */
@@ -63,8 +63,8 @@ export interface AccountWeight {
 
 export interface DispatcherStoreShape {
   /** For each question: the answer, or `null` while the projector has not reached the offsets. */
-  readonly handedOver: (
-    questions: ReadonlyArray<HandedOverQuestion>,
+  readonly sentOrFinal: (
+    questions: ReadonlyArray<SentOrFinalQuestion>,
   ) => Effect.Effect<ReadonlyArray<boolean | null>, StorageError>
   /** For each question: the message, or `notFound`, or `null` until the projector is far enough. */
   readonly reportedOn: (

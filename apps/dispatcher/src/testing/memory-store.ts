@@ -99,8 +99,8 @@ export const memoryStore = (
         )
       : model.messages.get(reference)
   return {
-    handedOver: (questions) =>
-      run('read whether messages were handed over', () =>
+    sentOrFinal: (questions) =>
+      run('read whether messages were sent or finished', () =>
         questions.map(({ id, lane, laneOffset, logOffset, shard }) => {
           const isProjected =
             model.position(LANES[lane]!, shard) > laneOffset &&

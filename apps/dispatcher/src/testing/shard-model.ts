@@ -546,8 +546,8 @@ export class ShardModel {
     for (const message of shard.messagesToLookUp(100)) {
       if ((message.lookupAfter?.log ?? 0) > this.#projected) continue
       const status = this.stateOf(message.id, this.#projected)?.status ?? 'accepted'
-      const handedOver = status !== 'accepted'
-      this.#run(this.#member, { type: 'messageLookedUp', message, handedOver })
+      const sentOrFinal = status !== 'accepted'
+      this.#run(this.#member, { type: 'messageLookedUp', message, sentOrFinal })
     }
     for (const parked of shard.parkedReports.due(this.now, 100)) {
       if (parked.logOffset > this.#projected) continue

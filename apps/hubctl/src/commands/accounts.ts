@@ -117,9 +117,9 @@ const backlog = defineCommand(
   {
     short: 'Show the waiting messages of each account',
     about:
-      'Shows how many messages of each account, mode and class are accepted and not handed over to an ' +
+      'Shows how many messages of each account, mode and class are accepted and not submitted to an ' +
       'operator, and how long the oldest one has waited. The account with the longest wait is first. ' +
-      'While several accounts wait, they are handed over in proportion to their weights. The figures ' +
+      'While several accounts wait, they are submitted in proportion to their weights. The figures ' +
       'come from the read model, which is some seconds behind when the projector is.',
     changes: NOTHING,
     examples: [

@@ -175,8 +175,8 @@ describe('aggregate deltas', () => {
 
   it.each([
     ['queued', [], 0],
-    ['handed over', [{ type: 'MessageSent', operator: 'http', operatorIds: [], reportDeadline: T }], 1],
-    ['never handed over', [{ type: 'MessageExpired', reason: 'ttl_expired_before_submit' }], 0],
+    ['submitted', [{ type: 'MessageSent', operator: 'http', operatorIds: [], reportDeadline: T }], 1],
+    ['never submitted', [{ type: 'MessageExpired', reason: 'ttl_expired_before_submit' }], 0],
     ['rejected at handover', [{ type: 'MessageRejected', reason: 'spam_filter_content' }], 0],
     ['undeliverable at handover', [{ type: 'MessageUndelivered', reason: 'recipient_nonexistent' }], 0],
     [

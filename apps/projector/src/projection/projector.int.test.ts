@@ -220,7 +220,7 @@ describe('a projector', () => {
       assert.deepInclude(yield* rowOf(fact.messageId), { claims: null, claim_open: null })
       yield* applied(environment.prefix, yield* append(claim(7, 1)))
       assert.deepInclude(yield* rowOf(fact.messageId), { attempts: 0, claims: 1, claim_open: true })
-      // The zombie believes that the message was never handed over.
+      // The zombie believes that the message was never submitted.
       const expired = (epoch: number) =>
         logRecords(environment, fact, [
           {

@@ -233,7 +233,7 @@ export const acceptanceOf = Effect.fnUntraced(function* (options: MessageOptions
   return fact
 })
 
-/** The facts of a message that is handed over at the first attempt and delivered. */
+/** The facts of a message that is submitted at the first attempt and delivered. */
 export const deliveryOf = (fact: MessageAccepted, epoch = 1): ReadonlyArray<LogFact> => {
   const { at, messageId } = fact
   return [

@@ -154,7 +154,7 @@ export const messageHistoryArbitrary = (messageId: string): fc.Arbitrary<Readonl
         'silent',
         'silent, then delivered',
         'silent, then undelivered',
-        'never handed over',
+        'never submitted',
         'seen',
       ),
     })
@@ -182,7 +182,7 @@ export const messageHistoryArbitrary = (messageId: string): fc.Arbitrary<Readonl
         })
       }
       if (end === 'queued') return facts
-      if (end === 'never handed over') {
+      if (end === 'never submitted') {
         return [
           ...facts,
           { type: 'MessageExpired', messageId, at: next(), reason: 'ttl_expired_before_submit' },

@@ -42,8 +42,8 @@ export interface Send {
 /** The longest `ttl_seconds` of each class: its lifetime before the submit. */
 export type LongestTtl = Readonly<Record<MessageClass, number>>
 const DEFAULT_LONGEST_TTL: LongestTtl = {
-  otp: DEFAULT_LIFETIMES.beforeHandover.otp / 1000,
-  service: DEFAULT_LIFETIMES.beforeHandover.service / 1000,
+  otp: DEFAULT_LIFETIMES.beforeSubmit.otp / 1000,
+  service: DEFAULT_LIFETIMES.beforeSubmit.service / 1000,
 }
 
 const CLIENT_REF_REQUIRED = 'Every message of a batch needs a client_ref.'

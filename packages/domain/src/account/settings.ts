@@ -66,7 +66,7 @@ export const ACCOUNT_SETTINGS = {
     minimum: 1,
     maximum: 100,
     default: 1,
-    meaning: 'Parts that are handed over for one part of an account with weight 1, while both wait',
+    meaning: 'Parts that are submitted for one part of an account with weight 1, while both wait',
   },
 } as const satisfies Readonly<Record<string, IntegerSetting | AmountSetting>>
 

@@ -86,8 +86,8 @@ describe('lifetimes', () => {
     ['service', null, 24 * HOUR],
     ['otp', 'delivered', 5 * MINUTE],
     ['service', 'silent', 24 * HOUR],
-    ['otp', 'never_handed_over', 10_000],
-    ['service', 'never_handed_over', 10_000],
+    ['otp', 'always_throttled', 10_000],
+    ['service', 'always_throttled', 10_000],
   ] as const)('before submit: %s, sandbox %s', (messageClass, scenario, lifetime) => {
     expect(expiresAt(DEFAULT_LIFETIMES, { class: messageClass, acceptedAt, scenario })).toBe(
       acceptedAt + lifetime,
@@ -98,7 +98,7 @@ describe('lifetimes', () => {
   it.each([
     ['otp', null, 30_000, 30_000],
     ['otp', null, 10 * MINUTE, 5 * MINUTE],
-    ['service', 'never_handed_over', 30_000, 10_000],
+    ['service', 'always_throttled', 30_000, 10_000],
   ] as const)('before submit, shortened by the send: %s, sandbox %s, %d ms', (...row) => {
     const [messageClass, scenario, ttlMs, lifetime] = row
     expect(expiresAt(DEFAULT_LIFETIMES, { class: messageClass, acceptedAt, scenario, ttlMs })).toBe(

@@ -2,8 +2,8 @@
 import type { ExpiredReason, RejectedReason, UndeliveredReason } from './fact.ts'
 
 /** Claim the message for one submit to the operator. */
-export interface HandOver {
-  readonly type: 'HandOver'
+export interface ClaimHandover {
+  readonly type: 'ClaimHandover'
   readonly epoch: number
   readonly operator: string
   /** True if the operator deduplicates, so a claim without an answer can be repeated. */
@@ -71,7 +71,7 @@ export interface PassDeadline {
   readonly at: number
 }
 export type MessageCommand =
-  | HandOver
+  | ClaimHandover
   | RecordSubmitted
   | RecordRefusal
   | RecordRejection

@@ -1,13 +1,13 @@
 /** The decider of a message. Source: MSG-24 to MSG-34. */
 import { Result } from 'effect'
-import type { HandOver, MessageCommand, RecordRejection, ReportOutcome } from './command.ts'
+import type { ClaimHandover, MessageCommand, RecordRejection, ReportOutcome } from './command.ts'
 import {
   AcceptanceUnknown,
-  AlreadyHandedOver,
+  AlreadySubmitted,
   LifetimeExpired,
   type MessageError,
   MessageUnknown,
-  NotHandedOver,
+  NotClaimed,
   RetryNotDue,
   OutcomeUnknown,
 } from './errors.ts'
@@ -33,7 +33,7 @@ const facts = (...list: ReadonlyArray<LogFact>): Decision => Result.succeed(list
  * Returns the facts that follow from a command, in the order in which they must be appended, or an
  * error.
  *
- * - **Claims.** `HandOver` claims a queued message within its lifetime and not before its retry
+ * - **Claims.** `ClaimHandover` claims a queued message within its lifetime and not before its retry
  *   time. A claim without an answer can be repeated only at the same operator, and only if that
  *   operator deduplicates.
  * - **Answers.** `RecordSubmitted`, `RecordRefusal` and `RecordRejection` end a claim. `AssumeSent`
@@ -55,13 +55,13 @@ const facts = (...list: ReadonlyArray<LogFact>): Decision => Result.succeed(list
 export const decide = (state: MessageState | null, command: MessageCommand): Decision => {
   if (state === null) return Result.fail(new MessageUnknown({ command: command.type }))
   switch (command.type) {
-    case 'HandOver':
-      return handOver(state, command)
+    case 'ClaimHandover':
+      return claim(state, command)
     case 'RecordSubmitted':
       switch (state.stage) {
         case 'queued':
-          return notHandedOver(state, command)
-        case 'handingOver':
+          return notClaimed(state, command)
+        case 'claimed':
           return facts({
             type: 'MessageSent',
             messageId: state.id,
@@ -82,8 +82,8 @@ export const decide = (state: MessageState | null, command: MessageCommand): Dec
     case 'RecordRefusal':
       switch (state.stage) {
         case 'queued':
-          return notHandedOver(state, command)
-        case 'handingOver':
+          return notClaimed(state, command)
+        case 'claimed':
           return facts({
             type: 'HandoverRefused',
             messageId: state.id,
@@ -99,8 +99,8 @@ export const decide = (state: MessageState | null, command: MessageCommand): Dec
     case 'RecordRejection':
       switch (state.stage) {
         case 'queued':
-          return notHandedOver(state, command)
-        case 'handingOver':
+          return notClaimed(state, command)
+        case 'claimed':
         case 'awaitingReport':
           return facts(rejectionFact(state, command))
         case 'final':
@@ -109,10 +109,10 @@ export const decide = (state: MessageState | null, command: MessageCommand): Dec
     case 'AssumeSent':
       switch (state.stage) {
         case 'queued':
-          return notHandedOver(state, command)
-        case 'handingOver':
+          return notClaimed(state, command)
+        case 'claimed':
           return state.operator === null
-            ? notHandedOver(state, command)
+            ? notClaimed(state, command)
             : facts(sentWithoutAnswer(state.id, state.operator, command.at, command.reportDeadline))
         case 'awaitingReport':
         case 'final':
@@ -184,8 +184,8 @@ export const reappendOpen = (state: MessageState, at: number): OpenMessageCarrie
       }
     : null
 
-const notHandedOver = (state: MessageState, command: MessageCommand): Decision =>
-  Result.fail(new NotHandedOver({ messageId: state.id, command: command.type }))
+const notClaimed = (state: MessageState, command: MessageCommand): Decision =>
+  Result.fail(new NotClaimed({ messageId: state.id, command: command.type }))
 
 /** The field of a claim or a refusal; absent for nearly all messages. */
 const unsubmittedClaims = (state: MessageState, oneMore: boolean): { readonly unsubmitted?: number } => {
@@ -197,14 +197,14 @@ const unsubmittedClaims = (state: MessageState, oneMore: boolean): { readonly un
 const severalParts = ({ parts }: MessageState): { readonly parts?: number } =>
   parts !== null && parts > 1 ? { parts } : {}
 
-const handOver = (state: MessageState, command: HandOver): Decision => {
+const claim = (state: MessageState, command: ClaimHandover): Decision => {
   const messageId = state.id
   if (state.stage === 'awaitingReport' || state.stage === 'final') {
-    return Result.fail(new AlreadyHandedOver({ messageId }))
+    return Result.fail(new AlreadySubmitted({ messageId }))
   }
   if (!state.accepted) return Result.fail(new AcceptanceUnknown({ messageId }))
   // Only the operator that may already have the message can recognize it.
-  if (state.stage === 'handingOver' && !(command.dedupes === true && command.operator === state.operator)) {
+  if (state.stage === 'claimed' && !(command.dedupes === true && command.operator === state.operator)) {
     return Result.fail(new OutcomeUnknown({ messageId }))
   }
   if (command.at >= state.expiresAt) {
@@ -268,10 +268,10 @@ const report = (
 ): Decision => {
   switch (state.stage) {
     case 'queued':
-    case 'handingOver':
+    case 'claimed':
       // Also after a refusal: an operator that reports on a message has it.
       return state.operator === null
-        ? Result.fail(new NotHandedOver({ messageId: state.id, command }))
+        ? Result.fail(new NotClaimed({ messageId: state.id, command }))
         : facts(sentWithoutAnswer(state.id, state.operator, at, at), outcomeFact(state.id, at, outcome))
     case 'awaitingReport':
       return facts(outcomeFact(state.id, at, outcome))

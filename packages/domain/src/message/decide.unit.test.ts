@@ -99,7 +99,7 @@ const provenSent: LogFact = { ...sent([]), at, reportDeadline: at }
 const handOver = (
   more: { at?: number; epoch?: number; operator?: string; dedupes?: boolean } = {},
 ): MessageCommand => ({
-  type: 'HandOver',
+  type: 'ClaimHandover',
   epoch: 1,
   operator: 'http',
   at,
@@ -206,7 +206,7 @@ describe('a queued message', () => {
   it.each([...answers, reportOfDelivery, readReceipt].map((command) => [command.type, command] as const))(
     'has no claim, so %s is an error',
     (type, command) => {
-      given(accepted).when(command).thenFails('NotHandedOver', { command: type, messageId })
+      given(accepted).when(command).thenFails('NotClaimed', { command: type, messageId })
     },
   )
 })
@@ -275,7 +275,7 @@ describe('a refused message', () => {
   it.each(answers.map((command) => [command.type, command] as const))(
     'already has an answer, so %s is an error',
     (_, command) => {
-      given(accepted, claimed(), throttled()).when(command).thenFails('NotHandedOver')
+      given(accepted, claimed(), throttled()).when(command).thenFails('NotClaimed')
     },
   )
 })
@@ -416,7 +416,7 @@ describe('a sent message', () => {
   it('is not claimed again, even if the operator deduplicates', () => {
     given(...history)
       .when(handOver({ dedupes: true }))
-      .thenFails('AlreadyHandedOver')
+      .thenFails('AlreadySubmitted')
   })
 
   it('becomes sent only once', () => {
@@ -441,7 +441,7 @@ describe('a sent message', () => {
     given(reappended).when(passDeadline(REPORT_DEADLINE)).then(expired('dlr_timeout_local', REPORT_DEADLINE))
     given(reappended)
       .when(handOver({ dedupes: true }))
-      .thenFails('AlreadyHandedOver')
+      .thenFails('AlreadySubmitted')
   })
 })
 
@@ -534,7 +534,7 @@ describe('a final status', () => {
   it.each(ends)('prevents another claim: $type $reason', (end) => {
     given(accepted, claimed(), sent(), end)
       .when(handOver({ dedupes: true }))
-      .thenFails('AlreadyHandedOver')
+      .thenFails('AlreadySubmitted')
   })
 
   it.each(ends.filter((end) => !(end.type === 'MessageExpired' && end.reason === 'dlr_timeout_local')))(

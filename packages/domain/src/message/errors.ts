@@ -17,13 +17,13 @@ export class AcceptanceUnknown extends Data.TaggedError('AcceptanceUnknown')<{
 }> {}
 
 /** The command is an answer or a report, but the message has no handover claim. */
-export class NotHandedOver extends Data.TaggedError('NotHandedOver')<{
+export class NotClaimed extends Data.TaggedError('NotClaimed')<{
   readonly messageId: string
   readonly command: MessageCommand['type']
 }> {}
 
 /** The message cannot be claimed, because it was already submitted or is final. */
-export class AlreadyHandedOver extends Data.TaggedError('AlreadyHandedOver')<{
+export class AlreadySubmitted extends Data.TaggedError('AlreadySubmitted')<{
   readonly messageId: string
 }> {}
 
@@ -50,8 +50,8 @@ export class RetryNotDue extends Data.TaggedError('RetryNotDue')<{
 export type MessageError =
   | MessageUnknown
   | AcceptanceUnknown
-  | NotHandedOver
-  | AlreadyHandedOver
+  | NotClaimed
+  | AlreadySubmitted
   | OutcomeUnknown
   | LifetimeExpired
   | RetryNotDue

@@ -86,7 +86,7 @@ export const evolve = (state: MessageState | null, fact: MessageFact): MessageSt
         ? {
             ...claimed,
             unsubmitted: fact.unsubmitted ?? 0,
-            stage: 'handingOver',
+            stage: 'claimed',
             operator: fact.operator,
             retryAt: 0,
           }
@@ -94,7 +94,7 @@ export const evolve = (state: MessageState | null, fact: MessageFact): MessageSt
     }
     case 'HandoverRefused': {
       const answered =
-        state.stage === 'handingOver' ? fact.attempt >= state.attempts : fact.attempt > state.attempts
+        state.stage === 'claimed' ? fact.attempt >= state.attempts : fact.attempt > state.attempts
       return answered && state.status === 'accepted'
         ? {
             ...state,

@@ -13,7 +13,7 @@ const HOUR = 60 * MINUTE
  */
 export interface Lifetimes {
   /** From acceptance to the latest submit. */
-  readonly beforeHandover: Readonly<Record<MessageClass, number>>
+  readonly beforeSubmit: Readonly<Record<MessageClass, number>>
   /** From submit to the latest delivery report. */
   readonly report: Readonly<Record<MessageClass, number>>
 }
@@ -23,7 +23,7 @@ export interface Lifetimes {
  * deliver for the whole validity period and report then, so the report limit is two hours longer.
  */
 export const DEFAULT_LIFETIMES: Lifetimes = {
-  beforeHandover: { otp: 5 * MINUTE, service: 24 * HOUR },
+  beforeSubmit: { otp: 5 * MINUTE, service: 24 * HOUR },
   report: { otp: 15 * MINUTE, service: 26 * HOUR },
 }
 
@@ -32,7 +32,7 @@ const SANDBOX_LIMIT = 10 * SECOND
 
 /**
  * Returns the end of the lifetime before submit. `ttlMs` shortens it. `scenario` is the sandbox scenario, `null` in live
- * mode. Only the scenario `never_handed_over` has the short limit, so that other sandbox messages
+ * mode. Only the scenario `always_throttled` has the short limit, so that other sandbox messages
  * survive a restart.
  */
 export const expiresAt = (
@@ -47,7 +47,7 @@ export const expiresAt = (
   message.acceptedAt +
   Math.min(
     message.ttlMs ?? Number.POSITIVE_INFINITY,
-    message.scenario === 'never_handed_over' ? SANDBOX_LIMIT : lifetimes.beforeHandover[message.class],
+    message.scenario === 'always_throttled' ? SANDBOX_LIMIT : lifetimes.beforeSubmit[message.class],
   )
 
 /** Returns the report deadline. `scenario` as in `expiresAt`. */

@@ -58,7 +58,7 @@ const anyRequest = fc.oneof(
   {
     weight: 3,
     arbitrary: fc.record({
-      type: fc.constant('HandOver' as const),
+      type: fc.constant('ClaimHandover' as const),
       epoch: fc.nat({ max: 3 }),
       operator: anyOperator,
       dedupes: fc.boolean(),
@@ -228,7 +228,7 @@ describe('any sequence of commands', () => {
   it('repeats a claim without an answer only at an operator that deduplicates', () => {
     always(({ granted }) => {
       for (const { command, before } of granted) {
-        if (command.type === 'HandOver' && before.stage === 'handingOver') {
+        if (command.type === 'ClaimHandover' && before.stage === 'claimed') {
           expect(command).toMatchObject({ dedupes: true, operator: before.operator })
         }
       }

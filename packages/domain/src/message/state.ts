@@ -8,8 +8,8 @@ export type Status = (typeof STATUSES)[number]
 export const isStatus = (value: string): value is Status =>
   (STATUSES as ReadonlyArray<string>).includes(value)
 
-/** What the message waits for. `handingOver`: the answer to its handover claim. */
-type Stage = 'queued' | 'handingOver' | 'awaitingReport' | 'final'
+/** What the message waits for. `claimed`: the answer to its handover claim. */
+type Stage = 'queued' | 'claimed' | 'awaitingReport' | 'final'
 
 /** The state of a message, folded from its facts; `null` before the first fact. */
 export interface MessageState {

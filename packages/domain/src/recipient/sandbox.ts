@@ -6,7 +6,7 @@ export const SANDBOX_SCENARIOS = [
   'recipient_nonexistent',
   'recipient_blocked',
   /** Rejected on submit with `spam_filter_content`, so it is never `sent`. */
-  'rejected_at_handover',
+  'rejected_at_submit',
   /** Sent, then rejected by a delivery report with `spam_filter_sender`. */
   'rejected_by_report',
   'dlr_timeout',
@@ -17,7 +17,7 @@ export const SANDBOX_SCENARIOS = [
   /** Delivered, then read. */
   'seen',
   /** Never submitted: expires with `ttl_expired_before_submit` in the sandbox. */
-  'never_handed_over',
+  'always_throttled',
   /** Like `silent`, then corrected to `delivered` by a late report. */
   'silent_then_delivered',
   /** Opted out: refused at acceptance for class `service`. */

@@ -26,8 +26,8 @@ export interface SandboxOptions {
  */
 export const SANDBOX_DEFAULTS: SandboxOptions = { reportDelayMs: 300, lateReportMs: 20_000, window: 1000 }
 
-/** The retry time of `never_handed_over`, which is most of its lifetime. */
-const NEVER_HANDED_OVER_RETRY_MS = 8000
+/** The retry time of `always_throttled`, which is most of its lifetime. */
+const ALWAYS_THROTTLED_RETRY_MS = 8000
 
 /** After a restart, a shard needs up to a tenth of this to record the deadlines that have passed. */
 const LATE_AFTER_RESUME_MS = 1000
@@ -53,8 +53,8 @@ const reportsOf = (
     case 'seen':
       return [...once('delivered'), { outcome: 'seen', reason: null, after: 2 * reportDelayMs }]
     case 'silent':
-    case 'rejected_at_handover':
-    case 'never_handed_over':
+    case 'rejected_at_submit':
+    case 'always_throttled':
       return []
     case 'silent_then_delivered':
       return [{ outcome: 'delivered', reason: null, after: lateReportMs }]
@@ -139,13 +139,12 @@ export const makeSandbox = (
           const due: Array<{ readonly at: number; readonly report: OperatorReport }> = []
           const outcomes = batch.map(({ parts, recipient, reference, to }): SubmitOutcome => {
             const scenario = sandboxScenario(to)
-            if (scenario === 'rejected_at_handover')
-              return { type: 'rejected', reason: 'spam_filter_content' }
-            if (scenario === 'never_handed_over')
+            if (scenario === 'rejected_at_submit') return { type: 'rejected', reason: 'spam_filter_content' }
+            if (scenario === 'always_throttled')
               return {
                 type: 'refused',
                 submitted: false,
-                retryAfterMs: NEVER_HANDED_OVER_RETRY_MS,
+                retryAfterMs: ALWAYS_THROTTLED_RETRY_MS,
                 affectsOnlyThis: true,
               }
             const operatorIds = Array.from({ length: parts }, (_, part) =>

@@ -24,13 +24,13 @@ export interface Ticket {
    * The acceptor takes the work over. From now on, it consists of `sends` until each has finished.
    * `weight`: of the account.
    */
-  readonly handOver: (sends: number, weight: number) => void
+  readonly transfer: (sends: number, weight: number) => void
   /**
-   * A send that was handed over has its outcome. `begunAt`: if it is a new message, when its acceptance
+   * A transferred send has its outcome. `begunAt`: if it is a new message, when its acceptance
    * batch began, milliseconds since the epoch. The time since then shows how slow the servers are.
    */
   readonly finish: (begunAt: number | null) => void
-  /** The request ends, and with it the work that was not handed over. May be called again. */
+  /** The request ends, and with it the work that was not transferred. May be called again. */
   readonly end: () => void
 }
 
@@ -143,7 +143,7 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
           let held: Work | null = work
           const one = { ...work, sends: 1 }
           return Result.succeed({
-            handOver: (sends, weight) => {
+            transfer: (sends, weight) => {
               // A request with an idempotency key goes on after its client has disconnected. Its work
               // has ended then, and counts again from now on.
               admission.resize(held ?? { ...work, sends: 0 }, sends)

@@ -78,7 +78,7 @@ describe('admission control', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('counts sends that were handed over until each has its outcome', () =>
+  it.effect('counts transferred sends until each has its outcome', () =>
     Effect.gen(function* () {
       const admission = yield* AdmissionControl
       const tickets: Array<Ticket> = []
@@ -86,7 +86,7 @@ describe('admission control', () => {
       // The estimate was a thousand. The batch has a hundred sends.
       yield* run(admission, batch, (ticket) =>
         Effect.sync(() => {
-          ticket.handOver(100, 1)
+          ticket.transfer(100, 1)
           tickets.push(ticket)
         }),
       )
@@ -99,7 +99,7 @@ describe('admission control', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('counts sends that a request hands over after its client has disconnected', () =>
+  it.effect('counts sends that a request transfers after its client has disconnected', () =>
     Effect.gen(function* () {
       const admission = yield* AdmissionControl
       const ticket = yield* Deferred.make<Ticket>()
@@ -108,11 +108,11 @@ describe('admission control', () => {
           Effect.andThen(Deferred.succeed(ticket, one), Effect.never),
         ),
       )
-      const { finish, handOver } = yield* Deferred.await(ticket)
+      const { finish, transfer } = yield* Deferred.await(ticket)
       yield* Fiber.interrupt(request)
       assert.isFalse(admission.mayRefuse(1000))
       // The work of a request with an idempotency key goes on.
-      handOver(100, 1)
+      transfer(100, 1)
       assert.isTrue(admission.mayRefuse(1))
       for (let i = 0; i < 100; i++) finish(null)
       assert.isFalse(admission.mayRefuse(1000))
@@ -159,7 +159,7 @@ describe('admission control', () => {
         for (let i = 0; i < 100; i++) {
           yield* run(admission, single('otp'), (ticket) =>
             Effect.sync(() => {
-              ticket.handOver(1, 1)
+              ticket.transfer(1, 1)
               ticket.finish(null)
             }),
           )

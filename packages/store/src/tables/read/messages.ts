@@ -102,7 +102,7 @@ export const readAll = async (
    WHERE m.account IS NOT NULL`
 }
 
-/** The waiting messages of an account in a mode and class: accepted, and not handed over yet. */
+/** The waiting messages of an account in a mode and class: accepted, and not submitted yet. */
 export interface WaitingRow {
   readonly account: string
   readonly name: string
