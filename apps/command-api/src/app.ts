@@ -15,7 +15,7 @@ import { AddressPolicy } from '@hub/webhooks'
 import { Duration, Effect, Layer } from 'effect'
 import { ACCEPTANCE_GATHER, acceptorLayer } from './accept/acceptor.ts'
 import { ledgerLayer } from './accept/ledger/ledger.ts'
-import { Limits } from './accept/batch/limits.ts'
+import { SendLimits } from './accept/batch/limits.ts'
 import { OutboxMode } from './accept/recovery/outbox-mode.ts'
 import { Lanes, reconcilerLayer } from './accept/recovery/reconciler.ts'
 import { relayLayer } from './accept/recovery/relay.ts'
@@ -85,7 +85,7 @@ export const commandApi = (options: AppOptions) => {
     makeMessageId: (now) => freshId('msg', now),
     slices,
     gather: ACCEPTANCE_GATHER,
-  }).pipe(Layer.provide(Layer.mergeAll(ledgerLayer, Limits.layer)))
+  }).pipe(Layer.provide(Layer.mergeAll(ledgerLayer, SendLimits.layer)))
   const reconciling = reconcilerLayer({ topics }).pipe(Layer.provide(Lanes.layer(kafka, topics)))
   // A layer listed earlier starts later and stops earlier. The listener stops before the readiness
   // checks, which report the shutdown, and before the acceptor, which completes its last batches.

@@ -1,7 +1,7 @@
 /** The parts of command-api that the simulation runs. */
 export { ACCEPTANCE_GATHER, acceptorLayer, BatchingAcceptor } from './accept/acceptor.ts'
 export { Ledger } from './accept/ledger/ledger.port.ts'
-export { Limits } from './accept/batch/limits.ts'
+export { SendLimits } from './accept/batch/limits.ts'
 export { OutboxMode } from './accept/recovery/outbox-mode.ts'
 export type { CheckedSend } from './accept/check/checked-send.ts'
 export type { SendOutcome } from './accept/send.ts'

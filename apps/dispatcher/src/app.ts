@@ -155,8 +155,8 @@ export const makeDispatcher = (
       apply,
       now,
       monotonicNow,
-      report: ({ name }, report) =>
-        sharings.get(name)!.report({ ...report, shards: shards().length / options.partitions }),
+      requestGrant: ({ name }, request) =>
+        sharings.get(name)!.request({ ...request, shards: shards().length / options.partitions }),
       metrics,
       traces,
       supervise,

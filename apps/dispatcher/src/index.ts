@@ -3,5 +3,5 @@ export { type Dispatcher, type DispatcherOptions, makeDispatcher } from './app.t
 export { jainIndex } from './handover/fairness-window.ts'
 export { RE_APPEND_BEHIND, RE_APPEND_RATIO, RE_APPENDED_IN_ONE } from './shard/limits.ts'
 export type { Message } from './shard/message.ts'
-export type { KnownMessage } from './shard/message.ts'
+export type { ReadModelMessage } from './shard/message.ts'
 export { DispatcherStore } from './store/store.port.ts'

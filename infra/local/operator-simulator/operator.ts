@@ -38,7 +38,7 @@ interface PartReport extends PlannedReportEntry {
   readonly operator_id: string
 }
 
-export interface Report extends PartReport {
+export interface DeliveryReport extends PartReport {
   readonly reference: string
 }
 
@@ -132,13 +132,13 @@ export interface Operator {
   /** The new items of the queues of reports, receipts and inbound messages. */
   readonly pushes: Pushes
   /** Removes up to `limit` due reports. The caller must acknowledge or postpone each of them. */
-  readonly takeDue: (now: number, limit: number) => ReadonlyArray<Report>
+  readonly takeDue: (now: number, limit: number) => ReadonlyArray<DeliveryReport>
   /** The time of the next report, or null. */
   readonly nextDueAt: () => number | null
   readonly sent: (count: number) => void
-  readonly acknowledged: (reports: ReadonlyArray<Report>) => void
+  readonly acknowledged: (reports: ReadonlyArray<DeliveryReport>) => void
   /** Puts reports back into the queue, due at `at`. */
-  readonly postpone: (reports: ReadonlyArray<Report>, at: number) => void
+  readonly postpone: (reports: ReadonlyArray<DeliveryReport>, at: number) => void
   /** As `takeDue`, for receipts. */
   readonly takeDueReceipts: (now: number, limit: number) => ReadonlyArray<Receipt>
   readonly receiptsWaiting: () => number
@@ -161,7 +161,7 @@ export const makeOperator = (journalPath: string | null, secret: string): Operat
   /** Reports of parts over SMPP by operator id. */
   const partReports = new Map<string, ReadonlyArray<ReportState>>()
   const pushes: Pushes = new EventEmitter()
-  const pendingReports = makeDueQueue<Report>(pushes)
+  const pendingReports = makeDueQueue<DeliveryReport>(pushes)
   const pendingReceipts = makeDueQueue<Receipt>(pushes)
   let behaviour = DEFAULT_BEHAVIOUR
   let dropped = new Set<string>()

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import { GIVE_UP_AFTER_MS, type Operator, type Report } from './operator.ts'
+import { GIVE_UP_AFTER_MS, type Operator, type DeliveryReport } from './operator.ts'
 
 /** The maximum of reports in one request. */
 const BATCH = 100
@@ -18,7 +18,7 @@ const IDLE_MS = 20
 export const signature = (secret: string, seconds: number, body: string): string =>
   `t=${seconds},v1=${createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex')}`
 
-const render = ({ due, operator_id, reason, reference, status }: Report): object => ({
+const render = ({ due, operator_id, reason, reference, status }: DeliveryReport): object => ({
   operator_id,
   reference,
   status,
@@ -40,7 +40,7 @@ export const runReporter = async ({
   secret,
   signal,
 }: ReporterOptions): Promise<void> => {
-  const post = async (reports: ReadonlyArray<Report>): Promise<boolean> => {
+  const post = async (reports: ReadonlyArray<DeliveryReport>): Promise<boolean> => {
     const body = JSON.stringify(reports.map(render))
     try {
       const response = await fetch(callbackUrl, {

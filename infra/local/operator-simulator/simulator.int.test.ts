@@ -16,7 +16,7 @@ interface Callback {
   readonly body: string
 }
 
-interface Report {
+interface DeliveryReport {
   readonly operator_id: string
   readonly reference: string
   readonly status: string
@@ -117,8 +117,8 @@ const get = async (path: string): Promise<Record<string, unknown>> =>
 /** A generous limit. The expected events take milliseconds. */
 const WITHIN = { timeout: 10_000, interval: 10 }
 
-const reports = (): ReadonlyArray<Report> =>
-  callbacks.flatMap(({ body }) => JSON.parse(body) as ReadonlyArray<Report>)
+const reports = (): ReadonlyArray<DeliveryReport> =>
+  callbacks.flatMap(({ body }) => JSON.parse(body) as ReadonlyArray<DeliveryReport>)
 
 describe('submissions', () => {
   it('are answered in order, with an id for each part', async () => {

@@ -8,7 +8,7 @@ import {
   BatchingAcceptor,
   HubSettings,
   Ledger,
-  Limits,
+  SendLimits,
   makeSlices,
   OutboxMode,
   UnprovenCodes,
@@ -159,7 +159,7 @@ export const startCommandApis = (simulation: Simulation, lifetimes: Lifetimes): 
         Layer.mergeAll(
           Layer.fresh(OutboxMode.layer),
           Layer.fresh(UnprovenCodes.layer),
-          Layer.fresh(Limits.layer),
+          Layer.fresh(SendLimits.layer),
         ),
       ),
     )

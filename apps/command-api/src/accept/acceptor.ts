@@ -51,7 +51,7 @@ import type { CheckedSend } from './check/checked-send.ts'
 import { makeCorrections } from './recovery/corrections.ts'
 import { RECORD_UNKNOWN, STORAGE_DOWN } from './errors.ts'
 import { Ledger } from './ledger/ledger.port.ts'
-import type { Limits } from './batch/limits.ts'
+import type { SendLimits } from './batch/limits.ts'
 import { OutboxMode } from './recovery/outbox-mode.ts'
 import { makeOtpInProgress } from './batch/otp-in-progress.ts'
 import { refuseOverloaded } from './admission/overloaded.ts'
@@ -358,5 +358,5 @@ export const acceptorLayer = (
 ): Layer.Layer<
   BatchingAcceptor,
   never,
-  Ledger | EventLog | PayloadEncryption | OutboxMode | Limits | UnprovenCodes
+  Ledger | EventLog | PayloadEncryption | OutboxMode | SendLimits | UnprovenCodes
 > => Layer.effect(BatchingAcceptor, make(options))

@@ -11,7 +11,7 @@ import { Context, Deferred, Duration, Effect, Layer, Result } from 'effect'
 import { acceptorLayer } from '../accept/acceptor.ts'
 import { type CheckedSend, checkSend, type SendContext } from '../accept/check/checked-send.ts'
 import { Ledger } from '../accept/ledger/ledger.port.ts'
-import { Limits, type SendReservation } from '../accept/batch/limits.ts'
+import { SendLimits, type SendReservation } from '../accept/batch/limits.ts'
 import { OutboxMode } from '../accept/recovery/outbox-mode.ts'
 import { makeSlices } from '../accept/admission/slices.ts'
 import { UnprovenCodes } from '../accept/recovery/unproven-codes.ts'
@@ -121,7 +121,7 @@ const makeKafka = Effect.gen(function* () {
 /** How the counters behave. `lost reply`: the call succeeds, and is reported as unavailable. */
 export type CountersBehavior = 'up' | 'unavailable' | 'lost reply'
 
-/** Limits in memory. */
+/** `SendLimits` in memory. */
 const makeLimits = () => {
   const reservations = new Map<string, 'reserved' | 'confirmed'>()
   const state = {
@@ -136,7 +136,7 @@ const makeLimits = () => {
     barrier: null as Deferred.Deferred<void> | null,
   }
   const keyOf = ({ recipient, reservationId }: SendReservation) => `${recipient} ${reservationId}`
-  const limits: Limits['Service'] = {
+  const limits: SendLimits['Service'] = {
     daily: () =>
       Effect.sync(() => {
         state.dailyAsked++
@@ -230,7 +230,7 @@ const acceptorOn = (
         Layer.succeed(Ledger)(ledger.ledger),
         Layer.succeed(EventLog)(kafka.log),
         Layer.succeed(PayloadEncryption)(encryption),
-        Layer.succeed(Limits)(limits.limits),
+        Layer.succeed(SendLimits)(limits.limits),
         Layer.fresh(OutboxMode.layer),
         Layer.fresh(UnprovenCodes.layer),
       ),

@@ -5,7 +5,7 @@
 import { addMoney, fromTimestamp, type Money, zeroMoney } from '@hub/domain'
 import { StorageRejected, StorageUnavailable } from '@hub/store'
 import { Deferred, Effect } from 'effect'
-import { type KnownMessage, refKey } from '../accept/batch/decide.ts'
+import { type EarlierMessage, refKey } from '../accept/batch/decide.ts'
 import type {
   BatchRow,
   Commit,
@@ -90,7 +90,7 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
     )
   }
 
-  const knownOf = (id: string): KnownMessage | null => {
+  const knownOf = (id: string): EarlierMessage | null => {
     const entry = rows.get(id)
     if (entry === undefined) return null
     const { fact, toMasked } = entry
@@ -121,7 +121,7 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
     lookup: ({ recipients, references: asked, remembered }) =>
       Effect.suspend(() => {
         if (state.hanging) return Effect.andThen(Effect.sleep('1200 millis'), Effect.fail(timedOut))
-        const known = new Map<string, KnownMessage | null>()
+        const known = new Map<string, EarlierMessage | null>()
         for (const reference of asked) {
           const key = refKey(reference.owner, reference.clientRef)
           const id = references.get(key)

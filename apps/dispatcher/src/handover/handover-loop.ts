@@ -17,7 +17,7 @@ import type { MessageTraces } from '../tracing/message-traces.ts'
 import type { Weights } from '../weights/weights.ts'
 import { FairnessWindow } from './fairness-window.ts'
 import { Pace } from './pace.ts'
-import { type Demand, makePacer, type OwnReport, type Pacer } from './pacer.ts'
+import { type Demand, makePacer, type OwnGrantRequest, type Pacer } from './pacer.ts'
 
 /** Reported failure: no outcome is known. */
 const atSubmitted = crashPointOfValue('dispatcher.submitted', (): ReadonlyArray<SubmitOutcome> => [])
@@ -100,8 +100,8 @@ export const makeHandoverLoop = (options: {
   readonly now: () => number
   /** Milliseconds of a clock that never jumps. */
   readonly monotonicNow: () => number
-  /** Reports to the rate of an operator. Returns `null` if the report did not arrive. */
-  readonly report: (operator: Operator, report: OwnReport) => Effect.Effect<Grant | null>
+  /** Requests a grant of the rate of an operator. Returns `null` if the request did not arrive. */
+  readonly requestGrant: (operator: Operator, request: OwnGrantRequest) => Effect.Effect<Grant | null>
   readonly metrics: Metrics
   readonly traces: MessageTraces
   readonly supervise: <A>(effect: Effect.Effect<A>) => Effect.Effect<void>
@@ -289,7 +289,7 @@ export const makeHandoverLoop = (options: {
       state.pacer = yield* makePacer({
         granted: pace.granted,
         demand: () => demandOf(state),
-        report: (report) => options.report(operator, report),
+        request: (request) => options.requestGrant(operator, request),
         wake: () => apply(() => {}),
         now: monotonicNow,
         fork: (effect) => fork(supervise(effect)),

@@ -34,7 +34,7 @@ const makeLoop = (
   weightOf: (account: string) => number = () => 1,
   observed: Array<readonly [operator: string, lane: number, index: number, waitMs: number]> = [],
   pacing: Partial<
-    Pick<Parameters<typeof makeHandoverLoop>[0], 'appendDelayMs' | 'apply' | 'monotonicNow' | 'report'>
+    Pick<Parameters<typeof makeHandoverLoop>[0], 'appendDelayMs' | 'apply' | 'monotonicNow' | 'requestGrant'>
   > = {},
 ) =>
   Effect.gen(function* () {
@@ -47,7 +47,7 @@ const makeLoop = (
       apply: (change) => change(),
       now: () => NOW,
       monotonicNow: () => NOW,
-      report: () => Effect.succeed(null),
+      requestGrant: () => Effect.succeed(null),
       ...pacing,
       metrics: {
         accounts: (...values: (typeof observed)[number]) => observed.push(values),
@@ -315,7 +315,7 @@ describe('the handover loop', () => {
       const allAnswered = yield* Deferred.make<void>()
       const waiting = Array.from({ length: 20 }, (_, i) => messageOf(`msg_${i}`))
       let answers = 0
-      let reports = 0
+      let requests = 0
       let loop: HandoverLoop | null = null
       const shard = {
         handle: { isCurrent: () => true, hasLease: () => true },
@@ -355,9 +355,9 @@ describe('the handover loop', () => {
             loop?.dispatch()
           },
           monotonicNow: () => performance.now(),
-          // The second report gets no answer, so only timers of the slow start wake the loop.
-          report: () =>
-            reports++ === 0 ? Effect.succeed(grantOf({ rate: null, retryInMs: 1000 })) : Effect.never,
+          // The second request gets no answer, so only timers of the slow start wake the loop.
+          requestGrant: () =>
+            requests++ === 0 ? Effect.succeed(grantOf({ rate: null, retryInMs: 1000 })) : Effect.never,
         },
       )
       loop.onReady(shard, 0, 'op', ACCOUNT)

@@ -82,15 +82,15 @@ describe('refusals', () => {
     pace.answered(answers(throttled, accepted), 0)
     assert.strictEqual(pace.room(OTP, 0, 0), 4)
     assert.isTrue(pace.isHeld(0))
-    const report = pace.granted?.report({ otp: 0, service: 0 }, 0)
-    assert.deepInclude(report, { reaction: 0, passed: 1, newPassed: 1, newThrottled: 1 })
+    const request = pace.granted?.request({ otp: 0, service: 0 }, 0)
+    assert.deepInclude(request, { reaction: 0, passed: 1, newPassed: 1, newThrottled: 1 })
   })
 
   it('of a message that was throttled twice before do not change the rate either', () => {
     const pace = paceOf({ isPaced: true })
     pace.answered([{ outcome: throttled, parts: 1, attempts: 3, reaction: 0 }], 0)
     assert.isFalse(pace.isHeld(0))
-    assert.strictEqual(pace.granted?.report({ otp: 0, service: 0 }, 0).newThrottled, 0)
+    assert.strictEqual(pace.granted?.request({ otp: 0, service: 0 }, 0).newThrottled, 0)
   })
 })
 

@@ -1,25 +1,25 @@
 /**
- * Lets a dispatcher use its part of the rate at one operator: reports what waits and what was
+ * Lets a dispatcher use its part of the rate at one operator: tells what waits and what was
  * answered, accepts the grants, and wakes the handover loop when the next part is due.
  */
 import { Effect, type Scope } from 'effect'
 import type { GrantedParts, Waiting } from '../pacing/granted-parts.ts'
-import type { Grant, Report } from '../pacing/hub-rate.ts'
+import type { Grant, GrantRequest } from '../pacing/hub-rate.ts'
 
 /** The messages that wait for the operator, and the parts of the next one. */
 export interface Demand extends Waiting {
   readonly nextParts: number
 }
 
-/** Everything that a dispatcher reports about itself is added later. */
-export type OwnReport = Omit<Report, 'member' | 'shards'>
+/** What a dispatcher tells about itself is added later. */
+export type OwnGrantRequest = Omit<GrantRequest, 'member' | 'shards'>
 
 /**
  * The least time between two wake-ups, ms. Parts that are due together are submitted together, which
  * costs less. Ten parts of a thousand per second are no burst.
  */
 const WAKE_MS = 10
-/** The wait after a report that did not arrive, ms. */
+/** The wait after a request that did not arrive, ms. */
 const FAILED_MS = 100
 
 export interface Pacer {
@@ -30,8 +30,8 @@ export interface Pacer {
 export const makePacer = (options: {
   readonly granted: GrantedParts
   readonly demand: () => Demand
-  /** Returns `null` if the report did not arrive. */
-  readonly report: (report: OwnReport) => Effect.Effect<Grant | null>
+  /** Returns `null` if the request did not arrive. */
+  readonly request: (request: OwnGrantRequest) => Effect.Effect<Grant | null>
   /** Runs the handover loop, which then calls `settled`. */
   readonly wake: () => void
   /** Milliseconds of a clock that never jumps. */
@@ -40,25 +40,25 @@ export const makePacer = (options: {
 }): Effect.Effect<Pacer, never, Scope.Scope> =>
   Effect.gen(function* () {
     const { granted, now } = options
-    let isReporting = false
+    let isRequesting = false
     let isClosed = false
     let wokenAt = Number.NEGATIVE_INFINITY
     let failedAt = Number.NEGATIVE_INFINITY
     let timer: { readonly at: number; readonly timeout: NodeJS.Timeout } | null = null
 
-    const report = (demand: Demand) => {
-      isReporting = true
-      const own = { ...granted.report(demand, now()), nextParts: demand.nextParts }
-      const reporting = Effect.map(options.report(own), (grant) => {
-        isReporting = false
+    const request = (demand: Demand) => {
+      isRequesting = true
+      const own = { ...granted.request(demand, now()), nextParts: demand.nextParts }
+      const requesting = Effect.map(options.request(own), (grant) => {
+        isRequesting = false
         if (grant === null) {
           failedAt = now()
-          granted.notReported(own)
+          granted.requestLost(own)
         } else granted.accept(grant, now())
         options.wake()
       })
       // The handover loop is running, and must not be called before it has returned.
-      options.fork(Effect.andThen(Effect.yieldNow, reporting))
+      options.fork(Effect.andThen(Effect.yieldNow, requesting))
     }
 
     const wakeAt = (at: number) => {
@@ -88,12 +88,12 @@ export const makePacer = (options: {
       settled: (at) => {
         if (isClosed) return
         const demand = options.demand()
-        const reportAt = () => Math.max(granted.reportAt(demand), failedAt + FAILED_MS)
-        if (!isReporting && reportAt() <= now()) report(demand)
+        const requestAt = () => Math.max(granted.requestAt(demand), failedAt + FAILED_MS)
+        if (!isRequesting && requestAt() <= now()) request(demand)
         // As the loop saw it: what may be taken since then has no other wake-up.
         const isWaiting = demand.otp + demand.service > 0 && !granted.mayTake(at)
         const next = Math.min(
-          isReporting ? Number.POSITIVE_INFINITY : reportAt(),
+          isRequesting ? Number.POSITIVE_INFINITY : requestAt(),
           isWaiting || granted.isHeld(at) ? granted.nextAt(at) : Number.POSITIVE_INFINITY,
         )
         if (Number.isFinite(next)) wakeAt(Math.max(next, wokenAt + WAKE_MS))

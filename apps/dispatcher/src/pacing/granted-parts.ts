@@ -1,6 +1,6 @@
 /**
  * The parts that a process may submit to one operator, from its grants (`hub-rate.ts`), and what it
- * has to report. No clock, no timer and no I/O. Times are milliseconds of one clock of the process.
+ * has to request a grant. No clock, no timer and no I/O. Times are milliseconds of one clock of the process.
  */
 import type { Grant } from './hub-rate.ts'
 import type { Answers } from './learned-rate.ts'
@@ -18,12 +18,12 @@ interface Granted {
  * its timers and of Redis. One that was stopped for longer must not submit what it has missed.
  */
 const LATE_MS = 150
-/** Reports while messages wait: the others must learn of throttled answers, and of a process's end. */
-const REPORT_MS = 100
-const REPORT_IDLE_MS = 1000
+/** Requests while messages wait: the others must learn of throttled answers, and of a process's end. */
+const REQUEST_MS = 100
+const REQUEST_IDLE_MS = 1000
 /** The next grant is asked for this long before the last one ends. */
 const BEFORE_END_MS = 60
-/** The least time between two reports, except after a throttled answer. */
+/** The least time between two requests, except after a throttled answer. */
 const SOONEST_MS = 5
 
 /** Messages that wait for the operator. */
@@ -44,8 +44,8 @@ export class GrantedParts {
   #passed = 0
   #newPassed = 0
   #newThrottled = 0
-  #reportedAt = Number.NEGATIVE_INFINITY
-  #hasReportedCodes = false
+  #requestedAt = Number.NEGATIVE_INFINITY
+  #hasRequestedCodes = false
   /** Applies while `rate` is `null`: no limit is configured or learned. */
   readonly #slowStart = new SlowStart()
 
@@ -109,24 +109,24 @@ export class GrantedParts {
     this.#isStopped ||= throttled > 0
   }
 
-  /** When to report next, with these messages waiting. */
-  reportAt(waiting: Waiting): number {
-    if (this.#last === undefined || this.#isStopped) return this.#reportedAt
+  /** When to request a grant next, with these messages waiting. */
+  requestAt(waiting: Waiting): number {
+    if (this.#last === undefined || this.#isStopped) return this.#requestedAt
     const { isTry, rate, retryInMs } = this.#last
-    if (isTry && this.#newPassed > 0) return this.#reportedAt
+    if (isTry && this.#newPassed > 0) return this.#requestedAt
     const isIdle = waiting.otp + waiting.service === 0
-    if (isIdle) return this.#reportedAt + REPORT_IDLE_MS
+    if (isIdle) return this.#requestedAt + REQUEST_IDLE_MS
     // After the first throttled answer, the pause depends on the times at which parts passed.
-    if (rate === null) return this.#reportedAt + (this.#slowStart.isDone ? REPORT_IDLE_MS : REPORT_MS)
+    if (rate === null) return this.#requestedAt + (this.#slowStart.isDone ? REQUEST_IDLE_MS : REQUEST_MS)
     const wanted = this.#wanted(waiting)
-    if (wanted.otp + wanted.service === 0) return this.#reportedAt + REPORT_MS
-    // Codes need not wait for what the last report asked for.
-    const isUrgent = wanted.otp > 0 && !this.#hasReportedCodes
-    const soonest = this.#reportedAt + (isUrgent ? SOONEST_MS : Math.max(SOONEST_MS, retryInMs))
+    if (wanted.otp + wanted.service === 0) return this.#requestedAt + REQUEST_MS
+    // Codes need not wait for what the last request asked for.
+    const isUrgent = wanted.otp > 0 && !this.#hasRequestedCodes
+    const soonest = this.#requestedAt + (isUrgent ? SOONEST_MS : Math.max(SOONEST_MS, retryInMs))
     const last = this.#grants.at(-1)
     if (last === undefined || isUrgent) return soonest
     const before = last.at + last.parts * last.everyMs - BEFORE_END_MS
-    return Math.min(this.#reportedAt + REPORT_MS, Math.max(soonest, before))
+    return Math.min(this.#requestedAt + REQUEST_MS, Math.max(soonest, before))
   }
 
   /** The waiting messages for which there is no granted part. Codes use the first parts. */
@@ -137,11 +137,11 @@ export class GrantedParts {
     return { otp: wantedOtp, service: Math.max(0, otp + service - granted - wantedOtp) }
   }
 
-  /** What has happened since the last report, and the messages that need a grant. */
-  report(waiting: Waiting, now: number): Answers & Waiting {
-    this.#reportedAt = now
+  /** What has happened since the last request, and the messages that need a grant. */
+  request(waiting: Waiting, now: number): Answers & Waiting {
+    this.#requestedAt = now
     const wanted = this.#wanted(waiting)
-    this.#hasReportedCodes = wanted.otp > 0
+    this.#hasRequestedCodes = wanted.otp > 0
     const answers = {
       reaction: this.reaction,
       passed: this.#passed,
@@ -155,8 +155,8 @@ export class GrantedParts {
     return answers
   }
 
-  /** The report did not arrive. The next one contains it again. */
-  notReported(answers: Answers): void {
+  /** The request did not arrive. The next one contains it again. */
+  requestLost(answers: Answers): void {
     this.#passed += answers.passed
     if (answers.reaction !== this.reaction) return
     this.#newPassed += answers.newPassed

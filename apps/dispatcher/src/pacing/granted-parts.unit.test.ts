@@ -31,14 +31,14 @@ describe('granted parts', () => {
     const parts = granted({ rate: null })
     assert.deepStrictEqual(takeAt(parts, 0), [1])
     assert.strictEqual(parts.nextAt(0), 100)
-    parts.report(service(10), 0)
-    assert.strictEqual(parts.reportAt(service(10)), 100, 'the times of what passes matter')
+    parts.request(service(10), 0)
+    assert.strictEqual(parts.requestAt(service(10)), 100, 'the times of what passes matter')
     for (let now = 100; now < 1800; now += 100) {
       for (let taken = 0; taken < 600 && parts.mayTake(now); taken++) parts.took(1)
     }
-    parts.report(service(10), 2000)
+    parts.request(service(10), 2000)
     assert.deepStrictEqual(takeAt(parts, 2000, 2001), [100, 100])
-    assert.strictEqual(parts.reportAt(service(10)), 3000)
+    assert.strictEqual(parts.requestAt(service(10)), 3000)
   })
 
   it('are lost if they are not used within a short time, so that a stopped process starts slowly', () => {
@@ -61,8 +61,13 @@ describe('granted parts', () => {
     const parts = granted({ parts: 5 })
     parts.answered(0, 3, 1)
     assert.isTrue(parts.isHeld(0), 'until the others know')
-    assert.strictEqual(parts.reportAt(service(100)), Number.NEGATIVE_INFINITY, 'it reports at once')
-    assert.deepInclude(parts.report(service(0), 1), { reaction: 0, passed: 3, newPassed: 3, newThrottled: 1 })
+    assert.strictEqual(parts.requestAt(service(100)), Number.NEGATIVE_INFINITY, 'it requests a grant at once')
+    assert.deepInclude(parts.request(service(0), 1), {
+      reaction: 0,
+      passed: 3,
+      newPassed: 3,
+      newThrottled: 1,
+    })
     parts.accept(grantOf({ reaction: 1, pausedMs: 200 }), 10)
     assert.isTrue(parts.isHeld(209))
     assert.isFalse(parts.isHeld(210))
@@ -74,38 +79,43 @@ describe('granted parts', () => {
     const parts = granted({ reaction: 4, parts: 5 })
     parts.answered(3, 2, 9)
     assert.isFalse(parts.isHeld(0))
-    assert.deepInclude(parts.report(service(0), 0), { reaction: 4, passed: 2, newPassed: 0, newThrottled: 0 })
+    assert.deepInclude(parts.request(service(0), 0), {
+      reaction: 4,
+      passed: 2,
+      newPassed: 0,
+      newThrottled: 0,
+    })
   })
 
-  it('are reported again if the report did not arrive', () => {
+  it('are told again if the request did not arrive', () => {
     const parts = granted()
     parts.answered(0, 2, 0)
-    parts.notReported(parts.report(service(0), 0))
+    parts.requestLost(parts.request(service(0), 0))
     parts.answered(0, 1, 0)
-    assert.strictEqual(parts.report(service(0), 0).passed, 3)
-    assert.strictEqual(parts.report(service(0), 0).passed, 0)
+    assert.strictEqual(parts.request(service(0), 0).passed, 3)
+    assert.strictEqual(parts.request(service(0), 0).passed, 0)
   })
 
   it('are asked for before they are used up, for the messages without one', () => {
     const parts = granted({ parts: 3 })
     const wantedFor = (otp: number, service: number) => {
-      const { otp: wantedOtp, service: wantedService } = parts.report({ otp, service }, 0)
+      const { otp: wantedOtp, service: wantedService } = parts.request({ otp, service }, 0)
       return [wantedOtp, wantedService]
     }
     assert.deepStrictEqual(wantedFor(0, 10), [0, 7])
     assert.deepStrictEqual(wantedFor(5, 10), [2, 10])
     assert.deepStrictEqual(wantedFor(2, 10), [0, 9])
     assert.deepStrictEqual(wantedFor(1, 1), [0, 0])
-    assert.isAtMost(parts.reportAt(service(10)), 100)
-    assert.strictEqual(parts.reportAt(service(0)), 1000, 'nothing waits')
+    assert.isAtMost(parts.requestAt(service(10)), 100)
+    assert.strictEqual(parts.requestAt(service(0)), 1000, 'nothing waits')
   })
 
-  it('are asked for at once when a code comes, although the last report said to wait', () => {
+  it('are asked for at once when a code comes, although the last request said to wait', () => {
     const parts = granted({ retryInMs: 80 })
-    parts.report(service(10), 0)
-    assert.strictEqual(parts.reportAt(service(10)), 80)
-    assert.strictEqual(parts.reportAt({ otp: 1, service: 10 }), 5)
-    parts.report({ otp: 1, service: 10 }, 5)
-    assert.strictEqual(parts.reportAt({ otp: 1, service: 10 }), 85)
+    parts.request(service(10), 0)
+    assert.strictEqual(parts.requestAt(service(10)), 80)
+    assert.strictEqual(parts.requestAt({ otp: 1, service: 10 }), 5)
+    parts.request({ otp: 1, service: 10 }, 5)
+    assert.strictEqual(parts.requestAt({ otp: 1, service: 10 }), 85)
   })
 })

@@ -18,8 +18,8 @@
 import { Schema } from 'effect'
 import { type Answers, learn, LearnedRate, UNLIMITED } from './learned-rate.ts'
 
-/** What waits at a dispatcher, and what it knows. Messages of granted parts do not wait. */
-export interface Report extends Answers {
+/** A request for a grant: what waits at a dispatcher, and what it knows. Messages of granted parts do not wait. */
+export interface GrantRequest extends Answers {
   readonly member: string
   /** Waiting messages. */
   readonly otp: number
@@ -36,7 +36,7 @@ const Member = Schema.Struct({
   shards: Schema.Number,
   /** The parts that the member has had, divided by what waited at it. */
   served: Schema.Number,
-  /** Without a report until this time, the member counts as gone, ms. */
+  /** Without a request until this time, the member counts as gone, ms. */
   expectedBy: Schema.Number,
 })
 type Member = typeof Member.Type
@@ -70,7 +70,7 @@ export interface Grant {
   readonly pausedMs: number
   /** The part only finds out whether the operator accepts parts again. */
   readonly isTry: boolean
-  /** A report in less time gets nothing new, ms. */
+  /** A request in less time gets nothing new, ms. */
   readonly retryInMs: number
 }
 
@@ -84,7 +84,7 @@ const AHEAD_SLOW_MS = 25
 const LATE_MS = 50
 /** If the member whose turn it is does not come in this time, another may. */
 const YIELD_MS = 100
-/** A member reports at least each tenth of a second, and each second if nothing waits. */
+/** A member requests a grant at least each tenth of a second, and each second if nothing waits. */
 const EXPECTED_MS = 500
 const EXPECTED_IDLE_MS = 1500
 /**
@@ -134,23 +134,23 @@ const withoutFuture = (state: HubRate, now: number): HubRate => {
 
 const waitingAt = ({ otp, service }: Pick<Member, 'otp' | 'service'>): number => otp + service
 
-/** Applies the report of a member, and gives it a grant. `configured`: parts per second. */
+/** Applies the request of a member, and gives it a grant. `configured`: parts per second. */
 export const grant = (
   stored: HubRate,
-  report: Report,
+  request: GrantRequest,
   configured: number | null,
   now: number,
 ): { readonly state: HubRate; readonly grant: Grant } => {
   const before = withoutFuture(stored, now)
-  const learned = learn(before.learned, report, now)
+  const learned = learn(before.learned, request, now)
   const others = Object.entries(before.members).filter(
-    ([id, { expectedBy }]) => id !== report.member && expectedBy >= now,
+    ([id, { expectedBy }]) => id !== request.member && expectedBy >= now,
   )
   const waiting = others.map(([, member]) => member).filter((member) => waitingAt(member) > 0)
-  const wanted = waitingAt(report)
+  const wanted = waitingAt(request)
   const total = waiting.reduce((sum, member) => sum + waitingAt(member), wanted)
 
-  const shards = others.reduce((sum, [, member]) => sum + member.shards, report.shards)
+  const shards = others.reduce((sum, [, member]) => sum + member.shards, request.shards)
   const completeAt = shards >= ALL_SHARDS ? now : before.completeAt
   const known = now - completeAt < COMPLETE_MS ? Math.min(1, shards) : 1
   const limit = Math.min(configured ?? Number.POSITIVE_INFINITY, learned.rate ?? Number.POSITIVE_INFINITY)
@@ -158,19 +158,19 @@ export const grant = (
   const everyMs = 1000 / rate
 
   // A member that comes back has not saved anything up meanwhile.
-  const mine = before.members[report.member]
+  const mine = before.members[request.member]
   const least = waiting.length === 0 ? 0 : Math.min(...waiting.map(({ served }) => served))
   const hasWaited = mine !== undefined && mine.expectedBy >= now && waitingAt(mine) > 0
   const served = hasWaited ? mine.served : Math.max(mine?.served ?? 0, least)
 
   const result = (granted: Partial<Grant>, times: Pick<HubRate, 'grantedTo' | 'tryAt'>) => {
     const parts = granted.parts ?? 0
-    const otp = Math.max(0, report.otp - parts)
+    const otp = Math.max(0, request.otp - parts)
     const service = Math.max(0, wanted - otp - parts)
     const member: Member = {
       otp,
       service,
-      shards: report.shards,
+      shards: request.shards,
       served: wanted === 0 ? served : served + parts / wanted,
       expectedBy: now + (otp + service > 0 ? EXPECTED_MS : EXPECTED_IDLE_MS),
     }
@@ -179,7 +179,7 @@ export const grant = (
         ...times,
         learned,
         completeAt,
-        members: { ...Object.fromEntries(others), [report.member]: member },
+        members: { ...Object.fromEntries(others), [request.member]: member },
       },
       grant: {
         reaction: learned.reaction,
@@ -210,7 +210,7 @@ export const grant = (
   const earliest = isTry ? Math.max(now, before.tryAt) : Math.max(now - LATE_MS, learned.pausedUntil)
   const start = Math.max(grantedTo, earliest)
   // The members whose turn is before this one's: by class, and then by what they have had.
-  const hasCodes = report.otp > 0
+  const hasCodes = request.otp > 0
   const earlier = waiting.filter(({ otp, served: had }) => {
     const theyHave = otp > 0
     return theyHave === hasCodes ? had < served : theyHave
@@ -221,7 +221,7 @@ export const grant = (
   const roomInMs = start + theirs - (now + ahead)
   if (roomInMs > 0) return nothing(Math.max(SOONEST_MS, Math.min(ROUND_MS, roomInMs)))
 
-  const parts = Math.max(report.nextParts, isTry ? 1 : partsOf(wanted))
+  const parts = Math.max(request.nextParts, isTry ? 1 : partsOf(wanted))
   return result(
     { parts, startsInMs: start - now, everyMs, retryInMs: SOONEST_MS },
     { grantedTo: start + parts * everyMs, tryAt: isTry ? start + learned.tryEveryMs : before.tryAt },

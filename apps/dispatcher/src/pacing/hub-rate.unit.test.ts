@@ -2,10 +2,10 @@
 import { assert, describe, it } from '@effect/vitest'
 import fc from 'fast-check'
 import { mostWithin } from '../testing/virtual-hub.ts'
-import { type Grant, grant, type HubRate, newHubRate, type Report } from './hub-rate.ts'
+import { type Grant, grant, type HubRate, newHubRate, type GrantRequest } from './hub-rate.ts'
 import { type LearnedRate, UNLIMITED } from './learned-rate.ts'
 
-const report = (over: Partial<Report> = {}): Report => ({
+const request = (over: Partial<GrantRequest> = {}): GrantRequest => ({
   member: 'a',
   otp: 0,
   service: 100,
@@ -78,7 +78,7 @@ describe('the division of the rate', () => {
           const times: Array<number> = []
           for (const { afterMs, ...more } of steps) {
             now += afterMs
-            const next = grant(state, report({ ...more, shards: owned / 6 }), configured, now)
+            const next = grant(state, request({ ...more, shards: owned / 6 }), configured, now)
             state = next.state
             times.push(...timesOf(next.grant, now))
           }
@@ -102,7 +102,7 @@ describe('the division of the rate', () => {
         for (let now = 0; now < 330_000; now += 100) {
           // Everything that was granted passes.
           const answers = { passed: late, newPassed: late, reaction }
-          const next = grant(state, report({ service: waiting, ...answers }), null, now)
+          const next = grant(state, request({ service: waiting, ...answers }), null, now)
           state = next.state
           ;({ rate, reaction } = next.grant)
           late = next.grant.parts
@@ -130,7 +130,7 @@ describe('the division of the rate', () => {
             for (const [i, weight] of weights.entries()) {
               if (next[i]! > now) continue
               const own = { member: String(i), service: weight * 1000, shards: 1 / weights.length }
-              const result = grant(state, report(own), configured, now)
+              const result = grant(state, request(own), configured, now)
               state = result.state
               had[i]! += result.grant.parts
               const { everyMs, parts, retryInMs, startsInMs } = result.grant
@@ -154,8 +154,8 @@ describe('the division of the rate', () => {
 
   it('gives the next part to the dispatcher with codes', () => {
     let state = newHubRate(0)
-    const ask = (over: Partial<Report>, now: number) => {
-      const next = grant(state, report(over), 10, now)
+    const ask = (over: Partial<GrantRequest>, now: number) => {
+      const next = grant(state, request(over), 10, now)
       state = next.state
       return next.grant.parts
     }
@@ -169,7 +169,7 @@ describe('the division of the rate', () => {
   it('goes on without a dispatcher that does not come', () => {
     let state = newHubRate(0)
     const ask = (member: string, now: number) => {
-      const next = grant(state, report({ member }), 10, now)
+      const next = grant(state, request({ member }), 10, now)
       state = next.state
       return next.grant.parts
     }
@@ -188,7 +188,7 @@ describe('the division of the rate', () => {
     const granted = (shards: number, from: number, to: number) => {
       let parts = 0
       for (let now = from; now < to; now += 20) {
-        const next = grant(state, report({ shards }), 100, now)
+        const next = grant(state, request({ shards }), 100, now)
         state = next.state
         parts += next.grant.parts
       }
@@ -202,9 +202,9 @@ describe('the division of the rate', () => {
   })
 
   it('has no limit until the operator throttles', () => {
-    const first = grant(newHubRate(0), report({ passed: 500 }), null, 0)
+    const first = grant(newHubRate(0), request({ passed: 500 }), null, 0)
     assert.isNull(first.grant.rate)
-    const second = grant(first.state, report({ passed: 100, newPassed: 100, newThrottled: 1 }), null, 100)
+    const second = grant(first.state, request({ passed: 100, newPassed: 100, newThrottled: 1 }), null, 100)
     assert.isNotNull(second.grant.rate)
     assert.strictEqual(second.grant.reaction, UNLIMITED.reaction + 1)
     assert.isAbove(second.grant.pausedMs, 0)

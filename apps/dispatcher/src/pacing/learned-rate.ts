@@ -133,7 +133,7 @@ const FIRST_TRY_MS = { least: 200, most: 450 }
 const REFILL_MS = SECOND
 
 /**
- * An operator that counts per second accepts again a second after the first throttled part. The reports
+ * An operator that counts per second accepts again a second after the first throttled part. The requests
  * and the distance of tries make it longer. One that takes longer allows less than a part per second.
  */
 const FIRST_SECOND_MS = 1800
@@ -196,7 +196,7 @@ const firstRate = (state: LearnedRate): number => Math.max(FIRST_RATE, lastSecon
 
 /**
  * The time until a second has passed since the first part of the last second. Then the operator has room
- * again. The times are those of the reports.
+ * again. The times are those of the requests.
  */
 const restOfSecond = ({ passed, tenthAt }: LearnedRate, now: number): number => {
   const oldest = passed.slice(0, SECOND / TENTH).findLastIndex((parts) => parts > 0)
@@ -245,7 +245,7 @@ export const learn = (before: LearnedRate, answers: Answers, now: number): Learn
   let state = counted(before, answers.passed, now)
   if (state.rate === null) return throttled > 0 ? afterFirstThrottled(state, now) : state
   if (state.tryEveryMs > 0) {
-    // Dispatchers report separately. Later reports may add parts that passed before the throttled one.
+    // Dispatchers ask separately. Later requests may add parts that passed before the throttled one.
     if (state.isFirst) state = holding(state, Math.max(state.passing, firstRate(state)))
     const isInFirstSecond = state.isFirst && now - state.fellAt < FIRST_SECOND_MS
     if (throttled > 0) {

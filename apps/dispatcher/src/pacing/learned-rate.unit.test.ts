@@ -32,7 +32,7 @@ describe('the learned rate', () => {
     const first = learn(before, { reaction: 0, passed: 10, newPassed: 10, newThrottled: 3 }, 500)
     assert.approximately(first.rate!, 210 * 0.97, 0.01)
     assert.isAtMost(first.pausedUntil - 500, 1000)
-    // Another dispatcher reports what passed before. Its throttled answer is no news.
+    // Another dispatcher tells what passed before. Its throttled answer is no news.
     const other = learn(first, { reaction: 0, passed: 100, newPassed: 100, newThrottled: 9 }, 600)
     assert.approximately(other.rate!, 310 * 0.97, 0.01)
     assert.strictEqual(other.reaction, first.reaction)

@@ -4,10 +4,10 @@ import { assert, describe, it } from '@effect/vitest'
 import { makeRedisSharedTexts } from '@hub/counters'
 import { testRedisUrl } from '@hub/testkit'
 import { Effect, Redacted } from 'effect'
-import type { Grant, Report } from './hub-rate.ts'
+import type { Grant, GrantRequest } from './hub-rate.ts'
 import { makeRateSharing } from './share-rate.ts'
 
-const report = (over: Partial<Report> = {}): Omit<Report, 'member'> => ({
+const request = (over: Partial<GrantRequest> = {}): Omit<GrantRequest, 'member'> => ({
   otp: 0,
   service: 1000,
   nextParts: 1,
@@ -51,7 +51,7 @@ describe('a rate shared through Redis', () => {
       const times: Array<number> = []
       const parts = members.map(() => 0)
       for (let round = 0; round < 100; round++) {
-        const grants = yield* Effect.forEach(members, (one) => one.report(report()), {
+        const grants = yield* Effect.forEach(members, (one) => one.request(request()), {
           concurrency: 'unbounded',
         })
         for (const [i, grant] of grants.entries()) {
@@ -74,13 +74,13 @@ describe('a rate shared through Redis', () => {
     Effect.gen(function* () {
       const { members, pass } = yield* dispatchers(null)
       const rateOf = (grant: Grant | null) => grant?.rate ?? null
-      for (const one of members) assert.isNull(rateOf(yield* one.report(report())))
+      for (const one of members) assert.isNull(rateOf(yield* one.request(request())))
       pass(1000)
-      const throttled = report({ passed: 200, newPassed: 200, newThrottled: 5 })
-      yield* members[0]!.report(throttled)
-      // Until all members have reported again, each leaves a part of the rate to the others.
-      for (const one of members) yield* one.report(report())
-      for (const one of members) assert.strictEqual(rateOf(yield* one.report(report())), 194)
+      const throttled = request({ passed: 200, newPassed: 200, newThrottled: 5 })
+      yield* members[0]!.request(throttled)
+      // Until all members have asked again, each leaves a part of the rate to the others.
+      for (const one of members) yield* one.request(request())
+      for (const one of members) assert.strictEqual(rateOf(yield* one.request(request())), 194)
     }).pipe(Effect.scoped),
   )
 })

@@ -1,12 +1,12 @@
 /**
- * One rate for the whole hub: each report of a dispatcher changes the state of the operator
+ * One rate for the whole hub: each request of a dispatcher changes the state of the operator
  * (`hub-rate.ts`), which all dispatchers share. While a dispatcher cannot reach it, it keeps to the
  * part of the rate that corresponds to its shards, in a state of its own. No two dispatchers own a
  * shard, so these parts add up to the rate.
  */
 import type { SharedTextsShape } from '@hub/counters'
 import { Effect, Result, Schema } from 'effect'
-import { type Grant, grant, HubRate, newHubRate, type Report } from './hub-rate.ts'
+import { type Grant, grant, HubRate, newHubRate, type GrantRequest } from './hub-rate.ts'
 import { type LearnedRate, UNLIMITED } from './learned-rate.ts'
 
 /** A limit hardly changes within a day. Without it, the hub has no limit until it is throttled. */
@@ -35,9 +35,9 @@ const moved = (learned: LearnedRate, byMs: number): LearnedRate => ({
 })
 
 export interface RateSharing {
-  /** Returns `null` if the report did not arrive. */
-  readonly report: (report: Omit<Report, 'member'>) => Effect.Effect<Grant | null>
-  /** Whether the last report changed the shared state. */
+  /** Returns `null` if the request did not arrive. */
+  readonly request: (request: Omit<GrantRequest, 'member'>) => Effect.Effect<Grant | null>
+  /** Whether the last request changed the shared state. */
   readonly isShared: () => boolean
 }
 
@@ -57,21 +57,21 @@ export const makeRateSharing = (options: {
   let learned = UNLIMITED
   let own: HubRate | null = null
 
-  const change = (report: Report) =>
+  const change = (request: GrantRequest) =>
     shared.change(`rate:1:${options.operator}`, TTL_MS, (text, storeNow) => {
       const ahead = storeNow - now()
       const before = stateOf(text) ?? newHubRate(storeNow, moved(learned, ahead))
-      const next = grant(before, report, configured, storeNow)
+      const next = grant(before, request, configured, storeNow)
       const result = { grant: next.grant, learned: moved(next.state.learned, -ahead) }
       return { text: JSON.stringify(next.state), result }
     })
 
-  const alone = (report: Report): Grant => {
+  const alone = (request: GrantRequest): Grant => {
     const at = now()
     own ??= newHubRate(at, learned)
     // The answers to this process stand for those to all.
-    const scale = report.shards > 0 ? 1 / report.shards : 1
-    const scaled = { ...report, passed: report.passed * scale, newPassed: report.newPassed * scale }
+    const scale = request.shards > 0 ? 1 / request.shards : 1
+    const scaled = { ...request, passed: request.passed * scale, newPassed: request.newPassed * scale }
     const next = grant({ ...own, completeAt: at }, scaled, configured, at)
     own = next.state
     learned = next.state.learned
@@ -80,8 +80,8 @@ export const makeRateSharing = (options: {
 
   return {
     isShared: () => own === null && sharedAt !== Number.NEGATIVE_INFINITY,
-    report: (report) => {
-      const full = { ...report, member }
+    request: (request) => {
+      const full = { ...request, member }
       return change(full).pipe(
         Effect.map((result): Grant | null => {
           sharedAt = now()

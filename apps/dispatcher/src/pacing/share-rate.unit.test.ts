@@ -2,12 +2,12 @@
 import { assert, describe, it } from '@effect/vitest'
 import { MemorySharedTexts, memorySharedTexts, SharedTexts } from '@hub/counters'
 import { Effect, Layer } from 'effect'
-import type { Grant, Report } from './hub-rate.ts'
+import type { Grant, GrantRequest } from './hub-rate.ts'
 import { makeRateSharing } from './share-rate.ts'
 
 const OPERATOR = 'smpp'
 
-const report = (over: Partial<Report> = {}): Omit<Report, 'member'> => ({
+const request = (over: Partial<GrantRequest> = {}): Omit<GrantRequest, 'member'> => ({
   otp: 0,
   service: 1000,
   nextParts: 1,
@@ -52,7 +52,7 @@ describe('a shared rate', () => {
         Effect.gen(function* () {
           let parts = 0
           for (let at = 0; at < ms; at += 20) {
-            for (const one of members) parts += (yield* one.report(report()))?.parts ?? 0
+            for (const one of members) parts += (yield* one.request(request()))?.parts ?? 0
             yield* pass(20)
           }
           return parts
@@ -61,7 +61,7 @@ describe('a shared rate', () => {
       assert.isTrue(members.every(({ isShared }) => isShared()))
       yield* setUnreachable(true)
       // At first, nobody knows whether the others can reach it.
-      assert.isNull(yield* members[0]!.report(report()))
+      assert.isNull(yield* members[0]!.request(request()))
       const alone = yield* partsIn(10_000)
       assert.isAtLeast(alone, 900)
       assert.isAtMost(alone, 1040)
@@ -78,16 +78,16 @@ describe('a shared rate', () => {
       const { members, pass, setUnreachable } = yield* dispatchers(100, 'a', 'b')
       const [a, b] = members
       for (let at = 0; at < 1000; at += 20) {
-        yield* a!.report(report())
-        yield* b!.report(report())
+        yield* a!.request(request())
+        yield* b!.request(request())
         yield* pass(20)
       }
       let parts = 0
       // `b` does not reach it for two seconds: its half is left to it.
       for (let at = 0; at < 2000; at += 20) {
-        parts += (yield* a!.report(report()))?.parts ?? 0
+        parts += (yield* a!.request(request()))?.parts ?? 0
         yield* setUnreachable(true)
-        parts += (yield* b!.report(report()))?.parts ?? 0
+        parts += (yield* b!.request(request()))?.parts ?? 0
         yield* setUnreachable(false)
         yield* pass(20)
       }
@@ -101,18 +101,18 @@ describe('a shared rate', () => {
       const { members, pass, setUnreachable } = yield* dispatchers(null, 'a', 'b')
       const [a, b] = members
       const rateOf = (grant: Grant | null) => grant?.rate ?? null
-      assert.isNull(rateOf(yield* a!.report(report({ shards: 1 }))))
+      assert.isNull(rateOf(yield* a!.request(request({ shards: 1 }))))
       yield* pass(1000)
-      yield* a!.report(report({ shards: 1, passed: 200, newPassed: 200, newThrottled: 5 }))
-      const learned = rateOf(yield* a!.report(report({ shards: 1, reaction: 1 })))
+      yield* a!.request(request({ shards: 1, passed: 200, newPassed: 200, newThrottled: 5 }))
+      const learned = rateOf(yield* a!.request(request({ shards: 1, reaction: 1 })))
       assert.approximately(learned!, 194, 0.1)
-      assert.strictEqual(rateOf(yield* b!.report(report())), learned)
+      assert.strictEqual(rateOf(yield* b!.request(request())), learned)
       yield* setUnreachable(true)
       yield* pass(1000)
-      assert.approximately(rateOf(yield* b!.report(report({ reaction: 1 })))!, learned! / 2, 0.1)
+      assert.approximately(rateOf(yield* b!.request(request({ reaction: 1 })))!, learned! / 2, 0.1)
       yield* setUnreachable(false)
-      yield* a!.report(report({ reaction: 1 }))
-      assert.strictEqual(rateOf(yield* b!.report(report({ reaction: 1 }))), learned)
+      yield* a!.request(request({ reaction: 1 }))
+      assert.strictEqual(rateOf(yield* b!.request(request({ reaction: 1 }))), learned)
     }),
   )
 
@@ -122,7 +122,7 @@ describe('a shared rate', () => {
       const { members } = yield* dispatchers(50, 'a')
       const { change } = yield* SharedTexts
       yield* Effect.orDie(change(`rate:1:${OPERATOR}`, 1000, () => ({ text: '{"learned":1}', result: null })))
-      const grant = yield* members[0]!.report(report({ shards: 1 }))
+      const grant = yield* members[0]!.request(request({ shards: 1 }))
       assert.strictEqual(grant?.rate, 50)
     }),
   )

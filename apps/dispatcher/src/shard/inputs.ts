@@ -3,7 +3,7 @@ import type { Fence, OpenedShard } from '@hub/actor'
 import type { LogFact, MessageAccepted } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'
 import type { Append, ReAppend } from './effects.ts'
-import type { KnownMessage, Message, Preparation, PreparedSubmission, Report } from './message.ts'
+import type { ReadModelMessage, Message, Preparation, PreparedSubmission, DeliveryReport } from './message.ts'
 import type { ParkedReport } from './parked-reports.ts'
 
 export type ShardInput =
@@ -24,9 +24,13 @@ export type ShardInput =
       readonly outcome: SubmitOutcome
       readonly submission: PreparedSubmission
     }
-  | { readonly type: 'report'; readonly report: Report }
+  | { readonly type: 'report'; readonly report: DeliveryReport }
   /** The read model's answer for a parked report: its message, or `null` if there is none. */
-  | { readonly type: 'reportLookedUp'; readonly parked: ParkedReport; readonly known: KnownMessage | null }
+  | {
+      readonly type: 'reportLookedUp'
+      readonly parked: ParkedReport
+      readonly known: ReadModelMessage | null
+    }
   /** Time has passed. */
   | { readonly type: 'tick' }
   /** The low-water marks were committed. `logPosition` is the next log offset to read. */

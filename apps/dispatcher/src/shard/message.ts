@@ -12,7 +12,7 @@ import type {
 import type { Submission } from '@hub/operator'
 
 /** A delivery report. `offset` is its offset in the partition of the reports. */
-export interface Report {
+export interface DeliveryReport {
   readonly offset: number
   readonly operator: string
   readonly operatorId: string
@@ -23,7 +23,7 @@ export interface Report {
   readonly outcome: ReportOutcome | { readonly status: 'seen' }
 }
 
-export interface KnownMessage {
+export interface ReadModelMessage {
   readonly id: string
   readonly recipient: string
   readonly class: MessageClass
@@ -64,7 +64,7 @@ export const operatorKey = (operator: string, operatorId: string, recipient: str
   `${operator}\n${operatorId}\n${recipient.slice(0, 16)}`
 
 /** The state of a final message from the read model, without what only a handover needs. */
-export const knownState = (known: KnownMessage, now: number): MessageState => ({
+export const readModelState = (known: ReadModelMessage, now: number): MessageState => ({
   id: known.id,
   accepted: true,
   class: known.class,
@@ -129,7 +129,7 @@ export class Message implements QueueItem {
   /** Pinned offsets of reports about single parts. The log does not contain these reports yet. */
   partReports: ReadonlyArray<number> = EMPTY
   /** Reports that arrived during a handover or an append. */
-  waitingReports: ReadonlyArray<Report> = EMPTY
+  waitingReports: ReadonlyArray<DeliveryReport> = EMPTY
   /** When the message became final, in ms since the epoch; 0 while it is open. */
   finishedAt = 0
 

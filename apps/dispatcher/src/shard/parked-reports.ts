@@ -3,10 +3,10 @@
  * message is final and forgotten, or it is not ours. They pin their offsets. The shard drops one
  * only if a read model that has reached the log position of that time does not know it.
  */
-import { operatorKey, type Report } from './message.ts'
+import { operatorKey, type DeliveryReport } from './message.ts'
 
 export interface ParkedReport {
-  readonly report: Report
+  readonly report: DeliveryReport
   readonly since: number
   /** The projector must have applied all log records before this offset. */
   readonly logOffset: number
@@ -50,7 +50,7 @@ export class ParkedReports {
   }
 
   /** Adds a report. Returns the oldest one if it was evicted, unknown to the read model. */
-  add(report: Report, now: number, logOffset: number): Report | null {
+  add(report: DeliveryReport, now: number, logOffset: number): DeliveryReport | null {
     const oldest = this.#all.size >= MAX_PARKED ? this.#oldest() : undefined
     const evicted = oldest?.unknown === true ? oldest : null
     if (evicted !== null) this.remove(evicted)
@@ -79,7 +79,7 @@ export class ParkedReports {
   }
 
   /** Removes and returns the reports with this key (`operatorKey`), in order. */
-  take(key: string): ReadonlyArray<Report> {
+  take(key: string): ReadonlyArray<DeliveryReport> {
     const found = this.#byKey.get(key)
     if (found === undefined) return []
     this.#byKey.delete(key)
@@ -116,4 +116,5 @@ export class ParkedReports {
   }
 }
 
-const keyOf = ({ operator, operatorId, recipient }: Report) => operatorKey(operator, operatorId, recipient)
+const keyOf = ({ operator, operatorId, recipient }: DeliveryReport) =>
+  operatorKey(operator, operatorId, recipient)

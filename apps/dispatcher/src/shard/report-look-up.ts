@@ -6,7 +6,7 @@ import { decide, evolve } from '@hub/domain'
 import { Result } from 'effect'
 import { CLOCK_SKEW_MS } from './limits.ts'
 import { add, afterChange } from './message-lifecycle.ts'
-import { type KnownMessage, knownState, Message, type Report } from './message.ts'
+import { type ReadModelMessage, readModelState, Message, type DeliveryReport } from './message.ts'
 import type { ParkedReport } from './parked-reports.ts'
 import { applyReport, dropReport, matchReport, registerOperatorIds } from './report-matching.ts'
 import { count, record, type ShardState } from './state.ts'
@@ -19,7 +19,7 @@ const PARK_MS = 30_000
 export const onReportLookedUp = (
   state: ShardState,
   { report }: ParkedReport,
-  known: KnownMessage | null,
+  known: ReadModelMessage | null,
 ): void => {
   const parked = state.parked.get(report.offset)
   if (parked === undefined) return
@@ -39,12 +39,12 @@ export const onReportLookedUp = (
   }
 }
 
-const isCorrectable = (known: KnownMessage, { outcome }: Report): boolean =>
+const isCorrectable = (known: ReadModelMessage, { outcome }: DeliveryReport): boolean =>
   known.reason === 'dlr_timeout_local' ||
   (known.status === 'delivered' && outcome.status === 'seen' && !known.seen)
 
 /** The report changes a message that the shard has forgotten, or of which it knows no ids. */
-const correct = (state: ShardState, parked: ParkedReport, known: KnownMessage): void => {
+const correct = (state: ShardState, parked: ParkedReport, known: ReadModelMessage): void => {
   const { operator, operatorIds } = known
   state.parked.remove(parked)
   const present = state.messages.get(known.id)
@@ -59,8 +59,8 @@ const correct = (state: ShardState, parked: ParkedReport, known: KnownMessage): 
 }
 
 /** Adds a final message from the read model, which the shard has forgotten. */
-const addKnown = (state: ShardState, known: KnownMessage): Message => {
-  const message = new Message(known.id, known.recipient, knownState(known, state.now))
+const addKnown = (state: ShardState, known: ReadModelMessage): Message => {
+  const message = new Message(known.id, known.recipient, readModelState(known, state.now))
   message.finishedAt = state.now
   add(state, message)
   state.finished.add(message)
@@ -104,7 +104,7 @@ const onlyCandidate = ({ now, withoutIds }: ShardState, parked: ParkedReport): M
 const reportsOfOtherParts = (
   state: ShardState,
   message: Message,
-  report: Report,
+  report: DeliveryReport,
 ): ReadonlyArray<ParkedReport> | null => {
   const { parts } = message.state
   const { operator, operatorId, outcome, recipient } = report
@@ -123,8 +123,8 @@ const reportsOfOtherParts = (
 const applyWithIds = (
   state: ShardState,
   message: Message,
-  report: Report,
-  others: ReadonlyArray<Report>,
+  report: DeliveryReport,
+  others: ReadonlyArray<DeliveryReport>,
 ): void => {
   const operatorIds = [report, ...others].map(({ operatorId }) => operatorId)
   const { operator } = report

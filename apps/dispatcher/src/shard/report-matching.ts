@@ -5,7 +5,7 @@
 import { decide } from '@hub/domain'
 import { Result } from 'effect'
 import type { ShardEvent } from './effects.ts'
-import { type Message, EMPTY, operatorKey, type Report } from './message.ts'
+import { type Message, EMPTY, operatorKey, type DeliveryReport } from './message.ts'
 import { count, record, type ShardState } from './state.ts'
 
 /** Learns the operator's ids of a message. Reports parked under these ids then wait for it. */
@@ -49,7 +49,7 @@ export const forgetReports = (state: ShardState, message: Message): void => {
 }
 
 /** A report whose offset is pinned. */
-export const matchReport = (state: ShardState, report: Report): void => {
+export const matchReport = (state: ShardState, report: DeliveryReport): void => {
   const named = report.reference === null ? undefined : state.messages.get(report.reference)
   const message =
     state.byOperatorId.get(operatorKey(report.operator, report.operatorId, report.recipient)) ??
@@ -87,7 +87,7 @@ const mustWait = ({ settings }: ShardState, message: Message): boolean => {
 export const applyReport = (
   state: ShardState,
   message: Message,
-  report: Report,
+  report: DeliveryReport,
   known = message.state,
 ): void => {
   const { outcome } = report
@@ -111,12 +111,12 @@ export const applyReport = (
   record(state, message, decision.success, { type: 'unpinReport', offset: report.offset })
 }
 
-export const dropReport = (state: ShardState, report: Report, reason: ShardEvent): void => {
+export const dropReport = (state: ShardState, report: DeliveryReport, reason: ShardEvent): void => {
   count(state, reason)
   state.recovery.reports.unpin(report.offset)
 }
 
-const park = (state: ShardState, report: Report): void => {
+const park = (state: ShardState, report: DeliveryReport): void => {
   const evicted = state.parked.add(report, state.now, state.logPosition)
   if (evicted !== null) dropReport(state, evicted, 'report_unmatched')
 }

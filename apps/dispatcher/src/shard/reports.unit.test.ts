@@ -7,7 +7,7 @@ import { assert, describe, it } from '@effect/vitest'
 import type { LogFact, MessageAccepted } from '@hub/domain'
 import type { OpenSubmission, SubmitOutcome } from '@hub/operator'
 import type { ShardInput } from './inputs.ts'
-import type { KnownMessage, Message, PreparedSubmission, Report } from './message.ts'
+import type { ReadModelMessage, Message, PreparedSubmission, DeliveryReport } from './message.ts'
 import type { ParkedReport } from './parked-reports.ts'
 import { MessageShard } from './shard.ts'
 
@@ -63,7 +63,7 @@ const shardOf = (
     onFact: (at: number, recipient: string, fact: LogFact) =>
       run({ type: 'fact', offset: at, recipient, fact, fence: new Fence() }),
     reportsToLookUp: (limit: number) => machine.parkedReports.due(time.now, limit),
-    reportLookedUp: (parked: { readonly report: Report }, message: KnownMessage | null) =>
+    reportLookedUp: (parked: { readonly report: DeliveryReport }, message: ReadModelMessage | null) =>
       run({ type: 'reportLookedUp', parked: parked as ParkedReport, known: message }),
     lowestPinned: () => machine.lowestPinned(),
     queries: machine,
@@ -113,8 +113,8 @@ const shardOf = (
       shard.claim(message)
       return submitted.at(-1)!
     },
-    report: (operatorId: string, more: Partial<Report> = {}) => {
-      const report: Report = {
+    report: (operatorId: string, more: Partial<DeliveryReport> = {}) => {
+      const report: DeliveryReport = {
         offset: reports++,
         operator: 'op',
         operatorId,
@@ -132,7 +132,7 @@ const shardOf = (
   }
 }
 
-const known = (more: Partial<KnownMessage> = {}): KnownMessage => ({
+const known = (more: Partial<ReadModelMessage> = {}): ReadModelMessage => ({
   id: 'msg_old',
   recipient: 'r',
   class: 'service',

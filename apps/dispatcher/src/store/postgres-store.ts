@@ -3,7 +3,7 @@ import { encodeId } from '@hub/domain'
 import { CommandAccountSettings, Sql } from '@hub/store'
 import { Effect, Layer } from 'effect'
 import { insertInbound } from './inbound-messages.ts'
-import { lookUpsIn } from './known-messages.ts'
+import { lookUpsIn } from './look-ups.ts'
 import { applyWords } from './opt-outs.ts'
 import { DispatcherStore } from './store.port.ts'
 

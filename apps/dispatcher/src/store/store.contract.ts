@@ -3,7 +3,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { encodeId, type Mode, type OptOut, type ReasonCode, type Status } from '@hub/domain'
 import { topicNames } from '@hub/kafka'
 import { Context, Effect, type Layer } from 'effect'
-import type { KnownMessage } from '../shard/message.ts'
+import type { ReadModelMessage } from '../shard/message.ts'
 import { DispatcherStore, type InboundRecord, type RecipientWord } from './store.port.ts'
 
 const TOPICS = topicNames()
@@ -63,7 +63,7 @@ const optOut = (n: number) => Effect.flatMap(TestTables, ({ readOptOut }) => rea
 
 /** A question about a report that was read at log offset 0. */
 const ask = { operator: 'http', reference: null, recipient: null, shard: 3, logOffset: 0 }
-const idOf = (answer: KnownMessage | 'notFound' | null) =>
+const idOf = (answer: ReadModelMessage | 'notFound' | null) =>
   answer === null || answer === 'notFound' ? answer : answer.id
 
 export const dispatcherStoreContract = <E>(
@@ -115,7 +115,7 @@ export const dispatcherStoreContract = <E>(
           class: 'otp',
           attempts: 1,
         })
-        const [first] = found as ReadonlyArray<KnownMessage>
+        const [first] = found as ReadonlyArray<ReadModelMessage>
         assert.sameMembers([...(first?.operatorIds ?? [])], ['o1', 'o2'])
       }),
     )

@@ -5,7 +5,7 @@
 import type { Mode, OptOutDecision, ReceivedWord } from '@hub/domain'
 import type { StorageError } from '@hub/store'
 import { Context, type Effect } from 'effect'
-import type { KnownMessage } from '../shard/message.ts'
+import type { ReadModelMessage } from '../shard/message.ts'
 
 /** Was this message sent or finished before? The answer counts from these offsets on. */
 interface SentOrFinalQuestion {
@@ -69,7 +69,7 @@ export interface DispatcherStoreShape {
   /** For each question: the message, or `notFound`, or `null` until the projector is far enough. */
   readonly reportedOn: (
     questions: ReadonlyArray<ReportedOnQuestion>,
-  ) => Effect.Effect<ReadonlyArray<KnownMessage | 'notFound' | null>, StorageError>
+  ) => Effect.Effect<ReadonlyArray<ReadModelMessage | 'notFound' | null>, StorageError>
   /** For each question: the recipient hash, or `null` if the hub has never had such a message. */
   readonly recipients: (
     questions: ReadonlyArray<ReportQuestion>,

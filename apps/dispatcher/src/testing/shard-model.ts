@@ -15,7 +15,7 @@ import { epochOf, evolve, type LogFact, type MessageAccepted, type MessageState 
 import type { SubmitOutcome } from '@hub/operator'
 import { assert } from 'vitest'
 import type { ShardInput } from '../shard/inputs.ts'
-import type { KnownMessage, Message, PreparedSubmission, Report } from '../shard/message.ts'
+import type { ReadModelMessage, Message, PreparedSubmission, DeliveryReport } from '../shard/message.ts'
 import { MessageShard } from '../shard/shard.ts'
 
 /** Each mode has its own operator, and so its own share of the buffer of each lane. */
@@ -127,7 +127,7 @@ export class ShardModel {
     [],
   ]
   readonly #log: Array<Entry> = []
-  readonly #reports: Array<Omit<Report, 'offset'>> = []
+  readonly #reports: Array<Omit<DeliveryReport, 'offset'>> = []
   #committed: ReadonlyArray<number> = [0, 0, 0, 0]
   /** The log position of the read model. */
   #projected = 0
@@ -468,7 +468,7 @@ export class ShardModel {
     const chosen = all[which % Math.max(1, all.length)]
     if (chosen === undefined) return
     const [id, taken] = chosen
-    const send = (operatorId: string, outcome: Report['outcome'], recipient = taken.recipient) =>
+    const send = (operatorId: string, outcome: DeliveryReport['outcome'], recipient = taken.recipient) =>
       this.#reports.push({
         operator: OPERATORS[this.#accepted.get(id)!.mode],
         operatorId,
@@ -580,7 +580,7 @@ export class ShardModel {
     return found
   }
 
-  #knownOf(report: Report): KnownMessage | null {
+  #knownOf(report: DeliveryReport): ReadModelMessage | null {
     for (const accepted of this.#accepted.values()) {
       if (accepted.recipient !== report.recipient) continue
       const state = this.stateOf(accepted.messageId, this.#projected)

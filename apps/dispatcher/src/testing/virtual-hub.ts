@@ -4,7 +4,7 @@
  */
 import type { SubmitOutcome } from '@hub/operator'
 import { type Answer, Pace } from '../handover/pace.ts'
-import { grant, type HubRate, newHubRate, type Report } from '../pacing/hub-rate.ts'
+import { grant, type HubRate, newHubRate, type GrantRequest } from '../pacing/hub-rate.ts'
 
 /** How an operator counts the parts that it accepts in a second. */
 export const COUNTERS = ['clock second', 'own second', 'last second', 'token bucket'] as const
@@ -40,7 +40,7 @@ interface Run {
   readonly written: ReadonlyArray<number>
   /** From the acceptance of a code by the hub until the operator accepted it, ms, with its time. */
   readonly codes: ReadonlyArray<{ readonly at: number; readonly ms: number }>
-  /** The rate of the hub after each report. */
+  /** The rate of the hub after each request. */
   readonly rates: ReadonlyArray<{ readonly at: number; readonly rate: number | null }>
 }
 
@@ -182,7 +182,7 @@ export const runVirtualHub = (options: VirtualHubOptions): Run => {
     const waitingCodes: Array<number> = []
     let nextParts = partsOf(random())
     let inProgress = 0
-    let isReporting = false
+    let isRequesting = false
     let held: Array<() => void> = []
     let timer = { at: Number.POSITIVE_INFINITY, id: 0 }
     const isAlive = () => now < diesAt(dispatcher)
@@ -270,10 +270,10 @@ export const runVirtualHub = (options: VirtualHubOptions): Run => {
     }
 
     const waiting = () => ({ otp: waitingCodes.length, service: WAITING })
-    const report = () => {
-      isReporting = true
-      const own: Report = {
-        ...granted.report(waiting(), now),
+    const request = () => {
+      isRequesting = true
+      const own: GrantRequest = {
+        ...granted.request(waiting(), now),
         member: String(dispatcher),
         nextParts: waitingCodes.length > 0 ? 1 : nextParts,
         shards: shardsOf(dispatcher),
@@ -283,7 +283,7 @@ export const runVirtualHub = (options: VirtualHubOptions): Run => {
         shared = next.state
         rates.push({ at: now, rate: next.grant.rate })
         whenRunning(between(0.2, 1.2), () => {
-          isReporting = false
+          isRequesting = false
           granted.accept(next.grant, now)
           dispatch()
         })
@@ -291,9 +291,9 @@ export const runVirtualHub = (options: VirtualHubOptions): Run => {
     }
 
     const settled = () => {
-      if (!isReporting && granted.reportAt(waiting()) <= now) report()
+      if (!isRequesting && granted.requestAt(waiting()) <= now) request()
       const next = Math.min(
-        isReporting ? Number.POSITIVE_INFINITY : granted.reportAt(waiting()),
+        isRequesting ? Number.POSITIVE_INFINITY : granted.requestAt(waiting()),
         granted.mayTake(now) ? Number.POSITIVE_INFINITY : granted.nextAt(now),
       )
       if (next >= timer.at || next === Number.POSITIVE_INFINITY) return

@@ -20,7 +20,7 @@ export const Finding = Schema.Struct({
   ),
 })
 
-const Report = Schema.Struct({
+const DoctorReport = Schema.Struct({
   object: Schema.Literal('doctor'),
   healthy: Schema.Boolean,
   findings: Schema.Array(Finding),
@@ -40,7 +40,7 @@ export const check = defineUseCase({
     /** The names of the environment variables of hubctl; `null`: its settings are not checked. */
     variables: Schema.NullOr(Schema.Array(Schema.String)),
   }),
-  output: Report,
+  output: DoctorReport,
   audit: null,
   run: ({ variables }) =>
     report([...environmentChecks(variables), ...serverChecks, ...secretChecks, ...pipelineChecks]),
@@ -54,7 +54,7 @@ export const checkHub = defineUseCase({
   name: 'doctor hub',
   permission: 'hub.read',
   input: Schema.Struct({}),
-  output: Report,
+  output: DoctorReport,
   audit: null,
   run: () => report([...serverChecks, ...secretChecks, ...pipelineChecks]),
 })

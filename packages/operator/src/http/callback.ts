@@ -23,7 +23,7 @@ interface ReadCallback<A> {
 /** The most elements of one callback. */
 const MAX_ELEMENTS = 100
 
-const Report = Schema.Struct({
+const CallbackReport = Schema.Struct({
   operator_id: OperatorId,
   reference: Schema.optionalKey(Schema.NullOr(OperatorId)),
   status: Schema.Literals(['delivered', 'undelivered', 'rejected', 'expired', 'seen']),
@@ -91,7 +91,7 @@ const makeReader = <Element extends { readonly at: string }, A>(
 }
 
 export const readHttpReports = makeReader(
-  Report,
+  CallbackReport,
   ({ operator_id, reason, reference, status }, at, raw): OperatorReport => ({
     operator: HTTP,
     operatorId: operator_id,

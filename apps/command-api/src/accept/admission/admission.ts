@@ -48,7 +48,7 @@ export type RefusalReason = 'wait' | 'urgent' | 'share'
 /** `send`: a single send whose class is not read. `other`: a request that a bound of memory refuses. */
 export type RefusedWork = WorkKind | 'send' | 'other'
 
-type Limits = Readonly<Record<WorkKind, number>>
+type WaitLimits = Readonly<Record<WorkKind, number>>
 /**
  * The longest expected wait of an admitted send, milliseconds: of a burst, and while the process is
  * busy for longer than that. A burst ends by itself, so it may wait. A standing queue gains nothing and
@@ -56,8 +56,8 @@ type Limits = Readonly<Record<WorkKind, number>>
  * single send within 3 s and a batch within 10 s. The goals are a p99 of 0.5 s for codes and of 1.5 s
  * for others.
  */
-export const BURST_LIMIT_MS: Limits = { otp: 400, service: 750, batch: 3000 }
-export const STANDING_LIMIT_MS: Limits = { otp: 400, service: 300, batch: 1500 }
+export const BURST_LIMIT_MS: WaitLimits = { otp: 400, service: 750, batch: 3000 }
+export const STANDING_LIMIT_MS: WaitLimits = { otp: 400, service: 300, batch: 1500 }
 /** A process has a standing queue after it was busy for so much longer than it was not. */
 const STANDING_AFTER_MS = 500
 /** Sends in progress below which everything is admitted: the work of some milliseconds. */
@@ -182,7 +182,7 @@ export const makeAdmission = (initialRate = INITIAL_RATE) => {
   const serverDelay = makeServerDelay()
 
   const sum = (): number => upTo('batch', total)
-  const limits = (): Limits => (busyMs > STANDING_AFTER_MS ? STANDING_LIMIT_MS : BURST_LIMIT_MS)
+  const limits = (): WaitLimits => (busyMs > STANDING_AFTER_MS ? STANDING_LIMIT_MS : BURST_LIMIT_MS)
   const isAlwaysAdmitted = (sends: number): boolean => sum() === 0 || sum() + sends <= ALWAYS
   /** The part of the rate that more urgent work leaves, sends per second. */
   const rateLeft = (kind: WorkKind): number => Math.max(0, rate - (upTo(kind, arriving) - arriving[kind]))

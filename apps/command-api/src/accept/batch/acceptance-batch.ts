@@ -24,7 +24,7 @@ import {
 import { isNew } from './decide.ts'
 import { NOT_QUEUED, RECORD_UNKNOWN, STORAGE_DOWN } from '../errors.ts'
 import { Ledger } from '../ledger/ledger.port.ts'
-import { Limits, type SendReservation } from './limits.ts'
+import { SendLimits, type SendReservation } from './limits.ts'
 import type { OtpInProgress } from './otp-in-progress.ts'
 import { payloadKeys, prepareNew, type PrepareOptions } from './prepare.ts'
 import type { Publication } from './publish.ts'
@@ -85,7 +85,7 @@ export const makeAcceptanceBatches = Effect.fnUntraced(function* (options: Accep
   const { appendedRows, corrections, makeMessageId, otpInProgress, reservations, topics } = options
   const encryption = yield* PayloadEncryption
   const ledger = yield* Ledger
-  const limits = yield* Limits
+  const limits = yield* SendLimits
   const tracing = yield* Tracing
 
   /** The codes that are not published after all. Returns the sends that joined them. */

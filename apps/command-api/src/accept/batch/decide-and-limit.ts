@@ -11,7 +11,7 @@ import { NOT_QUEUED, STORAGE_DOWN } from '../errors.ts'
 import type { LedgerQuery, LedgerSnapshot, Reference } from '../ledger/ledger.port.ts'
 import type { CheckedSend } from '../check/checked-send.ts'
 import type { Corrections } from '../recovery/corrections.ts'
-import { type Limits, reservationOf, type SendReservation } from './limits.ts'
+import { type SendLimits, reservationOf, type SendReservation } from './limits.ts'
 import type { OtpInProgress } from './otp-in-progress.ts'
 import { refuseSend } from './refuse-send.ts'
 import type { PendingRequest, PendingSend } from '../request.ts'
@@ -104,7 +104,7 @@ export const refuseWithoutKey = (keys: ReadonlyMap<MessageClass, unknown>, decid
 
 /** Applies the hub's daily limit once per request: it is refused as a whole. */
 export const applyDailyLimit = Effect.fnUntraced(function* (
-  limits: Pick<Limits['Service'], 'daily'>,
+  limits: Pick<SendLimits['Service'], 'daily'>,
   at: number,
   decided: Decided,
 ) {
@@ -125,7 +125,7 @@ export const applyDailyLimit = Effect.fnUntraced(function* (
 
 /** Reserves new sends in the flood windows of their recipients, or refuses them. */
 export const reserveFloodWindows = Effect.fnUntraced(function* (
-  limits: Pick<Limits['Service'], 'reserve'>,
+  limits: Pick<SendLimits['Service'], 'reserve'>,
   decided: Decided,
 ) {
   const asking = new Map<DecidedSend, SendReservation>()

@@ -12,7 +12,7 @@ export const refKey = (owner: Pick<Owner, 'account' | 'mode'>, clientRef: string
   `${owner.account}:${owner.mode}:${clientRef}`
 
 /** The message that a used `client_ref` belongs to. */
-export interface KnownMessage {
+export interface EarlierMessage {
   readonly view: MessageView
   /** Recipient hash. */
   readonly recipient: string
@@ -25,9 +25,9 @@ export interface KnownMessage {
 /** What is known when an acceptance batch is decided. */
 export interface Knowledge {
   /** By `refKey`. `null`: the reference is used, but its message does not exist. */
-  readonly known: ReadonlyMap<string, KnownMessage | null>
+  readonly known: ReadonlyMap<string, EarlierMessage | null>
   /** By message id: the recorded ones of the ids that idempotency keys remember. */
-  readonly recorded: ReadonlyMap<string, KnownMessage>
+  readonly recorded: ReadonlyMap<string, EarlierMessage>
   /** Recipient hashes. */
   readonly optedOut: ReadonlySet<string>
   /** True if this process has received Kafka's acknowledgement of the code. */
@@ -84,7 +84,7 @@ const OTHER_CODE =
  */
 const decideRepeat = (
   send: CheckedSend,
-  known: KnownMessage | null,
+  known: EarlierMessage | null,
   knowledge: Knowledge,
   byKey = false,
 ): Decision => {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { checkedSend, otp, otpSend, owner, service, templateOf } from '../../testing/doubles.ts'
-import { type Decision, decideSends, type KnownMessage, type Knowledge, refKey } from './decide.ts'
+import { type Decision, decideSends, type EarlierMessage, type Knowledge, refKey } from './decide.ts'
 import type { CheckedSend } from '../check/checked-send.ts'
 
 const nothingKnown: Knowledge = {
@@ -11,7 +11,7 @@ const nothingKnown: Knowledge = {
   inProgress: () => false,
 }
 
-const knownMessage = (of: CheckedSend, over: Partial<KnownMessage> = {}): KnownMessage => ({
+const knownMessage = (of: CheckedSend, over: Partial<EarlierMessage> = {}): EarlierMessage => ({
   recipient: of.recipient,
   published: false,
   unpublished: false,
@@ -37,7 +37,7 @@ const knownMessage = (of: CheckedSend, over: Partial<KnownMessage> = {}): KnownM
   ...over,
 })
 
-const used = (of: CheckedSend, message: KnownMessage | null): Knowledge => ({
+const used = (of: CheckedSend, message: EarlierMessage | null): Knowledge => ({
   ...nothingKnown,
   known: new Map([[refKey(of.owner, of.clientRef ?? ''), message]]),
 })

@@ -83,7 +83,7 @@ type CountedReservation = SendReservation & { readonly windows: FloodWindows }
 const counted = (reservations: ReadonlyArray<SendReservation>) =>
   reservations.filter((one): one is CountedReservation => one.windows !== null)
 
-export class Limits extends Context.Service<Limits>()('@hub/command-api/Limits', {
+export class SendLimits extends Context.Service<SendLimits>()('@hub/command-api/SendLimits', {
   make: Effect.gen(function* () {
     const counters = yield* Counters
     const settings = yield* HubSettings

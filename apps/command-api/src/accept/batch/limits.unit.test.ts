@@ -5,7 +5,7 @@ import { Context, Effect, Layer, Result } from 'effect'
 import { type HubLimits, HubSettings } from '../../accounts/hub-settings.ts'
 import { checkedSend, otp, otpSend, owner, service, templateOf } from '../../testing/doubles.ts'
 import type { CheckedSend } from '../check/checked-send.ts'
-import { Limits, reservationOf, type SendReservation } from './limits.ts'
+import { SendLimits, reservationOf, type SendReservation } from './limits.ts'
 
 /** Half an hour before midnight UTC. */
 const AT = fromTimestamp('2026-11-21T23:30:00.000Z')!
@@ -15,13 +15,13 @@ const reservation = (of: CheckedSend, messageId: string): SendReservation =>
 
 const test = (
   name: string,
-  body: Effect.Effect<void, unknown, Limits | Counters | MemoryCounters>,
+  body: Effect.Effect<void, unknown, SendLimits | Counters | MemoryCounters>,
   hub: HubLimits = { dailyLimit: null, stoppedUntil: null },
 ) =>
   it.effect(name, () =>
     body.pipe(
       Effect.provide(
-        Limits.layer.pipe(
+        SendLimits.layer.pipe(
           Layer.provide(Layer.succeed(HubSettings)({ current: Effect.succeed(hub) })),
           Layer.provideMerge(memoryCounters()),
         ),
@@ -30,7 +30,7 @@ const test = (
   )
 
 const reserve = Effect.fnUntraced(function* (...reservations: ReadonlyArray<SendReservation>) {
-  const limits = yield* Limits
+  const limits = yield* SendLimits
   const errors = yield* limits.reserve(reservations)
   return errors.map((error) =>
     error === null
@@ -71,7 +71,7 @@ describe('flood windows', () => {
   test(
     'do not count a send that was not accepted, whether it is released or expires',
     Effect.gen(function* () {
-      const limits = yield* Limits
+      const limits = yield* SendLimits
       const memory = yield* MemoryCounters
       yield* reserve(reservation(service(), 'msg_1'))
       yield* limits.release([reservation(service(), 'msg_1')])
@@ -85,7 +85,7 @@ describe('flood windows', () => {
   test(
     'count an accepted send after the lease of its reservation',
     Effect.gen(function* () {
-      const limits = yield* Limits
+      const limits = yield* SendLimits
       const memory = yield* MemoryCounters
       yield* reserve(reservation(service(), 'msg_1'))
       yield* limits.confirm([reservation(service(), 'msg_1')], 0)
@@ -160,7 +160,7 @@ describe('without counters', () => {
     'the daily limit stops nothing',
     Effect.gen(function* () {
       const memory = yield* MemoryCounters
-      const limits = yield* Limits
+      const limits = yield* SendLimits
       yield* memory.set('refusing')
       assert.isNull(yield* limits.daily(AT))
       // A confirmation does not fail either.
@@ -202,11 +202,11 @@ describe('with slow counters', () => {
       return reserve(...reservations)
     })
 
-  const slowTest = (name: string, body: Effect.Effect<void, unknown, Limits | Slowness>) =>
+  const slowTest = (name: string, body: Effect.Effect<void, unknown, SendLimits | Slowness>) =>
     it.effect(name, () =>
       body.pipe(
         Effect.provide(
-          Limits.layer.pipe(
+          SendLimits.layer.pipe(
             Layer.provide(
               Layer.succeed(HubSettings)({
                 current: Effect.succeed({ dailyLimit: null, stoppedUntil: null }),
@@ -266,7 +266,7 @@ describe('the daily limit', () => {
   test(
     'ends at midnight UTC',
     Effect.gen(function* () {
-      const limits = yield* Limits
+      const limits = yield* SendLimits
       assert.isNull(yield* limits.daily(AT))
       yield* limits.confirm([reservation(service('a'), 'msg_1'), reservation(service('b'), 'msg_2')], AT)
       assert.strictEqual((yield* limits.daily(AT))?.retryAfter, 1800)
@@ -279,7 +279,7 @@ describe('the daily limit', () => {
   test(
     'has a retry_after of at least a minute',
     Effect.gen(function* () {
-      const limits = yield* Limits
+      const limits = yield* SendLimits
       assert.strictEqual((yield* limits.daily(AT + 1_799_000))?.retryAfter, 60)
     }),
     { dailyLimit: 0, stoppedUntil: null },
@@ -289,7 +289,7 @@ describe('the daily limit', () => {
   test(
     'counts as reached while the hub is stopped, with the end of the stop',
     Effect.gen(function* () {
-      const limits = yield* Limits
+      const limits = yield* SendLimits
       assert.deepInclude(yield* limits.daily(AT), {
         code: 'hub_daily_limit_reached',
         message: `The hub accepts no new messages for now. It accepts them again at ${toTimestamp(AT + 600_000)}.`,

@@ -14,7 +14,7 @@ import type { AppendedRows } from './appended-rows.ts'
 import type { Corrections } from '../recovery/corrections.ts'
 import { APPEND_UNKNOWN, NOT_QUEUED } from '../errors.ts'
 import { Ledger } from '../ledger/ledger.port.ts'
-import { Limits } from './limits.ts'
+import { SendLimits } from './limits.ts'
 import { OutboxMode } from '../recovery/outbox-mode.ts'
 import type { OtpInProgress } from './otp-in-progress.ts'
 import type { PreparedSend } from './prepared-send.ts'
@@ -58,7 +58,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
   const { appendedRows, corrections, onPublished, otpInProgress, reservations } = options
   const ledger = yield* Ledger
   const append = yield* makeTracedAppend
-  const limits = yield* Limits
+  const limits = yield* SendLimits
   const outboxMode = yield* OutboxMode
   const unprovenCodes = yield* UnprovenCodes
 

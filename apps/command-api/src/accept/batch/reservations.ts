@@ -3,10 +3,10 @@
  * Each call ends at its deadline. The process awaits them when it ends.
  */
 import { Effect, FiberSet } from 'effect'
-import { Limits, type SendReservation } from './limits.ts'
+import { SendLimits, type SendReservation } from './limits.ts'
 
 export const makeReservations = Effect.gen(function* () {
-  const limits = yield* Limits
+  const limits = yield* SendLimits
   const calls = yield* FiberSet.make<void>()
   const fork = yield* FiberSet.runtime(calls)()
   return {

@@ -7,7 +7,7 @@ import type { StorageError } from '@hub/store'
 import { Context, type Effect } from 'effect'
 import type { Owner } from '../../accounts/account.ts'
 import type { IdempotencyLock, StoredResponse } from '../../idempotency/idempotency-keys.port.ts'
-import type { KnownMessage } from '../batch/decide.ts'
+import type { EarlierMessage } from '../batch/decide.ts'
 
 /** A `client_ref` to look up. */
 export interface Reference {
@@ -28,9 +28,9 @@ export interface LedgerSnapshot {
   /** PostgreSQL's clock, milliseconds since the epoch. It stamps the whole acceptance batch. */
   readonly at: number
   /** The used references, by `refKey`. */
-  readonly known: ReadonlyMap<string, KnownMessage | null>
+  readonly known: ReadonlyMap<string, EarlierMessage | null>
   /** The recorded ones of the remembered ids. */
-  readonly recorded: ReadonlyMap<string, KnownMessage>
+  readonly recorded: ReadonlyMap<string, EarlierMessage>
   /** The opted-out ones of the recipients. */
   readonly optedOut: ReadonlySet<string>
 }

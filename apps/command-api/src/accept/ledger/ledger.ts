@@ -14,7 +14,7 @@ import { STATEMENT_DEADLINE } from '../../deadlines.ts'
 import { lockKeysInUse, selectKeysInUse, writeResponses } from '../../idempotency/idempotency-keys.ts'
 import type { IdempotencyLock } from '../../idempotency/idempotency-keys.port.ts'
 import { Messages } from '../../messages/messages.ts'
-import { type KnownMessage, refKey } from '../batch/decide.ts'
+import { type EarlierMessage, refKey } from '../batch/decide.ts'
 import {
   type BatchRow,
   type Commit,
@@ -196,7 +196,7 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
     const clockAndUsed = Effect.fnUntraced(function* (references: ReadonlyArray<Reference>) {
       const [row] = yield* sql.run((q) => selectClockAndUsed(q, references), STATEMENT_DEADLINE)
       const used = row?.used ?? []
-      const known = new Map<string, KnownMessage | null>()
+      const known = new Map<string, EarlierMessage | null>()
       if (used.length > 0) {
         const found = yield* messages.find(used.map(({ message_id }) => message_id))
         for (const { account, client_ref, message_id, mode } of used) {

@@ -3,7 +3,7 @@ import { decodeId, encodeId } from '@hub/domain'
 import { topicNames } from '@hub/kafka'
 import { CommandAcceptances, ReadCheckpoints, ReadMessages, ReadOperatorIds, type Sql } from '@hub/store'
 import { Effect } from 'effect'
-import type { KnownMessage } from '../shard/message.ts'
+import type { ReadModelMessage } from '../shard/message.ts'
 import type { DispatcherStoreShape, ReportQuestion } from './store.port.ts'
 
 /** Checkpoints contain topics without the prefix of the deployment. */
@@ -18,10 +18,10 @@ const withoutNulls = (ids: Iterable<string | null>): ReadonlyArray<string> => [
   ...new Set([...ids].filter((id) => id !== null)),
 ]
 
-const toKnownMessage = (
+const toReadModelMessage = (
   row: ReadMessages.MessageWithOperatorIds | undefined,
   { operator, operatorId, recipient }: ReportQuestion,
-): KnownMessage | 'notFound' => {
+): ReadModelMessage | 'notFound' => {
   if (row === undefined || row.recipient === null || row.class === null) return 'notFound'
   const hash = row.recipient.toString('hex')
   if (recipient !== null && recipient !== hash) return 'notFound'
@@ -88,7 +88,7 @@ export const lookUpsIn = (
       const known = new Map(rows.map((row) => [row.id, row]))
       return questions.map((question) => {
         const id = ids.get(question)
-        return id === undefined ? null : toKnownMessage(known.get(id ?? ''), question)
+        return id === undefined ? null : toReadModelMessage(known.get(id ?? ''), question)
       })
     }),
 
