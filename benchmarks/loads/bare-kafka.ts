@@ -33,8 +33,8 @@ export const accepted = (index: number): MessageAccepted => ({
   price: { amount: '0.00', currency: 'RUB' },
   variables: ['order'],
   expiresAt: Date.now() + 86_400_000,
-  sealingKey: 'service-2026-11-21T09:00Z',
-  sealed: randomBytes(SEALED_BYTES),
+  payloadKey: 'service-2026-11-21T09:00Z',
+  ciphertext: randomBytes(SEALED_BYTES),
   republished: false,
 })
 

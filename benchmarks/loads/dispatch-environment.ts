@@ -152,8 +152,8 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
       template: messageClass === 'otp' ? 'otp_code' : 'order_ready',
       clientRef: null,
       expiresAt: now + (messageClass === 'otp' ? 300_000 : 86_400_000),
-      sealingKey: key.id,
-      sealed: readable
+      payloadKey: key.id,
+      ciphertext: readable
         ? key.encrypt(messageId, encodePayload({ to, text, variables: {} }))
         : randomBytes(120),
     }

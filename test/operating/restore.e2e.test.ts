@@ -15,10 +15,10 @@ import { startHub, startStack, type TestHub, type TestStack } from '../support/h
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   backUpDatabase,
-  readSealingKeys,
+  readPayloadKeys,
   readTopicCopies,
   replayTopics,
-  writeSealingKeys,
+  writePayloadKeys,
 } from '../support/backup.ts'
 import { checkReadModels, waitUntilIdle } from '../support/checker/checker.ts'
 import { allEvents, client, send, sendUntilAccepted } from '../support/client.ts'
@@ -189,7 +189,7 @@ describe('a hub that has lost its servers', () => {
       }
       const reading = performance.now()
       const copies = await readTopicCopies(lostHub.describe().kafka.brokers)
-      const keys = await readSealingKeys(lostHub.describe().database_url)
+      const keys = await readPayloadKeys(lostHub.describe().database_url)
       const readingTook = inSeconds(reading)
       await admin.close()
       for (const name of ['postgres', 'kafka', 'redis'] as const) {
@@ -205,7 +205,7 @@ describe('a hub that has lost its servers', () => {
         // The keys of reports come from a separate copy: here all of them, in production those after
         // the backup. The payload keys are in the topics, as in a mirror with their settings.
         await sql`DELETE FROM command.sealing_keys`
-        await writeSealingKeys(stack.databaseUrl, keys)
+        await writePayloadKeys(stack.databaseUrl, keys)
         // The restored database contains the erased person, until the erasures are applied again.
         const numbersOfErased = () => sql`SELECT 1 FROM read.personal_data WHERE message_id = ${erasedUuid}`
         expect(await numbersOfErased()).toHaveLength(1)

@@ -41,14 +41,14 @@ afterAll(async () => {
 interface Payload {
   readonly keyId: string
   readonly message: string
-  readonly sealed: Uint8Array
+  readonly ciphertext: Uint8Array
 }
 
 const payloadsOf = async (topic: string): Promise<ReadonlyArray<Payload>> =>
   (await readTopic(hub.describe().kafka.brokers, topic)).flatMap(({ value }) => {
     const record = Result.getOrThrow(decodeRecord(value))
     return record.type === 'MessageAccepted'
-      ? [{ keyId: record.sealingKey, message: record.messageId, sealed: record.sealed }]
+      ? [{ keyId: record.payloadKey, message: record.messageId, ciphertext: record.ciphertext }]
       : []
   })
 
@@ -129,9 +129,9 @@ describe('the payload keys of messages', () => {
       ].toSorted()
     /** The payloads that can be decrypted with the found keys. */
     const readable = (found: ReadonlyArray<FoundKey>) =>
-      payloads.filter(({ keyId, message, sealed }) => {
+      payloads.filter(({ keyId, message, ciphertext }) => {
         const key = found.find(({ id }) => id === keyId)
-        return key !== undefined && decryptPayload(key.key, message, sealed).includes(CODE)
+        return key !== undefined && decryptPayload(key.key, message, ciphertext).includes(CODE)
       })
 
     // The search finds the keys of data at rest, which are in PostgreSQL.

@@ -151,7 +151,7 @@ const findEncryptedSecrets = (now = Date.now()) =>
     Effect.gen(function* () {
       const sql = yield* Sql
       const payloadEncryption = yield* PayloadEncryption
-      const payloads: Array<{ where: string; keyId: string; aad: string; sealed: Uint8Array }> = []
+      const payloads: Array<{ where: string; keyId: string; aad: string; ciphertext: Uint8Array }> = []
       const atRest = yield* sql.run(
         (q) => q<{ table: string; id: string; key: string | null; sealed: Buffer | null }[]>`
           SELECT 'personal data' AS table, message_id AS id, sealing_key AS key, sealed FROM read.personal_data
@@ -159,7 +159,7 @@ const findEncryptedSecrets = (now = Date.now()) =>
       )
       for (const { id, key, sealed, table } of atRest) {
         if (key !== null && sealed !== null) {
-          payloads.push({ where: table, keyId: key, aad: encodeId('msg', id), sealed })
+          payloads.push({ where: table, keyId: key, aad: encodeId('msg', id), ciphertext: sealed })
         }
       }
       const inboundMessages = yield* sql.run(
@@ -167,7 +167,12 @@ const findEncryptedSecrets = (now = Date.now()) =>
           SELECT id, sealing_key AS key, sealed FROM command.inbound_messages WHERE sealed IS NOT NULL`,
       )
       for (const { id, key, sealed } of inboundMessages) {
-        payloads.push({ where: 'inbound messages', keyId: key, aad: storedInboundContext(id), sealed })
+        payloads.push({
+          where: 'inbound messages',
+          keyId: key,
+          aad: storedInboundContext(id),
+          ciphertext: sealed,
+        })
       }
       const { brokers } = hub.describe().kafka
       const { acceptedOtp, acceptedService, operatorReports } = topicNames('')
@@ -177,28 +182,28 @@ const findEncryptedSecrets = (now = Date.now()) =>
           if (record.type === 'MessageAccepted') {
             payloads.push({
               where: topic,
-              keyId: record.sealingKey,
+              keyId: record.payloadKey,
               aad: record.messageId,
-              sealed: record.sealed,
+              ciphertext: record.ciphertext,
             })
           }
           if (record.type === 'InboundMessageReceived') {
             const aad = `inbound:${record.operator}:${record.operatorId}`
-            payloads.push({ where: topic, keyId: record.sealingKey, aad, sealed: record.sealed })
+            payloads.push({ where: topic, keyId: record.payloadKey, aad, ciphertext: record.ciphertext })
           }
           if (
             record.type === 'DeliveryReportReceived' &&
             record.rawKey !== null &&
-            record.rawSealed !== null
+            record.rawCiphertext !== null
           ) {
             const aad = `report:${record.operator}:${record.operatorId}`
-            payloads.push({ where: topic, keyId: record.rawKey, aad, sealed: record.rawSealed })
+            payloads.push({ where: topic, keyId: record.rawKey, aad, ciphertext: record.rawCiphertext })
           }
         }
       }
       const found = new Set<string>()
-      for (const { aad, keyId, sealed, where } of payloads) {
-        const plain = yield* payloadEncryption.decrypt(keyId, aad, sealed)
+      for (const { aad, keyId, ciphertext, where } of payloads) {
+        const plain = yield* payloadEncryption.decrypt(keyId, aad, ciphertext)
         if (plain !== null && findEncodings(plain, everySecret).length > 0) found.add(where)
       }
       return [...found].toSorted()
@@ -351,7 +356,7 @@ describe('a busy hub', () => {
       later,
     )
     const [done] = await withStores(readErasures(hash))
-    expect(done?.sealingKeys).toBeGreaterThan(0)
+    expect(done?.payloadKeys).toBeGreaterThan(0)
     const left = await withStores(
       Effect.flatMap(Sql, (sql) =>
         sql.run(

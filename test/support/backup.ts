@@ -78,21 +78,21 @@ export const backUpDatabase = async (databaseUrl: string, to: string): Promise<v
  * A row of `command.sealing_keys`: a key of reports or of data at rest, wrapped by the master key.
  * Reports in the topics are readable only with these rows.
  */
-type SealingKeyRow = Readonly<Record<string, string | number | Buffer | Date | null>>
+type PayloadKeyRow = Readonly<Record<string, string | number | Buffer | Date | null>>
 
-export const readSealingKeys = async (databaseUrl: string): Promise<ReadonlyArray<SealingKeyRow>> => {
+export const readPayloadKeys = async (databaseUrl: string): Promise<ReadonlyArray<PayloadKeyRow>> => {
   const sql = openDatabase(databaseUrl)
   try {
-    return [...(await sql<Array<SealingKeyRow>>`SELECT * FROM command.sealing_keys`)]
+    return [...(await sql<Array<PayloadKeyRow>>`SELECT * FROM command.sealing_keys`)]
   } finally {
     await sql.end()
   }
 }
 
 /** Inserts keys. It does not change keys that exist. */
-export const writeSealingKeys = async (
+export const writePayloadKeys = async (
   databaseUrl: string,
-  rows: ReadonlyArray<SealingKeyRow>,
+  rows: ReadonlyArray<PayloadKeyRow>,
 ): Promise<void> => {
   const sql = openDatabase(databaseUrl)
   try {

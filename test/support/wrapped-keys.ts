@@ -88,10 +88,10 @@ const VERSION_BYTES = 1
 const NONCE_BYTES = 12
 
 /** Decrypts a payload with a found key: AES-256-GCM, as master-key-encryption.ts describes it. */
-export const decryptPayload = (key: Buffer, aad: string, sealed: Uint8Array): Buffer => {
+export const decryptPayload = (key: Buffer, aad: string, ciphertext: Uint8Array): Buffer => {
   const nonceEnd = VERSION_BYTES + NONCE_BYTES
-  const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(VERSION_BYTES, nonceEnd))
+  const decipher = createDecipheriv('aes-256-gcm', key, ciphertext.subarray(VERSION_BYTES, nonceEnd))
   decipher.setAAD(Buffer.from(aad))
-  decipher.setAuthTag(sealed.subarray(nonceEnd, OVERHEAD_BYTES))
-  return Buffer.concat([decipher.update(sealed.subarray(OVERHEAD_BYTES)), decipher.final()])
+  decipher.setAuthTag(ciphertext.subarray(nonceEnd, OVERHEAD_BYTES))
+  return Buffer.concat([decipher.update(ciphertext.subarray(OVERHEAD_BYTES)), decipher.final()])
 }

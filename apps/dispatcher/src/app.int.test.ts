@@ -162,8 +162,8 @@ describe('the dispatcher on a real Kafka', () => {
       const deadLetters = yield* hub.follow(deadLetterTopic(hub.topics.acceptedService))
       yield* ready(dispatcher.isReady)
       const damaged = yield* hub.encryptedMessage({ to: '+79001112311', class: 'service' })
-      const last = damaged.sealed.length - 1
-      damaged.sealed[last] = damaged.sealed[last]! ^ 1
+      const last = damaged.ciphertext.length - 1
+      damaged.ciphertext[last] = damaged.ciphertext[last]! ^ 1
       const eventLog = yield* EventLog
       yield* eventLog.append([acceptedRecord(hub.topics, damaged)])
       const ids = yield* hub.send([

@@ -75,7 +75,7 @@ export const toReceipt = (erasure: Erasure): typeof ErasureReceipt.Type => ({
   removed: {
     numbers_and_texts: erasure.personalData,
     ledger_rows: erasure.acceptances,
-    keys_of_replies: erasure.sealingKeys,
+    keys_of_replies: erasure.payloadKeys,
   },
   cleared_at: optionalTimestamp(erasure.clearedAt),
   sealed_until: optionalTimestamp(erasure.sealedUntil),

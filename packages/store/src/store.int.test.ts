@@ -217,9 +217,14 @@ describe('payload encryption', () => {
     Effect.gen(function* () {
       const payloadEncryption = yield* PayloadEncryption
       const key = yield* payloadEncryption.currentKey('service')
-      const sealed = key.encrypt('msg_a', Buffer.from('payload'))
-      assert.strictEqual((yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))?.toString(), 'payload')
-      assert.isTrue(Exit.isFailure(yield* Effect.exit(payloadEncryption.decrypt(key.id, 'msg_b', sealed))))
+      const ciphertext = key.encrypt('msg_a', Buffer.from('payload'))
+      assert.strictEqual(
+        (yield* payloadEncryption.decrypt(key.id, 'msg_a', ciphertext))?.toString(),
+        'payload',
+      )
+      assert.isTrue(
+        Exit.isFailure(yield* Effect.exit(payloadEncryption.decrypt(key.id, 'msg_b', ciphertext))),
+      )
     }).pipe(Effect.provide(layer)),
   )
 
@@ -227,11 +232,11 @@ describe('payload encryption', () => {
     Effect.gen(function* () {
       const mine = yield* PayloadEncryption
       const { encrypt, id } = yield* mine.currentKey('otp')
-      const sealed = encrypt('msg_a', Buffer.from('payload'))
+      const ciphertext = encrypt('msg_a', Buffer.from('payload'))
       const context = yield* Layer.build(Layer.fresh(PayloadEncryption.layer))
       yield* Effect.gen(function* () {
         const theirs = yield* PayloadEncryption
-        assert.strictEqual((yield* theirs.decrypt(id, 'msg_a', sealed))?.toString(), 'payload')
+        assert.strictEqual((yield* theirs.decrypt(id, 'msg_a', ciphertext))?.toString(), 'payload')
         assert.notStrictEqual((yield* theirs.currentKey('otp')).id, id, 'each process has its own key')
       }).pipe(Effect.provide(context))
     }).pipe(Effect.scoped, Effect.provide(layer)),
@@ -245,9 +250,9 @@ describe('payload encryption', () => {
         const key = yield* payloadEncryption.currentKey(messageClass)
         // The last message under the key.
         yield* TestClock.setTime(key.usableUntil - 1)
-        const sealed = key.encrypt('msg_a', Buffer.from('payload'))
+        const ciphertext = key.encrypt('msg_a', Buffer.from('payload'))
         yield* TestClock.adjust(Duration.seconds(LONGEST_LIFETIME_SECONDS[messageClass]))
-        assert.isNotNull(yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))
+        assert.isNotNull(yield* payloadEncryption.decrypt(key.id, 'msg_a', ciphertext))
       }).pipe(Effect.provide(layer)),
   )
 
@@ -255,10 +260,10 @@ describe('payload encryption', () => {
     Effect.gen(function* () {
       const payloadEncryption = yield* PayloadEncryption
       const key = yield* payloadEncryption.currentKey('otp')
-      const sealed = key.encrypt('msg_a', Buffer.from('payload'))
+      const ciphertext = key.encrypt('msg_a', Buffer.from('payload'))
       yield* TestClock.adjust('1 hour')
       // Kafka may still have the key, which is ignored.
-      assert.isNull(yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))
+      assert.isNull(yield* payloadEncryption.decrypt(key.id, 'msg_a', ciphertext))
       assert.notStrictEqual((yield* payloadEncryption.currentKey('otp')).id, key.id)
     }).pipe(Effect.provide(layer)),
   )
@@ -267,11 +272,11 @@ describe('payload encryption', () => {
     Effect.gen(function* () {
       const payloadEncryption = yield* PayloadEncryption
       const key = yield* payloadEncryption.currentKey('report')
-      const sealed = key.encrypt('report', Buffer.from('raw'))
+      const ciphertext = key.encrypt('report', Buffer.from('raw'))
       yield* TestClock.adjust('90 days')
-      assert.strictEqual((yield* payloadEncryption.decrypt(key.id, 'report', sealed))?.toString(), 'raw')
+      assert.strictEqual((yield* payloadEncryption.decrypt(key.id, 'report', ciphertext))?.toString(), 'raw')
       yield* TestClock.adjust('25 hours')
-      assert.isNull(yield* payloadEncryption.decrypt(key.id, 'report', sealed))
+      assert.isNull(yield* payloadEncryption.decrypt(key.id, 'report', ciphertext))
     }).pipe(Effect.provide(layer)),
   )
 
@@ -284,11 +289,14 @@ describe('payload encryption', () => {
       const key = yield* payloadEncryption.keyOfDay(Date.UTC(2027, 10, 20, 9))
       if (key === null) return assert.fail('the day is not a year ago')
       assert.strictEqual(key.id, (yield* payloadEncryption.keyOfDay(Date.UTC(2027, 10, 20, 23)))?.id)
-      const sealed = key.encrypt('msg_a', Buffer.from('number'))
+      const ciphertext = key.encrypt('msg_a', Buffer.from('number'))
       yield* TestClock.setTime(Date.UTC(2028, 10, 20, 23, 59))
-      assert.strictEqual((yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))?.toString(), 'number')
+      assert.strictEqual(
+        (yield* payloadEncryption.decrypt(key.id, 'msg_a', ciphertext))?.toString(),
+        'number',
+      )
       yield* TestClock.setTime(Date.UTC(2028, 10, 21))
-      assert.isNull(yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))
+      assert.isNull(yield* payloadEncryption.decrypt(key.id, 'msg_a', ciphertext))
       assert.isNull(
         yield* payloadEncryption.keyOfDay(Date.UTC(2027, 10, 20, 9)),
         'the key is not created again',
@@ -305,11 +313,14 @@ describe('payload encryption', () => {
       assert.strictEqual(new Set(keys.map(({ id }) => id)).size, RECIPIENT_SHARES)
       const [mine, other] = [keys[recipientShareOf('07'.repeat(32))], keys[recipientShareOf('ff'.repeat(32))]]
       if (mine === undefined || other === undefined) return assert.fail('there is a key for each share')
-      const boxes = [mine, other].map((key) => ({ key, sealed: key.encrypt('report', Buffer.from('raw')) }))
+      const boxes = [mine, other].map((key) => ({
+        key,
+        ciphertext: key.encrypt('report', Buffer.from('raw')),
+      }))
       yield* sql.run((q) => q`DELETE FROM command.sealing_keys WHERE share = 7`)
       yield* TestClock.adjust('61 minutes')
-      const opened = yield* Effect.forEach(boxes, ({ key, sealed }) =>
-        payloadEncryption.decrypt(key.id, 'report', sealed),
+      const opened = yield* Effect.forEach(boxes, ({ key, ciphertext }) =>
+        payloadEncryption.decrypt(key.id, 'report', ciphertext),
       )
       assert.deepStrictEqual(
         opened.map((plain) => plain?.toString()),

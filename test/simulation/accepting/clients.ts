@@ -227,8 +227,8 @@ export const startClients = (
   // ---- the checks
 
   /** The text of a message contains the code of its send. */
-  const codeOf = ({ sealed }: MessageAccepted): string =>
-    /\d{5}/u.exec(decodePayload(plainOf(sealed))?.text ?? '')?.[0] ?? 'none'
+  const codeOf = ({ ciphertext }: MessageAccepted): string =>
+    /\d{5}/u.exec(decodePayload(plainOf(ciphertext))?.text ?? '')?.[0] ?? 'none'
 
   /** The accepted messages in the lanes, by code. */
   const published = () => {

@@ -128,8 +128,8 @@ const startDispatching = (
       price: { amount: '1.00', currency: 'RUB' },
       variables: [],
       expiresAt: now + lifetimes.beforeSubmit[messageClass],
-      sealingKey: key.id,
-      sealed: key.encrypt(messageId, encodePayload({ to, text: 'Code 1234', variables: {} })),
+      payloadKey: key.id,
+      ciphertext: key.encrypt(messageId, encodePayload({ to, text: 'Code 1234', variables: {} })),
       republished: false,
     }
     const append = (republished: boolean) => {

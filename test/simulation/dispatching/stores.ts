@@ -16,18 +16,18 @@ import type { Simulation } from '../world/simulation.ts'
 const DAY = 86_400_000
 
 /** A payload and the key that encrypts it, as text. Nothing in a simulation is secret. */
-interface Sealed {
+interface Envelope {
   readonly key: string
   readonly aad: string
   readonly plain: string
 }
 
 const seal = (key: string, aad: string, plain: Uint8Array): Buffer =>
-  Buffer.from(JSON.stringify({ key, aad, plain: Buffer.from(plain).toString('base64') } satisfies Sealed))
+  Buffer.from(JSON.stringify({ key, aad, plain: Buffer.from(plain).toString('base64') } satisfies Envelope))
 
-/** The plain text of a sealed payload. */
-export const plainOf = (sealed: Uint8Array): Buffer =>
-  Buffer.from((JSON.parse(Buffer.from(sealed).toString()) as Sealed).plain, 'base64')
+/** The plain text of an encrypted payload. */
+export const plainOf = (ciphertext: Uint8Array): Buffer =>
+  Buffer.from((JSON.parse(Buffer.from(ciphertext).toString()) as Envelope).plain, 'base64')
 
 const keyOf = (id: string, usableUntil: number): PayloadKey => ({
   id,
@@ -76,11 +76,11 @@ export const payloadEncryption = (
           fetched.add(keyId)
         }
         if (destroyedAt(keyId) <= process.wallClock()) return null
-        const sealed = JSON.parse(Buffer.from(ciphertext).toString()) as Sealed
-        if (sealed.key !== keyId || sealed.aad !== aad) {
+        const envelope = JSON.parse(Buffer.from(ciphertext).toString()) as Envelope
+        if (envelope.key !== keyId || envelope.aad !== aad) {
           return yield* new DecryptionFailed({ purpose: 'payload', reason: 'damaged' })
         }
-        return Buffer.from(sealed.plain, 'base64')
+        return Buffer.from(envelope.plain, 'base64')
       }),
   }
 }

@@ -211,8 +211,8 @@ export const startWorkload = (
       price: { amount: mode === 'test' ? '0.00' : '1.50', currency: 'RUB' },
       variables: [],
       expiresAt: at + DEADLINE_MS,
-      sealingKey: key.id,
-      sealed: key.encrypt(messageId, encodePayload({ to, text: 'Code 1234', variables: {} })),
+      payloadKey: key.id,
+      ciphertext: key.encrypt(messageId, encodePayload({ to, text: 'Code 1234', variables: {} })),
       republished: false,
     }
     if (!isRejected) onAccepted(fact)

@@ -67,11 +67,11 @@ export const makeApplyInbound = (
       const stored = { id: record.id, recipient, operator, serviceAddress, receivedAt }
       const key = payload === null ? null : yield* payloadEncryption.keyOfDay(receivedAt)
       if (payload === null || key === null) return { ...stored, content: null }
-      const sealed = key.encrypt(
+      const ciphertext = key.encrypt(
         storedInboundContext(record.id),
         encodePayload({ to: payload.from, text: payload.text }),
       )
-      return { ...stored, content: { keyId: key.id, sealed } }
+      return { ...stored, content: { keyId: key.id, ciphertext } }
     })
 
     const read = Effect.fnUntraced(
@@ -80,9 +80,9 @@ export const makeApplyInbound = (
       ): Effect.fn.Return<Content, StorageError | PayloadKeyUnusable | DecryptionFailed> {
         const { message, record } = waiting
         const plain = yield* payloadEncryption.decrypt(
-          message.sealingKey,
+          message.payloadKey,
           inboundContext(message),
-          message.sealed,
+          message.ciphertext,
         )
         const payload = plain === null ? null : decodeInbound(plain)
         if (plain !== null && payload === null) return unreadable

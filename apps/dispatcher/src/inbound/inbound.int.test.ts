@@ -98,9 +98,9 @@ describe('an inbound message', () => {
         assert.notInclude(bytes, number.slice(1))
         assert.notInclude(bytes, 'Спасибо')
         const plain = yield* payloadEncryption.decrypt(
-          message.sealingKey,
+          message.payloadKey,
           inboundContext(message),
-          message.sealed,
+          message.ciphertext,
         )
         const payload = decodeInbound(plain ?? Buffer.alloc(0))
         assert.strictEqual(payload?.from, number)
@@ -169,8 +169,8 @@ describe('an inbound message', () => {
           recipient: recipientHash(HASH_SECRET, number),
           serviceAddress: '2442',
           receivedAt: Date.now(),
-          sealingKey: key.id,
-          sealed: key.encrypt('something else', Buffer.from('{}')),
+          payloadKey: key.id,
+          ciphertext: key.encrypt('something else', Buffer.from('{}')),
         }),
       ])
       yield* write(callbackPort, number, 'СТОП')

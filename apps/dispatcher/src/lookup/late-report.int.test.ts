@@ -67,7 +67,7 @@ const report = (recipient: string, operatorId: string, outcome: ReportedOutcome)
     at: Date.now(),
     receivedAt: Date.now(),
     rawKey: null,
-    rawSealed: null,
+    rawCiphertext: null,
   })
 
 describe('a report that arrives days later', () => {

@@ -23,7 +23,7 @@ const Payload = Schema.fromJsonString(
 )
 const decodePayload = Schema.decodeUnknownResult(Payload)
 
-/** The content of `InboundMessageReceived.sealed` before encryption. */
+/** The content of `InboundMessageReceived.ciphertext` before encryption. */
 type InboundPayload = Omit<typeof Payload.Type, 'raw'> & { readonly raw: Uint8Array | null }
 
 export const encodeInbound = ({ at, from, raw, text }: InboundPayload): Buffer =>

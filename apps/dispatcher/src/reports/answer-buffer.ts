@@ -64,7 +64,7 @@ export const makeAnswerBuffer = <E>(
               recipient,
               receivedAt,
               rawKey: key.id,
-              rawSealed: key.encrypt(answerContext({ operator, messageId }), answer.raw),
+              rawCiphertext: key.encrypt(answerContext({ operator, messageId }), answer.raw),
             },
             number,
           )

@@ -84,13 +84,13 @@ export const makeReportSink = (
           const recipient = local[i] ?? recipients.get(report) ?? null
           if (recipient === null) return []
           const { raw } = report
-          const sealingKey = raw === null ? undefined : keyOf?.(recipient)
-          const sealed =
-            sealingKey === undefined || raw === null
-              ? { rawKey: null, rawSealed: null }
+          const payloadKey = raw === null ? undefined : keyOf?.(recipient)
+          const encrypted =
+            payloadKey === undefined || raw === null
+              ? { rawKey: null, rawCiphertext: null }
               : {
-                  rawKey: sealingKey.id,
-                  rawSealed: sealingKey.encrypt(reportContext(report), truncateRaw(raw)),
+                  rawKey: payloadKey.id,
+                  rawCiphertext: payloadKey.encrypt(reportContext(report), truncateRaw(raw)),
                 }
           return [
             deliveryReportRecord(options.topics, {
@@ -103,7 +103,7 @@ export const makeReportSink = (
               reason: report.reason,
               at: report.at,
               receivedAt,
-              ...sealed,
+              ...encrypted,
             }),
           ]
         })
@@ -119,7 +119,7 @@ export const makeReportSink = (
         const keyOf = yield* key
         const records = messages.map((message) => {
           const recipient = hashOf(message.from)
-          const sealingKey = keyOf(recipient)
+          const payloadKey = keyOf(recipient)
           return inboundMessageRecord(options.topics, {
             type: 'InboundMessageReceived',
             operator: message.operator,
@@ -127,8 +127,8 @@ export const makeReportSink = (
             recipient,
             serviceAddress: message.serviceAddress,
             receivedAt,
-            sealingKey: sealingKey.id,
-            sealed: sealingKey.encrypt(inboundContext(message), encodeInbound(message)),
+            payloadKey: payloadKey.id,
+            ciphertext: payloadKey.encrypt(inboundContext(message), encodeInbound(message)),
           })
         })
         yield* atInboundStored(log.append(records))

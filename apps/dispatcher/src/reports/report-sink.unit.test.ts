@@ -117,7 +117,7 @@ describe('delivery reports', () => {
         assert.deepInclude(reports()[0], { recipient: HASH, rawKey: 'key-0', operatorId: 'o1' })
         assert.strictEqual(appended[0]?.key, HASH)
         assert.strictEqual(
-          Buffer.from(reports()[0]?.rawSealed ?? []).toString(),
+          Buffer.from(reports()[0]?.rawCiphertext ?? []).toString(),
           `report:smpp:o1|${Buffer.from(`stat:DELIVRD to ${NUMBER}`).toString('hex')}`,
         )
         assert.notInclude(Buffer.from(appended[0]?.value ?? []).toString('latin1'), NUMBER)
@@ -150,9 +150,9 @@ describe('delivery reports', () => {
         const { keys, reports, sink } = yield* setup
         yield* sink.store([report({ raw: null })])
         assert.strictEqual(keys.asked, 0)
-        assert.deepInclude(reports()[0], { rawKey: null, rawSealed: null })
+        assert.deepInclude(reports()[0], { rawKey: null, rawCiphertext: null })
         yield* sink.store([report({ raw: Buffer.alloc(100_000, 0x61) })])
-        assert.isBelow(reports()[1]?.rawSealed?.length ?? 0, 70_000)
+        assert.isBelow(reports()[1]?.rawCiphertext?.length ?? 0, 70_000)
       }),
     ),
   )
@@ -206,10 +206,10 @@ describe('inbound messages', () => {
         const { appended, messages, sink } = yield* setup
         yield* sink.storeInbound([inbound(), inbound({ operatorId: 'i2', raw: Buffer.from('pdu') })])
         assert.deepStrictEqual(
-          messages().map(({ operatorId, recipient, sealingKey, serviceAddress }) => [
+          messages().map(({ operatorId, recipient, payloadKey, serviceAddress }) => [
             operatorId,
             recipient,
-            sealingKey,
+            payloadKey,
             serviceAddress,
           ]),
           [
@@ -217,10 +217,10 @@ describe('inbound messages', () => {
             ['i2', HASH, 'key-0', '2442'],
           ],
         )
-        const [seal, hex] = Buffer.from(messages()[1]?.sealed ?? [])
+        const [aad, hex] = Buffer.from(messages()[1]?.ciphertext ?? [])
           .toString()
           .split('|')
-        assert.strictEqual(seal, 'inbound:smpp:i2')
+        assert.strictEqual(aad, 'inbound:smpp:i2')
         assert.deepStrictEqual(JSON.parse(Buffer.from(hex ?? '', 'hex').toString()), {
           from: NUMBER,
           text: 'СТОП',

@@ -146,7 +146,7 @@ export class OperatorQueues extends KeyedQueues<Message> {
   }
 }
 
-const bytesOf = ({ laneRecord }: Message): number => ENVELOPE_BYTES + (laneRecord?.sealed.length ?? 0)
+const bytesOf = ({ laneRecord }: Message): number => ENVELOPE_BYTES + (laneRecord?.ciphertext.length ?? 0)
 
 /** Whether the lane alone restores the message: it has no facts, reports or handover. */
 const isOnlyInLane = ({

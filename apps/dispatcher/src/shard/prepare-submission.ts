@@ -14,9 +14,9 @@ export const makePrepare = (
 ): Effect.Effect<(message: Message) => Effect.Effect<Preparation>, never, PayloadEncryption> =>
   Effect.map(PayloadEncryption, (encryption) => ({ id, key, laneRecord }: Message) => {
     if (laneRecord === null) return Effect.succeed<Preparation>({ type: 'retryLater', afterMs: 0 })
-    return encryption.decrypt(laneRecord.sealingKey, laneRecord.messageId, laneRecord.sealed).pipe(
+    return encryption.decrypt(laneRecord.payloadKey, laneRecord.messageId, laneRecord.ciphertext).pipe(
       Effect.flatMap((plain) => {
-        unusableKeys.used(laneRecord.sealingKey)
+        unusableKeys.used(laneRecord.payloadKey)
         if (plain === null) return Effect.succeed<Preparation>({ type: 'destroyed' })
         const payload = decodePayload(plain)
         if (payload?.text === undefined) {

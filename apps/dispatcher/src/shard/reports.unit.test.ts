@@ -100,8 +100,8 @@ const shardOf = (
         price: { amount: '0.00', currency: 'RUB' },
         variables: [],
         expiresAt: time.now + 60 * MINUTE,
-        sealingKey: 'k',
-        sealed: new Uint8Array(),
+        payloadKey: 'k',
+        ciphertext: new Uint8Array(),
         republished: false,
       }
       const at = offset++

@@ -111,8 +111,8 @@ const messageOf = (i: number, now: number, by = account): MessageAccepted => ({
   price: { amount: '0.00', currency: 'RUB' },
   variables: [],
   expiresAt: now + MINUTE,
-  sealingKey: 'k',
-  sealed: Uint8Array.of(1),
+  payloadKey: 'k',
+  ciphertext: Uint8Array.of(1),
   republished: false,
 })
 
@@ -147,7 +147,7 @@ const reportOf = (member: { readonly now: number }, { key }: Message, operatorId
     at: member.now,
     receivedAt: member.now,
     rawKey: null,
-    rawSealed: null,
+    rawCiphertext: null,
   })
 
 describe('a message that counts as sent because its answer is lost', () => {

@@ -68,7 +68,7 @@ describe('a lane record that is read again', () => {
         class: 'service',
         recipient: `r${offset}`,
         expiresAt: time.now + 60_000,
-        sealed: new Uint8Array(),
+        ciphertext: new Uint8Array(),
         republished: false,
       } as MessageAccepted
       const verdict = shard.judge(SERVICE, offset, accepted)
@@ -123,7 +123,7 @@ describe('a message that cannot be submitted now', () => {
         class: 'service',
         recipient: 'r',
         expiresAt: NOW + 60_000,
-        sealed: new Uint8Array(),
+        ciphertext: new Uint8Array(),
         republished: false,
       } as MessageAccepted
       expect(shard.judge(SERVICE, offset, accepted)).toBe('keep')

@@ -18,7 +18,7 @@ export const insertInbound = async (q: Queries, messages: ReadonlyArray<InboundR
                           ${messages.map(({ serviceAddress }) => serviceAddress)}::text[],
                           ${messages.map(({ receivedAt }) => receivedAt)}::double precision[],
                           ${messages.map(({ content }) => content?.keyId ?? null)}::text[],
-                          ${messages.map(({ content }) => (content === null ? null : Buffer.from(content.sealed).toString('hex')))}::text[])
+                          ${messages.map(({ content }) => (content === null ? null : Buffer.from(content.ciphertext).toString('hex')))}::text[])
                 AS u (id, recipient, operator, service_address, received_at, sealing_key, sealed)) AS m
     ON CONFLICT (id) DO NOTHING`
 }

@@ -51,7 +51,7 @@ export interface InboundRecord {
   readonly serviceAddress: string
   readonly receivedAt: number
   /** `null` for a message that is a year old. */
-  readonly content: { readonly keyId: string; readonly sealed: Uint8Array } | null
+  readonly content: { readonly keyId: string; readonly ciphertext: Uint8Array } | null
 }
 
 export interface AccountWeight {

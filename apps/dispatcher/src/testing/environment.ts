@@ -132,8 +132,8 @@ export const makeTestHub = async () => {
         price: { amount: '0.00', currency: 'RUB' },
         variables: ['code'],
         expiresAt: now + (message.lifetime ?? 300_000),
-        sealingKey: key.id,
-        sealed: key.encrypt(messageId, payload),
+        payloadKey: key.id,
+        ciphertext: key.encrypt(messageId, payload),
         republished: false,
       }
       return accepted

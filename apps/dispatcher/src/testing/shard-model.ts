@@ -243,8 +243,8 @@ export class ShardModel {
       price: { amount: '0.00', currency: 'RUB' },
       variables: [],
       expiresAt: this.now + lifetime,
-      sealingKey: 'k',
-      sealed: new Uint8Array(),
+      payloadKey: 'k',
+      ciphertext: new Uint8Array(),
       republished: false,
     }
     this.#accepted.set(messageId, accepted)

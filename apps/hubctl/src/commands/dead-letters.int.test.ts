@@ -184,7 +184,7 @@ describe('hubctl dead-letters', { timeout: 120_000 }, () => {
   })
 
   it('does not decrypt payloads', async () => {
-    const sealed = Buffer.from('the sealed words of somebody')
+    const ciphertext = Buffer.from('the encrypted words of somebody')
     const record = acceptedRecord(topics, {
       type: 'MessageAccepted',
       messageId: encodeId('msg', randomUUID()),
@@ -201,13 +201,13 @@ describe('hubctl dead-letters', { timeout: 120_000 }, () => {
       price: { amount: '1.50', currency: 'RUB' },
       variables: ['order'],
       expiresAt: Date.now(),
-      sealingKey: 'a key',
-      sealed,
+      payloadKey: 'a key',
+      ciphertext,
       republished: false,
     })
     const place = await setAside(record, 'invalid_price')
     const { content } = await succeed<{ readonly content: Record<string, unknown> }>('show', place)
-    assert.deepStrictEqual(content['sealed'], { sealed_bytes: sealed.length })
+    assert.deepStrictEqual(content['sealed'], { sealed_bytes: ciphertext.length })
   })
 
   it('appends a record to its source partition again, once', async () => {

@@ -75,14 +75,14 @@ export class Sessions extends Context.Service<
       const sql = yield* Sql
       const masterKey = yield* MasterKeyEncryption
 
-      const seal = (loginId: string, idToken: string | null): Buffer | null =>
+      const encryptIdToken = (loginId: string, idToken: string | null): Buffer | null =>
         idToken === null ? null : masterKey.encrypt('id-token', loginId, Buffer.from(idToken))
 
       /** A session ends also if the master key of its beginning is gone. */
-      const unseal = ({ id_token: sealed, login_id: loginId }: EndedSession) =>
-        sealed === null
+      const decryptIdToken = ({ id_token: encrypted, login_id: loginId }: EndedSession) =>
+        encrypted === null
           ? Effect.succeed(null)
-          : masterKey.decrypt('id-token', loginId, sealed).pipe(
+          : masterKey.decrypt('id-token', loginId, encrypted).pipe(
               Effect.map((plain): EndedSignIn => ({ idToken: plain.toString('utf8') })),
               Effect.orElseSucceed((): EndedSignIn => ({ idToken: null })),
             )
@@ -101,7 +101,7 @@ export class Sessions extends Context.Service<
                   actorId: id,
                   name: maskNumbers(name),
                   roles,
-                  idToken: seal(loginId, idToken),
+                  idToken: encryptIdToken(loginId, idToken),
                 })
               }),
               (isNew) => (isNew ? token : null),
@@ -126,7 +126,7 @@ export class Sessions extends Context.Service<
           TOKEN.test(token)
             ? Effect.flatMap(
                 sql.run((q) => end(q, hashOf(token))),
-                (ended) => (ended === null ? Effect.succeed(null) : unseal(ended)),
+                (ended) => (ended === null ? Effect.succeed(null) : decryptIdToken(ended)),
               )
             : Effect.succeed(null),
       }

@@ -28,7 +28,7 @@ const reportUnreadable = Effect.fnUntraced(function* (fact: MessageAccepted) {
   unreadablePayloads.add()
   yield* Effect.logWarning(
     'projector: a payload cannot be decrypted, the message is shown without number and text',
-  ).pipe(Effect.annotateLogs({ message_id: fact.messageId, payload_key: fact.sealingKey }))
+  ).pipe(Effect.annotateLogs({ message_id: fact.messageId, payload_key: fact.payloadKey }))
 })
 
 /** Remembers destroyed and lost keys, so that a replay of old acceptances does not query each message. */
@@ -39,9 +39,9 @@ export const makePersonalData = Effect.gen(function* () {
 
   const encryptOne = Effect.fnUntraced(
     function* (fact: MessageAccepted) {
-      const plain = yield* payloadEncryption.decrypt(fact.sealingKey, fact.messageId, fact.sealed)
+      const plain = yield* payloadEncryption.decrypt(fact.payloadKey, fact.messageId, fact.ciphertext)
       if (plain === null) {
-        remember(fact.sealingKey)
+        remember(fact.payloadKey)
         return null
       }
       const payload = decodePayload(plain)
@@ -63,7 +63,7 @@ export const makePersonalData = Effect.gen(function* () {
             const detail = 'payload keys: unknown master key'
             return Effect.fail(new StorageUnavailable({ reason: 'failed', detail }))
           }
-          if (reason === 'not_found') remember(fact.sealingKey)
+          if (reason === 'not_found') remember(fact.payloadKey)
           return Effect.as(reportUnreadable(fact), null)
         },
       }),
@@ -78,7 +78,7 @@ export const makePersonalData = Effect.gen(function* () {
   ): Effect.fn.Return<ReadonlyMap<string, EncryptedPersonalData>, StorageError> {
     const encrypted = new Map<string, EncryptedPersonalData>()
     for (const fact of facts) {
-      if (encrypted.has(fact.messageId) || goneKeys.has(fact.sealingKey)) continue
+      if (encrypted.has(fact.messageId) || goneKeys.has(fact.payloadKey)) continue
       const data = yield* encryptOne(fact)
       if (data !== null) encrypted.set(fact.messageId, data)
     }

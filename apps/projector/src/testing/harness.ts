@@ -226,8 +226,8 @@ export const acceptanceOf = Effect.fnUntraced(function* (options: MessageOptions
     price: { amount: options.mode === 'test' ? '0.00' : '2.00', currency: 'RUB' },
     variables: ['order'],
     expiresAt: at + 86_400_000,
-    sealingKey: key.id,
-    sealed: key.encrypt(messageId, payload),
+    payloadKey: key.id,
+    ciphertext: key.encrypt(messageId, payload),
     republished: false,
   }
   return fact

@@ -33,8 +33,8 @@ export const acceptedOf = (
   price: { amount: '4.00', currency: 'RUB' },
   variables: ['order'],
   expiresAt: T + 86_400_000,
-  sealingKey: 'service-1',
-  sealed: new Uint8Array([1]),
+  payloadKey: 'service-1',
+  ciphertext: new Uint8Array([1]),
   republished: false,
   ...fields,
 })

@@ -29,8 +29,8 @@ export interface Acceptance {
   readonly lifetimes: Lifetimes
   /** A shorter lifetime before the submit, milliseconds. */
   readonly ttlMs?: number | undefined
-  readonly sealingKey: string
-  readonly sealed: Uint8Array
+  readonly payloadKey: string
+  readonly ciphertext: Uint8Array
   /** `req_…` and `key_…` of the send; `null`: not known. */
   readonly request: string | null
   readonly apiKey: string | null
@@ -65,8 +65,8 @@ export const accept = (acceptance: Acceptance): MessageAccepted => ({
     scenario: acceptance.scenario,
     ttlMs: acceptance.ttlMs,
   }),
-  sealingKey: acceptance.sealingKey,
-  sealed: acceptance.sealed,
+  payloadKey: acceptance.payloadKey,
+  ciphertext: acceptance.ciphertext,
   republished: false,
   request: acceptance.request,
   apiKey: acceptance.apiKey,

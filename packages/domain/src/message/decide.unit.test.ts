@@ -45,8 +45,8 @@ const accepted: MessageAccepted = {
   price: { amount: '2.50', currency: 'RUB' },
   variables: ['code'],
   expiresAt: EXPIRES_AT,
-  sealingKey: 'k1',
-  sealed: new Uint8Array(),
+  payloadKey: 'k1',
+  ciphertext: new Uint8Array(),
   republished: false,
 }
 const claimed = (attempt = 1, epoch = 1): HandoverStarted => ({

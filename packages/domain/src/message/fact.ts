@@ -73,9 +73,9 @@ export interface MessageAccepted extends FactBase {
   readonly variables: ReadonlyArray<string>
   /** End of the lifetime before submit, milliseconds since the epoch. */
   readonly expiresAt: number
-  /** Id of the payload key that decrypts `sealed`. */
-  readonly sealingKey: string
-  readonly sealed: Uint8Array
+  /** Id of the payload key that decrypts `ciphertext`. */
+  readonly payloadKey: string
+  readonly ciphertext: Uint8Array
   /** True if this is a second publication, after one with an unknown outcome. */
   readonly republished: boolean
   /** `req_…` of the send. Absent in facts of older versions, and of the reconciler. */

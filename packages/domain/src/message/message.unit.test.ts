@@ -38,8 +38,8 @@ const accepted: MessageAccepted = {
   price: { amount: '5.00', currency: 'RUB' },
   variables: ['code'],
   expiresAt: 100,
-  sealingKey: 'k1',
-  sealed: new Uint8Array(),
+  payloadKey: 'k1',
+  ciphertext: new Uint8Array(),
   republished: false,
 }
 const messageId = accepted.messageId

@@ -2,6 +2,7 @@
 import { Result } from 'effect'
 import type { IncomingRecord, OutgoingRecord, Position } from '../port.ts'
 import { decodeRecord, type UndecodableRecord } from '../records/codec.ts'
+import { schemaName } from '../schemas/avro-type.ts'
 import { deadLetterTopic } from '../topics/catalogue.ts'
 
 /** The headers of a dead letter, in addition to those of its source record. */
@@ -66,7 +67,7 @@ const contentOf = ({ id, key, occurredAt, traceparent, type, value }: IncomingRe
   ...(traceparent === null ? {} : { traceparent }),
 })
 
-/** A decoded record for display. Of encrypted bytes it contains only the length. */
+/** A decoded record for display, with the names of its schema. Of encrypted bytes it contains only the length. */
 type DisplayRecord = Readonly<Record<string, unknown>>
 
 /** The decoded content of a dead letter. Bytes that cannot be decoded are never displayed. */
@@ -74,7 +75,7 @@ export const displayContent = ({ record }: DeadLetter): Result.Result<DisplayRec
   Result.map(decodeRecord(record.value), (decoded) =>
     Object.fromEntries(
       Object.entries(decoded).map(([name, value]) => [
-        name,
+        schemaName(name),
         value instanceof Uint8Array ? { sealed_bytes: value.length } : (value as unknown),
       ]),
     ),

@@ -6,7 +6,7 @@ import type { MessageClass } from '@hub/domain'
 import { Context, Effect, Layer, Result } from 'effect'
 import { EventLog, type KafkaUnavailable, TopicReader } from '../port.ts'
 import { decodeSealingKeyCreated } from '../records/codec.ts'
-import { sealingKeyRecord } from '../records/outgoing.ts'
+import { payloadKeyRecord } from '../records/outgoing.ts'
 import type { TopicNames } from '../topics/catalogue.ts'
 import { PAYLOAD_KEY_PERIODS } from './periods.ts'
 
@@ -49,7 +49,7 @@ export class PayloadKeyTopics extends Context.Service<
             Effect.asVoid(
               log.append(
                 [
-                  sealingKeyRecord(topics, messageClass, {
+                  payloadKeyRecord(topics, messageClass, {
                     type: 'SealingKeyCreated',
                     keyId: id,
                     wrapped,

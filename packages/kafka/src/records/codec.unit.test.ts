@@ -36,8 +36,8 @@ const accepted: MessageFact = {
   price: { amount: '2.50', currency: 'RUB' },
   variables: ['code'],
   expiresAt: at + 300_000,
-  sealingKey: 'otp-1',
-  sealed: Uint8Array.from([1, 2, 3, 255]),
+  payloadKey: 'otp-1',
+  ciphertext: Uint8Array.from([1, 2, 3, 255]),
   republished: false,
   request: 'req_06fs37r7c5yb6k1v9b2h8zq4mt',
   apiKey: 'key_06fs37r7c5yb6k1v9b2h8zq4mt',
@@ -195,7 +195,7 @@ const examples: ReadonlyArray<HubRecord> = [
     at,
     receivedAt: at + 5,
     rawKey: 'k',
-    rawSealed: Uint8Array.from([9]),
+    rawCiphertext: Uint8Array.from([9]),
   },
   {
     type: 'DeliveryReportReceived',
@@ -208,7 +208,7 @@ const examples: ReadonlyArray<HubRecord> = [
     at,
     receivedAt: at,
     rawKey: null,
-    rawSealed: null,
+    rawCiphertext: null,
   },
   {
     type: 'InboundMessageReceived',
@@ -217,8 +217,8 @@ const examples: ReadonlyArray<HubRecord> = [
     recipient: hash,
     serviceAddress: '1234',
     receivedAt: at,
-    sealingKey: 'k',
-    sealed: Uint8Array.from([0, 0]),
+    payloadKey: 'k',
+    ciphertext: Uint8Array.from([0, 0]),
   },
   {
     type: 'OperatorAnswerReceived',
@@ -227,7 +227,7 @@ const examples: ReadonlyArray<HubRecord> = [
     recipient: hash,
     receivedAt: at,
     rawKey: 'k',
-    rawSealed: Uint8Array.from([7]),
+    rawCiphertext: Uint8Array.from([7]),
   },
   { type: 'SealingKeyCreated', keyId: 'otp-k', wrapped: Uint8Array.from([2, 1]), at },
   { type: 'RecipientErased', erasure: 'e', recipient: hash, requestedAt: at, before: at },
@@ -259,7 +259,7 @@ const reportOf = (
   at,
   receivedAt: at,
   rawKey: null,
-  rawSealed: null,
+  rawCiphertext: null,
 })
 
 /** Each reason code of the domain in its fact, and in a report if operators report it. */
@@ -393,7 +393,7 @@ describe('the codec', () => {
   it('returns memory that the next record does not overwrite', () => {
     const first = encodeRecord(accepted)
     const copy = Uint8Array.from(first)
-    encodeRecord({ ...accepted, template: 'another', sealed: new Uint8Array(64).fill(7) })
+    encodeRecord({ ...accepted, template: 'another', ciphertext: new Uint8Array(64).fill(7) })
     assert.deepStrictEqual([...first], [...copy])
   })
 })

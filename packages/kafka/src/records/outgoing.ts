@@ -151,7 +151,7 @@ export const inboundMessageRecord = (topics: TopicNames, record: InboundMessageR
   operatorRecord(topics, record, 'inbound')
 
 /** A payload key, for the topic of its class. The topic has one partition. */
-export const sealingKeyRecord = (
+export const payloadKeyRecord = (
   topics: TopicNames,
   messageClass: MessageClass,
   record: SealingKeyCreated,

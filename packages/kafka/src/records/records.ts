@@ -134,10 +134,10 @@ export interface DeliveryReportReceived {
   /** The time of the outcome, by the operator's clock. */
   readonly at: number
   readonly receivedAt: number
-  /** Id of the payload key of `rawSealed`. */
+  /** Id of the payload key of `rawCiphertext`. */
   readonly rawKey: string | null
   /** The original report, encrypted. */
-  readonly rawSealed: Uint8Array | null
+  readonly rawCiphertext: Uint8Array | null
 }
 
 /** A recipient sent an SMS to the hub. */
@@ -150,15 +150,15 @@ export interface InboundMessageReceived {
   /** The short number or sender name of the hub that received it. */
   readonly serviceAddress: string
   readonly receivedAt: number
-  readonly sealingKey: string
+  readonly payloadKey: string
   /** Phone number and text, encrypted. */
-  readonly sealed: Uint8Array
+  readonly ciphertext: Uint8Array
 }
 
 /** A process created a payload key. */
 export interface SealingKeyCreated {
   readonly type: 'SealingKeyCreated'
-  /** The id of the payload key, as `MessageAccepted.sealingKey` names it. */
+  /** The id of the payload key, as `MessageAccepted.payloadKey` names it. */
   readonly keyId: string
   /** The key, encrypted with the master key. */
   readonly wrapped: Uint8Array
@@ -201,10 +201,10 @@ export interface OperatorAnswerReceived {
   /** Recipient hash; the record's key. */
   readonly recipient: string
   readonly receivedAt: number
-  /** Id of the payload key of `rawSealed`. */
+  /** Id of the payload key of `rawCiphertext`. */
   readonly rawKey: string
   /** The original answer, encrypted. */
-  readonly rawSealed: Uint8Array
+  readonly rawCiphertext: Uint8Array
 }
 
 /** The outcome of a message with a final status, for analysts. It has no recipient hash. */

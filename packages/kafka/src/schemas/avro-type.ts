@@ -4,9 +4,22 @@ import type { AvroSchema } from './schemas.ts'
 
 const camelCase = (name: string) => name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 
-/** The schema with camelCase field names. The encoding contains no names. */
-const withCamelCaseNames = (schema: unknown): unknown => {
-  if (Array.isArray(schema)) return schema.map(withCamelCaseNames)
+/** Fields that the code calls by its own terms (docs/glossary.md), by their older names in the schemas. */
+const TERMS: Readonly<Record<string, string>> = {
+  sealed: 'ciphertext',
+  rawSealed: 'rawCiphertext',
+  sealingKey: 'payloadKey',
+}
+const SCHEMA_NAMES = new Map(Object.entries(TERMS).map(([name, term]) => [term, name]))
+
+const fieldName = (name: string): string => TERMS[camelCase(name)] ?? camelCase(name)
+
+/** The name of a field in its schema, in camelCase. */
+export const schemaName = (field: string): string => SCHEMA_NAMES.get(field) ?? field
+
+/** The schema with the field names of the code. The encoding contains no names. */
+const withCodeNames = (schema: unknown): unknown => {
+  if (Array.isArray(schema)) return schema.map(withCodeNames)
   if (typeof schema !== 'object' || schema === null) return schema
   const out: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(schema)) {
@@ -14,11 +27,11 @@ const withCamelCaseNames = (schema: unknown): unknown => {
       key === 'fields'
         ? (value as ReadonlyArray<Record<string, unknown>>).map((field) => ({
             ...field,
-            name: camelCase(String(field['name'])),
-            type: withCamelCaseNames(field['type']),
+            name: fieldName(String(field['name'])),
+            type: withCodeNames(field['type']),
           }))
         : key === 'items' || key === 'values' || key === 'type'
-          ? withCamelCaseNames(value)
+          ? withCodeNames(value)
           : value
   }
   return out
@@ -60,9 +73,9 @@ class BoundedArrayType extends avro.types.ArrayType {
 const isArraySchema = (schema: unknown): boolean =>
   typeof schema === 'object' && schema !== null && 'type' in schema && schema.type === 'array'
 
-/** The Avro type of a schema, with camelCase field names. Throws for an invalid schema. */
+/** The Avro type of a schema, with the field names of the code. Throws for an invalid schema. */
 export const codecType = (schema: AvroSchema): avro.Type =>
-  avro.Type.forSchema(withCamelCaseNames(schema) as avro.Schema, {
+  avro.Type.forSchema(withCodeNames(schema) as avro.Schema, {
     omitRecordMethods: true,
     typeHook: (part, options) =>
       isArraySchema(part) ? new BoundedArrayType(part as never, options) : undefined,

@@ -65,7 +65,7 @@ const ofAcceptance = (
       : {
           record: recordText(fact.record),
           republished: fact.value.republished,
-          payload_key: fact.value.sealingKey,
+          payload_key: fact.value.payloadKey,
           request: fact.value.request ?? null,
           api_key: fact.value.apiKey ?? null,
         }),

@@ -53,10 +53,10 @@ const rawText = (plain: Buffer): string => {
 const decryptedText = Effect.fnUntraced(function* (
   key: string | null,
   context: string,
-  sealed: Uint8Array | null,
+  ciphertext: Uint8Array | null,
 ) {
-  if (key === null || sealed === null) return null
-  const plain = yield* (yield* PayloadEncryption).decrypt(key, context, sealed)
+  if (key === null || ciphertext === null) return null
+  const plain = yield* (yield* PayloadEncryption).decrypt(key, context, ciphertext)
   return plain === null ? null : rawText(plain)
 })
 
@@ -68,7 +68,7 @@ const rawRecords = Effect.fnUntraced(function* (
   const keyOf = (key: string | null) => (mayShow ? key : null)
   const shown = (kind: 'answer' | 'unreadable', found: ReturnType<typeof unreadableOf>) =>
     Effect.forEach(found, ({ value }) =>
-      Effect.map(decryptedText(keyOf(value.rawKey), answerContext(value), value.rawSealed), (raw) => ({
+      Effect.map(decryptedText(keyOf(value.rawKey), answerContext(value), value.rawCiphertext), (raw) => ({
         object: 'operator_record' as const,
         kind,
         received_at: toTimestamp(value.receivedAt),
@@ -81,7 +81,7 @@ const rawRecords = Effect.fnUntraced(function* (
   const answers = yield* shown('answer', answersOf(records, uuid))
   const unreadable = yield* shown('unreadable', unreadableOf(records))
   const reports = yield* Effect.forEach(yield* reportsOf(records, uuid), ({ value }) =>
-    Effect.map(decryptedText(keyOf(value.rawKey), reportContext(value), value.rawSealed), (raw) => ({
+    Effect.map(decryptedText(keyOf(value.rawKey), reportContext(value), value.rawCiphertext), (raw) => ({
       object: 'operator_record' as const,
       kind: 'report' as const,
       received_at: toTimestamp(value.receivedAt),

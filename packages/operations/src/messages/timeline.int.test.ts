@@ -47,8 +47,8 @@ const accepted = (messageId: string, at: number): MessageAccepted => ({
   price: { amount: '5.50', currency: 'RUB' },
   variables: ['order'],
   expiresAt: at + 86_400_000,
-  sealingKey: 'a key',
-  sealed: new Uint8Array([1]),
+  payloadKey: 'a key',
+  ciphertext: new Uint8Array([1]),
   republished: false,
   request: REQUEST,
   apiKey: KEY,
@@ -61,7 +61,7 @@ const encrypted = (context: string, sent: string | Buffer) =>
       const keys = yield* (yield* PayloadEncryption).recipientShareKeys
       const key = keys[0]!
       const bytes = typeof sent === 'string' ? Buffer.from(sent) : sent
-      return { rawKey: key.id, rawSealed: key.encrypt(context, bytes) }
+      return { rawKey: key.id, rawCiphertext: key.encrypt(context, bytes) }
     }),
   )
 
@@ -102,7 +102,7 @@ const deliveredMessage = async (number = NUMBER): Promise<string> => {
     reason: null,
     at: at + 2900,
     receivedAt: at + 2950,
-  } as const satisfies Omit<DeliveryReportReceived, 'rawKey' | 'rawSealed'>
+  } as const satisfies Omit<DeliveryReportReceived, 'rawKey' | 'rawCiphertext'>
   const answer = { operator: 'smpp', messageId: id, recipient, receivedAt: at + 190 }
   const delivered = facts.at(-1)!
   await hub.append([

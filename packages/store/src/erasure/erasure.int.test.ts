@@ -262,7 +262,7 @@ describe('an erasure', () => {
       yield* retain
       assert.isFalse(yield* exists(today.id))
       assert.isTrue(yield* exists(others.id))
-      assert.strictEqual((yield* readErasures(hash))[0]?.sealingKeys, 2)
+      assert.strictEqual((yield* readErasures(hash))[0]?.payloadKeys, 2)
     }).pipe(Effect.provide(layer)),
   )
 })

@@ -53,7 +53,7 @@ export interface Erasure {
   /** Ledger rows from which the number was removed. */
   readonly acceptances: number
   /** `report` keys that were destroyed early. */
-  readonly sealingKeys: number
+  readonly payloadKeys: number
   /** When the stored data was removed; `null` before. */
   readonly clearedAt: number | null
   /** When the last encrypted copy becomes unreadable; `null` before `clearedAt`. */
@@ -66,7 +66,7 @@ export interface Erasure {
 /** The columns of an `Erasure`. */
 const receipt = (q: Queries) => q`
   id, encode(recipient, 'hex') AS recipient, ${epochMs(q, 'requested_at')} AS "requestedAt",
-  personal_data::float8 AS "personalData", acceptances::float8, sealing_keys::float8 AS "sealingKeys",
+  personal_data::float8 AS "personalData", acceptances::float8, sealing_keys::float8 AS "payloadKeys",
   ${epochMs(q, 'cleared_at')} AS "clearedAt", ${epochMs(q, 'sealed_until')} AS "sealedUntil",
   ${epochMs(q, 'finished_at')} AS "finishedAt", ${epochMs(q, 'published_at')} AS "publishedAt"`
 
@@ -83,11 +83,11 @@ interface Row {
 const addToReceipt = (
   q: Queries,
   id: string,
-  added: { readonly personalData?: number; readonly acceptances?: number; readonly sealingKeys?: number },
+  added: { readonly personalData?: number; readonly acceptances?: number; readonly payloadKeys?: number },
 ) => q`
   UPDATE command.erasures
      SET personal_data = personal_data + ${added.personalData ?? 0}, acceptances = acceptances + ${added.acceptances ?? 0},
-         sealing_keys = sealing_keys + ${added.sealingKeys ?? 0}
+         sealing_keys = sealing_keys + ${added.payloadKeys ?? 0}
    WHERE id = ${id}`
 
 /** Removes numbers and texts: of messages, and of what the person wrote to the hub. */
@@ -144,7 +144,7 @@ const destroyKeys = async (q: Queries, row: Row, now: number): Promise<void> => 
     DELETE FROM command.sealing_keys
      WHERE share = ${recipientShareOf(row.recipient.toString('hex'))}
        AND usable_until <= ${new Date(Math.min(now, row.before.getTime() + 2 * APPLIED_WITHIN_MS) - APPLIED_WITHIN_MS)}`
-  if (removed.count > 0) await addToReceipt(q, row.id, { sealingKeys: removed.count })
+  if (removed.count > 0) await addToReceipt(q, row.id, { payloadKeys: removed.count })
 }
 
 /**

@@ -257,7 +257,7 @@ const idempotencyKeys: Job = {
   },
 }
 
-const sealingKeys: Job = {
+const payloadKeys: Job = {
   name: 'sealing_keys',
   // Keys of codes live for minutes, so a longer interval would keep them noticeably longer.
   everyMs: MINUTE,
@@ -344,7 +344,7 @@ const partitions: Job = {
 }
 
 export const RETENTION_JOBS: ReadonlyArray<Job> = [
-  sealingKeys,
+  payloadKeys,
   personalData,
   messages,
   batches,

@@ -76,8 +76,8 @@ const prepareSend = (
     pricePerPart: draft.pricePerPart,
     lifetimes,
     ttlMs: draft.ttlSeconds === undefined ? undefined : draft.ttlSeconds * 1000,
-    sealingKey: key.id,
-    sealed: key.encrypt(messageId, payloadOf(draft)),
+    payloadKey: key.id,
+    ciphertext: key.encrypt(messageId, payloadOf(draft)),
     request: request.context.origin?.request ?? null,
     apiKey: request.context.origin?.apiKey ?? null,
   })

@@ -74,8 +74,8 @@ const republishedFact = (row: RepublishedRow): MessageAccepted =>
     price: { amount: row.price, currency: row.currency },
     variables: row.variables,
     expiresAt: row.expires_at.getTime(),
-    sealingKey: row.sealing_key,
-    sealed: row.sealed,
+    payloadKey: row.sealing_key,
+    ciphertext: row.sealed,
     republished: false,
   })
 

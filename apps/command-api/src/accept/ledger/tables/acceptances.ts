@@ -29,9 +29,9 @@ const columns = (entries: ReadonlyArray<LedgerEntry>) => ({
   ats: entries.map(({ fact }) => String(fact.at)),
   ends: entries.map(({ fact }) => String(fact.expiresAt)),
   // The text of a code is never stored, not even encrypted.
-  keys: entries.map(({ fact }) => (fact.class === 'service' ? fact.sealingKey : null)),
+  keys: entries.map(({ fact }) => (fact.class === 'service' ? fact.payloadKey : null)),
   payloads: entries.map(({ fact }) =>
-    fact.class === 'service' ? Buffer.from(fact.sealed).toString('hex') : null,
+    fact.class === 'service' ? Buffer.from(fact.ciphertext).toString('hex') : null,
   ),
 })
 
