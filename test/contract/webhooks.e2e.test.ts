@@ -571,14 +571,17 @@ describe('A resend', () => {
     const { live, test } = await admin.createAccount()
     const { at } = await subscribe(test, freshPath())
     const other = await subscribe(test, freshPath())
-    const trial = (await test.request('POST', `${at}/test`)).body
+    const testDelivery = (await test.request('POST', `${at}/test`)).body
     const resend = async (apiClient: Client, path: string) => {
       const { body, status } = await apiClient.request('POST', path)
       return [status, body.error.code]
     }
-    expect(await resend(test, `${at}/deliveries/${trial.id}/resend`)).toEqual([422, 'invalid_parameter'])
-    expect(await resend(test, `${other.at}/deliveries/${trial.id}/resend`)).toEqual([404, 'not_found'])
-    expect(await resend(live, `${at}/deliveries/${trial.id}/resend`)).toEqual([404, 'not_found'])
+    expect(await resend(test, `${at}/deliveries/${testDelivery.id}/resend`)).toEqual([
+      422,
+      'invalid_parameter',
+    ])
+    expect(await resend(test, `${other.at}/deliveries/${testDelivery.id}/resend`)).toEqual([404, 'not_found'])
+    expect(await resend(live, `${at}/deliveries/${testDelivery.id}/resend`)).toEqual([404, 'not_found'])
     expect(await resend(test, `${at}/deliveries/whd_nothing/resend`)).toEqual([404, 'not_found'])
   })
 })

@@ -12,9 +12,9 @@ import {
 } from '@hub/domain'
 import { HTTP, SANDBOX, SMPP, type SubmitOutcome } from '@hub/operator'
 import { PAYLOAD_KEY_PROBLEMS, type PayloadKeyProblem } from '@hub/store'
-import { counter, gauge, labelSets, makeLagGauge, memoizeLabels } from '@hub/telemetry'
+import { counter, gauge, labelSets, makeLagGauge, memoizeLabels, withOldName } from '@hub/telemetry'
 import { type Context, Metric } from 'effect'
-import { SHARD_EVENTS, type ShardEvent } from './shard/effects.ts'
+import { SPECIAL_CASES, type SpecialCase } from './shard/effects.ts'
 import type { MessageShard } from './shard/shard.ts'
 
 const openMessages = gauge('hub_dispatcher_open_messages', 'Open messages in memory.')
@@ -119,10 +119,17 @@ const leaseStops = counter(
   'hub_dispatcher_lease_stops_total',
   'Messages that were not written to the operator because the lease had expired.',
 )
-const shardEvents = counter(
-  'hub_dispatcher_happenings_total',
-  'Unusual events, by name.',
-  labelSets({ what: SHARD_EVENTS }),
+const specialCases = withOldName(
+  counter(
+    'hub_dispatcher_special_cases_total',
+    'Special cases of messages and reports, such as duplicates and unknown outcomes.',
+    labelSets({ what: SPECIAL_CASES }),
+  ),
+  counter(
+    'hub_dispatcher_happenings_total',
+    'Old name of hub_dispatcher_special_cases_total, until version 0.5.0.',
+    labelSets({ what: SPECIAL_CASES }),
+  ),
 )
 const deadLetters = counter(
   'hub_dispatcher_dead_letters_total',
@@ -244,7 +251,7 @@ export const makeMetrics = (context: Context.Context<never>) => {
       recoverySeconds.updateUnsafe(ms / 1000, context)
     },
     leaseStopped: (count: number) => leaseStops.add(count),
-    shardEvent: (event: ShardEvent, count: number) => shardEvents.add({ what: event }, count),
+    specialCase: (what: SpecialCase, count: number) => specialCases.add({ what }, count),
     answersDropped: (count: number) => answersDropped.add(count),
     deadLettered: () => deadLetters.add(),
     unknownReports: (count: number) => unknownReportsTotal.add(count),

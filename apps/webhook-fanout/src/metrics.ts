@@ -1,6 +1,6 @@
 /** The metrics of the fan-out. No label is an account, a subscription or a host. */
 import { EXPIRY_REASONS } from '@hub/domain'
-import { counter, gauge, labelSets } from '@hub/telemetry'
+import { counter, gauge, labelSets, withOldName } from '@hub/telemetry'
 import { FAILURE_REASONS } from '@hub/webhooks'
 import { Metric } from 'effect'
 
@@ -25,7 +25,13 @@ export const metrics = {
     'hub_webhook_subscriptions_disabled_total',
     'Subscriptions disabled by consecutive failures.',
   ),
-  trials: counter('hub_webhook_trials_total', 'Test deliveries and resends made.'),
+  onDemand: withOldName(
+    counter('hub_webhook_deliveries_on_demand_total', 'Test deliveries and resends made.'),
+    counter(
+      'hub_webhook_trials_total',
+      'Old name of hub_webhook_deliveries_on_demand_total, until version 0.5.0.',
+    ),
+  ),
   notMade: counter(
     'hub_webhook_attempts_not_made_total',
     'Attempts that this process could not make; they do not count as failures and are made later.',

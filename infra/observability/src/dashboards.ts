@@ -145,7 +145,7 @@ const acceptance: Dashboard = {
       about:
         'Age of the keys that encrypt payloads now. If a line only rises, the hub does not create new keys.',
       unit: 's',
-      queries: [byLabel('max', 'purpose', 'hub_sealing_key_age_seconds')],
+      queries: [byLabel('max', 'purpose', 'hub_payload_key_age_seconds')],
     },
     {
       title: 'Event loop of command-api',
@@ -234,10 +234,10 @@ const delivery: Dashboard = {
       ],
     },
     {
-      title: 'Unusual events',
+      title: 'Special cases',
       about: 'A few duplicates are normal after a restart. Investigate outcome_unknown and record_lost.',
       unit: 'ops',
-      queries: [rate('hub_dispatcher_happenings_total', 'what')],
+      queries: [rate('hub_dispatcher_special_cases_total', 'what')],
     },
     {
       title: 'Reports without their message',
@@ -445,7 +445,7 @@ const webhooks: Dashboard = {
       queries: [
         query('sum(hub_webhook_open_sockets)', 'sockets'),
         query(increase('hub_webhook_attempts_not_made_total'), 'not made'),
-        query(increase('hub_webhook_trials_total'), 'test deliveries'),
+        query(increase('hub_webhook_deliveries_on_demand_total'), 'on demand'),
       ],
     },
     {

@@ -65,9 +65,6 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     outcome: '`accepted`, `refused` (for now), `rejected` (permanently), `unknown`, `notWritten`',
     reason: 'the reason code of a rejected message, else empty',
   },
-  hub_dispatcher_happenings_total: {
-    what: '`duplicate_dropped`, `known_dropped`, `void_claim`, `outcome_unknown`, `assumed_sent`, `report_duplicate`, `report_unmatched`, `report_impossible`, `report_matched_by_recipient`, `record_lost`, `carried`',
-  },
   hub_dispatcher_hub_rate_parts: { operator: OPERATOR },
   hub_dispatcher_inbound_messages_total: {
     change: 'its effect on the opt-outs: `recorded`, `lifted`, `unchanged`, `repeated`; or `other`',
@@ -77,6 +74,9 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   hub_dispatcher_rate_shared: { operator: OPERATOR },
   hub_dispatcher_report_wait_seconds: { class: CLASS },
   hub_dispatcher_shard_memory_bytes: { shard: 'its number' },
+  hub_dispatcher_special_cases_total: {
+    what: '`duplicate_dropped`, `known_dropped`, `void_claim`, `outcome_unknown`, `assumed_sent`, `report_duplicate`, `report_unmatched`, `report_impossible`, `report_matched_by_recipient`, `record_lost`, `carried`',
+  },
   hub_dispatcher_unusable_payload_keys: {
     reason:
       '`unknown_master_key` (the dispatcher lacks its master key), `damaged`, `not_found` (no topic contains it)',
@@ -125,7 +125,7 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   hub_retention_held: { task: 'a job of retention' },
   hub_retention_last_finished_timestamp_seconds: { task: 'a job of retention' },
   hub_retention_removed_total: { task: 'a job of retention' },
-  hub_sealing_key_age_seconds: { purpose: '`otp`, `service`, `report`, `personal`' },
+  hub_payload_key_age_seconds: { purpose: '`otp`, `service`, `report`, `personal`' },
   hub_smpp_binds_up: { role: '`transceiver`, `transmitter`, `receiver`' },
   hub_smpp_deliveries_total: { kind: '`receipt`, `intermediate`, `inbound`, `unreadable`, `not_taken`' },
   hub_smpp_sessions_ended_total: {
@@ -156,6 +156,10 @@ const foldersWithCode = (): ReadonlyArray<string> =>
       .map((entry) => `${kind}/${entry.name}`),
   )
 
+/** The current name of a metric that exists for a version under its old name too; else `null`. */
+export const currentName = ({ help }: Pick<MetricDefinition, 'help'>): string | null =>
+  /^Old name of (?<name>hub_\w+), /u.exec(help)?.groups?.['name'] ?? null
+
 /** Every metric that the code defines, sorted by name. */
 export const definedMetrics = (): ReadonlyArray<MetricDefinition> => {
   const found = foldersWithCode().flatMap((where) =>
@@ -167,7 +171,7 @@ export const definedMetrics = (): ReadonlyArray<MetricDefinition> => {
           type: type as MetricType,
           help: help.replaceAll("\\'", "'"),
           where,
-          labels: LABELS[name] ?? {},
+          labels: LABELS[currentName({ help }) ?? name] ?? {},
         }
       }),
     ),

@@ -5,7 +5,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { parse } from 'yaml'
 import { dashboards } from './dashboards.ts'
 import { generated } from './generated.ts'
-import { definedMetrics, metricsIn, ROOT, seriesOf, strayLabels } from './metrics.ts'
+import { currentName, definedMetrics, metricsIn, ROOT, seriesOf, strayLabels } from './metrics.ts'
 import { RUNBOOKS } from './prometheus-rule.ts'
 
 interface Rule {
@@ -64,11 +64,22 @@ describe('metrics', () => {
       ...rules.map(({ expr }) => expr),
     ]
     const used = new Set(shown.flatMap(metricsIn))
-    const unused = defined.filter((one) => ![one.name, ...seriesOf(one)].some((name) => used.has(name)))
+    const isUsed = (one: (typeof defined)[number]) =>
+      [one.name, ...seriesOf(one)].some((name) => used.has(name))
     assert.deepStrictEqual(
-      unused.map(({ name }) => name),
+      defined.filter((one) => isUsed(one) !== (currentName(one) === null)).map(({ name }) => name),
       [],
+      'unused, or used by its old name',
     )
+  })
+
+  it('have old names only beside the current ones', () => {
+    const renamed = defined.flatMap((one) => {
+      const name = currentName(one)
+      return name === null ? [] : [[one, defined.find((other) => other.name === name)] as const]
+    })
+    assert.isNotEmpty(renamed)
+    for (const [old, current] of renamed) assert.strictEqual(old.type, current?.type, old.name)
   })
 })
 

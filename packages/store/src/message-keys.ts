@@ -6,8 +6,8 @@
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import { MESSAGE_CLASSES, type MessageClass } from '@hub/domain'
 import { kafkaCrashPoint, type KafkaUnavailable, PAYLOAD_KEY_PERIODS, PayloadKeyTopics } from '@hub/kafka'
-import { Clock, Effect, Metric, Result, Semaphore } from 'effect'
-import { keyAge } from './key-age.ts'
+import { Clock, Effect, Result, Semaphore } from 'effect'
+import { recordKeyAge } from './key-age.ts'
 import { MasterKeyEncryption, PayloadKeyUnusable } from './master-key-encryption.ts'
 import { StorageUnavailable } from './sql.ts'
 
@@ -151,7 +151,7 @@ export const makeMessageKeys = Effect.gen(function* () {
         }),
       ))
     const age = Math.max(0, now - key.at) / 1000
-    yield* Metric.update(Metric.withAttributes(keyAge, { purpose: messageClass }), age)
+    yield* recordKeyAge(messageClass, age)
     return key
   })
 

@@ -9,7 +9,7 @@
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import type { MessageClass } from '@hub/domain'
 import { PAYLOAD_KEY_PERIODS, type PayloadKeyTopics } from '@hub/kafka'
-import { Clock, Context, Effect, Layer, Metric, Semaphore } from 'effect'
+import { Clock, Context, Effect, Layer, Semaphore } from 'effect'
 import {
   DecryptionFailed,
   decryptWithKey,
@@ -17,7 +17,7 @@ import {
   MasterKeyEncryption,
   PayloadKeyUnusable,
 } from './master-key-encryption.ts'
-import { keyAge } from './key-age.ts'
+import { recordKeyAge } from './key-age.ts'
 import { isMessageKey, makeMessageKeys } from './message-keys.ts'
 import { Sql, type StorageError } from './sql.ts'
 
@@ -214,7 +214,7 @@ export class PayloadEncryption extends Context.Service<
                   : Effect.succeed(created)
               }),
             ))
-          yield* Metric.update(Metric.withAttributes(keyAge, { purpose }), (now - start) / 1000)
+          yield* recordKeyAge(purpose, (now - start) / 1000)
           return key === undefined ? yield* destroyedEarly : payloadKeyOf(id, key, start + USED_FOR[purpose])
         })
 

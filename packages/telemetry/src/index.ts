@@ -2,7 +2,7 @@
 export { acceptsConnection } from './accepts-connection.ts'
 export { adminLayer, onceReached, Readiness } from './admin.ts'
 export { type ConsumerLag, makeLagGauge } from './consumer-lag.ts'
-export { counter, gauge, labelSets } from './metric-kinds.ts'
+export { counter, gauge, labelSets, withOldName } from './metric-kinds.ts'
 export { memoizeLabels } from './metric-labels.ts'
 export { loggerLayer, withFailureLog } from './logger.ts'
 export { maskNumbers } from './mask.ts'

@@ -55,4 +55,18 @@ export function counter(
   return { add }
 }
 
+/**
+ * A counter that also counts under its old name, for a version, so that dashboards and alerts of others
+ * can follow.
+ */
+export const withOldName = <Arguments extends ReadonlyArray<unknown>>(
+  counter: { readonly add: (...values: Arguments) => void },
+  old: { readonly add: (...values: Arguments) => void },
+) => ({
+  add: (...values: Arguments): void => {
+    counter.add(...values)
+    old.add(...values)
+  },
+})
+
 export const gauge = (name: string, description: string) => Metric.gauge(name, { description })

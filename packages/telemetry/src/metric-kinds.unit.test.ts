@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { Effect, Metric } from 'effect'
-import { counter, labelSets } from './metric-kinds.ts'
+import { counter, labelSets, withOldName } from './metric-kinds.ts'
 
 /** The samples of a counter: their labels and values. */
 const samplesOf = (name: string) =>
@@ -48,6 +48,26 @@ describe('counter', () => {
         [{ result: 'sent' }, 0],
         [{ result: 'lost' }, 5],
       ])
+    }),
+  )
+})
+
+describe('withOldName', () => {
+  it.effect('counts under both names, with the same labels', () =>
+    Effect.gen(function* () {
+      const sets = labelSets({ what: ['lost', 'late'] })
+      const cases = withOldName(
+        counter('hub_test_cases_total', 'Cases.', sets),
+        counter('hub_test_older_total', 'Old name.', sets),
+      )
+      cases.add({ what: 'lost' })
+      cases.add({ what: 'late' }, 3)
+      const samples = yield* samplesOf('hub_test_cases_total')
+      assert.deepStrictEqual(samples, [
+        [{ what: 'lost' }, 1],
+        [{ what: 'late' }, 3],
+      ])
+      assert.deepStrictEqual(yield* samplesOf('hub_test_older_total'), samples)
     }),
   )
 })

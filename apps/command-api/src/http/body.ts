@@ -100,7 +100,7 @@ export const makeBodyBudget = (limits: typeof BUDGETS = BUDGETS) => {
       count(owner, bytes)
       return null
     },
-    giveBack: (owner: BodyOwner, bytes: number): void => count(owner, -bytes),
+    release: (owner: BodyOwner, bytes: number): void => count(owner, -bytes),
   }
 }
 export type BodyBudget = ReturnType<typeof makeBodyBudget>
@@ -182,7 +182,7 @@ export const withBody = <A, E, R>(
       Effect.flatMap(use),
       Effect.ensuring(
         Effect.sync(() => {
-          if (taken > 0) budget.giveBack(owner, taken)
+          if (taken > 0) budget.release(owner, taken)
         }),
       ),
     )

@@ -19,9 +19,10 @@ const UNAVAILABLE = {
   retryAfter: 5,
   reason: 'no process of the fan-out made and recorded the delivery in time',
 }
-const BUSY = 'A trial delivery of this subscription is under way, or four trials and resends of the account.'
-const TOO_MANY = 'Four trials and resends of the account are under way.'
-const NO_TRIAL = 'The events of a trial delivery are not kept. Make another trial delivery.'
+const BUSY =
+  'A test delivery of this subscription is under way, or four test deliveries and resends of the account.'
+const TOO_MANY = 'Four test deliveries and resends of the account are under way.'
+const NOT_KEPT = 'The events of a test delivery are not kept. Make another test delivery.'
 const EXPIRED = 'The events of this batch are no longer stored.'
 
 const notDelivered = ({ reason }: NotDelivered) =>
@@ -37,7 +38,7 @@ const resendRefused = ({ reason }: ResendRefused) => {
     case 'attempt_unknown':
       return apiError('not_found')
     case 'test_delivery':
-      return apiError('invalid_parameter', { message: NO_TRIAL })
+      return apiError('invalid_parameter', { message: NOT_KEPT })
     case 'events_expired':
       return apiError('invalid_parameter', { message: EXPIRED })
     case 'too_many':

@@ -4,10 +4,10 @@ import type { OpenSubmission } from '@hub/operator'
 import type { MemoryBudget, ShardLimits } from './limits.ts'
 import type { Message, PreparedSubmission } from './message.ts'
 
-/** An event that the metric `hub_dispatcher_happenings_total` counts, by name. */
-export type ShardEvent = (typeof SHARD_EVENTS)[number]
+/** What the metric `hub_dispatcher_special_cases_total` counts. */
+export type SpecialCase = (typeof SPECIAL_CASES)[number]
 
-export const SHARD_EVENTS = [
+export const SPECIAL_CASES = [
   'duplicate_dropped',
   'known_dropped',
   'void_claim',
@@ -56,7 +56,7 @@ export type ShardEffect =
       readonly offset: number
       readonly accepted: MessageAccepted
     }
-  | { readonly type: 'count'; readonly event: ShardEvent; readonly count: number }
+  | { readonly type: 'count'; readonly what: SpecialCase; readonly count: number }
 
 export type ShardEffects = ReadonlyArray<ShardEffect>
 

@@ -4,7 +4,7 @@
  */
 import { decide } from '@hub/domain'
 import { Result } from 'effect'
-import type { ShardEvent } from './effects.ts'
+import type { SpecialCase } from './effects.ts'
 import { type Message, EMPTY, operatorKey, type DeliveryReport } from './message.ts'
 import { count, record, type ShardState } from './state.ts'
 
@@ -111,7 +111,7 @@ export const applyReport = (
   record(state, message, decision.success, { type: 'unpinReport', offset: report.offset })
 }
 
-export const dropReport = (state: ShardState, report: DeliveryReport, reason: ShardEvent): void => {
+export const dropReport = (state: ShardState, report: DeliveryReport, reason: SpecialCase): void => {
   count(state, reason)
   state.recovery.reports.unpin(report.offset)
 }

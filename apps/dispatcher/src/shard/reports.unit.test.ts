@@ -40,7 +40,7 @@ const shardOf = (
     for (const effect of machine.handle(input, time.now)) {
       if (effect.type === 'submit') submitted.push(effect.message)
       else if (effect.type === 'resume') resumed.push(...effect.open)
-      else if (effect.type === 'count') counted.push(effect.event)
+      else if (effect.type === 'count') counted.push(effect.what)
       else if (effect.type !== 'damaged') {
         if (effect.type === 'append') written.push(effect.fact)
         else written.push(...effect.open.map(({ fact }) => fact))

@@ -131,7 +131,7 @@ export const makeShardRuntime = (handle: ShardHandle, environment: ShardEnvironm
       else if (effect.type === 'submit') environment.enqueueClaimed(shard, effect.message, effect.submission)
       else if (effect.type === 'resume') environment.resume(effect.operator, effect.open)
       else if (effect.type === 'damaged') deadLetterDamaged(effect)
-      else metrics.shardEvent(effect.event, effect.count)
+      else metrics.specialCase(effect.what, effect.count)
     }
   }
 
@@ -206,7 +206,7 @@ export const makeShardRuntime = (handle: ShardHandle, environment: ShardEnvironm
       if (record.traceparent !== null) traces.accepted(record, messageId)
       if (mode === 'live') environment.onLiveMessage()
       const verdict = messages.judge(lane, record.offset, head.success)
-      if (verdict === 'duplicate') metrics.shardEvent('duplicate_dropped', 1)
+      if (verdict === 'duplicate') metrics.specialCase('duplicate_dropped', 1)
       // Most records behind a backlog are skipped, and need no further decoding.
       if (verdict !== 'keep') return
       const { appendedAt, offset } = record

@@ -49,7 +49,7 @@ describe('a lane record that is read again', () => {
     const run = (input: ShardInput): void => {
       for (const effect of shard.handle(input, time.now)) {
         if (effect.type === 'append') run({ type: 'appended', effect, offset: log++ })
-        else if (effect.type === 'count') counted.push(effect.event)
+        else if (effect.type === 'count') counted.push(effect.what)
         else if (effect.type === 'submit') {
           const { message, submission } = effect
           const rejected = { type: 'rejected', reason: 'operator_rejected' } as const

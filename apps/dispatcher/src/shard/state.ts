@@ -1,7 +1,7 @@
 /** All that a shard knows. The functions beside this module change it, one input at a time. */
 import { TimerHeap } from '@hub/actor'
 import { type LogFact, withEpoch } from '@hub/domain'
-import type { AfterAppend, ShardEffect, ShardEvent, ShardSettings } from './effects.ts'
+import type { AfterAppend, ShardEffect, SpecialCase, ShardSettings } from './effects.ts'
 import { Handovers } from './handovers.ts'
 import { DEFAULT_LIMITS, type ShardLimits } from './limits.ts'
 import type { Message } from './message.ts'
@@ -50,8 +50,8 @@ export class ShardState {
   }
 }
 
-export const count = (state: ShardState, event: ShardEvent, count = 1): void => {
-  state.effects.push({ type: 'count', event, count })
+export const count = (state: ShardState, what: SpecialCase, count = 1): void => {
+  state.effects.push({ type: 'count', what, count })
 }
 
 /** Appends facts in order. `next` follows the acknowledgement of the last one. */

@@ -389,7 +389,7 @@ describe('certification', () => {
       VALUES (${subscriptionId}, ${uuid}, 'test', 'https://example.com/hook', 'x'::bytea)`
     await hub.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, trial, created_at)
       VALUES (${randomUUID()}, ${subscriptionId}, ${randomUUID()}, 1, 'succeeded', 5, true, now())`
-    assert.deepStrictEqual(await open(), ['webhooks', 'live_template'], 'a trial is no delivery')
+    assert.deepStrictEqual(await open(), ['webhooks', 'live_template'], 'a test delivery does not count')
     await hub.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, trial, created_at)
       VALUES (${randomUUID()}, ${subscriptionId}, ${randomUUID()}, 1, 'succeeded', 5, false, now())`
     const [template] = (

@@ -11,7 +11,7 @@ import { run } from '../operations.ts'
 const subscriptionArgument = idArgument('we', 'subscription', 'An id from hubctl webhooks list')
 
 const kindOf = ({ redelivery, resend, trial }: typeof Deliveries.Delivery.Type) =>
-  trial ? 'trial' : resend ? 'resend' : redelivery ? 'redelivery' : 'delivery'
+  trial ? 'test delivery' : resend ? 'resend' : redelivery ? 'redelivery' : 'delivery'
 
 const list = defineCommand(
   'list',

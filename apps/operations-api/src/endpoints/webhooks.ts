@@ -5,7 +5,7 @@ import { CURSOR_INVALID } from './refusals.ts'
 
 const NOT_FOUND = { subscription_not_found: { message: 'There is no such subscription.', param: 'id' } }
 const ON_DEMAND = {
-  too_many: { message: 'Four trials and resends of the account are in progress.' },
+  too_many: { message: 'Four test deliveries and resends of the account are in progress.' },
 }
 
 export const webhooks: EndpointGroup = {

@@ -61,7 +61,7 @@ export const runDeliveriesOnDemand = Effect.gen(function* () {
         return
       }
       yield* atRecorded(store.recordOnDemand(taken, result))
-      metrics.trials.add()
+      metrics.onDemand.add()
     },
     // The client of the API gets no result, and may request another one.
     Effect.catch((error) =>

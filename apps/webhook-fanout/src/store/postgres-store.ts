@@ -112,11 +112,11 @@ const makePostgresStore = Effect.gen(function* () {
     const { id } = view
     const secrets = secretsAt(yield* decryptSecrets(id, row), now)
     if (secrets === null) return null
-    const event = testDeliveryEvent(encodeId('whd', row.trial_id), view, now)
+    const event = testDeliveryEvent(encodeId('whd', row.test_delivery_id), view, now)
     const body = JSON.stringify(envelopeOf(event, { recordedAt: now, mode: row.mode }))
     return {
       kind: { name: 'test', event: event.id },
-      id: row.trial_id,
+      id: row.test_delivery_id,
       subscriptionId: row.id,
       url: row.url,
       eventBatch: eventBatchId(id, event.id, 1),

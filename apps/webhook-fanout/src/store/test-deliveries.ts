@@ -10,7 +10,7 @@ export const TAKE_WITHIN_SECONDS = 5
 
 /** A test delivery that was just taken, with the current row of its subscription. */
 export interface TakenRow extends WebhooksEndpoints.SubscriptionRow, WebhooksEndpoints.SecretColumns {
-  readonly trial_id: string
+  readonly test_delivery_id: string
   readonly mode: Mode
 }
 
@@ -40,7 +40,7 @@ export const takeTestDeliveries = async (q: Queries, limit: number): Promise<Rea
          SELECT w.endpoint_id FROM webhooks.trials w JOIN webhooks.endpoints we ON we.id = w.endpoint_id
           WHERE w.claimed_at IS NULL AND w.requested_at > now() - make_interval(secs => ${TAKE_WITHIN_SECONDS})
           ORDER BY ${turnIn(q, 'webhooks.trials')}, w.requested_at LIMIT ${limit} FOR UPDATE OF w SKIP LOCKED)
-  RETURNING t.id AS trial_id, e.mode, ${WebhooksEndpoints.secretColumns(q)}, ${WebhooksEndpoints.columns(q)}`
+  RETURNING t.id AS test_delivery_id, e.mode, ${WebhooksEndpoints.secretColumns(q)}, ${WebhooksEndpoints.columns(q)}`
 
 /** False: the row is gone. */
 export const deleteTestDelivery = async (q: Queries, subscriptionId: string, id: string): Promise<boolean> =>

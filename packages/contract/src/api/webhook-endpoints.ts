@@ -82,11 +82,11 @@ export const WebhookEndpointsGroup = resource(
     success: WebhookEndpointWithSecret,
   }),
   post('test', '/v1/webhook_endpoints/:id/test', {
-    summary: 'Make a trial delivery',
+    summary: 'Make a test delivery',
     description:
       'Delivers one `webhook.test` event at once, whatever the status and the types of the subscription, and answers with the attempt, ' +
-      'a failed one too. It does not count as a failure, is not tried again, and is not listed with the events. One subscription has one trial ' +
-      'at a time, and one account has four trials and resends at a time; meanwhile another is `rate_limited`.',
+      'a failed one too. It does not count as a failure, is not tried again, and is not listed with the events. One subscription has one test delivery ' +
+      'at a time, and one account has four test deliveries and resends at a time; meanwhile another is `rate_limited`.',
     answer: 'The attempt, which is in the log with `trial: true`.',
     codes: ['not_found'],
     params: idParam('the subscription'),
@@ -132,8 +132,8 @@ export const WebhookEndpointsGroup = resource(
     description:
       'Sends the batch of a delivery attempt again at once, with the same `Hub-Event-Id` and the same events, whatever the status of the ' +
       'subscription, and answers with the attempt, a failed one too. It does not count as a failure and is not tried again. A batch that still ' +
-      'waits keeps its own schedule. One account has four trials and resends at a time; meanwhile another is `rate_limited`. The events of a ' +
-      'trial delivery are not kept, so it cannot be sent again.',
+      'waits keeps its own schedule. One account has four test deliveries and resends at a time; meanwhile another is `rate_limited`. The events of a ' +
+      'test delivery are not kept, so it cannot be sent again.',
     answer: 'The attempt, which is in the log with `resend: true`.',
     codes: ['not_found'],
     params: {

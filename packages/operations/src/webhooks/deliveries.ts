@@ -146,14 +146,17 @@ const RESEND_REFUSED: Readonly<Record<ResendRefused['reason'], Refusal>> = {
   attempt_unknown: ['delivery_not_found', 'The subscription does not exist, or it has no such delivery.'],
   test_delivery: ['test_delivery', 'The events of a test delivery are not kept.'],
   events_expired: ['events_expired', 'The events of this batch are no longer stored.'],
-  too_many: ['too_many', 'Four trials and resends of the account are in progress. Try again in a second.'],
+  too_many: [
+    'too_many',
+    'Four test deliveries and resends of the account are in progress. Try again in a second.',
+  ],
 }
 
 const TEST_REFUSED: Readonly<Record<TestDeliveryRefused['reason'], Refusal>> = {
   subscription_unknown: ['subscription_not_found', 'The subscription does not exist.'],
   too_many: [
     'too_many',
-    'A trial delivery of this subscription is in progress, or four trials and resends of the account. Try again in a second.',
+    'A test delivery of this subscription is in progress, or four test deliveries and resends of the account. Try again in a second.',
   ],
 }
 
