@@ -23,7 +23,7 @@ import {
   type TopicNames,
   topicNames,
 } from '@hub/kafka'
-import { ReportSink, type SandboxOptions, surroundSink } from '@hub/operator'
+import { ReportSink, type SandboxOptions, guardSink } from '@hub/operator'
 import { PayloadEncryption, Sql, watchErasures } from '@hub/store'
 import { Readiness, Tracing } from '@hub/telemetry'
 import { Clock, Effect, FiberSet, Layer, Redacted, type Scope } from 'effect'
@@ -124,7 +124,7 @@ export const makeDispatcher = (
         return null
       },
     })
-    const sink = yield* surroundSink(reportSink)
+    const sink = yield* guardSink(reportSink)
     const withSink = Effect.provideService(ReportSink, sink)
     const operators = yield* withSink(makeOperators({ live, sandbox: options.sandbox }))
 

@@ -1,5 +1,5 @@
 /**
- * The boundary of the port. It surrounds every adapter, so that nothing that an operator sends can
+ * The boundary of the port. It guards every adapter, so that nothing that an operator sends can
  * end the process or reach topics and tables against the rules of `foreign.ts`.
  */
 import { Effect } from 'effect'
@@ -17,10 +17,10 @@ const areUsable = (ids: ReadonlyArray<string>): boolean =>
   ids.length > 0 && ids.length <= MAX_IDS && ids.every(isOperatorId)
 
 /**
- * Surrounds an adapter. A message that was accepted without a usable id has an unknown outcome, as
+ * Guards an adapter. A message that was accepted without a usable id has an unknown outcome, as
  * have all messages of a batch if the adapter throws: the operator may have them.
  */
-export const surroundOperator = (operator: Operator): Effect.Effect<Operator> =>
+export const guardOperator = (operator: Operator): Effect.Effect<Operator> =>
   Effect.map(makeUnusable, ({ defect, skipped }) => {
     const { name } = operator
     const check = (batch: ReadonlyArray<Submission>, outcomes: ReadonlyArray<SubmitOutcome>) => {
@@ -61,10 +61,10 @@ const wrongField = ({ operatorId, reference }: OperatorReport): string | null =>
 }
 
 /**
- * Surrounds the sink of the adapters. A report or an inbound message with an unusable id is skipped;
+ * Guards the sink of the adapters. A report or an inbound message with an unusable id is skipped;
  * the others are stored. An opt-out must not be lost because of a strange address.
  */
-export const surroundSink = (sink: ReportSink['Service']): Effect.Effect<ReportSink['Service']> =>
+export const guardSink = (sink: ReportSink['Service']): Effect.Effect<ReportSink['Service']> =>
   Effect.map(makeUnusable, ({ skipped }) => ({
     ...sink,
     store: (reports) => {

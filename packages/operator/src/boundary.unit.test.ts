@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { Effect, Logger, References } from 'effect'
-import { surroundOperator, surroundSink } from './boundary.ts'
+import { guardOperator, guardSink } from './boundary.ts'
 import { submissionOf } from './port.contract.ts'
 import type { InboundMessage, Operator, OperatorReport, SubmitOutcome } from './port.ts'
 
@@ -59,7 +59,7 @@ describe('the boundary of the operator port', () => {
     ([, submit]) =>
       Effect.gen(function* () {
         const { lines, result } = yield* logged(
-          Effect.flatMap(surroundOperator(operatorOf(submit)), (operator) =>
+          Effect.flatMap(guardOperator(operatorOf(submit)), (operator) =>
             operator.submit([submissionOf('msg_a'), submissionOf('msg_b')], () => true),
           ),
         )
@@ -71,7 +71,7 @@ describe('the boundary of the operator port', () => {
   it.effect('survives an adapter that dies when it resumes', () =>
     Effect.gen(function* () {
       const { lines } = yield* logged(
-        Effect.flatMap(surroundOperator(operatorOf(() => Effect.succeed([]))), ({ resume }) => resume([])),
+        Effect.flatMap(guardOperator(operatorOf(() => Effect.succeed([]))), ({ resume }) => resume([])),
       )
       assert.lengthOf(lines, 1)
       assert.notInclude(lines[0], '9001234567')
@@ -85,7 +85,7 @@ describe('the boundary of the operator port', () => {
         Effect.sync(() => void stored.push(...values))
       const { lines } = yield* logged(
         Effect.gen(function* () {
-          const sink = yield* surroundSink({ store, storeInbound: store, keepAnswers: () => {} })
+          const sink = yield* guardSink({ store, storeInbound: store, keepAnswers: () => {} })
           yield* sink.store([report('79001234567\0'), report('op-1')]).pipe(Effect.orDie)
           yield* sink.store([{ ...report('op-2'), reference: 'x'.repeat(300_000) }]).pipe(Effect.orDie)
           yield* sink

@@ -13,7 +13,7 @@ export {
   type SubmitOutcome,
   type UnreadableDelivery,
 } from './port.ts'
-export { surroundOperator, surroundSink } from './boundary.ts'
+export { guardOperator, guardSink } from './boundary.ts'
 export { makeUnusable } from './unusable.ts'
 export { makeSandbox, SANDBOX, SANDBOX_DEFAULTS, type SandboxOptions } from './sandbox/sandbox.ts'
 export { readHttpReports, readHttpInbound } from './http/callback.ts'

@@ -11,7 +11,7 @@ import type { HubEvent } from '@sms-delivery-hub/client'
 import { Console, Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { attempt, clockProblem, connect } from '../connection/connection.ts'
-import { Surroundings } from '../connection/environment.ts'
+import { ProcessContext } from '../connection/environment.ts'
 import { forward } from '../listen/forward.ts'
 import { readState, stateFile, writeState } from '../listen/state.ts'
 import { afterFlag, checkStart, followPages, startOf, typeFlag } from './flags.ts'
@@ -78,7 +78,7 @@ export const listen = defineCommand(
         `Warning: the events, with the numbers of recipients, go to another machine, ${url.host}${isReadable}.`,
       )
     }
-    const { environment } = yield* Surroundings
+    const { environment } = yield* ProcessContext
     const json = yield* Json
     const console = yield* Console.Console
     const account = yield* attempt((signal) => connection.client.account.get({ signal }))

@@ -13,7 +13,7 @@ import {
 import { Effect, Option, Redacted, Stdio, Stream } from 'effect'
 import { Flag, Prompt } from 'effect/cli'
 import { attempt, clockProblem, connectTo } from '../connection/connection.ts'
-import { Surroundings } from '../connection/environment.ts'
+import { ProcessContext } from '../connection/environment.ts'
 import { modeOfKey, readLocalHub } from '../connection/find-hub.ts'
 import { readLogin, writeLogin } from '../connection/login-file.ts'
 
@@ -55,11 +55,9 @@ export const login = defineCommand(
     ),
   },
   Effect.fnUntraced(function* ({ url }) {
-    const surroundings = yield* Surroundings
-    const { environment } = surroundings
-    const earlier = yield* attempt(
-      async () => readLogin(environment) ?? readLocalHub(surroundings)?.login ?? null,
-    )
+    const context = yield* ProcessContext
+    const { environment } = context
+    const earlier = yield* attempt(async () => readLogin(environment) ?? readLocalHub(context)?.login ?? null)
     const baseUrl = Option.getOrNull(url) ?? earlier?.base_url
     if (baseUrl === undefined) return yield* usageError('Give the address of the hub with --url.')
     const address = urlOf(baseUrl)

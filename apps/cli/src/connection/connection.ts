@@ -3,7 +3,7 @@ import { CommandFailed, printNote, refused } from '@hub/command-line'
 import { createHubClient, type HubClient } from '@sms-delivery-hub/client'
 import { Effect } from 'effect'
 import { Flag, GlobalFlag } from 'effect/cli'
-import { Surroundings } from './environment.ts'
+import { ProcessContext } from './environment.ts'
 import { toFailure } from './failure.ts'
 import { findHub, type FoundHub } from './find-hub.ts'
 
@@ -66,7 +66,7 @@ export const connectTo = (found: FoundHub): Connection => {
 
 /** The connection that flags, environment and files select. */
 export const connect = Effect.gen(function* () {
-  const found = findHub(yield* Surroundings, yield* Live)
+  const found = findHub(yield* ProcessContext, yield* Live)
   if (found instanceof CommandFailed) return yield* found
   const connection = yield* Effect.try({ try: () => connectTo(found), catch: (error) => error })
   yield* printNote(`Hub: ${found.baseUrl} (${found.source}), ${found.mode} key`)

@@ -3,11 +3,11 @@ import { Context } from 'effect'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-export interface Surroundings {
+export interface ProcessContext {
   readonly environment: Environment
   readonly folder: string
 }
 
-export const Surroundings = Context.Reference<Surroundings>('@sms-delivery-hub/cli/Surroundings', {
+export const ProcessContext = Context.Reference<ProcessContext>('@sms-delivery-hub/cli/ProcessContext', {
   defaultValue: () => ({ environment: process.env, folder: process.cwd() }),
 })

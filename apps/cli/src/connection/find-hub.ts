@@ -12,7 +12,7 @@ import {
   urlOf,
   usageError,
 } from '@hub/command-line'
-import type { Surroundings } from './environment.ts'
+import type { ProcessContext } from './environment.ts'
 import { type Login, type Mode, readIfExists, readLogin } from './login-file.ts'
 
 export interface FoundHub {
@@ -70,7 +70,7 @@ const parseLocalHub = (file: string, text: string): Login => {
 export const readLocalHub = ({
   environment,
   folder,
-}: Surroundings): { login: Login; file: string } | null => {
+}: ProcessContext): { login: Login; file: string } | null => {
   const configured = environment['HUB_DATA_DIR'] ?? ''
   for (let at = folder; ; at = dirname(at)) {
     const file = configured === '' ? join(at, '.local', 'hub.json') : join(configured, 'hub.json')
@@ -97,8 +97,8 @@ const ofLogin = (login: Login, source: string, live: boolean): FoundHub | Comman
 }
 
 /** `live`: the flag `--live`. Without it, a command uses the test key and reaches no phone. */
-export const findHub = (surroundings: Surroundings, live: boolean): FoundHub | CommandFailed => {
-  const found = selectHub(surroundings, live)
+export const findHub = (context: ProcessContext, live: boolean): FoundHub | CommandFailed => {
+  const found = selectHub(context, live)
   if (found instanceof CommandFailed) return found
   const url = urlOf(found.baseUrl)
   // The client refuses what is no URL.
@@ -109,8 +109,8 @@ export const findHub = (surroundings: Surroundings, live: boolean): FoundHub | C
   )
 }
 
-const selectHub = (surroundings: Surroundings, live: boolean): FoundHub | CommandFailed => {
-  const { environment } = surroundings
+const selectHub = (context: ProcessContext, live: boolean): FoundHub | CommandFailed => {
+  const { environment } = context
   const url = environment['HUB_URL'] ?? ''
   const key = environment['HUB_KEY'] ?? ''
   if (key !== '' && url === '') return usageError('HUB_KEY is set, but HUB_URL is not.')
@@ -128,7 +128,7 @@ const selectHub = (surroundings: Surroundings, live: boolean): FoundHub | Comman
   }
   const login = readLogin(environment)
   if (login !== null) return ofLogin(login, 'hub login', live)
-  const local = readLocalHub(surroundings)
+  const local = readLocalHub(context)
   if (local !== null) return ofLogin(local.login, local.file, live)
   return refused(
     'no_hub',

@@ -2,7 +2,7 @@
 import { captureRun, type RunResult } from '@hub/command-line/testing'
 import { Effect } from 'effect'
 import { hub } from '../cli.ts'
-import { type Environment, Surroundings } from '../connection/environment.ts'
+import { type Environment, ProcessContext } from '../connection/environment.ts'
 
 /** Runs a command line without a terminal. It sees only these variables, and `folder` as its folder. */
 export const runHub = (
@@ -10,4 +10,4 @@ export const runHub = (
   args: ReadonlyArray<string>,
   { folder = '/nonexistent', input }: { readonly input?: string; readonly folder?: string } = {},
 ): Promise<RunResult> =>
-  captureRun(Effect.provideService(hub(args), Surroundings, { environment, folder }), input)
+  captureRun(Effect.provideService(hub(args), ProcessContext, { environment, folder }), input)

@@ -7,13 +7,13 @@ import type { MessageClass } from '@hub/domain'
 import { Context, Layer } from 'effect'
 
 /** A late message that the read model does not contain. */
-export interface Suspect {
+export interface LateMessage {
   readonly class: MessageClass
   readonly partition: number
 }
 
 /**
- * The read model contains every acceptance up to the cursor, except the suspects. Acceptances that
+ * The read model contains every acceptance up to the cursor, except the late messages. Acceptances that
  * are older than the start of the scan are not compared.
  */
 export class LedgerScan extends Context.Service<
@@ -22,10 +22,12 @@ export class LedgerScan extends Context.Service<
     /** UUID of the last acceptance that was compared; `null` before the first. */
     cursor: string | null
     /** By UUID of the message. The reconciler bounds their number. */
-    readonly suspects: Map<string, Suspect>
+    readonly lateMessages: Map<string, LateMessage>
   }
 >()('@hub/command-api/LedgerScan') {
-  static readonly layer = Layer.sync(LedgerScan, () => LedgerScan.of({ cursor: null, suspects: new Map() }))
+  static readonly layer = Layer.sync(LedgerScan, () =>
+    LedgerScan.of({ cursor: null, lateMessages: new Map() }),
+  )
 }
 
 /** Hours that the scan looks back at the start of a process: the longest lifetime, and one hour. */

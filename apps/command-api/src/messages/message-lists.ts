@@ -59,7 +59,7 @@ export const makeMessageLists = Effect.gen(function* () {
     }
     const ledger = {
       after: scan.cursor ?? uuidFloor((yield* Clock.currentTimeMillis) - LOOK_BACK_HOURS * HOUR_MS),
-      late: [...scan.suspects.keys()],
+      late: [...scan.lateMessages.keys()],
     }
     const limit = page.limit + 1
     const by = { account: owner.accountUuid, mode: owner.mode }

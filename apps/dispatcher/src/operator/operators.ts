@@ -12,7 +12,7 @@ import {
   SANDBOX_DEFAULTS,
   type SandboxOptions,
   SMPP,
-  surroundOperator,
+  guardOperator,
 } from '@hub/operator'
 import { Effect, FiberSet, type Scope } from 'effect'
 import { type CallbackPortUnavailable, listenForCallbacks } from '../reports/callback-listener.ts'
@@ -70,8 +70,8 @@ export const makeOperators = (options: {
     const fork = yield* FiberSet.makeRuntime<never>()
     const { live } = options
     const byName = new Map<string, Operator>()
-    byName.set(SANDBOX, yield* surroundOperator(yield* makeSandbox(options.sandbox ?? SANDBOX_DEFAULTS)))
-    if (live !== null) byName.set(live.name, yield* surroundOperator(yield* makeLiveOperator(live)))
+    byName.set(SANDBOX, yield* guardOperator(yield* makeSandbox(options.sandbox ?? SANDBOX_DEFAULTS)))
+    if (live !== null) byName.set(live.name, yield* guardOperator(yield* makeLiveOperator(live)))
     let warned = live !== null
     return {
       byName,

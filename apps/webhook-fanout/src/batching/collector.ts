@@ -5,10 +5,10 @@
  * Events stay here until they are stored (`dueBatches`, then `markStored`). So a failed transaction
  * changes nothing, and the lowest offset that is not stored is always known.
  */
-import type { NewBatch } from '../store/store.port.ts'
+import type { NewWebhookBatch } from '../store/store.port.ts'
 
 /** `sequence`: its position in the event journal. All subscriptions of the account share `body`. */
-export type CollectedEvent = NewBatch['events'][number] & {
+export type CollectedEvent = NewWebhookBatch['events'][number] & {
   /** Offset of its record. */
   readonly offset: number
 }

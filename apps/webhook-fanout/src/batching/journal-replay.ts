@@ -5,7 +5,7 @@ import { FanoutSettings } from '../config.ts'
 import {
   FanoutStore,
   type JournalEvent,
-  type NewBatch,
+  type NewWebhookBatch,
   type OpenRedelivery,
   type Ownership,
 } from '../store/store.port.ts'
@@ -40,8 +40,8 @@ export const makeJournalReplay = Effect.fnUntraced(function* (options: ReplayOpt
   const batchesOf = (
     subscription: Subscription,
     events: ReadonlyArray<JournalEvent>,
-  ): ReadonlyArray<NewBatch> => {
-    const batches: Array<NewBatch> = []
+  ): ReadonlyArray<NewWebhookBatch> => {
+    const batches: Array<NewWebhookBatch> = []
     for (let start = 0; start < events.length; start += batchEvents) {
       batches.push({ subscription: subscription.record, events: events.slice(start, start + batchEvents) })
     }

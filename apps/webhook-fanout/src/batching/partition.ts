@@ -27,7 +27,7 @@ import { isDeletedSubscription, retryStorage } from '../store/storage-errors.ts'
 import {
   type EventSource,
   FanoutStore,
-  type NewBatch,
+  type NewWebhookBatch,
   type OpenRedelivery,
   type Ownership,
   type PartitionLost,
@@ -224,7 +224,7 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
    * Events that are in no returned batch were stored before. If that transaction was reported as failed, no
    * process has offered their batch to its deliverer. It may have had fewer events than the batch of now.
    */
-  const rescanIncomplete = (given: ReadonlyArray<NewBatch>, stored: ReadonlyArray<StoredBatch>) => {
+  const rescanIncomplete = (given: ReadonlyArray<NewWebhookBatch>, stored: ReadonlyArray<StoredBatch>) => {
     const missing = new Map<string, number>()
     const count = (uuid: string, change: number) => missing.set(uuid, (missing.get(uuid) ?? 0) + change)
     for (const { events, subscription } of given) count(subscription.uuid, events.length)

@@ -108,7 +108,7 @@ export class AttemptSlots<H extends SlotHolder> {
   }
 
   /** Call this when a holder gets work, or changes between failing and healthy. */
-  enlist(holder: H): void {
+  enqueue(holder: H): void {
     const usage = this.#of(holder)
     this.#recount(holder, usage)
     if (usage.queued || !this.#eligible(holder, usage)) {
@@ -135,14 +135,14 @@ export class AttemptSlots<H extends SlotHolder> {
     this.#taken -= 1
     if (usage.failing) this.#takenFailing -= 1
     this.#count(holder.account, -1, usage.failing ? -1 : 0)
-    this.enlist(holder)
+    this.enqueue(holder)
   }
 
   /** The outcome of an ended attempt is recorded. */
   recorded(holder: H): void {
     this.#of(holder).unrecorded -= 1
     this.#unrecorded -= 1
-    this.enlist(holder)
+    this.enqueue(holder)
   }
 
   #takeHealthy(): H | null {
@@ -174,7 +174,7 @@ export class AttemptSlots<H extends SlotHolder> {
         continue
       }
       if ((waiting === this.#failing) !== holder.failing) {
-        this.enlist(holder)
+        this.enqueue(holder)
         continue
       }
       usage.slots += 1

@@ -40,7 +40,7 @@ const takeAll = (slots: AttemptSlots<Holder>): ReadonlyArray<string> => {
   for (let holder = slots.take(); holder !== null; holder = slots.take()) {
     holder.work -= 1
     names.push(holder.name)
-    slots.enlist(holder)
+    slots.enqueue(holder)
   }
   return names
 }
@@ -49,8 +49,8 @@ describe('attempt slots', () => {
   it('are taken in turn, up to the bound of a subscription', () => {
     const slots = new AttemptSlots<Holder>(LIMITS)
     const [a, b] = [new Holder('a', 9), new Holder('b', 2)]
-    slots.enlist(a)
-    slots.enlist(b)
+    slots.enqueue(a)
+    slots.enqueue(b)
     expect(takeAll(slots)).toEqual(['a', 'b', 'a', 'b', 'a'])
     release(slots, a)
     expect(takeAll(slots)).toEqual(['a'])
@@ -59,8 +59,8 @@ describe('attempt slots', () => {
   it('are taken in turn by accounts, and by the subscriptions of each', () => {
     const slots = new AttemptSlots<Holder>({ ...LIMITS, inFlight: 100, unrecorded: 100 })
     const account = 'many'
-    for (const name of ['a', 'b', 'c']) slots.enlist(new Holder(name, 2, { account }))
-    slots.enlist(new Holder('other', 3))
+    for (const name of ['a', 'b', 'c']) slots.enqueue(new Holder(name, 2, { account }))
+    slots.enqueue(new Holder('other', 3))
     expect(takeAll(slots)).toEqual(['a', 'other', 'b', 'other', 'c', 'other', 'a', 'b', 'c'])
   })
 
@@ -70,7 +70,7 @@ describe('attempt slots', () => {
       const slots = new AttemptSlots<Holder>({ ...limits, inFlightEachFailing: 16, unrecordedEach: 256 })
       const hung = (account: string) => {
         for (let i = 0; i < 40; i++) {
-          slots.enlist(new Holder(`${account} ${i}`, 100, { account, failing }))
+          slots.enqueue(new Holder(`${account} ${i}`, 100, { account, failing }))
         }
         return takeAll(slots).length
       }
@@ -79,35 +79,35 @@ describe('attempt slots', () => {
       expect(first).toBeLessThanOrEqual(all / 2)
       expect(first).toBeGreaterThan(all / 2 - 4)
       expect(hung('second')).toBeLessThanOrEqual(all / 4)
-      slots.enlist(new Holder('other', 8, { failing }))
+      slots.enqueue(new Holder('other', 8, { failing }))
       expect(takeAll(slots)).toEqual(Array.from({ length: 8 }, () => 'other'))
     }
   })
 
   it('have a bound for the process', () => {
     const slots = new AttemptSlots<Holder>(LIMITS)
-    for (let i = 0; i < 20; i++) slots.enlist(new Holder(`h${i}`, 5))
+    for (let i = 0; i < 20; i++) slots.enqueue(new Holder(`h${i}`, 5))
     expect(takeAll(slots).length).toBe(10)
     expect(slots.taken).toBe(10)
   })
 
   it('have a lower bound for all failing subscriptions, so that hung receivers do not stop the others', () => {
     const slots = new AttemptSlots<Holder>(LIMITS)
-    for (let i = 0; i < 50; i++) slots.enlist(new Holder(`hung${i}`, 100, { failing: true }))
+    for (let i = 0; i < 50; i++) slots.enqueue(new Holder(`hung${i}`, 100, { failing: true }))
     expect(takeAll(slots).length).toBe(4)
     const healthy = new Holder('healthy', 1)
-    slots.enlist(healthy)
+    slots.enqueue(healthy)
     expect(takeAll(slots)).toEqual(['healthy'])
     release(slots, healthy)
     healthy.work = 1
-    slots.enlist(healthy)
+    slots.enqueue(healthy)
     expect(takeAll(slots)).toEqual(['healthy'])
   })
 
   it('of a subscription count as failing from its first failure until its next success', () => {
     const slots = new AttemptSlots<Holder>(LIMITS)
     const a = new Holder('a', 5)
-    slots.enlist(a)
+    slots.enqueue(a)
     expect(takeAll(slots)).toEqual(['a', 'a', 'a'])
     a.failing = true
     release(slots, a)
@@ -122,7 +122,7 @@ describe('attempt slots', () => {
   it('are free when their attempts end, up to the bound of unrecorded attempts', () => {
     const slots = new AttemptSlots<Holder>(LIMITS)
     const a = new Holder('a', 9)
-    slots.enlist(a)
+    slots.enqueue(a)
     expect(takeAll(slots)).toEqual(['a', 'a', 'a'])
     for (let i = 0; i < 3; i++) slots.ended(a)
     expect(slots.taken).toBe(0)
@@ -136,7 +136,7 @@ describe('attempt slots', () => {
   it('of a failing subscription are not taken again before its last attempts are recorded', () => {
     const slots = new AttemptSlots<Holder>(LIMITS)
     const a = new Holder('a', 9, { failing: true })
-    slots.enlist(a)
+    slots.enqueue(a)
     expect(takeAll(slots)).toEqual(['a'])
     slots.ended(a)
     expect(takeAll(slots)).toEqual([])
@@ -148,7 +148,7 @@ describe('attempt slots', () => {
     const slots = new AttemptSlots<Holder>(LIMITS)
     for (let i = 0; i < 20; i++) {
       const holder = new Holder(`h${i}`, 1)
-      slots.enlist(holder)
+      slots.enqueue(holder)
       if (takeAll(slots).length > 0) slots.ended(holder)
     }
     expect([slots.taken, slots.unrecorded]).toEqual([0, LIMITS.unrecorded])
@@ -191,7 +191,7 @@ describe('attempt slots', () => {
           } else if (what === 'record' && has.unrecorded > has.slots) {
             has.unrecorded -= 1
             slots.recorded(holder)
-          } else slots.enlist(holder)
+          } else slots.enqueue(holder)
           const ofAccount = (one: Holder, failingOnly: boolean) =>
             sum((each) =>
               each.account === one.account && (each.failing || !failingOnly) ? slotsOf(each) : 0,
@@ -214,7 +214,7 @@ describe('attempt slots', () => {
             )
             if (next.failing) expect(taken.unrecorded).toBeLessThanOrEqual(limits.inFlightEachFailing)
             else expect(taken.unrecorded).toBeLessThanOrEqual(limits.unrecordedEach)
-            slots.enlist(next)
+            slots.enqueue(next)
           }
           const total = sum(slotsOf)
           const unrecorded = sum(unrecordedOf)

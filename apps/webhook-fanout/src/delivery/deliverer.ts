@@ -91,7 +91,7 @@ export const makeDeliverer: (
     const queues = yield* makeReadyQueues({
       supervise: host.supervise,
       onReady: (subscription) => {
-        slots.enlist(subscription)
+        slots.enqueue(subscription)
         pump()
       },
       onExpired: (subscription, batch) => {
@@ -102,7 +102,7 @@ export const makeDeliverer: (
 
     const proceed = (subscription: Subscription) => {
       queues.refill(subscription)
-      slots.enlist(subscription)
+      slots.enqueue(subscription)
       pump()
     }
 
@@ -125,7 +125,7 @@ export const makeDeliverer: (
         const batch = subscription.beginNext()
         if (batch !== undefined) begin(subscription, batch)
         queues.refill(subscription)
-        slots.enlist(subscription)
+        slots.enqueue(subscription)
       }
     }
 
@@ -300,7 +300,7 @@ export const makeDeliverer: (
           batch.attempt?.abort()
           abandon(subscription, batch)
         }
-        slots.enlist(subscription)
+        slots.enqueue(subscription)
       },
       offer: (subscription, batches, storingSince) => {
         if (!subscription.enabled) {

@@ -1,7 +1,7 @@
 /** `webhooks.redeliveries`: requested redeliveries. The fan-out writes their progress. */
 import { encodeId } from '@hub/domain'
 import type { Queries } from '@hub/store'
-import type { NewBatch, OpenRedelivery, RedeliveryProgress } from './store.port.ts'
+import type { NewWebhookBatch, OpenRedelivery, RedeliveryProgress } from './store.port.ts'
 
 /** Those that are not finished, oldest first, at most 100. */
 export const selectOpenRedeliveries = async (q: Queries): Promise<ReadonlyArray<OpenRedelivery>> => {
@@ -23,7 +23,7 @@ export const selectOpenRedeliveries = async (q: Queries): Promise<ReadonlyArray<
 export const moveRedelivery = (
   q: Queries,
   progress: RedeliveryProgress,
-  batches: ReadonlyArray<NewBatch>,
+  batches: ReadonlyArray<NewWebhookBatch>,
 ) => q`
   UPDATE webhooks.redeliveries SET
     after_sequence = ${progress.afterSequence},

@@ -5,11 +5,11 @@ import { insertBatchEvents, selectBatchEvents } from './batch-events.ts'
 import { insertBatches, type NewBatchRow } from './batches.ts'
 import { movePosition } from './positions.ts'
 import { moveRedelivery } from './redeliveries.ts'
-import type { NewBatch, Ownership, RedeliveryProgress, StoredBatch } from './store.port.ts'
+import type { NewWebhookBatch, Ownership, RedeliveryProgress, StoredBatch } from './store.port.ts'
 
 interface BatchesToStore {
   readonly position: number
-  readonly batches: ReadonlyArray<NewBatch>
+  readonly batches: ReadonlyArray<NewWebhookBatch>
   readonly redelivery: RedeliveryProgress | null
   /** When the batches are queued, milliseconds since the epoch. */
   readonly now: number
@@ -21,7 +21,7 @@ export const bodyOf = (events: ReadonlyArray<{ readonly body: string }>): string
 
 /** A batch without the events in `seen`; adds its events to `seen`. `null`: no events are left. */
 const rowOf = (
-  { events, subscription }: NewBatch,
+  { events, subscription }: NewWebhookBatch,
   seen: Set<string>,
   { now, redelivery }: BatchesToStore,
 ): (NewBatchRow & { readonly events: ReadonlyArray<string> }) | null => {

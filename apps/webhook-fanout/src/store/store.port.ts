@@ -45,7 +45,7 @@ export interface RecordedOutcomes {
 }
 
 /** Events that become one batch, without those that the subscription already has in a batch. */
-export interface NewBatch {
+export interface NewWebhookBatch {
   readonly subscription: Pick<SubscriptionRecord, 'uuid' | 'id'>
   /** Never empty. `traceparent`: W3C trace context, if the event is traced. */
   readonly events: ReadonlyArray<Omit<JournalEvent, 'eventType'> & { readonly traceparent?: string }>
@@ -162,7 +162,7 @@ export interface FanoutStoreShape {
   readonly storeBatches: (
     owner: Ownership,
     position: number,
-    batches: ReadonlyArray<NewBatch>,
+    batches: ReadonlyArray<NewWebhookBatch>,
     redelivery?: RedeliveryProgress | null,
   ) => Effect.Effect<ReadonlyArray<StoredBatch>, StorageError | PartitionLost>
   /**

@@ -13,7 +13,7 @@ import {
   EMPTY,
   HOUR_MS,
   type Overview,
-  type Part,
+  type OverviewPart,
   PARTS,
   readMinutes,
   readSubmission,
@@ -35,7 +35,7 @@ const EVERY_MS = {
 } as const
 type Read = keyof typeof EVERY_MS
 /** The part that each read belongs to. */
-const PART_OF: Readonly<Record<Read, Part>> = {
+const PART_OF: Readonly<Record<Read, OverviewPart>> = {
   hour: 'minutes',
   minutes: 'minutes',
   submission: 'minutes',
@@ -56,7 +56,7 @@ interface FeedOptions {
   /** Of topics and consumer groups. */
   readonly topicPrefix: string
   /** Observes a read: its part and its duration in seconds. */
-  readonly onRead?: (part: Part, seconds: number) => void
+  readonly onRead?: (part: OverviewPart, seconds: number) => void
   /** Observes the number of viewers. */
   readonly onViewers?: (viewers: number) => void
 }
@@ -86,7 +86,7 @@ const makeFeed = Effect.fnUntraced(function* ({
   const published = yield* PubSub.sliding<Overview>(1)
   // One read at a time: concurrent viewers share it.
   const reading = yield* Semaphore.make(1)
-  const unavailable = new Set<Part>()
+  const unavailable = new Set<OverviewPart>()
   let state = EMPTY
   let viewers = 0
 

@@ -5,7 +5,7 @@ import { OverviewFeed } from './feed.ts'
 import { Overview } from './overview.ts'
 
 export { OverviewFeed } from './feed.ts'
-export { Overview, type Part } from './overview.ts'
+export { Overview, type OverviewPart } from './overview.ts'
 
 export const read = defineUseCase({
   name: 'overview show',

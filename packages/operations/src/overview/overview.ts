@@ -25,7 +25,7 @@ const Queue = Schema.Struct({ waiting: Count, oldest_at: Schema.NullOr(Timestamp
 
 /** The parts of the overview. Each is read on its own, and has its own time. */
 export const PARTS = ['minutes', 'work', 'consumers', 'operators'] as const
-export type Part = (typeof PARTS)[number]
+export type OverviewPart = (typeof PARTS)[number]
 
 export const Overview = Schema.Struct({
   object: Schema.Literal('overview'),

@@ -4,7 +4,7 @@ import { Effect, Redacted, Result } from 'effect'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { operatorContract, type OperatorUnderTest, submissionOf } from '../port.contract.ts'
 import { type OperatorAnswer, type OperatorReport, ReportSink, type UnreadableDelivery } from '../port.ts'
-import { surroundOperator } from '../boundary.ts'
+import { guardOperator } from '../boundary.ts'
 import { readHttpReports } from './callback.ts'
 import { HTTP_DEFAULTS, makeHttpOperator } from './http.ts'
 
@@ -246,7 +246,7 @@ describe('the HTTP operator on real sockets', () => {
           })),
         ),
       )
-      const operator = yield* surroundOperator(yield* operatorAt(server.url))
+      const operator = yield* guardOperator(yield* operatorAt(server.url))
       const batch = Array.from({ length: 7 }, (_, i) => submissionOf(`msg_${i}`))
       const outcomes = yield* operator.submit(batch, () => true)
       assert.deepStrictEqual(

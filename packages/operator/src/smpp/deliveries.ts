@@ -18,7 +18,7 @@ import {
   reportedId,
   type Unreadable,
 } from './receipt.ts'
-import type { Delivery, Session } from './session.ts'
+import type { DeliverSm, Session } from './session.ts'
 import { SMPP, type SmppSettings } from './settings.ts'
 import { type Concatenation, decodeText, parseHeader, UDHI } from './text.ts'
 
@@ -31,7 +31,7 @@ const MAX_UNSTORED = 1000
 /** A delivery without an answer, and its session. */
 interface UnansweredDelivery {
   readonly session: Session
-  readonly delivery: Delivery
+  readonly delivery: DeliverSm
 }
 
 interface UnansweredText extends UnansweredDelivery {
@@ -61,7 +61,7 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
   const unstored = new Map<string, string>()
 
   const answer = (unanswered: ReadonlyArray<UnansweredDelivery>, status: number) => {
-    const sessions = new Map<Session, Array<Delivery>>()
+    const sessions = new Map<Session, Array<DeliverSm>>()
     for (const { delivery, session } of unanswered) {
       const group = sessions.get(session)
       if (group === undefined) sessions.set(session, [delivery])
@@ -102,11 +102,11 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
   }
 
   /** Hub staff can read what the hub cannot, if the number of its person is known. */
-  const keep = (to: string | null, { octets }: Delivery) => {
+  const keep = (to: string | null, { octets }: DeliverSm) => {
     if (to !== null) sink.keepAnswers([{ operator: SMPP, reference: null, to, raw: octets }])
   }
 
-  const unreadableReceipt = (delivery: Delivery, details: Unreadable) => {
+  const unreadableReceipt = (delivery: DeliverSm, details: Unreadable) => {
     keep(recipientOf(delivery), delivery)
     return unreadable('receipt', details)
   }
@@ -129,11 +129,11 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
   }
 
   /** The source address of a receipt. Some SMSCs do not swap the two addresses. */
-  const recipientOf = ({ pdu }: Delivery): string | null =>
+  const recipientOf = ({ pdu }: DeliverSm): string | null =>
     parsePhoneNumber(pdu.text('source_addr'), pdu.number('source_addr_ton') ?? 0) ??
     parsePhoneNumber(pdu.text('destination_addr'), pdu.number('dest_addr_ton') ?? 0)
 
-  const reportOf = (delivery: Delivery): OperatorReport | null => {
+  const reportOf = (delivery: DeliverSm): OperatorReport | null => {
     const { octets, pdu } = delivery
     if (isIntermediate(pdu)) {
       metrics.delivered('intermediate')
@@ -189,7 +189,7 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
   /** Returns the text of a delivery and its concatenation, or `null` if it cannot be read. */
   const textOf = ({
     pdu,
-  }: Delivery): { readonly text: string; readonly concatenation: Concatenation | null } | null => {
+  }: DeliverSm): { readonly text: string; readonly concatenation: Concatenation | null } | null => {
     const header = ((pdu.number('esm_class') ?? 0) & UDHI) === 0 ? null : parseHeader(bodyOf(pdu))
     const text = decodeText(header?.rest ?? bodyOf(pdu), pdu.number('data_coding') ?? 0)
     if (text === null) return null
@@ -228,7 +228,7 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
   }
 
   return {
-    handle: (session: Session, deliveries: ReadonlyArray<Delivery>): void => {
+    handle: (session: Session, deliveries: ReadonlyArray<DeliverSm>): void => {
       const reports: Array<OperatorReport> = []
       const receipts: Array<UnansweredDelivery> = []
       const withoutReport: Array<UnansweredDelivery> = []

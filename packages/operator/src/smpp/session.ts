@@ -58,13 +58,13 @@ interface SessionOptions extends Pick<
   /** Called when it may be possible to write again. */
   readonly onWritable: () => void
   /** Called with the deliveries that arrived together. The caller answers each with `answer`. */
-  readonly onDeliver: (session: Session, deliveries: ReadonlyArray<Delivery>) => void
+  readonly onDeliver: (session: Session, deliveries: ReadonlyArray<DeliverSm>) => void
   /** The last call. `status` is the error of a refused bind. */
   readonly onEnd: (session: Session, end: SessionEnd, status: number) => void
 }
 
 /** A `deliver_sm` or `data_sm`. */
-export interface Delivery {
+export interface DeliverSm {
   readonly pdu: Pdu
   readonly octets: Buffer
 }
@@ -86,7 +86,7 @@ export interface Session {
    */
   readonly request: (command: 'submit_sm', fields: Fields, onAnswer: (answer: Pdu | null) => void) => void
   readonly flush: () => void
-  readonly answer: (deliveries: ReadonlyArray<Delivery>, status: number) => void
+  readonly answer: (deliveries: ReadonlyArray<DeliverSm>, status: number) => void
   /**
    * Waits for outstanding answers, unbinds and ends the session, at the latest after `withinMs`.
    */
@@ -127,7 +127,7 @@ export const openSession = (options: SessionOptions): Session => {
    * Deliveries that overtook the answer to the bind. SMPP 3.4 (2.2.1) has them only after it, but some
    * SMSCs send what waits as soon as they accept the bind.
    */
-  let early: Array<Delivery> = []
+  let early: Array<DeliverSm> = []
   /** Reading is paused. Deadlines of answers do not count meanwhile. */
   let isPaused = false
   let readAt = now()
@@ -244,7 +244,7 @@ export const openSession = (options: SessionOptions): Session => {
     sent.onAnswer(pdu)
   }
 
-  const handle = (pdu: Pdu, frame: Buffer, arrived: Array<Delivery>) => {
+  const handle = (pdu: Pdu, frame: Buffer, arrived: Array<DeliverSm>) => {
     if (pdu.isResponse) return handleAnswer(pdu)
     switch (pdu.command) {
       case 'enquire_link':
@@ -274,7 +274,7 @@ export const openSession = (options: SessionOptions): Session => {
   /** Handles the complete PDUs, up to the limit of deliveries without an answer. */
   const read = () => {
     if (state === 'ended') return
-    const arrived: Array<Delivery> = []
+    const arrived: Array<DeliverSm> = []
     while (!mustPause()) {
       const frame = frames.next()
       if (frame === null) break

@@ -23,7 +23,7 @@ import type { Queries } from '../sql.ts'
 import { isProjected } from '../tables/read/messages.ts'
 import { NIL_UUID, uuidFloor } from '../uuid.ts'
 import { runEnded, type Job, ROWS_PER_STEP, type Step, stepOf } from './job.ts'
-import { dropPartition, type Partition, partitionsOf, limitLockWait } from './partitions.ts'
+import { dropPartition, type TablePartition, partitionsOf, limitLockWait } from './partitions.ts'
 import {
   ACCEPTANCE_AFTER_ID_MS,
   dayEnd,
@@ -44,7 +44,7 @@ const oldest = async (
   table: string,
   before: number,
   endOf: (period: string) => number = monthEnd,
-): Promise<Partition | null> => {
+): Promise<TablePartition | null> => {
   const [first] = await partitionsOf(q, table)
   return first !== undefined && endOf(first.period) <= before ? first : null
 }

@@ -7,7 +7,7 @@ import type { Queries } from '../sql.ts'
  */
 const LOCK_WITHIN_MS = 500
 
-export interface Partition {
+export interface TablePartition {
   /** The qualified name, such as `read.messages_202311`. */
   readonly table: string
   /** The suffix after the name of the partitioned table: `202311`, `20231121`. */
@@ -15,7 +15,7 @@ export interface Partition {
 }
 
 /** The partitions of a table, oldest first, without the default partition. */
-export const partitionsOf = async (q: Queries, table: string): Promise<ReadonlyArray<Partition>> => {
+export const partitionsOf = async (q: Queries, table: string): Promise<ReadonlyArray<TablePartition>> => {
   const rows = await q<{ table: string; period: string }[]>`
     SELECT n.nspname || '.' || c.relname AS table, substring(c.relname FROM '_([0-9]{6,8})$') AS period
       FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -112,8 +112,8 @@ describe('the reconciler', () => {
 
       // The checkpoints are too low: the messages may only be late.
       await checkpoint({ otp: [0, 0, 0], service: [0, 0, 0] })
-      assert.deepInclude(await turn(), { republished: 0, suspects: 2 })
-      assert.deepInclude(await turn(), { republished: 0, suspects: 2 })
+      assert.deepInclude(await turn(), { republished: 0, late: 2 })
+      assert.deepInclude(await turn(), { republished: 0, late: 2 })
       assert.strictEqual(await spent(), '6.50')
 
       // The checkpoints have passed the end offsets, and the read model does not contain the
@@ -140,14 +140,14 @@ describe('the reconciler', () => {
       )
       await checkpoint(await ends())
       await turn()
-      await eventually(async () => (await turn()).suspects === 0, { withinMs: 10_000 })
+      await eventually(async () => (await turn()).late === 0, { withinMs: 10_000 })
       assert.strictEqual(await spent(), '2.00')
 
       // The code is in Kafka: its append was only reported as failed.
       await project(code)
       assert.deepInclude(await turn(), { charged: 1 })
       assert.strictEqual(await spent(), '4.50')
-      assert.deepInclude(await turn(), { charged: 0, republished: 0, refunded: 0, suspects: 0 })
+      assert.deepInclude(await turn(), { charged: 0, republished: 0, refunded: 0, late: 0 })
     } finally {
       await runtime.dispose()
     }

@@ -16,7 +16,7 @@
  * It compares the whole ledger in intervals. A code whose append has an unknown result in this
  * process is examined at once, so its charge is correct within seconds after an outage.
  *
- * Bounded: suspects in memory, and rows of a turn. Several processes may reconcile at once: each
+ * Bounded: late messages in memory, and rows of a turn. Several processes may reconcile at once: each
  * change is one statement that has no effect the second time.
  */
 import type { MessageClass } from '@hub/domain'
@@ -41,7 +41,7 @@ import {
   markRepublished,
   refundMissing,
   selectLate,
-  selectSuspects,
+  selectLateAgain,
 } from '../ledger/tables/acceptances-reconciliation.ts'
 import { UnprovenCodes } from './unproven-codes.ts'
 
@@ -57,8 +57,8 @@ const UNPROVEN_EVERY = Duration.seconds(1)
 const LATE_AFTER_SECONDS = 60
 /** Rows of one statement. */
 const ROWS = 5000
-/** Suspects in memory. With more, the scan of the ledger pauses until some are resolved. */
-const MAX_SUSPECTS = 5000
+/** Late messages in memory. With more, the scan of the ledger pauses until some are resolved. */
+const MAX_LATE_MESSAGES = 5000
 /** Messages republished in one turn: few beside what is accepted. */
 const REPUBLISHED_PER_TURN = 500
 /** A republished message has this time to reach the read model before it is republished again. */
@@ -96,7 +96,7 @@ export interface Reconciled {
   readonly republished: number
   readonly refunded: number
   readonly charged: number
-  readonly suspects: number
+  readonly late: number
 }
 
 /**
@@ -112,17 +112,17 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
   const { lateAfterSeconds = LATE_AFTER_SECONDS, topics } = options
 
   const ledgerScan = yield* LedgerScan
-  const { suspects } = ledgerScan
+  const { lateMessages } = ledgerScan
   /**
-   * The suspects without an outbox row when the end offsets were read, with the times of their
+   * The late messages without an outbox row when the end offsets were read, with the times of their
    * acceptance, which a repeat changes.
    */
   let candidates: ReadonlyMap<string, string> = new Map()
   let laneEnds: LaneEnds | null = null
 
-  /** Continues the scan of the ledger and collects suspects. */
+  /** Continues the scan of the ledger and collects late messages. */
   const scan = Effect.gen(function* () {
-    while (suspects.size < MAX_SUSPECTS) {
+    while (lateMessages.size < MAX_LATE_MESSAGES) {
       const page = {
         after: ledgerScan.cursor,
         lookBackHours: LOOK_BACK_HOURS,
@@ -133,19 +133,19 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
       for (const row of rows) {
         if (row.projected) continue
         const partition = log.partitionOf(row.recipient)
-        suspects.set(row.id, { class: row.class, partition })
+        lateMessages.set(row.id, { class: row.class, partition })
       }
       ledgerScan.cursor = rows.at(-1)?.id ?? ledgerScan.cursor
       if (rows.length < ROWS) return
     }
   })
 
-  /** Removes suspects that are resolved. Returns those whose outbox row is gone, with their times. */
+  /** Removes late messages that are resolved. Returns those whose outbox row is gone, with their times. */
   const recheck = Effect.gen(function* () {
-    if (suspects.size === 0) return new Map<string, string>()
-    const rows = yield* sql.run((q) => selectSuspects(q, [...suspects.keys()]), DEADLINE)
+    if (lateMessages.size === 0) return new Map<string, string>()
+    const rows = yield* sql.run((q) => selectLateAgain(q, [...lateMessages.keys()]), DEADLINE)
     const byId = new Map(rows.map((row) => [row.id, row]))
-    for (const id of suspects.keys()) if (byId.get(id)?.resolved ?? true) suspects.delete(id)
+    for (const id of lateMessages.keys()) if (byId.get(id)?.resolved ?? true) lateMessages.delete(id)
     return new Map(
       rows.filter((row) => !row.resolved && !row.inOutbox).map(({ acceptedAt, id }) => [id, acceptedAt]),
     )
@@ -160,10 +160,10 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
     // Read after the checkpoints: the read model contains everything that they have passed.
     const outsideOutbox = yield* recheck
     return [...candidates].filter(([id, acceptedAt]) => {
-      const suspect = suspects.get(id)
-      if (suspect === undefined || outsideOutbox.get(id) !== acceptedAt) return false
-      const end = ends[suspect.class][suspect.partition] ?? Infinity
-      return end === 0 || (positions.get(`${LANES[suspect.class]}/${suspect.partition}`) ?? -1) >= end
+      const late = lateMessages.get(id)
+      if (late === undefined || outsideOutbox.get(id) !== acceptedAt) return false
+      const end = ends[late.class][late.partition] ?? Infinity
+      return end === 0 || (positions.get(`${LANES[late.class]}/${late.partition}`) ?? -1) >= end
     })
   })
 
@@ -184,7 +184,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
   return Effect.fnUntraced(function* (turn: 'all' | 'only unproven') {
     const unproven = unprovenCodes.all()
     for (const { messageId, recipient } of unproven) {
-      suspects.set(uuidOf('msg', messageId), { class: 'otp', partition: log.partitionOf(recipient) })
+      lateMessages.set(uuidOf('msg', messageId), { class: 'otp', partition: log.partitionOf(recipient) })
     }
     const charged = turn === 'all' ? yield* sql.run((q) => chargeProjected(q, LOOK_BACK_HOURS), DEADLINE) : 0
     if (turn === 'all') yield* scan
@@ -204,8 +204,8 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
       laneEnds = yield* atLaneEndsRead(lanes.ends)
       candidates = outsideOutbox
     }
-    unprovenCodes.remove(unproven.filter(({ messageId }) => !suspects.has(uuidOf('msg', messageId))))
-    return { republished, refunded, charged, suspects: suspects.size } satisfies Reconciled
+    unprovenCodes.remove(unproven.filter(({ messageId }) => !lateMessages.has(uuidOf('msg', messageId))))
+    return { republished, refunded, charged, late: lateMessages.size } satisfies Reconciled
   }) as (
     turn: 'all' | 'only unproven',
   ) => Effect.Effect<Reconciled, StorageError | KafkaUnavailable | KafkaRequestRejected>
@@ -226,11 +226,11 @@ export const reconcilerLayer = (
         if (!isAll && codes.isEmpty()) return
         // Set first: the next turn must not repeat the comparison at once after a failure.
         if (isAll) nextAll = now + EVERY_MS
-        const { charged, refunded, republished, suspects } = yield* reconcile(isAll ? 'all' : 'only unproven')
+        const { charged, late, refunded, republished } = yield* reconcile(isAll ? 'all' : 'only unproven')
         if (charged + refunded + republished === 0) return
         yield* Effect.annotateLogs(
           Effect.logWarning('reconciler: the ledger and the read model differed; corrected'),
-          { charged, refunded, republished, suspects },
+          { charged, refunded, republished, suspects: late },
         )
       }).pipe(
         Effect.catchCause((cause) =>

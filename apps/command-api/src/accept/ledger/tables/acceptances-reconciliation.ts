@@ -30,12 +30,12 @@ export const selectLate = (
    ORDER BY a.message_id`
 
 /**
- * Suspects as they are now. `resolved`: the read model contains the message, or it was refunded and
+ * Late messages as they are now. `resolved`: the read model contains the message, or it was refunded and
  * is a code or has expired. `inOutbox`: the record of a `service` message may still be in the
  * outbox, because a row exists that is older than the acceptance and one minute. `acceptedAt`:
  * milliseconds since the epoch.
  */
-export const selectSuspects = (q: Queries, ids: ReadonlyArray<string>) => q<
+export const selectLateAgain = (q: Queries, ids: ReadonlyArray<string>) => q<
   {
     readonly id: string
     readonly resolved: boolean
