@@ -40,7 +40,7 @@ import { makeSubscriptions } from '../subscriptions/subscriptions.ts'
 import { jsonAnswer, listOfTexts, pageAnswer } from './answer.ts'
 import { orNotFound, orUnknownCursor, templatesByName } from './lookups.ts'
 import { messageOperations } from './message-operations.ts'
-import type { Operation, Patience } from './pipeline.ts'
+import type { Operation, AnswerDeadline } from './pipeline.ts'
 
 export interface OperationsOptions {
   /** The secret of the recipient hash. */
@@ -221,7 +221,7 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
 })
 
 /** Operations with another deadline than the default. */
-export const PATIENCE: Readonly<Record<string, Patience>> = {
+export const ANSWER_DEADLINES: Readonly<Record<string, AnswerDeadline>> = {
   'messages.sendBatch': 'batch',
   'webhook_endpoints.test': 'receiver',
   'webhook_endpoints.resend': 'receiver',

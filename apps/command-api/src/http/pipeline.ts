@@ -44,7 +44,7 @@ const ANSWER_WITHIN = {
   /** A test delivery waits for the client's receiver, which has 10 s. */
   receiver: Duration.seconds(19),
 } as const
-export type Patience = keyof typeof ANSWER_WITHIN
+export type AnswerDeadline = keyof typeof ANSWER_WITHIN
 /** The longest time until the answer, after the body has arrived. */
 export const LONGEST_ANSWER: Duration.Duration = Object.values(ANSWER_WITHIN).reduce(Duration.max)
 /** `retry_after` in seconds when PostgreSQL does not answer. */
@@ -186,12 +186,12 @@ export const runChecked = (
     name,
     params,
     query,
-    patience = 'default',
+    answerDeadline = 'default',
     sends = null,
   }: Pick<Call, 'params' | 'query'> & {
     /** The operation in the API description, such as `messages.send`. */
     readonly name: string
-    readonly patience?: Patience
+    readonly answerDeadline?: AnswerDeadline
     /** What the operation sends; `null`: nothing. */
     readonly sends?: SendKind | null
   },
@@ -201,7 +201,7 @@ export const runChecked = (
   const incoming = NodeHttpServerRequest.toIncomingMessage(request)
   const credentials = credentialsOf(incoming)
   const { errorObject, requestId, trace } = current
-  const within = ANSWER_WITHIN[patience]
+  const within = ANSWER_WITHIN[answerDeadline]
   let remains = false
   const mayRemain = () => {
     remains = true

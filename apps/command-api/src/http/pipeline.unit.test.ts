@@ -140,7 +140,7 @@ describe('the checks', () => {
             runChecked(
               auth,
               requestOf('POST', {}),
-              { name: 'messages.send', params: {}, query: new URLSearchParams(), patience: 'batch' },
+              { name: 'messages.send', params: {}, query: new URLSearchParams(), answerDeadline: 'batch' },
               () => Effect.never,
               current,
             ),
@@ -155,7 +155,7 @@ describe('the checks', () => {
             runChecked(
               auth,
               requestOf('POST', {}),
-              { name: 'messages.send', params: {}, query: new URLSearchParams(), patience: 'receiver' },
+              { name: 'messages.send', params: {}, query: new URLSearchParams(), answerDeadline: 'receiver' },
               () => Effect.delay(Effect.succeed(jsonAnswer(200, {})), '12 seconds'),
               current,
             ),

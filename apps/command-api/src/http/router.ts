@@ -15,13 +15,13 @@ import { requestFault } from './framing.ts'
 import { Idempotency } from './idempotency.ts'
 import type { ObservedRequest } from './observe.ts'
 import { openOperations, openPaths } from './open-operations.ts'
-import { makeOperations, type OperationsOptions, PATIENCE } from './operations.ts'
+import { makeOperations, type OperationsOptions, ANSWER_DEADLINES } from './operations.ts'
 import {
   type AuthServices,
   exchange,
   type OpenOperation,
   type Operation,
-  type Patience,
+  type AnswerDeadline,
   runChecked,
 } from './pipeline.ts'
 
@@ -33,7 +33,7 @@ interface Target {
         readonly kind: 'keyed'
         readonly name: string
         readonly operation: Operation
-        readonly patience: Patience
+        readonly answerDeadline: AnswerDeadline
         readonly sends: SendKind | null
       }
     | { readonly kind: 'open'; readonly operation: OpenOperation }
@@ -45,9 +45,9 @@ const targetsOf = (operations: Readonly<Record<string, Operation>>): ReadonlyArr
     const open = openOperations[operation]
     const at = { method, path: path as HttpRouter.PathInput }
     if (key && keyed !== undefined) {
-      const patience = PATIENCE[operation] ?? 'default'
+      const answerDeadline = ANSWER_DEADLINES[operation] ?? 'default'
       const sends = SENDS[operation] ?? null
-      return { ...at, run: { kind: 'keyed', name: operation, operation: keyed, patience, sends } }
+      return { ...at, run: { kind: 'keyed', name: operation, operation: keyed, answerDeadline, sends } }
     }
     if (!key && open !== undefined) return { ...at, run: { kind: 'open', operation: open } }
     throw new Error(`the operation ${operation} of the contract has no handler: add it to operations.ts`)
@@ -125,7 +125,7 @@ const respond = (
               name: run.name,
               params,
               query: query === '' ? EMPTY_QUERY : new URLSearchParams(query),
-              patience: run.patience,
+              answerDeadline: run.answerDeadline,
               sends: run.sends,
             },
             run.operation,
