@@ -7,7 +7,7 @@ import { type Queries, Sql, type StorageError, WebhooksAttempts, WebhooksEndpoin
 import { Clock, Data, Duration, Effect } from 'effect'
 
 /** The fan-out is down or overloaded when it has not taken the request after this time. */
-const CLAIM_WITHIN_MS = 5000
+const TAKE_WITHIN_MS = 5000
 /** Taking the request, 10 s for the receiver, and recording; below the 20 s that a request may take. */
 const ANSWER_WITHIN_MS = 17_000
 const POLL_INTERVAL = Duration.millis(100)
@@ -30,7 +30,7 @@ interface OnDemandRequest {
   /** Milliseconds since the epoch. */
   readonly requestedAt: number
   /** Whether the fan-out has taken the request; `null` when its row is gone. */
-  readonly isClaimed: (q: Queries) => Promise<boolean | null>
+  readonly isTaken: (q: Queries) => Promise<boolean | null>
   /** Withdraws the request; false when it is taken or gone. */
   readonly withdraw: (q: Queries) => Promise<boolean>
 }
@@ -38,26 +38,26 @@ interface OnDemandRequest {
 const pollForAttempt = Effect.fnUntraced(function* (
   request: OnDemandRequest,
 ): Effect.fn.Return<WebhooksAttempts.Attempt, NotDelivered | StorageError, Sql> {
-  const { subscriptionId, id, isClaimed, requestedAt, withdraw } = request
+  const { subscriptionId, id, isTaken, requestedAt, withdraw } = request
   const sql = yield* Sql
   for (;;) {
     yield* Effect.sleep(POLL_INTERVAL)
     // The request is read before the attempt: one transaction replaces the request by the attempt.
-    const { attempt, claimed } = yield* sql.run(
+    const { attempt, taken } = yield* sql.run(
       async (q) => ({
-        claimed: await isClaimed(q),
+        taken: await isTaken(q),
         attempt: await WebhooksAttempts.read(q, subscriptionId, id),
       }),
       DEADLINE,
     )
     if (attempt !== null) return attempt
-    if (claimed === null) {
+    if (taken === null) {
       const exists = yield* sql.run((q) => WebhooksEndpoints.exists(q, subscriptionId), DEADLINE)
       return yield* new NotDelivered({ reason: exists ? 'unavailable' : 'deleted' })
     }
     const waited = (yield* Clock.currentTimeMillis) - requestedAt
-    const unclaimed = !claimed && waited >= CLAIM_WITHIN_MS && (yield* sql.run(withdraw, DEADLINE))
-    if (unclaimed || waited >= ANSWER_WITHIN_MS) return yield* new NotDelivered({ reason: 'unavailable' })
+    const gaveUp = !taken && waited >= TAKE_WITHIN_MS && (yield* sql.run(withdraw, DEADLINE))
+    if (gaveUp || waited >= ANSWER_WITHIN_MS) return yield* new NotDelivered({ reason: 'unavailable' })
   }
 })
 

@@ -71,7 +71,7 @@ export const resendDelivery = Effect.fn('resendDelivery')(function* (
     subscriptionId: request.subscriptionId,
     id,
     requestedAt: now,
-    isClaimed: (q) => WebhooksResends.isClaimed(q, id),
+    isTaken: (q) => WebhooksResends.isTaken(q, id),
     withdraw: (q) => WebhooksResends.withdraw(q, id),
   })
 }, Effect.uninterruptible)

@@ -56,7 +56,7 @@ export const deliverTest = Effect.fn('deliverTest')(function* (
     subscriptionId,
     id,
     requestedAt: now,
-    isClaimed: (q) => WebhooksTrials.isClaimed(q, subscriptionId, id),
+    isTaken: (q) => WebhooksTrials.isTaken(q, subscriptionId, id),
     withdraw: (q) => WebhooksTrials.withdraw(q, subscriptionId, id),
   })
 }, Effect.uninterruptible)

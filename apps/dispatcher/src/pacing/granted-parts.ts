@@ -1,6 +1,6 @@
 /**
- * The parts that a process may submit to one operator, from its grants (`hub-rate.ts`), and what it
- * has to request a grant. No clock, no timer and no I/O. Times are milliseconds of one clock of the process.
+ * The parts that a process may submit to one operator, from its grants (`hub-rate.ts`), and when
+ * it requests the next one. No clock, no timer and no I/O. Times are milliseconds of one clock of the process.
  */
 import type { Grant } from './hub-rate.ts'
 import type { Answers } from './learned-rate.ts'

@@ -25,7 +25,7 @@ import { AttemptSlots } from './attempt-slots.ts'
 import { BatchTraces } from './batch-traces.ts'
 import type { Outcome } from '../subscriptions/outcome.ts'
 import type { PendingBatch, RunningAttempt } from '../subscriptions/pending-batch.ts'
-import { makeReadyQueues, TROUBLE_PAUSE_MS } from './ready-queues.ts'
+import { makeReadyQueues, FAILURE_PAUSE_MS } from './ready-queues.ts'
 import { noAnswer } from './no-answer.ts'
 import { makeWakeSignal } from './wake-signal.ts'
 
@@ -260,7 +260,7 @@ export const makeDeliverer: (
     /** The same; the attempt is made later. */
     const postpone = (subscription: Subscription, batch: PendingBatch) => {
       abandon(subscription, batch)
-      queues.wakeAt(subscription, now() + TROUBLE_PAUSE_MS)
+      queues.wakeAt(subscription, now() + FAILURE_PAUSE_MS)
     }
 
     /** The ready queue was filled under other conditions: what is due now is decided anew. */

@@ -25,7 +25,7 @@ const POLL_EVERY = '200 millis'
 const MAX_IN_FLIGHT = 32
 
 /** The pause after PostgreSQL failed. */
-const TROUBLE_PAUSE = '1 second'
+const FAILURE_PAUSE = '1 second'
 
 const atTaken = storageCrashPoint(
   'webhook-fanout.on-demand-taken',
@@ -77,7 +77,7 @@ export const runDeliveriesOnDemand = Effect.gen(function* () {
     Effect.catch((error) =>
       Effect.andThen(
         Effect.logWarning('deliveries on demand: could not read requests; trying again in 1 s', error),
-        Effect.sleep(TROUBLE_PAUSE),
+        Effect.sleep(FAILURE_PAUSE),
       ),
     ),
   )

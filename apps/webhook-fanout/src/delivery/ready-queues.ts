@@ -16,7 +16,7 @@ import type { PendingBatch } from '../subscriptions/pending-batch.ts'
 import { makeWakeSignal } from './wake-signal.ts'
 
 /** The pause after PostgreSQL or this process prevented a read or an attempt, ms. */
-export const TROUBLE_PAUSE_MS = 1000
+export const FAILURE_PAUSE_MS = 1000
 
 interface ReadyQueuesHost {
   /** A queue may have changed: attempts may begin. */
@@ -69,7 +69,7 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
         Effect.catchCause((cause) =>
           Effect.logWarning('ready queues: could not read due batches; trying again in 1 s', cause).pipe(
             Effect.annotateLogs({ subscription: subscription.record.id, partition: subscription.partition }),
-            Effect.andThen(Effect.sync(() => wakeAt(subscription, now() + TROUBLE_PAUSE_MS))),
+            Effect.andThen(Effect.sync(() => wakeAt(subscription, now() + FAILURE_PAUSE_MS))),
           ),
         ),
         Effect.andThen(

@@ -74,7 +74,7 @@ interface PendingAppend {
 }
 
 /** The records of an append that are in one produce request. */
-interface AppendSlice {
+interface AppendRange {
   readonly append: PendingAppend
   readonly from: number
   readonly to: number
@@ -231,14 +231,14 @@ class ProduceQueue {
    * Removes the records of the next request from the queue, as many as fit. An append to a new
    * topic gets a request of its own, so that a missing topic fails no other caller.
    */
-  #nextSlices(connection: ProducerConnection): ReadonlyArray<AppendSlice> {
-    const slices: Array<AppendSlice> = []
+  #nextRanges(connection: ProducerConnection): ReadonlyArray<AppendRange> {
+    const ranges: Array<AppendRange> = []
     const perPartition = new Map<string, number>()
     let bytes = 0
     let count = 0
     for (const append of this.#queue) {
       const isNewTopic = append.records.some(({ topic }) => !connection.knownTopics.has(topic))
-      if (isNewTopic && slices.length > 0) break
+      if (isNewTopic && ranges.length > 0) break
       const from = append.sent
       let to = from
       for (; to < append.records.length; to++) {
@@ -252,26 +252,26 @@ class ProduceQueue {
         bytes += size
         count++
       }
-      if (to > from) slices.push({ append, from, to })
+      if (to > from) ranges.push({ append, from, to })
       if (to < append.records.length || isNewTopic) break
     }
-    for (const { append, from, to } of slices) {
+    for (const { append, from, to } of ranges) {
       append.sent = to
       this.#queuedRecords -= to - from
     }
     let done = 0
     while (done < this.#queue.length && this.#queue[done]!.sent === this.#queue[done]!.records.length) done++
     this.#queue.splice(0, done)
-    return slices
+    return ranges
   }
 
   async #produce(): Promise<void> {
     const connection = (this.#connection ??= this.#openConnection())
-    const slices = this.#nextSlices(connection)
-    const deadline = Math.max(...slices.map(({ append }) => append.deadline))
+    const ranges = this.#nextRanges(connection)
+    const deadline = Math.max(...ranges.map(({ append }) => append.deadline))
     const sent = connection.connected.then(async () => {
       // While it was connecting, some callers may have got their failure: theirs must not be sent.
-      const live = slices.filter(({ append }) => !append.isSettled)
+      const live = ranges.filter(({ append }) => !append.isSettled)
       if (live.length === 0) return null
       for (const { append } of live) append.produced = true
       const topics = new Set(live.flatMap(({ append, from, to }) => topicsOf(append.records, from, to)))
@@ -291,15 +291,15 @@ class ProduceQueue {
       // The next request must not use outdated metadata.
       this.#dropConnection()
       const { reason, detail } = reasonOf(error)
-      for (const { append } of slices) this.#fail(append, reason, detail)
+      for (const { append } of ranges) this.#fail(append, reason, detail)
     }
   }
 
-  #deliver(slices: ReadonlyArray<AppendSlice>, answer: ReadonlyArray<Produced>): void {
+  #deliver(ranges: ReadonlyArray<AppendRange>, answer: ReadonlyArray<Produced>): void {
     const next = new Map<string, number>()
     for (const { baseOffset, partition, topic } of answer)
       next.set(partitionKey(topic, partition), baseOffset)
-    for (const { append, from, to } of slices) {
+    for (const { append, from, to } of ranges) {
       for (let i = from; i < to; i++) {
         const { topic } = append.records[i]!
         const partition = append.partitions[i]!
@@ -356,12 +356,12 @@ interface BrokerRecords {
 /** Sends records to the leaders of their partitions, in one request for each broker. */
 const send = async (
   cluster: InnerCluster,
-  slices: ReadonlyArray<AppendSlice>,
+  ranges: ReadonlyArray<AppendRange>,
   timeoutMs: number,
 ): Promise<ReadonlyArray<Produced>> => {
   await cluster.refreshMetadataIfNecessary()
   const at = Date.now()
-  const requests = [...byLeader(cluster, slices)].map(async ([nodeId, { bytes, topics }]) => {
+  const requests = [...byLeader(cluster, ranges)].map(async ([nodeId, { bytes, topics }]) => {
     const broker = await cluster.findBroker({ nodeId })
     return await sendRequest(broker, produceRequest({ topics, at, timeoutMs, bytes }))
   })
@@ -371,10 +371,10 @@ const send = async (
 /** The records by the node id of the leader of their partition, in their order. */
 const byLeader = (
   cluster: InnerCluster,
-  slices: ReadonlyArray<AppendSlice>,
+  ranges: ReadonlyArray<AppendRange>,
 ): ReadonlyMap<string, BrokerRecords> => {
   const brokers = new Map<string, BrokerRecords>()
-  for (const { append, from, to } of slices) {
+  for (const { append, from, to } of ranges) {
     for (let i = from; i < to; i++) {
       const record = append.records[i]!
       const partition = append.partitions[i]!

@@ -52,10 +52,10 @@ export const insert = async (q: Queries, { attempt, batch, subscriptionId, id, r
 }
 
 /** Whether the fan-out has taken the request; `null` when the row is gone. */
-export const isClaimed = async (q: Queries, id: string): Promise<boolean | null> => {
-  const [row] = await q<{ claimed: boolean }[]>`
-    SELECT claimed_at IS NOT NULL AS claimed FROM webhooks.resends WHERE id = ${id}`
-  return row?.claimed ?? null
+export const isTaken = async (q: Queries, id: string): Promise<boolean | null> => {
+  const [row] = await q<{ taken: boolean }[]>`
+    SELECT claimed_at IS NOT NULL AS taken FROM webhooks.resends WHERE id = ${id}`
+  return row?.taken ?? null
 }
 
 /** Withdraws a request that no process has taken; false when it is taken or gone. */

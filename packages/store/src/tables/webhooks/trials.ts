@@ -27,10 +27,10 @@ export const request = async (
 }
 
 /** Whether the fan-out has taken the test delivery; `null` when the row is gone. */
-export const isClaimed = async (q: Queries, subscriptionId: string, id: string): Promise<boolean | null> => {
-  const [row] = await q<{ claimed: boolean }[]>`
-    SELECT claimed_at IS NOT NULL AS claimed FROM webhooks.trials WHERE endpoint_id = ${subscriptionId} AND id = ${id}`
-  return row?.claimed ?? null
+export const isTaken = async (q: Queries, subscriptionId: string, id: string): Promise<boolean | null> => {
+  const [row] = await q<{ taken: boolean }[]>`
+    SELECT claimed_at IS NOT NULL AS taken FROM webhooks.trials WHERE endpoint_id = ${subscriptionId} AND id = ${id}`
+  return row?.taken ?? null
 }
 
 /** Withdraws a request that no process has taken; false when it is taken or gone. */
