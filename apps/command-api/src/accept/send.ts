@@ -81,11 +81,11 @@ const kept = (state: OpenState): Kept =>
     : { reservation: null, recordedBefore: null }
 
 /** Whether it is certain that neither ledger nor Kafka contains the send, or will contain it. */
-const isNowhere = (state: OpenState): boolean =>
+const isAbsent = (state: OpenState): boolean =>
   (state.tag === 'Waiting' || state.tag === 'Deciding') && state.recordedBefore === null
 
 const isSettled = (state: SendState): boolean =>
-  state.tag === 'Done' && (state.left === null || state.left.tag === 'Recorded' || isNowhere(state.left))
+  state.tag === 'Done' && (state.left === null || state.left.tag === 'Recorded' || isAbsent(state.left))
 
 export class Send<Request> {
   readonly checked: CheckedSend
@@ -226,7 +226,7 @@ export const refusalAtDeadline = ({ checked, left }: Send<unknown>): ApiError =>
   if (left?.tag === 'Appending' || left?.tag === 'Joined') return APPEND_UNKNOWN
   // A code is published only after its commit has succeeded, and not after its refusal.
   if (checked.class === 'otp') return NOT_QUEUED
-  return left === null || isNowhere(left) ? STORAGE_DOWN : RECORD_UNKNOWN
+  return left === null || isAbsent(left) ? STORAGE_DOWN : RECORD_UNKNOWN
 }
 
 /** Whether the acceptance batch decides or records the send. One that joined a code is in no batch. */
@@ -234,4 +234,4 @@ export const isIn = (batch: Batch, { left }: Send<unknown>): boolean =>
   (left?.tag === 'Deciding' || left?.tag === 'Recording') && left.batch === batch
 
 /** Whether nothing of the send is in ledger or Kafka, or on the way there. */
-export const isUnrecorded = ({ left }: Send<unknown>): boolean => left !== null && isNowhere(left)
+export const isUnrecorded = ({ left }: Send<unknown>): boolean => left !== null && isAbsent(left)

@@ -32,7 +32,7 @@ export const pair = (
 }
 
 /** The counts of the outcomes. */
-export interface Tally {
+export interface OutcomeCounts {
   readonly accepted: number
   readonly duplicate: number
   readonly rejected: number
@@ -40,7 +40,7 @@ export interface Tally {
   readonly errors: ReadonlyArray<ApiError>
 }
 
-export const tallyOf = (results: ReadonlyArray<ElementOutcome>): Tally => {
+export const countOutcomes = (results: ReadonlyArray<ElementOutcome>): OutcomeCounts => {
   const duplicates: Array<MessageView> = []
   const errors: Array<ApiError> = []
   for (const { outcome } of results) {
@@ -57,13 +57,13 @@ export const tallyOf = (results: ReadonlyArray<ElementOutcome>): Tally => {
 }
 
 /** A repeat could accept more, so the response is not stored. Source: IDEM-7. */
-export const isRepeatable = ({ errors }: Tally): boolean => errors.some(isTemporary)
+export const isRepeatable = ({ errors }: OutcomeCounts): boolean => errors.some(isTemporary)
 
 /**
  * The error that concerns the whole request, if there is one: then nothing was created. An unknown
  * outcome of an element counts before a certain refusal of another one.
  */
-export const failureOf = ({ accepted, duplicate, errors }: Tally): ApiError | null => {
+export const failureOf = ({ accepted, duplicate, errors }: OutcomeCounts): ApiError | null => {
   const forAll = errors.find(
     ({ code }) => code === 'hub_daily_limit_reached' || code === 'idempotency_conflict',
   )
@@ -73,7 +73,7 @@ export const failureOf = ({ accepted, duplicate, errors }: Tally): ApiError | nu
 }
 
 /** The earlier batch of all duplicates; `null`: they do not share one. */
-export const sharedBatch = ({ duplicates }: Tally): string | null => {
+export const sharedBatch = ({ duplicates }: OutcomeCounts): string | null => {
   const batches = new Set(duplicates.map(({ batch }) => batch))
   const [only = null] = batches
   return batches.size === 1 ? only : null
@@ -88,7 +88,8 @@ export interface BatchSummary {
 }
 
 /** A repeat without a batch is closed if none of the repeated messages is open. */
-export const areFinal = ({ duplicates }: Tally): boolean => duplicates.every(({ status }) => isFinal(status))
+export const areFinal = ({ duplicates }: OutcomeCounts): boolean =>
+  duplicates.every(({ status }) => isFinal(status))
 
 const resultOf = (
   { element, outcome }: ElementOutcome,
@@ -114,7 +115,7 @@ const resultOf = (
 export const batchBody = (
   batch: BatchSummary,
   results: ReadonlyArray<ElementOutcome>,
-  tally: Tally,
+  counts: OutcomeCounts,
   errorObject: (error: ApiError) => ErrorObject,
 ): AcceptedBatch => ({
   object: 'batch',
@@ -123,9 +124,9 @@ export const batchBody = (
   closed: batch.closed,
   counts: {
     total: results.length,
-    accepted: tally.accepted,
-    duplicate: tally.duplicate,
-    rejected: tally.rejected,
+    accepted: counts.accepted,
+    duplicate: counts.duplicate,
+    rejected: counts.rejected,
     delivered: 0,
     undelivered: 0,
     expired: 0,

@@ -4,7 +4,15 @@ import { Result, Schema } from 'effect'
 import type { SendOutcome } from '../accept/send.ts'
 import type { MessageView } from '../messages/message.ts'
 import { otpSend } from '../testing/doubles.ts'
-import { areFinal, batchBody, failureOf, isRepeatable, pair, sharedBatch, tallyOf } from './batch-response.ts'
+import {
+  areFinal,
+  batchBody,
+  failureOf,
+  isRepeatable,
+  pair,
+  sharedBatch,
+  countOutcomes,
+} from './batch-response.ts'
 
 const BATCH = 'bat_06e9c2v5k4r8x1m7n3p0q2s6tw'
 
@@ -43,8 +51,8 @@ const element = (index: number, send: BatchElement['send']): BatchElement => ({
 const good = (index: number) => element(index, Result.succeed(otpSend({ clientRef: `ref-${index}` })))
 const bad = (index: number) => element(index, Result.fail(apiError('recipient_invalid')))
 
-const tally = (...outcomes: ReadonlyArray<SendOutcome>) =>
-  tallyOf(
+const counts = (...outcomes: ReadonlyArray<SendOutcome>) =>
+  countOutcomes(
     pair(
       outcomes.map((_, i) => good(i)),
       outcomes,
@@ -64,7 +72,12 @@ describe('the response to a batch', () => {
       [good(0), bad(1), good(2), good(3)],
       [accepted, duplicate(), refused('spend_limit_reached')],
     )
-    const body = batchBody({ id: BATCH, createdAt: 0, closed: false }, results, tallyOf(results), errorObject)
+    const body = batchBody(
+      { id: BATCH, createdAt: 0, closed: false },
+      results,
+      countOutcomes(results),
+      errorObject,
+    )
     Schema.decodeUnknownSync(AcceptedBatch)(body)
     assert.deepStrictEqual(
       body.results.map(({ client_ref, index, result }) => [index, client_ref, result]),
@@ -80,39 +93,39 @@ describe('the response to a batch', () => {
 
   // Rules: IDEM-7
   it('is not stored if a repeat could accept more', () => {
-    assert.isFalse(isRepeatable(tally(accepted, refused('spend_limit_reached'))))
-    assert.isTrue(isRepeatable(tally(accepted, refused('provider_unavailable'))))
-    assert.isTrue(isRepeatable(tally(accepted, refused('internal_error'))))
+    assert.isFalse(isRepeatable(counts(accepted, refused('spend_limit_reached'))))
+    assert.isTrue(isRepeatable(counts(accepted, refused('provider_unavailable'))))
+    assert.isTrue(isRepeatable(counts(accepted, refused('internal_error'))))
     // Also without a window, when the hub could not check the windows.
-    assert.isFalse(isRepeatable(tally(accepted, refused('recipient_flood_limited'))))
+    assert.isFalse(isRepeatable(counts(accepted, refused('recipient_flood_limited'))))
   })
 
   // Rules: AVL-2, AVL-3
   it('is an error if nothing was accepted because of the hub', () => {
-    assert.isNull(failureOf(tally(accepted, refused('internal_error'))))
-    assert.isNull(failureOf(tally(duplicate(), refused('internal_error'))))
+    assert.isNull(failureOf(counts(accepted, refused('internal_error'))))
+    assert.isNull(failureOf(counts(duplicate(), refused('internal_error'))))
     // Codes that were not queued are normal results.
-    assert.isNull(failureOf(tally(refused('provider_unavailable'))))
+    assert.isNull(failureOf(counts(refused('provider_unavailable'))))
     assert.strictEqual(
-      failureOf(tally(refused('template_not_found'), refused('internal_error')))?.code,
+      failureOf(counts(refused('template_not_found'), refused('internal_error')))?.code,
       'internal_error',
     )
     assert.strictEqual(
-      failureOf(tally(duplicate(), refused('hub_daily_limit_reached')))?.code,
+      failureOf(counts(duplicate(), refused('hub_daily_limit_reached')))?.code,
       'hub_daily_limit_reached',
     )
   })
 
   // Rules: BAT-16
   it('to a repeat names the batch that all duplicates share', () => {
-    assert.strictEqual(sharedBatch(tally(duplicate(), duplicate(), refused('template_not_found'))), BATCH)
-    assert.isNull(sharedBatch(tally(duplicate(), duplicate({ batch: null }))))
-    assert.isNull(sharedBatch(tally(duplicate({ batch: null }))))
+    assert.strictEqual(sharedBatch(counts(duplicate(), duplicate(), refused('template_not_found'))), BATCH)
+    assert.isNull(sharedBatch(counts(duplicate(), duplicate({ batch: null }))))
+    assert.isNull(sharedBatch(counts(duplicate({ batch: null }))))
   })
 
   // Rules: BAT-12
   it('to a repeat is closed if no message is open', () => {
-    assert.isFalse(areFinal(tally(duplicate({ status: 'delivered' }), duplicate({ status: 'sent' }))))
-    assert.isTrue(areFinal(tally(duplicate({ status: 'delivered' }), duplicate({ status: 'expired' }))))
+    assert.isFalse(areFinal(counts(duplicate({ status: 'delivered' }), duplicate({ status: 'sent' }))))
+    assert.isTrue(areFinal(counts(duplicate({ status: 'delivered' }), duplicate({ status: 'expired' }))))
   })
 })

@@ -89,7 +89,7 @@ export const makeBatches = Effect.gen(function* () {
       const row = uuid === null ? null : yield* find(owner, uuid)
       if (row === null) return null
       // A batch without accepted messages has no open message.
-      return ReadBatches.toTally(id, row, row.closed || (row.sealed && row.accepted === 0))
+      return ReadBatches.toProgress(id, row, row.closed || (row.sealed && row.accepted === 0))
     }),
 
     /** The accepted messages, in order. `null`: the batch or the cursor does not exist. */

@@ -29,8 +29,8 @@ import {
   isRepeatable,
   pair,
   sharedBatch,
-  type Tally,
-  tallyOf,
+  type OutcomeCounts,
+  countOutcomes,
 } from '../batches/batch-response.ts'
 import { makeBatches } from '../batches/batches.ts'
 import { freshId } from '../ids/ids.ts'
@@ -119,11 +119,11 @@ export const messageOperations = Effect.fnUntraced(function* ({
   })
 
   /** The earlier batch of a request that contains only duplicates. */
-  const earlierBatch = Effect.fnUntraced(function* (owner: Owner, tally: Tally) {
-    const id = sharedBatch(tally)
+  const earlierBatch = Effect.fnUntraced(function* (owner: Owner, counts: OutcomeCounts) {
+    const id = sharedBatch(counts)
     const found = id === null ? null : yield* batches.read(owner, id)
     return found === null
-      ? { id: null, createdAt: null, closed: areFinal(tally) }
+      ? { id: null, createdAt: null, closed: areFinal(counts) }
       : { id, createdAt: found.createdAt, closed: found.closed }
   })
 
@@ -136,13 +136,20 @@ export const messageOperations = Effect.fnUntraced(function* ({
     const id = freshId('bat', yield* Clock.currentTimeMillis)
     const checkedSends = yield* checkElements(caller, settings, elements, id)
 
-    const answerOf = (about: BatchSummary, results: ReadonlyArray<ElementOutcome>, tally: Tally): Answer => ({
-      ...jsonAnswer(202, batchBody(about, results, tally, errorObject)),
-      ...(isRepeatable(tally) ? { repeatable: true as const } : undefined),
+    const answerOf = (
+      about: BatchSummary,
+      results: ReadonlyArray<ElementOutcome>,
+      counts: OutcomeCounts,
+    ): Answer => ({
+      ...jsonAnswer(202, batchBody(about, results, counts, errorObject)),
+      ...(isRepeatable(counts) ? { repeatable: true as const } : undefined),
     })
     /** The answer to a request that has created its batch. */
-    const createdAnswer = (results: ReadonlyArray<ElementOutcome>, tally: Tally, createdAt: number): Answer =>
-      answerOf({ id, createdAt, closed: tally.accepted === 0 }, results, tally)
+    const createdAnswer = (
+      results: ReadonlyArray<ElementOutcome>,
+      counts: OutcomeCounts,
+      createdAt: number,
+    ): Answer => answerOf({ id, createdAt, closed: counts.accepted === 0 }, results, counts)
 
     const batch = {
       id,
@@ -165,24 +172,24 @@ export const messageOperations = Effect.fnUntraced(function* ({
             lock: idempotency.lock,
             response: (outcomes: ReadonlyArray<SendOutcome>, createdAt: number) => {
               const results = pair(elements, outcomes)
-              const tally = tallyOf(results)
-              const isLast = tally.accepted > 0 && failureOf(tally) === null && !isRepeatable(tally)
-              return isLast ? toStoredResponse(createdAnswer(results, tally, createdAt)) : null
+              const counts = countOutcomes(results)
+              const isLast = counts.accepted > 0 && failureOf(counts) === null && !isRepeatable(counts)
+              return isLast ? toStoredResponse(createdAnswer(results, counts, createdAt)) : null
             },
           }),
     })
     for (const [i, outcome] of accepted.outcomes.entries()) countOutcome(checkedSends[i]!.class, outcome)
     if (idempotency !== null) idempotency.responseStored = accepted.responseStored
     const results = pair(elements, accepted.outcomes)
-    const tally = tallyOf(results)
-    const failure = failureOf(tally)
+    const counts = countOutcomes(results)
+    const failure = failureOf(counts)
     if (failure !== null) return yield* failure
-    if (tally.accepted === 0 && tally.duplicate > 0) {
-      return answerOf(yield* earlierBatch(caller, tally), results, tally)
+    if (counts.accepted === 0 && counts.duplicate > 0) {
+      return answerOf(yield* earlierBatch(caller, counts), results, counts)
     }
     // The database recorded nothing, not even a batch without accepted elements.
     if (accepted.batchCreatedAt === null) return yield* STORAGE_DOWN
-    return createdAnswer(results, tally, accepted.batchCreatedAt)
+    return createdAnswer(results, counts, accepted.batchCreatedAt)
   })
 
   const readBatch: Operation = Effect.fnUntraced(function* ({ caller, params }) {

@@ -249,15 +249,15 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
   const accepted: Array<{ readonly row: MessageRow; readonly fact: MessageAccepted }> = []
   const updated: Array<MessageRow> = []
   const unaccepted: Array<MessageRow> = []
-  const tally = new AggregateDeltas()
+  const deltas = new AggregateDeltas()
   for (const { changed, acceptedNow, ...row } of drafts.values()) {
     if (!changed) continue
-    tally.add(rows.get(row.messageId), row)
+    deltas.add(rows.get(row.messageId), row)
     if (acceptedNow !== null) accepted.push({ row, fact: acceptedNow })
     else if (row.subject !== null) updated.push(row)
     else unaccepted.push(row)
   }
-  const { batches, daily: dailyStats, hourly: hourlyStats } = tally
+  const { batches, daily: dailyStats, hourly: hourlyStats } = deltas
   return {
     accepted,
     updated,

@@ -6,7 +6,7 @@
  * A transaction calls back for what depends on rows that it has locked. These functions must be
  * pure: after a conflict the transaction runs again.
  */
-import type { BatchTally, Mode } from '@hub/domain'
+import type { BatchProgress, Mode } from '@hub/domain'
 import type { BatchSealed, MessageOutcome, OutgoingRecord } from '@hub/kafka'
 import type { CommandSpendPeriods, ReadEvents, StorageError } from '@hub/store'
 import { Context, type Effect } from 'effect'
@@ -53,7 +53,7 @@ export interface ClosingCandidate extends JournalKey {
 }
 
 /** A batch that a transaction has closed. */
-export interface ClosedBatch extends BatchTally, JournalKey {}
+export interface ClosedBatch extends BatchProgress, JournalKey {}
 
 /** An account and a month in which messages were charged. */
 export interface ChargedPeriod {

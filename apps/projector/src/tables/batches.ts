@@ -96,7 +96,7 @@ export const closeBatches = async (
     RETURNING id, account, mode, created_at, total, accepted, duplicate, rejected,
               delivered, undelivered, rejected_by_operator, expired`
   return rows.map((row) => ({
-    ...ReadBatches.toTally(encodeId('bat', row.id), row, true),
+    ...ReadBatches.toProgress(encodeId('bat', row.id), row, true),
     account: encodeId('acc', row.account),
     mode: row.mode,
   }))

@@ -24,7 +24,7 @@ interface BatchObject {
 }
 
 /** The counts behind the view: the acceptance, and the current final statuses. */
-export interface BatchTally {
+export interface BatchProgress {
   /** `bat_…` */
   readonly batch: string
   /** Milliseconds since the epoch. */
@@ -40,19 +40,19 @@ export interface BatchTally {
   readonly expired: number
 }
 
-export const batchObject = (tally: BatchTally): BatchObject => ({
-  id: tally.batch,
+export const batchObject = (progress: BatchProgress): BatchObject => ({
+  id: progress.batch,
   object: 'batch',
-  created_at: toTimestamp(tally.createdAt),
-  closed: tally.closed,
+  created_at: toTimestamp(progress.createdAt),
+  closed: progress.closed,
   counts: {
-    total: tally.total,
-    accepted: tally.accepted,
-    duplicate: tally.duplicate,
-    rejected: tally.rejectedAtAcceptance + tally.rejectedByOperator,
-    delivered: tally.delivered,
-    undelivered: tally.undelivered,
-    expired: tally.expired,
+    total: progress.total,
+    accepted: progress.accepted,
+    duplicate: progress.duplicate,
+    rejected: progress.rejectedAtAcceptance + progress.rejectedByOperator,
+    delivered: progress.delivered,
+    undelivered: progress.undelivered,
+    expired: progress.expired,
   },
 })
 
@@ -60,8 +60,8 @@ export const batchObject = (tally: BatchTally): BatchObject => ({
  * Makes the only `batch.completed` event of a batch. Its id depends on the batch alone, so repeated
  * calls give the same id. Source: BAT-13.
  */
-export const batchCompleted = (tally: BatchTally): PublicEvent<BatchObject, 'batch.completed'> => ({
-  id: eventIdOf(tally.batch, 'batch.completed'),
+export const batchCompleted = (progress: BatchProgress): PublicEvent<BatchObject, 'batch.completed'> => ({
+  id: eventIdOf(progress.batch, 'batch.completed'),
   type: 'batch.completed',
-  object: batchObject(tally),
+  object: batchObject(progress),
 })

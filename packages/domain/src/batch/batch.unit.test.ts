@@ -3,7 +3,7 @@ import { encodeId } from '../id/id.ts'
 import { batchCompleted, batchObject } from './batch.ts'
 
 const batch = encodeId('bat', '0193a1b2-0000-7000-8000-000000000001')
-const tally = {
+const progress = {
   batch,
   createdAt: Date.UTC(2026, 10, 21),
   closed: true,
@@ -20,7 +20,7 @@ const tally = {
 describe('a batch', () => {
   // Rules: BAT-11
   it('counts refusals at acceptance and rejections by the operator together', () => {
-    expect(batchObject(tally)).toEqual({
+    expect(batchObject(progress)).toEqual({
       id: batch,
       object: 'batch',
       created_at: '2026-11-21T00:00:00.000Z',
@@ -31,11 +31,11 @@ describe('a batch', () => {
 
   // Rules: BAT-13, GEN-3
   it('has a completion event whose id does not depend on its counts', () => {
-    const completed = batchCompleted(tally)
-    expect(completed).toMatchObject({ type: 'batch.completed', object: batchObject(tally) })
-    expect(batchCompleted({ ...tally, delivered: 5, expired: 0 }).id).toBe(completed.id)
+    const completed = batchCompleted(progress)
+    expect(completed).toMatchObject({ type: 'batch.completed', object: batchObject(progress) })
+    expect(batchCompleted({ ...progress, delivered: 5, expired: 0 }).id).toBe(completed.id)
     expect(
-      batchCompleted({ ...tally, batch: encodeId('bat', '0193a1b2-0000-7000-8000-000000000002') }).id,
+      batchCompleted({ ...progress, batch: encodeId('bat', '0193a1b2-0000-7000-8000-000000000002') }).id,
     ).not.toBe(completed.id)
   })
 })

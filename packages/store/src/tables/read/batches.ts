@@ -1,5 +1,5 @@
 /** `read.batches`: the read model of batches. Owner: projector. */
-import type { BatchTally } from '@hub/domain'
+import type { BatchProgress } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
 import type { SqlFragment } from '../../sql.ts'
 
@@ -17,7 +17,7 @@ export interface CountColumns {
 }
 
 /** `batch`: `bat_…`. */
-export const toTally = (batch: string, row: CountColumns, closed: boolean): BatchTally => ({
+export const toProgress = (batch: string, row: CountColumns, closed: boolean): BatchProgress => ({
   batch,
   createdAt: row.created_at.getTime(),
   closed,
