@@ -54,11 +54,10 @@ export class EventLog extends Context.Service<
      * Appends records with `acks=all`, in one produce request for each broker. Returns the position
      * of each record, in the order of `records`. The calls of one process are sent one after the
      * other, so their order is preserved. Fails within the deadline (default 5 s), without a retry.
-     * With `mayWait`, the records may be sent up to 40 ms later, together with others.
      */
     readonly append: (
       records: ReadonlyArray<OutgoingRecord>,
-      options?: { readonly deadlineMs?: number; readonly mayWait?: boolean },
+      options?: { readonly deadlineMs?: number },
     ) => Effect.Effect<ReadonlyArray<Position>, KafkaUnavailable>
     readonly partitionOf: (key: string) => number
   }
@@ -218,10 +217,9 @@ export interface GroupOptions {
   readonly heartbeatMs?: number
   /**
    * After records, the next fetch is this much later, milliseconds, unless more records wait already.
-   * So the records of this time arrive together. Asked after each fetch with records, with their number.
-   * Default 0.
+   * So the records of this time arrive together. Asked after each fetch with records. Default 0.
    */
-  readonly gatherMs?: (records: number) => number
+  readonly gatherMs?: () => number
 }
 
 export class ConsumerGroups extends Context.Service<

@@ -69,7 +69,7 @@ export const makeAnswerBuffer = <E>(
             number,
           )
         })
-        yield* atAnswersStored(log.append(records, { mayWait: true }))
+        yield* atAnswersStored(log.append(records))
         waiting = waiting.slice(next.length)
         for (const answer of next) bytes -= sizeOf(answer)
       }

@@ -110,7 +110,7 @@ export const makeReportSink = (
         // The hub has never had such messages. A refused operator would only send them again.
         const unknown = reports.length - records.length
         if (unknown > 0) options.metrics.unknownReports(unknown)
-        if (records.length > 0) yield* atReportStored(log.append(records, { mayWait: true }))
+        if (records.length > 0) yield* atReportStored(log.append(records))
       }, Effect.mapError(notTaken)),
 
       storeInbound: Effect.fnUntraced(function* (messages) {

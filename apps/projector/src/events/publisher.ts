@@ -32,6 +32,9 @@ const ABANDONED_AFTER_MS = 2 * APPEND_DEADLINE_MS
 /** The pause while another projector relays, or while Kafka or PostgreSQL is unavailable. */
 const RETRY_PAUSE_MS = 250
 
+/** Accounts with webhooks get events, if some were published in this time. */
+const IN_USE_MS = 2000
+
 /** How long the process waits for publication at its end. The outbox keeps the rest. */
 const SHUTDOWN_GRACE_MS = 1500
 
@@ -51,6 +54,8 @@ export const makePublisher = Effect.gen(function* () {
    * At the start, the previous process may have left rows.
    */
   let relayBefore: number | null = yield* Clock.currentTimeMillis
+  const clock = yield* Clock.Clock
+  let publishedAt = Number.NEGATIVE_INFINITY
   let working = false
   let ending = false
   /** The outbox rows whose events are in Kafka, and when the oldest is to be deleted. */
@@ -148,14 +153,17 @@ export const makePublisher = Effect.gen(function* () {
     /** Publishes events. Call it after each commit, in order. Waits while the queue is full. */
     publish: (publication: Publication): Effect.Effect<void> =>
       Effect.gen(function* () {
+        publishedAt = yield* Clock.currentTimeMillis
         if (relayBefore !== null && Queue.isFullUnsafe(queue)) {
           // While Kafka is unavailable, the outbox is the queue: the read models do not wait.
           yield* Queue.clear(queue)
-          relayBefore = yield* Clock.currentTimeMillis
+          relayBefore = publishedAt
           return
         }
         yield* Queue.offer(queue, publication)
       }),
+    /** True while accounts with webhooks get events. */
+    isInUse: (): boolean => clock.currentTimeMillisUnsafe() - publishedAt < IN_USE_MS,
     /** Reports that the outbox contains rows that were not given to `publish`. */
     relayRemaining: Effect.map(Clock.currentTimeMillis, (now): void => {
       relayBefore = now

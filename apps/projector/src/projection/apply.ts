@@ -36,8 +36,6 @@ interface ApplyOptions {
   readonly publisher: Publisher
   /** False when the member lost a partition of the batch or the process ends. Then retries stop. */
   readonly isWanted: () => boolean
-  /** A transaction was applied. `published`: it recorded events for webhooks. */
-  readonly onApplied: (published: boolean) => void
 }
 
 /** `abandoned`: `isWanted` became false. `superseded`: another member owns a partition. */
@@ -49,7 +47,6 @@ const DEAD_LETTER_DEADLINE_MS = 5000
 export const makeApply = Effect.fnUntraced(function* ({
   group,
   isWanted,
-  onApplied,
   outcomes,
   personalData,
   publisher,
@@ -142,7 +139,6 @@ export const makeApply = Effect.fnUntraced(function* ({
     if (outcome.kind === 'applied_before') yield* publisher.relayRemaining
     else {
       eventsRecorded.add(outcome.events)
-      onApplied(outcome.publication !== null)
       if (outcome.publication !== null) yield* publisher.publish(outcome.publication)
     }
     return 'applied' as const

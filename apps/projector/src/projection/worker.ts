@@ -1,7 +1,7 @@
 /**
  * Applies one transaction batch after the other. Records that arrive meanwhile join the next one.
  */
-import { Duration, Effect, Latch } from 'effect'
+import { Effect, Latch } from 'effect'
 import { RecordBuffer, type TransactionBatch } from './record-buffer.ts'
 
 /**
@@ -10,29 +10,12 @@ import { RecordBuffer, type TransactionBatch } from './record-buffer.ts'
  */
 export const MAX_BATCH_RECORDS = 2000
 
-/**
- * How long a small batch waits for more records. At everyday rates the four records of a message
- * arrive one by one, and each would cost a commit. Before it is visible, reads use the ledger.
- */
-const LINGER = Duration.millis(50)
-/**
- * The same while accounts with webhooks get events: their servers wait for them. The records of one fetch
- * arrive in this time. `GatherTime` decides how many these are.
- */
-const SHORT_LINGER = Duration.millis(1)
-/** Transactions of a worker between two with such events: many records, such as claims, have none. */
-const PUBLISHING_TRANSACTIONS = 50
-/** From this size on, the commit is a small part of the cost, and the batch does not wait. */
-const LINGER_BELOW = 200
-
 /** Full batches to buffer: one is fetched while another is applied. */
 const BUFFERED_BATCHES = 1
 
 export class Worker {
   readonly buffer = new RecordBuffer()
   readonly #maxBatchRecords: number
-  /** Transactions since the last one that recorded events for webhooks. */
-  #sincePublished = Infinity
   /** Open while records are buffered. */
   readonly #work = Latch.makeUnsafe(false)
   /** Open while the buffer may grow. */
@@ -69,16 +52,6 @@ export class Worker {
     this.updateLatches()
   }
 
-  /** Accounts with webhooks get events at present. */
-  get isPublishing(): boolean {
-    return this.#sincePublished < PUBLISHING_TRANSACTIONS
-  }
-
-  /** A transaction was applied. `published`: it recorded events for webhooks. */
-  onApplied(published: boolean): void {
-    this.#sincePublished = published ? 0 : this.#sincePublished + 1
-  }
-
   /** Ends the loop after the transaction in progress. */
   end(): void {
     this.#ending = true
@@ -92,11 +65,6 @@ export class Worker {
 
   /** Applies batches until `end` is called. */
   run<R>(apply: (batch: TransactionBatch) => Effect.Effect<void, never, R>): Effect.Effect<void, never, R> {
-    const linger = Effect.suspend(() =>
-      this.buffer.size >= LINGER_BELOW
-        ? Effect.void
-        : Effect.sleep(this.isPublishing ? SHORT_LINGER : LINGER),
-    )
     const applyNext = Effect.suspend(() => {
       const batch = this.buffer.takeBatch(this.#maxBatchRecords)
       this.updateLatches()
@@ -109,7 +77,8 @@ export class Worker {
     })
     return Effect.whileLoop({
       while: () => !this.#ending,
-      body: () => Effect.andThen(Effect.andThen(this.#work.await, linger), applyNext),
+      // The partitions of a fetch arrive in the same turn of the event loop.
+      body: () => Effect.andThen(Effect.andThen(this.#work.await, Effect.yieldNow), applyNext),
       step: () => {},
     })
   }

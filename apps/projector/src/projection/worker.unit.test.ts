@@ -1,67 +1,50 @@
 import { assert, describe, it } from '@effect/vitest'
 import { Effect, Fiber } from 'effect'
-import { TestClock } from 'effect/testing'
+import { recordCount } from './record-buffer.ts'
 import { Worker } from './worker.ts'
 
 const settle = Effect.repeat(Effect.yieldNow, { times: 20 })
 
-describe('a worker', () => {
-  /** Buffers a record, and returns after how many milliseconds it is in a transaction. */
-  const waitOf = Effect.fnUntraced(function* (worker: Worker, offset: number, applied: () => number) {
-    const before = applied()
-    worker.buffer.ingest('p.lane', 0, [
-      {
-        topic: 'p.lane',
-        partition: 0,
-        offset,
-        key: '',
-        type: '',
-        id: '',
-        occurredAt: 0,
-        traceparent: null,
-        appendedAt: 0,
-        value: new Uint8Array(),
-      },
-    ])
-    worker.updateLatches()
-    yield* settle
-    let waited = 0
-    while (applied() === before) {
-      waited++
-      yield* TestClock.adjust(1)
-      yield* settle
-    }
-    return waited
-  })
+const LANES = ['p.first', 'p.second']
 
-  it.effect('lets a small batch wait for 50 ms, and for 1 ms while accounts with webhooks get events', () =>
+const recordOf = (topic: string, offset: number) => ({
+  topic,
+  partition: 0,
+  offset,
+  key: '',
+  type: '',
+  id: '',
+  occurredAt: 0,
+  traceparent: null,
+  appendedAt: 0,
+  value: new Uint8Array(),
+})
+
+describe('a worker', () => {
+  it.effect('applies the records of one turn together, without a pause, and later ones in the next batch', () =>
     Effect.gen(function* () {
       const worker = new Worker(100)
-      worker.buffer.addPartition(
-        'p.lane',
-        { topic: 'lane', partition: 0, position: 0, epoch: 1, fence: 0 },
-        0,
-      )
-      let applied = 0
+      for (const topic of LANES) {
+        worker.buffer.addPartition(topic, { topic, partition: 0, position: 0, epoch: 1, fence: 0 }, 0)
+      }
+      const applied: Array<number> = []
       const loop = yield* Effect.forkChild(
-        worker.run(() =>
-          Effect.sync(() => {
-            applied++
-          }),
-        ),
+        worker.run((batch) => Effect.sync(() => void applied.push(recordCount(batch)))),
       )
-      let offset = 0
-      const wait = Effect.suspend(() => waitOf(worker, offset++, () => applied))
-      assert.strictEqual(yield* wait, 50)
-      worker.onApplied(true)
-      assert.strictEqual(yield* wait, 1)
-      // A transaction without events, such as one with claims only.
-      worker.onApplied(false)
-      assert.strictEqual(yield* wait, 1)
-      for (let i = 0; i < 50; i++) worker.onApplied(false)
-      assert.strictEqual(yield* wait, 50)
+      yield* settle
+      // The consumer hands over the partitions of a fetch one after the other.
+      for (const topic of LANES) {
+        worker.buffer.ingest(topic, 0, [recordOf(topic, 0), recordOf(topic, 1)])
+        worker.updateLatches()
+      }
+      // The clock of the test stands still.
+      yield* settle
+      assert.deepStrictEqual(applied, [4])
+      worker.buffer.ingest('p.first', 0, [recordOf('p.first', 2)])
+      worker.updateLatches()
+      yield* settle
+      assert.deepStrictEqual(applied, [4, 1])
       worker.end()
-      yield* TestClock.adjust(50)
       yield* Fiber.join(loop)
     }),
   )

@@ -35,7 +35,7 @@ const FETCHES = 1
 export interface FetchSettings {
   readonly maxBytesPerPartition: number
   /** After an answer with records, the next fetch is this much later, ms. */
-  readonly gatherMs: (records: number) => number
+  readonly gatherMs: () => number
 }
 
 /** The partitions of an assignment, by the node id of their leader. */
@@ -157,8 +157,7 @@ export class Fetcher {
   #gather(nodeId: string, fetched: ReadonlyArray<FetchedPartition>): void {
     const mayHaveMore = fetched.some(({ highWatermark, next }) => next < highWatermark)
     if (fetched.length === 0 || mayHaveMore) return
-    const count = fetched.reduce((sum, { records }) => sum + records.length, 0)
-    this.#gatheredAt.set(nodeId, now() + this.#settings.gatherMs(count))
+    this.#gatheredAt.set(nodeId, now() + this.#settings.gatherMs())
   }
 
   #ledBy(nodeId: string): ReadonlyArray<PartitionState> {

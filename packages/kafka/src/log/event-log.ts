@@ -42,16 +42,6 @@ const MAX_PRODUCE_RECORDS = 2000
 const RECORD_OVERHEAD_BYTES = 250
 /** kafkajs' timeout. Deadlines are shorter, so it only ends requests without a caller. */
 const REQUEST_TIMEOUT_MS = 10_000
-/**
- * How long appends that may wait are gathered, ms. A request costs broker and client as much as some
- * ten records, so at everyday rates it pays to send the records of some time together. Most leave
- * earlier, with an urgent append.
- */
-const GATHER_MS = 40
-/** So many records are not delayed. */
-const GATHERED_RECORDS = 64
-/** If nothing else was gathered, so many appends are not delayed, twice as many each time. */
-const MAX_NOT_DELAYED = 64
 /** How long the end of a process waits for the request in progress. */
 const CLOSE_WITHIN_MS = 2000
 
@@ -62,8 +52,6 @@ interface PendingAppend {
   readonly positions: Array<Position>
   /** Monotonic clock. */
   readonly deadline: number
-  /** It may be gathered with others until then; monotonic clock. */
-  readonly sendAt: number
   readonly settle: (result: Effect.Effect<ReadonlyArray<Position>, KafkaUnavailable>) => void
   timer: NodeJS.Timeout | undefined
   isSettled: boolean
@@ -102,10 +90,6 @@ class ProduceQueue {
   #connection: ProducerConnection | undefined
   #connections = 0
   #isClosed = false
-  /** Ends the time to gather. */
-  #stopGathering: (() => void) | undefined
-  /** Appends that are not delayed, because delays would gather nothing: the rest, and the whole. */
-  readonly #notDelayed = { left: 0, total: 0 }
 
   constructor(options: EventLogOptions, fork: Fork) {
     this.#options = options
@@ -116,7 +100,7 @@ class ProduceQueue {
   /** Queues an append. Returns a function that cancels it. */
   push(
     records: ReadonlyArray<OutgoingRecord>,
-    { deadlineMs, mayWait }: { readonly deadlineMs: number; readonly mayWait: boolean },
+    deadlineMs: number,
     resume: (result: Effect.Effect<ReadonlyArray<Position>, KafkaUnavailable>) => void,
   ): () => void {
     const refuse = (reason: KafkaUnavailable['reason'], detail: string) => {
@@ -136,7 +120,6 @@ class ProduceQueue {
       ),
       positions: [],
       deadline: now() + deadlineMs,
-      sendAt: mayWait && this.#isDelayUseful() ? now() + GATHER_MS : 0,
       settle: resume,
       timer: undefined,
       isSettled: false,
@@ -148,7 +131,6 @@ class ProduceQueue {
     )
     this.#queue.push(append)
     this.#queuedRecords += records.length
-    if (append.sendAt === 0 || this.#queuedRecords >= GATHERED_RECORDS) this.#stopGathering?.()
     this.#sending ??= this.#sendQueue()
     return () => this.#finish(append)
   }
@@ -164,7 +146,6 @@ class ProduceQueue {
   /** Rejects queued appends, awaits the request in progress for some time, and disconnects. */
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#stopGathering?.()
     for (const append of this.#queue.filter(({ sent }) => sent === 0))
       this.#fail(append, 'refused', 'the event log is closed')
     if (this.#sending !== undefined) await waitAtMost(CLOSE_WITHIN_MS, this.#sending)
@@ -196,35 +177,8 @@ class ProduceQueue {
   async #sendQueue(): Promise<void> {
     // The appends of one tick share a request.
     await Promise.resolve()
-    while (this.#queue.length > 0) {
-      await this.#gather()
-      if (this.#queue.length > 0) await this.#produce()
-    }
+    while (this.#queue.length > 0) await this.#produce()
     this.#sending = undefined
-  }
-
-  /** Waits while all queued appends may wait, and are few. */
-  async #gather(): Promise<void> {
-    const waitMs = Math.min(...this.#queue.map(({ sendAt }) => sendAt)) - now()
-    if (waitMs <= 0 || this.#queuedRecords >= GATHERED_RECORDS || this.#isClosed) return
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, waitMs)
-      this.#stopGathering = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
-    this.#stopGathering = undefined
-    const delays = this.#notDelayed
-    delays.total = this.#queue.length > 1 ? 0 : Math.min(MAX_NOT_DELAYED, Math.max(1, 2 * delays.total))
-    delays.left = delays.total
-  }
-
-  /** False for some appends after a delay that gathered nothing: their callers may wait one by one. */
-  #isDelayUseful(): boolean {
-    if (this.#notDelayed.left === 0) return true
-    this.#notDelayed.left--
-    return false
   }
 
   /**
@@ -422,8 +376,7 @@ const make = Effect.fnUntraced(function* (options: EventLogOptions) {
       records.length === 0
         ? Effect.succeed([])
         : Effect.callback((resume) => {
-            const { deadlineMs = deadline, mayWait = false } = call ?? {}
-            const withdraw = queue.push(records, { deadlineMs, mayWait }, resume)
+            const withdraw = queue.push(records, call?.deadlineMs ?? deadline, resume)
             return Effect.sync(withdraw)
           }),
     partitionOf: (key) => partitionFor(key, options.partitions),
