@@ -16,9 +16,8 @@ import { Duration, Effect, Layer } from 'effect'
 import { ACCEPTANCE_GATHER, acceptorLayer } from './accept/acceptor.ts'
 import { ledgerLayer } from './accept/ledger/ledger.ts'
 import { SendLimits } from './accept/batch/limits.ts'
-import { OutboxMode } from './accept/recovery/outbox-mode.ts'
+import { commandOutboxLayer } from './accept/recovery/command-outbox.ts'
 import { Lanes, reconcilerLayer } from './accept/recovery/reconciler.ts'
-import { relayLayer } from './accept/recovery/relay.ts'
 import { slices } from './accept/admission/slices.ts'
 import { countersFromLedgerLayer } from './accept/recovery/counters-from-ledger.ts'
 import { Access } from './access/access.ts'
@@ -92,7 +91,7 @@ export const commandApi = (options: AppOptions) => {
   return gracefulShutdown(shutdownDelay).pipe(
     Layer.provideMerge(apiLayer({ hashSecret, topics, longestTtl, secretTransition })),
     Layer.provideMerge(serverLayer({ host, port }, tls, trustedProxies, shutdownDelay)),
-    Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(kafka.brokers))),
+    Layer.provide(Layer.mergeAll(accepting, maintenanceLayer, readinessLayer(kafka.brokers))),
     Layer.provide(Layer.mergeAll(batchSweeperLayer(topics), reconciling, payloadKeysLayer)),
     Layer.provide(countersFromLedgerLayer(hashSecret)),
     Layer.provide(Layer.mergeAll(Access.layer(trustedProxies), Idempotency.layer)),
@@ -102,7 +101,7 @@ export const commandApi = (options: AppOptions) => {
       Layer.mergeAll(
         Messages.layer,
         LedgerScan.layer,
-        OutboxMode.layer,
+        commandOutboxLayer,
         UnprovenCodes.layer,
         HttpEdge.layer({ baseUrl, loggedShare }),
         Serving.layer,

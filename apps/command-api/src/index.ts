@@ -2,7 +2,7 @@
 export { ACCEPTANCE_GATHER, acceptorLayer, BatchingAcceptor } from './accept/acceptor.ts'
 export { Ledger } from './accept/ledger/ledger.port.ts'
 export { SendLimits } from './accept/batch/limits.ts'
-export { OutboxMode } from './accept/recovery/outbox-mode.ts'
+export { commandOutboxOn } from './accept/recovery/command-outbox.ts'
 export type { CheckedSend } from './accept/check/checked-send.ts'
 export type { SendOutcome } from './accept/send.ts'
 export { makeSlices } from './accept/admission/slices.ts'

@@ -48,7 +48,7 @@ export { examinePayloadKeys } from './message-keys.ts'
 export { decodePayload, encodePayload, type MessagePayload } from './message-payload.ts'
 export { migrate, MigrationMismatch, type MigrationStatus, migrationStatus } from './migrate.ts'
 export { storageCrashPoint, transactionCrashPoint } from './crash-points.ts'
-export { publishInTransaction, readWaitingRows, relayOutbox } from './outbox.ts'
+export { publishInTransaction, readWaitingRows } from './outbox.ts'
 export {
   PayloadEncryption,
   type PayloadKey,

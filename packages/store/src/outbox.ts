@@ -1,8 +1,7 @@
 /**
- * The relay of a transactional outbox. A transaction stores encoded records together with the
- * change that they describe; the relay appends them to Kafka. It deletes a row after Kafka has
- * acknowledged all of its records. After a crash in between it appends the row again, and readers
- * drop the repeated records by id.
+ * Publishing from a transaction. Rows of a table describe what is still to be published to Kafka. They are
+ * deleted after Kafka has acknowledged all of its records. After a crash in between they are published again,
+ * and readers drop the repeated records by id.
  */
 import { Duration, Effect } from 'effect'
 import { type Queries, Sql, type StorageError } from './sql.ts'
@@ -20,15 +19,6 @@ interface Taken<A> {
   /** Removes it from the table. */
   readonly done: () => Promise<unknown>
 }
-
-/** Rows of one step. */
-const ROWS_PER_STEP = 50
-
-/**
- * Bytes of one step, some thousands of records: it ends well within the deadline of its
- * transaction.
- */
-const BYTES_PER_STEP = 2 * 1024 * 1024
 
 /**
  * Publishes what `take` finds, and then calls `done`, in one transaction: after a failure of `publish`
@@ -66,38 +56,6 @@ export const publishInTransaction = <A, E, R>(
       return yield* (publishFailure as { readonly exit: Effect.Effect<never, E> }).exit
     return count
   })
-
-/**
- * Publishes the oldest rows in order and deletes them, as `publishInTransaction` does. Returns the number
- * of published rows.
- *
- * `publish` gets the rows in order. `olderThanMs` excludes younger rows, which their writer is publishing
- * itself.
- */
-export const relayOutbox = <E, R>(
-  table: 'command.outbox' | 'read.event_outbox',
-  publish: (rows: ReadonlyArray<Uint8Array>) => Effect.Effect<void, E, R>,
-  options?: { readonly olderThanMs?: number },
-): Effect.Effect<number, StorageError | E, Sql | R> =>
-  publishInTransaction(
-    table,
-    async (q) => {
-      const rows = await q<{ id: string; records: Buffer }[]>`
-        SELECT id, records FROM (
-          SELECT id, records, sum(length(records)) OVER (ORDER BY id) - length(records) AS before FROM (
-            SELECT id, records FROM ${q(table)}
-             WHERE created_at <= now() - make_interval(secs => ${(options?.olderThanMs ?? 0) / 1000})
-             ORDER BY id LIMIT ${ROWS_PER_STEP}) AS oldest) AS sized
-         WHERE before < ${BYTES_PER_STEP} ORDER BY id`
-      if (rows.length === 0) return null
-      return {
-        content: rows.map((row) => row.records),
-        count: rows.length,
-        done: () => q`DELETE FROM ${q(table)} WHERE id IN ${q(rows.map((row) => row.id))}`,
-      }
-    },
-    publish,
-  )
 
 /** The rows that wait in a table. */
 interface WaitingRows {

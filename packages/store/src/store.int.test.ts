@@ -9,7 +9,6 @@ import { afterAll } from 'vitest'
 import {
   makeSql,
   migrate,
-  relayOutbox,
   RECIPIENT_SHARES,
   PayloadEncryption,
   recipientShareOf,
@@ -164,50 +163,6 @@ describe('Sql', () => {
         ),
       )
       assert.strictEqual(away._tag, 'StorageUnavailable')
-    }).pipe(Effect.provide(layer)),
-  )
-})
-
-describe('the outbox', () => {
-  const countRows = Effect.flatMap(Sql, (sql) =>
-    sql.run(async (q) => (await q`SELECT 1 FROM command.outbox`).length),
-  )
-
-  it.effect('keeps unpublished rows in their order', () =>
-    Effect.gen(function* () {
-      const sql = yield* Sql
-      for (const text of ['a', 'b', 'c']) {
-        yield* sql.run((q) => q`INSERT INTO command.outbox (records) VALUES (${Buffer.from(text)})`)
-      }
-      const refused = yield* Effect.flip(
-        relayOutbox('command.outbox', () => Effect.fail('Kafka down' as const)),
-      )
-      assert.strictEqual(refused, 'Kafka down')
-      assert.strictEqual(yield* countRows, 3)
-
-      const seen: Array<string> = []
-      const count = yield* relayOutbox('command.outbox', (rows) =>
-        Effect.sync(() => {
-          seen.push(...rows.map((row) => Buffer.from(row).toString()))
-        }),
-      )
-      assert.strictEqual(count, 3)
-      assert.deepStrictEqual(seen, ['a', 'b', 'c'])
-      assert.strictEqual(yield* countRows, 0)
-    }).pipe(Effect.provide(layer)),
-  )
-
-  it.effect('is relayed by one process at a time', () =>
-    Effect.gen(function* () {
-      const sql = yield* Sql
-      yield* sql.run((q) => q`INSERT INTO command.outbox (records) VALUES (${Buffer.from('x')})`)
-      // The second relay runs while the first one publishes.
-      const nested = yield* relayOutbox('command.outbox', () =>
-        relayOutbox('command.outbox', () => Effect.void).pipe(
-          Effect.flatMap((other) => (other === 0 ? Effect.void : Effect.fail('two at once' as const))),
-        ),
-      )
-      assert.strictEqual(nested, 1)
     }).pipe(Effect.provide(layer)),
   )
 })

@@ -1,23 +1,24 @@
 /**
- * The command-api processes: acceptors with the ledger, the flood windows and the outbox. The relay of
- * the outbox stands in for the one of production, which sends SQL of its own.
+ * The command-api processes: acceptors with the ledger, the flood windows and the outbox.
  */
 import {
   ACCEPTANCE_GATHER,
   acceptorLayer,
   BatchingAcceptor,
+  commandOutboxOn,
   HubSettings,
   Ledger,
   SendLimits,
   makeSlices,
-  OutboxMode,
   UnprovenCodes,
 } from '@hub/command-api'
 import { makeMemoryLedger, type MemoryLedger } from '@hub/command-api/testing'
 import { Counters, type CountersShape, type CountersUnavailable, memoryCounters } from '@hub/counters'
 import { encodeId, type Lifetimes } from '@hub/domain'
-import { decodeOutboxRow, EventLog, topicNames } from '@hub/kafka'
+import { topicNames } from '@hub/kafka'
 import { simulatedKafka } from '@hub/kafka/testing'
+import { decodeRow, OutboxStore, type OutboxStoreShape } from '@hub/outbox'
+import { makeMemoryOutbox } from '@hub/outbox/testing'
 import { PayloadEncryption } from '@hub/store'
 import { Context, Effect, Layer } from 'effect'
 import { payloadEncryption } from '../dispatching/stores.ts'
@@ -27,9 +28,6 @@ import type { SimulatedProcess } from '../world/process.ts'
 import type { Simulation } from '../world/simulation.ts'
 import { effectInServer, redisCall, statement } from '../world/statement.ts'
 
-/** As in the relay of production. */
-const RELAYED_AFTER_MS = 3500
-const RELAY_EVERY_MS = 200
 /** A confirmation that Redis did not answer is sent again after this time. */
 const CONFIRM_AGAIN_MS = 500
 
@@ -68,21 +66,14 @@ const countersOf = (
 export const startCommandApis = (simulation: Simulation, lifetimes: Lifetimes): CommandApis => {
   const { broker, network, violations, world } = simulation
   const topics = topicNames()
-  const ledger = makeMemoryLedger(() => world.now())
+  const outbox = makeMemoryOutbox(() => world.now())
+  const ledger = makeMemoryLedger(() => world.now(), outbox)
   const counters = Effect.runSync(
     Effect.provide(Counters, Layer.fresh(memoryCounters({ now: () => world.now() }))),
   )
   const acceptors = new Map<SimulatedProcess, BatchingAcceptor['Service']>()
   let messageIds = 0
   let relaying: SimulatedProcess | null = null
-
-  /** When the world first saw each outbox row. */
-  const rowsSince = new Map<number, number>()
-  const watchOutbox = () => {
-    for (const row of ledger.outbox.keys()) if (!rowsSince.has(row)) rowsSince.set(row, world.now())
-    world.after(RELAY_EVERY_MS, watchOutbox)
-  }
-  watchOutbox()
 
   const ledgerOf = (process: SimulatedProcess): Ledger['Service'] => {
     const { ledger: memory } = ledger
@@ -96,52 +87,44 @@ export const startCommandApis = (simulation: Simulation, lifetimes: Lifetimes): 
       seal: (batch, codes, records) => remote('seal', () => memory.seal(batch, codes, records)),
       discard: (batch) => remote('discard', () => memory.discard(batch)),
       sealFromLedger: (batches, encode) => remote('seal', () => memory.sealFromLedger(batches, encode)),
-      deleteOutboxRows: (rows) => remote('delete outbox rows', () => memory.deleteOutboxRows(rows)),
     }
   }
 
-  /** Appends old rows in order and deletes them. One process at a time relays. */
-  const relay = (process: SimulatedProcess) =>
-    Effect.gen(function* () {
-      const mode = yield* OutboxMode
-      const log = yield* EventLog
-      const turn = Effect.gen(function* () {
-        if (mode.relayBacklog().highest === null) {
-          mode.relayExistingRows(
-            yield* statement(network, process, 'read the highest row', () =>
-              Math.max(0, ...ledger.outbox.keys()),
-            ),
+  /** The outbox, as a process reaches it. One process at a time relays. */
+  const outboxOf = (process: SimulatedProcess): OutboxStoreShape => {
+    const run = <A>(name: string, execute: () => A) => statement(network, process, name, execute)
+    return {
+      relay: (wanted, publish) =>
+        Effect.gen(function* () {
+          const rows = yield* run('read outbox rows', () => {
+            if (relaying !== null && relaying !== process && relaying.isAlive) return []
+            relaying = process
+            return outbox.oldest(wanted)
+          })
+          if (rows.length === 0) return 0
+          const records = yield* Effect.orDie(
+            Effect.forEach(rows, ([, row]) => Effect.fromResult(decodeRow(row))),
           )
-        }
-        const { count, highest } = mode.relayBacklog()
-        const rows = yield* statement(network, process, 'read outbox rows', () => {
-          if (relaying !== null && relaying !== process && relaying.isAlive) return []
-          relaying = process
-          return [...ledger.outbox]
-            .filter(([row]) => world.now() - (rowsSince.get(row) ?? world.now()) > RELAYED_AFTER_MS)
-            .toSorted(([a], [b]) => a - b)
-        })
-        for (const [, bytes] of rows) yield* log.append(yield* Effect.fromResult(decodeOutboxRow(bytes)))
-        const left = yield* statement(network, process, 'delete outbox rows', () => {
-          for (const [row] of rows) ledger.outbox.delete(row)
-          return [...ledger.outbox.keys()].some((row) => row <= (highest ?? 0))
-        })
-        if (!left) mode.switchToDirect(count)
-      }).pipe(
-        Effect.ignore,
-        Effect.ensuring(
-          Effect.sync(() => {
-            if (relaying === process) relaying = null
-          }),
+          yield* publish(records.flat())
+          yield* run('delete outbox rows', () => outbox.remove(rows.map(([id]) => id)))
+          return rows.length
+        }).pipe(
+          Effect.ensuring(
+            Effect.sync(() => {
+              if (relaying === process) relaying = null
+            }),
+          ),
         ),
-      )
-      yield* Effect.forkScoped(Effect.forever(Effect.andThen(turn, Effect.sleep(RELAY_EVERY_MS))))
-    })
+      status: (upTo) => run('read the outbox', () => outbox.status(upTo)),
+      remove: (rows) => run('delete outbox rows', () => outbox.remove(rows)),
+    }
+  }
 
   const start = (number: number) => {
     const process = world.startProcess(`command-api-${number}`, 0)
     const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
       Context.add(Ledger, ledgerOf(process)),
+      Context.add(OutboxStore, outboxOf(process)),
       Context.add(Counters, countersOf(simulation, process, counters)),
       Context.add(HubSettings, { current: Effect.succeed({ dailyLimit: null, stoppedUntil: null }) }),
       Context.add(PayloadEncryption, payloadEncryption(network, process)),
@@ -157,14 +140,13 @@ export const startCommandApis = (simulation: Simulation, lifetimes: Lifetimes): 
     }).pipe(
       Layer.provideMerge(
         Layer.mergeAll(
-          Layer.fresh(OutboxMode.layer),
+          Layer.fresh(commandOutboxOn),
           Layer.fresh(UnprovenCodes.layer),
           Layer.fresh(SendLimits.layer),
         ),
       ),
     )
     const main = Effect.gen(function* () {
-      yield* relay(process)
       acceptors.set(process, yield* BatchingAcceptor)
       return yield* Effect.never
     }).pipe(Effect.provide(layer), Effect.scoped, Effect.provideContext(services))

@@ -147,16 +147,15 @@ export const PROJECTOR_MUTATIONS = [
     name: 'events are deleted from the outbox before Kafka has acknowledged them',
     file: `${PROJECTOR}/events/publisher.ts`,
     in: 'publishQueued',
-    find: 'append(publications.flatMap(({ records }) => records), APPEND_DEADLINE_MS)',
-    replace:
-      'Effect.andThen(store.deleteOutboxRows(publications.map(({ outboxId }) => outboxId)), append(publications.flatMap(({ records }) => records), APPEND_DEADLINE_MS))',
+    find: 'working = true',
+    replace: 'working = true; outbox.addAppended(publications.map(({ outboxRow }) => outboxRow))',
   },
   {
     name: 'the relay deletes events whose append failed',
-    file: `${PROJECTOR}/events/publisher.ts`,
-    in: 'relay',
-    find: 'atEventsRelayed(append(records, RELAY_DEADLINE_MS))',
-    replace: 'Effect.ignore(append(records, RELAY_DEADLINE_MS))',
+    file: `${PROJECTOR}/events/event-outbox.ts`,
+    in: 'append',
+    find: 'atEventsRelayed',
+    replace: 'atEventsRelayed, Effect.ignore',
   },
   {
     name: 'the events of a subscribed account are not published',

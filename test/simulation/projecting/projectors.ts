@@ -26,6 +26,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { simulatedKafka } from '@hub/kafka/testing'
+import { OutboxStore } from '@hub/outbox'
 import { PayloadEncryption, type ReadEvents } from '@hub/store'
 import { Context, Effect, Result } from 'effect'
 import { compareTable, differences } from '../../support/checker/compare.ts'
@@ -39,7 +40,7 @@ import type { Simulation } from '../world/simulation.ts'
 import { liveTablesOf } from './live-tables.ts'
 import { lookedUpModel } from './looked-up-model.ts'
 import { isPoison } from './poison.ts'
-import { type Owners, projectionStore } from './store-server.ts'
+import { type Owners, storesOf } from './store-server.ts'
 
 const SECOND = 1000
 /**
@@ -178,8 +179,10 @@ export const startProjectors = (
   const start = (number: number) => {
     const skew = random.chance(0.2) ? random.between(-3000, 3000) : 0
     const process = world.startProcess(`projector-${number}`, skew)
+    const stores = storesOf(simulation, store, owners, process)
     const services = simulatedKafka(broker, network.kafkaHost(process)).pipe(
-      Context.add(ProjectionStore, projectionStore(simulation, store, owners, process)),
+      Context.add(ProjectionStore, stores.projection),
+      Context.add(OutboxStore, stores.outbox),
       Context.add(PayloadEncryption, payloadEncryption(network, process)),
       Context.merge(process.context),
     )

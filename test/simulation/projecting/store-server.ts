@@ -2,6 +2,7 @@
  * The PostgreSQL server of the projectors. Each step of a transaction is a request of its own, so
  * that other transactions run in between, and a process can die or stand still in the middle.
  */
+import type { OutboxStoreShape } from '@hub/outbox'
 import { type Checkpoint, partitionKey, type ProjectionStoreShape } from '@hub/projector'
 import { type MemoryStore, type MemoryTransaction } from '@hub/projector/testing'
 import { StorageRejected, StorageUnavailable } from '@hub/store'
@@ -30,13 +31,13 @@ type Step = <A>(
 /** The process that acquired each partition last. */
 export type Owners = Map<string, SimulatedProcess>
 
-/** The port of a projector process. */
-export const projectionStore = (
+/** The ports of a projector process. */
+export const storesOf = (
   { network, violations, world }: Simulation,
   store: MemoryStore,
   owners: Owners,
   process: SimulatedProcess,
-): ProjectionStoreShape => {
+): { readonly projection: ProjectionStoreShape; readonly outbox: OutboxStoreShape } => {
   const open = new Set<MemoryTransaction>()
   const closeLater = (transaction: MemoryTransaction) =>
     void world.after(CLOSED_WITHIN_MS, () => transaction.rollBack())
@@ -97,7 +98,7 @@ export const projectionStore = (
       )
     })
 
-  return {
+  const projection: ProjectionStoreShape = {
     acquire: (partitions) =>
       Effect.callback((resume) => {
         network.request<ReadonlyArray<Checkpoint>>(process, 'postgres', {
@@ -162,21 +163,6 @@ export const projectionStore = (
           return { isFull, ...recorded }
         }),
       ),
-    relayOutbox: (publish, olderThanMs) =>
-      transaction(RELAY_MS, (one, step) =>
-        Effect.gen(function* () {
-          const rows = yield* step<ReturnType<typeof one.lockOutbox>>('lock outbox rows', (answer) =>
-            answer(one.lockOutbox(olderThanMs)),
-          )
-          if (rows.length > 0) yield* publish(rows.flatMap(([, { records }]) => records))
-        }),
-      ),
-    outboxStatus: (olderThanMs) =>
-      statement(network, process, 'read the outbox', () => store.outboxStatus(olderThanMs)),
-    deleteOutboxRows: (ids) =>
-      statement(network, process, 'delete outbox rows', () =>
-        ids.forEach((id) => store.tables.outbox.delete(id)),
-      ),
     publishOutcomes: (publish) =>
       transaction(RELAY_MS, (one, step) =>
         Effect.gen(function* () {
@@ -189,4 +175,19 @@ export const projectionStore = (
         }),
       ),
   }
+  const outbox: OutboxStoreShape = {
+    relay: (wanted, publish) =>
+      transaction(RELAY_MS, (one, step) =>
+        Effect.gen(function* () {
+          const rows = yield* step<ReturnType<typeof one.lockOutbox>>('lock outbox rows', (answer) =>
+            answer(one.lockOutbox(wanted)),
+          )
+          if (rows.length > 0) yield* publish(rows.flatMap(([, { records }]) => records))
+          return rows.length
+        }),
+      ),
+    status: (upTo) => statement(network, process, 'read the outbox', () => store.outboxStatus(upTo)),
+    remove: (rows) => statement(network, process, 'delete outbox rows', () => store.deleteOutboxRows(rows)),
+  }
+  return { projection, outbox }
 }

@@ -6,6 +6,7 @@
  */
 import { assert, describe, it } from '@effect/vitest'
 import { decodeOutboxRow } from '@hub/kafka'
+import type { Outbox } from '@hub/outbox'
 import { Deferred, Effect, Fiber, Logger, Result } from 'effect'
 import { TestClock } from 'effect/testing'
 import { jsonAnswer } from '../http/answer.ts'
@@ -21,7 +22,6 @@ import {
 } from '../testing/doubles.ts'
 import type { CheckedSend } from './check/checked-send.ts'
 import { BatchingAcceptor } from './acceptor.ts'
-import type { OutboxMode } from './recovery/outbox-mode.ts'
 import type { NewBatch, RequestContext } from './request.ts'
 import type { SendOutcome } from './send.ts'
 
@@ -54,7 +54,7 @@ const outcomesOf = (...checkedSends: ReadonlyArray<CheckedSend>) =>
 /** Runs all fibers until they wait for time or for a barrier. */
 const settle = Effect.repeat(Effect.yieldNow, { times: 100 })
 
-const test = (name: string, body: Effect.Effect<void, unknown, BatchingAcceptor | Doubles | OutboxMode>) =>
+const test = (name: string, body: Effect.Effect<void, unknown, BatchingAcceptor | Doubles | Outbox>) =>
   it.effect(name, () => body.pipe(Effect.provide(acceptorOnDoubles()), Effect.provide(Logger.layer([]))))
 
 const batchOf = (id: string, total: number, malformed = 0): NewBatch => ({ id, owner, total, malformed })

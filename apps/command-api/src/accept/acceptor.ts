@@ -28,6 +28,7 @@
  */
 import type { EventLog, TopicNames } from '@hub/kafka'
 import type { Lifetimes } from '@hub/domain'
+import { Outbox } from '@hub/outbox'
 import type { PayloadEncryption } from '@hub/store'
 import {
   Clock,
@@ -41,18 +42,15 @@ import {
   Layer,
   Metric,
   Result,
-  Schedule,
 } from 'effect'
 import { acceptanceBatchSeconds, acceptanceBatchSends, pendingSends } from '../metrics.ts'
 import type { MakeId } from '../ids/ids.ts'
 import { makeAcceptanceBatches } from './batch/acceptance-batch.ts'
-import { makeAppendedRows } from './batch/appended-rows.ts'
 import type { CheckedSend } from './check/checked-send.ts'
 import { makeCorrections } from './recovery/corrections.ts'
 import { RECORD_UNKNOWN, STORAGE_DOWN } from './errors.ts'
 import { Ledger } from './ledger/ledger.port.ts'
 import type { SendLimits } from './batch/limits.ts'
-import { OutboxMode } from './recovery/outbox-mode.ts'
 import { makeOtpInProgress } from './batch/otp-in-progress.ts'
 import { refuseOverloaded } from './admission/overloaded.ts'
 import { makePublisher } from './batch/publish.ts'
@@ -92,11 +90,6 @@ const ACCEPTANCE_BATCH_BYTES = 4 * 1024 * 1024
 export const ACCEPTANCE_GATHER = Duration.millis(8)
 /** How often the acceptor expires waiting sends, while some wait. */
 const EXPIRE_EVERY = Duration.millis(100)
-/**
- * How often appended outbox rows are deleted if no acceptance batch does it. The relay takes rows that are
- * some seconds old.
- */
-const DELETE_ROWS_EVERY = Duration.millis(500)
 /** Time to publish what is recorded when the process ends, and for confirmations and refunds. */
 const DRAIN_WITHIN = Duration.seconds(3)
 
@@ -160,7 +153,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   }
   const corrections = yield* makeCorrections({
     ledger,
-    outboxMode: yield* OutboxMode,
+    outbox: yield* Outbox,
     topics: options.topics,
   })
   const pending = makePendingRequests({
@@ -170,10 +163,8 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
       if (batch !== undefined) corrections.seal(batch.id)
     },
   })
-  const appendedRows = makeAppendedRows()
   const otpInProgress = makeOtpInProgress()
   const publisher = yield* makePublisher({
-    appendedRows,
     corrections,
     otpInProgress,
     reservations,
@@ -194,7 +185,6 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const unresolved = makeUnresolvedCommits({ corrections, decideAgain, fork, ledger, reservations })
   const runAcceptanceBatch = yield* makeAcceptanceBatches({
     ...options,
-    appendedRows,
     corrections,
     otpInProgress,
     reservations,
@@ -273,28 +263,11 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     wake()
   })
 
-  /** Deletes appended outbox rows if no batch does it. Else the relay would append them again. */
-  const deleteAppendedRows = Effect.suspend(() => {
-    if (!isRecordingNothing()) return Effect.void
-    const rows = appendedRows.take()
-    if (rows.length === 0) return Effect.void
-    return ledger
-      .deleteOutboxRows(rows)
-      .pipe(
-        Effect.catch((error) =>
-          Effect.logWarning(
-            'acceptor: appended outbox rows were not deleted; the relay appends them again',
-          ).pipe(Effect.annotateLogs({ rows: rows.length, error: error._tag })),
-        ),
-      )
-  })
-
   yield* Effect.forkScoped(Effect.forever(startBatches))
   for (const loop of publisher.loops) yield* Effect.forkScoped(Effect.forever(loop))
   yield* Effect.forkScoped(
     Effect.forever(Effect.andThen(Effect.andThen(sendsWait.await, Effect.sleep(EXPIRE_EVERY)), expire)),
   )
-  yield* Effect.forkScoped(Effect.repeat(deleteAppendedRows, Schedule.spaced(DELETE_ROWS_EVERY)))
 
   // Runs before the loops are interrupted. No new send arrives: the listener is already closed.
   yield* Effect.addFinalizer(() =>
@@ -310,7 +283,6 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
             'acceptor: sends were still in progress at the end; the relay and the reconciler complete them',
           ),
       }),
-      Effect.andThen(deleteAppendedRows),
     ),
   )
 
@@ -358,5 +330,5 @@ export const acceptorLayer = (
 ): Layer.Layer<
   BatchingAcceptor,
   never,
-  Ledger | EventLog | PayloadEncryption | OutboxMode | SendLimits | UnprovenCodes
+  Ledger | EventLog | PayloadEncryption | Outbox | SendLimits | UnprovenCodes
 > => Layer.effect(BatchingAcceptor, make(options))

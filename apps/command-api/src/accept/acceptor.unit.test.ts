@@ -1,13 +1,13 @@
 /** The acceptor on doubles: acceptance batches, codes and service messages, and bounds. */
 import { assert, describe, it } from '@effect/vitest'
 import { decodeFact } from '@hub/kafka'
+import { Outbox } from '@hub/outbox'
 import { Context, Deferred, Effect, Exit, Fiber, Layer, Logger, Result, Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import { Doubles, acceptorOnDoubles, otp, service } from '../testing/doubles.ts'
 import type { Ticket } from './admission/admission-control.ts'
 import type { CheckedSend } from './check/checked-send.ts'
 import { ACCEPTANCE_GATHER, BatchingAcceptor } from './acceptor.ts'
-import { OutboxMode } from './recovery/outbox-mode.ts'
 import type { SendOutcome } from './send.ts'
 import { SLOW_BATCHES_IN_PROGRESS } from './batch/start-rule.ts'
 
@@ -25,7 +25,7 @@ const accept = Effect.fnUntraced(function* (...checkedSends: ReadonlyArray<Check
 /** Runs all fibers until they wait for time or for a barrier. */
 const settle = Effect.repeat(Effect.yieldNow, { times: 100 })
 
-const test = (name: string, body: Effect.Effect<void, unknown, BatchingAcceptor | Doubles | OutboxMode>) =>
+const test = (name: string, body: Effect.Effect<void, unknown, BatchingAcceptor | Doubles | Outbox>) =>
   it.effect(name, () => body.pipe(Effect.provide(acceptorOnDoubles()), Effect.provide(Logger.layer([]))))
 
 const republishedFlags = (records: ReadonlyArray<{ readonly value: Uint8Array }>) =>
@@ -60,10 +60,7 @@ describe('an acceptance batch', () => {
   )
 
   /** Acceptance batches of few sends wait for 8 ms. */
-  const gathering = (
-    name: string,
-    body: Effect.Effect<void, unknown, BatchingAcceptor | Doubles | OutboxMode>,
-  ) =>
+  const gathering = (name: string, body: Effect.Effect<void, unknown, BatchingAcceptor | Doubles | Outbox>) =>
     it.effect(name, () =>
       body.pipe(Effect.provide(acceptorOnDoubles(ACCEPTANCE_GATHER)), Effect.provide(Logger.layer([]))),
     )
@@ -286,14 +283,14 @@ describe('a service message', () => {
     'is accepted when it is recorded, and left to the relay when Kafka fails',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
-      const outboxMode = yield* OutboxMode
+      const outbox = yield* Outbox
       kafka.state.behavior = 'hanging'
       const [outcome] = yield* accept(service('a'))
       assert.strictEqual(resultOf(outcome!), 'accepted')
       assert.strictEqual(ledger.outbox.size, 1)
-      assert.isFalse(outboxMode.isRelaying())
+      assert.isFalse(outbox.isRelaying())
       yield* TestClock.adjust('1500 millis')
-      assert.isTrue(outboxMode.isRelaying())
+      assert.isTrue(outbox.isRelaying())
 
       // Kafka works again, but later messages must not overtake those of the relay.
       kafka.state.behavior = 'up'
@@ -304,10 +301,12 @@ describe('a service message', () => {
       yield* accept(otp('c'))
       assert.strictEqual(kafka.records.length, 1)
 
-      outboxMode.switchToDirect(outboxMode.relayBacklog().count)
+      // The relay appends rows that are some seconds old.
+      yield* TestClock.adjust('4 seconds')
+      assert.deepStrictEqual([outbox.isRelaying(), kafka.records.length, ledger.outbox.size], [false, 3, 0])
       yield* accept(service('d'))
       yield* settle
-      assert.strictEqual(kafka.records.length, 2)
+      assert.strictEqual(kafka.records.length, 4)
     }),
   )
 

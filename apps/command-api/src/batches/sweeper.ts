@@ -4,9 +4,9 @@
  * Source: docs/architecture.md, Accepting.
  */
 import { encodeOutboxRow, type TopicNames } from '@hub/kafka'
+import { Outbox } from '@hub/outbox'
 import { Sql, storageCrashPoint } from '@hub/store'
 import { Duration, Effect, Layer, Schedule } from 'effect'
-import { OutboxMode } from '../accept/recovery/outbox-mode.ts'
 import { batchSealedRecords } from '../accept/batch/batch-sealed.ts'
 import { lockOpenBatches, sealBatches } from '../accept/ledger/tables/batches.ts'
 
@@ -29,16 +29,16 @@ export const sealOpenBatches = (sql: Sql['Service'], topics: TopicNames, openFor
     return outboxRow === null ? null : { sealed: batches.length, outboxRow }
   }, DEADLINE)
 
-export const batchSweeperLayer = (topics: TopicNames): Layer.Layer<never, never, Sql | OutboxMode> =>
+export const batchSweeperLayer = (topics: TopicNames): Layer.Layer<never, never, Sql | Outbox> =>
   Layer.effectDiscard(
     Effect.gen(function* () {
       const sql = yield* Sql
-      const outboxMode = yield* OutboxMode
+      const outbox = yield* Outbox
       const sweep = sealOpenBatches(sql, topics).pipe(
         atSwept,
         Effect.flatMap((done) => {
           if (done === null) return Effect.void
-          outboxMode.leaveToRelay(done.outboxRow)
+          outbox.leave(done.outboxRow)
           return Effect.annotateLogs(Effect.logInfo('batch sweeper: sealed batches that were left open'), {
             batches: done.sealed,
             outbox_row: done.outboxRow,

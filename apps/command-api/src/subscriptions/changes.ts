@@ -6,6 +6,9 @@
  *     dies before that, the relay appends the fact.
  *  3. The client gets its answer when the fan-out has applied the fact, or at a deadline.
  *
+ * A change is appended at once even while the process leaves its rows to the relay (`@hub/outbox`): its
+ * client waits for the answer. The order of these facts says nothing, because the fan-out reads the row.
+ *
  * Source: docs/architecture.md, Accepting; docs/decisions/webhooks.md#changes-of-a-subscription.
  */
 import {
@@ -18,6 +21,7 @@ import {
   subscriptionChangedRecord,
   type TopicNames,
 } from '@hub/kafka'
+import { deleteOutboxRows } from '@hub/outbox'
 import {
   CommandOutbox,
   type Queries,
@@ -27,7 +31,6 @@ import {
   WebhooksPositions,
 } from '@hub/store'
 import { Clock, Duration, Effect, Schedule } from 'effect'
-import { deleteOutboxRows } from '../accept/ledger/tables/outbox.ts'
 import type { Owner } from '../accounts/account.ts'
 
 /** Deadline of the append. The relay appends what takes longer. */
@@ -76,7 +79,9 @@ export const makeAwaitApplied = Effect.gen(function* () {
 
   const onAppended = Effect.fnUntraced(
     function* (entry: OutboxEntry, position: Position | undefined, startedAt: number) {
-      yield* sql.run((q) => deleteOutboxRows(q, [Number(entry.id)]), DEADLINE).pipe(atAnnouncementDeleted)
+      yield* sql
+        .run((q) => deleteOutboxRows(q, 'command.outbox', [Number(entry.id)]), DEADLINE)
+        .pipe(atAnnouncementDeleted)
       if (position === undefined) return
       const left = startedAt + APPLIED_WITHIN_MS - (yield* Clock.currentTimeMillis)
       yield* Effect.repeat(isApplied(position), {

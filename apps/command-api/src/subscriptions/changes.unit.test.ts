@@ -22,9 +22,11 @@ const makeFakes = () => {
     outbox: ['7'],
     appended: [] as Array<OutgoingRecord>,
   }
-  const answer = (strings: TemplateStringsArray, ...values: ReadonlyArray<unknown>) => {
-    if (strings.join('').includes('command.outbox')) {
-      const deleted = values[0] as ReadonlyArray<string>
+  const answer = (strings: TemplateStringsArray | string, ...values: ReadonlyArray<unknown>) => {
+    // An identifier.
+    if (typeof strings === 'string') return strings
+    if (values[0] === 'command.outbox') {
+      const deleted = values[1] as ReadonlyArray<string>
       state.outbox = state.outbox.filter((id) => !deleted.includes(id))
     } else if (state.position !== null) {
       return Promise.resolve([{ applied: state.position > Number(values[0]) }])

@@ -15,6 +15,7 @@ import {
 } from '@hub/contract'
 import { decodeId, encodeId, rotateSecrets, subscriptionObject } from '@hub/domain'
 import type { SubscriptionChange, TopicNames } from '@hub/kafka'
+import { deleteOutboxRows } from '@hub/outbox'
 import {
   MasterKeyEncryption,
   type Queries,
@@ -27,7 +28,6 @@ import {
 } from '@hub/store'
 import { AddressPolicy, enableSubscription } from '@hub/webhooks'
 import { Clock, Duration, Effect, Result, Schedule } from 'effect'
-import { deleteOutboxRows } from '../accept/ledger/tables/outbox.ts'
 import type { Owner } from '../accounts/account.ts'
 import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import { freshId } from '../ids/ids.ts'
@@ -123,7 +123,7 @@ export const makeSubscriptions = Effect.fnUntraced(function* (options: Subscript
   const rollBack = (id: string, uuid: string, entry: OutboxEntry): Effect.Effect<void> =>
     sql
       .transaction(async (q) => {
-        await deleteOutboxRows(q, [Number(entry.id)])
+        await deleteOutboxRows(q, 'command.outbox', [Number(entry.id)])
         await Statements.remove(q, uuid)
       }, ROLL_BACK_DEADLINE)
       .pipe(

@@ -6,13 +6,15 @@ import { type ApiError, apiError, type Send } from '@hub/contract'
 import { DEFAULT_SETTINGS, encodeId, parseTemplate } from '@hub/domain'
 import { EventLog, KafkaUnavailable, topicNames } from '@hub/kafka'
 import { layerSimulatedKafka, SimulatedKafka } from '@hub/kafka/testing'
+import { Outbox, OutboxStore, type OutboxStoreShape } from '@hub/outbox'
+import { makeMemoryOutbox } from '@hub/outbox/testing'
 import { PayloadEncryption } from '@hub/store'
-import { Context, Deferred, Duration, Effect, Layer, Result } from 'effect'
+import { Clock, Context, Deferred, Duration, Effect, Layer, Result } from 'effect'
 import { acceptorLayer } from '../accept/acceptor.ts'
 import { type CheckedSend, checkSend, type SendContext } from '../accept/check/checked-send.ts'
 import { Ledger } from '../accept/ledger/ledger.port.ts'
 import { SendLimits, type SendReservation } from '../accept/batch/limits.ts'
-import { OutboxMode } from '../accept/recovery/outbox-mode.ts'
+import { commandOutboxOn } from '../accept/recovery/command-outbox.ts'
 import { makeSlices } from '../accept/admission/slices.ts'
 import { UnprovenCodes } from '../accept/recovery/unproven-codes.ts'
 import type { Owner, TemplateInUse } from '../accounts/account.ts'
@@ -183,8 +185,12 @@ export class Doubles extends Context.Service<
     Doubles,
     Effect.gen(function* () {
       let created = 0
+      const clock = yield* Clock.Clock
       return {
-        ledger: makeMemoryLedger(),
+        ledger: makeMemoryLedger(
+          undefined,
+          makeMemoryOutbox(() => clock.currentTimeMillisUnsafe()),
+        ),
         kafka: yield* makeKafka,
         limits: makeLimits(),
         makeMessageId: () =>
@@ -194,7 +200,13 @@ export class Doubles extends Context.Service<
   ).pipe(Layer.provide(layerSimulatedKafka(1)))
 }
 
-/** An acceptor on doubles. The outbox mode is the real one, in direct mode. */
+/** A process takes no rows for those of an earlier process, so it appends its rows itself at once. */
+const withoutEarlierRows = (store: OutboxStoreShape): OutboxStoreShape => ({
+  ...store,
+  status: (upTo) => Effect.map(store.status(upTo), (status) => ({ ...status, highest: 0 })),
+})
+
+/** An acceptor on doubles. The outbox is the real one, on the table of the ledger. */
 const acceptorOn = (
   { kafka, ledger, limits, makeMessageId }: Doubles['Service'],
   gather: Duration.Duration,
@@ -212,10 +224,11 @@ const acceptorOn = (
     keepReady: Effect.never,
   }
   const directMode = Layer.effectDiscard(
-    Effect.map(OutboxMode, (outboxMode) => {
-      outboxMode.relayExistingRows(0)
-      outboxMode.switchToDirect(0)
-    }),
+    Effect.flatMap(Outbox, (outbox) => Effect.repeat(Effect.yieldNow, { until: () => !outbox.isRelaying() })),
+  )
+  const outbox = Layer.fresh(commandOutboxOn).pipe(
+    Layer.provide(Layer.succeed(OutboxStore)(withoutEarlierRows(ledger.outboxStore))),
+    Layer.provide(Layer.succeed(EventLog)(kafka.log)),
   )
   return acceptorLayer({
     topics,
@@ -231,7 +244,7 @@ const acceptorOn = (
         Layer.succeed(EventLog)(kafka.log),
         Layer.succeed(PayloadEncryption)(encryption),
         Layer.succeed(SendLimits)(limits.limits),
-        Layer.fresh(OutboxMode.layer),
+        outbox,
         Layer.fresh(UnprovenCodes.layer),
       ),
     ),

@@ -3,6 +3,7 @@
  * the ledger in PostgreSQL, and can fail in every way in which PostgreSQL can.
  */
 import { addMoney, fromTimestamp, type Money, zeroMoney } from '@hub/domain'
+import { makeMemoryOutbox } from '@hub/outbox/testing'
 import { StorageRejected, StorageUnavailable } from '@hub/store'
 import { Deferred, Effect } from 'effect'
 import { type EarlierMessage, refKey } from '../accept/batch/decide.ts'
@@ -31,12 +32,14 @@ export type LedgerBehavior = 'ok' | 'unavailable' | 'lost reply' | 'lost request
 const timedOut = new StorageUnavailable({ reason: 'timeout', detail: 'test' })
 const unreachable = new StorageUnavailable({ reason: 'unreachable', detail: 'ECONNREFUSED' })
 
-/** `now`: PostgreSQL's clock, milliseconds since the epoch. */
-export const makeMemoryLedger = (now: () => number = () => NOW) => {
+/**
+ * `now`: PostgreSQL's clock, milliseconds since the epoch. `outbox`: its table, whose rows need a clock that
+ * runs.
+ */
+export const makeMemoryLedger = (now: () => number = () => NOW, outbox = makeMemoryOutbox(now)) => {
   /** Message ids by `refKey`. */
   const references = new Map<string, string>()
   const rows = new Map<string, LedgerEntry>()
-  const outbox = new Map<number, Uint8Array>()
   /** Message ids that the read model contains. */
   const projected = new Set<string>()
   const optedOut = new Set<string>()
@@ -70,7 +73,6 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
     /** Runs between lookup and commit: what another process does meanwhile. */
     beforeCommit: () => {},
   }
-  let nextRow = 1
 
   const isCodeOf = (batch: BatchRow, { fact }: LedgerEntry): boolean =>
     fact.class === 'otp' && fact.batch === batch.id && charged.has(fact.messageId)
@@ -193,12 +195,11 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
         rows.set(entry.fact.messageId, entry)
         charged.add(entry.fact.messageId)
       }
-      for (const row of appendedRows) outbox.delete(row)
+      outbox.remove(appendedRows)
       const extra = extraWrites({ takenElsewhere, overspent, lockLost })
       for (const batch of extra.batches) batches.set(batch.id, batch)
       for (const { lock, response } of extra.responses) responses.set(lock.key, response)
-      const outboxRow = extra.outbox === null ? null : nextRow++
-      if (extra.outbox !== null && outboxRow !== null) outbox.set(outboxRow, extra.outbox)
+      const outboxRow = extra.outbox === null ? null : outbox.insert(extra.outbox)
       if (behavior === 'lost reply') {
         state.behavior = 'ok'
         return yield* timedOut
@@ -235,8 +236,7 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
         const present = [...rows.values()].filter((entry) => isCodeOf(batch, entry))
         if (present.length !== codes) return Effect.succeed(null)
         batches.set(batch.id, batch)
-        const row = nextRow++
-        outbox.set(row, records)
+        const row = outbox.insert(records)
         return state.sealBehavior === 'lost reply' ? Effect.fail(timedOut) : Effect.succeed(row)
       }),
 
@@ -270,19 +270,16 @@ export const makeMemoryLedger = (now: () => number = () => NOW) => {
       }
       for (const batch of sealed) batches.set(batch.id, batch)
       if (sealed.length === 0) return { open, outboxRow: null }
-      const outboxRow = nextRow++
-      outbox.set(outboxRow, encode(sealed))
-      return { open, outboxRow }
+      return { open, outboxRow: outbox.insert(encode(sealed)) }
     }),
-
-    deleteOutboxRows: (ids) => Effect.sync(() => ids.forEach((row) => outbox.delete(row))),
   }
   return {
     ledger,
     state,
     references,
     rows,
-    outbox,
+    outbox: outbox.rows,
+    outboxStore: outbox.store,
     projected,
     optedOut,
     commits,

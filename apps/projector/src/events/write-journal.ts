@@ -1,8 +1,9 @@
 /** The statements that record events: lock the journal heads, then write events and outbox row. */
+import { encodeOutboxRow } from '@hub/kafka'
+import { compressRow, insertOutboxRow } from '@hub/outbox'
 import { type Queries, ReadEvents, uuidOf } from '@hub/store'
 import type { EventRecording, JournalWrites, Recorded } from '../store/projection-store.port.ts'
 import { findRecordedEvents, lockJournalHeads, updateJournalHeads } from './journal-tables.ts'
-import { insertOutboxRow } from './outbox.ts'
 
 /** Writes events, their journal heads and the outbox row. */
 export const writeJournal = async (
@@ -10,8 +11,10 @@ export const writeJournal = async (
   { events, heads, records }: JournalWrites,
 ): Promise<Recorded> => {
   if (events.length === 0) return { events: 0, publication: null }
-  const [outboxId] = await Promise.all([
-    records.length === 0 ? null : insertOutboxRow(q, records),
+  const [rows] = await Promise.all([
+    records.length === 0
+      ? null
+      : insertOutboxRow(q, 'read.event_outbox', compressRow(encodeOutboxRow(records))),
     ReadEvents.insert(
       q,
       events.map((event) => ({
@@ -22,7 +25,11 @@ export const writeJournal = async (
     ),
     updateJournalHeads(q, heads),
   ])
-  return { events: events.length, publication: outboxId === null ? null : { outboxId, records } }
+  const row = rows?.[0]
+  return {
+    events: events.length,
+    publication: row === undefined ? null : { outboxRow: Number(row.id), records },
+  }
 }
 
 /** Records events of a source. Call it last in a transaction: it locks the journal heads. */

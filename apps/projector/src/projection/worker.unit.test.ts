@@ -21,31 +21,33 @@ const recordOf = (topic: string, offset: number) => ({
 })
 
 describe('a worker', () => {
-  it.effect('applies the records of one turn together, without a pause, and later ones in the next batch', () =>
-    Effect.gen(function* () {
-      const worker = new Worker(100)
-      for (const topic of LANES) {
-        worker.buffer.addPartition(topic, { topic, partition: 0, position: 0, epoch: 1, fence: 0 }, 0)
-      }
-      const applied: Array<number> = []
-      const loop = yield* Effect.forkChild(
-        worker.run((batch) => Effect.sync(() => void applied.push(recordCount(batch)))),
-      )
-      yield* settle
-      // The consumer hands over the partitions of a fetch one after the other.
-      for (const topic of LANES) {
-        worker.buffer.ingest(topic, 0, [recordOf(topic, 0), recordOf(topic, 1)])
+  it.effect(
+    'applies the records of one turn together, without a pause, and later ones in the next batch',
+    () =>
+      Effect.gen(function* () {
+        const worker = new Worker(100)
+        for (const topic of LANES) {
+          worker.buffer.addPartition(topic, { topic, partition: 0, position: 0, epoch: 1, fence: 0 }, 0)
+        }
+        const applied: Array<number> = []
+        const loop = yield* Effect.forkChild(
+          worker.run((batch) => Effect.sync(() => void applied.push(recordCount(batch)))),
+        )
+        yield* settle
+        // The consumer hands over the partitions of a fetch one after the other.
+        for (const topic of LANES) {
+          worker.buffer.ingest(topic, 0, [recordOf(topic, 0), recordOf(topic, 1)])
+          worker.updateLatches()
+        }
+        // The clock of the test stands still.
+        yield* settle
+        assert.deepStrictEqual(applied, [4])
+        worker.buffer.ingest('p.first', 0, [recordOf('p.first', 2)])
         worker.updateLatches()
-      }
-      // The clock of the test stands still.
-      yield* settle
-      assert.deepStrictEqual(applied, [4])
-      worker.buffer.ingest('p.first', 0, [recordOf('p.first', 2)])
-      worker.updateLatches()
-      yield* settle
-      assert.deepStrictEqual(applied, [4, 1])
-      worker.end()
-      yield* Fiber.join(loop)
-    }),
+        yield* settle
+        assert.deepStrictEqual(applied, [4, 1])
+        worker.end()
+        yield* Fiber.join(loop)
+      }),
   )
 })

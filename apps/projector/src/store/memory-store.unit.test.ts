@@ -1,5 +1,7 @@
 /** The store in memory passes the contract suite. */
 import { moneyOf, spendPeriodOf } from '@hub/domain'
+import { OutboxStore } from '@hub/outbox'
+import { outboxStoreContract, TestOutbox } from '@hub/outbox/contract'
 import { Effect, Layer } from 'effect'
 import { journalName, MemoryStore } from '../testing/memory-store.ts'
 import { projectionStoreContract, TestProjection } from './projection-store.contract.ts'
@@ -50,6 +52,26 @@ projectionStoreContract(
             ),
           outcomesDue: Effect.sync(() => [...store.tables.outcomesDue.values()].flat()),
           status: (messageId) => Effect.sync(() => store.tables.messages.get(messageId)?.status ?? null),
+        }),
+      )
+    }),
+  ),
+)
+
+outboxStoreContract(
+  'the memory of the projection',
+  Layer.unwrap(
+    Effect.sync(() => {
+      const store = new MemoryStore({ now: () => Date.now(), isSubscribed: () => true })
+      return Layer.merge(
+        Layer.succeed(OutboxStore)(store.outbox()),
+        Layer.succeed(TestOutbox)({
+          insert: (records) =>
+            Effect.sync(() => {
+              const row = store.nextOutboxRow()
+              store.tables.outbox.set(String(row), { records, createdAt: store.now() })
+              return row
+            }),
         }),
       )
     }),

@@ -3,7 +3,6 @@ import {
   CommandSpendPeriods,
   publishInTransaction,
   type Queries,
-  relayOutbox,
   Sql,
   storageCrashPoint,
   transactionCrashPoint,
@@ -12,7 +11,6 @@ import { Effect, Layer } from 'effect'
 import { isInboxFilled, takeFromInbox } from '../events/event-inbox.ts'
 import { findRecordedEvents, lockJournalHeads } from '../events/journal-tables.ts'
 import { hasOptOutEvents, takeOptOutEvents } from '../events/opt-out-events.ts'
-import { deleteOutboxRows, readOutboxStatus, unpackRow } from '../events/outbox.ts'
 import { takeSpendThresholds } from '../events/spend-thresholds.ts'
 import { recordEvents, writeJournal } from '../events/write-journal.ts'
 import { closeBatches } from '../tables/batches.ts'
@@ -45,7 +43,6 @@ const atEventSourceCommitted = storageCrashPoint(
   'projector.event-source-committed',
   ({ publication }: TakenEvents) => publication !== null,
 )
-const atEventRowsDeleted = storageCrashPoint('projector.event-rows-deleted')
 const atOutcomesRemoved = storageCrashPoint('projector.outcomes-removed', (count: number) => count > 0)
 
 const SOURCES: Readonly<Record<EventSourceName, (q: Queries) => Promise<TakenEntries>>> = {
@@ -112,15 +109,6 @@ const makePostgresStore = Effect.gen(function* () {
         }, DEADLINE)
         return yield* atEventSourceCommitted(taken)
       }),
-
-    relayOutbox: (publish, olderThanMs) =>
-      relayOutbox('read.event_outbox', (rows) => Effect.suspend(() => publish(rows.flatMap(unpackRow))), {
-        olderThanMs,
-      }).pipe(Effect.provideService(Sql, sql), Effect.asVoid),
-
-    outboxStatus: (olderThanMs) => sql.run((q) => readOutboxStatus(q, olderThanMs)),
-
-    deleteOutboxRows: (ids) => Effect.asVoid(atEventRowsDeleted(sql.run((q) => deleteOutboxRows(q, ids)))),
 
     publishOutcomes: (publish) =>
       publishInTransaction(

@@ -132,7 +132,7 @@ export interface BatchTransaction {
 
 /** The events of a transaction for webhooks. Its outbox row contains them until they are published. */
 export interface Publication {
-  readonly outboxId: string
+  readonly outboxRow: number
   readonly records: ReadonlyArray<OutgoingRecord>
 }
 
@@ -163,14 +163,6 @@ export interface TakenEntries {
 /** What it recorded. */
 export type TakenEvents = Recorded & Pick<TakenEntries, 'isFull'>
 
-export interface OutboxStatus {
-  readonly rows: number
-  /** Rows of at least the given age. */
-  readonly olderRows: number
-  /** Of the oldest row; 0 without rows. */
-  readonly ageSeconds: number
-}
-
 export interface ProjectionStoreShape {
   /**
    * Raises the epochs of partitions and returns their positions. Waits for a transaction of the
@@ -186,16 +178,6 @@ export interface ProjectionStoreShape {
     source: EventSourceName,
     recordingOf: (entries: ReadonlyArray<JournalEntry>) => EventRecording,
   ) => Effect.Effect<TakenEvents, StorageError>
-  /**
-   * Publishes the oldest outbox rows of at least this age in order, and deletes them if `publish`
-   * succeeds. One process at a time does this; for the others it publishes nothing.
-   */
-  readonly relayOutbox: <E>(
-    publish: (records: ReadonlyArray<OutgoingRecord>) => Effect.Effect<void, E>,
-    olderThanMs: number,
-  ) => Effect.Effect<void, StorageError | E>
-  readonly outboxStatus: (olderThanMs: number) => Effect.Effect<OutboxStatus, StorageError>
-  readonly deleteOutboxRows: (ids: ReadonlyArray<string>) => Effect.Effect<void, StorageError>
   /**
    * Reads the next outcomes that are due, publishes them, and removes them from those that are due if
    * `publish` succeeds. Returns 0 if none are due, or if another process publishes.

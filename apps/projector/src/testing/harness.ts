@@ -38,6 +38,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from 'vitest'
+import { layerEventOutboxStore } from '../events/event-outbox.ts'
 import { makeProjector } from '../projection/projector.ts'
 import { MAX_BATCH_RECORDS } from '../projection/worker.ts'
 import { runRebuilds } from '../rebuild/runner.ts'
@@ -116,7 +117,11 @@ export const startRebuilds = (
 
 const layerOf = (url: string, connection: KafkaConnection, prefix: string) =>
   // Fresh: a layer with another address of the database has another store.
-  Layer.merge(PayloadEncryption.layer, Layer.fresh(layerPostgresStore)).pipe(
+  Layer.mergeAll(
+    PayloadEncryption.layer,
+    Layer.fresh(layerPostgresStore),
+    Layer.fresh(layerEventOutboxStore),
+  ).pipe(
     Layer.provideMerge(
       Layer.mergeAll(
         Layer.effect(Sql, makeSql(Redacted.make(url), 6, 'projector-test')),

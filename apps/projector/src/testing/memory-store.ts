@@ -15,6 +15,7 @@ import {
   zeroMoney,
 } from '@hub/domain'
 import type { BatchSealed, MessageOutcome, OutgoingRecord } from '@hub/kafka'
+import type { OutboxStatus, OutboxStoreShape, RelayedRows } from '@hub/outbox'
 import type { CommandSpendPeriods, ReadEvents } from '@hub/store'
 import { Effect } from 'effect'
 import type { BatchDelta, DailyDelta, HourlyDelta, StatsCounts } from '../messages/aggregate-deltas.ts'
@@ -38,7 +39,6 @@ import {
   type JournalKey,
   type JournalWrites,
   type LockedJournals,
-  type OutboxStatus,
   partitionKey,
   type ProjectionStoreShape,
   type Recorded,
@@ -233,9 +233,9 @@ export class MemoryTransaction {
     }
     this.#onCommit.push(() => this.#store.listener.onRecorded(events))
     if (records.length === 0) return { events: events.length, publication: null }
-    const outboxId = this.#store.nextOutboxId()
-    this.#written.outbox.set(outboxId, { records, createdAt: this.#store.now() })
-    return { events: events.length, publication: { outboxId, records } }
+    const outboxRow = this.#store.nextOutboxRow()
+    this.#written.outbox.set(String(outboxRow), { records, createdAt: this.#store.now() })
+    return { events: events.length, publication: { outboxRow, records } }
   }
 
   #writeRows({ changes, checkpoints, outcomesDue, personalData, seals }: BatchWrites): void {
@@ -436,11 +436,11 @@ export class MemoryTransaction {
     )
   }
 
-  /** The oldest outbox rows of at least this age; none while another transaction relays. */
-  lockOutbox(olderThanMs: number): ReadonlyArray<readonly [string, OutboxRow]> {
+  /** The oldest of these outbox rows; none while another transaction relays. */
+  lockOutbox(wanted: RelayedRows): ReadonlyArray<readonly [string, OutboxRow]> {
     if (this.#isOver || this.#store.locks.isHeld('outbox')) return []
     this.#store.locks.acquire(this, ['outbox'], () => {})
-    const rows = this.#store.outboxRows(olderThanMs).slice(0, OUTBOX_ROWS_PER_RELAY)
+    const rows = this.#store.outboxRows(wanted).slice(0, OUTBOX_ROWS_PER_RELAY)
     for (const [id] of rows) this.#deleted.push(['outbox', id])
     return rows
   }
@@ -527,7 +527,7 @@ export class MemoryStore {
   readonly #sources = new Map<EventSourceName, Array<JournalEntry>>()
   /** Entries that a transaction has taken and not committed yet. */
   readonly #taken = new Map<JournalEntry, MemoryTransaction>()
-  #outboxIds = 0
+  #outboxRows = 0
   #outcomeRows = 0
 
   constructor({ isSubscribed, now, onMessage, onRecorded }: MemoryStoreOptions) {
@@ -555,8 +555,8 @@ export class MemoryStore {
     return this.tables.journals.get(journalName(journal))?.events ?? []
   }
 
-  nextOutboxId(): string {
-    return String(++this.#outboxIds)
+  nextOutboxRow(): number {
+    return ++this.#outboxRows
   }
 
   nextOutcomeRow(): string {
@@ -636,21 +636,26 @@ export class MemoryStore {
     )
   }
 
-  outboxRows(olderThanMs: number): ReadonlyArray<readonly [string, OutboxRow]> {
+  outboxRows({ olderThanMs, upTo }: RelayedRows): ReadonlyArray<readonly [string, OutboxRow]> {
     const until = this.now() - olderThanMs
     return [...this.tables.outbox]
-      .filter(([, { createdAt }]) => createdAt <= until)
+      .filter(([id, { createdAt }]) => Number(id) <= upTo || createdAt <= until)
       .toSorted(([a], [b]) => Number(a) - Number(b))
   }
 
-  outboxStatus(olderThanMs: number): OutboxStatus {
-    const rows = this.outboxRows(0)
-    const oldest = Math.min(this.now(), ...rows.map(([, { createdAt }]) => createdAt))
+  outboxStatus(upTo: number): OutboxStatus {
+    const ids = [...this.tables.outbox.keys()].map(Number)
+    const oldest = Math.min(this.now(), ...[...this.tables.outbox.values()].map(({ createdAt }) => createdAt))
     return {
-      rows: rows.length,
-      olderRows: this.outboxRows(olderThanMs).length,
+      rows: ids.length,
       ageSeconds: (this.now() - oldest) / 1000,
+      highest: Math.max(0, ...ids),
+      rowsUpTo: ids.filter((id) => id <= upTo).length,
     }
+  }
+
+  deleteOutboxRows(rows: ReadonlyArray<number>): void {
+    for (const row of rows) this.tables.outbox.delete(String(row))
   }
 
   /** The port: each transaction runs as fast as the locks of others let it. */
@@ -680,17 +685,6 @@ export class MemoryStore {
             }),
           ),
         ),
-      relayOutbox: (publish, olderThanMs) =>
-        Effect.suspend(() => {
-          const transaction = this.begin()
-          const rows = transaction.lockOutbox(olderThanMs)
-          return (rows.length === 0 ? Effect.void : publish(rows.flatMap(([, { records }]) => records))).pipe(
-            Effect.tap(() => Effect.sync(() => transaction.commit())),
-            Effect.ensuring(Effect.sync(() => transaction.rollBack())),
-          )
-        }),
-      outboxStatus: (olderThanMs) => Effect.sync(() => this.outboxStatus(olderThanMs)),
-      deleteOutboxRows: (ids) => Effect.sync(() => ids.forEach((id) => this.tables.outbox.delete(id))),
       publishOutcomes: (publish) =>
         Effect.suspend(() => {
           const transaction = this.begin()
@@ -700,6 +694,24 @@ export class MemoryStore {
             Effect.ensuring(Effect.sync(() => transaction.rollBack())),
           )
         }),
+    }
+  }
+
+  /** The port of the outbox. */
+  outbox(): OutboxStoreShape {
+    return {
+      relay: (wanted, publish) =>
+        Effect.suspend(() => {
+          const transaction = this.begin()
+          const rows = transaction.lockOutbox(wanted)
+          return (rows.length === 0 ? Effect.void : publish(rows.flatMap(([, { records }]) => records))).pipe(
+            Effect.tap(() => Effect.sync(() => transaction.commit())),
+            Effect.ensuring(Effect.sync(() => transaction.rollBack())),
+            Effect.as(rows.length),
+          )
+        }),
+      status: (upTo) => Effect.sync(() => this.outboxStatus(upTo)),
+      remove: (rows) => Effect.sync(() => this.deleteOutboxRows(rows)),
     }
   }
 

@@ -6,6 +6,7 @@
  * batch. After a crash the next owner reads from there, and no other state is needed.
  */
 import { decodeId } from '@hub/domain'
+import { makeWakeSignal } from '@hub/flow'
 import {
   deadLetterRecord,
   decodeRecord,
@@ -20,7 +21,6 @@ import { Clock, Effect, Result } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import type { Deliverer } from '../delivery/deliverer.ts'
 import type { Outcome } from '../subscriptions/outcome.ts'
-import { makeWakeSignal } from '../delivery/wake-signal.ts'
 import { metrics } from '../metrics.ts'
 import { makeOutcomeRecorder } from '../recording/outcome-recorder.ts'
 import { isDeletedSubscription, retryStorage } from '../store/storage-errors.ts'

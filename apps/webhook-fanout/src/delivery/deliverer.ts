@@ -6,7 +6,7 @@
  * `host.report` → the outcome recorder → `recorded`. The next attempts are made while the outcomes
  * of the last ones are recorded.
  */
-import type { Supervisor } from '@hub/flow'
+import { makeWakeSignal, type Supervisor } from '@hub/flow'
 import { crashPointOfValue } from '@hub/crash-points'
 import { expiryReason, retryWindowExpired } from '@hub/domain'
 import { Tracing } from '@hub/telemetry'
@@ -27,7 +27,6 @@ import type { Outcome } from '../subscriptions/outcome.ts'
 import type { PendingBatch, RunningAttempt } from '../subscriptions/pending-batch.ts'
 import { makeReadyQueues, FAILURE_PAUSE_MS } from './ready-queues.ts'
 import { noAnswer } from './no-answer.ts'
-import { makeWakeSignal } from './wake-signal.ts'
 
 /** Reported failure: the answer of the receiver did not arrive in time. */
 const atAttempted = crashPointOfValue('webhook-fanout.attempted', noAnswer)

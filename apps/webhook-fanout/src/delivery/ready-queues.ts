@@ -7,13 +7,12 @@
  * may have become due before it.
  */
 import { TimerHeap } from '@hub/actor'
-import type { Supervisor } from '@hub/flow'
+import { makeWakeSignal, type Supervisor } from '@hub/flow'
 import { Clock, Effect, FiberSet, Semaphore } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import { FanoutStore } from '../store/store.port.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import type { PendingBatch } from '../subscriptions/pending-batch.ts'
-import { makeWakeSignal } from './wake-signal.ts'
 
 /** The pause after PostgreSQL or this process prevented a read or an attempt, ms. */
 export const FAILURE_PAUSE_MS = 1000

@@ -7,12 +7,12 @@
  * crash of this process loses those in memory: the next owner of the partition delivers their
  * batches again. See docs/decisions/webhooks.md#recording.
  */
+import { makeWakeSignal } from '@hub/flow'
 import { storageCrashPoint, type StorageError } from '@hub/store'
 import { Clock, Effect } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import type { Deliverer } from '../delivery/deliverer.ts'
 import type { Outcome } from '../subscriptions/outcome.ts'
-import { makeWakeSignal } from '../delivery/wake-signal.ts'
 import { metrics } from '../metrics.ts'
 import { retryStorage } from '../store/storage-errors.ts'
 import { FanoutStore, type Ownership } from '../store/store.port.ts'

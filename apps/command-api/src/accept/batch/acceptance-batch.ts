@@ -4,11 +4,11 @@
  * If PostgreSQL rejects the data of the batch, it is halved until the send at fault is alone.
  */
 import { type ApiError, apiError } from '@hub/contract'
+import { Outbox } from '@hub/outbox'
 import { PayloadEncryption } from '@hub/store'
 import { Tracing } from '@hub/telemetry'
 import { Cause, Clock, Effect, Result } from 'effect'
 import { commitId, type MakeId } from '../../ids/ids.ts'
-import type { AppendedRows } from './appended-rows.ts'
 import type { Corrections } from '../recovery/corrections.ts'
 import {
   applyDailyLimit,
@@ -45,7 +45,6 @@ interface BatchResult {
 
 interface AcceptanceBatchOptions extends PrepareOptions {
   readonly makeMessageId: MakeId
-  readonly appendedRows: AppendedRows
   readonly corrections: Corrections
   readonly otpInProgress: OtpInProgress
   readonly reservations: Reservations
@@ -82,10 +81,11 @@ const fieldsOf = (error: object): Record<string, string> => {
 }
 
 export const makeAcceptanceBatches = Effect.fnUntraced(function* (options: AcceptanceBatchOptions) {
-  const { appendedRows, corrections, makeMessageId, otpInProgress, reservations, topics } = options
+  const { corrections, makeMessageId, otpInProgress, reservations, topics } = options
   const encryption = yield* PayloadEncryption
   const ledger = yield* Ledger
   const limits = yield* SendLimits
+  const outbox = yield* Outbox
   const tracing = yield* Tracing
 
   /** The codes that are not published after all. Returns the sends that joined them. */
@@ -123,7 +123,7 @@ export const makeAcceptanceBatches = Effect.fnUntraced(function* (options: Accep
         return { publication: null, unresolved: null }
       }
       const id = commitId(yield* Clock.currentTimeMillis)
-      const recorded = yield* recordAcceptanceBatch({ appendedRows, ledger, topics, tracing }, id, batch)
+      const recorded = yield* recordAcceptanceBatch({ ledger, outbox, topics, tracing }, id, batch)
       if (recorded === null) {
         const left = leaveUnresolved(otpInProgress, id, batch)
         again.push(...left.again)

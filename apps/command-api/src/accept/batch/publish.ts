@@ -8,14 +8,13 @@
  * an unknown outcome (docs/decisions/repeats.md#unknown-outcomes).
  */
 import { kafkaCrashPoint, type OutgoingRecord } from '@hub/kafka'
+import { Outbox } from '@hub/outbox'
 import { storageCrashPoint } from '@hub/store'
 import { Cause, Effect, identity, Latch } from 'effect'
-import type { AppendedRows } from './appended-rows.ts'
 import type { Corrections } from '../recovery/corrections.ts'
 import { APPEND_UNKNOWN, NOT_QUEUED } from '../errors.ts'
 import { Ledger } from '../ledger/ledger.port.ts'
 import { SendLimits } from './limits.ts'
-import { OutboxMode } from '../recovery/outbox-mode.ts'
 import type { OtpInProgress } from './otp-in-progress.ts'
 import type { PreparedSend } from './prepared-send.ts'
 import type { Reservations } from './reservations.ts'
@@ -48,18 +47,17 @@ export interface Publication {
 export interface PublisherOptions {
   readonly otpInProgress: OtpInProgress
   readonly corrections: Corrections
-  readonly appendedRows: AppendedRows
   readonly reservations: Reservations
   /** Called when a publication or a rollback has ended. */
   readonly onPublished: () => void
 }
 
 export const makePublisher = Effect.fnUntraced(function* (options: PublisherOptions) {
-  const { appendedRows, corrections, onPublished, otpInProgress, reservations } = options
+  const { corrections, onPublished, otpInProgress, reservations } = options
   const ledger = yield* Ledger
   const append = yield* makeTracedAppend
   const limits = yield* SendLimits
-  const outboxMode = yield* OutboxMode
+  const outbox = yield* Outbox
   const unprovenCodes = yield* UnprovenCodes
 
   const publications: Array<Publication> = []
@@ -129,7 +127,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     Effect.catchCause((cause: Cause.Cause<never>) => {
       if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
       for (const { outboxRow, otpSends } of taken) {
-        if (outboxRow !== null) outboxMode.leaveToRelay(outboxRow)
+        if (outboxRow !== null) outbox.leave(outboxRow)
         leaveUnproven(otpSends.filter(({ view }) => otpInProgress.isInProgress(view.id)))
       }
       return Effect.logError(message, cause)
@@ -151,7 +149,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
       }
       if (publication.outboxRow === null) continue
       unpublished -= publication.outboxRecords.length
-      if (outboxMode.isRelaying()) outboxMode.leaveToRelay(publication.outboxRow)
+      if (outbox.isRelaying()) outbox.leave(publication.outboxRow)
       else {
         rows.push(publication.outboxRow)
         records.push(...publication.outboxRecords)
@@ -159,18 +157,15 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     }
     if (expired.length > 0) somethingExpired.openUnsafe()
     if (records.length === 0) return
-    yield* append(records, { deadlineMs: APPEND_DEADLINE_MS }).pipe(
+    const appending = append(records, { deadlineMs: APPEND_DEADLINE_MS }).pipe(
       atAppended,
       otpSends.some(({ republished }) => republished) ? atAppendedAgain : identity,
+    )
+    yield* outbox.appending(rows, appending).pipe(
       Effect.matchEffect({
-        onSuccess: () =>
-          Effect.sync(() => {
-            appendedRows.add(rows)
-            confirm(otpSends)
-          }),
-        onFailure: (error) => {
-          for (const row of rows) outboxMode.leaveToRelay(row)
-          return Effect.andThen(
+        onSuccess: () => Effect.sync(() => confirm(otpSends)),
+        onFailure: (error) =>
+          Effect.andThen(
             error.notAppended === true
               ? rollBackUnpublished(otpSends)
               : Effect.sync(() => leaveUnproven(otpSends)),
@@ -186,8 +181,7 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
                 codes: otpSends.length,
               }),
             ),
-          )
-        },
+          ),
       }),
     )
   })
@@ -240,9 +234,8 @@ export const makePublisher = Effect.fnUntraced(function* (options: PublisherOpti
     /** Queues what was recorded. Rows that cannot be appended in order are left to the relay. */
     push: ({ otpSends, outboxRecords, outboxRow }: Publication): void => {
       const isRelayed =
-        outboxRow !== null &&
-        (outboxMode.isRelaying() || unpublished + outboxRecords.length > MAX_UNPUBLISHED)
-      if (isRelayed) outboxMode.leaveToRelay(outboxRow)
+        outboxRow !== null && (outbox.isRelaying() || unpublished + outboxRecords.length > MAX_UNPUBLISHED)
+      if (isRelayed) outbox.leave(outboxRow)
       if (otpSends.length === 0 && (isRelayed || outboxRow === null)) return
       publications.push(
         isRelayed ? { outboxRow: null, outboxRecords: [], otpSends } : { outboxRow, outboxRecords, otpSends },

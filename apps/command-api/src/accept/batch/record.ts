@@ -7,10 +7,10 @@
  */
 import { apiError } from '@hub/contract'
 import { encodeOutboxRow, type OutgoingRecord, type TopicNames } from '@hub/kafka'
+import type { Outbox } from '@hub/outbox'
 import { storageCrashPoint, type StorageError, type StorageUnavailable } from '@hub/store'
 import type { TracingShape } from '@hub/telemetry'
 import { Effect, Result } from 'effect'
-import type { AppendedRows } from './appended-rows.ts'
 import type { DecidedSend } from './decide-and-limit.ts'
 import type { BatchRow, CommitResult, ExtraWrites, Ledger, Unrecorded } from '../ledger/ledger.port.ts'
 import type { SendReservation } from './limits.ts'
@@ -135,7 +135,7 @@ interface RecordServices {
   readonly ledger: Pick<Ledger['Service'], 'commit'>
   readonly topics: TopicNames
   readonly tracing: TracingShape
-  readonly appendedRows: AppendedRows
+  readonly outbox: Pick<Outbox['Service'], 'addAppended' | 'takeAppended'>
 }
 
 /** The result of a commit, with the records `BatchSealed` that it wrote. */
@@ -148,12 +148,12 @@ interface Recorded extends CommitResult {
  * result of the commit is unknown. `id`: UUID of the commit.
  */
 export const recordAcceptanceBatch = Effect.fnUntraced(function* (
-  { appendedRows, ledger, topics, tracing }: RecordServices,
+  { ledger, outbox, topics, tracing }: RecordServices,
   id: string,
   batch: PreparedAcceptanceBatch,
 ) {
   const { prepared } = batch
-  const rows = appendedRows.take()
+  const rows = outbox.takeAppended()
   const result = yield* ledger
     .commit({
       id,
@@ -178,7 +178,7 @@ export const recordAcceptanceBatch = Effect.fnUntraced(function* (
     })
     .pipe(
       atRecorded,
-      Effect.onError(() => Effect.sync(() => appendedRows.add(rows))),
+      Effect.onError(() => Effect.sync(() => outbox.addAppended(rows))),
       Effect.catchIf(isUnknown, ({ detail, reason }) =>
         Effect.as(
           Effect.logWarning('acceptor: the result of a commit is unknown; the hub finds it out').pipe(

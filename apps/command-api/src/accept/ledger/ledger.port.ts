@@ -156,7 +156,5 @@ export class Ledger extends Context.Service<
       { readonly open: ReadonlyArray<string>; readonly outboxRow: number | null },
       StorageError
     >
-    /** Deletes outbox rows that Kafka has acknowledged. */
-    readonly deleteOutboxRows: (rows: ReadonlyArray<number>) => Effect.Effect<void, StorageError>
   }
 >()('@hub/command-api/Ledger') {}

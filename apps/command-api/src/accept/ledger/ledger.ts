@@ -1,5 +1,6 @@
 /** The ledger in PostgreSQL: the adapter of `ledger.port.ts`. Its statements are in `tables/`. */
 import { encodeId } from '@hub/domain'
+import { deleteOutboxRows, insertOutboxRow } from '@hub/outbox'
 import {
   CommandOptOuts,
   MasterKeyEncryption,
@@ -43,7 +44,6 @@ import {
 } from './tables/batches.ts'
 import { insertReferences, selectClockAndUsed } from './tables/client-refs.ts'
 import { insertCommit, requireCommit, withdrawCommit } from './tables/commits.ts'
-import { deleteOutboxRows, insertOutboxRow } from './tables/outbox.ts'
 import { addSpent, lockSpent } from './tables/spend-periods.ts'
 
 /** Deadline of a refund and of a seal: their request has already waited for an acceptance batch. */
@@ -52,6 +52,8 @@ const AFTER_COMMIT = { deadline: Duration.millis(1000) }
 const COMMIT_DEADLINE = { deadline: Duration.seconds(2) }
 /** Of what is repeated until it succeeds, such as a withdrawal. No request waits for it. */
 const BACKGROUND_DEADLINE = { deadline: Duration.seconds(8) }
+
+const OUTBOX = 'command.outbox'
 
 const idOf = ({ fact }: LedgerEntry): string => fact.messageId
 const NONE: ReadonlySet<string> = new Set()
@@ -97,10 +99,10 @@ const commitInOneStatement = (
     WITH inserted AS (${insertCommit(q, id)}),
          held AS (${locks.length > 0 ? selectKeysInUse(q, locks) : nothing}),
          taken AS (${withReference.length > 0 ? insertReferences(q, withReference) : nothing}),
-         stored AS (${outbox === null ? q`SELECT NULL::bigint AS id` : insertOutboxRow(q, outbox)}),
+         stored AS (${outbox === null ? q`SELECT NULL::bigint AS id` : insertOutboxRow(q, OUTBOX, outbox)}),
          accepted AS (${entries.length > 0 ? insertAcceptances(q, entries) : nothing}),
          batched AS (${batches.length > 0 ? writeBatches(q, batches) : nothing}),
-         deleted AS (${appendedRows.length > 0 ? deleteOutboxRows(q, appendedRows) : nothing}),
+         deleted AS (${appendedRows.length > 0 ? deleteOutboxRows(q, OUTBOX, appendedRows) : nothing}),
          answered AS (${responses.length > 0 ? writeResponses(q, encryption, responses) : nothing}),
          charged AS (${charges.length > 0 ? addSpent(q, charges) : nothing})
     SELECT id FROM stored
@@ -173,12 +175,12 @@ const commitInSteps = async <Writes extends ExtraWrites>(
   // One round trip: the driver pipelines these statements in this order.
   const charges = chargesOf([...inserted, ...updated])
   const [row] = await Promise.all([
-    outbox === null ? null : insertOutboxRow(q, outbox),
+    outbox === null ? null : insertOutboxRow(q, OUTBOX, outbox),
     inserted.length > 0 ? insertAcceptances(q, inserted) : null,
     updated.length > 0 ? updateAcceptances(q, updated) : null,
     batches.length > 0 ? writeBatches(q, batches) : null,
     responses.length > 0 ? writeResponses(q, encryption, responses) : null,
-    appendedRows.length > 0 ? deleteOutboxRows(q, appendedRows) : null,
+    appendedRows.length > 0 ? deleteOutboxRows(q, OUTBOX, appendedRows) : null,
     charges.length > 0 ? addSpent(q, charges) : null,
   ])
   const id = row?.[0]?.id
@@ -282,8 +284,6 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
           const stillOpen = await selectOpenBatches(q, batches)
           return { open: stillOpen, outboxRow }
         }, BACKGROUND_DEADLINE),
-
-      deleteOutboxRows: (rows) => Effect.asVoid(sql.run((q) => deleteOutboxRows(q, rows))),
     }
   }),
 )

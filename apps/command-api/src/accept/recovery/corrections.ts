@@ -6,9 +6,9 @@
  */
 import { batchSealedRecords } from '../batch/batch-sealed.ts'
 import { encodeOutboxRow, type TopicNames } from '@hub/kafka'
+import type { Outbox } from '@hub/outbox'
 import { Duration, Effect, Schedule } from 'effect'
 import type { Ledger, UnprovenCode } from '../ledger/ledger.port.ts'
-import type { OutboxMode } from './outbox-mode.ts'
 
 const EVERY = Duration.millis(500)
 /** Codes and batches that wait. Others are left to the reconciler and to the sweeper. */
@@ -19,15 +19,11 @@ const PER_STATEMENT = 500
 
 interface CorrectionsOptions {
   readonly ledger: Ledger['Service']
-  readonly outboxMode: OutboxMode['Service']
+  readonly outbox: Outbox['Service']
   readonly topics: TopicNames
 }
 
-export const makeCorrections = Effect.fnUntraced(function* ({
-  ledger,
-  outboxMode,
-  topics,
-}: CorrectionsOptions) {
+export const makeCorrections = Effect.fnUntraced(function* ({ ledger, outbox, topics }: CorrectionsOptions) {
   const codes: Array<UnprovenCode> = []
   const batches = new Set<string>()
 
@@ -45,7 +41,7 @@ export const makeCorrections = Effect.fnUntraced(function* ({
     for (const batch of next) batches.delete(batch)
     // At the end, so that others come first in the next turn.
     for (const batch of open) batches.add(batch)
-    if (outboxRow !== null) outboxMode.leaveToRelay(outboxRow)
+    if (outboxRow !== null) outbox.leave(outboxRow)
   })
 
   const turn = Effect.gen(function* () {

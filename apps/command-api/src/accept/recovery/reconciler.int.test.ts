@@ -13,7 +13,7 @@ import {
   facts,
   startBeforeTests,
 } from '../../testing/harness.ts'
-import { OutboxMode } from './outbox-mode.ts'
+import { commandOutboxLayer } from './command-outbox.ts'
 import { LedgerScan } from '../../messages/ledger-scan.ts'
 import { Lanes, makeReconciler, type Reconciled } from './reconciler.ts'
 import { UnprovenCodes } from './unproven-codes.ts'
@@ -80,13 +80,19 @@ describe('the reconciler', () => {
   it('republishes and refunds messages that are proven not to be in Kafka, and charges a refunded code that is', async () => {
     const runtime = ManagedRuntime.make(
       Layer.mergeAll(
-        Layer.effect(Sql, makeSql(Redacted.make(deployment.databaseUrl), 3, 'reconciler-test')),
-        layerEventLog({ connection: deployment.connection, partitions: 3 }),
         Lanes.layer(deployment.connection, deployment.topics),
         LedgerScan.layer,
-        OutboxMode.layer,
+        commandOutboxLayer,
         UnprovenCodes.layer,
-      ).pipe(Layer.provideMerge(Logger.layer([]))),
+      ).pipe(
+        Layer.provideMerge(
+          Layer.mergeAll(
+            Layer.effect(Sql, makeSql(Redacted.make(deployment.databaseUrl), 3, 'reconciler-test')),
+            layerEventLog({ connection: deployment.connection, partitions: 3 }),
+          ),
+        ),
+        Layer.provideMerge(Logger.layer([])),
+      ),
     )
     try {
       const reconcile = await runtime.runPromise(

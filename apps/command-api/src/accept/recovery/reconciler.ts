@@ -32,10 +32,10 @@ import {
   topicNames,
   type TopicNames,
 } from '@hub/kafka'
+import { Outbox } from '@hub/outbox'
 import { CommandOutbox, ReadCheckpoints, Sql, storageCrashPoint, type StorageError, uuidOf } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer, Schedule } from 'effect'
 import { LedgerScan, LOOK_BACK_HOURS } from '../../messages/ledger-scan.ts'
-import { OutboxMode } from './outbox-mode.ts'
 import {
   chargeProjected,
   markRepublished,
@@ -107,7 +107,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
   const sql = yield* Sql
   const log = yield* EventLog
   const lanes = yield* Lanes
-  const outboxMode = yield* OutboxMode
+  const outbox = yield* Outbox
   const unprovenCodes = yield* UnprovenCodes
   const { lateAfterSeconds = LATE_AFTER_SECONDS, topics } = options
 
@@ -177,7 +177,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
     }, DEADLINE)
     const done = yield* atRepublished(republishing)
     if (done === null) return 0
-    outboxMode.leaveToRelay(done.outboxRow)
+    outbox.leave(done.outboxRow)
     return done.count
   })
 
@@ -214,7 +214,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
 /** Reconciles until its scope closes. */
 export const reconcilerLayer = (
   options: ReconcilerOptions,
-): Layer.Layer<never, never, Sql | EventLog | Lanes | LedgerScan | OutboxMode | UnprovenCodes> =>
+): Layer.Layer<never, never, Sql | EventLog | Lanes | LedgerScan | Outbox | UnprovenCodes> =>
   Layer.effectDiscard(
     Effect.gen(function* () {
       const reconcile = yield* makeReconciler(options)

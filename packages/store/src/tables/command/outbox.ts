@@ -1,6 +1,6 @@
 /**
  * `command.outbox`: records that are committed in PostgreSQL and still to be appended to Kafka.
- * Owner: command-api, which relays the rows (`relayOutbox`). Any app may insert a row in the
+ * Owner: command-api, which relays the rows (`@hub/outbox`). Any app may insert a row in the
  * transaction of the change that its records describe.
  */
 import type { Queries } from '../../pool.ts'
