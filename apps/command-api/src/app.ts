@@ -1,6 +1,6 @@
 /** Wires the components of command-api into one layer, in the order of the data flow. */
 import type { Counters } from '@hub/counters'
-import { gracefulShutdown, Serving } from '@hub/http-server'
+import { gracefulShutdown, Serving, type TlsFiles } from '@hub/http-server'
 import { type Lifetimes, SECRET_ROTATION_MS } from '@hub/domain'
 import {
   type ErasureTopic,
@@ -30,7 +30,6 @@ import { readinessLayer } from './health/readiness.ts'
 import { HttpEdge } from './http/edge.ts'
 import { apiLayer } from './http/router.ts'
 import { serverLayer } from './http/server.ts'
-import type { TlsFiles } from './http/tls.ts'
 import { Idempotency } from './http/idempotency.ts'
 import { idempotencyKeysLayer } from './idempotency/idempotency-keys.ts'
 import type { AdmissionControl } from './accept/admission/admission-control.ts'
@@ -90,7 +89,7 @@ export const commandApi = (options: AppOptions) => {
   // checks, which report the shutdown, and before the acceptor, which completes its last batches.
   return gracefulShutdown(shutdownDelay).pipe(
     Layer.provideMerge(apiLayer({ hashSecret, topics, longestTtl, secretTransition })),
-    Layer.provideMerge(serverLayer({ host, port }, tls, trustedProxies, shutdownDelay)),
+    Layer.provideMerge(serverLayer({ host, port, tls, trustedProxies, shutdownDelay })),
     Layer.provide(Layer.mergeAll(accepting, maintenanceLayer, readinessLayer(kafka.brokers))),
     Layer.provide(Layer.mergeAll(batchSweeperLayer(topics), reconciling, payloadKeysLayer)),
     Layer.provide(countersFromLedgerLayer(hashSecret)),

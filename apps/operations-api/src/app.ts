@@ -43,7 +43,7 @@ export const operationsApi = (options: AppOptions) => {
   // A layer listed earlier starts later and stops earlier.
   return gracefulShutdown(shutdownDelay).pipe(
     Layer.provideMerge(routerLayer(options)),
-    Layer.provideMerge(serverLayer({ host, port }, shutdownDelay)),
+    Layer.provideMerge(serverLayer({ host, port, shutdownDelay })),
     Layer.provide(readinessLayer),
     Layer.provide(
       Overview.OverviewFeed.layer({

@@ -194,6 +194,10 @@ export const trackConnections = (server: Server | TlsServer, limits: ConnectionL
       const connection = of.get(request.socket)
       if (connection === undefined) return true
       if (connection.isClosing) return false
+      // Source: RFC 9112, 6.1.
+      if (request.httpVersion === '1.0' && 'transfer-encoding' in request.headers) {
+        response.shouldKeepAlive = false
+      }
       if (isDraining) {
         const before = connection.announced
         if (before !== null) {

@@ -1,5 +1,6 @@
-/** The HTTP listener of command-api and operations-api: its limits, timeouts, and its end. */
-export { type ConnectionLimits } from './connections.ts'
+/** The HTTP listener of command-api and operations-api: its limits, timeouts, TLS, and its end. */
+export { type BodyRules, type DeclaredBody, declaredBody, readBody } from './body.ts'
 export { FRAMING_MESSAGES, type FramingFault, framingFault, valuesOf } from './framing.ts'
-export { type Gate, LISTENER_OPTIONS, type Listener, makeListener, type RawAnswer } from './listener.ts'
+export { listenerLayer, type ListenerOptions, type RawAnswer } from './listener.ts'
 export { addServingCheck, gracefulShutdown, serve, Serving } from './serving.ts'
+export { type TlsFiles } from './tls.ts'

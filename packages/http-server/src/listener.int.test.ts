@@ -1,25 +1,40 @@
 /** The listener alone: its limits, its timeouts, and its end while requests are on their way. */
 import { once } from 'node:events'
-import { createServer, type RequestListener } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
+import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { eventually } from '@hub/testkit'
-import { Duration, Effect, Layer, ManagedRuntime, Metric } from 'effect'
-import { HttpServer } from 'effect/http'
+import { Duration, Effect, Layer, Logger, ManagedRuntime, Metric } from 'effect'
+import { HttpServer, HttpServerRequest, HttpServerResponse } from 'effect/http'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { ConnectionLimits } from './connections.ts'
 import { answered, listenerContract, openRaw } from './testing/listener.contract.ts'
-import { LISTENER_OPTIONS, makeListener } from './listener.ts'
+import { makeListener, SERVER_OPTIONS } from './listener.ts'
 import { framingFault } from './framing.ts'
+import { readBody } from './body.ts'
+import { serve, Serving } from './serving.ts'
 
-const PAGE: RequestListener = (request, response) => {
-  response.statusCode = framingFault(request)?.status ?? 200
-  response.end('page')
-}
+const incomingOf = (request: HttpServerRequest.HttpServerRequest) =>
+  NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage
+
+const PAGE = Effect.map(HttpServerRequest.HttpServerRequest, (request) =>
+  HttpServerResponse.text('page', { status: framingFault(incomingOf(request))?.status ?? 200 }),
+)
+
+/** An app that leaves the whole answer to a function of Node. */
+const answerOf = (app: RequestListener) =>
+  Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+    Effect.callback<HttpServerResponse.HttpServerResponse>((resume) => {
+      const response = NodeHttpServerRequest.toServerResponse(request) as ServerResponse
+      response.once('close', () => resume(Effect.succeed(HttpServerResponse.empty())))
+      app(incomingOf(request), response as Parameters<RequestListener>[1])
+    }),
+  )
 
 const start = async ({
-  app = PAGE,
+  app,
   limits = { all: 500, perAddress: 250 },
   shutdownDelayMs = 0,
 }: {
@@ -27,17 +42,27 @@ const start = async ({
   readonly limits?: ConnectionLimits
   readonly shutdownDelayMs?: number
 }) => {
-  const server = createServer(LISTENER_OPTIONS, app)
-  const listener = makeListener({ server, limits, refusal: () => ({ headers: {}, body: 'refused' }) })
+  const server = createServer(SERVER_OPTIONS)
+  const listener = makeListener(server, { limits, refusal: () => ({ headers: {}, body: 'refused' }) })
   const shutdownDelay = Duration.millis(shutdownDelayMs)
-  const layer = listener.layer(
-    { host: '127.0.0.1', port: 0 },
-    { drainWithin: Duration.seconds(20), shutdownDelay },
-  )
+  const layer = listener.layer({
+    host: '127.0.0.1',
+    port: 0,
+    drainWithin: Duration.seconds(20),
+    shutdownDelay,
+  })
   const announce = Layer.effectDiscard(
     Effect.addFinalizer(() => Effect.andThen(Effect.sync(listener.drain), Effect.sleep(shutdownDelay))),
   )
-  const runtime = ManagedRuntime.make(Layer.provideMerge(announce, layer))
+  const serving = Layer.effectDiscard(serve(app === undefined ? PAGE : answerOf(app)))
+  const runtime = ManagedRuntime.make(
+    announce.pipe(
+      Layer.provideMerge(serving),
+      Layer.provideMerge(layer),
+      Layer.provide(Serving.layer),
+      Layer.provide(Logger.layer([])),
+    ),
+  )
   await runtime.runPromise(Effect.service(HttpServer.HttpServer))
   return { server, port: (server.address() as AddressInfo).port, stop: () => runtime.dispose() }
 }
@@ -196,6 +221,62 @@ describe('at the limit of connections', () => {
         WITHIN,
       )
     }
+  })
+})
+
+describe('a body', () => {
+  /** Answers with the body, or with what keeps it from being read. Refuses a part that begins with `!`. */
+  const echo: RequestListener = (request, response) => {
+    if (request.headers['x-refused'] !== undefined) {
+      response.writeHead(413, { connection: 'close' }).end()
+      return
+    }
+    const body = readBody(request, {
+      maxBytes: 10,
+      failure: (code) => code,
+      take: (before, received) => (received - before === 1 ? `refused ${before}` : null),
+    })
+    const text = Effect.match(body, {
+      onSuccess: (bytes) => Buffer.from(bytes).toString(),
+      onFailure: (failure) => failure,
+    })
+    void Effect.runPromise(text).then((answer) => response.end(answer))
+  }
+  const begin = async (...headers: ReadonlyArray<string>) => {
+    const { open } = await started({ app: echo })
+    const raw = await open()
+    raw.socket.write(`POST / HTTP/1.1\r\nHost: hub\r\n${headers.join('\r\n')}\r\n\r\n`)
+    return raw
+  }
+  const bodyOf = (answer: string): string | undefined => answer.split('\r\n\r\n').at(-1)
+
+  it.each([
+    ['whole', 'Content-Length: 10', ['01234', '56789'], '0123456789'],
+    ['in chunks', 'Transfer-Encoding: chunked', ['3\r\nabc\r\n', '2\r\nde\r\n0\r\n\r\n'], 'abcde'],
+    ['as nothing', 'Transfer-Encoding: chunked', ['0\r\n\r\n'], ''],
+    ['as too large', 'Transfer-Encoding: chunked', ['b\r\n0123456789a\r\n'], 'payload_too_large'],
+    ['as refused', 'Transfer-Encoding: chunked', ['2\r\nab\r\n1\r\nc\r\n'], 'refused 2'],
+  ] as const)('is read %s', async (_name, header, parts, expected) => {
+    const raw = await begin(header)
+    for (const part of parts) raw.socket.write(part)
+    await answered(raw)
+    expect(bodyOf(raw.received())).toBe(expected)
+  })
+
+  // Source: RFC 9110, 10.1.1: a server that reads the body sends 100 (Continue) first.
+  it('that its client holds back is asked for', async () => {
+    const raw = await begin('Content-Length: 4', 'Expect: 100-continue')
+    await eventually(() => raw.received() === 'HTTP/1.1 100 Continue\r\n\r\n', WITHIN)
+    raw.socket.write('held')
+    await eventually(() => bodyOf(raw.received()) === 'held', WITHIN)
+    expect(raw.received()).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /u)
+  })
+
+  // Source: RFC 9110, 10.1.1: with a final status in place of 100 (Continue), the client sends no body.
+  it('that its client holds back is not asked for if the answer does not need it', async () => {
+    const raw = await begin('Content-Length: 4', 'Expect: 100-continue', 'X-Refused: yes')
+    await eventually(raw.ended, WITHIN)
+    expect(raw.received()).toMatch(/^HTTP\/1\.1 413 /u)
   })
 })
 

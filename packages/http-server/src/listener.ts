@@ -1,5 +1,6 @@
 /** A server with its limits and timeouts, its answers to requests that are not valid HTTP, and its end. */
 import {
+  createServer,
   type IncomingMessage,
   type Server,
   type ServerOptions,
@@ -9,9 +10,13 @@ import {
 import type { Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import * as NodeHttpServer from '@effect/platform-node/NodeHttpServer'
+import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { Duration, Effect, Layer } from 'effect'
+import { HttpServer, HttpServerRequest, HttpServerResponse } from 'effect/http'
 import { type ConnectionLimits, trackConnections } from './connections.ts'
 import { listenWithMany } from './listeners.ts'
+import { Serving } from './serving.ts'
+import { makeTlsServer, type TlsFiles } from './tls.ts'
 
 /** Request line and headers: usually some hundred bytes. The redirect of an identity provider has a long query. */
 const MAX_HEADER_BYTES = 16 * 1024
@@ -36,8 +41,8 @@ const IDLE_AT_END_MS = 1000
  */
 const BACKLOG = 4096
 
-/** The options with which the server of a listener is created, with and without TLS. */
-export const LISTENER_OPTIONS = {
+/** The options of a server, with and without TLS. */
+export const SERVER_OPTIONS = {
   maxHeaderSize: MAX_HEADER_BYTES,
   headersTimeout: HEADERS_TIMEOUT_MS,
   requestTimeout: REQUEST_TIMEOUT_MS,
@@ -103,28 +108,33 @@ const rawResponse = (status: number, { body, headers }: RawAnswer): string => {
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`
 }
 
-/** Decides on a request in front of the HTTP framework. `pass` passes it on. */
-export type Gate = (request: IncomingMessage, response: ServerResponse, pass: () => void) => void
-
-export interface ListenerOptions {
-  /** Created with {@link LISTENER_OPTIONS}. */
-  readonly server: Server | TlsServer
-  readonly limits: ConnectionLimits
-  /** Makes the answer to a request that could not be parsed. */
-  readonly refusal: (status: number) => RawAnswer
-  readonly gate?: Gate
-}
-
-export interface Address {
+interface Address {
   /** `null`: all addresses of the machine. */
   readonly host: string | null
   /** 0 selects a free port. */
   readonly port: number
 }
 
-export type Listener = ReturnType<typeof makeListener>
+interface Ending {
+  /** Time for requests in progress at the end. */
+  readonly drainWithin: Duration.Duration
+  /** The delay of `gracefulShutdown`, after which the listener closes. */
+  readonly shutdownDelay: Duration.Duration
+}
 
-export const makeListener = ({ gate, limits, refusal, server }: ListenerOptions) => {
+export interface ListenerOptions extends Address, Ending {
+  /** `null`: without TLS. */
+  readonly tls: TlsFiles | null
+  readonly limits: ConnectionLimits
+  /** Makes the answer to a request that could not be parsed. */
+  readonly refusal: (status: number) => RawAnswer
+}
+
+/** `server`: created with {@link SERVER_OPTIONS}. */
+export const makeListener = (
+  server: Server | TlsServer,
+  { limits, refusal }: Pick<ListenerOptions, 'limits' | 'refusal'>,
+) => {
   const connections = trackConnections(server, limits)
 
   const refuse = (socket: Socket, status: number): void => {
@@ -135,6 +145,12 @@ export const makeListener = ({ gate, limits, refusal, server }: ListenerOptions)
   server.on('connect', (_request, socket: Socket) => refuse(socket, 400))
   // Unknown expectations may be ignored.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
+  // Source: RFC 9110, 10.1.1: the client waits for 100 (Continue) before it sends a body that is wanted.
+  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
+    request.once('resume', () => {
+      if (!response.headersSent) response.writeContinue()
+    }),
+  )
   server.on(
     'clientError',
     (error: ParserError, socket: Socket & { _httpMessage?: { headersSent: boolean } }) => {
@@ -153,35 +169,22 @@ export const makeListener = ({ gate, limits, refusal, server }: ListenerOptions)
   server.timeout = IDLE_TIMEOUT_MS
   server.on('timeout', (socket: Socket) => connections.finish(socket))
 
-  // A listener could not do this: the server calls all listeners.
-  const emit = server.emit.bind(server)
-  server.emit = (event: string, ...values: ReadonlyArray<unknown>): boolean => {
-    if (event !== 'request' && event !== 'checkContinue') return emit(event, ...values)
-    const [request, response] = values as unknown as [IncomingMessage, ServerResponse]
-    if (!connections.begin(request, response)) return true
-    // Source: RFC 9112, 6.1.
-    if (request.httpVersion === '1.0' && 'transfer-encoding' in request.headers) {
-      response.shouldKeepAlive = false
-    }
-    if (gate === undefined || event !== 'request') return emit(event, ...values)
-    gate(request, response, () => emit(event, ...values))
-    return true
-  }
+  /** Counts each request. One on a connection that closes is not processed, and its answer reaches nobody. */
+  const counted = <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
+    Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+      connections.begin(
+        NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage,
+        NodeHttpServerRequest.toServerResponse(request) as ServerResponse,
+      )
+        ? app
+        : Effect.succeed(HttpServerResponse.empty({ status: 503 })),
+    )
 
   return {
     /** Each connection closes after its next answer. The listener stays open. */
     drain: connections.drain,
-    /**
-     * Listens until the scope closes. Then it waits for requests in progress, for `drainWithin` at most.
-     * `shutdownDelay`: from `drain` until the scope closes.
-     */
-    layer: (
-      { host, port }: Address,
-      {
-        drainWithin,
-        shutdownDelay,
-      }: { readonly drainWithin: Duration.Duration; readonly shutdownDelay: Duration.Duration },
-    ) =>
+    /** Listens until the scope closes. Then it waits for requests in progress, for `drainWithin` at most. */
+    layer: ({ drainWithin, host, port, shutdownDelay }: Address & Ending) =>
       Layer.unwrap(
         Effect.gen(function* () {
           const address = { port, backlog: BACKLOG, ...(host === null ? {} : { host }) }
@@ -199,10 +202,18 @@ export const makeListener = ({ gate, limits, refusal, server }: ListenerOptions)
             })
             return server
           }
-          const listening = NodeHttpServer.layerServer(() => server, {
-            ...options,
-            gracefulShutdownTimeout: drainWithin,
-          })
+          const listening = Layer.effect(
+            HttpServer.HttpServer,
+            Effect.map(
+              NodeHttpServer.make(() => server, { ...options, gracefulShutdownTimeout: drainWithin }),
+              ({ address, serve }) =>
+                HttpServer.make({
+                  address,
+                  serve: (app, middleware) =>
+                    middleware === undefined ? serve(counted(app)) : serve(counted(app), middleware),
+                }),
+            ),
+          )
           // After the drain time: clients with open connections must not keep the process alive.
           const closeAll = Layer.effectDiscard(
             Effect.addFinalizer(() => Effect.sync(() => connections.destroyAll())),
@@ -212,3 +223,14 @@ export const makeListener = ({ gate, limits, refusal, server }: ListenerOptions)
       ),
   }
 }
+
+/** Listens until the scope closes. */
+export const listenerLayer = ({ tls, ...options }: ListenerOptions) =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      const server = tls === null ? createServer(SERVER_OPTIONS) : yield* makeTlsServer(tls, SERVER_OPTIONS)
+      const listener = makeListener(server, options)
+      void (yield* Serving).draining.then(listener.drain)
+      return listener.layer(options)
+    }),
+  )

@@ -5,7 +5,8 @@
  */
 import { Readiness } from '@hub/telemetry'
 import { Context, Duration, Effect, Layer } from 'effect'
-import { HttpServer } from 'effect/http'
+import { HttpServer, HttpServerRequest, type HttpServerResponse } from 'effect/http'
+import { discardRest } from './early-answer.ts'
 
 /** `draining`: requests are answered, and the listener closes their connections. */
 type State = 'starting' | 'serving' | 'draining'
@@ -44,10 +45,14 @@ export const addServingCheck = Effect.gen(function* () {
 })
 
 /** Serves an app until the scope closes. Then the requests in progress are answered. */
-export const serve = <E, R>(app: Parameters<typeof HttpServer.serveEffect<E, R>>[0]) =>
+export const serve = <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
   Effect.gen(function* () {
     const serving = yield* Serving
-    yield* HttpServer.serveEffect(app)
+    yield* HttpServer.serveEffect(
+      Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+        Effect.flatMap(app, (response) => discardRest(request, response)),
+      ),
+    )
     serving.enter('serving')
     yield* Effect.logInfo('http: accepting requests')
     // Added last, so it runs first, before the listener closes.

@@ -65,15 +65,6 @@ export class Access extends Context.Service<Access>()('@hub/command-api/Access',
         return caller ?? (yield* apiError('invalid_api_key'))
       }),
 
-      /**
-       * The caller, if the key is cached; `null`: unknown. It is no login, only for refusals: the
-       * failed-login gate does not count it.
-       */
-      cachedCaller: (credentials: Credentials): Effect.Effect<Caller | null> =>
-        credentials.authorization === undefined
-          ? Effect.succeed(null)
-          : keys.known(credentials.authorization, addressOf(credentials)),
-
       /** Takes a token of the key's request rate; `null` while Redis is unavailable. */
       take: Effect.fnUntraced(function* (caller: Caller) {
         const { apiRps } = yield* accounts.settings(caller)

@@ -15,6 +15,9 @@ export interface Answer {
   readonly error?: ApiError
 }
 
+/** `retry_after` in seconds when a server of the hub does not answer. */
+export const RETRY_AFTER = 2
+
 const JSON_TYPE = 'application/json'
 
 export const jsonAnswer = (

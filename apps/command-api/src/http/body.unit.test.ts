@@ -1,9 +1,10 @@
 import { assert, describe, it } from '@effect/vitest'
-import { declaredBody } from './body.ts'
+import { declaredBody } from '@hub/http-server'
+import { BODY_RULES } from './body.ts'
 
 const kindOf = (headers: Readonly<Record<string, string>>): string => {
-  const declared = declaredBody(headers)
-  return declared.kind === 'refused' ? declared.error.code : declared.kind
+  const declared = declaredBody(headers, BODY_RULES)
+  return declared.kind === 'refused' ? declared.code : declared.kind
 }
 
 describe('a declared body', () => {

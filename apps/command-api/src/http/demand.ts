@@ -1,7 +1,7 @@
 /** The work that a request asks for, as far as its headers and its body say. Pure. */
-import { type DeclaredBody } from './body.ts'
 import { parseBody } from '@hub/contract'
 import type { MessageClass } from '@hub/domain'
+import type { DeclaredBody } from '@hub/http-server'
 import { Result } from 'effect'
 import type { Work } from '../accept/admission/admission.ts'
 import { type Caller, ownerKey } from '../accounts/account.ts'

@@ -1,6 +1,7 @@
-/** What all requests share: the documentation URL and tracing. */
+/** What all requests share: the documentation URL, tracing and the log of responses. */
 import { Tracing } from '@hub/telemetry'
 import { Context, Effect, Layer } from 'effect'
+import { makeResponseLog } from './response-log.ts'
 
 interface HttpEdgeOptions {
   /** The public address of the hub. */
@@ -16,7 +17,7 @@ export class HttpEdge extends Context.Service<HttpEdge>()('@hub/command-api/Http
       /** Base URL of the error documentation; the error code follows as fragment. */
       docBase: `${baseUrl.replace(/\/+$/u, '')}/docs/errors`,
       tracing,
-      loggedShare,
+      log: makeResponseLog(loggedShare),
     }
   }),
 }) {

@@ -40,7 +40,8 @@ import { makeSubscriptions } from '../subscriptions/subscriptions.ts'
 import { jsonAnswer, listOfTexts, pageAnswer } from './answer.ts'
 import { orNotFound, orUnknownCursor, templatesByName } from './lookups.ts'
 import { messageOperations } from './message-operations.ts'
-import type { Operation, AnswerDeadline } from './pipeline.ts'
+import type { AnswerDeadline } from './deadline.ts'
+import type { Operation } from './pipeline.ts'
 
 export interface OperationsOptions {
   /** The secret of the recipient hash. */

@@ -6,9 +6,10 @@ import { HttpServerResponse } from 'effect/http'
 import { TestClock } from 'effect/testing'
 import type { Caller } from '../accounts/account.ts'
 import { jsonAnswer } from './answer.ts'
+import { makeSlices } from '../accept/admission/slices.ts'
 import { makeBodyBudget } from './body.ts'
 import { HttpEdge } from './edge.ts'
-import { type AuthServices, exchange, type Exchange, runChecked } from './pipeline.ts'
+import { exchange, type Exchange, type PipelineServices, type Routed, runChecked } from './pipeline.ts'
 
 const caller: Caller = {
   account: 'acc_00000000000000000000000001',
@@ -98,13 +99,15 @@ describe('the checks', () => {
     () =>
       Effect.gen(function* () {
         const slow = <A>(value: A) => Effect.delay(Effect.succeed(value), '1 second')
-        const auth: AuthServices = {
+        const services: PipelineServices = {
           access: { login: () => slow(caller), take: () => slow(null), addressOf: () => '192.0.2.1' },
           admission: {
-            refusalUnread: () => null,
+            mayRefuse: () => false,
+            refusal: () => null,
             admit: () => Result.succeed({ transfer: () => {}, finish: () => {}, end: () => {} }),
           },
           bodies: makeBodyBudget(),
+          slices: makeSlices(),
           idempotency: {
             run: (_request, work) => {
               const lock = { accountUuid: caller.accountUuid, mode: caller.mode, key: 'k', token: 't' }
@@ -113,6 +116,17 @@ describe('the checks', () => {
             },
           },
         }
+        const routed = (
+          answerDeadline: Routed['answerDeadline'],
+          operation: Routed['operation'],
+        ): Routed => ({
+          name: 'messages.send',
+          params: {},
+          query: new URLSearchParams(),
+          answerDeadline,
+          sends: null,
+          operation,
+        })
         for (const [method, headers] of [
           ['GET', {}],
           ['POST', {}],
@@ -121,10 +135,9 @@ describe('the checks', () => {
           const waiting = yield* Effect.forkChild(
             answerOf((current) =>
               runChecked(
-                auth,
+                services,
                 requestOf(method, headers),
-                { name: 'messages.send', params: {}, query: new URLSearchParams() },
-                () => slow(jsonAnswer(201, {})),
+                routed('default', () => slow(jsonAnswer(201, {}))),
                 current,
               ),
             ),
@@ -138,10 +151,9 @@ describe('the checks', () => {
         const batch = yield* Effect.forkChild(
           answerOf((current) =>
             runChecked(
-              auth,
+              services,
               requestOf('POST', {}),
-              { name: 'messages.send', params: {}, query: new URLSearchParams(), answerDeadline: 'batch' },
-              () => Effect.never,
+              routed('batch', () => Effect.never),
               current,
             ),
           ),
@@ -153,10 +165,9 @@ describe('the checks', () => {
         const testDelivery = yield* Effect.forkChild(
           answerOf((current) =>
             runChecked(
-              auth,
+              services,
               requestOf('POST', {}),
-              { name: 'messages.send', params: {}, query: new URLSearchParams(), answerDeadline: 'receiver' },
-              () => Effect.delay(Effect.succeed(jsonAnswer(200, {})), '12 seconds'),
+              routed('receiver', () => Effect.delay(Effect.succeed(jsonAnswer(200, {})), '12 seconds')),
               current,
             ),
           ),

@@ -3,7 +3,7 @@
  * routes, ids and codes: never a path, a query, a body, or a name that the client chose.
  */
 import { type ApiError, loggableParam } from '@hub/contract'
-import { Effect } from 'effect'
+import { Clock, Effect } from 'effect'
 import type { Caller } from '../accounts/account.ts'
 import type { Answer } from './answer.ts'
 
@@ -46,10 +46,30 @@ const fieldsOf = ({ answer, caller, method, route, seconds }: LoggedResponse): R
   }
 }
 
-/** Logs a response. `share`: of the 2xx responses that are logged. Others always are. */
-export const logResponse = (response: LoggedResponse, share: number): Effect.Effect<void> => {
-  const { status } = response.answer
-  if (status >= 200 && status < 300 && share < 1 && Math.random() >= share) return Effect.void
-  const line = status >= 500 ? Effect.logWarning('http: answered') : Effect.logInfo('http: answered')
-  return Effect.annotateLogs(line, fieldsOf(response))
+/** Lines per second about requests that overload refuses. Another line has the number of all of them. */
+const OVERLOADED_PER_SECOND = 10
+
+/** Logs responses. `share`: of the 2xx responses that are logged. */
+export const makeResponseLog = (share: number) => {
+  let second = 0
+  let overloaded = 0
+  const mayLogOverload = (now: number): boolean => {
+    const current = Math.floor(now / 1000)
+    if (current !== second) overloaded = 0
+    second = current
+    return ++overloaded <= OVERLOADED_PER_SECOND
+  }
+  const log = (response: LoggedResponse): Effect.Effect<void> => {
+    const line =
+      response.answer.status >= 500 ? Effect.logWarning('http: answered') : Effect.logInfo('http: answered')
+    return Effect.annotateLogs(line, fieldsOf(response))
+  }
+  return (response: LoggedResponse): Effect.Effect<void> => {
+    const { error, status } = response.answer
+    if (status >= 200 && status < 300 && share < 1 && Math.random() >= share) return Effect.void
+    if (error?.code !== 'overloaded') return log(response)
+    return Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      mayLogOverload(now) ? log(response) : Effect.void,
+    )
+  }
 }

@@ -7,39 +7,26 @@ import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServerRequest, type HttpServerResponse } from 'effect/http'
 import { Access } from '../access/access.ts'
 import { AdmissionControl } from '../accept/admission/admission-control.ts'
+import { slices } from '../accept/admission/slices.ts'
 import { makeBodyBudget } from './body.ts'
-import { type SendKind, SENDS } from './demand.ts'
-import { discardRest } from './early-answer.ts'
+import { SENDS } from './demand.ts'
 import { HttpEdge } from './edge.ts'
 import { requestFault } from './framing.ts'
 import { Idempotency } from './idempotency.ts'
 import type { ObservedRequest } from './observe.ts'
 import { openOperations, openPaths } from './open-operations.ts'
 import { makeOperations, type OperationsOptions, ANSWER_DEADLINES } from './operations.ts'
-import {
-  type AuthServices,
-  exchange,
-  type OpenOperation,
-  type Operation,
-  type AnswerDeadline,
-  runChecked,
-} from './pipeline.ts'
+import { exchange, type OpenOperation, type PipelineServices, type Routed, runChecked } from './pipeline.ts'
 
 interface Target {
   readonly method: string
   readonly path: HttpRouter.PathInput
   readonly run:
-    | {
-        readonly kind: 'keyed'
-        readonly name: string
-        readonly operation: Operation
-        readonly answerDeadline: AnswerDeadline
-        readonly sends: SendKind | null
-      }
+    | ({ readonly kind: 'keyed' } & Pick<Routed, 'name' | 'operation' | 'answerDeadline' | 'sends'>)
     | { readonly kind: 'open'; readonly operation: OpenOperation }
 }
 
-const targetsOf = (operations: Readonly<Record<string, Operation>>): ReadonlyArray<Target> => [
+const targetsOf = (operations: Readonly<Record<string, Routed['operation']>>): ReadonlyArray<Target> => [
   ...ROUTES.map(({ key, method, operation, path }): Target => {
     const keyed = operations[operation]
     const open = openOperations[operation]
@@ -92,7 +79,7 @@ const refuse = (
 /** Answers all methods of one path. */
 const respond = (
   edge: HttpEdge['Service'],
-  auth: AuthServices,
+  services: PipelineServices,
   targets: ReadonlyArray<Target>,
 ): Effect.Effect<
   HttpServerResponse.HttpServerResponse,
@@ -119,16 +106,9 @@ const respond = (
             headers: NodeHttpServerRequest.toIncomingMessage(request).headers,
           })
         : runChecked(
-            auth,
+            services,
             request,
-            {
-              name: run.name,
-              params,
-              query: query === '' ? EMPTY_QUERY : new URLSearchParams(query),
-              answerDeadline: run.answerDeadline,
-              sends: run.sends,
-            },
-            run.operation,
+            { ...run, params, query: query === '' ? EMPTY_QUERY : new URLSearchParams(query) },
             current,
           ),
     )
@@ -146,17 +126,18 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   const edge = yield* HttpEdge
   // Reads the API description now: it takes 0.2 s, in which no request would be answered.
   prepareKnownParameters()
-  const auth: AuthServices = {
+  const services: PipelineServices = {
     access: yield* Access,
     admission: yield* AdmissionControl,
     bodies: makeBodyBudget(),
+    slices,
     idempotency: yield* Idempotency,
   }
   const targets = targetsOf(yield* makeOperations(options))
   const routes = HttpRouter.use(
     Effect.fnUntraced(function* (router) {
       for (const [path, ofPath] of Map.groupBy(targets, (target) => target.path)) {
-        yield* router.add('*', path, respond(edge, auth, ofPath))
+        yield* router.add('*', path, respond(edge, services, ofPath))
       }
     }),
   )
@@ -166,18 +147,9 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
     Effect.catch(app, () => refuse(edge, request, apiError('not_found')))
   return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
     const fault = requestFault(NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage)
-    return Effect.flatMap(
-      fault === null
-        ? answer(request)
-        : refuse(
-            edge,
-            request,
-            fault.error,
-            null,
-            fault.status === undefined ? {} : { status: fault.status },
-          ),
-      (response) => discardRest(request, response),
-    )
+    if (fault === null) return answer(request)
+    const { error, status } = fault
+    return refuse(edge, request, error, null, status === undefined ? {} : { status })
   })
 })
 

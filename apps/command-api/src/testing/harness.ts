@@ -19,6 +19,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { Counters, makeRedisCounters } from '@hub/counters'
+import type { TlsFiles } from '@hub/http-server'
 import { makeSql, PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
 import { Readiness } from '@hub/telemetry'
 import { freshDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
@@ -39,7 +40,6 @@ import { afterAll, beforeAll } from 'vitest'
 import { AdmissionControl, type AdmissionOptions } from '../accept/admission/admission-control.ts'
 import { networkFrom } from '../access/client-address.ts'
 import { commandApi } from '../app.ts'
-import type { TlsFiles } from '../http/tls.ts'
 
 const PARTITIONS = 3
 const HASH_SECRET = 'a secret of at least 32 characters for tests'

@@ -1,7 +1,6 @@
 /** The HTTP listener of the API and the console, and its limits. */
-import { createServer } from 'node:http'
-import { FRAMING_MESSAGES, LISTENER_OPTIONS, makeListener, Serving } from '@hub/http-server'
-import { Duration, Effect, Layer } from 'effect'
+import { FRAMING_MESSAGES, listenerLayer, type ListenerOptions } from '@hub/http-server'
+import { Duration } from 'effect'
 import { SECURITY_HEADERS } from './answer.ts'
 
 /**
@@ -19,22 +18,6 @@ const refusal = (status: number) => ({
   body: `${FRAMING_MESSAGES[status] ?? FRAMING_MESSAGES[400]!}\n`,
 })
 
-/**
- * The listener. `host` `null` means all addresses. `shutdownDelay`: from the announcement of a shutdown
- * until the listener closes.
- */
-export const serverLayer = (
-  address: { readonly host: string | null; readonly port: number },
-  shutdownDelay: Duration.Duration,
-) =>
-  Layer.unwrap(
-    Effect.gen(function* () {
-      const listener = makeListener({
-        server: createServer(LISTENER_OPTIONS),
-        limits: CONNECTIONS,
-        refusal,
-      })
-      void (yield* Serving).draining.then(listener.drain)
-      return listener.layer(address, { drainWithin: DRAIN_WITHIN, shutdownDelay })
-    }),
-  )
+/** The listener. It closes after the `shutdownDelay` of `gracefulShutdown`. */
+export const serverLayer = (options: Pick<ListenerOptions, 'host' | 'port' | 'shutdownDelay'>) =>
+  listenerLayer({ ...options, tls: null, limits: CONNECTIONS, refusal, drainWithin: DRAIN_WITHIN })

@@ -162,6 +162,45 @@ export const listenerContract = ({ openPath, start }: ListenerSubject): void => 
     )
   })
 
+  describe('an answer before the body has arrived', () => {
+    const LARGE = 6 * 1024 * 1024
+    const post = (length: number, more = '') =>
+      `POST ${openPath} HTTP/1.1\r\nHost: hub\r\n${more}Content-Length: ${length}\r\n\r\n`
+
+    it.each(['', 'Connection: close\r\n'])(
+      'reaches a client that sends its whole body first: %j',
+      async (more) => {
+        const raw = await open()
+        // Reads nothing until everything is written.
+        raw.socket.pause()
+        raw.socket.write(post(LARGE, more))
+        await new Promise<void>((resolve) => raw.socket.write('x'.repeat(LARGE), () => resolve()))
+        raw.socket.resume()
+        await answered(raw)
+        expect(raw.errors).toEqual([])
+      },
+    )
+
+    it('is bounded: a client that sends without an end is disconnected', async () => {
+      const socket = connect(process.port, '127.0.0.1')
+      sockets.push(socket)
+      const closed = new Promise((resolve) => socket.once('close', resolve))
+      socket.on('error', () => {}).resume()
+      socket.write(post(10 ** 12))
+      const megabyte = Buffer.alloc(1024 * 1024)
+      let sent = 0
+      const more = (): void => {
+        while (sent < 200 && !socket.destroyed) {
+          sent++
+          if (!socket.write(megabyte)) return void socket.once('drain', more)
+        }
+      }
+      more()
+      await closed
+      expect(sent).toBeLessThan(200)
+    })
+  })
+
   describe('a connection that a proxy opens in advance', () => {
     // Source: RFC 9110, 15.5.9: 408 is for a request that was not complete in time. A proxy takes an
     // answer on an unused connection for that of its next request.

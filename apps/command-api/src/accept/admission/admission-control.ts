@@ -34,15 +34,12 @@ export interface Ticket {
   readonly end: () => void
 }
 
-/** Runs `use`, and ends the work of the ticket with it. */
-export const withTicket = <A, E, R>(ticket: Ticket, use: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.ensuring(use, Effect.sync(ticket.end))
-
 /** Options for tests. */
 export interface AdmissionOptions {
   /** Sends per second before anything was measured. */
   readonly initialRate?: number
-  readonly sampleEvery?: Duration.Duration
+  /** `null`: measures nothing. */
+  readonly sampleEvery?: Duration.Duration | null
 }
 
 export class AdmissionControl extends Context.Service<AdmissionControl>()(
@@ -66,7 +63,7 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
         admission.begin(work)
         hasBegun.openUnsafe()
       }
-      const sample = Effect.gen(function* () {
+      const sample = Effect.fnUntraced(function* (every: Duration.Duration) {
         const now = yield* Clock.currentTimeMillis
         const ms = now - sampledAt
         if (ms <= 0) return
@@ -74,7 +71,7 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
         const before = loopTime
         loopTime = performance.eventLoopUtilization()
         const { utilization } = performance.eventLoopUtilization(loopTime, before)
-        const late = Math.max(0, ms - Duration.toMillis(isQuiet ? SAMPLE_QUIET_EVERY : sampleEvery))
+        const late = Math.max(0, ms - Duration.toMillis(isQuiet ? SAMPLE_QUIET_EVERY : every))
         eventLoopDelayMs += DELAY_WEIGHT * (late - eventLoopDelayMs)
         admission.sample({ ms, eventLoopDelayMs, eventLoopUtilization: utilization })
         yield* Metric.update(admissionInProgress, admission.inProgress())
@@ -100,13 +97,16 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
         }
         refused = { requests: 0, since: now }
       })
-      const untilNext = Effect.suspend(() => {
+      const untilNext = (every: Duration.Duration) => {
         isQuiet = admission.inProgress() === 0 && !hasBegun.isOpen()
         if (isQuiet) return Effect.raceFirst(Effect.sleep(SAMPLE_QUIET_EVERY), hasBegun.await)
         hasBegun.closeUnsafe()
-        return Effect.sleep(sampleEvery)
-      })
-      yield* Effect.forkScoped(Effect.forever(Effect.andThen(sample, untilNext)))
+        return Effect.sleep(every)
+      }
+      if (sampleEvery !== null) {
+        const once = Effect.andThen(sample(sampleEvery), () => untilNext(sampleEvery))
+        yield* Effect.forkScoped(Effect.forever(once))
+      }
 
       const refuse = (
         work: Work,
@@ -119,18 +119,13 @@ export class AdmissionControl extends Context.Service<AdmissionControl>()(
       }
 
       return {
-        /** False if all work of so many sends is admitted at present. A cheap first check. */
+        /** False if all work of so many sends is admitted at present. */
         mayRefuse: admission.mayRefuse,
-        /** The error that refuses the work; `null`: it would be admitted. */
-        refusal: (work: Work): ApiError | null => {
-          const reason = admission.refusal(work)
-          return reason === null ? null : refuse(work, reason)
-        },
         /**
          * The error that refuses a request whose body is not read; `null`: the least work that it can have
          * would be admitted. `least`: `otp` for a single send, whose class is not known.
          */
-        refusalUnread: (least: Work): ApiError | null => {
+        refusal: (least: Work): ApiError | null => {
           const reason = admission.refusal(least)
           return reason === null ? null : refuse(least, reason, least.kind === 'otp' ? 'send' : least.kind)
         },

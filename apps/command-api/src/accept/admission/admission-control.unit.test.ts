@@ -3,7 +3,7 @@ import { assert, describe, it } from '@effect/vitest'
 import type { ApiError } from '@hub/contract'
 import { Deferred, Effect, Fiber, Layer, Logger, Result } from 'effect'
 import { TestClock } from 'effect/testing'
-import { AdmissionControl, type Ticket, withTicket } from './admission-control.ts'
+import { AdmissionControl, type Ticket } from './admission-control.ts'
 import type { Work } from './admission.ts'
 
 const single = (kind: 'otp' | 'service', account = 'a'): Work => ({ kind, account, sends: 1 })
@@ -15,9 +15,10 @@ const run = <A>(
   work: Work,
   use: (ticket: Ticket) => Effect.Effect<A>,
 ): Effect.Effect<A, ApiError> =>
-  Effect.flatMap(
+  Effect.acquireUseRelease(
     Effect.suspend(() => Effect.fromResult(admission.admit(work))),
-    (ticket) => withTicket(ticket, use(ticket)),
+    use,
+    (ticket) => Effect.sync(ticket.end),
   )
 
 /** Begins single sends until one is refused. Returns how many began, and the error of the last one. */
@@ -138,7 +139,7 @@ describe('admission control', () => {
       assert.isNotNull(admission.refusal(single('otp')))
       const [first, ...others] = tickets as [Ticket, ...Array<Ticket>]
       // The request runs, and its client disconnects: both end it.
-      const running = yield* Effect.forkChild(withTicket(first, Effect.never))
+      const running = yield* Effect.forkChild(Effect.ensuring(Effect.never, Effect.sync(first.end)))
       yield* Effect.yieldNow
       for (const ticket of others) ticket.end()
       assert.isTrue(admission.mayRefuse(64))
@@ -175,10 +176,10 @@ describe('admission control', () => {
     Effect.gen(function* () {
       const admission = yield* AdmissionControl
       yield* fill(single('service'), () => Effect.never)
-      assert.isNull(admission.refusalUnread(single('otp')))
+      assert.isNull(admission.refusal(single('otp')))
       yield* fill(single('otp'), () => Effect.never)
-      assert.strictEqual(admission.refusalUnread(single('otp'))?.code, 'overloaded')
-      assert.isNull(admission.refusalUnread(single('otp', 'another account')))
+      assert.strictEqual(admission.refusal(single('otp'))?.code, 'overloaded')
+      assert.isNull(admission.refusal(single('otp', 'another account')))
     }).pipe(Effect.provide(layer)),
   )
 

@@ -1,9 +1,10 @@
-/** The certificate of the listener, from two files that may be replaced while the process runs. */
+/** HTTP over TLS, with a certificate from two files that may be replaced while the process runs. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import type { Server } from 'node:https'
+import type { ServerOptions } from 'node:http'
+import { createServer, type Server } from 'node:https'
 import { createSecureContext } from 'node:tls'
-import { Data, Duration, Effect, Schedule } from 'effect'
+import { Data, Duration, Effect, Schedule, type Scope } from 'effect'
 
 /** PEM files: the certificate chain, leaf first, and the private key. */
 export interface TlsFiles {
@@ -51,7 +52,7 @@ const RELOAD_INTERVAL = Duration.seconds(10)
  * Polls the files, because file watchers miss the replacement of a mounted secret. Uses a changed
  * pair for new connections. An unusable pair is logged once: a replacement may be in progress.
  */
-export const reloadKeyPair = (
+const reloadKeyPair = (
   files: TlsFiles,
   first: KeyPair,
   server: Pick<Server, 'setSecureContext'>,
@@ -77,3 +78,20 @@ export const reloadKeyPair = (
   )
   return Effect.andThen(Effect.repeat(reload, Schedule.spaced(RELOAD_INTERVAL)), Effect.never)
 }
+
+/** HTTP/1.1 over TLS 1.2 or later. `options`: those of the server without TLS. */
+export const makeTlsServer = Effect.fnUntraced(function* (
+  files: TlsFiles,
+  options: ServerOptions & { readonly headersTimeout: number },
+): Effect.fn.Return<Server, TlsUnusable, Scope.Scope> {
+  const first = yield* loadKeyPair(files)
+  const server = createServer({
+    ...options,
+    ...first,
+    minVersion: 'TLSv1.2',
+    ALPNProtocols: ['http/1.1'],
+    handshakeTimeout: options.headersTimeout,
+  })
+  yield* Effect.forkScoped(reloadKeyPair(files, first, server))
+  return server
+})

@@ -5,13 +5,12 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
-import { MAX_BODY_BYTES } from '@hub/contract'
 import { Duration, Effect } from 'effect'
 import type { HttpServerRequest, HttpServerResponse } from 'effect/http'
 
-/** A client whose batch is too large sends some megabytes more than allowed, rarely much more. */
-const DISCARD_BYTES = 4 * MAX_BODY_BYTES
-/** Below the time in which a request must arrive, which `server.ts` limits. */
+/** A client whose body is too large sends some megabytes more than allowed, rarely much more. */
+const DISCARD_BYTES = 16 * 1024 * 1024
+/** Below the time in which a request must arrive, which `listener.ts` limits. */
 const DISCARD_WITHIN = Duration.seconds(10)
 /** Requests at a time whose rest is discarded, of 10,000 connections. Others are closed at once. */
 const MAX_DISCARDING = 2000
