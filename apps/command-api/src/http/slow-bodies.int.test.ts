@@ -21,7 +21,8 @@ let slow: Account
 let other: Account
 beforeAll(async () => {
   deployment = await makeDeployment()
-  api = await deployment.start()
+  // On a busy machine Redis answers late, and without its answer a service message is refused.
+  api = await deployment.start({ redisDeadlineMs: 10_000 })
   slow = await deployment.addAccount()
   other = await deployment.addAccount()
 })
@@ -79,6 +80,12 @@ const assertAccepted = ({ body, status }: TestResponse): void => {
   assert.strictEqual(counts?.rejected ?? 0, 0)
 }
 
+/**
+ * Requests at a time. A key that the process does not know is a login attempt. On a busy machine, 600 of
+ * them arrive before the first one has ended, and the failed-login gate lets only 521 of an address wait.
+ */
+const AT_A_TIME = 50
+
 /** Of the most messages that a batch may have, and of the largest size that the hub reads. */
 const LENGTHS = [150_000, 4 * 1024 * 1024]
 
@@ -92,9 +99,12 @@ describe.each([110, 600])('%i slow bodies', (count) => {
         const { finish } = await beginBatch(key, length, text.slice(0, 500))
         return () => finish(text.slice(500))
       }
-      await Promise.all(
-        Array.from({ length: count }, (_, i) => begin(i % 2 === 0 ? slow.keys.live : slow.keys.test)),
-      )
+      for (let opened = 0; opened < count; opened += AT_A_TIME) {
+        const group = Array.from({ length: Math.min(AT_A_TIME, count - opened) }, (_, i) =>
+          begin(i % 2 === 0 ? slow.keys.live : slow.keys.test),
+        )
+        await Promise.all(group)
+      }
       for (const key of [other.keys.live, other.keys.test]) {
         const send = (path: string, body: object) => call(api.url, path, { key, body })
         assertAccepted(await send('/v1/messages', message('otp')))
