@@ -2,7 +2,6 @@
  * The command line: each command has complete help without a hub, and each failure is one sentence with a
  * code and an exit code.
  */
-import { spawnSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
@@ -17,8 +16,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Changes, commandsOf } from '@hub/command-line'
-import { Context, Effect } from 'effect'
+import { commandLineContract } from '@hub/command-line/testing'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { hubCommand } from './cli.ts'
 import { hubPage } from './page.ts'
@@ -33,25 +31,11 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const commands = commandsOf(hubCommand)
-
-describe('every command', () => {
-  it.each(commands.map(({ command, path }) => [path.join(' '), path, command] as const))(
-    '%s documents its effect, its changes and an example, without a hub',
-    async (words, path, command) => {
-      const ran = await runHub(nowhere, [...path, '--help'])
-      assert.strictEqual(ran.code, 0, ran.err)
-      assert.strictEqual(ran.err, '')
-      assert.include(ran.out, 'Changes: ')
-      assert.isNotEmpty(Context.get(command.annotations, Changes))
-      assert.isNotEmpty(command.shortDescription)
-      assert.isNotEmpty(command.examples)
-      for (const example of command.examples) {
-        assert.include(example.command, `hub ${words}`)
-        assert.include(ran.out, example.command)
-      }
-    },
-  )
+commandLineContract({
+  program: hubCommand,
+  run: (args) => runHub(nowhere, args),
+  group: 'messages',
+  page: { file: new URL('../../../docs/hub.md', import.meta.url), text: hubPage },
 })
 
 describe('a wrong command line', () => {
@@ -331,33 +315,5 @@ describe('hub login', () => {
     assert.strictEqual(ran.code, 2)
     assert.include(ran.err, 'must have an https address')
     assert.notInclude(ran.out + ran.err, 'hub_test_secret')
-  })
-})
-
-describe('completion', () => {
-  it.each([['--posix'], ['-eu']])('prints a script that bash %s reads with source', async (mode) => {
-    const { out } = await runHub(nowhere, ['completion', 'bash'])
-    const ask = 'COMP_LINE="hub messages l"; COMP_POINT=14; COMP_WORDS=(hub messages l); COMP_CWORD=2'
-    const { stderr, stdout } = spawnSync(
-      'bash',
-      // With a socket as input, bash reads the settings of interactive shells otherwise.
-      ['--norc', mode, '-c', `eval "$(cat)"; ${ask}; _hub hub l messages; echo "\${COMPREPLY[*]}"`],
-      { input: `${out}\n`, encoding: 'utf8' },
-    )
-    assert.deepStrictEqual([stderr, stdout], ['', 'list\n'])
-  })
-
-  it.each(['zsh', 'fish'])('prints a script for %s', async (shell) => {
-    const ran = await runHub(nowhere, ['completion', shell])
-    assert.strictEqual(ran.code, 0)
-    assert.include(ran.out, 'messages')
-    assert.notInclude(ran.out, '--completions')
-  })
-})
-
-describe('docs/hub.md', () => {
-  it('matches the commands; otherwise run npm run generate', async () => {
-    const page = readFileSync(new URL('../../../docs/hub.md', import.meta.url), 'utf8')
-    assert.strictEqual(page, await Effect.runPromise(hubPage))
   })
 })

@@ -1,10 +1,7 @@
 /**
  * The command line: each command has complete help without a server, and one format of failures.
  */
-import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { Changes, commandsOf } from '@hub/command-line'
-import { Context, Effect } from 'effect'
+import { commandLineContract } from '@hub/command-line/testing'
 import { assert, describe, it } from 'vitest'
 import { hubctlCommand } from './cli.ts'
 import { hubctlPage } from './command-line/reference-page.ts'
@@ -13,25 +10,11 @@ import { runHubctl } from './testing/run-hubctl.ts'
 /** An environment without a hub. */
 const NOWHERE = { HUB_DATA_DIR: '/nonexistent' }
 
-const commands = commandsOf(hubctlCommand)
-
-describe('every command', () => {
-  it.each(commands.map(({ command, path }) => [path.join(' '), path, command] as const))(
-    '%s documents its effect, its changes and an example, without a hub',
-    async (words, path, command) => {
-      const ran = await runHubctl(NOWHERE, [...path, '--help'])
-      assert.strictEqual(ran.code, 0, ran.err)
-      assert.strictEqual(ran.err, '')
-      assert.include(ran.out, 'Changes: ')
-      assert.isNotEmpty(Context.get(command.annotations, Changes))
-      assert.isNotEmpty(command.shortDescription)
-      assert.isNotEmpty(command.examples)
-      for (const example of command.examples) {
-        assert.include(example.command, `hubctl ${words}`)
-        assert.include(ran.out, example.command)
-      }
-    },
-  )
+commandLineContract({
+  program: hubctlCommand,
+  run: (args) => runHubctl(NOWHERE, args),
+  group: 'audit',
+  page: { file: new URL('../../../docs/hubctl.md', import.meta.url), text: hubctlPage },
 })
 
 describe('hubctl', () => {
@@ -58,26 +41,6 @@ describe('hubctl', () => {
     const ran = await runHubctl(NOWHERE, ['audit', 'list', '--json'])
     assert.deepStrictEqual([ran.code, ran.out], [3, ''])
     assert.strictEqual(JSON.parse(ran.err).error.code, 'no_hub')
-  })
-
-  it.each(['bash', 'zsh', 'fish'])('prints a completion script for %s', async (shell) => {
-    const ran = await runHubctl(NOWHERE, ['completion', shell])
-    assert.strictEqual(ran.code, 0)
-    assert.include(ran.out, 'audit')
-    // A comment of the library names a flag that hubctl does not have.
-    assert.notInclude(ran.out, '--completions')
-  })
-
-  it.each([['--posix'], ['-eu']])('prints a script that bash %s reads with source', async (mode) => {
-    const { out } = await runHubctl(NOWHERE, ['completion', 'bash'])
-    const ask = 'COMP_LINE="hubctl audit l"; COMP_POINT=14; COMP_WORDS=(hubctl audit l); COMP_CWORD=2'
-    const { stderr, stdout } = spawnSync(
-      'bash',
-      // With a socket as input, bash reads the settings of interactive shells otherwise.
-      ['--norc', mode, '-c', `eval "$(cat)"; ${ask}; _hubctl hubctl l audit; echo "\${COMPREPLY[*]}"`],
-      { input: `${out}\n`, encoding: 'utf8' },
-    )
-    assert.deepStrictEqual([stderr, stdout], ['', 'list\n'])
   })
 
   it('prints a script that loads the completion system of zsh before it uses it', async () => {
@@ -129,12 +92,5 @@ describe('hubctl', () => {
 
   it('prints its version', async () => {
     assert.include((await runHubctl(NOWHERE, ['--version'])).out, '0.4.0')
-  })
-})
-
-describe('docs/hubctl.md', () => {
-  it('matches the commands; otherwise run npm run generate', async () => {
-    const page = readFileSync(new URL('../../../docs/hubctl.md', import.meta.url), 'utf8')
-    assert.strictEqual(page, await Effect.runPromise(hubctlPage))
   })
 })
