@@ -2,6 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { encodeId, type MessageAccepted, newId, recipientHash } from '@hub/domain'
+import { messageAccepted } from '@hub/domain/testing'
 import { acceptedRecord, createTopics, topicCatalogue, topicNames } from '@hub/kafka'
 import { eventually } from '@hub/testkit'
 import { Effect } from 'effect'
@@ -17,26 +18,18 @@ const RECEIVED_WITHIN_MS = 10_000
 const SEALED_BYTES = 140
 
 /** The record of a send as command-api writes it. */
-export const accepted = (index: number): MessageAccepted => ({
-  type: 'MessageAccepted',
-  messageId: newId('msg', Date.now(), randomBytes(10)),
-  at: Date.now(),
-  account: encodeId('acc', randomUUID()),
-  mode: 'test',
-  class: 'service',
-  recipient: recipientHash(HASH_SECRET, `+79${100_000_000 + index}`),
-  template: 'order_ready',
-  sender: 'HUB',
-  clientRef: `bare-${index}`,
-  batch: null,
-  parts: 1,
-  price: { amount: '0.00', currency: 'RUB' },
-  variables: ['order'],
-  expiresAt: Date.now() + 86_400_000,
-  payloadKey: 'service-2026-11-21T09:00Z',
-  ciphertext: randomBytes(SEALED_BYTES),
-  republished: false,
-})
+export const accepted = (index: number): MessageAccepted =>
+  messageAccepted({
+    messageId: newId('msg', Date.now(), randomBytes(10)),
+    at: Date.now(),
+    account: encodeId('acc', randomUUID()),
+    mode: 'test',
+    recipient: recipientHash(HASH_SECRET, `+79${100_000_000 + index}`),
+    clientRef: `bare-${index}`,
+    price: { amount: '0.00', currency: 'RUB' },
+    payloadKey: 'service-2026-11-21T09:00Z',
+    ciphertext: randomBytes(SEALED_BYTES),
+  })
 
 /** Creates the topics with `prefix`. */
 const makeTopics = (brokers: ReadonlyArray<string>, prefix: string): Promise<void> =>

@@ -4,7 +4,8 @@
  */
 import { Fence } from '@hub/actor'
 import { assert, describe, it } from '@effect/vitest'
-import type { LogFact, MessageAccepted } from '@hub/domain'
+import type { LogFact } from '@hub/domain'
+import { messageAccepted } from '@hub/domain/testing'
 import type { OpenSubmission, SubmitOutcome } from '@hub/operator'
 import type { ShardInput } from './inputs.ts'
 import type { ReadModelMessage, Message, PreparedSubmission, DeliveryReport } from './message.ts'
@@ -84,26 +85,15 @@ const shardOf = (
     written,
     /** Accepts, claims and submits a message. The operator has not answered yet. */
     submit: (id: string, recipient = 'r', parts = 1) => {
-      const accepted: MessageAccepted = {
-        type: 'MessageAccepted',
+      const accepted = messageAccepted({
         messageId: id,
         at: time.now,
         account: ACCOUNT,
         mode: 'test',
-        class: 'service',
         recipient,
-        template: 't',
-        sender: 's',
-        clientRef: null,
-        batch: null,
         parts,
-        price: { amount: '0.00', currency: 'RUB' },
-        variables: [],
         expiresAt: time.now + 60 * MINUTE,
-        payloadKey: 'k',
-        ciphertext: new Uint8Array(),
-        republished: false,
-      }
+      })
       const at = offset++
       if (machine.judge(1, at, accepted) === 'keep') {
         run({ type: 'accepted', lane: 1, offset: at, appendedAt: time.now, accepted })

@@ -2,6 +2,7 @@
 import { Fence } from '@hub/actor'
 import { assert, describe, it } from '@effect/vitest'
 import { DEFAULT_LIFETIMES, encodeId, type MessageAccepted, newId } from '@hub/domain'
+import { messageAccepted } from '@hub/domain/testing'
 import {
   acceptedRecord,
   decodeOpenMessagesCarried,
@@ -95,26 +96,15 @@ const memberOf = (before: ReadonlyArray<OutgoingRecord>, now: number) => {
 
 const recipientOf = (i: number): string => i.toString(16).padStart(64, '0')
 
-const messageOf = (i: number, now: number, by = account): MessageAccepted => ({
-  type: 'MessageAccepted',
-  messageId: newId('msg', now, randomBytes(10)),
-  at: now,
-  account: by,
-  mode: 'live',
-  class: 'service',
-  recipient: recipientOf(i),
-  template: 't',
-  sender: 's',
-  clientRef: null,
-  batch: null,
-  parts: 2,
-  price: { amount: '0.00', currency: 'RUB' },
-  variables: [],
-  expiresAt: now + MINUTE,
-  payloadKey: 'k',
-  ciphertext: Uint8Array.of(1),
-  republished: false,
-})
+const messageOf = (i: number, now: number, by = account): MessageAccepted =>
+  messageAccepted({
+    messageId: newId('msg', now, randomBytes(10)),
+    at: now,
+    account: by,
+    recipient: recipientOf(i),
+    parts: 2,
+    expiresAt: now + MINUTE,
+  })
 
 /** A shard with open messages that were submitted a minute ago. */
 const withOpen = (count: number, traced: number) => {

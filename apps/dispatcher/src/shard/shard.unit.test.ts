@@ -1,6 +1,7 @@
 /** Which effects an input of a shard returns. */
 import { Fence } from '@hub/actor'
-import type { MessageAccepted } from '@hub/domain'
+
+import { messageAccepted } from '@hub/domain/testing'
 import { describe, expect, it } from 'vitest'
 import type { ShardInput } from './inputs.ts'
 import type { PreparedSubmission } from './message.ts'
@@ -59,18 +60,13 @@ describe('a lane record that is read again', () => {
     }
     run({ type: 'opened', epoch: 1, laneEnds: [0, 0], logPosition: 0 })
     const read = (offset: number, account: string) => {
-      const accepted = {
-        type: 'MessageAccepted',
+      const accepted = messageAccepted({
         messageId: `msg_${offset}`,
         at: time.now,
         account,
-        mode: 'live',
-        class: 'service',
         recipient: `r${offset}`,
         expiresAt: time.now + 60_000,
-        ciphertext: new Uint8Array(),
-        republished: false,
-      } as MessageAccepted
+      })
       const verdict = shard.judge(SERVICE, offset, accepted)
       if (verdict === 'keep') run({ type: 'accepted', lane: SERVICE, offset, appendedAt: time.now, accepted })
       else if (verdict === 'duplicate') counted.push('duplicate_dropped')
@@ -114,18 +110,13 @@ describe('a message that cannot be submitted now', () => {
     })
     shard.handle({ type: 'opened', epoch: 1, laneEnds: [0, 0], logPosition: 0 }, NOW)
     for (const [offset, account] of ['acc_a', 'acc_a', 'acc_b'].entries()) {
-      const accepted = {
-        type: 'MessageAccepted',
+      const accepted = messageAccepted({
         messageId: `msg_${offset}`,
         at: NOW,
         account,
-        mode: 'live',
-        class: 'service',
         recipient: 'r',
         expiresAt: NOW + 60_000,
-        ciphertext: new Uint8Array(),
-        republished: false,
-      } as MessageAccepted
+      })
       expect(shard.judge(SERVICE, offset, accepted)).toBe('keep')
       shard.handle({ type: 'accepted', lane: SERVICE, offset, appendedAt: NOW, accepted }, NOW)
     }

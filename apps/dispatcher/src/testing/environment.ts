@@ -13,13 +13,13 @@ import {
   DEFAULT_START_WORDS,
   DEFAULT_STOP_WORDS,
   type LogFact,
-  type MessageAccepted,
   type MessageClass,
   type Mode,
   newId,
   optOutVocabulary,
   recipientHash,
 } from '@hub/domain'
+import { messageAccepted } from '@hub/domain/testing'
 import {
   acceptedRecord,
   ConsumerGroups,
@@ -116,8 +116,7 @@ export const makeTestHub = async () => {
       const messageId = newId('msg', now, randomBytes(10))
       const key = yield* payloadEncryption.currentKey(messageClass)
       const payload = encodePayload({ to: message.to, text: message.text ?? 'Code 1234', variables: {} })
-      const accepted: MessageAccepted = {
-        type: 'MessageAccepted',
+      return messageAccepted({
         messageId,
         at: now,
         account: message.account ?? ownAccount,
@@ -125,18 +124,13 @@ export const makeTestHub = async () => {
         class: messageClass,
         recipient: recipientHash(HASH_SECRET, message.to),
         template: 'otp_code',
-        sender: 'HUB',
-        clientRef: null,
-        batch: null,
+        variables: ['code'],
         parts: message.parts ?? 1,
         price: { amount: '0.00', currency: 'RUB' },
-        variables: ['code'],
         expiresAt: now + (message.lifetime ?? 300_000),
         payloadKey: key.id,
         ciphertext: key.encrypt(messageId, payload),
-        republished: false,
-      }
-      return accepted
+      })
     })
 
   /** Appends messages to their lanes, and returns their ids in order. */

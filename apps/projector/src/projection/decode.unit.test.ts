@@ -1,32 +1,20 @@
 import { assert, describe, it } from '@effect/vitest'
-import { encodeId, type MessageAccepted } from '@hub/domain'
+import { encodeId } from '@hub/domain'
+import { messageAccepted } from '@hub/domain/testing'
 import { type BatchSealed, encodeRecord, type HubRecord, type IncomingRecord } from '@hub/kafka'
 import { decodeAndValidate } from './decode.ts'
 
 const uuid = '0193a1b2-0000-7000-8000-000000000001'
 const messageId = encodeId('msg', uuid)
-const accepted: MessageAccepted = {
-  type: 'MessageAccepted',
+const accepted = messageAccepted({
   messageId,
-  at: 1_795_000_000_000,
-  account: encodeId('acc', uuid),
-  mode: 'live',
   class: 'otp',
+  account: encodeId('acc', uuid),
   recipient: 'ab'.repeat(32),
-  template: 'otp_code',
-  sender: 'HUB',
-  clientRef: null,
-  batch: null,
-  parts: 1,
-  price: { amount: '2.50', currency: 'RUB' },
-  variables: ['code'],
-  expiresAt: 1_795_000_300_000,
-  payloadKey: 'otp-1',
   ciphertext: Buffer.from([1, 2, 3]),
-  republished: false,
   request: null,
   apiKey: null,
-}
+})
 const recordOf = (value: Uint8Array): IncomingRecord => ({
   topic: 't',
   partition: 0,

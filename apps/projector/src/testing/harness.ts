@@ -28,6 +28,7 @@ import {
   newId,
   recipientHash,
 } from '@hub/domain'
+import { messageAccepted } from '@hub/domain/testing'
 import { encodePayload, makeSql, MasterKeyEncryption, PayloadEncryption, type Queries, Sql } from '@hub/store'
 import { freePort, freshDatabase, testBrokers } from '@hub/testkit'
 import { ConfigProvider, Deferred, Effect, Fiber, Layer, Logger, Redacted, Schedule } from 'effect'
@@ -215,8 +216,7 @@ export const acceptanceOf = Effect.fnUntraced(function* (options: MessageOptions
     text: `Заказ ${messageId} готов`,
     variables: { order: messageId },
   })
-  const fact: MessageAccepted = {
-    type: 'MessageAccepted',
+  return messageAccepted({
     messageId,
     at,
     account: options.account,
@@ -224,18 +224,12 @@ export const acceptanceOf = Effect.fnUntraced(function* (options: MessageOptions
     class: messageClass,
     recipient: recipientHash('a secret of thirty-two characters', number),
     template: options.template ?? 'order_ready',
-    sender: 'HUB',
     clientRef: `ref-${messageId}`,
     batch: options.batch ?? null,
-    parts: 1,
     price: { amount: options.mode === 'test' ? '0.00' : '2.00', currency: 'RUB' },
-    variables: ['order'],
-    expiresAt: at + 86_400_000,
     payloadKey: key.id,
     ciphertext: key.encrypt(messageId, payload),
-    republished: false,
-  }
-  return fact
+  })
 })
 
 /** The facts of a message that is submitted at the first attempt and delivered. */

@@ -2,6 +2,7 @@
  * For tests without I/O: histories of messages, streams of their facts, and a model of the tables.
  */
 import { encodeId, type LogFact, type MessageAccepted, type MessageFact } from '@hub/domain'
+import { messageAccepted } from '@hub/domain/testing'
 import fc from 'fast-check'
 import { type Changes, type Charge, fold, type HistoryLine, derivedColumns } from '../messages/fold.ts'
 import type { MessageRow } from '../messages/row.ts'
@@ -17,27 +18,18 @@ export const acceptedOf = (
   messageId: string,
   at = T,
   fields: Partial<MessageAccepted> = {},
-): MessageAccepted => ({
-  type: 'MessageAccepted',
-  messageId,
-  at,
-  account,
-  mode: 'live',
-  class: 'service',
-  recipient: 'ab'.repeat(32),
-  template: 'order_ready',
-  sender: 'HUB',
-  clientRef: 'order-1',
-  batch: null,
-  parts: 2,
-  price: { amount: '4.00', currency: 'RUB' },
-  variables: ['order'],
-  expiresAt: T + 86_400_000,
-  payloadKey: 'service-1',
-  ciphertext: new Uint8Array([1]),
-  republished: false,
-  ...fields,
-})
+): MessageAccepted =>
+  messageAccepted({
+    messageId,
+    at,
+    account,
+    recipient: 'ab'.repeat(32),
+    clientRef: 'order-1',
+    parts: 2,
+    price: { amount: '4.00', currency: 'RUB' },
+    expiresAt: T + 86_400_000,
+    ...fields,
+  })
 
 /** A model of the tables, to which batches are applied one after the other. */
 export const makeModel = () => {

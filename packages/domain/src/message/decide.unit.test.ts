@@ -1,5 +1,6 @@
 import { describe, it } from 'vitest'
 import { specificationOf } from '../testing/deciderSpecification.ts'
+import { messageAccepted } from '../testing/message-accepted.ts'
 import type { MessageCommand, ReportOutcome } from './command.ts'
 import { decide } from './decide.ts'
 import type { MessageError } from './errors.ts'
@@ -9,7 +10,6 @@ import type {
   HandoverRefused,
   HandoverStarted,
   LogFact,
-  MessageAccepted,
   MessageFact,
   MessageSent,
   OpenMessageCarried,
@@ -29,26 +29,7 @@ const ACCEPTED_AT = 1_000_000
 const EXPIRES_AT = ACCEPTED_AT + 300_000
 const REPORT_DEADLINE = EXPIRES_AT + 900_000
 
-const accepted: MessageAccepted = {
-  type: 'MessageAccepted',
-  messageId,
-  at: ACCEPTED_AT,
-  account: 'acc_01h455vb4pex5vsknk084sn02q',
-  mode: 'live',
-  class: 'otp',
-  recipient: '0'.repeat(64),
-  template: 'otp_code',
-  sender: 'HUB',
-  clientRef: null,
-  batch: null,
-  parts: 1,
-  price: { amount: '2.50', currency: 'RUB' },
-  variables: ['code'],
-  expiresAt: EXPIRES_AT,
-  payloadKey: 'k1',
-  ciphertext: new Uint8Array(),
-  republished: false,
-}
+const accepted = messageAccepted({ messageId, class: 'otp', at: ACCEPTED_AT, expiresAt: EXPIRES_AT })
 const claimed = (attempt = 1, epoch = 1): HandoverStarted => ({
   type: 'HandoverStarted',
   messageId,

@@ -12,7 +12,6 @@ import {
   epochOf,
   EXPIRED_REASONS,
   type LogFact,
-  type MessageAccepted,
   type MessageFact,
   type ReasonCode,
   REJECTED_REASONS,
@@ -20,28 +19,18 @@ import {
   withEpoch,
 } from './fact.ts'
 import { deadlineOf, isFinal, type MessageState, rank, type Status } from './state.ts'
+import { messageAccepted } from '../testing/message-accepted.ts'
 import { factIdOf, stepOf } from './step.ts'
 
-const accepted: MessageAccepted = {
-  type: 'MessageAccepted',
-  messageId: 'msg_01h455vb4pex5vsknk084sn02q',
+const accepted = messageAccepted({
   at: 0,
-  account: 'acc_01h455vb4pex5vsknk084sn02q',
-  mode: 'live',
   class: 'otp',
-  recipient: '0'.repeat(64),
   template: 'otp_code',
-  sender: 'HUB',
   clientRef: 'ref-1',
-  batch: null,
   parts: 2,
   price: { amount: '5.00', currency: 'RUB' },
-  variables: ['code'],
   expiresAt: 100,
-  payloadKey: 'k1',
-  ciphertext: new Uint8Array(),
-  republished: false,
-}
+})
 const messageId = accepted.messageId
 
 const anyOperator = fc.constantFrom('http', 'smpp')

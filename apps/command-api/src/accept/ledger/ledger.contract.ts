@@ -5,6 +5,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { encodeId, type MessageAccepted, recipientHash } from '@hub/domain'
+import { messageAccepted } from '@hub/domain/testing'
 import { Context, Effect, type Layer } from 'effect'
 import type { Owner } from '../../accounts/account.ts'
 import type { IdempotencyLock } from '../../idempotency/idempotency-keys.port.ts'
@@ -51,27 +52,17 @@ export const entryOf = (owner: Owner, at: number, over: Partial<MessageAccepted>
   toMasked: '+7900***0000',
   spendLimit: null,
   lock: null,
-  fact: {
-    type: 'MessageAccepted',
+  fact: messageAccepted({
     messageId: freshId('msg', at),
     at,
     account: owner.account,
     mode: owner.mode,
-    class: 'service',
     recipient: recipientHash('a secret of at least 32 characters for tests', '+79000000000'),
-    template: 'order_ready',
-    sender: 'HUB',
-    clientRef: null,
-    batch: null,
-    parts: 1,
-    price: { amount: '2.00', currency: 'RUB' },
-    variables: ['order'],
     expiresAt: at + 60_000,
     payloadKey: 'service-2026-11-21T09:00Z',
     ciphertext: randomBytes(32),
-    republished: false,
     ...over,
-  },
+  }),
 })
 
 /** A commit whose outbox row contains the message ids that it records. */
