@@ -23,7 +23,7 @@ const readNumber = (name: string, defaultValue: number): number => {
 }
 
 /** The default in `npm test`: each fault once, at a rate that two busy cores can handle. */
-const SECONDS = readNumber('HUB_CHAOS_SECONDS', 45)
+const SECONDS = readNumber('HUB_CHAOS_SECONDS', 20)
 /** Messages per second. */
 const RATE = readNumber('HUB_CHAOS_RATE', 150)
 const SEED = readNumber('HUB_CHAOS_SEED', randomInt(1, 1_000_000_000))
