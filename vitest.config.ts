@@ -20,7 +20,7 @@ const CONCURRENT = [
   'test/contract/**/*.e2e.test.ts',
   'test/operator/**/*.e2e.test.ts',
   'test/e2e/**/*.e2e.test.ts',
-  'test/operating/{alerts,doctor,hubctl,hubctl-api,manifests,telemetry}.e2e.test.ts',
+  'test/operating/{alerts,doctor,hubctl,hubctl-api,image,manifests,telemetry}.e2e.test.ts',
   'test/operating/{restore,upgrade}.e2e.test.ts',
   'test/privacy/**/*.e2e.test.ts',
   'test/read-models/**/*.e2e.test.ts',
@@ -32,14 +32,16 @@ const HUB_WORKERS = 3
 
 /** The files that take longest, with the longest one first. */
 const LONGEST = [
+  'compare-descriptions.unit.',
   'simulated-kafka.unit.',
   'pacing.unit.',
   'csv.unit.',
   'counters.unit.',
   'local-receivers.unit.',
   'test/chaos/crash-matrix/',
-  'test/histories/',
+  'test/operating/image.',
   'test/contract/generated-client.',
+  'test/histories/',
   'test/cli/',
   'test/operator/throttling.',
   'test/operating/restore.',

@@ -146,7 +146,7 @@ export const compareUnknownMembers = (
 ): Array<Change> =>
   [...new Set([...Object.keys(base), ...Object.keys(next)])]
     .filter((name) => !compared.has(name) && !name.startsWith('x-'))
-    .filter((name) => canonical(base[name]) !== canonical(next[name]))
+    .filter((name) => base[name] !== next[name] && canonical(base[name]) !== canonical(next[name]))
     .map((name) => breaking(rule, `${where} (${name})`))
 
 export const isSame = (context: Context, base: JsonObject, next: JsonObject): boolean =>
