@@ -9,7 +9,7 @@ import { Stripe } from 'stripe'
 import { certificate, type Deployment, type TestSubscription, makeDeployment } from '../testing/harness.ts'
 
 /** Long enough for a slow machine; it ends a test that hangs. */
-const TIMEOUT = 30_000
+const TIMEOUT = 120_000
 
 const test = (name: string, body: (hub: Deployment) => Effect.Effect<void, unknown, Scope.Scope>) =>
   it.live(name, () => Effect.flatMap(makeDeployment, body), TIMEOUT)
