@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import { assert, describe, it } from '@effect/vitest'
 import { apiError } from '@hub/contract'
 import { StorageRejected, StorageUnavailable } from '@hub/store'
@@ -175,5 +176,85 @@ describe('the checks', () => {
         yield* TestClock.adjust('14 seconds')
         assert.strictEqual((yield* Fiber.join(testDelivery)).status, 200)
       }).pipe(Effect.provide(layer)),
+  )
+})
+
+describe('the first check of a send that fails', () => {
+  // Rules: HTTP-25, HTTP-26, HTTP-27, AVL-7, AVL-8, IDEM-2
+  it.effect('determines the answer', () =>
+    Effect.gen(function* () {
+      /** The checks in their order, and the answers of those that fail. */
+      const order = [
+        ['size', 'payload_too_large'],
+        ['type', 'unsupported_media_type'],
+        ['key', 'invalid_api_key'],
+        ['overload, whatever the body says', 'overloaded 1'],
+        ['overload', 'overloaded 2'],
+        ['rate', 'rate_limited'],
+        ['idempotency key', 'idempotency_key_reused'],
+        ['operation', 'not_found'],
+      ] as const
+      for (const [first, expected] of order) {
+        const failing = new Set(
+          order.map(([check]) => check).slice(order.findIndex(([one]) => one === first)),
+        )
+        let open = 0
+        const overloaded = (retryAfter: number) => apiError('overloaded', { retryAfter })
+        const services: PipelineServices = {
+          access: {
+            login: () =>
+              failing.has('key') ? Effect.fail(apiError('invalid_api_key')) : Effect.succeed(caller),
+            take: () =>
+              Effect.succeed({
+                allowed: !failing.has('rate'),
+                limit: 1,
+                remaining: 0,
+                resetSeconds: 1,
+                retryAfterSeconds: 1,
+              }),
+            addressOf: () => '192.0.2.1',
+          },
+          admission: {
+            mayRefuse: () => true,
+            refusal: () => (failing.has('overload, whatever the body says') ? overloaded(1) : null),
+            admit: () => {
+              if (failing.has('overload')) return Result.fail(overloaded(2))
+              open++
+              return Result.succeed({ transfer: () => {}, finish: () => {}, end: () => open-- })
+            },
+          },
+          bodies: makeBodyBudget(),
+          slices: makeSlices(),
+          idempotency: { run: () => Effect.die('the request has no valid key') },
+        }
+        const headers: Readonly<Record<string, string>> = {
+          'content-length': failing.has('size') ? String(5 * 1024 * 1024) : '2',
+          'content-type': failing.has('type') ? 'text/plain' : 'application/json',
+          ...(failing.has('idempotency key') ? { 'idempotency-key': 'x'.repeat(300) } : undefined),
+        }
+        const source = Object.assign(Readable.from([Buffer.from('{}')]), { headers, socket: {} })
+        const request = { method: 'POST', url: '/v1/x', headers, source } as unknown as Parameters<
+          typeof runChecked
+        >[1]
+        const { error } = yield* answerOf((current) =>
+          runChecked(
+            services,
+            request,
+            {
+              name: 'messages.send',
+              params: {},
+              query: new URLSearchParams(),
+              answerDeadline: 'default',
+              sends: 'single',
+              operation: () => Effect.fail(apiError('not_found')),
+            },
+            current,
+          ),
+        )
+        const retryAfter = error?.code === 'overloaded' ? ` ${error.retry_after}` : ''
+        assert.strictEqual(`${error?.code}${retryAfter}`, expected, first)
+        assert.strictEqual(open, 0, 'the work of a refused request has ended')
+      }
+    }).pipe(Effect.provide(layer)),
   )
 })
