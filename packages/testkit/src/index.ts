@@ -3,7 +3,7 @@
  * faults of a network, a host name that moves, an HTTPS receiver, certificates, free ports, and
  * waiting with a bound. `test/support/hub.ts` starts whole hubs.
  */
-export { ANSWERED_WITHIN_MS, beginTime } from './answer-time.ts'
+export { ANSWERED_WITHIN_MS } from './answer-time.ts'
 export { type FaultProxy, faultProxy, SILENT_FAULTS } from './fault-proxy.ts'
 export {
   type CertificateAuthority,

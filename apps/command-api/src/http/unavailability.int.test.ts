@@ -10,7 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { decodeId, factId } from '@hub/domain'
 import { decodeSubscriptionChanged, type IncomingRecord } from '@hub/kafka'
-import { ANSWERED_WITHIN_MS, beginTime, eventually, freePort, testRedisUrl } from '@hub/testkit'
+import { ANSWERED_WITHIN_MS, eventually, freePort, testRedisUrl } from '@hub/testkit'
 import { Result } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import {
@@ -57,9 +57,9 @@ const otp = (clientRef: string, to = '+79001234567') => ({
   client_ref: clientRef,
 })
 const send = async (url: string, body: unknown) => {
-  const elapsed = beginTime()
+  const from = performance.now()
   const answer = await call(url, '/v1/messages', { key: account.keys.test, body })
-  return { ...answer, shown: answer.body as Shown, tookMs: elapsed() }
+  return { ...answer, shown: answer.body as Shown, tookMs: performance.now() - from }
 }
 type Sent = Awaited<ReturnType<typeof send>>
 
@@ -304,13 +304,13 @@ describe('while Kafka hangs', () => {
     })
     try {
       proxy.stall(true)
-      const elapsed = beginTime()
+      const from = performance.now()
       const answer = await call(api.url, '/v1/webhook_endpoints', {
         key: account.keys.test,
         body: { url: 'https://1.1.1.1/' },
       })
       assert.strictEqual(answer.status, 503)
-      assert.isBelow(elapsed(), ANSWERED_WITHIN_MS)
+      assert.isBelow(performance.now() - from, ANSWERED_WITHIN_MS)
       const list = await call(api.url, '/v1/webhook_endpoints', { key: account.keys.test })
       assert.deepInclude(list.body as object, { data: [] })
       assert.isTrue(await outboxIsEmpty())
@@ -342,10 +342,10 @@ describe('while PostgreSQL hangs', () => {
         send(api.url, service('pg-before')),
       ])
       for (const answer of answers) refused(answer, 'internal_error')
-      const elapsed = beginTime()
+      const from = performance.now()
       const read = await call(api.url, `/v1/messages/${before.shown.id}`, { key: account.keys.test })
       assert.strictEqual(read.status, 503)
-      assert.isBelow(elapsed(), ANSWERED_WITHIN_MS)
+      assert.isBelow(performance.now() - from, ANSWERED_WITHIN_MS)
       // Ready: it answers with retry_after, which a load balancer without a ready process would not.
       assert.deepStrictEqual(await api.failing(), [])
 
@@ -376,7 +376,7 @@ describe('while Redis is unavailable', () => {
     const api = await deployment.start({ redisUrl: nobody })
     try {
       for (const key of [account.keys.live, account.keys.test]) {
-        const elapsed = beginTime()
+        const from = performance.now()
         const code = await call(api.url, '/v1/messages', { key, body: otp('redis', '+79005557001') })
         assert.strictEqual(code.status, 202)
         assert.isNull(code.headers.get('x-ratelimit-limit'))
@@ -385,7 +385,7 @@ describe('while Redis is unavailable', () => {
         assert.deepStrictEqual([refused.status, error?.code], [422, 'recipient_flood_limited'])
         assert.notProperty(error, 'retry_after')
         assert.isNull(refused.headers.get('retry-after'))
-        assert.isBelow(elapsed(), ANSWERED_WITHIN_MS)
+        assert.isBelow(performance.now() - from, ANSWERED_WITHIN_MS)
         // It is stored like every 422, so a repeat with the same key needs no counter.
         const keyed = { key, body: service('redis-k'), headers: { 'idempotency-key': 'redis-k' } }
         const first = await call(api.url, '/v1/messages', keyed)
@@ -447,10 +447,10 @@ describe('a request under an idempotency key', () => {
     try {
       assert.strictEqual((await send(api.url, otp('key-warm'))).status, 202)
       proxy.stall(true)
-      const elapsed = beginTime()
+      const from = performance.now()
       const first = await keyed(api.url, 'down-1', '/v1/messages', code)
       assert.deepStrictEqual([first.status, (first.body as Shown).error?.code], [503, 'provider_unavailable'])
-      assert.isBelow(elapsed(), ANSWERED_WITHIN_MS)
+      assert.isBelow(performance.now() - from, ANSWERED_WITHIN_MS)
       const batch = await keyed(api.url, 'down-2', '/v1/messages/batch', { messages })
       assert.strictEqual(batch.status, 202)
       const resultsOf = (answer: { readonly body: unknown }) =>
@@ -499,10 +499,10 @@ describe('a request under an idempotency key', () => {
         ['pgk-1', '/v1/messages', service('pgk-1')],
         ['pgk-2', '/v1/messages/batch', { messages }],
       ] as const) {
-        const elapsed = beginTime()
+        const from = performance.now()
         const answer = await keyed(api.url, key, path, body)
         assert.deepStrictEqual([answer.status, (answer.body as Shown).error?.code], [503, 'internal_error'])
-        assert.isBelow(elapsed(), ANSWERED_WITHIN_MS)
+        assert.isBelow(performance.now() - from, ANSWERED_WITHIN_MS)
       }
       proxy.stall(false)
       const single = await eventually(async () => {
