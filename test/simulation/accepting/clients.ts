@@ -61,7 +61,7 @@ interface ClientsOptions {
 
 export const startClients = (
   simulation: Simulation,
-  { acceptors, ledger, processes }: CommandApis,
+  { acceptors, ledger, processes, recordersOf }: CommandApis,
   { count, hashSecret, numbers, optOutByStaff, withinMs }: ClientsOptions,
 ) => {
   const { broker, faults, violations, world } = simulation
@@ -268,7 +268,9 @@ export const startClients = (
     const messages = new Map([...byCode.values()].flatMap((known) => [...known]))
     const unknown = new Set(sends.filter(({ uncertain }) => uncertain > 0).map(({ code }) => code))
     const isLeftToReconciler = (fact: MessageAccepted) =>
-      fact.class === 'otp' && (processes.interruptions > 0 || unknown.has(codeOf(fact)))
+      fact.class === 'otp' &&
+      (unknown.has(codeOf(fact)) ||
+        [...recordersOf(fact.messageId)].some((process) => !processes.isUnharmed(process)))
     for (const [id, fact] of messages) {
       if (!ledger.charged.has(id) && !isLeftToReconciler(fact)) violations.add('a message is not charged', id)
     }

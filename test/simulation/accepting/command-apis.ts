@@ -36,6 +36,8 @@ export interface CommandApis {
   /** The processes that take requests. */
   readonly acceptors: ReadonlyMap<SimulatedProcess, BatchingAcceptor['Service']>
   readonly processes: ProcessFaults
+  /** The processes that tried to record a message. */
+  readonly recordersOf: (messageId: string) => ReadonlySet<SimulatedProcess>
 }
 
 /** The flood windows in Redis, as a process reaches them. */
@@ -75,13 +77,20 @@ export const startCommandApis = (simulation: Simulation, lifetimes: Lifetimes): 
   let messageIds = 0
   let relaying: SimulatedProcess | null = null
 
+  const recorders = new Map<string, Set<SimulatedProcess>>()
+  const recordersOf = (messageId: string) => recorders.get(messageId) ?? new Set<SimulatedProcess>()
+
   const ledgerOf = (process: SimulatedProcess): Ledger['Service'] => {
     const { ledger: memory } = ledger
     const remote = <A, E>(name: string, effect: () => Effect.Effect<A, E>) =>
       effectInServer(simulation, process, name, effect)
     return {
       lookup: (query) => remote('look up', () => memory.lookup(query)),
-      commit: (commit) => remote('commit', () => memory.commit(commit)),
+      commit: (commit) => {
+        for (const { fact } of [...commit.accepted, ...commit.republished])
+          recorders.set(fact.messageId, recordersOf(fact.messageId).add(process))
+        return remote('commit', () => memory.commit(commit))
+      },
       withdraw: (id) => remote('withdraw', () => memory.withdraw(id)),
       refund: (codes) => remote('refund', () => memory.refund(codes)),
       seal: (batch, codes, records) => remote('seal', () => memory.seal(batch, codes, records)),
@@ -163,5 +172,5 @@ export const startCommandApis = (simulation: Simulation, lifetimes: Lifetimes): 
     return process
   }
   const processes = new ProcessFaults(simulation, 'command-api', start)
-  return { ledger, acceptors, processes }
+  return { ledger, acceptors, processes, recordersOf }
 }
