@@ -192,9 +192,11 @@ export const startClients = (
 
   // ---- the workload
 
+  /** How many of the requests are batches. */
+  const batches = simulation.random('batches').pick([0.2, 0.2, 0.7])
   const sends: Array<ClientSend> = []
   while (sends.length < count) {
-    const size = random.chance(0.2) ? Math.min(random.between(2, 5), count - sends.length) : 1
+    const size = random.chance(batches) ? Math.min(random.between(2, 5), count - sends.length) : 1
     const request = Array.from({ length: size }, (_, i): ClientSend => {
       const number = sends.length + i
       return {

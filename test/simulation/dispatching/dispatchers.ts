@@ -2,7 +2,7 @@
  * The dispatcher processes with their operator, and the checks of what they did: at each write to the
  * operator, at each fact, and after all messages are final.
  */
-import { makeDispatcher } from '@hub/dispatcher'
+import { type DispatcherOptions, makeDispatcher } from '@hub/dispatcher'
 import type { LookedUpModel } from '@hub/dispatcher/testing'
 import {
   billedPrice,
@@ -10,12 +10,14 @@ import {
   DEFAULT_STOP_WORDS,
   type Lifetimes,
   type MessageFact,
+  type MessageState,
   minorUnits,
   optOutVocabulary,
 } from '@hub/domain'
-import { topicNames } from '@hub/kafka'
+import { decodeFact, decodeShardOpened, type IncomingRecord, topicNames } from '@hub/kafka'
 import { type SchemaVersion, simulatedKafka } from '@hub/kafka/testing'
-import { Context, Effect, Redacted } from 'effect'
+import type { Submission } from '@hub/operator'
+import { Context, Effect, Redacted, Result } from 'effect'
 import { runMain } from '../world/main-fiber.ts'
 import { ProcessFaults } from '../world/process-faults.ts'
 import type { Simulation } from '../world/simulation.ts'
@@ -25,6 +27,7 @@ import { ReadModel } from './read-model.ts'
 import { dispatcherStores, sharedTexts } from './stores.ts'
 
 const SECOND = 1000
+const GROUP = 'hub.dispatcher'
 export const HASH_SECRET = 'a secret of the simulation, long enough for it'
 /** Short, so that deadlines pass within a run. */
 export const LIFETIMES: Lifetimes = {
@@ -44,6 +47,40 @@ const REPEATED_MS = 10 * SECOND
 const MAX_SKEW_MS = 3000
 /** Nothing more may be recorded in this time. */
 const IDLE_MS = 20 * SECOND
+
+/** A report that nobody knows is dropped within 30 s, and all processes may have restarted. */
+const MARKS_WITHIN_MS = 60 * SECOND
+/** Small enough that a shard skips records, reads them again and re-appends messages. */
+const SMALL_LIMITS: NonNullable<DispatcherOptions['limits']> = {
+  buffer: 4,
+  open: 1000,
+  finished: 1000,
+  reAppendBehind: 5,
+}
+
+const nameOfStatus = ({ reason, status }: Pick<MessageState, 'reason' | 'status'>): string =>
+  reason === null ? status : `${status} ${reason}`
+
+/** The reason of a report. A message that is rejected at its submit has another one. */
+const REJECTED_BY_REPORT = 'spam_filter_sender'
+/** The final statuses that a report causes, and the outcome that it has. */
+const REPORTED: Readonly<Record<string, string>> = {
+  delivered: 'delivered',
+  'undelivered recipient_unreachable': 'undelivered',
+  [`rejected ${REJECTED_BY_REPORT}`]: 'rejected',
+  'expired dlr_timeout': 'expired',
+}
+/** Source: MSG-24 to MSG-26. */
+const ALLOWED: Readonly<Record<string, ReadonlyArray<string>>> = {
+  accepted: [
+    'sent',
+    ...Object.keys(REPORTED),
+    'rejected spam_filter_content',
+    'expired ttl_expired_before_submit',
+  ],
+  sent: [...Object.keys(REPORTED), 'rejected spam_filter_content', 'expired dlr_timeout_local'],
+  'expired dlr_timeout_local': ['delivered', 'undelivered recipient_unreachable'],
+}
 
 /** Whether a process got a claim of another one, and could not know whether that one had submitted. */
 const isAssumedByNextOwner = (facts: ReadonlyArray<MessageFact>): boolean => {
@@ -67,7 +104,7 @@ export const startDispatchers = (
     readonly lifetimes?: Lifetimes
   } = {},
 ) => {
-  const { broker, network, violations, world } = simulation
+  const { broker, faults, network, violations, world } = simulation
   const random = simulation.random('dispatchers')
   const topics = topicNames()
   const stores = { tables: inbound, texts: sharedTexts() }
@@ -82,9 +119,22 @@ export const startDispatchers = (
       const submitted = operator.submitted.filter(({ reference }) => reference === message.id)
       const knowsIds =
         ids.length > 1 && submitted.some(({ operatorIds }) => ids.every((id) => operatorIds.includes(id)))
-      const needsAllParts = knowsIds || (operator.takesParts && !isMistaken(message.id))
-      if (needsAllParts && !submitted.some(({ parts, reported }) => reported.size === parts))
+      // The report came before the repeated answer, which has the ids of all parts.
+      const awaitsIds = operator.dedupes && before?.sentAt === fact.at && before.operatorIds.length === 0
+      const needsAllParts = knowsIds || awaitsIds || (operator.takesParts && !isMistaken(message.id))
+      if (
+        needsAllParts &&
+        !submitted.some(({ isSeen, parts, reported }) => isSeen || reported.size === parts)
+      )
         violations.add('a message is delivered before the reports of all its parts', message.id)
+    }
+    if (before !== null && message.state !== null) {
+      const [from, to] = [before, message.state].map(nameOfStatus)
+      if (from !== to && !ALLOWED[from!]?.includes(to!))
+        violations.add(
+          'a status changes in a way that the contract excludes',
+          `${message.id}: ${from} to ${to}`,
+        )
     }
     if (before?.final === true && message.state !== null && message.state.status !== before.status) {
       if (before.reason !== 'dlr_timeout_local') {
@@ -92,15 +142,34 @@ export const startDispatchers = (
       }
     }
   })
+  /** The messages in the order of their first submit. */
+  const inOrder = new Set<string>()
+  /** Of the claim of each submit. */
+  const epochs = new Map<Submission, number>()
   const readAll = () => truth.advance(Number.POSITIVE_INFINITY)
 
   const operator = new OperatorServer(
     world,
     network,
     {
-      onWrite: ({ reference }, by) => {
+      onWrite: (submission, by) => {
         readAll()
-        const state = truth.messages.get(reference)?.state
+        const { recipient, reference } = submission
+        const { accepted = null, facts = [], state = null } = truth.messages.get(reference) ?? {}
+        if (by.wallClock() > (accepted?.expiresAt ?? 0))
+          violations.add('a message is submitted after its time to live', `${reference} by ${by.name}`)
+        // A process that lost its shard and got it again may wait for the answer of an earlier claim.
+        const epoch = facts.findLast((fact) => fact.type === 'HandoverStarted')?.epoch ?? 0
+        const other = [...operator.unansweredOf(by)].find(
+          (one) => one.recipient === recipient && epochs.get(one) === epoch,
+        )
+        if (other !== undefined)
+          violations.add(
+            'two messages to a recipient are submitted at once',
+            `${reference} and ${other.reference}`,
+          )
+        epochs.set(submission, epoch)
+        inOrder.add(reference)
         if (state?.final === true) {
           violations.add('a final message is submitted', `${reference} (${state.status}) by ${by.name}`)
         } else if (state?.stage !== 'claimed') {
@@ -115,6 +184,7 @@ export const startDispatchers = (
 
   /** The versions of the record schemas in the processes so far. */
   const versions = new Set<SchemaVersion>()
+  const limits = simulation.random('limits').chance(0.4) ? { limits: SMALL_LIMITS } : {}
   /** In some runs all clocks are wrong. */
   const skews = random.pick([null, null, null, [-MAX_SKEW_MS], [-MAX_SKEW_MS, MAX_SKEW_MS]])
   const skewOf = () => {
@@ -138,6 +208,7 @@ export const startDispatchers = (
         hashSecret: Redacted.make(HASH_SECRET),
         vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
         lifetimes,
+        ...limits,
       })
       return yield* running.failure
     }).pipe(Effect.scoped, Effect.provideContext(services))
@@ -173,6 +244,46 @@ export const startDispatchers = (
     })
   }
 
+  /** The messages of an account to a recipient are submitted in the order of their lane. */
+  const checkOrder = () => {
+    const places = new Map<string, number>()
+    for (const topic of [topics.acceptedOtp, topics.acceptedService]) {
+      for (const record of broker.topic(topic).flat()) {
+        const id = Result.getOrThrow(decodeFact(record)).messageId
+        if (!places.has(id)) places.set(id, record.offset)
+      }
+    }
+    const last = new Map<string, number>()
+    for (const id of inOrder) {
+      const { account, class: lane, recipient } = truth.messages.get(id)!.accepted!
+      const key = `${account} ${recipient} ${lane}`
+      const place = places.get(id)!
+      if (place < (last.get(key) ?? -1))
+        violations.add('a message overtakes another one of its recipient', id)
+      last.set(key, place)
+    }
+  }
+
+  /** The offset of the newest fence. A late append of an earlier owner is none. */
+  const newestFence = (records: ReadonlyArray<IncomingRecord>): number => {
+    const fences = records.flatMap((record) => {
+      const { epoch } = Result.getOrElse(decodeShardOpened(record), () => ({ epoch: -1 }))
+      return record.type === 'ShardOpened' ? [{ epoch, offset: record.offset }] : []
+    })
+    const highest = Math.max(...fences.map(({ epoch }) => epoch))
+    return fences.findLast(({ epoch }) => epoch === highest)?.offset ?? -1
+  }
+
+  /** The log is read from a fence on, and everything else from its end. */
+  const marksBehind = (): ReadonlyArray<string> =>
+    [topics.acceptedOtp, topics.acceptedService, topics.messages, topics.operatorReports].flatMap((topic) =>
+      broker.topic(topic).flatMap((records, partition) => {
+        const least = topic === topics.messages ? newestFence(records) : records.length
+        const mark = broker.committed(GROUP, topic, partition)
+        return mark < least ? [`${topic}/${partition}: ${mark}, not ${least}`] : []
+      }),
+    )
+
   const checkOutcomes = () => {
     for (const { isLate, outcome, parts, reference, stored } of operator.submitted) {
       const state = truth.messages.get(reference)?.state
@@ -180,9 +291,12 @@ export const startDispatchers = (
       if (state?.reason === 'ttl_expired_before_submit') {
         violations.add('a message counts as never submitted that the operator accepted', reference)
       }
-      if (status === 'delivered' && outcome !== 'delivered' && !isMistaken(reference)) {
-        violations.add('a message is delivered without a report', `${reference}: ${outcome ?? 'no report'}`)
+      const reported = REPORTED[state == null ? '' : nameOfStatus(state)]
+      if (reported !== undefined && outcome !== reported && !isMistaken(reference)) {
+        violations.add(`a message is ${status} without a report`, `${reference}: ${outcome ?? 'no report'}`)
       }
+      if (state?.seen === true && status !== 'delivered')
+        violations.add('a message that was seen is not delivered', `${reference} is ${status}`)
       if (
         outcome === 'delivered' &&
         stored === parts &&
@@ -198,22 +312,22 @@ export const startDispatchers = (
     }
     const accepted = new Set(operator.submitted.map(({ reference }) => reference))
     for (const { id, state } of truth.messages.values()) {
-      if (state?.status === 'delivered' && !accepted.has(id) && !isMistaken(id)) {
-        violations.add('a message is delivered that the operator never accepted', id)
+      if (state !== null && nameOfStatus(state) in REPORTED && !accepted.has(id) && !isMistaken(id)) {
+        violations.add(`a message is ${state.status} that the operator never accepted`, id)
       }
     }
   }
 
   /**
-   * The hub charges the messages that the operator has accepted, and those with an unknown outcome: the
-   * answer of the operator was lost. It charges no others. Source: LIM-15.
+   * The hub charges the messages that the operator has accepted and not rejected in a report, and those with
+   * an unknown outcome: the answer of the operator was lost. It charges no others. Source: LIM-15.
    */
   const checkCharges = () => {
     const accepted = new Set(operator.submitted.map(({ reference }) => reference))
     for (const { accepted: acceptance, facts, id, state } of truth.messages.values()) {
       if (acceptance === null || state?.final !== true) continue
       const isCharged = minorUnits(billedPrice(acceptance.price, state.status, state.reason)) > 0n
-      if (accepted.has(id) && !isCharged) {
+      if (accepted.has(id) && !isCharged && state.reason !== REJECTED_BY_REPORT) {
         violations.add('a message is not charged that the operator accepted', `${id}: ${state.reason ?? ''}`)
       }
       if (!accepted.has(id) && isCharged && state.operatorIds.length > 0 && !isMistaken(id)) {
@@ -254,6 +368,11 @@ export const startDispatchers = (
       world.runFor(IDLE_MS)
       const more = facts() - before
       if (more > 0) violations.add('the hub is not idle', `${more} facts after all messages were final`)
+      // A commit that Kafka executes late puts an earlier mark in place of the last one. It reads some records again.
+      const isLate = [...faults.occurred.values()].some((fault) => fault.startsWith('late: kafka commit'))
+      if (!isLate && !world.runUntilSometimes(() => marksBehind().length === 0, MARKS_WITHIN_MS))
+        violations.add('a low-water mark stays behind', marksBehind().join(', '))
+      checkOrder()
       checkOutcomes()
       checkCharges()
       checkWords(simulation, operator, inbound, HASH_SECRET)

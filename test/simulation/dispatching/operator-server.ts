@@ -15,6 +15,8 @@ import type { World } from '../world/world.ts'
 const NAME = 'smpp'
 const SUBMIT_DEADLINE_MS = 5000
 const SEND_AGAIN_MS = 1500
+/** The hash of a recipient without messages. */
+const STRANGER = 'f'.repeat(64)
 
 /** A message that the operator has accepted. */
 interface SubmittedMessage {
@@ -25,7 +27,9 @@ interface SubmittedMessage {
   readonly operatorIds: ReadonlyArray<string>
   readonly by: string
   /** What it will report; `null` for nothing. */
-  readonly outcome: 'delivered' | 'undelivered' | 'expired' | null
+  readonly outcome: 'delivered' | 'undelivered' | 'rejected' | 'expired' | null
+  /** It has sent a read receipt, which proves the delivery of the whole message. */
+  isSeen: boolean
   /** A report comes after the report deadline: as planned, or because no process stored it before. */
   isLate: boolean
   /** The parts of which it has sent a report. */
@@ -70,8 +74,25 @@ export class OperatorServer {
   readonly #rejected = new Set<string>()
   /** The references of submits whose answer was lost, or never arrived. */
   readonly #unknown = new Set<string>()
-  /** Those whose answer did not arrive yet. */
-  readonly #unanswered = new Set<string>()
+  /** Those whose answer did not arrive yet, by process. */
+  readonly #unanswered = new Map<SimulatedProcess, Set<Submission>>()
+  /** What only some operators do. */
+  readonly #habits: {
+    /** It numbers the messages of each recipient, so two recipients have the same ids. */
+    readonly countsByRecipient: boolean
+    readonly rejects: boolean
+    readonly sendsReceipts: boolean
+    /** It sends a report with the id of another recipient's message. */
+    readonly mistakesRecipients: boolean
+    /** It throttles before it looks for a repeated reference. */
+    readonly throttlesRepeats: boolean
+    /** Its connection sometimes breaks before its answer, and behind the first part of a message. */
+    readonly cutsMessages: boolean
+    /** Most of its reports come after some seconds. */
+    readonly reportsSlowly: boolean
+  }
+  readonly #ofHabits: SeededRandom
+  readonly #idsOf = new Map<string, number>()
   #ids = 0
 
   constructor(
@@ -95,13 +116,32 @@ export class OperatorServer {
     this.reportsReference = this.#random.chance(0.5)
     this.takesParts = !this.dedupes && !this.reportsReference
     this.#refusals = this.#random.pick([0, 0, 0.1, 0.4])
+    this.#ofHabits = new SeededRandom(world.seed, 'habits of the operator')
+    const has = (share: number) => this.#ofHabits.chance(share)
+    this.#habits = {
+      countsByRecipient: has(0.3),
+      rejects: has(0.4),
+      sendsReceipts: has(0.4),
+      mistakesRecipients: has(0.3),
+      throttlesRepeats: has(0.3),
+      cutsMessages: has(0.3),
+      reportsSlowly: has(0.3),
+    }
     this.#onWrite = events.onWrite
     this.#onTwice = events.onTwice
   }
 
   /** Whether the hub cannot know if the operator has a message: an answer was lost, or its process ended. */
   hasUnknown(reference: string): boolean {
-    return this.#unknown.has(reference) || this.#unanswered.has(reference)
+    const isUnanswered = [...this.#unanswered.values()].some((all) =>
+      [...all].some((one) => one.reference === reference),
+    )
+    return this.#unknown.has(reference) || isUnanswered
+  }
+
+  /** The submits of a process whose answers did not arrive yet. */
+  unansweredOf(process: SimulatedProcess): ReadonlySet<Submission> {
+    return this.#unanswered.get(process) ?? new Set()
   }
 
   /** The adapter in a process. */
@@ -136,14 +176,21 @@ export class OperatorServer {
   ): Effect.Effect<ReadonlyArray<SubmitOutcome>> {
     return Effect.callback((resume) => {
       const written: Array<Submission> = []
+      const unanswered = this.#unanswered.get(process) ?? new Set()
+      this.#unanswered.set(process, unanswered)
       for (const submission of batch) {
         if (!mayWrite()) break
         this.#onWrite(submission, process)
         written.push(submission)
-        this.#unanswered.add(submission.reference)
+        unanswered.add(submission)
       }
       // A request that arrives twice has one outcome, also if it is a refusal.
       let outcomes: ReadonlyArray<SubmitOutcome> | null = null
+      const mayCut =
+        this.#habits.cutsMessages &&
+        (this.takesParts || !this.#habits.throttlesRepeats) &&
+        written.every(({ reference }) => this.submitted.every((known) => known.reference !== reference))
+      const isCut = mayCut && this.#ofHabits.chance(0.3)
       const partsOf = ({ parts }: Submission) => (this.takesParts ? parts : 1)
       const notWritten = batch.slice(written.length).map((): SubmitOutcome => ({ type: 'notWritten' }))
       if (written.length === 0) return resume(Effect.succeed(notWritten))
@@ -156,17 +203,21 @@ export class OperatorServer {
         serve: (answer, isIncluded) => {
           let part = 0
           outcomes ??= written.flatMap((one) => {
-            const received = Array.from({ length: partsOf(one) }, () => isIncluded(part++)).filter(Boolean)
+            const received = Array.from(
+              { length: partsOf(one) },
+              (_, i) => isIncluded(part++) && !(isCut && i > 0),
+            ).filter(Boolean)
             if (received.length === 0) return []
             return [this.#accept(one, process.name, this.takesParts ? received.length : one.parts)]
           })
-          answer(outcomes)
+          if (!isCut) answer(outcomes)
         },
         onAnswer: (answered) => {
-          for (const { reference } of written) this.#unanswered.delete(reference)
+          for (const submission of written) unanswered.delete(submission)
           resume(Effect.succeed([...answered, ...notWritten]))
         },
         onFailure: (_, isExecuted) => {
+          for (const submission of written) unanswered.delete(submission)
           if (isExecuted) for (const { reference } of written) this.#unknown.add(reference)
           resume(
             Effect.succeed([
@@ -185,6 +236,8 @@ export class OperatorServer {
   #accept({ parts, recipient, reference }: Submission, by: string, received: number): SubmitOutcome {
     const known = this.submitted.find((one) => one.reference === reference)
     if (known !== undefined) {
+      if (this.dedupes && this.#habits.throttlesRepeats && this.#ofHabits.chance(0.8))
+        return { type: 'refused', retryAfterMs: 1000, submitted: true, throttledParts: parts }
       if (this.dedupes) return { type: 'accepted', operatorIds: known.operatorIds }
       this.#onTwice(known, by)
     }
@@ -197,13 +250,24 @@ export class OperatorServer {
       if (this.dedupes) this.#rejected.add(reference)
       return rejected
     }
-    const operatorIds = Array.from({ length: received }, () => `op-${this.#ids++}`)
+    const operatorIds = Array.from({ length: received }, () => this.#newId(recipient))
+    const planned = this.#random.pick([
+      'delivered',
+      'delivered',
+      'delivered',
+      'undelivered',
+      'expired',
+      null,
+    ] as const)
+    const { rejects, sendsReceipts } = this.#habits
+    const isRejected = rejects && planned === 'undelivered' && this.#ofHabits.chance(0.5)
     const message: SubmittedMessage = {
       reference,
       parts,
       operatorIds,
       by,
-      outcome: this.#random.pick(['delivered', 'delivered', 'delivered', 'undelivered', 'expired', null]),
+      outcome: isRejected ? 'rejected' : planned,
+      isSeen: false,
       isLate: this.#random.chance(0.1),
       reported: new Set(),
       stored: 0,
@@ -215,30 +279,42 @@ export class OperatorServer {
         `accepts ${received} of ${parts} parts of ${reference} of ${by}; it will be ${message.outcome ?? 'silent'}`,
     )
     this.#report(message, recipient)
+    if (sendsReceipts && planned === 'delivered' && this.#ofHabits.chance(0.3))
+      this.#sendReceipt(message, recipient)
     return { type: 'accepted', operatorIds }
+  }
+
+  #newId(recipient: string): string {
+    if (!this.#habits.countsByRecipient) return `op-${this.#ids++}`
+    const number = this.#idsOf.get(recipient) ?? 0
+    this.#idsOf.set(recipient, number + 1)
+    return `op-${number}`
   }
 
   #report(message: SubmittedMessage, recipient: string): void {
     const { operatorIds, outcome, reference } = message
     if (outcome === null) return
     const acceptedAt = this.#world.now()
+    if (this.#habits.mistakesRecipients && this.#ofHabits.chance(0.3)) {
+      // Nobody has a message with this id and this recipient.
+      const mistaken = {
+        ...this.#reportOn(message, operatorIds[0]!, STRANGER, 'undelivered'),
+        reference: null,
+      }
+      this.#world.after(this.#ofHabits.between(0, 2000), () =>
+        this.#sendUntilStored(
+          (connection, stored) => connection.report(mistaken, stored),
+          () => {},
+        ),
+      )
+    }
     for (const operatorId of operatorIds) {
       const delay = message.isLate
         ? this.#random.between(...this.#lateReportsMs)
-        : this.#random.chance(0.8)
+        : this.#random.chance(this.#habits.reportsSlowly ? 0.2 : 0.8)
           ? this.#random.between(0, 2000)
           : this.#random.between(2000, 20_000)
-      const report = (): OperatorReport => ({
-        operator: NAME,
-        operatorId,
-        reference: this.reportsReference ? reference : null,
-        recipient,
-        to: null,
-        outcome,
-        reason: outcome === 'undelivered' ? 'recipient_unreachable' : null,
-        at: this.#world.now(),
-        raw: null,
-      })
+      const report = () => this.#reportOn(message, operatorId, recipient, outcome)
       const onStored = () => {
         message.stored++
         if (this.#world.now() - acceptedAt >= this.#lateReportsMs[0]) message.isLate = true
@@ -249,6 +325,43 @@ export class OperatorServer {
         this.#sendUntilStored((connection, stored) => connection.report(report(), stored), onStored)
       })
     }
+  }
+
+  #reportOn(
+    { reference }: SubmittedMessage,
+    operatorId: string,
+    recipient: string,
+    outcome: OperatorReport['outcome'],
+  ): OperatorReport {
+    return {
+      operator: NAME,
+      operatorId,
+      reference: this.reportsReference ? reference : null,
+      recipient,
+      to: null,
+      outcome,
+      reason:
+        outcome === 'undelivered'
+          ? 'recipient_unreachable'
+          : outcome === 'rejected'
+            ? 'spam_filter_sender'
+            : null,
+      at: this.#world.now(),
+      raw: null,
+    }
+  }
+
+  /** A read receipt may overtake the delivery report. */
+  #sendReceipt(message: SubmittedMessage, recipient: string): void {
+    const [operatorId] = message.operatorIds
+    this.#world.after(this.#ofHabits.between(0, 8000), () => {
+      message.isSeen = true
+      this.#sendUntilStored(
+        (connection, stored) =>
+          connection.report(this.#reportOn(message, operatorId!, recipient, 'seen'), stored),
+        () => {},
+      )
+    })
   }
 
   /** Sends an inbound message of a number. */

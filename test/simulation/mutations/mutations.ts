@@ -62,9 +62,9 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     find: "if (slot.phase !== 'closing' || slot.logPosition <= slot.fenceOffset) return",
     replace: "return slot.phase === 'closing' ? open(slot) : undefined",
     also: {
-      in: 'advance',
-      find: 'options.control()?.hasLease() !== true',
-      replace: 'options.control() === null',
+      in: 'locate',
+      find: 'ends.get(topics.messages) ?? 0',
+      replace: '0',
     },
   },
   {
@@ -295,6 +295,70 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     in: 'discard',
     find: 'assumeSent(state, message, END)',
     replace: 'end(state, message, 0)',
+  },
+  // ---- the order and the life of a message in its shard
+  {
+    name: 'a message is submitted after its time to live',
+    file: `${DISPATCHER}/shard/claims.ts`,
+    in: 'onClaimAppended',
+    find: 'state.now >= message.state.expiresAt',
+    replace: 'false',
+  },
+  {
+    name: 'a report does not wait for the repeated answer of its submit',
+    file: `${DISPATCHER}/shard/report-matching.ts`,
+    in: 'mustWait',
+    find: "stage === 'claimed'",
+    replace: 'false',
+  },
+  {
+    name: 'the lane offset of a message stays pinned',
+    file: `${DISPATCHER}/shard/operator-queues.ts`,
+    in: 'OperatorQueues.remove',
+    find: 'this.unpin(number, laneOffset)',
+    replace: 'void laneOffset',
+  },
+  {
+    name: 'a refusal counts although an earlier claim is open',
+    file: `${DISPATCHER}/shard/claims.ts`,
+    in: 'onAnswer',
+    find: 'message.earlierClaimOpen',
+    replace: 'false',
+  },
+  {
+    name: 'a message that waits for a retry goes behind others of its recipient',
+    file: `${DISPATCHER}/shard/claims.ts`,
+    in: 'end',
+    find: 'state.queues.requeue(message, notBefore > state.now)',
+    replace: 'state.queues.remove(message), state.queues.push(message, notBefore > state.now)',
+  },
+  {
+    name: 'a message is submitted before its look-up',
+    file: `${DISPATCHER}/shard/lane-records.ts`,
+    in: 'enqueue',
+    find: 'message.lookupPending || retryAt > state.now || message.pendingAppends > 0',
+    replace: 'retryAt > state.now || message.pendingAppends > 0',
+  },
+  {
+    name: 'two messages to a recipient are taken at once',
+    file: `${ACTOR}/keyed-queues.ts`,
+    in: 'KeyedQueues.peek',
+    find: 'queue.actor.taken === null',
+    replace: 'true',
+  },
+  {
+    name: 'an id of the operator is the same for all recipients',
+    file: `${DISPATCHER}/shard/message.ts`,
+    in: 'operatorKey',
+    find: 'recipient.slice(0, 16)',
+    replace: "''",
+  },
+  {
+    name: 'a read receipt does not prove the delivery',
+    file: `${DOMAIN}/message/decide.ts`,
+    in: 'decide',
+    find: "report(state, command.type, { status: 'delivered' }, command.at)",
+    replace: 'Result.succeed(NOTHING)',
   },
   // ---- acceptance
   {

@@ -148,17 +148,6 @@ export const tests = inGroup('tests', {
     readBy: TESTS,
     doc: 'Whether the tests of throttling SMSCs run the first or all of their cases.',
   }),
-  modelRuns: optional(kind.integer(1, ANY_NUMBER), 'some hundreds', {
-    name: 'HUB_MODEL_RUNS',
-    unit: 'runs',
-    readBy: TESTS,
-    doc: 'The number of histories that the model-based shard tests try.',
-  }),
-  modelSeed: optional(kind.integer(0, ANY_NUMBER), 'a constant', {
-    name: 'HUB_MODEL_SEED',
-    readBy: TESTS,
-    doc: 'The seed of these histories.',
-  }),
   upgradeFrom: optional(kind.string(), 'the commit before the last new migration or record schema', {
     name: 'HUB_UPGRADE_FROM',
     readBy: TESTS,
