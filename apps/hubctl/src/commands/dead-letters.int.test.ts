@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { RunResult } from '@hub/command-line/testing'
 import { encodeId } from '@hub/domain'
+import { messageAccepted } from '@hub/domain/testing'
 import {
   acceptedRecord,
   createTopics,
@@ -185,26 +186,7 @@ describe('hubctl dead-letters', { timeout: 120_000 }, () => {
 
   it('does not decrypt payloads', async () => {
     const ciphertext = Buffer.from('the encrypted words of somebody')
-    const record = acceptedRecord(topics, {
-      type: 'MessageAccepted',
-      messageId: encodeId('msg', randomUUID()),
-      at: Date.now(),
-      account: encodeId('acc', randomUUID()),
-      mode: 'live',
-      class: 'service',
-      recipient: 'b'.repeat(64),
-      template: 'order_ready',
-      sender: 'HUB',
-      clientRef: null,
-      batch: null,
-      parts: 1,
-      price: { amount: '1.50', currency: 'RUB' },
-      variables: ['order'],
-      expiresAt: Date.now(),
-      payloadKey: 'a key',
-      ciphertext,
-      republished: false,
-    })
+    const record = acceptedRecord(topics, messageAccepted({ at: Date.now(), ciphertext }))
     const place = await setAside(record, 'invalid_price')
     const { content } = await succeed<{ readonly content: Record<string, unknown> }>('show', place)
     assert.deepStrictEqual(content['sealed'], { sealed_bytes: ciphertext.length })

@@ -1,6 +1,7 @@
 /** The search and the list of messages over PostgreSQL. */
 import { randomUUID } from 'node:crypto'
 import { encodeId, eventIdOf, type MessageAccepted, newId } from '@hub/domain'
+import { messageAccepted } from '@hub/domain/testing'
 import { acceptedRecord } from '@hub/kafka'
 import { uuidOf } from '@hub/store'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
@@ -225,29 +226,18 @@ describe('the search by a request', () => {
     const projected = await hub.message({ account: shop.uuid, at, batch })
     const [waiting, ofOther] = [0, 1].map((n) => newId('msg', at + 1, Buffer.alloc(10, n)))
     const accepted = (messageId: string, over: Partial<MessageAccepted> = {}) =>
-      acceptedRecord(hub.topics, {
-        type: 'MessageAccepted',
-        messageId,
-        at,
-        account: shop.id,
-        mode: 'live',
-        class: 'service',
-        recipient: hub.hashOf(NUMBER),
-        template: 'order_ready',
-        sender: 'SHOP',
-        clientRef: null,
-        batch: encodeId('bat', batch),
-        parts: 1,
-        price: { amount: '0.00', currency: 'RUB' },
-        variables: [],
-        expiresAt: at,
-        payloadKey: 'a key',
-        ciphertext: new Uint8Array([1]),
-        republished: false,
-        request,
-        apiKey: null,
-        ...over,
-      })
+      acceptedRecord(
+        hub.topics,
+        messageAccepted({
+          messageId,
+          at,
+          account: shop.id,
+          recipient: hub.hashOf(NUMBER),
+          batch: encodeId('bat', batch),
+          request,
+          ...over,
+        }),
+      )
     await hub.append([
       accepted(projected),
       // An append whose answer was lost is repeated.

@@ -1,6 +1,7 @@
 /** The timeline of a message over PostgreSQL and Kafka, and what is revealed of it. */
 import { randomUUID } from 'node:crypto'
 import { encodeId, eventIdOf, type LogFact, type MessageAccepted, newId } from '@hub/domain'
+import { messageAccepted } from '@hub/domain/testing'
 import {
   acceptedRecord,
   type DeliveryReportReceived,
@@ -31,28 +32,19 @@ beforeAll(async () => {
 })
 afterAll(() => hub.remove())
 
-const accepted = (messageId: string, at: number): MessageAccepted => ({
-  type: 'MessageAccepted',
-  messageId,
-  at,
-  account: account.id,
-  mode: 'live',
-  class: 'service',
-  recipient: hub.hashOf(NUMBER),
-  template: 'order_ready',
-  sender: 'SHOP',
-  clientRef: null,
-  batch: null,
-  parts: 2,
-  price: { amount: '5.50', currency: 'RUB' },
-  variables: ['order'],
-  expiresAt: at + 86_400_000,
-  payloadKey: 'a key',
-  ciphertext: new Uint8Array([1]),
-  republished: false,
-  request: REQUEST,
-  apiKey: KEY,
-})
+const accepted = (messageId: string, at: number): MessageAccepted =>
+  messageAccepted({
+    messageId,
+    at,
+    account: account.id,
+    recipient: hub.hashOf(NUMBER),
+    sender: 'SHOP',
+    parts: 2,
+    price: { amount: '5.50', currency: 'RUB' },
+    payloadKey: 'a key',
+    request: REQUEST,
+    apiKey: KEY,
+  })
 
 /** What the operator sent, encrypted as the dispatcher does. */
 const encrypted = (context: string, sent: string | Buffer) =>
