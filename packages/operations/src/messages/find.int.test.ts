@@ -23,11 +23,13 @@ let foreign: string
 let failed: string
 const batch = randomUUID()
 
+/** When the messages of the tests were made: the time that a test takes does not move it. */
+const now = Date.now()
+
 beforeAll(async () => {
   hub = await makeTestHub()
   shop = await hub.account('Online shop')
   bank = await hub.account('Bank')
-  const now = Date.now()
   first = await hub.message({ account: shop.uuid, at: now - 60_000, clientRef: 'order-7' })
   second = await hub.message({ account: shop.uuid, at: now - 30_000, batch, class: 'otp', template: 'code' })
   foreign = await hub.message({ account: bank.uuid, at: now - 10_000, mode: 'test', clientRef: '9001234567' })
@@ -182,7 +184,7 @@ describe('the list of messages', () => {
     assert.deepStrictEqual(await listed({ reason: 'spam_filter_content' }), [failed])
     assert.deepStrictEqual(await listed({ reason: 'spam_filter_content', account: shop.id }), [])
     assert.deepStrictEqual(await listed({ batch: encodeId('bat', batch) }), [second])
-    const middle = new Date(Date.now() - 20_000).toISOString()
+    const middle = new Date(now - 20_000).toISOString()
     assert.deepStrictEqual(await listed({ created_after: middle }), [failed, foreign])
     assert.deepStrictEqual(await listed({ created_before: middle }), [second, first])
     assert.deepStrictEqual(await listed({ created_before: middle, account: shop.id }), [second, first])
