@@ -3,9 +3,9 @@
  * produce go into the next one together. Urgent records leave at once, and others some milliseconds
  * later, together with those of this time (`Urgency`).
  */
-import { backoffMs, SHORT } from '@hub/flow'
+import { backoffMs, makeGather, SHORT } from '@hub/flow'
 import { EventLog, kafkaCrashPoints, type OutgoingRecord, type Position } from '@hub/kafka'
-import { Clock, Effect, Latch } from 'effect'
+import { Clock, Effect } from 'effect'
 import type { Urgency } from './shard.ts'
 
 /** In a larger produce the first record would wait for the last one. */
@@ -15,7 +15,7 @@ const MAX_BATCH = 1000
  * How long records are gathered. At everyday rates, a produce request for each of them would cost more
  * than all other work for them.
  */
-const GATHER_MS = { soon: 10, later: 40 } as const
+const GATHER_MS: Readonly<Record<Urgency, number>> = { now: 0, soon: 10, later: 40 }
 /** So many records are not delayed. */
 const GATHERED_RECORDS = 64
 
@@ -44,6 +44,8 @@ interface AppendCallbacks {
   readonly onAppended: (at: Position) => void
 }
 
+type Queued = readonly [OutgoingRecord, AppendCallbacks]
+
 /**
  * Creates an appender. It repeats a failed produce while any of its records is wanted. The failed
  * one may have landed, so a record can appear twice, under the same id.
@@ -51,19 +53,11 @@ interface AppendCallbacks {
 export const makeAppender = ({ mayGather, onSettled }: AppenderOptions) =>
   Effect.gen(function* () {
     const log = yield* EventLog
-    const latch = Latch.makeUnsafe(false)
-    /** Open while a queued record must not be delayed. */
-    const urgent = Latch.makeUnsafe(false)
-    /** Open while a queued record must not be delayed for long. */
-    const soon = Latch.makeUnsafe(false)
-    const queue: Array<readonly [OutgoingRecord, AppendCallbacks]> = []
     /** Of the produce in progress; milliseconds since the epoch. */
     let startedAt: number | null = null
     let lastMs = 0
 
-    const write = Effect.fnUntraced(function* (
-      taken: ReadonlyArray<readonly [OutgoingRecord, AppendCallbacks]>,
-    ) {
+    const write = Effect.fnUntraced(function* (taken: ReadonlyArray<Queued>) {
       for (let failures = 1; ; failures++) {
         const batch = taken.filter(([, callbacks]) => callbacks.isWanted())
         if (batch.length === 0) return
@@ -88,19 +82,22 @@ export const makeAppender = ({ mayGather, onSettled }: AppenderOptions) =>
       }
     })
 
-    const gathered = Effect.raceAllFirst([
-      urgent.await,
-      Effect.andThen(soon.await, Effect.sleep(GATHER_MS.soon)),
-      Effect.sleep(GATHER_MS.later),
-    ])
+    const gather = yield* makeGather<Queued, never, never>({
+      enough: GATHERED_RECORDS,
+      atMost: MAX_BATCH,
+      flush: Effect.fnUntraced(function* (taken) {
+        const start = yield* Clock.currentTimeMillis
+        startedAt = start
+        yield* write(taken)
+        lastMs = (yield* Clock.currentTimeMillis) - start
+        startedAt = null
+      }),
+    })
 
     return {
       /** Queues a record without blocking. Records land in the order of the calls. */
       append: (record: OutgoingRecord, callbacks: AppendCallbacks): void => {
-        queue.push([record, callbacks])
-        latch.openUnsafe()
-        if (callbacks.urgency === 'now' || queue.length >= GATHERED_RECORDS) urgent.openUnsafe()
-        if (callbacks.urgency === 'soon') soon.openUnsafe()
+        gather.add([record, callbacks], mayGather() ? GATHER_MS[callbacks.urgency] : 0)
       },
       /**
        * How long Kafka takes to acknowledge, ms: the time of the last produce, with its repeats, or the time
@@ -108,22 +105,6 @@ export const makeAppender = ({ mayGather, onSettled }: AppenderOptions) =>
        */
       delayMs: (now: number): number => Math.max(lastMs, startedAt === null ? 0 : now - startedAt),
       /** The produce loop. The owner of the appender must run it. */
-      run: Effect.gen(function* () {
-        for (;;) {
-          yield* latch.await
-          if (queue.length === 0) {
-            latch.closeUnsafe()
-            continue
-          }
-          if (mayGather()) yield* gathered
-          urgent.closeUnsafe()
-          soon.closeUnsafe()
-          const start = yield* Clock.currentTimeMillis
-          startedAt = start
-          yield* write(queue.splice(0, MAX_BATCH))
-          lastMs = (yield* Clock.currentTimeMillis) - start
-          startedAt = null
-        }
-      }),
+      run: gather.run,
     }
   })

@@ -139,10 +139,10 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   },
   {
     name: 'facts that nobody waits for are gathered until an urgent one comes',
-    file: `${ACTOR}/appender.ts`,
-    in: 'run',
-    find: 'if (mayGather()) yield* gathered',
-    replace: 'if (mayGather()) yield* urgent.await',
+    file: 'packages/flow/src/gather.ts',
+    in: 'add',
+    find: 'clock.currentTimeMillisUnsafe() + withinMs',
+    replace: 'Infinity',
   },
   {
     name: 'a failed append counts as acknowledged',
@@ -557,8 +557,9 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     name: 'an outcome that was not recorded is dropped',
     file: `${FANOUT}/recording/outcome-recorder.ts`,
     in: 'report',
-    find: 'pending.push([subscription, outcome])',
-    replace: 'if (outcome.reason === null) pending.push([subscription, outcome])',
+    find: 'gather.add([subscription, outcome], isUrgent ? 0 : settings.recordWithinMs)',
+    replace:
+      'if (outcome.reason === null) gather.add([subscription, outcome], isUrgent ? 0 : settings.recordWithinMs)',
   },
   {
     name: 'a new subscription misses the events before its record',
@@ -628,9 +629,9 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
   {
     name: 'outcomes are recorded in another order than their attempts ended',
     file: `${FANOUT}/recording/outcome-recorder.ts`,
-    in: 'report',
-    find: 'pending.push([subscription, outcome])',
-    replace: 'pending.unshift([subscription, outcome])',
+    in: 'recordGroup',
+    find: 'group.map(([, outcome]) => outcome)',
+    replace: 'group.toReversed().map(([, outcome]) => outcome)',
   },
   {
     name: 'a backlog does not begin with the batch that disabled the subscription',

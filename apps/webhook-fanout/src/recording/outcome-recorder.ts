@@ -7,9 +7,9 @@
  * crash of this process loses those in memory: the next owner of the partition delivers their
  * batches again. See docs/decisions/webhooks.md#recording.
  */
-import { makeWakeSignal } from '@hub/flow'
+import { makeGather } from '@hub/flow'
 import { storageCrashPoint, type StorageError } from '@hub/store'
-import { Clock, Effect } from 'effect'
+import { Effect } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import type { Deliverer } from '../delivery/deliverer.ts'
 import type { Outcome } from '../subscriptions/outcome.ts'
@@ -28,32 +28,13 @@ interface RecorderOptions {
   readonly reload: (uuid: string) => Effect.Effect<unknown, StorageError>
 }
 
+type Reported = readonly [Subscription, Outcome]
+
 export const makeOutcomeRecorder = Effect.fnUntraced(function* (options: RecorderOptions) {
   const { deliverer, ownership, reload } = options
   const store = yield* FanoutStore
   const settings = yield* FanoutSettings
-  const clock = yield* Clock.Clock
-  const signal = makeWakeSignal()
-  const now = () => clock.currentTimeMillisUnsafe()
-  /** Outcomes of the next group, oldest first. */
-  let pending: Array<readonly [Subscription, Outcome]> = []
-  /** When the first of them was reported, milliseconds since the epoch. */
-  let pendingSince = 0
-  /** The next group must not wait: the next attempts of a failing subscription depend on it. */
-  let urgent = false
-
-  const untilDue = Effect.gen(function* () {
-    for (;;) {
-      const latest = pending.length === 0 ? null : pendingSince + settings.recordWithinMs
-      if (urgent || pending.length >= settings.recordTogether || (latest !== null && now() >= latest)) return
-      yield* signal.waitUntil(latest)
-    }
-  })
-
-  const recordGroup = Effect.gen(function* () {
-    const group = pending
-    pending = []
-    urgent = false
+  const recordGroup = Effect.fnUntraced(function* (group: ReadonlyArray<Reported>) {
     const outcomes = group.map(([, outcome]) => outcome)
     const { health, nextDue } = yield* store
       .record(ownership, outcomes)
@@ -73,22 +54,23 @@ export const makeOutcomeRecorder = Effect.fnUntraced(function* (options: Recorde
       if (disabled) yield* logDisabled(subscription)
     }
     // Successes that were reported meanwhile, of subscriptions that began to fail with this group.
-    if (pending.some(([subscription]) => subscription.failing)) urgent = true
+    if (gather.waiting().some(([subscription]) => subscription.failing)) gather.hurry()
     yield* Effect.forEach(deleted, reload, { discard: true }).pipe(
       retryStorage('outcome recorder: could not reload a subscription; trying again', ownership.partition),
     )
   })
 
+  const gather = yield* makeGather({ enough: settings.recordTogether, flush: recordGroup })
+
   return {
     /** Adds an outcome to the next group. */
     report: (subscription: Subscription, outcome: Outcome) => {
-      if (pending.length === 0) pendingSince = now()
-      pending.push([subscription, outcome])
-      if (outcome.reason !== null || subscription.failing) urgent = true
-      if (urgent || pending.length === 1 || pending.length === settings.recordTogether) signal.notify()
+      // The next attempts of a failing subscription depend on it.
+      const isUrgent = outcome.reason !== null || subscription.failing
+      gather.add([subscription, outcome], isUrgent ? 0 : settings.recordWithinMs)
     },
     /** Records groups until it is interrupted; fails when another process owns the partition. */
-    run: Effect.forever(Effect.andThen(untilDue, recordGroup)),
+    run: gather.run,
   }
 })
 
