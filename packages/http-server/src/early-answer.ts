@@ -33,12 +33,19 @@ const discard = (incoming: IncomingMessage): Effect.Effect<void> =>
     })
   }).pipe(Effect.timeoutOption(DISCARD_WITHIN), Effect.asVoid)
 
+/** Up to this size, the server reads the rest on a connection that it keeps, and the answer is complete before. */
+const SMALL_BYTES = 16 * 1024
+
 /** Whether the client is still sending a body. With `Expect`, it waits for the answer instead. */
-const isSending = ({ complete, destroyed, headers }: IncomingMessage): boolean =>
+const isSending = (
+  { complete, destroyed, headers }: IncomingMessage,
+  { shouldKeepAlive }: ServerResponse,
+): boolean =>
   !complete &&
   !destroyed &&
   headers.expect === undefined &&
-  (headers['transfer-encoding'] === 'chunked' || Number(headers['content-length'] ?? 0) > 0)
+  (headers['transfer-encoding'] === 'chunked' ||
+    Number(headers['content-length'] ?? 0) > (shouldKeepAlive ? SMALL_BYTES : 0))
 
 /**
  * If the client is still sending, sends the answer at once, discards the rest of the body, and only
@@ -49,11 +56,11 @@ export const discardRest = (
   response: HttpServerResponse.HttpServerResponse,
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
   const incoming = NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage
-  if (!isSending(incoming) || discarding >= MAX_DISCARDING || response.body._tag !== 'Uint8Array') {
+  const outgoing = NodeHttpServerRequest.toServerResponse(request) as ServerResponse
+  if (!isSending(incoming, outgoing) || discarding >= MAX_DISCARDING || response.body._tag !== 'Uint8Array') {
     return Effect.succeed(response)
   }
   const { body } = response.body
-  const outgoing = NodeHttpServerRequest.toServerResponse(request) as ServerResponse
   return Effect.suspend(() => {
     discarding++
     outgoing.writeHead(response.status, { ...response.headers, 'content-length': body.length })

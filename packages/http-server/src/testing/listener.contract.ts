@@ -181,6 +181,16 @@ export const listenerContract = ({ openPath, start }: ListenerSubject): void => 
       },
     )
 
+    // Source: RFC 9112, 9.3: a server that keeps the connection reads the whole body first.
+    it.each([5, 20_000])('leaves the connection usable, when %i bytes follow', async (length) => {
+      const raw = await open()
+      raw.socket.write(post(length))
+      await answered(raw)
+      raw.socket.write('x'.repeat(length) + get(openPath))
+      await answered(raw, 2)
+      expect(raw.received().slice(1)).toMatch(/HTTP\/1\.1 200 /u)
+    })
+
     it('is bounded: a client that sends without an end is disconnected', async () => {
       const socket = connect(process.port, '127.0.0.1')
       sockets.push(socket)
