@@ -2,5 +2,6 @@
 export { type BodyRules, type DeclaredBody, declaredBody, readBody } from './body.ts'
 export { FRAMING_MESSAGES, type FramingFault, framingFault, valuesOf } from './framing.ts'
 export { listenerLayer, type ListenerOptions, type RawAnswer } from './listener.ts'
+export { allowOf, exactPaths, splitUrl } from './paths.ts'
 export { addServingCheck, gracefulShutdown, serve, Serving } from './serving.ts'
 export { type TlsFiles } from './tls.ts'

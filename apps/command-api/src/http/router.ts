@@ -1,5 +1,5 @@
 /** Maps the routes of the contract to operations. Another method is 405, an unknown path 404. */
-import { serve } from '@hub/http-server'
+import { allowOf, exactPaths, serve, splitUrl } from '@hub/http-server'
 import type { IncomingMessage } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { type ApiError, apiError, prepareKnownParameters, ROUTES } from '@hub/contract'
@@ -48,17 +48,8 @@ const targetsOf = (operations: Readonly<Record<string, Routed['operation']>>): R
   ),
 ]
 
-/** The value of `Allow`. Each path with `GET` also supports `HEAD`. */
-const allowedMethods = (targets: ReadonlyArray<Target>): string =>
-  targets.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
-
 /** Shared by all requests without a query: operations never change it. */
 const EMPTY_QUERY = new URLSearchParams()
-
-const splitUrl = (url: string): { readonly path: string; readonly query: string } => {
-  const mark = url.indexOf('?')
-  return mark < 0 ? { path: url, query: '' } : { path: url.slice(0, mark), query: url.slice(mark + 1) }
-}
 
 /** What metrics and traces record of a request. `route` is `null` for an unknown path. */
 const observedOf = (request: HttpServerRequest.HttpServerRequest, route: string | null): ObservedRequest => ({
@@ -92,7 +83,7 @@ const respond = (
     const method = request.method === 'HEAD' ? 'GET' : request.method
     const target = targets.find((one) => one.method === method)
     if (target === undefined) {
-      const headers = { allow: allowedMethods(targets) }
+      const headers = { allow: allowOf(targets.map((one) => one.method)) }
       return yield* refuse(edge, request, apiError('method_not_allowed'), targets[0]?.path, { headers })
     }
     const { path, query } = splitUrl(request.url)
@@ -113,13 +104,6 @@ const respond = (
           ),
     )
   })
-
-/** Paths match exactly: another case, a double slash or a trailing slash makes another path. */
-const routerConfig = Layer.succeed(HttpRouter.RouterConfig)({
-  caseSensitive: true,
-  ignoreDuplicateSlashes: false,
-  ignoreTrailingSlash: false,
-})
 
 /** The whole API as one effect. It never fails: every outcome is an answer. */
 const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
@@ -155,4 +139,4 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
 
 /** Serves the API until the scope closes. Then `draining` answers the requests in progress. */
 export const apiLayer = (options: OperationsOptions) =>
-  Layer.effectDiscard(Effect.flatMap(makeApp(options), serve)).pipe(Layer.provide(routerConfig))
+  Layer.effectDiscard(Effect.flatMap(makeApp(options), serve)).pipe(Layer.provide(exactPaths))

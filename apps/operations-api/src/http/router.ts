@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { page } from '@hub/contract'
-import { framingFault, serve, Serving } from '@hub/http-server'
+import { allowOf, exactPaths, framingFault, serve, Serving, splitUrl } from '@hub/http-server'
 import { NEW_ID_RANDOM_BYTES, newId } from '@hub/domain'
 import type { StorageError } from '@hub/store'
 import { memoizeLabels } from '@hub/telemetry'
@@ -60,13 +60,6 @@ const NO_ROUTE = 'none'
 
 const newRequestId = (): string => newId('req', Date.now(), randomBytes(NEW_ID_RANDOM_BYTES))
 
-const splitUrl = (url: string): { readonly path: string; readonly query: URLSearchParams } => {
-  const mark = url.indexOf('?')
-  return mark < 0
-    ? { path: url, query: new URLSearchParams() }
-    : { path: url.slice(0, mark), query: new URLSearchParams(url.slice(mark + 1)) }
-}
-
 const errorPage = (): Answer => {
   const sections = Object.entries(ERRORS).map(
     ([code, { message, status }]) =>
@@ -84,13 +77,6 @@ ${sections.join('\n')}`,
     ),
   )
 }
-
-/** Paths match exactly: another case, a double slash or a trailing slash makes another path. */
-const routerConfig = Layer.succeed(HttpRouter.RouterConfig)({
-  caseSensitive: true,
-  ignoreDuplicateSlashes: false,
-  ignoreTrailingSlash: false,
-})
 
 const isStream = (outcome: Outcome): outcome is EventStream => 'events' in outcome
 
@@ -228,20 +214,12 @@ const makeApp = Effect.fnUntraced(function* (options: RouterOptions) {
       const incoming = NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage
       const method = request.method === 'HEAD' ? 'GET' : request.method
       const route = ofPath.find((one) => one.method === method)
-      const { query } = splitUrl(incoming.url ?? '/')
+      const query = new URLSearchParams(splitUrl(incoming.url ?? '/').query)
       if (route !== undefined)
         return yield* exchange(request, route.path, route.run(incoming, { params, query }))
-      const allow = ofPath
-        .flatMap((one) => (one.method === 'GET' ? ['GET', 'HEAD'] : [one.method]))
-        .join(', ')
-      return yield* exchange(
-        request,
-        ofPath[0]?.path ?? null,
-        Effect.fail(apiFailure('method_not_allowed')),
-        {
-          allow,
-        },
-      )
+      const allow = allowOf(ofPath.map((one) => one.method))
+      const failure = Effect.fail(apiFailure('method_not_allowed'))
+      return yield* exchange(request, ofPath[0]?.path ?? null, failure, { allow })
     })
 
   /** A file or a page of the console. Paths of the API that do not exist are no pages. */
@@ -284,4 +262,4 @@ const makeApp = Effect.fnUntraced(function* (options: RouterOptions) {
 
 /** Serves requests until the scope closes. Then `draining` answers the requests in progress. */
 export const routerLayer = (options: RouterOptions) =>
-  Layer.effectDiscard(Effect.flatMap(makeApp(options), serve)).pipe(Layer.provide(routerConfig))
+  Layer.effectDiscard(Effect.flatMap(makeApp(options), serve)).pipe(Layer.provide(exactPaths))
