@@ -9,7 +9,7 @@ import { Effect, Exit, Scope } from 'effect'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, send } from '../support/client.ts'
 import { freshNumber, makeHubAdmin } from '../support/hub-admin.ts'
-import { startHub, startStack, type TestHub, type TestStack } from '../support/hub.ts'
+import { borrowStack, startHub, type TestHub, type TestStack } from '../support/hub.ts'
 
 /**
  * The hub recovers within five seconds. The rest of this time is for a busy machine: without the
@@ -30,7 +30,7 @@ let hub: TestHub
 let live: Client
 
 beforeAll(async () => {
-  stack = await startStack()
+  stack = await borrowStack()
   proxy = await Effect.runPromise(Scope.provide(faultProxy(stack.databaseUrl), scope))
   redis = await Effect.runPromise(Scope.provide(faultProxy(stack.redisUrl), scope))
   hub = await startHub({

@@ -4,7 +4,7 @@
  */
 import { decodeId } from '@hub/domain'
 import { statusResponse, eventually, tlsReceiver, type TlsReceiver } from '@hub/testkit'
-import { startStack, type TestStack } from '../support/hub.ts'
+import { borrowStack, type TestStack } from '../support/hub.ts'
 import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type FanoutFixture, startFanoutFixture } from '../support/fanout-fixture.ts'
@@ -23,7 +23,7 @@ let receiver: TlsReceiver
 const scope = Effect.runSync(Scope.make())
 
 beforeAll(async () => {
-  stack = await startStack()
+  stack = await borrowStack()
   hub = await startFanoutFixture(stack)
   const certificate = await hub.authority.issue(['127.0.0.1'])
   receiver = await Effect.runPromise(

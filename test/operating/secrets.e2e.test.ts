@@ -9,7 +9,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
-import { APP_NAMES, type AppName, type OPERATIONS_API, ROOT } from '@hub/local-stack'
+import { APP_NAMES, type AppName, type OPERATIONS_API, programFile } from '@hub/local-stack'
 import { type FreshDatabase, freePort, freshDatabase } from '@hub/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client } from '../support/client.ts'
@@ -51,7 +51,7 @@ const settings = () => parseEnv(readFileSync(join(hub.dataDir, 'hubctl.env'), 'u
 const runStranger = async (app: Program, name: string, change: Readonly<Record<string, string>>) => {
   const [adminPort, port] = [await freePort(), await freePort()]
   const began = performance.now()
-  const child = spawn(process.execPath, [join(ROOT, 'apps', app, 'src/main.ts')], {
+  const child = spawn(process.execPath, [await programFile(app)], {
     env: {
       PATH: process.env['PATH'],
       ...settings(),

@@ -7,7 +7,7 @@
  */
 import { rmSync } from 'node:fs'
 import { openDatabase } from '@hub/testkit'
-import { startHub, startStack, type TestHub, type TestStack } from '../support/hub.ts'
+import { borrowStack, startHub, type TestHub, type TestStack } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type LoadBalancer, startLoadBalancer } from '../support/load-balancer.ts'
 import { orSkip } from '../support/external-tools.ts'
@@ -44,7 +44,7 @@ const backendOf = (hub: TestHub) => ({
 beforeAll(async () => {
   if ('missing' in previous) return
   receiver = await startWebhookReceiver()
-  stack = await startStack()
+  stack = await borrowStack()
   old = await startHub({
     servers: stack,
     sources: previous.folder,

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { decodeRecord, topicNames } from '@hub/kafka'
 import { MasterKeyEncryption } from '@hub/store'
 import { eventually, openDatabase } from '@hub/testkit'
@@ -142,7 +142,11 @@ describe('the payload keys of messages', () => {
     expect(readable(existing)).toHaveLength(MESSAGES)
 
     await setRetention(1)
-    await eventually(async () => search(keyIds, [join(hub.dataDir, 'kafka')]).length === 0, WITHIN)
+    // All files of Kafka are gigabytes of prepared index files. They are read when the topics have no key.
+    const ofKeys = existing.map(({ file }) => dirname(file))
+    const segments = [...new Set(ofKeys)].filter((path) => KEY_TOPICS.some((topic) => path.includes(topic)))
+    expect(segments.length).toBeGreaterThan(0)
+    await eventually(async () => search(keyIds, segments).length === 0, { ...WITHIN, everyMs: 1000 })
     const left = search(keyIds)
     console.log(
       `${existing.length} copies of ${keyIds.length} keys in Kafka before, ${left.length} copies in any file after; ` +

@@ -295,6 +295,7 @@ export const startStack = (options: TestStackOptions = {}): Promise<TestStack> =
  */
 const leftServers: Array<Promise<TestStack | null>> = []
 
+/** Servers of this process: those that a hub has left, or new ones. */
 const takeServers = async (): Promise<TestStack> => {
   for (;;) {
     const left = leftServers.pop()
@@ -312,6 +313,21 @@ const leaveServers = (stack: TestStack): void => {
       () => stack.stop().then(() => null),
     ),
   )
+}
+
+/**
+ * Servers for a test that damages none of their data folders and changes none of their settings. Afterwards another
+ * hub of this process uses them.
+ */
+export const borrowStack = async (): Promise<TestStack> => {
+  if (process.env['HUB_TEST_DIR'] === undefined) return startStack()
+  const stack = await takeServers()
+  let left = false
+  const stop = async () => {
+    if (!left) leaveServers(stack)
+    left = true
+  }
+  return { ...stack, stop }
 }
 
 /** Sets the limit of every account in both modes. No app has cached the settings yet. */
