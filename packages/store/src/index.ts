@@ -77,6 +77,7 @@ export { ACCEPTANCE_AFTER_ID_MS, operatorIdsCutoff } from './retention/periods.t
 export { registerRetentionJobs, runRetention, runRetentionStep } from './retention/runner.ts'
 export { sqlArray, sqlBytesArray } from './sql-array.ts'
 export {
+  selectList,
   DEADLINE_OF_STAFF,
   makeSql,
   type Queries,

@@ -13,6 +13,24 @@ export type SqlFragment = ReturnType<Queries>
 export const firstRow = async <Row>(rows: PromiseLike<ReadonlyArray<Row>>): Promise<Row | null> =>
   (await rows)[0] ?? null
 
+/**
+ * The list of a SELECT: one column or expression for each field of a row type. A field without one, and one without
+ * a field, are type errors. A text is the name of a column, such as `m.id`. Write it directly after `SELECT`,
+ * because the driver reads the word before it.
+ */
+export const selectList = <Row>(
+  q: Queries,
+  columns: { readonly [Name in keyof Row]-?: string | SqlFragment },
+): SqlFragment =>
+  q(
+    Object.fromEntries(
+      Object.entries<string | SqlFragment>(columns).map(([name, column]) => [
+        name,
+        typeof column === 'string' ? q(column) : column,
+      ]),
+    ) as never,
+  ) as unknown as SqlFragment
+
 /** An expression: a timestamp column, in milliseconds since the epoch. */
 export const epochMs = (q: Queries, column: string): SqlFragment =>
   q`floor(extract(epoch FROM ${q(column)}) * 1000)::float8`

@@ -8,7 +8,7 @@ import {
   type Status,
   toTimestamp,
 } from '@hub/domain'
-import { type Queries, sqlArray } from '@hub/store'
+import { type Queries, selectList, sqlArray } from '@hub/store'
 import { derivedColumns } from '../messages/fold.ts'
 import type { MessageRow } from '../messages/row.ts'
 import { type Column, insertRows, replace } from './bulk-rows.ts'
@@ -56,13 +56,33 @@ export const readMessages = async (
   const ids = messageIds.map(messageUuid).toSorted()
   const [first, last] = [ids[0] ?? null, ids.at(-1) ?? null]
   const rows = await q<MessageRecord[]>`
-    SELECT m.id, m.account, m.mode, m.class, m.template, m.client_ref, m.batch_id, m.parts, m.price, m.currency,
-           m.created_at, m.updated_at, m.status, m.reason_code, m.attempts, m.claims, m.claim_open, m.handed_over, m.seen,
+    SELECT ${selectList<MessageRecord>(q, {
+      id: 'm.id',
+      account: 'm.account',
+      mode: 'm.mode',
+      class: 'm.class',
+      template: 'm.template',
+      client_ref: 'm.client_ref',
+      batch_id: 'm.batch_id',
+      parts: 'm.parts',
+      price: 'm.price',
+      currency: 'm.currency',
+      created_at: 'm.created_at',
+      updated_at: 'm.updated_at',
+      status: 'm.status',
+      reason_code: 'm.reason_code',
+      attempts: 'm.attempts',
+      claims: 'm.claims',
+      claim_open: 'm.claim_open',
+      handed_over: 'm.handed_over',
+      seen: 'm.seen',
+      waiting: q`
            CASE WHEN m.account IS NULL THEN (
              SELECT json_agg(json_build_object('status', h.status, 'reason', h.reason_code,
                                                'at', (extract(epoch FROM h.at) * 1000)::bigint))
                FROM ${tableIn(q, schema, 'message_history')} h
-              WHERE h.message_id = m.id AND h.message_id BETWEEN ${first} AND ${last}) END AS waiting
+              WHERE h.message_id = m.id AND h.message_id BETWEEN ${first} AND ${last}) END`,
+    })}
       FROM unnest(${sqlArray(ids)}::uuid[]) AS w (id)
      CROSS JOIN LATERAL (
            SELECT * FROM ${tableIn(q, schema, 'messages')} WHERE id = w.id AND id BETWEEN ${first} AND ${last} LIMIT 1) AS m`
@@ -113,47 +133,66 @@ interface WrittenAcceptance extends Written {
 
 const ID: Column<Written> = { name: 'id', type: 'uuid', value: ({ row }) => messageUuid(row.messageId) }
 
+type Columns<Name extends string, Row> = Readonly<Record<Name, Omit<Column<Row>, 'name'>>>
+
+const columnsOf = <Row>(columns: Columns<string, Row>): ReadonlyArray<Column<Row>> =>
+  Object.entries(columns).map(([name, column]) => ({ name, ...column }))
+
+type AcceptanceColumn =
+  | 'account'
+  | 'mode'
+  | 'class'
+  | 'recipient'
+  | 'template'
+  | 'sender'
+  | 'client_ref'
+  | 'parts'
+  | 'currency'
+  | 'variables'
+  | 'created_at'
+
+/** Each column that is read must be written, too. */
+type StatusColumn = Exclude<keyof MessageRecord, AcceptanceColumn | 'id' | 'waiting'> | 'rank' | 'final'
+
 /** The columns that facts of the log change. */
-const STATUS_COLUMNS: ReadonlyArray<Column<Written>> = [
-  { name: 'updated_at', type: 'timestamptz', value: ({ row }) => toTimestamp(row.updatedAt) },
-  { name: 'status', type: 'text', value: ({ row }) => row.status },
-  { name: 'rank', type: 'smallint', value: ({ row }) => row.rank },
-  { name: 'final', type: 'boolean', value: ({ row }) => row.final },
-  { name: 'reason_code', type: 'text', value: ({ row }) => row.reason },
-  { name: 'attempts', type: 'smallint', value: ({ row }) => row.attempts },
-  { name: 'claims', type: 'smallint', value: ({ row }) => (row.claims === row.attempts ? null : row.claims) },
-  { name: 'claim_open', type: 'boolean', value: ({ row }) => (row.claimOpen ? true : null) },
-  { name: 'handed_over', type: 'boolean', value: ({ row }) => row.acceptedByOperator },
-  { name: 'seen', type: 'boolean', value: ({ row }) => row.seen },
-  { name: 'price', type: 'numeric', value: ({ row }) => row.price?.amount ?? null },
-  {
-    name: 'batch_id',
+const STATUS_COLUMNS = columnsOf<Written>({
+  updated_at: { type: 'timestamptz', value: ({ row }) => toTimestamp(row.updatedAt) },
+  status: { type: 'text', value: ({ row }) => row.status },
+  rank: { type: 'smallint', value: ({ row }) => row.rank },
+  final: { type: 'boolean', value: ({ row }) => row.final },
+  reason_code: { type: 'text', value: ({ row }) => row.reason },
+  attempts: { type: 'smallint', value: ({ row }) => row.attempts },
+  claims: { type: 'smallint', value: ({ row }) => (row.claims === row.attempts ? null : row.claims) },
+  claim_open: { type: 'boolean', value: ({ row }) => (row.claimOpen ? true : null) },
+  handed_over: { type: 'boolean', value: ({ row }) => row.acceptedByOperator },
+  seen: { type: 'boolean', value: ({ row }) => row.seen },
+  price: { type: 'numeric', value: ({ row }) => row.price?.amount ?? null },
+  batch_id: {
     type: 'uuid',
     value: ({ row: { subject } }) =>
       subject === null || subject.batch === null ? null : batchUuid(subject.batch),
   },
-]
+} satisfies Columns<StatusColumn, Written>)
 
 /** The columns that only the acceptance defines. */
-const ACCEPTANCE_COLUMNS: ReadonlyArray<Column<WrittenAcceptance>> = [
-  { name: 'account', type: 'uuid', value: ({ fact }) => accountUuid(fact.account) },
-  { name: 'mode', type: 'command.mode', value: ({ fact }) => fact.mode },
-  { name: 'class', type: 'command.class', value: ({ fact }) => fact.class },
-  { name: 'recipient', type: 'bytea', value: ({ fact }) => fact.recipient },
-  { name: 'template', type: 'text', isFree: true, value: ({ fact }) => fact.template },
-  { name: 'sender', type: 'text', isFree: true, value: ({ fact }) => fact.sender },
-  { name: 'client_ref', type: 'text', isFree: true, value: ({ fact }) => fact.clientRef },
-  { name: 'parts', type: 'smallint', value: ({ fact }) => fact.parts },
-  { name: 'currency', type: 'text', value: ({ fact }) => fact.price.currency },
-  {
-    name: 'variables',
+const ACCEPTANCE_COLUMNS = columnsOf<WrittenAcceptance>({
+  account: { type: 'uuid', value: ({ fact }) => accountUuid(fact.account) },
+  mode: { type: 'command.mode', value: ({ fact }) => fact.mode },
+  class: { type: 'command.class', value: ({ fact }) => fact.class },
+  recipient: { type: 'bytea', value: ({ fact }) => fact.recipient },
+  template: { type: 'text', isFree: true, value: ({ fact }) => fact.template },
+  sender: { type: 'text', isFree: true, value: ({ fact }) => fact.sender },
+  client_ref: { type: 'text', isFree: true, value: ({ fact }) => fact.clientRef },
+  parts: { type: 'smallint', value: ({ fact }) => fact.parts },
+  currency: { type: 'text', value: ({ fact }) => fact.price.currency },
+  variables: {
     type: 'text',
     isFree: true,
     value: ({ fact }) => JSON.stringify(fact.variables),
     stored: 'ARRAY(SELECT json_array_elements_text(variables::json))',
   },
-  { name: 'created_at', type: 'timestamptz', value: ({ fact }) => toTimestamp(fact.at) },
-]
+  created_at: { type: 'timestamptz', value: ({ fact }) => toTimestamp(fact.at) },
+} satisfies Columns<AcceptanceColumn, WrittenAcceptance>)
 
 const upsert = <Row extends Written>(
   q: Queries,

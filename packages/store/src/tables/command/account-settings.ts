@@ -5,7 +5,7 @@
  */
 import { type AccountOverrides, type Mode, SETTING_NAMES, type SettingName } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
-import type { SqlFragment } from '../../sql.ts'
+import { selectList, type SqlFragment } from '../../sql.ts'
 
 export interface AccountSettingsRow extends AccountOverrides {
   readonly mode: Mode
@@ -23,13 +23,17 @@ export const readAll = async (q: Queries, account: string): Promise<ReadonlyArra
       LEFT JOIN command.account_settings s ON s.account = ${account} AND s.mode = m.mode
      ORDER BY m.mode`
 
+/** What the dispatcher needs of the settings of an account that has a value of its own. */
+export interface WeightRow {
+  readonly account: string
+  readonly mode: Mode
+  readonly weight: number
+}
+
 /** The accounts with a weight of their own. */
-export const readWeights = async (
-  q: Queries,
-): Promise<ReadonlyArray<{ readonly account: string; readonly mode: Mode; readonly weight: number }>> => q<
-  { account: string; mode: Mode; weight: number }[]
->`
-    SELECT account, mode, weight FROM command.account_settings WHERE weight IS NOT NULL`
+export const readWeights = async (q: Queries): Promise<ReadonlyArray<WeightRow>> => q<WeightRow[]>`
+    SELECT ${selectList<WeightRow>(q, { account: 'account', mode: 'mode', weight: 'weight' })}
+      FROM command.account_settings WHERE weight IS NOT NULL`
 
 /** Changes the given settings only. `null` restores a default. */
 export const update = async (

@@ -14,7 +14,7 @@ import {
   STATUSES,
 } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
-import { firstRow, type SqlFragment } from '../../sql.ts'
+import { firstRow, selectList, type SqlFragment } from '../../sql.ts'
 import { NIL_UUID } from '../../uuid.ts'
 import { mayShow } from '../command/erasures.ts'
 
@@ -82,15 +82,36 @@ export const readAll = async (
   const first = sorted[0] ?? NIL_UUID
   const last = sorted.at(-1) ?? NIL_UUID
   return q<ProjectedMessage[]>`
-  SELECT m.id, m.account, m.mode, m.class, m.recipient, m.template, m.sender, m.client_ref, m.batch_id, m.parts,
-         m.price, m.currency, m.variables, m.created_at, m.updated_at, m.status, m.reason_code, m.attempts,
-         (SELECT json_agg(json_build_object('status', h.status, 'reason', h.reason_code,
-                                            'at', floor(extract(epoch FROM h.at) * 1000)))
-            FROM read.message_history h
-           WHERE h.message_id = m.id AND h.message_id BETWEEN ${first} AND ${last}) AS history,
-         m.created_at > now() - interval '1 year' AS in_first_year, shown.may_show,
-         m.created_at > now() - interval '3 years' AS is_shown,
-         p.sealing_key AS personal_key, p.sealed AS personal
+  SELECT ${selectList<ProjectedMessage>(q, {
+    id: 'm.id',
+    account: 'm.account',
+    mode: 'm.mode',
+    class: 'm.class',
+    recipient: 'm.recipient',
+    template: 'm.template',
+    sender: 'm.sender',
+    client_ref: 'm.client_ref',
+    batch_id: 'm.batch_id',
+    parts: 'm.parts',
+    price: 'm.price',
+    currency: 'm.currency',
+    variables: 'm.variables',
+    created_at: 'm.created_at',
+    updated_at: 'm.updated_at',
+    status: 'm.status',
+    reason_code: 'm.reason_code',
+    attempts: 'm.attempts',
+    history: q`(
+         SELECT json_agg(json_build_object('status', h.status, 'reason', h.reason_code,
+                                           'at', floor(extract(epoch FROM h.at) * 1000)))
+           FROM read.message_history h
+          WHERE h.message_id = m.id AND h.message_id BETWEEN ${first} AND ${last})`,
+    in_first_year: q`m.created_at > now() - interval '1 year'`,
+    may_show: 'shown.may_show',
+    is_shown: q`m.created_at > now() - interval '3 years'`,
+    personal_key: 'p.sealing_key',
+    personal: 'p.sealed',
+  })}
     FROM unnest(${[...ids]}::uuid[]) AS asked (id)
    CROSS JOIN LATERAL (
          SELECT * FROM read.messages WHERE id = asked.id AND id BETWEEN ${first} AND ${last} LIMIT 1) AS m
@@ -372,7 +393,17 @@ export const readWithOperatorIds = async (
   ids: ReadonlyArray<string>,
 ): Promise<ReadonlyArray<MessageWithOperatorIds>> =>
   q<MessageWithOperatorIds[]>`
-    SELECT m.id, m.recipient, m.class, m.status, m.reason_code, m.attempts, m.seen, o.operator, o.operator_ids
+    SELECT ${selectList<MessageWithOperatorIds>(q, {
+      id: 'm.id',
+      recipient: 'm.recipient',
+      class: 'm.class',
+      status: 'm.status',
+      reason_code: 'm.reason_code',
+      attempts: 'm.attempts',
+      seen: 'm.seen',
+      operator: 'o.operator',
+      operator_ids: 'o.operator_ids',
+    })}
     FROM unnest(${[...ids]}::uuid[]) AS asked (id)
     CROSS JOIN LATERAL (SELECT * FROM read.messages WHERE id = asked.id LIMIT 1) AS m
     CROSS JOIN LATERAL (
