@@ -4,7 +4,13 @@ import { type MemoryStore } from '@hub/projector/testing'
 import { moneyOf } from '@hub/domain'
 import { uuidOf } from '../../support/checker/ids.ts'
 import type { LiveTables } from '../../support/checker/live-tables.ts'
-import type { Row, Table, TableName } from '../../support/checker/reference-projection.ts'
+import type {
+  EachMessageColumn,
+  Row,
+  StatusColumns,
+  Table,
+  TableName,
+} from '../../support/checker/reference-projection.ts'
 
 const text = (value: unknown): string => String(value)
 const orNull = (value: unknown): string | null => (value === null ? null : text(value))
@@ -18,9 +24,9 @@ const countsOf = ({ units, ...counts }: NonNullable<Counts>): Row => ({
 
 const messagesOf = ({ facts, messages }: MemoryStore['tables']): Table =>
   new Map(
-    [...messages.values()].map((row) => {
+    [...messages.values()].map((row): [string, Row] => {
       const { final, price, rank } = derivedColumns(row)
-      const common = {
+      const common: StatusColumns = {
         updated_at: text(row.updatedAt),
         status: row.status,
         rank: text(rank),
@@ -32,25 +38,25 @@ const messagesOf = ({ facts, messages }: MemoryStore['tables']): Table =>
       }
       const fact = facts.get(row.messageId)
       const { subject } = row
-      const accepted =
-        subject === null || fact === undefined
-          ? { account: null }
-          : {
-              account: uuidOf(subject.account),
-              mode: subject.mode,
-              class: subject.class,
-              recipient: fact.recipient,
-              template: subject.template,
-              sender: fact.sender,
-              client_ref: subject.clientRef,
-              batch_id: subject.batch === null ? null : uuidOf(subject.batch),
-              parts: text(subject.parts),
-              price: price?.amount ?? null,
-              currency: subject.price.currency,
-              variables: fact.variables.join(','),
-              created_at: text(subject.at),
-            }
-      return [uuidOf(row.messageId), { ...accepted, ...common }]
+      const id = uuidOf(row.messageId)
+      if (subject === null || fact === undefined) return [id, { account: null, ...common }]
+      const accepted: EachMessageColumn<string | null> = {
+        account: uuidOf(subject.account),
+        mode: subject.mode,
+        class: subject.class,
+        recipient: fact.recipient,
+        template: subject.template,
+        sender: fact.sender,
+        client_ref: subject.clientRef,
+        batch_id: subject.batch === null ? null : uuidOf(subject.batch),
+        parts: text(subject.parts),
+        price: price?.amount ?? null,
+        currency: subject.price.currency,
+        variables: fact.variables.join(','),
+        created_at: text(subject.at),
+        ...common,
+      }
+      return [id, accepted]
     }),
   )
 

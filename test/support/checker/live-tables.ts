@@ -3,7 +3,7 @@
  * timestamps in ms since the epoch.
  */
 import { openDatabase } from '@hub/testkit'
-import type { Row, Table, TableName } from './reference-projection.ts'
+import type { EachMessageColumn, Row, Table, TableName } from './reference-projection.ts'
 
 type Sql = ReturnType<typeof openDatabase>
 
@@ -39,6 +39,30 @@ const ms = (column: string): string => `(extract(epoch FROM ${column}) * 1000)::
 const COUNTS = `accepted::text, sent::text, delivered::text, undelivered::text, rejected::text, expired::text, parts::text,
       price::text`
 
+const MESSAGE_COLUMNS: EachMessageColumn<string> = {
+  account: 'account::text',
+  mode: 'mode::text',
+  class: 'class::text',
+  recipient: `encode(recipient, 'hex') AS recipient`,
+  template: 'template',
+  sender: 'sender',
+  client_ref: 'client_ref',
+  batch_id: 'batch_id::text',
+  parts: 'parts::text',
+  price: 'price::text',
+  currency: 'currency',
+  variables: `array_to_string(variables, ',') AS variables`,
+  created_at: ms('created_at'),
+  updated_at: ms('updated_at'),
+  status: 'status',
+  rank: 'rank::text',
+  final: 'final::text',
+  reason_code: 'reason_code',
+  attempts: 'attempts::text',
+  handed_over: 'handed_over::text',
+  seen: 'seen::text',
+}
+
 interface Select {
   /** The key expression. */
   readonly key: string
@@ -51,9 +75,7 @@ interface Select {
 const SELECTS: Readonly<Record<TableName, Select>> = {
   messages: {
     key: 'id',
-    columns: `account::text, mode::text, class::text, encode(recipient, 'hex') AS recipient, template, sender, client_ref,
-      batch_id::text, parts::text, price::text, currency, array_to_string(variables, ',') AS variables, ${ms('created_at')},
-      ${ms('updated_at')}, status, rank::text, final::text, reason_code, attempts::text, handed_over::text, seen::text`,
+    columns: Object.values(MESSAGE_COLUMNS).join(', '),
   },
   message_history: {
     key: `message_id || ' ' || fact_id`,
@@ -87,6 +109,18 @@ const SELECTS: Readonly<Record<TableName, Select>> = {
     // A row that counts no message equals a missing row.
     where: 'WHERE accepted <> 0',
   },
+}
+
+/** The columns of the read models that are compared, or are part of the compared keys. */
+export const readComparedColumns = async (
+  sql: Sql,
+): Promise<Readonly<Record<string, ReadonlyArray<string>>>> => {
+  const compared: Record<string, ReadonlyArray<string>> = {}
+  for (const [name, { columns, key }] of Object.entries(SELECTS)) {
+    const rows = sql.unsafe(`SELECT ${columns} FROM read.${name} LIMIT 0`)
+    compared[name] = [...(key.match(/[a-z_]+/gu) ?? []), ...(await rows).columns.map((column) => column.name)]
+  }
+  return compared
 }
 
 const tableOf = async (sql: Sql, name: TableName): Promise<Table> => {

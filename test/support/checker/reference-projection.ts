@@ -9,6 +9,37 @@ import type { Topics } from './read-topics.ts'
 
 /** A row: its columns as text, or `null` for NULL. */
 export type Row = Readonly<Record<string, string | null>>
+/** The compared columns of `read.messages` that only the acceptance defines. */
+type AcceptanceColumn =
+  | 'account'
+  | 'mode'
+  | 'class'
+  | 'recipient'
+  | 'template'
+  | 'sender'
+  | 'client_ref'
+  | 'batch_id'
+  | 'parts'
+  | 'price'
+  | 'currency'
+  | 'variables'
+  | 'created_at'
+/** The other compared columns of `read.messages`. */
+type StatusColumn =
+  | 'updated_at'
+  | 'status'
+  | 'rank'
+  | 'final'
+  | 'reason_code'
+  | 'attempts'
+  | 'handed_over'
+  | 'seen'
+
+/** One value for each compared column of `read.messages`. */
+export type EachMessageColumn<Value> = Readonly<Record<AcceptanceColumn | StatusColumn, Value>>
+/** The columns of a message that have a value without its acceptance. */
+export type StatusColumns = Readonly<Record<StatusColumn, string | null>>
+
 /** Rows by key. */
 export type Table = ReadonlyMap<string, Row>
 
@@ -292,7 +323,7 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
       const key = `${operator} ${operatorId} ${uuid}`
       if (!tables.operator_ids.has(key)) tables.operator_ids.set(key, { sent_at: text(at) })
     }
-    const common = {
+    const common: StatusColumns = {
       updated_at: text(state.updatedAt),
       status: last.status,
       rank: text(rankOf(last)),
@@ -317,7 +348,7 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
     const price = isFree(last) ? '0.00' : charged
     const accountUuid = uuidOf(account!)
     const acceptedAt = Number(acceptance['at'])
-    tables.messages.set(uuid, {
+    const row: EachMessageColumn<string | null> = {
       account: accountUuid,
       mode: mode!,
       class: messageClass!,
@@ -332,7 +363,8 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
       variables: acceptance['variables'].join(','),
       created_at: text(acceptedAt),
       ...common,
-    })
+    }
+    tables.messages.set(uuid, row)
     tables.personal_data.set(uuid, { recipient: acceptance['recipient'], created_at: text(acceptedAt) })
 
     if (mode === 'live') {

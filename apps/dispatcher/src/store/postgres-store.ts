@@ -1,5 +1,5 @@
 /** The store on PostgreSQL. */
-import { encodeId } from '@hub/domain'
+import { ACCOUNT_SETTINGS, encodeId } from '@hub/domain'
 import { CommandAccountSettings, Sql } from '@hub/store'
 import { Effect, Layer } from 'effect'
 import { insertInbound } from './inbound-messages.ts'
@@ -15,8 +15,12 @@ export const layerPostgresStore: Layer.Layer<DispatcherStore, never, Sql> = Laye
       messages.length === 0 ? Effect.void : sql.run((q) => insertInbound(q, messages)),
     applyWords: (words) =>
       words.length === 0 ? Effect.succeed([]) : sql.transaction((q) => applyWords(q, words)),
-    weights: Effect.map(sql.run(CommandAccountSettings.readWeights), (rows) =>
-      rows.map(({ account, mode, weight }) => ({ account: encodeId('acc', account), mode, weight })),
+    weights: Effect.map(sql.run(CommandAccountSettings.readDispatchSettings), (rows) =>
+      rows.map(({ account, mode, weight }) => ({
+        account: encodeId('acc', account),
+        mode,
+        weight: weight ?? ACCOUNT_SETTINGS.weight.default,
+      })),
     ),
   })),
 )

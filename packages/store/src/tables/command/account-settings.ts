@@ -5,7 +5,7 @@
  */
 import { type AccountOverrides, type Mode, SETTING_NAMES, type SettingName } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
-import { selectList, type SqlFragment } from '../../sql.ts'
+import type { SqlFragment } from '../../sql.ts'
 
 export interface AccountSettingsRow extends AccountOverrides {
   readonly mode: Mode
@@ -23,17 +23,20 @@ export const readAll = async (q: Queries, account: string): Promise<ReadonlyArra
       LEFT JOIN command.account_settings s ON s.account = ${account} AND s.mode = m.mode
      ORDER BY m.mode`
 
-/** What the dispatcher needs of the settings of an account that has a value of its own. */
-export interface WeightRow {
+/** The settings that the dispatcher needs. The type of the row and both parts of the statement follow from it. */
+const DISPATCH_SETTINGS = ['weight'] as const satisfies ReadonlyArray<SettingName>
+
+export interface DispatchSettingsRow extends Pick<AccountOverrides, (typeof DISPATCH_SETTINGS)[number]> {
   readonly account: string
   readonly mode: Mode
-  readonly weight: number
 }
 
-/** The accounts with a weight of their own. */
-export const readWeights = async (q: Queries): Promise<ReadonlyArray<WeightRow>> => q<WeightRow[]>`
-    SELECT ${selectList<WeightRow>(q, { account: 'account', mode: 'mode', weight: 'weight' })}
-      FROM command.account_settings WHERE weight IS NOT NULL`
+/** The accounts for which a setting of the dispatcher is changed. `null`: the default. */
+export const readDispatchSettings = async (q: Queries): Promise<ReadonlyArray<DispatchSettingsRow>> => q<
+  DispatchSettingsRow[]
+>`
+    SELECT account, mode, ${q(DISPATCH_SETTINGS)} FROM command.account_settings
+     WHERE num_nonnulls(${q(DISPATCH_SETTINGS)}) > 0`
 
 /** Changes the given settings only. `null` restores a default. */
 export const update = async (
