@@ -1,6 +1,6 @@
 /** Decides the outcome of a message from its number, its reference and the settings. */
 import { createHash } from 'node:crypto'
-import { sandboxScenario } from '@hub/domain'
+import { type ReasonCode, sandboxScenario } from '@hub/domain'
 
 /** The format of the message id in `submit_sm_resp`. A receipt has the same id in decimal. */
 const ID_FORMS = ['opaque', 'hexadecimal_answer'] as const
@@ -132,9 +132,18 @@ export const share = (reference: string, question: string): number =>
 
 export type ReportStatus = 'delivered' | 'undelivered' | 'rejected' | 'expired' | 'seen'
 
+/** The reasons of reports, and the vendor-specific error code of each in an SMPP receipt. */
+export const ERROR_CODES = {
+  recipient_unreachable: 1,
+  recipient_nonexistent: 2,
+  recipient_blocked: 3,
+  spam_filter_sender: 11,
+} as const satisfies Partial<Record<ReasonCode, number>>
+export type ReportedReason = keyof typeof ERROR_CODES
+
 export interface PlannedReport {
   readonly status: ReportStatus
-  readonly reason: string | null
+  readonly reason: ReportedReason | null
 }
 
 /** The properties of a message that decide its outcome. */
@@ -149,7 +158,7 @@ const DELIVERED: PlannedReport = { status: 'delivered', reason: null }
 const SEEN: PlannedReport = { status: 'seen', reason: null }
 const EXPIRED: PlannedReport = { status: 'expired', reason: null }
 const REJECTED: PlannedReport = { status: 'rejected', reason: 'spam_filter_sender' }
-const undelivered = (reason: string): PlannedReport => ({ status: 'undelivered', reason })
+const undelivered = (reason: ReportedReason): PlannedReport => ({ status: 'undelivered', reason })
 
 /** The reports that the number decides, or null if the settings decide. */
 const reportsByNumber = (to: string): ReadonlyArray<PlannedReport> | null => {
@@ -169,7 +178,12 @@ const reportsByNumber = (to: string): ReadonlyArray<PlannedReport> | null => {
     case 'silent':
     case 'silent_then_delivered':
       return []
-    default:
+    // The answer to the submit, or the hub before it, decides what is special about these numbers.
+    case 'delivered':
+    case 'rejected_at_submit':
+    case 'anti_flood':
+    case 'always_throttled':
+    case 'opted_out':
       return null
   }
 }

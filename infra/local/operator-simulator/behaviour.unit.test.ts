@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
+import { SIMULATOR_SMPP_ERRORS } from '../src/apps.ts'
 import {
   changeBehaviour,
   DEFAULT_BEHAVIOUR,
+  ERROR_CODES,
   isAlwaysThrottled,
   isRejected,
   plannedReports,
@@ -72,5 +74,13 @@ describe('behaviour', () => {
     expect(isRejected(DEFAULT_BEHAVIOUR, of('msg_1', '+79000000005'))).toBe(true)
     expect(isAlwaysThrottled('+79000000011')).toBe(true)
     expect(isAlwaysThrottled('+79000000001')).toBe(false)
+  })
+
+  // Receipts contain the code with three digits. The local hub reads it with these settings.
+  it('has an error code for each reason, which the settings of the local hub read back', () => {
+    expect(
+      Object.entries(SIMULATOR_SMPP_ERRORS.receipt_error).map(([code, reason]) => [reason, Number(code)]),
+    ).toEqual(Object.entries(ERROR_CODES))
+    expect(Object.keys(SIMULATOR_SMPP_ERRORS.receipt_error)).toEqual(['001', '002', '003', '011'])
   })
 })

@@ -1,3 +1,4 @@
+import { EVENT_TYPES } from '@hub/domain'
 import { describe, expect, it } from 'vitest'
 import { differences } from './compare.ts'
 import { eventUuid, uuidOf } from './ids.ts'
@@ -118,6 +119,28 @@ describe('reference projection', () => {
       attempts: '0',
       status: 'accepted',
     })
+  })
+
+  it('makes an event of each type that the contract has for messages', () => {
+    const outcomes = ['Delivered', 'Undelivered', 'Rejected', 'Expired'].map((outcome, index) =>
+      buildReference({
+        lanes: [acceptance()],
+        log: [
+          sent(),
+          fact(`Message${outcome}`, 30, { reason: 'a reason' }),
+          ...(index === 0 ? [fact('MessageSeen', 40)] : []),
+        ],
+      }),
+    )
+    const made = outcomes.flatMap(({ messageEvents }) =>
+      [...messageEvents.values()].flatMap(({ changes, seen }) => [
+        ...changes,
+        ...(seen === null ? [] : [seen]),
+      ]),
+    )
+    expect(new Set(made.map(({ type }) => type))).toEqual(
+      new Set(EVENT_TYPES.filter((type) => type.startsWith('message.'))),
+    )
   })
 
   it('lets a late report correct the local timeout, and charges once', () => {

@@ -37,7 +37,7 @@ export const collect = async <A>(list: AsyncIterable<A>, limit: number): Promise
   return found
 }
 
-type EventType = NonNullable<FollowOptions['type']>[number]
+export type EventType = NonNullable<FollowOptions['type']>[number]
 
 /** `otherwise`: where the command begins without the flag. */
 export const afterFlag = (otherwise: string) =>

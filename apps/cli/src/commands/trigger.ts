@@ -4,8 +4,9 @@ import type { BatchMessage, components, HubEvent } from '@sms-delivery-hub/clien
 import { Duration, Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
 import { attempt, connect, type Connection } from '../connection/connection.ts'
+import type { EventType } from './flags.ts'
 
-/** The sandbox number for each type of event: docs/sandbox.md. */
+/** The sandbox number for each type of event: docs/sandbox.md. `null`: no single message causes it. */
 const NUMBERS = {
   'message.accepted': '+79000000001',
   'message.sent': '+79000000001',
@@ -15,9 +16,19 @@ const NUMBERS = {
   'message.expired': '+79000000007',
   'message.seen': '+79000000010',
   'batch.completed': '+79000000001',
-} as const
-type Triggered = keyof typeof NUMBERS
-const TYPES = Object.keys(NUMBERS) as ReadonlyArray<Triggered>
+  'template.approved': null,
+  'template.declined': null,
+  'sender.registered': null,
+  'sender.declined': null,
+  'account.spend_threshold': null,
+  'recipient.opted_out': null,
+  'recipient.opted_in': null,
+  'webhook.endpoint_disabled': null,
+  'webhook.test': null,
+} as const satisfies Readonly<Record<EventType, string | null>>
+type Triggered = { [T in EventType]: (typeof NUMBERS)[T] extends null ? never : T }[EventType]
+const isTriggered = (type: EventType): type is Triggered => NUMBERS[type] !== null
+const TYPES = (Object.keys(NUMBERS) as ReadonlyArray<EventType>).filter(isTriggered)
 
 /** The sandbox reports within a second. The rest is for a busy machine. */
 const SEEN_WITHIN = Duration.seconds(30)

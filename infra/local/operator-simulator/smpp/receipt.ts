@@ -1,5 +1,5 @@
 /** Builds the `deliver_sm` PDUs for receipts and inbound messages. */
-import type { Behaviour, ReportStatus } from '../behaviour.ts'
+import { type Behaviour, ERROR_CODES, type ReportStatus } from '../behaviour.ts'
 import type { Receipt } from '../operator.ts'
 
 /** The fields of a PDU. */
@@ -39,14 +39,6 @@ const STATES: Readonly<Record<ReportStatus, { readonly stat: string; readonly st
   seen: { stat: 'READ', state: null },
 }
 
-/** The vendor-specific error codes. `apps.ts` of the local stack maps them for the hub. */
-export const ERROR_CODES: Readonly<Record<string, number>> = {
-  recipient_unreachable: 1,
-  recipient_nonexistent: 2,
-  recipient_blocked: 3,
-  spam_filter_sender: 11,
-}
-
 const digits = (n: number, width: number): string => String(n).padStart(width, '0')
 
 /** `YYMMDDhhmm`, UTC. */
@@ -75,7 +67,7 @@ export const receiptFields = (
 ): Fields => {
   const { due, reason, receipt_id, sender, status, to } = receipt
   const { stat, state } = STATES[status]
-  const error = reason === null ? 0 : (ERROR_CODES[reason] ?? 99)
+  const error = reason === null ? 0 : ERROR_CODES[reason]
   const delivered = status === 'delivered' || status === 'seen' ? '001' : '000'
   const text = `id:${receipt_id} sub:001 dlvrd:${delivered} submit date:${date(due)} done date:${date(due)} stat:${stat} err:${receipt_error ?? digits(error, 3)} text:${receipt_text}`
   const networkError = Buffer.from([3, error >> 8, error & 0xff])

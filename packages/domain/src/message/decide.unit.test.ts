@@ -5,16 +5,18 @@ import type { MessageCommand, ReportOutcome } from './command.ts'
 import { decide } from './decide.ts'
 import type { MessageError } from './errors.ts'
 import { evolve } from './evolve.ts'
-import type {
-  ExpiredReason,
-  HandoverRefused,
-  HandoverStarted,
-  LogFact,
-  MessageFact,
-  MessageSent,
-  OpenMessageCarried,
-  RejectedReason,
-  UndeliveredReason,
+import {
+  type ExpiredReason,
+  type HandoverRefused,
+  type HandoverStarted,
+  type LogFact,
+  type MessageFact,
+  type MessageSent,
+  type OpenMessageCarried,
+  REJECTED_REASONS,
+  type RejectedReason,
+  UNDELIVERED_REASONS,
+  type UndeliveredReason,
 } from './fact.ts'
 import type { MessageState } from './state.ts'
 
@@ -206,20 +208,12 @@ describe('a claimed message', () => {
   })
 
   // Rules: MSG-28
-  it.each(['spam_filter_content', 'spam_filter_sender', 'operator_rejected'] as const)(
-    'is rejected on submit with %s, without being sent',
-    (reason) => {
-      given(accepted, claimed()).when(rejection(reason)).then(rejected(reason))
-    },
-  )
+  it.each(REJECTED_REASONS)('is rejected on submit with %s, without being sent', (reason) => {
+    given(accepted, claimed()).when(rejection(reason)).then(rejected(reason))
+  })
 
   // Rules: MSG-27
-  it.each([
-    'recipient_unreachable',
-    'recipient_nonexistent',
-    'recipient_blocked',
-    'delivery_failed',
-  ] as const)('is undelivered if the operator answers with %s', (reason) => {
+  it.each(UNDELIVERED_REASONS)('is undelivered if the operator answers with %s', (reason) => {
     given(accepted, claimed()).when(rejection(reason)).then(undelivered(reason))
   })
 
