@@ -53,7 +53,7 @@ interface UnprojectedRange {
 /**
  * A query: the newest `limit` acceptances that pass a filter and are not in the read model. Without
  * a filter by status, only the newest `limit` acceptances are compared: what follows them is older
- * than a full page of the read model.
+ * than a full page of the read model. Acceptances have no status: the caller reads them for `accepted`.
  */
 export const selectUnprojected = (
   q: Queries,
@@ -65,9 +65,7 @@ export const selectUnprojected = (
   const select = (place: SqlFragment) => q`
     SELECT message_id AS id, created_at FROM command.acceptances
      WHERE ${place} AND account = ${owner.account} AND mode = ${owner.mode} AND NOT given_back
-       ${filter.class === null ? q`` : q`AND class = ${filter.class}`}
-       ${filter.template === null ? q`` : q`AND template = ${filter.template}`}
-       AND ${ReadMessages.listedTimes(q, 'message_id', filter)}`
+       AND ${ReadMessages.isListed(q, 'message_id', filter, ['status'])}`
   const recent = select(q`message_id > ${after}`)
   const all =
     late.length === 0

@@ -155,8 +155,14 @@ export interface NewestMessagesPage extends Page {
 
 export type MessagesPage = BatchMessagesPage | ReferencePage | NewestMessagesPage
 
-/** The filters of the newest messages. They may be combined, but not with the other two. */
-const FILTERS = ['status', 'class', 'template', 'created_after', 'created_before'] as const
+/** The parameter of each filter of the newest messages. They may be combined, but not with the other two. */
+const FILTERS = {
+  status: 'status',
+  class: 'class',
+  template: 'template',
+  createdAfter: 'created_after',
+  createdBefore: 'created_before',
+} as const satisfies Readonly<Record<keyof MessageFilter, string>>
 
 const ONCE_RULE = 'Send this parameter once only.'
 const ALONE_RULE = 'batch and client_ref cannot be combined with each other or with a filter.'
@@ -187,13 +193,13 @@ export const moment = (query: URLSearchParams, name: string) =>
 
 const decodeFilter = (query: URLSearchParams): Result.Result<MessageFilter, ApiError> =>
   Result.all({
-    status: parsed(query, 'status', STATUS_RULE, (text) => (isStatus(text) ? text : undefined)),
-    class: parsed(query, 'class', CLASS_RULE, (text) => (isMessageClass(text) ? text : undefined)),
-    template: parsed(query, 'template', TEMPLATE_RULE, (text) =>
+    status: parsed(query, FILTERS.status, STATUS_RULE, (text) => (isStatus(text) ? text : undefined)),
+    class: parsed(query, FILTERS.class, CLASS_RULE, (text) => (isMessageClass(text) ? text : undefined)),
+    template: parsed(query, FILTERS.template, TEMPLATE_RULE, (text) =>
       TEMPLATE_NAME_PATTERN.test(text) ? text : undefined,
     ),
-    createdAfter: moment(query, 'created_after'),
-    createdBefore: moment(query, 'created_before'),
+    createdAfter: moment(query, FILTERS.createdAfter),
+    createdBefore: moment(query, FILTERS.createdBefore),
   })
 
 /**
@@ -210,7 +216,7 @@ export const decodeMessagesQuery = (query: URLSearchParams): Result.Result<Messa
     isClientRef(text) ? text : undefined,
   )
   if (Result.isFailure(reference)) return Result.fail(reference.failure)
-  const filters = FILTERS.filter((name) => query.has(name))
+  const filters = Object.values(FILTERS).filter((name) => query.has(name))
   if (batch.success !== null) {
     const [other] = reference.success === null ? filters : ['client_ref']
     if (other !== undefined) return invalid(other, ALONE_RULE)

@@ -305,16 +305,32 @@ export interface ListFilter {
   readonly before: ListPosition | null
 }
 
-/** The conditions on times. `id`: the name of the column with the id. */
-export const listedTimes = (
+/**
+ * The conditions of a filter on messages or acceptances, except for the fields that the query itself compares.
+ * `id`: the name of the column with the id.
+ */
+export const isListed = (
   q: Queries,
   id: string,
-  { before, createdAfter, createdBefore }: ListFilter,
-): SqlFragment => q`
-  created_at > now() - interval '3 years'
-  ${createdAfter === null ? q`` : q`AND created_at > ${createdAfter}`}
-  ${createdBefore === null ? q`` : q`AND created_at < ${createdBefore}`}
-  ${before === null ? q`` : q`AND (created_at, ${q(id)}) < (${before.created_at}, ${before.id})`}`
+  filter: ListFilter,
+  compared: ReadonlyArray<keyof ListFilter>,
+): SqlFragment => {
+  const { before, createdAfter, createdBefore, status, template } = filter
+  const conditions: Readonly<Record<keyof ListFilter, SqlFragment>> = {
+    status: q`AND status = ${status}`,
+    class: q`AND class = ${filter.class}`,
+    template: q`AND template = ${template}`,
+    createdAfter: q`AND created_at > ${createdAfter}`,
+    createdBefore: q`AND created_at < ${createdBefore}`,
+    before: before === null ? q`` : q`AND (created_at, ${q(id)}) < (${before.created_at}, ${before.id})`,
+  }
+  return (Object.keys(conditions) as ReadonlyArray<keyof ListFilter>)
+    .filter((field) => filter[field] !== null && !compared.includes(field))
+    .reduce<SqlFragment>(
+      (all, field) => q`${all} ${conditions[field]}`,
+      q`created_at > now() - interval '3 years'`,
+    )
+}
 
 /**
  * A query: the newest `limit` messages of an owner that pass a filter.
@@ -344,7 +360,7 @@ export const selectNewest = (
         (status): SqlFragment => q`
           (SELECT id, created_at FROM read.messages
             WHERE account = ${account} AND mode = ${mode} AND ${range} AND status = ${status}
-              AND ${listedTimes(q, 'id', filter)}
+              AND ${isListed(q, 'id', filter, ['status', 'class', 'template'])}
             ORDER BY created_at DESC, id DESC LIMIT ${limit})`,
       ),
     )
