@@ -1,4 +1,5 @@
 import { assert, describe, it } from '@effect/vitest'
+import { SANDBOX_SCENARIOS } from '@hub/domain'
 import { Effect } from 'effect'
 import { TestClock } from 'effect/testing'
 import { operatorContract, submissionOf } from '../port.contract.ts'
@@ -74,6 +75,12 @@ describe('sandbox numbers', () => {
     [12, 'accepted', [], 1],
     [13, 'accepted', ['delivered'], 0],
   ]
+  it('have a row for each scenario', () => {
+    assert.deepStrictEqual(
+      table.map(([n]) => n),
+      SANDBOX_SCENARIOS.map((_, index) => index + 1),
+    )
+  })
   for (const [n, type, early, late] of table) {
     // Rules: SBX-2, SBX-3, SBX-4, SBX-5, SBX-6, SBX-7, SBX-9, SBX-11
     it.effect(
