@@ -106,8 +106,8 @@ export default defineConfig({
           isolate: false,
           maxWorkers: INT_WORKERS,
           // These limits only end tests that hang: the machine may be busy.
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
         },
       },
       {

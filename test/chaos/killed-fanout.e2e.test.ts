@@ -121,7 +121,7 @@ describe(`SIGKILL during ${BATCHES} batches of one event`, () => {
         SELECT pid FROM pg_stat_activity WHERE application_name = 'hub-webhook-fanout' LIMIT 1`
       process.kill(backend!.pid, 'SIGKILL')
       await eventually(async () => (await hub.sql`SELECT 1`).length === 1, {
-        withinMs: 30_000,
+        withinMs: 60_000,
         everyMs: 50,
       })
     }

@@ -114,7 +114,7 @@ const judge = async (
   }
   const good = await eventually(() => post(SECRET), { withinMs: 60_000, everyMs: 200 })
   const bad = await post('whsec_other')
-  await eventually(() => output.includes('message.sent evt_1'), { withinMs: 10_000 })
+  await eventually(() => output.includes('message.sent evt_1'), { withinMs: 60_000 })
   child.kill('SIGTERM')
   return { good, bad }
 }

@@ -30,7 +30,7 @@ let sql: ReturnType<typeof openDatabase>
 let library: ClientPackage
 const scope = Effect.runSync(Scope.make())
 
-const DELIVERED_WITHIN = { withinMs: 30_000, everyMs: 50 } as const
+const DELIVERED_WITHIN = { withinMs: 60_000, everyMs: 50 } as const
 const ENDPOINTS = '/v1/webhook_endpoints'
 
 beforeAll(async () => {

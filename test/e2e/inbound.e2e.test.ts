@@ -22,7 +22,7 @@ afterAll(async () => {
   await hub?.stop()
 })
 
-const WITHIN = { withinMs: 30_000, everyMs: 100 }
+const WITHIN = { withinMs: 60_000, everyMs: 100 }
 
 /** Sends an inbound message through the operator simulator, which needs a bind for it. */
 const receiveInbound = (from: string, text: string) =>

@@ -159,7 +159,7 @@ describe('a message with a test key', () => {
         const { body } = await test.get(`/v1/messages/${late.body.id}`)
         return body.status === 'delivered' ? body : null
       },
-      { withinMs: 30_000 },
+      { withinMs: 60_000 },
     )
     expect(corrected.reason_code).toBeNull()
     expect(corrected.history.map((change: any) => change.status)).toEqual([

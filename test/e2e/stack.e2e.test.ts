@@ -320,7 +320,7 @@ describe('npm start and npm stop', () => {
       .map(([, pid]) => pid)
     const supervisor = pidOf(first, 'supervisor')
     process.kill(supervisor, 'SIGKILL')
-    await eventually(async () => !(await isRunning(supervisor)), { withinMs: 10_000 })
+    await eventually(async () => !(await isRunning(supervisor)), { withinMs: 60_000 })
     expect(await running(orphans)).toHaveLength(orphans.length)
 
     const began = performance.now()

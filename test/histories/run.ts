@@ -65,7 +65,7 @@ const createAccounts = async (
           keys.live,
           '/v1/webhook_endpoints',
           { url: receivers.url(subscription) },
-          { withinMs: 10_000 },
+          { withinMs: 60_000 },
         )
         if (status !== 201) throw new Error(`POST /v1/webhook_endpoints returned status ${status}`)
         receivers.expectFrom(limits.name, subscription, body.secret)

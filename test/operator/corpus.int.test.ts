@@ -113,7 +113,7 @@ const deliver = async (form: Form, errors: object) => {
       password: Redacted.make('secret'),
     }).pipe(
       Effect.andThen(
-        Effect.promise(() => eventually(() => statuses.length === 1, { withinMs: 30_000, everyMs: 2 })),
+        Effect.promise(() => eventually(() => statuses.length === 1, { withinMs: 60_000, everyMs: 2 })),
       ),
       Effect.provideService(ReportSink, {
         store: (batch) => Effect.sync(() => void reports.push(...batch)),

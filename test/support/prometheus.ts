@@ -8,7 +8,7 @@ import { runTool } from './external-tools.ts'
 
 /** Says why a program cannot run on this machine. Returns `null` if it can. */
 export const unavailableReason = async (program: 'prometheus' | 'promtool'): Promise<string | null> => {
-  const { code } = await runTool(program, ['--version'], { withinMs: 30_000 })
+  const { code } = await runTool(program, ['--version'], { withinMs: 60_000 })
   return code === 0 ? null : `${program} is not on the PATH (Debian: apt-get install prometheus)`
 }
 

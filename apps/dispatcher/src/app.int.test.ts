@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => hub.remove())
 
-const WITHIN = { withinMs: 30_000 }
+const WITHIN = { withinMs: 60_000 }
 /** Only ends a wait that hangs: two dispatchers start one after the other. */
 const BUSY = { withinMs: 90_000 }
 
@@ -241,7 +241,7 @@ describe('the dispatcher on a real Kafka', () => {
       )
       yield* Effect.promise(() =>
         eventually(() => hub.factsOf(log).size - before.size >= ids.length / 4, {
-          withinMs: 30_000,
+          withinMs: 60_000,
           everyMs: 1,
         }),
       )

@@ -84,7 +84,7 @@ const started = async (options: Parameters<typeof start>[0] = {}) => {
   return { ...process, open }
 }
 const GET = 'GET / HTTP/1.1\r\nHost: hub\r\n\r\n'
-const WITHIN = { withinMs: 20_000 }
+const WITHIN = { withinMs: 60_000 }
 
 /** The connections that were closed so far because of a limit, by `limit closed`. */
 const closedAtLimit = async (): Promise<Readonly<Record<string, number>>> => {

@@ -42,7 +42,7 @@ describe('messages that count as sent without an answer of the operator', () => 
         assert.deepStrictEqual([finding?.verdict, finding?.facts], ['note', counted])
         return true
       },
-      { withinMs: 40_000 },
+      { withinMs: 60_000 },
     )
     assert.deepStrictEqual(await hub.runtime.runPromise(query(readUnanswered)), counted)
   })

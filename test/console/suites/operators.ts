@@ -10,7 +10,7 @@ import { readTopic } from '../../support/read-topic.ts'
 import { accessibilityFaults, type Console, screenshot, sendAndWait, typeName } from '../support.ts'
 
 /** Only ends a wait that hangs. */
-const WITHIN = { withinMs: 30_000 }
+const WITHIN = { withinMs: 60_000 }
 
 export const operatorTests = ({ account, admin, hub, signIn }: Console): void => {
   describe('stuck work', () => {

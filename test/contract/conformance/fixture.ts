@@ -112,7 +112,7 @@ export const eventsOf = async (apiClient: Client, type: string): Promise<Readonl
 }
 
 /** The time until changed settings apply. Caches hold them for two or three seconds. */
-export const SETTINGS_APPLIED = { withinMs: 10_000, everyMs: 100 } as const
+export const SETTINGS_APPLIED = { withinMs: 60_000, everyMs: 100 } as const
 
 const HOUR_MS = 3_600_000
 

@@ -102,7 +102,7 @@ describe('POST /v1/messages', () => {
   it('shortens the lifetime of a message by its ttl_seconds, which it checks', async () => {
     const lane = await deployment.tail(deployment.topics.acceptedService)
     const { id } = (await send(service({ ttl_seconds: 45 }))).body as Shown
-    await eventually(() => lane.some((record) => record.id === factId(id, 'accepted')), { withinMs: 10_000 })
+    await eventually(() => lane.some((record) => record.id === factId(id, 'accepted')), { withinMs: 60_000 })
     const [fact] = facts(lane.filter((record) => record.id === factId(id, 'accepted')))
     assert.strictEqual((fact?.expiresAt ?? 0) - (fact?.at ?? 0), 45_000)
     for (const wrong of [29, 86_401, 60.5, '60']) {
@@ -130,7 +130,7 @@ describe('POST /v1/messages', () => {
       ...(many.body as ShownBatch).results.map(({ message }) => message?.id ?? ''),
     ]
     const found = () => ids.map((id) => lane.find((record) => record.id === factId(id, 'accepted')))
-    await eventually(() => !found().includes(undefined), { withinMs: 10_000 })
+    await eventually(() => !found().includes(undefined), { withinMs: 60_000 })
     const [row] = await deployment.sql<{ id: string }[]>(
       (q) => q`SELECT id FROM command.api_keys WHERE account = ${account.uuid} AND mode = 'live'`,
     )
@@ -228,9 +228,9 @@ describe('POST /v1/messages/batch', () => {
     }
     assert.deepStrictEqual([rest.data.map(({ id }) => id), rest.has_more], [ids.slice(2), false])
 
-    await eventually(() => facts(lane).some(({ messageId }) => messageId === ids[0]), { withinMs: 10_000 })
+    await eventually(() => facts(lane).some(({ messageId }) => messageId === ids[0]), { withinMs: 60_000 })
     await eventually(() => log.some(({ id }) => id === factId(batch.id ?? '', 'sealed')), {
-      withinMs: 10_000,
+      withinMs: 60_000,
     })
     const seal = Result.getOrThrow(
       decodeBatchSealed(log.find(({ id }) => id === factId(batch.id ?? '', 'sealed'))!),
@@ -266,7 +266,7 @@ describe('POST /v1/messages/batch', () => {
     const read = await get(`/v1/batches/${batch.id}`)
     assert.deepInclude(read.body as object, { closed: true })
     await eventually(() => log.some(({ id }) => id === factId(batch.id ?? '', 'sealed')), {
-      withinMs: 10_000,
+      withinMs: 60_000,
     })
   })
 
@@ -331,7 +331,7 @@ describe('POST /v1/messages/batch', () => {
         const read = (await get(`/v1/batches/${left.id}`)).body as ShownBatch
         return read.counts.accepted === 1 && read.counts.rejected === 2 ? read : null
       },
-      { withinMs: 20_000 },
+      { withinMs: 60_000 },
     )
     assert.deepInclude(sealed.counts, { total: 4, accepted: 1, duplicate: 1, rejected: 2 })
     const [row] = await deployment.sql<{ count: number }[]>(
@@ -551,7 +551,7 @@ describe('limits', () => {
     await eventually(
       async () => (await send(service({ to, client_ref: 'l3-last' }), { key })).status === 202,
       {
-        withinMs: 10_000,
+        withinMs: 60_000,
       },
     )
     assert.strictEqual(await spentOf(poor), '6.00')
@@ -574,7 +574,7 @@ describe('limits', () => {
           const answer = await send(otp(), { key: account.keys.test })
           return answer.status === 429 ? answer : null
         },
-        { withinMs: 10_000 },
+        { withinMs: 60_000 },
       )
       assert.strictEqual(codeOf(refused), 'hub_daily_limit_reached')
       assert.isAtLeast((refused.body as Shown).error?.retry_after ?? 0, 60)
@@ -588,7 +588,7 @@ describe('limits', () => {
     }
     // The idempotency key does not store the refusal.
     await eventually(async () => (await send(waiting, { idempotencyKey: 'l4' })).status === 202, {
-      withinMs: 10_000,
+      withinMs: 60_000,
     })
   })
 
@@ -608,7 +608,7 @@ describe('limits', () => {
     try {
       // The limit is reached, so the batch is refused until the higher limit holds.
       await settings(before)
-      await eventually(async () => (await send(otp())).status === 429, { withinMs: 10_000 })
+      await eventually(async () => (await send(otp())).status === 429, { withinMs: 60_000 })
       const limit = (await accepted()) + 2
       await settings(limit)
       const batch = await eventually(
@@ -616,7 +616,7 @@ describe('limits', () => {
           const answer = await post('/v1/messages/batch', { messages })
           return answer.status === 202 ? (answer.body as ShownBatch) : null
         },
-        { withinMs: 10_000 },
+        { withinMs: 60_000 },
       )
       assert.deepStrictEqual(words(batch), Array(5).fill('accepted'))
       assert.strictEqual(await accepted(), limit + 3)
@@ -628,6 +628,6 @@ describe('limits', () => {
     } finally {
       await settings(null)
     }
-    await eventually(async () => (await send(otp())).status === 202, { withinMs: 10_000 })
+    await eventually(async () => (await send(otp())).status === 202, { withinMs: 60_000 })
   })
 })

@@ -76,7 +76,7 @@ describe('every answer', () => {
     ] as const) {
       const { received: answer, socket } = await open(api.port)
       socket.write(input)
-      await eventually(() => answer().includes('\r\n\r\n'), { withinMs: 10_000 })
+      await eventually(() => answer().includes('\r\n\r\n'), { withinMs: 60_000 })
       assert.match(answer(), new RegExp(`^HTTP/1.1 ${status} `, 'u'))
       assertCommon(headersIn(answer()), String(status))
       socket.destroy()
@@ -91,7 +91,7 @@ describe('a connection', () => {
     const request = `GET /v1/account HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${account.keys.test}\r\n\r\n`
     for (let count = 1; count <= 3; count++) {
       socket.write(request)
-      await eventually(() => received().split('HTTP/1.1 200 OK').length - 1 === count, { withinMs: 10_000 })
+      await eventually(() => received().split('HTTP/1.1 200 OK').length - 1 === count, { withinMs: 60_000 })
     }
     assert.isFalse(socket.destroyed)
     socket.destroy()
@@ -128,12 +128,12 @@ describe('the shutdown of the process', () => {
         late.destroy()
         return event === 'refused'
       },
-      { withinMs: 10_000 },
+      { withinMs: 60_000 },
     )
     // A connection without a request is closed while the other request is still in progress.
-    await eventually(() => idle.socket.destroyed, { withinMs: 10_000 })
+    await eventually(() => idle.socket.destroyed, { withinMs: 60_000 })
     socket.write(body.slice(10))
-    await eventually(() => received().includes('\r\n\r\n'), { withinMs: 10_000 })
+    await eventually(() => received().includes('\r\n\r\n'), { withinMs: 60_000 })
     assert.match(received(), /^HTTP\/1.1 202 /u)
     assert.strictEqual(headersIn(received()).get('connection'), 'close')
     await stopped

@@ -47,7 +47,7 @@ const message = (messageClass: 'otp' | 'service' = 'service') => ({
 })
 const batchOf = (size: number) => ({ messages: Array.from({ length: size }, () => message()) })
 
-const WITHIN = { withinMs: 30_000 }
+const WITHIN = { withinMs: 60_000 }
 
 /**
  * Opens a connection that sends the head of a batch and the beginning of its body. The request before it,

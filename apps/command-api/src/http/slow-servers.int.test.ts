@@ -12,7 +12,7 @@ import { type Account, type Api, call, type Deployment, makeDeployment } from '.
 const BATCH = 400
 const SINGLE_SENDS = 10
 /** Only ends a wait that hangs. */
-const RECOVERY = { withinMs: 30_000, everyMs: 100 } as const
+const RECOVERY = { withinMs: 60_000, everyMs: 100 } as const
 
 let deployment: Deployment
 let account: Account

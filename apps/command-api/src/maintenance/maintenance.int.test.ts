@@ -32,7 +32,7 @@ describe('a change of the master key', () => {
             (q) => q`SELECT 1 FROM command.idempotency_keys WHERE answer IS NOT NULL`,
           )
         ).length === 1,
-      { withinMs: 10_000 },
+      { withinMs: 60_000 },
     )
     const send = { to: '+79001234567', class: 'service', template: 'order_ready', variables: { order: '1' } }
     const sent = (await post('/v1/messages', send)).body as { id: string }
@@ -161,7 +161,7 @@ describe('the wait for moderation', () => {
           expect(wholeDays(await measured())).toEqual(expected)
           return true
         },
-        { withinMs: 10_000 },
+        { withinMs: 60_000 },
       )
     await shows({ template: 5, sender: 3 })
     await deployment.sql(
@@ -175,7 +175,7 @@ describe('the wait for moderation', () => {
         expect(await measured()).toEqual({ template: 0, sender: 0 })
         return true
       },
-      { withinMs: 10_000 },
+      { withinMs: 60_000 },
     )
   })
 })

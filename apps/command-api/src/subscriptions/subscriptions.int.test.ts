@@ -16,7 +16,7 @@ startBeforeTests((started) => ({ deployment, api, account } = started))
 type Body = any
 
 /** Repeats a check until it returns a value. */
-const eventually = <A>(check: () => A | Promise<A>) => eventuallyWithin(check, { withinMs: 20_000 })
+const eventually = <A>(check: () => A | Promise<A>) => eventuallyWithin(check, { withinMs: 60_000 })
 /** Repeats a check until it does not throw. */
 const holds = (check: () => void | Promise<void>) =>
   eventually(async () => {

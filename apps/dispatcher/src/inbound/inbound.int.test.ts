@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => hub.remove())
 
-const WITHIN = { withinMs: 30_000 }
+const WITHIN = { withinMs: 60_000 }
 const SECRET = 'a secret shared with the operator'
 
 const options = (): DispatcherOptions => ({

@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => hub.remove())
 
-const WITHIN = { withinMs: 30_000 }
+const WITHIN = { withinMs: 60_000 }
 const DAY = 24 * 3_600_000
 
 const options = (): DispatcherOptions => ({

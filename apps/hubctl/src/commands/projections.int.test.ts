@@ -111,7 +111,7 @@ describe('projections', () => {
            WHERE ended_at IS NULL`
         return rows.count === 1
       },
-      { withinMs: 30_000 },
+      { withinMs: 60_000 },
     )
     const { code, err, out } = await waiting
     assert.strictEqual(code, 1)

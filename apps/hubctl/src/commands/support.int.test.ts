@@ -195,7 +195,7 @@ describe('hubctl deliveries', () => {
           UPDATE webhooks.resends SET claimed_at = now() RETURNING id, batch_id`
           return row
         },
-        { withinMs: 10_000 },
+        { withinMs: 60_000 },
       )
       await hub.sql.begin(async (q) => {
         await q`INSERT INTO webhooks.attempts

@@ -70,7 +70,7 @@ export const openRaw = async (port: number, localAddress = '127.0.0.1') => {
 }
 type Raw = Awaited<ReturnType<typeof openRaw>>
 
-const WITHIN = { withinMs: 30_000 }
+const WITHIN = { withinMs: 60_000 }
 export const answered = (raw: Raw, count = 1) => eventually(() => answersIn(raw.received()) >= count, WITHIN)
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: hub\r\n\r\n`
 

@@ -163,7 +163,7 @@ const makeOne = async (table: 'resends' | 'trials'): Promise<void> => {
       RETURNING id, ${table === 'resends' ? hub.sql`batch_id` : hub.sql`NULL::uuid`} AS batch`
       return rows[0] ?? null
     },
-    { withinMs: 5000 },
+    { withinMs: 60_000 },
   )
   await hub.sql.begin(async (q) => {
     await q`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, trial, created_at)

@@ -27,7 +27,7 @@ import {
 
 const mayWrite = () => true
 /** A limit for a test that hangs. No wait takes long, except on a busy machine. */
-const TIMEOUT = { withinMs: 30_000 }
+const TIMEOUT = { withinMs: 60_000 }
 
 const until = <A>(check: () => A) => Effect.promise(() => eventually(check, TIMEOUT))
 
