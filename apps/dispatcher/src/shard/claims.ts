@@ -9,7 +9,7 @@ import { Result } from 'effect'
 import type { AfterAppend } from './effects.ts'
 import type { Message, Preparation, PreparedSubmission } from './message.ts'
 import { afterChange } from './message-lifecycle.ts'
-import { registerOperatorIds } from './report-matching.ts'
+import { addWithoutIds, registerOperatorIds } from './report-matching.ts'
 import { count, record, type ShardState } from './state.ts'
 
 /** The pause after a lost answer. It doubles with each one, up to the longest pause. */
@@ -178,6 +178,8 @@ export const onAnswer = (
       if (!state.settings.dedupes(message.route)) return discard(state, message)
       const pause = Math.min(LOST_ANSWER_PAUSE_MS * 2 ** message.lostAnswers, LONGEST_PAUSE_MS)
       message.lostAnswers++
+      // Until the answer comes again, a report of the recipient may be about this message too.
+      addWithoutIds(state, message)
       return end(state, message, at + pause)
     }
   }

@@ -318,6 +318,21 @@ describe('a delivery report', () => {
     assert.notInclude(two.story(), 'MessageDelivered')
   })
 
+  it('is not matched to a claim of an earlier owner while another answer is lost', () => {
+    const first = shardOf()
+    first.submit('msg_a')
+    const next = shardOf(
+      true,
+      first.written.map((fact) => [fact, 'r'] as const),
+    )
+    next.shard.answered(next.submit('msg_b'), { type: 'unknown' })
+    // It may be about either message.
+    const report = next.report('o1')
+    next.time.now += 6000
+    next.shard.reportLookedUp({ report }, null)
+    assert.notInclude(next.story(), 'MessageDelivered')
+  })
+
   it('of one part is not matched by recipient for all parts, because the operator may have no other', () => {
     const { submit, report, shard, story, time, written } = shardOf(false)
     shard.answered(submit('msg_a', 'r', 2), { type: 'unknown' })
