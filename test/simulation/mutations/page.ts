@@ -10,9 +10,9 @@ const INTRODUCTION = `# Mutations
 
 A mutation is a fault in the code of the hub, made on purpose. It replaces an expression or a statement of one
 function while Node loads its file. Some mutations replace two, because each of two mechanisms hides the lack of
-the other:
-only a member with its lease appends a fence, and a shard waits for its own fence, and closes when it reads the
-fence of another member; a shard remembers a finished message completely at first, and then its id.
+the other: only a member with its lease appends a fence, and a shard closes when it reads the fence of another
+member; a shard reads its log to the end, and then to its own fence; a shard remembers a finished message
+completely at first, and then its id.
 The [simulation](verification.md) must find it: one of the seeds from 1 to
 ${SEEDS.toLocaleString('en')} must violate a guarantee. Otherwise the model or its checks are incomplete.
 
