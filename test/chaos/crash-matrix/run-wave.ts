@@ -1,4 +1,5 @@
 /** Runs the cells of a wave at the same time on one hub, and checks each of them and the hub. */
+import { inspect } from 'node:util'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '@hub/testkit'
 import type { ArmedPoint } from './armed-points.ts'
@@ -102,7 +103,9 @@ const runCell = async (world: World, { fault, point }: Cell): Promise<void> => {
 /** The violation of each cell; `null`: it passed. */
 export type Results = ReadonlyMap<Cell, string | null>
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+/** The errors of unavailable servers have no message, but fields that say why. */
+const messageOf = (error: unknown): string =>
+  error instanceof Error && error.message !== '' ? error.message : inspect(error)
 
 /** `onDone` is called when a cell has passed its own checks or failed. */
 export const runWave = async (
