@@ -60,7 +60,7 @@ export const startProgram = async (
     }),
   )
   const isUp = async () => child.exitCode !== null || (await fetch(upAt)).ok
-  await eventually(isUp, { withinMs: 60_000 }).catch((error: unknown) => {
+  await eventually(isUp).catch((error: unknown) => {
     child.kill('SIGKILL')
     throw error
   })

@@ -120,10 +120,7 @@ describe(`SIGKILL during ${BATCHES} batches of one event`, () => {
       const [backend] = await hub.sql<{ pid: number }[]>`
         SELECT pid FROM pg_stat_activity WHERE application_name = 'hub-webhook-fanout' LIMIT 1`
       process.kill(backend!.pid, 'SIGKILL')
-      await eventually(async () => (await hub.sql`SELECT 1`).length === 1, {
-        withinMs: 60_000,
-        everyMs: 50,
-      })
+      await eventually(async () => (await hub.sql`SELECT 1`).length === 1, { everyMs: 50 })
     }
     await drained()
     expect(new Set(deliveries().map(({ body }) => eventOf(body))).size).toBe(BATCHES)

@@ -103,11 +103,11 @@ export const describeCommands = (
       const secrets = new Set<string>()
       for (let round = 0; round < 3; round++) {
         const listening = start(words)
-        await eventually(() => listening.out().includes('\n'), { withinMs: 60_000, everyMs: 20 })
+        await eventually(() => listening.out().includes('\n'), { everyMs: 20 })
         secrets.add(JSON.parse(listening.out().split('\n')[0] ?? '').secret)
         await send()
         // In the second round, it is killed before or while it passes the events on.
-        if (round !== 1) await eventually(isComplete, { withinMs: 60_000, everyMs: 20 })
+        if (round !== 1) await eventually(isComplete, { everyMs: 20 })
         listening.child.kill('SIGKILL')
         await listening.ended
         await send()
@@ -119,16 +119,14 @@ export const describeCommands = (
       // The receiver is away: the command waits for it.
       await target.stop()
       const listening = start(words)
-      await eventually(() => listening.err().includes('cannot be reached (ECONNREFUSED)'), {
-        withinMs: 60_000,
-      })
+      await eventually(() => listening.err().includes('cannot be reached (ECONNREFUSED)'))
       status = 500
       await target.start()
-      await eventually(isComplete, { withinMs: 60_000, everyMs: 20 })
+      await eventually(isComplete, { everyMs: 20 })
       // A bad answer is reported, and does not stop the next events.
-      await eventually(() => listening.err().includes('The receiver answered 500'), { withinMs: 60_000 })
+      await eventually(() => listening.err().includes('The receiver answered 500'))
       await send()
-      await eventually(isComplete, { withinMs: 60_000, everyMs: 20 })
+      await eventually(isComplete, { everyMs: 20 })
       listening.child.kill('SIGINT')
       expect(await listening.ended).toBe(130)
       await target.stop()
@@ -147,17 +145,14 @@ export const describeCommands = (
       expect((await run('doctor')).json.data.at(-1)).toMatchObject({ check: 'webhooks', result: 'skipped' })
       const endpoint = await client.webhookEndpoints.create({ url: receiver.url() })
       const triggered = await run('trigger', 'message.delivered')
-      await eventually(
-        async () => {
-          for await (const _ of client.webhookEndpoints.deliveries(endpoint.id, {
-            event: triggered.json.id,
-          })) {
-            return true
-          }
-          return false
-        },
-        { withinMs: 60_000 },
-      )
+      await eventually(async () => {
+        for await (const _ of client.webhookEndpoints.deliveries(endpoint.id, {
+          event: triggered.json.id,
+        })) {
+          return true
+        }
+        return false
+      })
       const resent = await run('events', 'resend', triggered.json.id)
       expect(resent.code, resent.err).toBe(0)
       expect(resent.json).toMatchObject({ resend: true, status: 'succeeded', response_code: 200 })

@@ -140,7 +140,7 @@ export const startScriptedHub = async ({ batchMs = 0, held }: Options = {}): Pro
       return id
     },
     requests: () => requests,
-    arrived: (request) => eventually(() => requests.has(request), { withinMs: 60_000, everyMs: 10 }),
+    arrived: (request) => eventually(() => requests.has(request), { everyMs: 10 }),
     stop: () =>
       new Promise((resolve) => {
         server.close(() => resolve())

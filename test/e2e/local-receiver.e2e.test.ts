@@ -35,9 +35,7 @@ const startReceiver = (): Program => {
 
 it('a receiver that starts before or after the hub gets webhooks of the local hub', async () => {
   const early = startReceiver()
-  await eventually(() => early.lines.some((line) => line.includes('Waiting for the hub')), {
-    withinMs: 60_000,
-  })
+  await eventually(() => early.lines.some((line) => line.includes('Waiting for the hub')))
   const main = join(ROOT, 'infra/local/src/main.ts')
   const hub = spawn(process.execPath, [main, 'start', '--detach'], {
     env: { ...process.env, ...environment },
@@ -57,15 +55,15 @@ it('a receiver that starts before or after the hub gets webhooks of the local hu
   const isSubscribed = (program: Program): boolean =>
     program.lines.some((line) => line.startsWith('Subscribed'))
 
-  await eventually(() => isSubscribed(early), { withinMs: 60_000 })
+  await eventually(() => isSubscribed(early))
   const first = await trigger()
-  await eventually(() => isShown(early, first), { withinMs: 60_000 })
+  await eventually(() => isShown(early, first))
   await early.stop()
 
   // The second receiver takes over the subscription, and gets what happened while none ran.
   const missed = await trigger()
   const late = startReceiver()
-  await eventually(() => isSubscribed(late), { withinMs: 60_000 })
+  await eventually(() => isSubscribed(late))
   const last = await trigger()
   await eventually(() => isShown(late, last) && isShown(late, missed), { withinMs: 90_000 })
 

@@ -320,7 +320,7 @@ describe('npm start and npm stop', () => {
       .map(([, pid]) => pid)
     const supervisor = pidOf(first, 'supervisor')
     process.kill(supervisor, 'SIGKILL')
-    await eventually(async () => !(await isRunning(supervisor)), { withinMs: 60_000 })
+    await eventually(async () => !(await isRunning(supervisor)))
     expect(await running(orphans)).toHaveLength(orphans.length)
 
     const began = performance.now()
@@ -365,7 +365,7 @@ describe('npm start and npm stop', () => {
 
   it('stop everything on SIGTERM during the start', async () => {
     const started = run(['start'])
-    await eventually(() => started.output().includes('answers after'), { withinMs: 60_000 })
+    await eventually(() => started.output().includes('answers after'))
     started.child.kill('SIGTERM')
     await started.ended
     expect(started.output()).not.toContain('The hub is ready')

@@ -459,7 +459,7 @@ export const startCluster = async (options: ClusterOptions): Promise<Cluster> =>
             const [row] = await sql`SELECT pg_is_in_recovery() AS recovering`
             return row?.['recovering'] === false
           },
-          { withinMs: 60_000, everyMs: 100 },
+          { everyMs: 100 },
         )
       } finally {
         await sql.end()

@@ -112,9 +112,7 @@ const deliver = async (form: Form, errors: object) => {
       url: new URL(`smpp://hub@127.0.0.1:${port}`),
       password: Redacted.make('secret'),
     }).pipe(
-      Effect.andThen(
-        Effect.promise(() => eventually(() => statuses.length === 1, { withinMs: 60_000, everyMs: 2 })),
-      ),
+      Effect.andThen(Effect.promise(() => eventually(() => statuses.length === 1, { everyMs: 2 }))),
       Effect.provideService(ReportSink, {
         store: (batch) => Effect.sync(() => void reports.push(...batch)),
         storeInbound: (batch) => Effect.sync(() => void messages.push(...batch)),

@@ -31,7 +31,6 @@ const FAULTS = {
 } as const
 
 /** Only ends a wait that hangs. The expected events take milliseconds. */
-const WITHIN = { withinMs: 60_000 }
 
 let numbers = 0
 /** Returns a new number with a fault. */
@@ -74,7 +73,7 @@ const startSmsc = (folder: string, port: number): Effect.Effect<Smsc, never, Sco
       submissionCount,
       waitForSubmissions: (number, atLeast) =>
         Effect.promise(async () => {
-          await eventually(() => submissionCount(number) >= atLeast, WITHIN)
+          await eventually(() => submissionCount(number) >= atLeast)
           return submissionCount(number)
         }),
     }
@@ -136,7 +135,7 @@ const runScenario = async (
         reportsOn,
         waitForReports: (ids, count) =>
           Effect.promise(async () => {
-            await eventually(() => reportsOn(ids).length >= count, WITHIN)
+            await eventually(() => reportsOn(ids).length >= count)
           }),
         folder,
       })
@@ -240,7 +239,7 @@ describe('an SMSC with faults', () => {
             const acknowledged = smsc.events().filter(({ reported: recipient }) => recipient === to.slice(1))
             expect(acknowledged.map(({ status }) => status)).toEqual([0, 0, 0])
             return true
-          }, WITHIN)
+          })
         })
       }),
     ))

@@ -74,12 +74,12 @@ afterAll(async () => {
   await hub?.stop()
 })
 
-const WITHIN = { withinMs: 60_000, everyMs: 100 }
+const EVERY = { everyMs: 100 }
 const untilFinal = (apiClient: Client, id: string) =>
   eventually(async () => {
     const { body } = await apiClient.get(`/v1/messages/${id}`)
     return body.final === true ? body : null
-  }, WITHIN)
+  }, EVERY)
 
 const code = (to: string, ref: string) => ({
   ...send('otp', to),
@@ -101,7 +101,7 @@ const receiveInbound = (text: string) =>
     })
     await response.arrayBuffer()
     return response.status === 202
-  }, WITHIN)
+  }, EVERY)
 
 const inbound = () => readTopic(hub.describe().kafka.brokers, topicNames('').operatorReports)
 
@@ -225,7 +225,7 @@ describe('a busy hub', () => {
         )
         expect(rows.filter(({ failures }) => failures > 0)).toEqual([])
         return rows.every(({ last_finished_at }) => last_finished_at !== null)
-      }, WITHIN)
+      }, EVERY)
       const metrics = await (await fetch(hub.describe().metrics_urls.projector)).text()
       expect(metrics).toContain('hub_retention_last_finished_timestamp_seconds{task="sealing_keys"}')
     } finally {
@@ -262,12 +262,12 @@ describe('a busy hub', () => {
     await receiveInbound(`${CODE}: ${NUMBER}`)
     await eventually(
       async () => (await inbound()).some(({ type }) => type === 'InboundMessageReceived'),
-      WITHIN,
+      EVERY,
     )
     const sql = openDatabase(hub.describe().database_url)
     await eventually(
       async () => (await sql`SELECT 1 FROM command.inbound_messages WHERE sealed IS NOT NULL`).length > 0,
-      WITHIN,
+      EVERY,
     )
     await sql.end()
 
@@ -329,7 +329,7 @@ describe('a busy hub', () => {
         async () =>
           (await sql`SELECT 1 FROM read.checkpoints WHERE position = 0 AND topic LIKE '%accepted.service%'`)
             .length < 6,
-        WITHIN,
+        EVERY,
       )
       expect(
         await sql`SELECT 1 FROM read.personal_data WHERE recipient = decode(${hash}, 'hex')`,

@@ -63,7 +63,7 @@ export const startPrometheus = async (jobs: Readonly<Record<string, number>>): P
         const { ok } = await fetch(`${base}/-/ready`)
         return ok ? true : null
       },
-      { withinMs: 60_000, everyMs: 100 },
+      { everyMs: 100 },
     )
   } catch (error) {
     await stop()

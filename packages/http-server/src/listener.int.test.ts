@@ -84,7 +84,6 @@ const started = async (options: Parameters<typeof start>[0] = {}) => {
   return { ...process, open }
 }
 const GET = 'GET / HTTP/1.1\r\nHost: hub\r\n\r\n'
-const WITHIN = { withinMs: 60_000 }
 
 /** The connections that were closed so far because of a limit, by `limit closed`. */
 const closedAtLimit = async (): Promise<Readonly<Record<string, number>>> => {
@@ -112,9 +111,9 @@ describe('at the limit of connections', () => {
     const before = await closedAtLimit()
     const idle = await open()
     const busy = [await open(), await open(from)]
-    await eventually(idle.ended, WITHIN)
+    await eventually(idle.ended)
     for (const { socket } of busy) socket.write(GET)
-    await eventually(() => waiting.length === 2, WITHIN)
+    await eventually(() => waiting.length === 2)
     const refused = [await open(from), await open(from)]
     for (const raw of refused) expect(await raw.answersOrEnd(1)).toBe(false)
     const other = limit === 'all' ? 'address' : 'all'
@@ -139,7 +138,7 @@ describe('at the limit of connections', () => {
     const next = await open()
     next.socket.write(GET)
     await answered(next)
-    await eventually(idle.ended, WITHIN)
+    await eventually(idle.ended)
     expect([used.ended(), silent.ended()]).toEqual([false, false])
   })
 
@@ -151,12 +150,12 @@ describe('at the limit of connections', () => {
     })
     const busy = [await open(), await open()]
     for (const { socket } of busy) socket.write(GET)
-    await eventually(() => waiting.length === 2, WITHIN)
+    await eventually(() => waiting.length === 2)
     const refused = await open()
     expect(await refused.answersOrEnd(1)).toBe(false)
     const elsewhere = await open('127.0.0.2')
     elsewhere.socket.write(GET)
-    await eventually(() => waiting.length === 3, WITHIN)
+    await eventually(() => waiting.length === 3)
     for (const answer of waiting) answer()
     for (const raw of [...busy, elsewhere]) await answered(raw)
   })
@@ -191,7 +190,7 @@ describe('at the limit of connections', () => {
       socket.pause()
       socket.write('GET /large HTTP/1.1\r\nHost: hub\r\n\r\n')
     }
-    await eventually(() => finished === 2, WITHIN)
+    await eventually(() => finished === 2)
     const next = await open()
     next.socket.write(GET)
     await answered(next)
@@ -218,7 +217,6 @@ describe('at the limit of connections', () => {
       await eventually(
         () =>
           new Promise<boolean>((resolve) => server.getConnections((_error, count) => resolve(count === 0))),
-        WITHIN,
       )
     }
   })
@@ -266,16 +264,16 @@ describe('a body', () => {
   // Source: RFC 9110, 10.1.1: a server that reads the body sends 100 (Continue) first.
   it('that its client holds back is asked for', async () => {
     const raw = await begin('Content-Length: 4', 'Expect: 100-continue')
-    await eventually(() => raw.received() === 'HTTP/1.1 100 Continue\r\n\r\n', WITHIN)
+    await eventually(() => raw.received() === 'HTTP/1.1 100 Continue\r\n\r\n')
     raw.socket.write('held')
-    await eventually(() => bodyOf(raw.received()) === 'held', WITHIN)
+    await eventually(() => bodyOf(raw.received()) === 'held')
     expect(raw.received()).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /u)
   })
 
   // Source: RFC 9110, 10.1.1: with a final status in place of 100 (Continue), the client sends no body.
   it('that its client holds back is not asked for if the answer does not need it', async () => {
     const raw = await begin('Content-Length: 4', 'Expect: 100-continue', 'X-Refused: yes')
-    await eventually(raw.ended, WITHIN)
+    await eventually(raw.ended)
     expect(raw.received()).toMatch(/^HTTP\/1\.1 413 /u)
   })
 })
@@ -285,7 +283,7 @@ describe('an unused connection', () => {
     const { open, server } = await started()
     server.timeout = 300
     const unused = await open()
-    await eventually(unused.ended, WITHIN)
+    await eventually(unused.ended)
     expect([unused.received(), unused.errors]).toEqual(['', []])
   })
 })
@@ -393,7 +391,7 @@ describe('the end of the process', () => {
       expect(await raw.answersOrEnd(2)).toBe(true)
       raw.socket.end()
     }
-    await eventually(left!.ended, WITHIN)
+    await eventually(left!.ended)
     left!.socket.end()
   })
 
@@ -419,7 +417,7 @@ describe('the end of the process', () => {
     const stopped = stop()
     // Source: RFC 9112, 9.3.2 (pipelining).
     raw.socket.write(GET + GET)
-    await eventually(raw.ended, WITHIN)
+    await eventually(raw.ended)
     expect(raw.received().match(/HTTP\/1\.1 200 /gu)).toHaveLength(3)
     expect(raw.received().match(/connection: close/giu)).toHaveLength(1)
     raw.socket.end()

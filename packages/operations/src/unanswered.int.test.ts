@@ -35,15 +35,12 @@ describe('messages that count as sent without an answer of the operator', () => 
 
     const counted = { sent: 1, expired: 1, oldest_at: new Date(oldest).toISOString() }
     // On a busy machine PostgreSQL may answer after the deadline of a check.
-    await eventually(
-      async () => {
-        const { findings } = await hub.run(Doctor.checkHub, {})
-        const finding = findings.find(({ subject }) => subject === 'unanswered submits')
-        assert.deepStrictEqual([finding?.verdict, finding?.facts], ['note', counted])
-        return true
-      },
-      { withinMs: 60_000 },
-    )
+    await eventually(async () => {
+      const { findings } = await hub.run(Doctor.checkHub, {})
+      const finding = findings.find(({ subject }) => subject === 'unanswered submits')
+      assert.deepStrictEqual([finding?.verdict, finding?.facts], ['note', counted])
+      return true
+    })
     assert.deepStrictEqual(await hub.runtime.runPromise(query(readUnanswered)), counted)
   })
 })

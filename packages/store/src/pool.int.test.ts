@@ -37,7 +37,7 @@ const breakUnder = Effect.fnUntraced(function* (
         )
         return row?.asleep === 1
       },
-      { withinMs: 60_000, everyMs: 10 },
+      { everyMs: 10 },
     ),
   )
   proxy[how]()

@@ -1,9 +1,15 @@
 /** Repeats a check until it succeeds or its time is over. */
 import { setTimeout as delay } from 'node:timers/promises'
 
+/**
+ * The default of the time limit. A wait ends when its condition holds, so the limit only ends a test that hangs,
+ * and a busy machine does not reach it.
+ */
+const HANGS_AFTER_MS = 60_000
+
 interface EventuallyOptions {
-  /** The time limit. After it, `eventually` throws the last failure. */
-  readonly withinMs: number
+  /** The time limit. After it, `eventually` throws the last failure. Default: a minute. */
+  readonly withinMs?: number
   /** Pause between two checks. Default: 20 ms. */
   readonly everyMs?: number
 }
@@ -14,9 +20,9 @@ interface EventuallyOptions {
  */
 export const eventually = async <A>(
   check: () => A | Promise<A>,
-  options: EventuallyOptions,
+  { everyMs = 20, withinMs = HANGS_AFTER_MS }: EventuallyOptions = {},
 ): Promise<Exclude<A, false | null | undefined>> => {
-  const deadline = performance.now() + options.withinMs
+  const deadline = performance.now() + withinMs
   for (;;) {
     let failure: unknown
     try {
@@ -24,11 +30,11 @@ export const eventually = async <A>(
       if (result !== false && result !== null && result !== undefined) {
         return result as Exclude<A, false | null | undefined>
       }
-      failure = new Error(`the condition was still ${String(result)} after ${options.withinMs} ms`)
+      failure = new Error(`the condition was still ${String(result)} after ${withinMs} ms`)
     } catch (error) {
       failure = error
     }
     if (performance.now() >= deadline) throw failure
-    await delay(options.everyMs ?? 20)
+    await delay(everyMs)
   }
 }

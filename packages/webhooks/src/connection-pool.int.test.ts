@@ -28,7 +28,7 @@ const nextTurn = Effect.callback<void>((resume) => void setImmediate(() => resum
 const succeeded = expect.objectContaining({ succeeded: true })
 
 const noneOpen = (openSockets: () => number) =>
-  Effect.promise(() => eventually(() => openSockets() === 0, { withinMs: 60_000, everyMs: 5 }))
+  Effect.promise(() => eventually(() => openSockets() === 0, { everyMs: 5 }))
 
 /** A TCP proxy that holds the first connection (`lost`) and forwards the others. */
 const proxyWithoutFirst = Effect.fnUntraced(function* (port: number) {

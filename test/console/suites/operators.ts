@@ -10,7 +10,6 @@ import { readTopic } from '../../support/read-topic.ts'
 import { accessibilityFaults, type Console, screenshot, sendAndWait, typeName } from '../support.ts'
 
 /** Only ends a wait that hangs. */
-const WITHIN = { withinMs: 60_000 }
 
 export const operatorTests = ({ account, admin, hub, signIn }: Console): void => {
   describe('stuck work', () => {
@@ -24,7 +23,7 @@ export const operatorTests = ({ account, admin, hub, signIn }: Console): void =>
       await eventually(async () => {
         await page.getByRole('button', { name: 'Reload' }).click()
         return (await page.getByRole('cell', { name: 'sandbox', exact: true }).count()) > 0 ? true : null
-      }, WITHIN)
+      })
       await page.getByRole('cell', { name: /transceiver \d+ of \d+/u }).waitFor()
       // The findings of hubctl doctor.
       await page.getByRole('cell', { name: 'dead letters', exact: true }).waitFor()
@@ -237,7 +236,7 @@ export const operatorTests = ({ account, admin, hub, signIn }: Console): void =>
       try {
         // The limit is reached, so that the batch below is accepted only when the higher limit holds.
         await admin.setHubSettings({ daily_limit: (await shown()).accepted_today })
-        await eventually(async () => (await sendOne()).status === 429, WITHIN)
+        await eventually(async () => (await sendOne()).status === 429)
         const { accepted_today: before } = await shown()
         await admin.setHubSettings({ daily_limit: before + 2 })
         const messages = Array.from({ length: 5 }, (_, i) => send('service', freshNumber(), `above-${i}`))
@@ -245,7 +244,7 @@ export const operatorTests = ({ account, admin, hub, signIn }: Console): void =>
           const { body, status } = await account.test.post('/v1/messages/batch', { messages })
           if (status === 202) expect(body.counts).toMatchObject({ accepted: 5, rejected: 0 })
           return status === 202
-        }, WITHIN)
+        })
         expect((await sendOne()).status).toBe(429)
         expect(await shown()).toMatchObject({ accepted_today: before + 5, above_limit: 3 })
         await page.goto('/accounts')
@@ -253,7 +252,7 @@ export const operatorTests = ({ account, admin, hub, signIn }: Console): void =>
       } finally {
         await admin.setHubSettings({})
       }
-      await eventually(async () => (await sendOne()).status === 202, WITHIN)
+      await eventually(async () => (await sendOne()).status === 202)
       await page.context().close()
     })
 
@@ -273,7 +272,7 @@ export const operatorTests = ({ account, admin, hub, signIn }: Console): void =>
       await eventually(async () => {
         const { status } = await account.test.post('/v1/messages', send('otp', freshNumber()))
         return status === 202 ? true : null
-      }, WITHIN)
+      })
       await page.context().close()
     })
   })

@@ -6,17 +6,14 @@ import { eventsIn } from '../../support/webhook-receiver.ts'
 import { type Console, screenshot, sendAndWait } from '../support.ts'
 
 /** Only ends a wait that hangs. */
-const WITHIN = { withinMs: 60_000 }
 
 const DAY_MS = 86_400_000
 
 export const webhookTests = ({ admin, receiver, signIn }: Console): void => {
   /** Waits until a batch that begins with this event comes after the first `requests`. */
   const received = (requests: number, event: string): Promise<true> =>
-    eventually(
-      () =>
-        eventsIn(receiver.received.slice(requests)).some(({ id }) => id === event) ? (true as const) : null,
-      WITHIN,
+    eventually(() =>
+      eventsIn(receiver.received.slice(requests)).some(({ id }) => id === event) ? (true as const) : null,
     )
 
   describe('webhooks', () => {
@@ -28,7 +25,7 @@ export const webhookTests = ({ admin, receiver, signIn }: Console): void => {
       const before = await eventually(() => {
         const requests = receiver.received.filter(({ path }) => path === '/console')
         return requests.length > 0 ? requests : null
-      }, WITHIN)
+      })
       const page = await signIn(['support'])
       await page.goto(`/webhooks?account=${account.id}`)
       await page.getByRole('link', { name: receiver.url('/console') }).click()
@@ -40,7 +37,7 @@ export const webhookTests = ({ admin, receiver, signIn }: Console): void => {
         await page.getByRole('heading', { name: 'Attempts' }).waitFor()
         await page.getByText('Loading …').waitFor({ state: 'detached' })
         return (await attempts.count()) > 0 ? true : null
-      }, WITHIN)
+      })
       await screenshot(page, 'webhooks')
       await attempts.last().click()
       await page.getByRole('heading', { name: 'Signed body' }).waitFor()

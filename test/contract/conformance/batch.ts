@@ -187,7 +187,7 @@ export const batch: Section = (fixture) => {
           const found = await completed(test, first.body.id)
           return found.length > 0 ? found : null
         },
-        { withinMs: 60_000, everyMs: 100 },
+        { everyMs: 100 },
       )
       expect(events).toHaveLength(1)
       expect(events[0].data.object).toEqual(closed)
@@ -230,7 +230,7 @@ export const batch: Section = (fixture) => {
           expect(await completed(test, body.id)).toHaveLength(1)
           return true
         },
-        { withinMs: 60_000, everyMs: 100 },
+        { everyMs: 100 },
       )
       expect((await test.get(`/v1/batches/${body.id}`)).body).toMatchObject({
         closed: true,

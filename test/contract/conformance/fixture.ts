@@ -111,8 +111,8 @@ export const eventsOf = async (apiClient: Client, type: string): Promise<Readonl
   return answer.body.data
 }
 
-/** The time until changed settings apply. Caches hold them for two or three seconds. */
-export const SETTINGS_APPLIED = { withinMs: 60_000, everyMs: 100 } as const
+/** How often to look whether changed settings apply. Caches hold them for two or three seconds. */
+export const SETTINGS_APPLIED = { everyMs: 100 } as const
 
 const HOUR_MS = 3_600_000
 

@@ -102,7 +102,7 @@ describe('POST /v1/messages', () => {
   it('shortens the lifetime of a message by its ttl_seconds, which it checks', async () => {
     const lane = await deployment.tail(deployment.topics.acceptedService)
     const { id } = (await send(service({ ttl_seconds: 45 }))).body as Shown
-    await eventually(() => lane.some((record) => record.id === factId(id, 'accepted')), { withinMs: 60_000 })
+    await eventually(() => lane.some((record) => record.id === factId(id, 'accepted')))
     const [fact] = facts(lane.filter((record) => record.id === factId(id, 'accepted')))
     assert.strictEqual((fact?.expiresAt ?? 0) - (fact?.at ?? 0), 45_000)
     for (const wrong of [29, 86_401, 60.5, '60']) {
@@ -130,7 +130,7 @@ describe('POST /v1/messages', () => {
       ...(many.body as ShownBatch).results.map(({ message }) => message?.id ?? ''),
     ]
     const found = () => ids.map((id) => lane.find((record) => record.id === factId(id, 'accepted')))
-    await eventually(() => !found().includes(undefined), { withinMs: 60_000 })
+    await eventually(() => !found().includes(undefined))
     const [row] = await deployment.sql<{ id: string }[]>(
       (q) => q`SELECT id FROM command.api_keys WHERE account = ${account.uuid} AND mode = 'live'`,
     )
@@ -228,10 +228,8 @@ describe('POST /v1/messages/batch', () => {
     }
     assert.deepStrictEqual([rest.data.map(({ id }) => id), rest.has_more], [ids.slice(2), false])
 
-    await eventually(() => facts(lane).some(({ messageId }) => messageId === ids[0]), { withinMs: 60_000 })
-    await eventually(() => log.some(({ id }) => id === factId(batch.id ?? '', 'sealed')), {
-      withinMs: 60_000,
-    })
+    await eventually(() => facts(lane).some(({ messageId }) => messageId === ids[0]))
+    await eventually(() => log.some(({ id }) => id === factId(batch.id ?? '', 'sealed')))
     const seal = Result.getOrThrow(
       decodeBatchSealed(log.find(({ id }) => id === factId(batch.id ?? '', 'sealed'))!),
     )
@@ -265,9 +263,7 @@ describe('POST /v1/messages/batch', () => {
     assert.deepInclude(batch.counts, { total: 2, accepted: 0, rejected: 2 })
     const read = await get(`/v1/batches/${batch.id}`)
     assert.deepInclude(read.body as object, { closed: true })
-    await eventually(() => log.some(({ id }) => id === factId(batch.id ?? '', 'sealed')), {
-      withinMs: 60_000,
-    })
+    await eventually(() => log.some(({ id }) => id === factId(batch.id ?? '', 'sealed')))
   })
 
   // Rules: BAT-2
@@ -326,13 +322,10 @@ describe('POST /v1/messages/batch', () => {
       (q) => q`
       UPDATE command.acceptances SET given_back = true WHERE batch_id = ${uuidOfBatch(left.id)} AND class = 'otp'`,
     )
-    const sealed = await eventually(
-      async () => {
-        const read = (await get(`/v1/batches/${left.id}`)).body as ShownBatch
-        return read.counts.accepted === 1 && read.counts.rejected === 2 ? read : null
-      },
-      { withinMs: 60_000 },
-    )
+    const sealed = await eventually(async () => {
+      const read = (await get(`/v1/batches/${left.id}`)).body as ShownBatch
+      return read.counts.accepted === 1 && read.counts.rejected === 2 ? read : null
+    })
     assert.deepInclude(sealed.counts, { total: 4, accepted: 1, duplicate: 1, rejected: 2 })
     const [row] = await deployment.sql<{ count: number }[]>(
       (q) => q`SELECT count(*)::integer AS count FROM command.batches WHERE sealed_at IS NULL`,
@@ -548,12 +541,7 @@ describe('limits', () => {
       (q) => q`UPDATE command.account_settings SET spend_limit = 6 WHERE account = ${poor.uuid}`,
     )
     // The refused send does not count in a flood window either.
-    await eventually(
-      async () => (await send(service({ to, client_ref: 'l3-last' }), { key })).status === 202,
-      {
-        withinMs: 60_000,
-      },
-    )
+    await eventually(async () => (await send(service({ to, client_ref: 'l3-last' }), { key })).status === 202)
     assert.strictEqual(await spentOf(poor), '6.00')
     assert.strictEqual((await send(service({ to, client_ref: 'l3-last' }), { key })).status, 202)
     assert.strictEqual(await spentOf(poor), '6.00')
@@ -569,13 +557,10 @@ describe('limits', () => {
       deployment.sql((q) => q`UPDATE command.hub_settings SET daily_limit = ${limit}`)
     await settings(1)
     try {
-      const refused = await eventually(
-        async () => {
-          const answer = await send(otp(), { key: account.keys.test })
-          return answer.status === 429 ? answer : null
-        },
-        { withinMs: 60_000 },
-      )
+      const refused = await eventually(async () => {
+        const answer = await send(otp(), { key: account.keys.test })
+        return answer.status === 429 ? answer : null
+      })
       assert.strictEqual(codeOf(refused), 'hub_daily_limit_reached')
       assert.isAtLeast((refused.body as Shown).error?.retry_after ?? 0, 60)
       assert.strictEqual((await send(waiting, { idempotencyKey: 'l4' })).status, 429)
@@ -587,9 +572,7 @@ describe('limits', () => {
       await settings(null)
     }
     // The idempotency key does not store the refusal.
-    await eventually(async () => (await send(waiting, { idempotencyKey: 'l4' })).status === 202, {
-      withinMs: 60_000,
-    })
+    await eventually(async () => (await send(waiting, { idempotencyKey: 'l4' })).status === 202)
   })
 
   // Source: BAT-9: the limit is checked once for the whole batch, before any message is created.
@@ -608,16 +591,13 @@ describe('limits', () => {
     try {
       // The limit is reached, so the batch is refused until the higher limit holds.
       await settings(before)
-      await eventually(async () => (await send(otp())).status === 429, { withinMs: 60_000 })
+      await eventually(async () => (await send(otp())).status === 429)
       const limit = (await accepted()) + 2
       await settings(limit)
-      const batch = await eventually(
-        async () => {
-          const answer = await post('/v1/messages/batch', { messages })
-          return answer.status === 202 ? (answer.body as ShownBatch) : null
-        },
-        { withinMs: 60_000 },
-      )
+      const batch = await eventually(async () => {
+        const answer = await post('/v1/messages/batch', { messages })
+        return answer.status === 202 ? (answer.body as ShownBatch) : null
+      })
       assert.deepStrictEqual(words(batch), Array(5).fill('accepted'))
       assert.strictEqual(await accepted(), limit + 3)
       for (const key of [account.keys.live, account.keys.test]) {
@@ -628,6 +608,6 @@ describe('limits', () => {
     } finally {
       await settings(null)
     }
-    await eventually(async () => (await send(otp())).status === 202, { withinMs: 60_000 })
+    await eventually(async () => (await send(otp())).status === 202)
   })
 })

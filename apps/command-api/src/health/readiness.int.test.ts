@@ -21,7 +21,7 @@ describe('command-api', () => {
       Layer.merge(Layer.effect(Sql, makeSql(Redacted.make(databaseUrl), 2, 'readiness-test'))),
       Layer.merge(Logger.layer([])),
     )
-    await eventually(async () => !(await api.failing()).includes('erasures'), { withinMs: 60_000 })
+    await eventually(async () => !(await api.failing()).includes('erasures'))
     const at = Date.now()
     const erasure = {
       erasure: randomUUID(),
@@ -32,14 +32,14 @@ describe('command-api', () => {
     await Effect.runPromise(
       Effect.flatMap(ErasureTopic, (topic) => topic.append([erasure])).pipe(Effect.provide(layer)),
     )
-    await eventually(async () => (await api.failing()).includes('erasures'), { withinMs: 60_000 })
+    await eventually(async () => (await api.failing()).includes('erasures'))
     // A process that starts now is not ready either.
     const started = await deployment.start()
     try {
       expect(await started.failing()).toContain('erasures')
       expect(await Effect.runPromise(restoreErasures().pipe(Effect.provide(layer)))).toBe(1)
       for (const process of [api, started]) {
-        await eventually(async () => !(await process.failing()).includes('erasures'), { withinMs: 60_000 })
+        await eventually(async () => !(await process.failing()).includes('erasures'))
       }
     } finally {
       await started.stop()

@@ -76,7 +76,7 @@ describe('every answer', () => {
     ] as const) {
       const { received: answer, socket } = await open(api.port)
       socket.write(input)
-      await eventually(() => answer().includes('\r\n\r\n'), { withinMs: 60_000 })
+      await eventually(() => answer().includes('\r\n\r\n'))
       assert.match(answer(), new RegExp(`^HTTP/1.1 ${status} `, 'u'))
       assertCommon(headersIn(answer()), String(status))
       socket.destroy()
@@ -91,7 +91,7 @@ describe('a connection', () => {
     const request = `GET /v1/account HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${account.keys.test}\r\n\r\n`
     for (let count = 1; count <= 3; count++) {
       socket.write(request)
-      await eventually(() => received().split('HTTP/1.1 200 OK').length - 1 === count, { withinMs: 60_000 })
+      await eventually(() => received().split('HTTP/1.1 200 OK').length - 1 === count)
     }
     assert.isFalse(socket.destroyed)
     socket.destroy()
@@ -118,22 +118,19 @@ describe('the shutdown of the process', () => {
     assert.strictEqual((await call(closing.url, '/v1/account', { key: account.keys.test })).status, 200)
 
     const stopped = closing.stop()
-    await eventually(
-      async () => {
-        const late = connect(closing.port, '127.0.0.1')
-        const event = await Promise.race([
-          once(late, 'connect').then(() => 'connected'),
-          once(late, 'error').then(() => 'refused'),
-        ]).catch(() => 'refused')
-        late.destroy()
-        return event === 'refused'
-      },
-      { withinMs: 60_000 },
-    )
+    await eventually(async () => {
+      const late = connect(closing.port, '127.0.0.1')
+      const event = await Promise.race([
+        once(late, 'connect').then(() => 'connected'),
+        once(late, 'error').then(() => 'refused'),
+      ]).catch(() => 'refused')
+      late.destroy()
+      return event === 'refused'
+    })
     // A connection without a request is closed while the other request is still in progress.
-    await eventually(() => idle.socket.destroyed, { withinMs: 60_000 })
+    await eventually(() => idle.socket.destroyed)
     socket.write(body.slice(10))
-    await eventually(() => received().includes('\r\n\r\n'), { withinMs: 60_000 })
+    await eventually(() => received().includes('\r\n\r\n'))
     assert.match(received(), /^HTTP\/1.1 202 /u)
     assert.strictEqual(headersIn(received()).get('connection'), 'close')
     await stopped

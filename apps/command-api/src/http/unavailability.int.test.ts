@@ -23,7 +23,6 @@ import {
 } from '../testing/harness.ts'
 
 /** Only ends a wait that hangs. */
-const WITHIN = { withinMs: 60_000 } as const
 /** On a busy machine Redis answers late, and without its answer a service message is refused. */
 const REDIS_DEADLINE = { redisDeadlineMs: 10_000 }
 
@@ -122,21 +121,16 @@ describe('while Kafka hangs', () => {
       const again = await eventually(async () => {
         const answer = await send(api.url, otp('hung'))
         return answer.status === 202 ? answer : null
-      }, WITHIN)
-      await eventually(outboxIsEmpty, WITHIN)
-      await eventually(
-        () => facts(recordsOf(otpLane, again.shown.id)).some(({ republished }) => republished),
-        WITHIN,
-      )
+      })
+      await eventually(outboxIsEmpty)
+      await eventually(() => facts(recordsOf(otpLane, again.shown.id)).some(({ republished }) => republished))
       // The first append may have succeeded too. Later appends are flagged as republished, so that the
       // dispatcher looks them up.
       const published = facts(recordsOf(otpLane, again.shown.id))
       assert.isTrue(published.some(({ republished }) => republished))
       assert.isAtMost(published.filter(({ republished }) => !republished).length, 1)
 
-      await eventually(() => messages.every(({ id }) => recordsOf(serviceLane, id).length > 0), {
-        withinMs: 60_000,
-      })
+      await eventually(() => messages.every(({ id }) => recordsOf(serviceLane, id).length > 0))
       // The messages of one recipient are in one partition, in the order of acceptance.
       const order = facts(serviceLane).map(({ messageId }) => messageId)
       const first = messages.map(({ id }) => order.indexOf(id))
@@ -219,8 +213,8 @@ describe('while Kafka hangs', () => {
       const lane = await deployment.tail(deployment.topics.acceptedService)
       const successor = await deployment.start(REDIS_DEADLINE)
       try {
-        await eventually(() => recordsOf(lane, answer.shown.id).length > 0, WITHIN)
-        await eventually(outboxIsEmpty, WITHIN)
+        await eventually(() => recordsOf(lane, answer.shown.id).length > 0)
+        await eventually(outboxIsEmpty)
         assert.strictEqual(recordsOf(lane, answer.shown.id).length, 1)
         const repeat = await send(successor.url, service('orphan'))
         assert.deepStrictEqual([repeat.status, repeat.shown.id], [202, answer.shown.id])
@@ -236,9 +230,7 @@ describe('while Kafka hangs', () => {
   it('a process that has never reached Kafka refuses sends, because it cannot store a payload key', async () => {
     const silent = await spawnWithSilentKafka()
     try {
-      const answer = await eventually(() => send(silent.url, service('without a key')).catch(() => null), {
-        withinMs: 60_000,
-      })
+      const answer = await eventually(() => send(silent.url, service('without a key')).catch(() => null))
       refused(answer, 'internal_error')
       refused(await send(silent.url, otp('without a key')), 'provider_unavailable')
     } finally {
@@ -266,7 +258,7 @@ describe('while Kafka hangs', () => {
           await delay(20)
         }
       })()
-      await eventually(async () => (await committed()).length > 0, WITHIN)
+      await eventually(async () => (await committed()).length > 0)
       isAlive = false
       await doomed.kill()
       await creating
@@ -281,8 +273,8 @@ describe('while Kafka hangs', () => {
             .map((record) => Result.getOrThrow(decodeSubscriptionChanged(record)))
             .filter(({ subscription }) => decodeId('we', subscription) === rows[0]?.id)
             .map(({ change }) => change)
-        await eventually(() => changes().length > 0, WITHIN)
-        await eventually(outboxIsEmpty, WITHIN)
+        await eventually(() => changes().length > 0)
+        await eventually(outboxIsEmpty)
         assert.deepStrictEqual(changes(), ['created'])
       } finally {
         await successor.stop()
@@ -334,7 +326,7 @@ describe('while PostgreSQL hangs', () => {
       const before = await send(api.url, service('pg-before'))
       assert.strictEqual(before.status, 202)
       // A load balancer sends nothing before the process was ready.
-      await eventually(async () => (await api.failing()).length === 0, WITHIN)
+      await eventually(async () => (await api.failing()).length === 0)
       proxy.stall(true)
       const answers = await Promise.all([
         send(api.url, service('pg-1')),
@@ -354,8 +346,8 @@ describe('while PostgreSQL hangs', () => {
       const after = await eventually(async () => {
         const answer = await send(api.url, service('pg-1'))
         return answer.status === 202 ? answer : null
-      }, WITHIN)
-      await eventually(() => recordsOf(lane, after.shown.id).length > 0, WITHIN)
+      })
+      await eventually(() => recordsOf(lane, after.shown.id).length > 0)
       const rows = await deployment.sql<unknown[]>(
         (q) => q`SELECT 1 FROM command.acceptances WHERE message_id = ${decodeId('msg', after.shown.id)}`,
       )
@@ -463,7 +455,7 @@ describe('a request under an idempotency key', () => {
       const again = await eventually(async () => {
         const answer = await keyed(api.url, 'down-1', '/v1/messages', code)
         return answer.status === 202 ? answer : null
-      }, WITHIN)
+      })
       assert.isNull(again.headers.get('idempotent-replayed'))
       assert.notProperty(again.body as object, 'duplicate')
       const rows = await deployment.sql<unknown[]>(
@@ -471,7 +463,7 @@ describe('a request under an idempotency key', () => {
       )
       assert.strictEqual(rows.length, 1)
       const { id } = again.body as Shown
-      await eventually(() => recordsOf(lane, id).length > 0, WITHIN)
+      await eventually(() => recordsOf(lane, id).length > 0)
       const repeated = await keyed(api.url, 'down-2', '/v1/messages/batch', { messages })
       assert.deepStrictEqual(resultsOf(repeated), ['duplicate', 'accepted'])
       const replayed = await keyed(api.url, 'down-2', '/v1/messages/batch', { messages })
@@ -508,11 +500,11 @@ describe('a request under an idempotency key', () => {
       const single = await eventually(async () => {
         const answer = await keyed(api.url, 'pgk-1', '/v1/messages', service('pgk-1'))
         return answer.status === 202 ? answer : null
-      }, WITHIN)
+      })
       const batch = await eventually(async () => {
         const answer = await keyed(api.url, 'pgk-2', '/v1/messages/batch', { messages })
         return answer.status === 202 ? answer : null
-      }, WITHIN)
+      })
       assert.isString((single.body as Shown).id)
       assert.deepInclude((batch.body as { counts: object }).counts, { total: 2, rejected: 0 })
       const rows = await deployment.sql<{ count: number }[]>(
@@ -543,8 +535,8 @@ describe('the shutdown of a process', () => {
     // rows to the next one: they came behind whatever is there already.
     const heir = await deployment.start(REDIS_DEADLINE)
     try {
-      await eventually(() => ids.every((id) => recordsOf(lane, id).length > 0), WITHIN)
-      await eventually(outboxIsEmpty, WITHIN)
+      await eventually(() => ids.every((id) => recordsOf(lane, id).length > 0))
+      await eventually(outboxIsEmpty)
     } finally {
       await heir.stop()
     }

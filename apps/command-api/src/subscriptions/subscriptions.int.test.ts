@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { decodeId, encodeId, eventBatchId } from '@hub/domain'
 import { decodeSubscriptionChanged } from '@hub/kafka'
-import { eventually as eventuallyWithin } from '@hub/testkit'
+import { eventually } from '@hub/testkit'
 import { Effect, Result } from 'effect'
 import { describe, expect, it } from 'vitest'
 import { type Account, type Api, call, type Deployment, startBeforeTests } from '../testing/harness.ts'
@@ -15,8 +15,6 @@ startBeforeTests((started) => ({ deployment, api, account } = started))
 
 type Body = any
 
-/** Repeats a check until it returns a value. */
-const eventually = <A>(check: () => A | Promise<A>) => eventuallyWithin(check, { withinMs: 60_000 })
 /** Repeats a check until it does not throw. */
 const holds = (check: () => void | Promise<void>) =>
   eventually(async () => {

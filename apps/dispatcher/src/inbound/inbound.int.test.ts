@@ -17,7 +17,6 @@ beforeAll(async () => {
 })
 afterAll(() => hub.remove())
 
-const WITHIN = { withinMs: 60_000 }
 const SECRET = 'a secret shared with the operator'
 
 const options = (): DispatcherOptions => ({
@@ -52,7 +51,7 @@ const write = (port: number | null, from: string, text: string, id = `in-${recei
       })
       await response.arrayBuffer()
       return response.status === 200
-    }, WITHIN),
+    }),
   )
 
 const optOutOf = (number: string) =>
@@ -71,7 +70,6 @@ const becomes = (number: string, wanted: string | null) =>
       eventually(
         async () =>
           (await Effect.runPromise(optOutOf(number).pipe(Effect.provideService(Sql, sql)))) === wanted,
-        WITHIN,
       ),
     )
   })
@@ -88,7 +86,7 @@ describe('an inbound message', () => {
       yield* write(callbackPort, number, 'старт')
       yield* becomes(number, null)
 
-      yield* Effect.promise(() => eventually(() => records.length >= 3, WITHIN))
+      yield* Effect.promise(() => eventually(() => records.length >= 3))
       const payloadEncryption = yield* PayloadEncryption
       const texts: Array<string> = []
       for (const record of records) {
@@ -143,7 +141,7 @@ describe('an inbound message', () => {
         Scope.provide(first),
       )
       yield* write(running.callbackPort, number, 'STOP')
-      yield* Effect.promise(() => eventually(() => tries >= 2, WITHIN))
+      yield* Effect.promise(() => eventually(() => tries >= 2))
       assert.isNull(yield* optOutOf(number))
       // The shutdown commits the marks. A mark behind the word would lose it.
       yield* Scope.close(first, Exit.void)
@@ -175,7 +173,7 @@ describe('an inbound message', () => {
       ])
       yield* write(callbackPort, number, 'СТОП')
       yield* becomes(number, 'inbound')
-      yield* Effect.promise(() => eventually(() => deadLetters.length === 1, WITHIN))
+      yield* Effect.promise(() => eventually(() => deadLetters.length === 1))
       assert.strictEqual(deadLetters[0]?.type, 'InboundMessageReceived')
     }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )

@@ -189,14 +189,11 @@ describe('hubctl deliveries', () => {
     assert.strictEqual(await hub.refusal([...resend, unknown]), 'delivery_not_found')
     // In place of the fan-out, which takes the request and replaces it by the attempt.
     const fanOut = async () => {
-      const request = await eventually(
-        async () => {
-          const [row] = await hub.sql<{ id: string; batch_id: string }[]>`
+      const request = await eventually(async () => {
+        const [row] = await hub.sql<{ id: string; batch_id: string }[]>`
           UPDATE webhooks.resends SET claimed_at = now() RETURNING id, batch_id`
-          return row
-        },
-        { withinMs: 60_000 },
-      )
+        return row
+      })
       await hub.sql.begin(async (q) => {
         await q`INSERT INTO webhooks.attempts
           (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, resend_of, created_at)

@@ -70,8 +70,7 @@ export const openRaw = async (port: number, localAddress = '127.0.0.1') => {
 }
 type Raw = Awaited<ReturnType<typeof openRaw>>
 
-const WITHIN = { withinMs: 60_000 }
-export const answered = (raw: Raw, count = 1) => eventually(() => answersIn(raw.received()) >= count, WITHIN)
+export const answered = (raw: Raw, count = 1) => eventually(() => answersIn(raw.received()) >= count)
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: hub\r\n\r\n`
 
 const SILENT = 600
@@ -82,7 +81,7 @@ const released = (socket: Socket): Promise<true> =>
   eventually(() => {
     if (!socket.destroyed) socket.write('x')
     return socket.destroyed
-  }, WITHIN).then(() => true)
+  }).then(() => true)
 
 export const listenerContract = ({ openPath, start }: ListenerSubject): void => {
   let process: Started
@@ -122,7 +121,7 @@ export const listenerContract = ({ openPath, start }: ListenerSubject): void => 
       raw.socket.write(
         `POST ${openPath} HTTP/1.1\r\nHost: hub\r\n${headers}\r\n\r\n0\r\n\r\n${get(openPath)}`,
       )
-      await eventually(raw.ended, WITHIN)
+      await eventually(raw.ended)
       expect(raw.received()).toMatch(/^HTTP\/1\.1 400 /u)
       expect(answersIn(raw.received())).toBe(1)
     })
@@ -133,7 +132,7 @@ export const listenerContract = ({ openPath, start }: ListenerSubject): void => 
       raw.socket.write(
         `POST ${openPath} HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
       )
-      await eventually(raw.ended, WITHIN)
+      await eventually(raw.ended)
       expect(raw.received()).toMatch(/^HTTP\/1\.1 400 /u)
     })
 
@@ -220,7 +219,7 @@ export const listenerContract = ({ openPath, start }: ListenerSubject): void => 
       slow.socket.write('GET / HTTP/1.1\r\nHost: h')
       await answered(slow)
       expect(slow.received()).toMatch(/^HTTP\/1\.1 408 /u)
-      await eventually(slow.ended, WITHIN)
+      await eventually(slow.ended)
       // It is older than the slow one, so the time of its headers is over, too.
       expect([unused.received(), unused.ended()]).toEqual(['', false])
       unused.socket.write(get(openPath))
@@ -273,10 +272,10 @@ export const listenerContract = ({ openPath, start }: ListenerSubject): void => 
         }
       }
       const clients = Array.from({ length: KEPT }, client)
-      await eventually(() => count > 5 * KEPT, WITHIN)
+      await eventually(() => count > 5 * KEPT)
       await ending.stop()
       const before = count
-      await eventually(() => count > before + KEPT, WITHIN)
+      await eventually(() => count > before + KEPT)
       isOver = true
       await Promise.all(clients)
       await other.stop()

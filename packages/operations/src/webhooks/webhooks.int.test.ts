@@ -156,15 +156,12 @@ describe('the delivery log', () => {
 
 /** Makes the requested deliveries on demand of a table, as the fan-out does, until it has made one. */
 const makeOne = async (table: 'resends' | 'trials'): Promise<void> => {
-  const taken = await eventually(
-    async () => {
-      const rows = await hub.sql<{ id: string; batch: string | null }[]>`
+  const taken = await eventually(async () => {
+    const rows = await hub.sql<{ id: string; batch: string | null }[]>`
       UPDATE ${hub.sql(`webhooks.${table}`)} SET claimed_at = now() WHERE claimed_at IS NULL
       RETURNING id, ${table === 'resends' ? hub.sql`batch_id` : hub.sql`NULL::uuid`} AS batch`
-      return rows[0] ?? null
-    },
-    { withinMs: 60_000 },
-  )
+    return rows[0] ?? null
+  })
   await hub.sql.begin(async (q) => {
     await q`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, trial, created_at)
       VALUES (${taken.id}, ${uuidOfSubscription()}, ${taken.batch ?? randomUUID()}, 1, 'succeeded', 204, 7, ${table === 'trials'}, now())`

@@ -12,7 +12,7 @@ import { SMPP_DEFAULTS } from './settings.ts'
 import { makeSmppOperator } from './smpp.ts'
 
 /** A limit for a test that hangs. */
-const until = <A>(check: () => A) => Effect.promise(() => eventually(check, { withinMs: 60_000 }))
+const until = <A>(check: () => A) => Effect.promise(() => eventually(check))
 
 /** Octets from hexadecimal digits. The `command_length` of the standard is the first word. */
 const octetsOf = (digits: string) => Buffer.from(digits.replaceAll(' ', ''), 'hex')

@@ -27,9 +27,8 @@ import {
 
 const mayWrite = () => true
 /** A limit for a test that hangs. No wait takes long, except on a busy machine. */
-const TIMEOUT = { withinMs: 60_000 }
 
-const until = <A>(check: () => A) => Effect.promise(() => eventually(check, TIMEOUT))
+const until = <A>(check: () => A) => Effect.promise(() => eventually(check))
 
 interface Stored {
   readonly reports: Array<OperatorReport>
@@ -105,7 +104,7 @@ operatorContract(
     return {
       operator,
       reports: () => stored.reports,
-      reported: (wanted) => Effect.promise(() => eventually(() => stored.reports.find(wanted), TIMEOUT)),
+      reported: (wanted) => Effect.promise(() => eventually(() => stored.reports.find(wanted))),
     }
   }),
 )
@@ -655,7 +654,7 @@ const untilAccepted = (operator: Operator) =>
     eventually(async () => {
       const [outcome] = await Effect.runPromise(operator.submit([submissionOf('msg_again')], mayWrite))
       return outcome?.type === 'accepted'
-    }, TIMEOUT),
+    }),
   )
 
 const QUICK: Partial<SmppSettings> = { stallMs: 300, enquireDeadlineMs: 1500, connectDeadlineMs: 1000 }

@@ -112,9 +112,9 @@ describe('the reconciler', () => {
                   WHERE message_id = ${uuidOf(code)}`,
       )
       await project(landed)
-      await eventually(() => copies(lost).length === 1, { withinMs: 60_000 })
+      await eventually(() => copies(lost).length === 1)
       // For the ledger the messages are late, and their outbox rows are gone.
-      await eventually(outboxIsEmpty, { withinMs: 60_000 })
+      await eventually(outboxIsEmpty)
 
       // The checkpoints are too low: the messages may only be late.
       await checkpoint({ otp: [0, 0, 0], service: [0, 0, 0] })
@@ -126,7 +126,7 @@ describe('the reconciler', () => {
       // messages.
       await checkpoint(await ends())
       assert.deepInclude(await turn(), { republished: 1, refunded: 1 })
-      await eventually(() => copies(lost).length === 2, { withinMs: 60_000 })
+      await eventually(() => copies(lost).length === 2)
       assert.deepStrictEqual(
         facts(copies(lost)).map(({ republished }) => republished),
         [false, true],
@@ -134,7 +134,7 @@ describe('the reconciler', () => {
       assert.strictEqual(copies(landed).length, 1)
 
       // Not again before the checkpoints have passed the second record too.
-      await eventually(outboxIsEmpty, { withinMs: 60_000 })
+      await eventually(outboxIsEmpty)
       assert.deepInclude(await turn(), { republished: 0 })
       assert.deepInclude(await turn(), { republished: 0 })
 
@@ -146,7 +146,7 @@ describe('the reconciler', () => {
       )
       await checkpoint(await ends())
       await turn()
-      await eventually(async () => (await turn()).late === 0, { withinMs: 60_000 })
+      await eventually(async () => (await turn()).late === 0)
       assert.strictEqual(await spent(), '2.00')
 
       // The code is in Kafka: its append was only reported as failed.
