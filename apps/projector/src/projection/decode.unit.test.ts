@@ -1,7 +1,8 @@
 import { assert, describe, it } from '@effect/vitest'
 import { encodeId } from '@hub/domain'
 import { messageAccepted } from '@hub/domain/testing'
-import { type BatchSealed, encodeRecord, type HubRecord, type IncomingRecord } from '@hub/kafka'
+import { type BatchSealed, encodeRecord, type HubRecord } from '@hub/kafka'
+import { incomingRecord } from '../testing/incoming-record.ts'
 import { decodeAndValidate } from './decode.ts'
 
 const uuid = '0193a1b2-0000-7000-8000-000000000001'
@@ -15,18 +16,7 @@ const accepted = messageAccepted({
   request: null,
   apiKey: null,
 })
-const recordOf = (value: Uint8Array): IncomingRecord => ({
-  topic: 't',
-  partition: 0,
-  offset: 0,
-  key: '',
-  type: '',
-  id: '',
-  occurredAt: 0,
-  traceparent: null,
-  appendedAt: 0,
-  value,
-})
+const recordOf = (value: Uint8Array) => incomingRecord({ value })
 const decode = (content: HubRecord) => decodeAndValidate(recordOf(encodeRecord(content)))
 
 const seal: BatchSealed = {

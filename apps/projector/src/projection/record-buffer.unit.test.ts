@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
-import type { IncomingRecord } from '@hub/kafka'
 import fc from 'fast-check'
+import { incomingRecord } from '../testing/incoming-record.ts'
 import {
   bisect,
   type PartitionRecords,
@@ -9,20 +9,8 @@ import {
   recordCount,
 } from './record-buffer.ts'
 
-const recordAt = (topic: string, partition: number, offset: number, appendedAt = 0): IncomingRecord => ({
-  topic,
-  partition,
-  offset,
-  key: '',
-  type: '',
-  id: '',
-  occurredAt: 0,
-  traceparent: null,
-  appendedAt,
-  value: new Uint8Array(),
-})
 const records = (topic: string, partition: number, from: number, count: number) =>
-  Array.from({ length: count }, (_, i) => recordAt(topic, partition, from + i))
+  Array.from({ length: count }, (_, i) => incomingRecord({ topic, partition, offset: from + i }))
 
 const bufferOf = (...partitions: ReadonlyArray<number>) => {
   const buffer = new RecordBuffer()
@@ -51,7 +39,9 @@ describe('RecordBuffer', () => {
       buffer.ingest(
         'p.lane',
         partition,
-        times.map((time, i) => recordAt('p.lane', partition, 10 + i, time)),
+        times.map((time, i) =>
+          incomingRecord({ topic: 'p.lane', partition, offset: 10 + i, appendedAt: time }),
+        ),
       )
     at(0, [1, 4, 7, 8])
     at(1, [2, 3, 9])

@@ -1,24 +1,12 @@
 import { assert, describe, it } from '@effect/vitest'
 import { Effect, Fiber } from 'effect'
+import { incomingRecord } from '../testing/incoming-record.ts'
 import { recordCount } from './record-buffer.ts'
 import { Worker } from './worker.ts'
 
 const settle = Effect.repeat(Effect.yieldNow, { times: 20 })
 
 const LANES = ['p.first', 'p.second']
-
-const recordOf = (topic: string, offset: number) => ({
-  topic,
-  partition: 0,
-  offset,
-  key: '',
-  type: '',
-  id: '',
-  occurredAt: 0,
-  traceparent: null,
-  appendedAt: 0,
-  value: new Uint8Array(),
-})
 
 describe('a worker', () => {
   it.effect(
@@ -36,13 +24,16 @@ describe('a worker', () => {
         yield* settle
         // The consumer hands over the partitions of a fetch one after the other.
         for (const topic of LANES) {
-          worker.buffer.ingest(topic, 0, [recordOf(topic, 0), recordOf(topic, 1)])
+          worker.buffer.ingest(topic, 0, [
+            incomingRecord({ topic, offset: 0 }),
+            incomingRecord({ topic, offset: 1 }),
+          ])
           worker.updateLatches()
         }
         // The clock of the test stands still.
         yield* settle
         assert.deepStrictEqual(applied, [4])
-        worker.buffer.ingest('p.first', 0, [recordOf('p.first', 2)])
+        worker.buffer.ingest('p.first', 0, [incomingRecord({ topic: 'p.first', offset: 2 })])
         worker.updateLatches()
         yield* settle
         assert.deepStrictEqual(applied, [4, 1])
