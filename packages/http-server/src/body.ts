@@ -18,14 +18,18 @@ export type DeclaredBody =
   /** `bytes`: of the `Content-Length`; `null` for a chunked body. */
   | { readonly kind: 'body'; readonly bytes: number | null }
 
+/** Whether a body follows the headers. */
+export const hasBody = (headers: IncomingHttpHeaders): boolean =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+
 /** Checks the headers. Pure. Node has already refused contradictory lengths. */
 export const declaredBody = (
   headers: IncomingHttpHeaders,
   { isSupported, maxBytes }: BodyRules,
 ): DeclaredBody => {
+  if (!hasBody(headers)) return { kind: 'none' }
   const chunked = headers['transfer-encoding'] !== undefined
   const length = Number(headers['content-length'] ?? 0)
-  if (!chunked && length === 0) return { kind: 'none' }
   if (length > maxBytes) return { kind: 'refused', code: 'payload_too_large' }
   if (!isSupported(headers)) return { kind: 'refused', code: 'unsupported_media_type' }
   return { kind: 'body', bytes: chunked ? null : length }

@@ -18,6 +18,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
+import { hasBody } from './body.ts'
 import { closedAtLimit } from './metrics.ts'
 import { networkOf } from './network.ts'
 
@@ -58,9 +59,6 @@ interface Connection {
   idleBytes: number
   isClosing: boolean
 }
-
-const hasBody = ({ headers }: IncomingMessage): boolean =>
-  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 
 const isWorkedOn = ({ last }: Connection): boolean =>
   last !== null && last.request.complete && !last.response.writableEnded
@@ -210,7 +208,7 @@ export const trackConnections = (server: Server | TlsServer, limits: ConnectionL
       usedAt = performance.now()
       connection.open++
       connection.last = last
-      if (hasBody(request)) {
+      if (hasBody(request.headers)) {
         waits(connection)
         request.once('end', () => {
           if (connection.last === last) works(connection)

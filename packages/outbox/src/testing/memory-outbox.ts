@@ -15,7 +15,10 @@ export const makeMemoryOutbox = (now: () => number) => {
   let isRelaying = false
 
   const remove = (ids: ReadonlyArray<number>): void => {
-    for (const id of ids) rows.delete(id)
+    for (const id of ids) {
+      rows.delete(id)
+      createdAt.delete(id)
+    }
   }
   /** Each part of the relay is a statement of its own in a simulation. */
   const oldest = ({ olderThanMs, upTo }: RelayedRows): ReadonlyArray<readonly [number, Uint8Array]> =>
