@@ -112,7 +112,7 @@ export const startCommandApis = (simulation: Simulation, lifetimes: Lifetimes): 
           })
           if (rows.length === 0) return 0
           const records = yield* Effect.orDie(
-            Effect.forEach(rows, ([, row]) => Effect.fromResult(decodeRow(row))),
+            Effect.forEach(rows, ([, one]) => Effect.fromResult(decodeRow(one.records))),
           )
           yield* publish(records.flat())
           yield* run('delete outbox rows', () => outbox.remove(rows.map(([id]) => id)))

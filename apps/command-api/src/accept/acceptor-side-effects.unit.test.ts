@@ -708,7 +708,9 @@ describe('a batch', () => {
       yield* settle
       assert.deepStrictEqual(outcomes.map(resultOf), ['accepted'])
       assert.isNotNull(ledger.batches.get(BATCH)?.sealedAt)
-      const inOutbox = [...ledger.outbox.values()].flatMap((row) => Result.getOrThrow(decodeOutboxRow(row)))
+      const inOutbox = [...ledger.outbox.values()].flatMap(({ records }) =>
+        Result.getOrThrow(decodeOutboxRow(records)),
+      )
       assert.deepStrictEqual([sealedBatches(kafka.records), sealedBatches(inOutbox)], [[], [BATCH]])
     }),
   )

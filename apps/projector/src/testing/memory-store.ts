@@ -16,6 +16,7 @@ import {
 } from '@hub/domain'
 import type { BatchSealed, MessageOutcome, OutgoingRecord } from '@hub/kafka'
 import type { OutboxStatus, OutboxStoreShape, RelayedRows } from '@hub/outbox'
+import { nextRows, statusOf } from '@hub/outbox/testing'
 import type { CommandSpendPeriods, ReadEvents } from '@hub/store'
 import { Effect } from 'effect'
 import type { BatchDelta, DailyDelta, HourlyDelta, StatsCounts } from '../messages/aggregate-deltas.ts'
@@ -437,11 +438,11 @@ export class MemoryTransaction {
   }
 
   /** The oldest of these outbox rows; none while another transaction relays. */
-  lockOutbox(wanted: RelayedRows): ReadonlyArray<readonly [string, OutboxRow]> {
+  lockOutbox(wanted: RelayedRows): ReadonlyArray<readonly [number, OutboxRow]> {
     if (this.#isOver || this.#store.locks.isHeld('outbox')) return []
     this.#store.locks.acquire(this, ['outbox'], () => {})
-    const rows = this.#store.outboxRows(wanted).slice(0, OUTBOX_ROWS_PER_RELAY)
-    for (const [id] of rows) this.#deleted.push(['outbox', id])
+    const rows = this.#store.nextOutboxRows(wanted)
+    for (const [id] of rows) this.#deleted.push(['outbox', String(id)])
     return rows
   }
 
@@ -500,8 +501,6 @@ export class MemoryTransaction {
   }
 }
 
-/** As in the relay of production. */
-const OUTBOX_ROWS_PER_RELAY = 50
 /** Fewer than in production, so that several steps follow each other. */
 const OUTCOME_ROWS_PER_STEP = 3
 /** As in the transactions of production. */
@@ -636,22 +635,17 @@ export class MemoryStore {
     )
   }
 
-  outboxRows({ olderThanMs, upTo }: RelayedRows): ReadonlyArray<readonly [string, OutboxRow]> {
-    const until = this.now() - olderThanMs
-    return [...this.tables.outbox]
-      .filter(([id, { createdAt }]) => Number(id) <= upTo || createdAt <= until)
-      .toSorted(([a], [b]) => Number(a) - Number(b))
+  /** The committed outbox rows, by their ids as numbers. */
+  get #outbox() {
+    return [...this.tables.outbox].map(([id, row]) => [Number(id), row] as const)
+  }
+
+  nextOutboxRows(wanted: RelayedRows): ReadonlyArray<readonly [number, OutboxRow]> {
+    return nextRows(this.#outbox, wanted, this.now())
   }
 
   outboxStatus(upTo: number): OutboxStatus {
-    const ids = [...this.tables.outbox.keys()].map(Number)
-    const oldest = Math.min(this.now(), ...[...this.tables.outbox.values()].map(({ createdAt }) => createdAt))
-    return {
-      rows: ids.length,
-      ageSeconds: (this.now() - oldest) / 1000,
-      highest: Math.max(0, ...ids),
-      rowsUpTo: ids.filter((id) => id <= upTo).length,
-    }
+    return statusOf(this.#outbox, upTo, this.now())
   }
 
   deleteOutboxRows(rows: ReadonlyArray<number>): void {

@@ -6,35 +6,46 @@ import type { OutboxStatus, OutboxStoreShape, RelayedRows } from '../store.port.
 /** As in the relay of production. */
 const ROWS_PER_STEP = 50
 
+interface Row {
+  readonly createdAt: number
+}
+
+type Rows<R extends Row> = Iterable<readonly [number, R]>
+
+/** The rows of the next step of the relay. */
+export const nextRows = <R extends Row>(
+  rows: Rows<R>,
+  { olderThanMs, upTo }: RelayedRows,
+  now: number,
+): ReadonlyArray<readonly [number, R]> =>
+  [...rows]
+    .filter(([id, { createdAt }]) => id <= upTo || now - createdAt >= olderThanMs)
+    .toSorted(([a], [b]) => a - b)
+    .slice(0, ROWS_PER_STEP)
+
+export const statusOf = (rows: Rows<Row>, upTo: number, now: number): OutboxStatus => {
+  const all = [...rows]
+  const ids = all.map(([id]) => id)
+  return {
+    rows: ids.length,
+    ageSeconds: Math.max(0, ...all.map(([, { createdAt }]) => now - createdAt)) / 1000,
+    highest: Math.max(0, ...ids),
+    rowsUpTo: ids.filter((id) => id <= upTo).length,
+  }
+}
+
 /** `now`: PostgreSQL's clock, milliseconds since the epoch. */
 export const makeMemoryOutbox = (now: () => number) => {
-  /** The encoded records, by row. */
-  const rows = new Map<number, Uint8Array>()
-  const createdAt = new Map<number, number>()
+  const rows = new Map<number, Row & { /** Encoded. */ readonly records: Uint8Array }>()
   let next = 1
   let isRelaying = false
 
   const remove = (ids: ReadonlyArray<number>): void => {
-    for (const id of ids) {
-      rows.delete(id)
-      createdAt.delete(id)
-    }
+    for (const id of ids) rows.delete(id)
   }
   /** Each part of the relay is a statement of its own in a simulation. */
-  const oldest = ({ olderThanMs, upTo }: RelayedRows): ReadonlyArray<readonly [number, Uint8Array]> =>
-    [...rows]
-      .filter(([id]) => id <= upTo || now() - createdAt.get(id)! >= olderThanMs)
-      .toSorted(([a], [b]) => a - b)
-      .slice(0, ROWS_PER_STEP)
-  const status = (upTo: number): OutboxStatus => {
-    const ids = [...rows.keys()]
-    return {
-      rows: ids.length,
-      ageSeconds: Math.max(0, ...ids.map((id) => now() - createdAt.get(id)!)) / 1000,
-      highest: Math.max(0, ...ids),
-      rowsUpTo: ids.filter((id) => id <= upTo).length,
-    }
-  }
+  const oldest = (wanted: RelayedRows) => nextRows(rows, wanted, now())
+  const status = (upTo: number): OutboxStatus => statusOf(rows, upTo, now())
   const store: OutboxStoreShape = {
     relay: (wanted, publish) =>
       Effect.suspend(() => {
@@ -42,7 +53,7 @@ export const makeMemoryOutbox = (now: () => number) => {
         const taken = oldest(wanted)
         if (taken.length === 0) return Effect.succeed(0)
         isRelaying = true
-        return Effect.forEach(taken, ([, row]) => Effect.fromResult(decodeRow(row))).pipe(
+        return Effect.forEach(taken, ([, { records }]) => Effect.fromResult(decodeRow(records))).pipe(
           Effect.orDie,
           Effect.flatMap((records) => publish(records.flat())),
           Effect.map(() => {
@@ -59,8 +70,7 @@ export const makeMemoryOutbox = (now: () => number) => {
     rows,
     insert: (records: Uint8Array): number => {
       const id = next++
-      rows.set(id, records)
-      createdAt.set(id, now())
+      rows.set(id, { records, createdAt: now() })
       return id
     },
     oldest,

@@ -21,7 +21,8 @@ ledgerContract(
               memory.state.lostLocks.add(lock.token)
               return lock
             }),
-          outboxRow: (id) => Effect.sync(() => (id === null ? undefined : memory.outbox.get(id)?.toString())),
+          outboxRow: (id) =>
+            Effect.sync(() => (id === null ? undefined : memory.outbox.get(id)?.records.toString())),
           acceptances: (owner) =>
             Effect.sync(
               () =>
