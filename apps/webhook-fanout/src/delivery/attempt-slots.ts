@@ -37,13 +37,13 @@ interface SlotLimits {
   readonly unrecordedEach: number
 }
 
-interface Usage {
+interface Usage<H extends SlotHolder> {
   slots: number
   unrecorded: number
   /** As of the last count. */
   failing: boolean
-  /** It waits in a queue for a slot. */
-  queued: boolean
+  /** Where it waits for a slot. */
+  queue: WaitingHolders<H> | null
 }
 
 /** The slots of all subscriptions of an account. */
@@ -75,11 +75,18 @@ class WaitingHolders<H extends SlotHolder> {
     }
     return undefined
   }
+
+  /** Its account keeps its turn. */
+  remove(holder: H): void {
+    const holders = this.#accounts.get(holder.account)?.filter((each) => each !== holder) ?? []
+    if (holders.length > 0) this.#accounts.set(holder.account, holders)
+    else this.#accounts.delete(holder.account)
+  }
 }
 
 export class AttemptSlots<H extends SlotHolder> {
   readonly #limits: SlotLimits
-  readonly #usage = new Map<H, Usage>()
+  readonly #usage = new Map<H, Usage<H>>()
   readonly #accounts = new Map<string, AccountUsage>()
   readonly #healthy = new WaitingHolders<H>()
   readonly #failing = new WaitingHolders<H>()
@@ -111,12 +118,13 @@ export class AttemptSlots<H extends SlotHolder> {
   enqueue(holder: H): void {
     const usage = this.#of(holder)
     this.#recount(holder, usage)
-    if (usage.queued || !this.#eligible(holder, usage)) {
-      this.#forgetUnused(holder, usage)
-      return
+    const queue = this.#eligible(holder, usage) ? this.#queueFor(holder) : null
+    if (usage.queue !== queue) {
+      usage.queue?.remove(holder)
+      queue?.push(holder)
+      usage.queue = queue
     }
-    usage.queued = true
-    ;(holder.failing ? this.#failing : this.#healthy).push(holder)
+    this.#forgetUnused(holder, usage)
   }
 
   /** Takes a slot for the next holder; `null` if the limits do not allow any. */
@@ -167,13 +175,9 @@ export class AttemptSlots<H extends SlotHolder> {
   #takeFrom(waiting: WaitingHolders<H>, mayTake: (holder: H) => boolean): H | null {
     for (let holder = waiting.shift(mayTake); holder !== undefined; holder = waiting.shift(mayTake)) {
       const usage = this.#of(holder)
-      usage.queued = false
+      usage.queue = null
       this.#recount(holder, usage)
-      if (!this.#eligible(holder, usage)) {
-        this.#forgetUnused(holder, usage)
-        continue
-      }
-      if ((waiting === this.#failing) !== holder.failing) {
+      if (!this.#eligible(holder, usage) || waiting !== this.#queueFor(holder)) {
         this.enqueue(holder)
         continue
       }
@@ -188,7 +192,11 @@ export class AttemptSlots<H extends SlotHolder> {
     return null
   }
 
-  #eligible(holder: H, usage: Usage): boolean {
+  #queueFor({ failing }: H): WaitingHolders<H> {
+    return failing ? this.#failing : this.#healthy
+  }
+
+  #eligible(holder: H, usage: Usage<H>): boolean {
     const { inFlightEach, inFlightEachFailing, unrecordedEach } = this.#limits
     if (!holder.hasWork) return false
     // The next attempt of a failing subscription depends on the outcomes of the last ones.
@@ -197,7 +205,7 @@ export class AttemptSlots<H extends SlotHolder> {
       : usage.slots < inFlightEach && usage.unrecorded < unrecordedEach
   }
 
-  #recount(holder: H, usage: Usage): void {
+  #recount(holder: H, usage: Usage<H>): void {
     if (usage.failing === holder.failing) return
     usage.failing = holder.failing
     const failing = holder.failing ? usage.slots : -usage.slots
@@ -217,16 +225,16 @@ export class AttemptSlots<H extends SlotHolder> {
     else this.#accounts.set(account, next)
   }
 
-  #of(holder: H): Usage {
+  #of(holder: H): Usage<H> {
     let usage = this.#usage.get(holder)
     if (usage === undefined) {
-      usage = { slots: 0, unrecorded: 0, failing: holder.failing, queued: false }
+      usage = { slots: 0, unrecorded: 0, failing: holder.failing, queue: null }
       this.#usage.set(holder, usage)
     }
     return usage
   }
 
-  #forgetUnused(holder: H, usage: Usage): void {
-    if (usage.slots === 0 && usage.unrecorded === 0 && !usage.queued) this.#usage.delete(holder)
+  #forgetUnused(holder: H, usage: Usage<H>): void {
+    if (usage.slots === 0 && usage.unrecorded === 0 && usage.queue === null) this.#usage.delete(holder)
   }
 }

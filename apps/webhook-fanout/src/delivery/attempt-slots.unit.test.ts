@@ -154,6 +154,19 @@ describe('attempt slots', () => {
     expect([slots.taken, slots.unrecorded]).toEqual([0, LIMITS.unrecorded])
   })
 
+  it('are taken for a subscription that recovers while it waits behind failing ones', () => {
+    const slots = new AttemptSlots<Holder>(LIMITS)
+    const hung = Array.from({ length: 4 }, (_, i) => new Holder(`hung${i}`, 100, { failing: true }))
+    for (const holder of hung) slots.enqueue(holder)
+    expect(takeAll(slots).length).toBe(4)
+    const waiting = new Holder('waiting', 1, { failing: true })
+    slots.enqueue(waiting)
+    expect(takeAll(slots)).toEqual([])
+    waiting.failing = false
+    slots.enqueue(waiting)
+    expect(takeAll(slots)).toEqual(['waiting'])
+  })
+
   it('never exceed a limit, and are idle only when a limit is reached', () => {
     const names = ['a', 'b', 'c', 'd', 'e']
     const step = fc.record({
@@ -238,6 +251,7 @@ describe('attempt slots', () => {
           }
         }
       }),
+      { numRuns: 2000 },
     )
   })
 })
