@@ -20,7 +20,7 @@ const CONCURRENT = [
   'test/contract/**/*.e2e.test.ts',
   'test/operator/**/*.e2e.test.ts',
   'test/e2e/**/*.e2e.test.ts',
-  'test/operating/{alerts,doctor,hubctl,hubctl-api,image,manifests,telemetry}.e2e.test.ts',
+  'test/operating/{alerts,chart,doctor,hubctl,hubctl-api,image,manifests,telemetry}.e2e.test.ts',
   'test/operating/{restore,upgrade}.e2e.test.ts',
   'test/privacy/**/*.e2e.test.ts',
   'test/read-models/**/*.e2e.test.ts',

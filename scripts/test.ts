@@ -55,8 +55,7 @@ const PROJECTS = {
   e2e: ['e2e-waiting', 'e2e-loading'],
 } as const satisfies Record<Kind, ReadonlyArray<string>>
 
-/** End-to-end tests start hubs with servers of their own. */
-const needsServers = (kind: Kind): boolean => kind === 'int'
+const needsServers = (kind: Kind): boolean => kind === 'int' || kind === 'e2e'
 
 /** The time that the servers of killed test hubs get to end. */
 const SWEEP_WITHIN_MS = 10_000
@@ -231,8 +230,6 @@ const main = async (): Promise<number> => {
           ),
         )),
       )
-      await stack?.stop()
-      stack = null
     }
   } catch (error) {
     const log = error instanceof UserError ? error.log : undefined

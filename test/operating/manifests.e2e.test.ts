@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { programFile, ROOT } from '@hub/local-stack'
 import { afterAll, describe, expect, it } from 'vitest'
-import { type Found, goFiles, orSkip, pythonTool, runTool } from '../support/external-tools.ts'
+import { type Found, orSkip, pythonTool, runTool } from '../support/external-tools.ts'
 import { prometheusRule } from '../../infra/observability/src/prometheus-rule.ts'
 import { kubernetesFindings, workloadFindings } from './manifests/check-manifests.ts'
 import { runStage } from './manifests/image-stage.ts'
@@ -24,42 +24,15 @@ import {
   textOf,
   workloadsOf,
 } from './manifests/parse.ts'
+import { kubectlMissing, kustomize, onceOnly, validate } from './manifests/tools.ts'
 
 const TOOL_WITHIN_MS = 60_000
 /** Installs some ten packages. */
 const STAGE_WITHIN_MS = 180_000
 
-/** The oldest supported version: the manifests use `preStop.sleep`. */
-const KUBERNETES = '1.30'
-
-/** Schemas that are not part of Kubernetes, from the Go modules that publish them. */
-const SCHEMAS = {
-  'github.com/kedacore/keda/v2@v2.20.2': [
-    'config/crd/bases/keda.sh_scaledobjects.yaml',
-    'config/crd/bases/keda.sh_triggerauthentications.yaml',
-  ],
-  'github.com/prometheus-operator/prometheus-operator@v0.85.0': [
-    'example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml',
-    'example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml',
-  ],
-  'github.com/compose-spec/compose-go/v2@v2.16.2': ['schema/compose-spec.json'],
-}
-
 const code = readCode()
 
 type Rendered = Readonly<Record<(typeof OVERLAYS)[number], ReadonlyArray<Doc>>>
-
-/** Renders a folder with the kustomize of kubectl. */
-const kustomize = async (path: string): Promise<ReadonlyArray<Doc>> => {
-  const { code: exit, text } = await runTool('kubectl', ['kustomize', path], { withinMs: TOOL_WITHIN_MS })
-  if (exit !== 0) throw new Error(text)
-  return documentsIn(text)
-}
-
-const kubectlMissing = async (): Promise<string | null> => {
-  const there = await runTool('kubectl', ['version', '--client'], { withinMs: TOOL_WITHIN_MS })
-  return there.code === 0 ? null : 'kubectl is not on the PATH'
-}
 
 const render = async (): Promise<Found<Rendered>> => {
   const missing = await kubectlMissing()
@@ -70,17 +43,12 @@ const render = async (): Promise<Found<Rendered>> => {
   return Object.fromEntries(made) as Rendered
 }
 
-interface Manifests {
-  readonly documents: ReadonlyArray<Doc>
-  readonly compose: Doc
-}
-
 /** The alert rules for the Prometheus operator. */
 const alertRules = (): ReadonlyArray<Doc> =>
   documentsIn(prometheusRule(textOf('infra/observability/alerts/hub.yml'), 'https://wiki.test/runbooks'))
 
 /** Manifests with one error of each kind. */
-const invalid = (): Manifests => {
+const invalid = () => {
   const documents = [...readBase().filter(({ kind }) => kind !== 'ConfigMap'), ...alertRules()]
   const spec = (kind: string, name?: string) =>
     documents.find(
@@ -98,49 +66,21 @@ const invalid = (): Manifests => {
 const folder = mkdtempSync(join(tmpdir(), 'hub-manifests-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/**
- * Validates all manifests in one run, because reading the schemas takes longer than the validation.
- */
-const validate = async (): Promise<Found<Readonly<Record<string, ReadonlyArray<string>>>>> => {
+const validateAll = async (): ReturnType<typeof validate> => {
   const rendered = await once.rendered()
   if ('missing' in rendered) return rendered
-  const validator = await pythonTool('kubernetes-validate', '1.37.0')
-  if ('missing' in validator) return validator
-  const schemas = await goFiles('manifest-schemas-3', SCHEMAS)
-  if ('missing' in schemas) return schemas
   const compose = readCompose()
-  const sets: Readonly<Record<string, Manifests>> = {
+  const sets = {
     ...Object.fromEntries(
       Object.entries(rendered).map(([name, documents]) => [name, { documents, compose }]),
     ),
     alerts: { documents: alertRules(), compose },
     invalid: invalid(),
   }
-  const files = readdirSync(schemas.folder).map((file) => join(schemas.folder, file))
-  const input = join(folder, 'input.json')
-  writeFileSync(
-    input,
-    JSON.stringify({
-      sets,
-      kubernetes: KUBERNETES,
-      definitions: files.filter((file) => file.endsWith('.yaml')),
-      schema: files.find((file) => file.endsWith('compose-spec.json')),
-    }),
-  )
-  const ran = await runTool(
-    join(validator.folder, 'bin/python'),
-    [join(import.meta.dirname, 'manifests/validate.py'), input],
-    { withinMs: TOOL_WITHIN_MS },
-  )
-  if (ran.code !== 0) throw new Error(ran.text)
-  return JSON.parse(ran.text) as Readonly<Record<string, ReadonlyArray<string>>>
+  return validate(sets, folder)
 }
 
-const onceOnly = <A>(make: () => Promise<A>): (() => Promise<A>) => {
-  let made: Promise<A> | null = null
-  return () => (made ??= make())
-}
-const once = { rendered: onceOnly(render), validated: onceOnly(validate) }
+const once = { rendered: onceOnly(render), validated: onceOnly(validateAll) }
 
 describe.each(OVERLAYS)('the overlay %s', (name) => {
   it('renders with kustomize, and agrees with the code', async (context) => {

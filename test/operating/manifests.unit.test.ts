@@ -165,7 +165,7 @@ describe('the manifests', () => {
     ],
     [
       'a policy that permits a port without TLS',
-      (all) => (found(all, 'NetworkPolicy', 'servers').egress[0].ports[1].port = 9092),
+      (all) => (found(all, 'NetworkPolicy', 'servers').egress[1].ports[0].port = 9092),
       /NetworkPolicy servers: port 9092 has no TLS/u,
     ],
     [

@@ -67,5 +67,5 @@ export {
   describeCluster,
   describeGroup,
   readOffsetRanges,
-  topicLogEnds,
+  topicEndOffsets,
 } from './topics/inspect.ts'

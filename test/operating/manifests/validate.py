@@ -1,8 +1,8 @@
 """
-Validates manifests against the schemas of Kubernetes, of custom resources (KEDA, Prometheus operator)
+Validates manifests against the schemas of Kubernetes, of custom resources (KEDA, Prometheus operator and others)
 and of the Compose specification. Reads a file with one JSON object:
 
-  {"sets": {name: {"documents": [...], "compose": {...}}}, "kubernetes": version, "definitions": [files], "schema": file}
+  {"sets": {name: {"documents": [...], "compose": {...} or absent}}, "kubernetes": version, "definitions": [files], "schema": file}
 
 and prints a JSON object with the problems of each set.
 """
@@ -65,7 +65,8 @@ def problems(given, others, version, compose_schema):
             yield describe(name, error)
         except kubernetes_validate.SchemaNotFoundError:
             yield f"{name}: Kubernetes {version} has no such kind"
-    yield from (describe("compose", error) for error in compose_schema.iter_errors(given["compose"]))
+    if "compose" in given:
+        yield from (describe("compose", error) for error in compose_schema.iter_errors(given["compose"]))
 
 
 def main():

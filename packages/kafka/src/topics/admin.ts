@@ -1,10 +1,8 @@
-/** Sends requests with a client that exists only for one call. */
+/** Sends requests with an admin client that exists only for one call. */
 import { Data, Effect } from 'effect'
-import type { Admin, Kafka, RetryOptions } from 'kafkajs'
+import type { Admin, RetryOptions } from 'kafkajs'
 import { makeKafka, type KafkaConnection } from '../connection/client.ts'
 import { reasonOf } from '../connection/errors.ts'
-import type { InnerCluster } from '../kafkajs-patches/internals.ts'
-import { createCluster } from '../kafkajs-patches/leave-group-for.ts'
 import { KafkaUnavailable } from '../port.ts'
 
 /** The broker would reject the request again, for example because of an invalid setting. */
@@ -12,28 +10,25 @@ export class KafkaRequestRejected extends Data.TaggedError('KafkaRequestRejected
   readonly detail: string
 }> {}
 
-/** Time limit of one request. */
+/** Time limit of one request of the admin client. */
 const ADMIN_TIMEOUT_MS = 10_000
 
-const NO_RETRIES: RetryOptions = { retries: 0 }
-
-const withClient = <C extends { connect(): Promise<void> }, A>(
+export const withAdmin = <A>(
   connection: KafkaConnection,
-  retry: RetryOptions,
-  create: (kafka: Kafka) => C,
-  use: (client: C) => Promise<A>,
+  use: (admin: Admin) => Promise<A>,
+  retry: RetryOptions = { retries: 0 },
 ): Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected> =>
   Effect.acquireUseRelease(
     Effect.map(Effect.context<never>(), (context) => {
       const fork = Effect.runForkWith(context)
       const { destroy, kafka } = makeKafka(connection, { requestTimeoutMs: ADMIN_TIMEOUT_MS, retry }, fork)
-      return { client: create(kafka), destroy }
+      return { admin: kafka.admin(), destroy }
     }),
-    ({ client }) =>
+    ({ admin }) =>
       Effect.tryPromise({
         try: async () => {
-          await client.connect()
-          return await use(client)
+          await admin.connect()
+          return await use(admin)
         },
         catch: (cause) => {
           const { reason, detail, fatal } = reasonOf(cause)
@@ -42,18 +37,3 @@ const withClient = <C extends { connect(): Promise<void> }, A>(
       }),
     ({ destroy }) => Effect.sync(destroy),
   )
-
-/** Uses the admin client of kafkajs. */
-export const withAdmin = <A>(
-  connection: KafkaConnection,
-  use: (admin: Admin) => Promise<A>,
-  retry: RetryOptions = NO_RETRIES,
-): Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected> =>
-  withClient(connection, retry, (kafka) => kafka.admin(), use)
-
-/** For requests that the admin client of kafkajs does not have. */
-export const withCluster = <A>(
-  connection: KafkaConnection,
-  use: (cluster: InnerCluster) => Promise<A>,
-): Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected> =>
-  withClient(connection, NO_RETRIES, createCluster, use)

@@ -1,0 +1,4 @@
+// Package rest describes no cluster.
+package rest
+
+type Config struct{}
