@@ -18,29 +18,31 @@ export const nameOf = ({ fault, point }: Cell): string => `${point} × ${fault}`
 export const commandOf = ({ fault, point }: Cell): string =>
   `npm run chaos -- --point ${point} --fault ${fault}`
 
-export const TENTHS = 10
+export const PARTS = 20
 const DAY_MS = 86_400_000
 
 /**
- * The tenth that `npm test` runs: `HUB_CRASH_TENTH`, or a different one each day, so that a day has
+ * The part that `npm test` runs: `HUB_CRASH_PART`, or a different one each day, so that a day has
  * the same cells on every machine.
  */
-export const tenthOf = (setting: string | undefined, now: number): number => {
-  if (setting === undefined || setting === '') return Math.floor(now / DAY_MS) % TENTHS
-  if (!/^\d$/u.test(setting)) throw new Error('HUB_CRASH_TENTH must be a whole number from 0 to 9.')
+export const partOf = (setting: string | undefined, now: number): number => {
+  if (setting === undefined || setting === '') return Math.floor(now / DAY_MS) % PARTS
+  if (!/^\d+$/u.test(setting) || Number(setting) >= PARTS) {
+    throw new Error(`HUB_CRASH_PART must be a whole number from 0 to ${PARTS - 1}.`)
+  }
   return Number(setting)
 }
 
-/** Every tenth cell, so a tenth has points of all apps and all faults. */
-export const cellsOfTenth = (tenth: number): ReadonlyArray<Cell> =>
-  CELLS.filter((_, index) => index % TENTHS === tenth)
+/** Every twentieth cell, so a part has points of all apps and all faults. */
+export const cellsOfPart = (part: number): ReadonlyArray<Cell> =>
+  CELLS.filter((_, index) => index % PARTS === part)
 
 export const HELP = `Runs the crash matrix: each point in the code is combined with each fault.
 
   npm run chaos                                  all cells
   npm run chaos -- --point <names>               the cells of these points, for example a,b
   npm run chaos -- --fault <fault>               the cells of one fault: ${CRASH_FAULTS.join(', ')}
-  npm run chaos -- --tenth <number>              the cells of one run of npm test: 0 to ${TENTHS - 1}
+  npm run chaos -- --part <number>               the cells of one run of npm test: 0 to ${PARTS - 1}
   npm run chaos -- --list                        the names of the points, and what has happened there
   npm run chaos -- --help                        this text
 
@@ -57,20 +59,18 @@ const parse = (args: ReadonlyArray<string>) =>
     list: { type: 'boolean', default: false },
     point: { type: 'string' },
     fault: { type: 'string' },
-    tenth: { type: 'string' },
+    part: { type: 'string' },
   })
 
 /** Throws `WrongOptions`. */
 export const readOptions = (args: ReadonlyArray<string>): Options => {
-  const { fault, help, list, point, tenth } = parse(args)
+  const { fault, help, list, part, point } = parse(args)
   if (help) return { command: 'help' }
   if (list) return { command: 'list' }
   const onlyPoints =
     point === undefined ? null : new Set(point.split(',').map((name) => oneOf('point', name, POINTS)))
   const onlyFault = fault === undefined ? null : oneOf('fault', fault, CRASH_FAULTS)
-  const cells = (
-    tenth === undefined ? CELLS : cellsOfTenth(wholeNumber('tenth', tenth, 0, TENTHS - 1))
-  ).filter(
+  const cells = (part === undefined ? CELLS : cellsOfPart(wholeNumber('part', part, 0, PARTS - 1))).filter(
     (cell) => (onlyPoints?.has(cell.point) ?? true) && (onlyFault === null || cell.fault === onlyFault),
   )
   if (cells.length === 0) throw new WrongOptions('No cell has all of these options.')

@@ -1,7 +1,8 @@
 /** The selection of cells: by command line, by day, and their division into waves. */
 import { describe, expect, it } from 'vitest'
 import { WrongOptions } from '../../support/command-line.ts'
-import { CELLS, cellsOfTenth, POINTS, readOptions, tenthOf, TENTHS, wavesOf } from './cells.ts'
+import { CRASH_FAULTS } from '@hub/crash-points'
+import { CELLS, cellsOfPart, partOf, PARTS, POINTS, readOptions, wavesOf } from './cells.ts'
 
 describe('the command line', () => {
   it('selects all cells, those of a point, of a fault, and one cell', () => {
@@ -20,8 +21,8 @@ describe('the command line', () => {
   it.each([
     [['--point', 'nowhere'], /"nowhere" is not a point\. The points are command-api\.key-acquired, /u],
     [['--fault', 'fire'], /"fire" is not a fault\. The faults are kill, stop, reported-failure\./u],
-    [['--tenth', '10'], /--tenth must be a whole number from 0 to 9, not "10"\./u],
-    [['--tenth', ''], /--tenth must be a whole number/u],
+    [['--part', '20'], /--part must be a whole number from 0 to 19, not "20"\./u],
+    [['--part', ''], /--part must be a whole number/u],
     [['--speed', '1'], /speed/u],
   ])('refuses %j with a sentence', (args, message) => {
     expect(() => readOptions(args)).toThrow(WrongOptions)
@@ -29,18 +30,28 @@ describe('the command line', () => {
   })
 })
 
-describe('the tenths', () => {
+describe('the parts', () => {
+  const parts = Array.from({ length: PARTS }, (_, part) => cellsOfPart(part))
+
   it('contain each cell once', () => {
-    const all = Array.from({ length: TENTHS }, (_, tenth) => cellsOfTenth(tenth)).flat()
-    expect(new Set(all)).toEqual(new Set(CELLS))
-    expect(all).toHaveLength(CELLS.length)
+    expect(new Set(parts.flat())).toEqual(new Set(CELLS))
+    expect(parts.flat()).toHaveLength(CELLS.length)
+  })
+
+  it('have points of all apps and all faults', () => {
+    const apps = ['command-api', 'dispatcher', 'projector', 'webhook-fanout']
+    for (const part of parts) {
+      expect(part.map(({ point }) => point.split('.')[0])).toEqual(expect.arrayContaining(apps))
+      expect(part.map(({ fault }) => fault)).toEqual(expect.arrayContaining([...CRASH_FAULTS]))
+    }
   })
 
   it('rotate with the days, unless the setting names one', () => {
     const day = 86_400_000
-    expect([0, 1, 9, 10].map((days) => tenthOf(undefined, days * day))).toEqual([0, 1, 9, 0])
-    expect(tenthOf('3', 0)).toBe(3)
-    expect(() => tenthOf('x', 0)).toThrow('HUB_CRASH_TENTH')
+    expect([0, 1, 19, 20].map((days) => partOf(undefined, days * day))).toEqual([0, 1, 19, 0])
+    expect(partOf('13', 0)).toBe(13)
+    expect(() => partOf('x', 0)).toThrow('HUB_CRASH_PART')
+    expect(() => partOf('20', 0)).toThrow('HUB_CRASH_PART must be a whole number from 0 to 19.')
   })
 })
 

@@ -1,21 +1,21 @@
 /**
- * A tenth of the crash matrix, another one each day. `HUB_CRASH_TENTH` selects one, and `npm run
+ * A part of the crash matrix, another one each day. `HUB_CRASH_PART` selects one, and `npm run
  * chaos` runs all cells or one of them: see README.md.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { cellsOfTenth, commandOf, nameOf, tenthOf, TENTHS, wavesOf } from './cells.ts'
+import { cellsOfPart, commandOf, nameOf, partOf, PARTS, wavesOf } from './cells.ts'
 import { CELLS_AT_ONCE, type Results, runWave, WAVE_WITHIN_MS } from './run-wave.ts'
 import { SCENARIOS } from './scenarios.ts'
 import { startWorld, type World } from './world.ts'
 
-const tenth = tenthOf(process.env['HUB_CRASH_TENTH'], Date.now())
-const cells = cellsOfTenth(tenth)
+const part = partOf(process.env['HUB_CRASH_PART'], Date.now())
+const cells = cellsOfPart(part)
 
 let world: World
 beforeAll(async () => {
   console.log(
-    `crash matrix: tenth ${tenth} of 0 to ${TENTHS - 1}, ${cells.length} cells. ` +
-      `Repeat it with HUB_CRASH_TENTH=${tenth} npm run test:e2e -- crash-matrix`,
+    `crash matrix: part ${part} of 0 to ${PARTS - 1}, ${cells.length} cells. ` +
+      `Repeat it with HUB_CRASH_PART=${part} npm run test:e2e -- crash-matrix`,
   )
   world = await startWorld()
 })

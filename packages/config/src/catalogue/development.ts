@@ -99,10 +99,10 @@ export const tests = inGroup('tests', {
     readBy: [...ALL_APPS, 'hubctl', 'tests'],
     doc: 'The folder through which tests make a process crash at a named point of its code. Production refuses it.',
   }),
-  crashTenth: optional(kind.integer(0, 9), 'by the date', {
-    name: 'HUB_CRASH_TENTH',
+  crashPart: optional(kind.integer(0, 19), 'by the date', {
+    name: 'HUB_CRASH_PART',
     readBy: TESTS,
-    doc: 'The tenth of the crash matrix that `npm test` runs, to repeat a run.',
+    doc: 'The part of the crash matrix that `npm test` runs, to repeat a run.',
   }),
   chaosSeconds: optional(kind.integer(1, ANY_NUMBER), 'short', {
     name: 'HUB_CHAOS_SECONDS',
