@@ -55,7 +55,8 @@ const PROJECTS = {
   e2e: ['e2e-waiting', 'e2e-loading'],
 } as const satisfies Record<Kind, ReadonlyArray<string>>
 
-const needsServers = (kind: Kind): boolean => kind === 'int' || kind === 'e2e'
+/** End-to-end tests start hubs with servers of their own. */
+const needsServers = (kind: Kind): boolean => kind === 'int'
 
 /** The time that the servers of killed test hubs get to end. */
 const SWEEP_WITHIN_MS = 10_000
@@ -230,6 +231,8 @@ const main = async (): Promise<number> => {
           ),
         )),
       )
+      await stack?.stop()
+      stack = null
     }
   } catch (error) {
     const log = error instanceof UserError ? error.log : undefined
