@@ -3,11 +3,13 @@ import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { SHORTEST_LIFETIME_SECONDS } from '@hub/config'
 import { eventually } from '@hub/testkit'
 import { makeHubAdmin } from '../support/hub-admin.ts'
 import { ACCOUNTS, amountOf, type RunAccount } from './accounts.ts'
 import { type Api, openApi } from './api.ts'
 import { checkHistory } from './checker/check.ts'
+import type { MessageClass } from './checker/history.ts'
 import { readHistory } from './checker/read-history.ts'
 import { type Cluster, removeCluster, startCluster } from './cluster.ts'
 import { startCpuProfile } from './cpu-profile.ts'
@@ -19,18 +21,18 @@ import { type RunResult, writePage } from './page.ts'
 import { type Followers, followEvents, hasOpenMessages, readEverything } from './readers.ts'
 import { type Receivers, startReceivers } from './receivers.ts'
 import { openRecorder, type Recorder } from './recorder.ts'
-import { planFaults } from './schedule.ts'
+import { planFaults, shortening } from './schedule.ts'
 
 /**
  * Short, so that a run can wait for each final status: the longest is a message that is submitted at
- * the end of its lifetime, and gets no report.
+ * the end of its lifetime, and gets no report. Short runs have shorter ones, as they have shorter
+ * faults. The report deadlines are the same.
  */
-const LIFETIMES = {
-  HUB_LIFETIME_OTP_SECONDS: '60',
-  HUB_REPORT_DEADLINE_OTP_SECONDS: '60',
-  HUB_LIFETIME_SERVICE_SECONDS: '90',
-  HUB_REPORT_DEADLINE_SERVICE_SECONDS: '90',
-}
+const LIFETIME_SECONDS = { otp: 60, service: 90 } as const
+
+/** The lifetime of a class in a run of so many seconds, in seconds. */
+const lifetimeOf = (messageClass: MessageClass, seconds: number): number =>
+  Math.max(SHORTEST_LIFETIME_SECONDS, Math.round(LIFETIME_SECONDS[messageClass] * shortening(seconds)))
 
 /** All messages are final, at the latest: twice the deadlines, because a busy machine has a backlog. */
 const SETTLE_WITHIN_MS = 360_000
@@ -149,6 +151,10 @@ export const makeRun = async (
   signal: AbortSignal,
 ): Promise<Run> => {
   const { out, rate, seconds, seed } = options
+  const lifetimeMs = {
+    otp: 1000 * lifetimeOf('otp', seconds),
+    service: 1000 * lifetimeOf('service', seconds),
+  }
   mkdirSync(out, { recursive: true })
   const parent = process.env['HUB_TEST_DIR'] ?? tmpdir()
   mkdirSync(parent, { recursive: true })
@@ -173,7 +179,13 @@ export const makeRun = async (
       dir,
       operatorPort: operator.port,
       operator: { systemId: SYSTEM_ID, password: PASSWORD },
-      environment: { ...LIFETIMES, ...receivers.environment },
+      environment: {
+        HUB_LIFETIME_OTP_SECONDS: String(lifetimeMs.otp / 1000),
+        HUB_REPORT_DEADLINE_OTP_SECONDS: String(lifetimeMs.otp / 1000),
+        HUB_LIFETIME_SERVICE_SECONDS: String(lifetimeMs.service / 1000),
+        HUB_REPORT_DEADLINE_SERVICE_SECONDS: String(lifetimeMs.service / 1000),
+        ...receivers.environment,
+      },
       report,
       signal,
     })
@@ -190,10 +202,7 @@ export const makeRun = async (
       rate,
       seconds,
       accounts: ACCOUNTS,
-      lifetimeMs: {
-        otp: 1000 * Number(LIFETIMES.HUB_LIFETIME_OTP_SECONDS),
-        service: 1000 * Number(LIFETIMES.HUB_LIFETIME_SERVICE_SECONDS),
-      },
+      lifetimeMs,
     })
     const followers = followEvents({ api, recorder, accounts })
     closing.push(followers.stop)

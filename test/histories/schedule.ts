@@ -48,6 +48,9 @@ const LASTS_SECONDS = { least: 4, most: 15 } as const
 const within = (random: Random, { least, most }: { readonly least: number; readonly most: number }): number =>
   least + random.below(1000 * (most - least)) / 1000
 
+/** The share of their times that faults and lifetimes have in a run of so many seconds. */
+export const shortening = (seconds: number): number => Math.min(1, seconds / 60)
+
 /**
  * Faults come one after the other. Each of the given faults comes before one comes again. Short runs
  * have shorter faults.
@@ -58,7 +61,7 @@ export const planFaults = (
   names: ReadonlyArray<FaultName>,
 ): ReadonlyArray<PlannedFault> => {
   const random = seededRandom(seed)
-  const scale = Math.min(1, seconds / 60)
+  const scale = shortening(seconds)
   const planned: Array<PlannedFault> = []
   let left: Array<FaultName> = []
   let at = CALM_SECONDS * scale
