@@ -7,7 +7,7 @@ import { eventually } from '@hub/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { send, sendUntilAccepted } from '../support/client.ts'
 import { type Account, freshNumber, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
-import { operatorStatistics, startHub, type TestHub } from '../support/hub.ts'
+import { operatorStatistics, startHub, type TestHub, WITHOUT_WEBHOOKS } from '../support/hub.ts'
 
 /** Parts per second of the whole hub. */
 const RATE = 50
@@ -23,6 +23,7 @@ const codes: Array<string> = []
 
 beforeAll(async () => {
   hub = await startHub({
+    apps: WITHOUT_WEBHOOKS,
     dispatchers: 2,
     environment: { HUB_OPERATOR_SMPP_PARTS_PER_SECOND: String(RATE) },
   })

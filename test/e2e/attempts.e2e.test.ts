@@ -7,13 +7,13 @@ import { eventually } from '@hub/testkit'
 import { Result } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, client, send, sendBatchUntilAccepted, sendUntilAccepted } from '../support/client.ts'
-import { operatorStatistics, startHub, type TestHub } from '../support/hub.ts'
+import { operatorStatistics, startHub, type TestHub, WITHOUT_WEBHOOKS } from '../support/hub.ts'
 import { readTopic } from '../support/read-topic.ts'
 
 let hub: TestHub
 let live: Client
 beforeAll(async () => {
-  hub = await startHub({ apiRps: 100_000 })
+  hub = await startHub({ apps: WITHOUT_WEBHOOKS, apiRps: 100_000 })
   const { base_url, keys } = hub.describe()
   live = client(base_url, keys.live)
 })

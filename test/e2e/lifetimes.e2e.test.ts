@@ -4,13 +4,14 @@ import { eventually } from '@hub/testkit'
 import { Result } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, client, send, sendUntilAccepted } from '../support/client.ts'
-import { startHub, type TestHub } from '../support/hub.ts'
+import { startHub, type TestHub, WITHOUT_WEBHOOKS } from '../support/hub.ts'
 import { readTopic } from '../support/read-topic.ts'
 
 let hub: TestHub
 let live: Client
 beforeAll(async () => {
   hub = await startHub({
+    apps: WITHOUT_WEBHOOKS,
     environment: {
       HUB_LIFETIME_OTP_SECONDS: '60',
       HUB_LIFETIME_SERVICE_SECONDS: '3600',

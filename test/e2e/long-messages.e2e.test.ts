@@ -6,13 +6,13 @@ import { eventually } from '@hub/testkit'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { sendUntilAccepted } from '../support/client.ts'
 import { type Account, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
-import { operatorStatistics, startHub, type TestHub } from '../support/hub.ts'
+import { operatorStatistics, startHub, type TestHub, WITHOUT_WEBHOOKS } from '../support/hub.ts'
 
 let hub: TestHub
 let admin: HubAdmin
 let account: Account
 beforeAll(async () => {
-  hub = await startHub()
+  hub = await startHub({ apps: WITHOUT_WEBHOOKS })
   admin = makeHubAdmin(hub)
   account = await admin.createAccount({ live: { flood_pause_seconds: 0 } })
   await admin.addTemplate(account, 'live', { name: 'order', class: 'service', body: 'Order {{code}}' })

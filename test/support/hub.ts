@@ -104,6 +104,13 @@ export interface TestHub {
   readonly stop: () => Promise<void>
 }
 
+/** The apps of a hub whose test receives no webhook. An app uses the processor, also while it has nothing to do. */
+export const WITHOUT_WEBHOOKS = [
+  'command-api',
+  'dispatcher',
+  'projector',
+] as const satisfies ReadonlyArray<AppName>
+
 interface TestHubOptions {
   /** Additional environment variables of the apps, such as `HUB_WEBHOOK_ALLOWED_HOSTS`. */
   readonly environment?: Readonly<Record<string, string>>
