@@ -12,7 +12,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { sendBatchUntilAccepted } from '../support/client.ts'
 import { javaCompilerMissing, javaLibrary } from '../support/external-tools.ts'
 import { type Account, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
-import { startHub, type TestHub } from '../support/hub.ts'
+import { startHub, type TestHub, WITHOUT_WEBHOOKS } from '../support/hub.ts'
 import { type Program, SHORT_JAVA_RUN, startProgram } from '../support/program.ts'
 
 const ESME_RTHROTTLED = 0x58
@@ -121,7 +121,10 @@ describe.each(implementations)('an SMSC based on $name that throttles', ({ cases
       return
     }
     library = found
-    hub = await startHub({ environment: { HUB_OPERATOR_SMPP_ID_FORMAT: idFormat } })
+    hub = await startHub({
+      apps: WITHOUT_WEBHOOKS,
+      environment: { HUB_OPERATOR_SMPP_ID_FORMAT: idFormat },
+    })
     // The SMSC of the test takes the place of the operator simulator.
     hub.operator.kill('SIGKILL')
     await hub.operator.exited()

@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { encodeId } from '@hub/domain'
 import { openDatabase } from '@hub/testkit'
-import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
+import { type ProcessHandle, startHub, type TestHub, WITHOUT_WEBHOOKS } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitUntilIdle } from '../support/checker/checker.ts'
 import { type Client, send } from '../support/client.ts'
@@ -39,7 +39,7 @@ let account: Account
 let projectors: ReadonlyArray<ProcessHandle>
 
 beforeAll(async () => {
-  hub = await startHub()
+  hub = await startHub({ apps: WITHOUT_WEBHOOKS })
   admin = makeHubAdmin(hub)
   account = await admin.createAccount()
   const more = await Promise.all(

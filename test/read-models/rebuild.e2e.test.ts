@@ -15,7 +15,7 @@ import {
   Sql,
 } from '@hub/store'
 import { eventually, openDatabase } from '@hub/testkit'
-import { startHub, type TestHub } from '../support/hub.ts'
+import { startHub, type TestHub, WITHOUT_WEBHOOKS } from '../support/hub.ts'
 import { Effect, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { checkReadModels, waitUntilIdle } from '../support/checker/checker.ts'
@@ -40,7 +40,7 @@ let admin: HubAdmin
 let account: Account
 
 beforeAll(async () => {
-  hub = await startHub({ liveOperator: 'http' })
+  hub = await startHub({ apps: WITHOUT_WEBHOOKS, liveOperator: 'http' })
   admin = makeHubAdmin(hub)
   account = await admin.createAccount({
     live: { flood_pause_seconds: 0, flood_per_hour: 1_000_000, flood_per_day: 1_000_000 },
