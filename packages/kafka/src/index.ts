@@ -67,5 +67,5 @@ export {
   describeCluster,
   describeGroup,
   readOffsetRanges,
-  topicEndOffsets,
+  topicLogEnds,
 } from './topics/inspect.ts'

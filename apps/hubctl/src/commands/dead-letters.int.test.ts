@@ -14,7 +14,7 @@ import {
   logRecord,
   type OutgoingRecord,
   topicCatalogue,
-  topicEndOffsets,
+  topicLogEnds,
   topicNames,
 } from '@hub/kafka'
 import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
@@ -79,7 +79,7 @@ const event = (body: string): OutgoingRecord =>
     body,
   })
 
-const endsOf = (topic: string) => Effect.runPromise(topicEndOffsets(connection, topic))
+const endsOf = (topic: string) => Effect.runPromise(topicLogEnds(connection, topic))
 const sum = (numbers: ReadonlyArray<number>): number => numbers.reduce((all, one) => all + one, 0)
 
 let database: Awaited<ReturnType<typeof freshDatabase>>

@@ -13,7 +13,7 @@ import {
   type SubscriptionChange,
   subscriptionChangedRecord,
   topicCatalogue,
-  topicEndOffsets,
+  topicLogEnds,
   topicNames,
 } from '@hub/kafka'
 import { makeSql, type Queries, Sql, MasterKeyEncryption } from '@hub/store'
@@ -261,7 +261,7 @@ export const makeDeployment = Effect.gen(function* () {
   const groupLag = Effect.gen(function* () {
     const { committed } = yield* describeGroup(connection, `${prefix}hub.webhook-fanout`)
     const positions = committed.get(topics.webhooks)
-    const ends = yield* topicEndOffsets(connection, topics.webhooks)
+    const ends = yield* topicLogEnds(connection, topics.webhooks)
     return ends.map((end, partition) => {
       const position = positions?.get(partition)
       return position === undefined ? null : end - position

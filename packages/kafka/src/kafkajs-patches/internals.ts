@@ -78,6 +78,14 @@ export interface InnerBroker {
     /** Opens the connection with this number, if necessary. */
     getConnection(number: number): Promise<InnerConnection>
   }
+  listOffsets(request: {
+    /** The node id of the broker that asks. Without it, a reader asks. */
+    readonly replicaId?: number
+    readonly topics: ReadonlyArray<{
+      readonly topic: string
+      readonly partitions: ReadonlyArray<{ readonly partition: number; readonly timestamp: number }>
+    }>
+  }): Promise<{ readonly responses: ReadonlyArray<TopicOffsets> }>
   disconnect(): Promise<void>
 }
 

@@ -59,10 +59,17 @@ describe('kafkajs', () => {
   it('has methods for offsets and for the coordinator on the connections of the consumer', () => {
     const cluster = (require('kafkajs/src/cluster') as { prototype: Record<string, unknown> }).prototype
     const broker = (require('kafkajs/src/broker') as { prototype: Record<string, unknown> }).prototype
-    for (const method of ['connect', 'findGroupCoordinator', 'fetchTopicsOffset', 'refreshMetadata']) {
+    for (const method of [
+      'connect',
+      'findBroker',
+      'findGroupCoordinator',
+      'findLeaderForPartitions',
+      'fetchTopicsOffset',
+      'refreshMetadata',
+    ]) {
       assert.isFunction(cluster[method], method)
     }
-    for (const method of ['leaveGroup', 'describeGroups', 'disconnect'])
+    for (const method of ['leaveGroup', 'describeGroups', 'listOffsets', 'disconnect'])
       assert.isFunction(broker[method], method)
   })
 

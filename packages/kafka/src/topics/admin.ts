@@ -1,8 +1,10 @@
-/** Sends requests with an admin client that exists only for one call. */
+/** Sends requests with a client that exists only for one call. */
 import { Data, Effect } from 'effect'
-import type { Admin, RetryOptions } from 'kafkajs'
+import type { Admin, Kafka, RetryOptions } from 'kafkajs'
 import { makeKafka, type KafkaConnection } from '../connection/client.ts'
 import { reasonOf } from '../connection/errors.ts'
+import type { InnerCluster } from '../kafkajs-patches/internals.ts'
+import { createCluster } from '../kafkajs-patches/leave-group-for.ts'
 import { KafkaUnavailable } from '../port.ts'
 
 /** The broker would reject the request again, for example because of an invalid setting. */
@@ -10,25 +12,28 @@ export class KafkaRequestRejected extends Data.TaggedError('KafkaRequestRejected
   readonly detail: string
 }> {}
 
-/** Time limit of one request of the admin client. */
+/** Time limit of one request. */
 const ADMIN_TIMEOUT_MS = 10_000
 
-export const withAdmin = <A>(
+const NO_RETRIES: RetryOptions = { retries: 0 }
+
+const withClient = <C extends { connect(): Promise<void> }, A>(
   connection: KafkaConnection,
-  use: (admin: Admin) => Promise<A>,
-  retry: RetryOptions = { retries: 0 },
+  retry: RetryOptions,
+  create: (kafka: Kafka) => C,
+  use: (client: C) => Promise<A>,
 ): Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected> =>
   Effect.acquireUseRelease(
     Effect.map(Effect.context<never>(), (context) => {
       const fork = Effect.runForkWith(context)
       const { destroy, kafka } = makeKafka(connection, { requestTimeoutMs: ADMIN_TIMEOUT_MS, retry }, fork)
-      return { admin: kafka.admin(), destroy }
+      return { client: create(kafka), destroy }
     }),
-    ({ admin }) =>
+    ({ client }) =>
       Effect.tryPromise({
         try: async () => {
-          await admin.connect()
-          return await use(admin)
+          await client.connect()
+          return await use(client)
         },
         catch: (cause) => {
           const { reason, detail, fatal } = reasonOf(cause)
@@ -37,3 +42,18 @@ export const withAdmin = <A>(
       }),
     ({ destroy }) => Effect.sync(destroy),
   )
+
+/** Uses the admin client of kafkajs. */
+export const withAdmin = <A>(
+  connection: KafkaConnection,
+  use: (admin: Admin) => Promise<A>,
+  retry: RetryOptions = NO_RETRIES,
+): Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected> =>
+  withClient(connection, retry, (kafka) => kafka.admin(), use)
+
+/** For requests that the admin client of kafkajs does not have. */
+export const withCluster = <A>(
+  connection: KafkaConnection,
+  use: (cluster: InnerCluster) => Promise<A>,
+): Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected> =>
+  withClient(connection, NO_RETRIES, createCluster, use)

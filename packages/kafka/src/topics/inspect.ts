@@ -3,10 +3,10 @@ import { Effect } from 'effect'
 import kafkajs, { type Admin } from 'kafkajs'
 import type { KafkaConnection } from '../connection/client.ts'
 import type { KafkaUnavailable, OffsetRange } from '../port.ts'
-import { type KafkaRequestRejected, withAdmin } from './admin.ts'
+import { type KafkaRequestRejected, withAdmin, withCluster } from './admin.ts'
 import type { TopicSpec } from './catalogue.ts'
 import { type TopicDifference, topicDifferences } from './differences.ts'
-import { fetchOffsetRanges } from './offset-ranges.ts'
+import { fetchLogEnds, fetchOffsetRanges } from './offset-ranges.ts'
 
 type Request<A> = Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected>
 
@@ -98,9 +98,12 @@ export const alterTopics = (connection: KafkaConnection, specs: ReadonlyArray<To
         await awaitSettings(admin, specs)
       })
 
-/** The end offset of each partition of a topic, in the order of the partitions. */
-export const topicEndOffsets = (connection: KafkaConnection, topic: string): Request<ReadonlyArray<number>> =>
-  withAdmin(connection, async (admin) => (await fetchOffsetRanges(admin, topic)).map(({ high }) => high))
+/**
+ * The end of the log of each partition of a topic, in the order of the partitions. It is behind every
+ * record that the leader has, also behind one that readers cannot see yet.
+ */
+export const topicLogEnds = (connection: KafkaConnection, topic: string): Request<ReadonlyArray<number>> =>
+  withCluster(connection, (cluster) => fetchLogEnds(cluster, topic))
 
 /** The offset ranges of each topic. Topics that do not exist are omitted. */
 export const readOffsetRanges = (

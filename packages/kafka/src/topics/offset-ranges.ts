@@ -37,3 +37,32 @@ export const fetchOffsetRangesOf = async (
   }
   return new Map(topics.map((topic) => [topic, rangesOf(topic)]))
 }
+
+/** Asks for the end of a log, in a request for offsets. */
+const LATEST = -1
+
+/**
+ * The end of the log of each partition, in their order. A client that asks as a reader gets the high
+ * watermark: the end of what all replicas in sync have. The log of the leader may be longer. The leader
+ * tells its end to a replica, so this request names the broker itself as the replica that asks. Only the
+ * leader of a partition answers it.
+ */
+export const fetchLogEnds = async (cluster: InnerCluster, topic: string): Promise<ReadonlyArray<number>> => {
+  await cluster.addTargetTopic(topic)
+  const partitions = cluster.findTopicPartitionMetadata(topic).map(({ partitionId }) => partitionId)
+  const byLeader = Object.entries(cluster.findLeaderForPartitions(topic, partitions))
+  const answers = await Promise.all(
+    byLeader.map(async ([nodeId, led]) => {
+      const broker = await cluster.findBroker({ nodeId })
+      const { responses } = await broker.listOffsets({
+        replicaId: Number(nodeId),
+        topics: [{ topic, partitions: led.map((partition) => ({ partition, timestamp: LATEST })) }],
+      })
+      return responses.flatMap((response) => response.partitions)
+    }),
+  )
+  return answers
+    .flat()
+    .sort((a, b) => a.partition - b.partition)
+    .map(({ offset }) => Number(offset))
+}

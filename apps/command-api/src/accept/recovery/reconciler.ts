@@ -9,9 +9,9 @@
  * yet.
  *
  * The reconciler proves that a message is not in Kafka. First its outbox row is gone. Then the
- * reconciler reads the end offsets of the lanes. When the projector's checkpoint has passed the end
- * offset of the partition and the read model still does not contain the message, its record does
- * not exist. Until then the message is only late.
+ * reconciler reads where the logs of the lanes end, behind the records that are not on all replicas yet.
+ * When the projector's checkpoint has passed the end of the partition and the read model still does not
+ * contain the message, its record does not exist. Until then the message is only late.
  *
  * It compares the whole ledger in intervals. A code whose append has an unknown result in this
  * process is examined at once, so its charge is correct within seconds after an outage.
@@ -28,7 +28,7 @@ import {
   kafkaCrashPoint,
   type KafkaRequestRejected,
   type KafkaUnavailable,
-  topicEndOffsets,
+  topicLogEnds,
   topicNames,
   type TopicNames,
 } from '@hub/kafka'
@@ -68,10 +68,10 @@ const DEADLINE = { deadline: Duration.seconds(5) }
 const atLaneEndsRead = kafkaCrashPoint('command-api.lane-ends-read')
 const atRepublished = storageCrashPoint('command-api.republished', (done: object | null) => done !== null)
 
-/** The end offsets of the lanes, by class and partition. */
+/** The ends of the logs of the lanes, by class and partition. */
 export type LaneEnds = Readonly<Record<MessageClass, ReadonlyArray<number>>>
 
-/** Reads the end offsets of the lanes, for which `EventLog` has no operation. */
+/** Reads the ends of the lanes, for which `EventLog` has no operation. */
 export class Lanes extends Context.Service<
   Lanes,
   { readonly ends: Effect.Effect<LaneEnds, KafkaUnavailable | KafkaRequestRejected> }
@@ -79,8 +79,8 @@ export class Lanes extends Context.Service<
   static readonly layer = (connection: KafkaConnection, topics: TopicNames): Layer.Layer<Lanes> =>
     Layer.succeed(Lanes)({
       ends: Effect.all({
-        otp: topicEndOffsets(connection, topics.acceptedOtp),
-        service: topicEndOffsets(connection, topics.acceptedService),
+        otp: topicLogEnds(connection, topics.acceptedOtp),
+        service: topicLogEnds(connection, topics.acceptedService),
       }),
     })
 }

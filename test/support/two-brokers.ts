@@ -1,0 +1,101 @@
+/** Starts two Kafka brokers that replicate each other. The second one can stand still. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ensureJars, findJava, newKafkaId, readSettings, STACK_JARS, startKafka } from '@hub/local-stack'
+import { eventually, freePort } from '@hub/testkit'
+import kafkajs from 'kafkajs'
+
+export interface TwoBrokers {
+  /** The address of the first broker. */
+  readonly brokers: ReadonlyArray<string>
+  /** Creates a topic with one partition. Its leader is the first broker, and both brokers are in sync. */
+  readonly createTopic: (topic: string) => Promise<void>
+  /**
+   * The second broker stands still. It stays in sync for Kafka, because the controllers have no majority
+   * without it, so no record is on all replicas in sync any more.
+   */
+  readonly stopSecond: () => void
+  readonly continueSecond: () => void
+  /** Stops both brokers and removes their data. */
+  readonly end: () => Promise<void>
+}
+
+/** These limits only end a start or stop that hangs. */
+const READY_WITHIN = { withinMs: 120_000, everyMs: 100 } as const
+const END_WITHIN_MS = 10_000
+/** The test runner has already downloaded the files for its own broker. */
+const JARS_WITHIN_MS = 60_000
+const FIRST = 1
+const SECOND = 2
+
+export const startTwoBrokers = async (): Promise<TwoBrokers> => {
+  const dir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'two-brokers-'))
+  const { cacheDir } = readSettings(process.env)
+  const java = await findJava(process.env)
+  const jars = await ensureJars(
+    STACK_JARS,
+    cacheDir,
+    process.env,
+    () => {},
+    AbortSignal.timeout(JARS_WITHIN_MS),
+  )
+  const nodes = await Promise.all(
+    [FIRST, SECOND].map(async (id) => ({ id, port: await freePort(), controllerPort: await freePort() })),
+  )
+  const voters = nodes.map(({ controllerPort, id }) => `${id}@127.0.0.1:${controllerPort}`).join(',')
+  const clusterId = newKafkaId()
+  const running = await Promise.all(
+    nodes.map(({ controllerPort, id, port }) =>
+      startKafka({
+        java,
+        jars,
+        dir: join(dir, `kafka-${id}`),
+        port,
+        controllerPort,
+        log: join(dir, `kafka-${id}.log`),
+        runDir: join(dir, 'run'),
+        cluster: { id, voters, clusterId, listeners: [] },
+      }),
+    ),
+  )
+  const brokers = nodes.map(({ port }) => `127.0.0.1:${port}`)
+  const admin = new kafkajs.Kafka({
+    clientId: 'two-brokers',
+    brokers: [brokers[0]!],
+    logLevel: kafkajs.logLevel.NOTHING,
+  }).admin()
+  const signalSecond = (signal: NodeJS.Signals): void => void process.kill(running[1]!.pid, signal)
+  const end = async (): Promise<void> => {
+    signalSecond('SIGCONT')
+    await admin.disconnect()
+    await Promise.all(running.map((node) => node.end(END_WITHIN_MS)))
+    rmSync(dir, { recursive: true, force: true })
+  }
+  try {
+    await eventually(async () => {
+      await admin.connect()
+      return (await admin.describeCluster()).brokers.length === nodes.length
+    }, READY_WITHIN)
+  } catch (error) {
+    await end()
+    throw error
+  }
+  const inSync = async (topic: string): Promise<ReadonlyArray<number>> => {
+    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
+    return topics[0]!.partitions[0]!.isr
+  }
+  return {
+    brokers: [brokers[0]!],
+    createTopic: async (topic) => {
+      await admin.createTopics({
+        topics: [{ topic, replicaAssignment: [{ partition: 0, replicas: [FIRST, SECOND] }] }],
+        waitForLeaders: true,
+      })
+      await eventually(async () => (await inSync(topic)).length === nodes.length, READY_WITHIN)
+    },
+    stopSecond: () => signalSecond('SIGSTOP'),
+    continueSecond: () => signalSecond('SIGCONT'),
+    end,
+  }
+}
