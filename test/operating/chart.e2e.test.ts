@@ -156,12 +156,16 @@ const running = (partitions: string): Values => ({
   data: { HUB_PARTITIONS: partitions },
 })
 
+const EXAMPLE = 'examples/operators'
+const example = (file: string): ReadonlyArray<Doc> => documentsIn(textOf(`infra/helm/${EXAMPLE}/${file}`))
+
 const good: Readonly<Record<string, Run>> = {
   ...Object.fromEntries(
     Object.entries(sizes).map(([name, values]) => [name, { values: [...values, required] }]),
   ),
   team: { values: [...sizes.small, required, TEAM.values] },
   everything: { values: [required, everything] },
+  'the example with operators': { values: [...sizes.small, required, valuesIn(`${EXAMPLE}/values.yaml`)] },
   unscaled: { values: [required, unscaled] },
   'in a cluster': { values: [required, checked], ...cluster },
   'an upgrade in a cluster': {
@@ -436,11 +440,18 @@ const fromKustomize = onceOnly(async (): Promise<Found<Readonly<Record<string, R
   return { base, small, large, team }
 })
 
+const SECRETS = 'the secrets of the example'
+
 const validated = onceOnly(async () => {
   const all = await rendered()
   if ('missing' in all) return all
   const sets = Object.keys(good).map((name) => [name, { documents: documentsOf(all, name) }] as const)
-  return validate(Object.fromEntries(sets), folder)
+  // No package contains the definitions of Strimzi, CloudNativePG and the Redis operator.
+  const documents = [
+    ...example('secrets.yaml'),
+    ...example('redis.yaml').filter(({ apiVersion }) => String(apiVersion).startsWith('cert-manager.io/')),
+  ]
+  return validate({ ...Object.fromEntries(sets), [SECRETS]: { documents } }, folder)
 })
 
 describe('the Helm chart', () => {
@@ -467,7 +478,7 @@ describe('the Helm chart', () => {
     },
   )
 
-  it.for(Object.keys(good))('is valid against every schema: %s', async (name, context) => {
+  it.for([...Object.keys(good), SECRETS])('is valid against every schema: %s', async (name, context) => {
     expect((await orSkip(context, validated()))[name]).toEqual([])
   })
 
@@ -537,6 +548,38 @@ describe('the Helm chart', () => {
         host,
         host,
       ]),
+    )
+  })
+
+  it('reads what the example with operators makes', async (context) => {
+    const documents = documentsOf(await orSkip(context, rendered()), 'the example with operators')
+    const made = example('secrets.yaml').filter(({ kind }) => kind === 'ExternalSecret')
+    const keysIn = new Map(
+      made.map(({ spec }) => [
+        spec.target.name,
+        Object.keys(
+          spec.target.template?.data ??
+            Object.fromEntries(spec.data.map(({ secretKey }: Doc) => [secretKey, ''])),
+        ),
+      ]),
+    )
+    const read = workloadsOf(documents).flatMap(({ own }) =>
+      [...own.values()].flatMap((source) => ('secret' in source ? [source] : [])),
+    )
+    const missing = read.filter(({ optional, secret }) => {
+      const [name, key] = secret.split('/')
+      return !optional && keysIn.get(name)?.includes(key!) !== true
+    })
+    expect(missing).toEqual([])
+    const authentication = documents.find(({ kind }) => kind === 'TriggerAuthentication')?.['spec']
+    const missingOfKeda = authentication.secretTargetRef.filter(
+      ({ key, name }: Doc) => keysIn.get(name)?.includes(key) !== true,
+    )
+    expect(missingOfKeda).toEqual([])
+    // Each Secret that the store reads is one that the role permits.
+    const { rules } = example('secrets.yaml').find(({ kind }) => kind === 'Role')!
+    expect(made.flatMap(({ spec }) => spec.data.map(({ remoteRef }: Doc) => remoteRef.key))).toSatisfy(
+      (names: ReadonlyArray<string>) => names.every((name) => rules[0].resourceNames.includes(name)),
     )
   })
 
