@@ -503,6 +503,13 @@ export const MUTATIONS: ReadonlyArray<Mutation> = [
     replace: 'batch === undefined || !request.isSealed || request.isUncertain',
   },
   {
+    name: 'the seal of a batch counts each code twice',
+    file: `${ACCEPT}/batch/seal-batch.ts`,
+    in: 'batchOutcome',
+    find: 'otpAccepted++',
+    replace: '(otpAccepted++, accepted++)',
+  },
+  {
     name: 'a code that was certainly not appended stays charged',
     file: `${ACCEPT}/batch/publish.ts`,
     in: 'rollBackUnpublished',
