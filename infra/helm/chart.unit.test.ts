@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { CHART, generated } from './generated.ts'
 import { valuesOf } from './page.ts'
-import { FIXED, valuesSchema } from './schema.ts'
+import { FIXED, SECRETS, valuesSchema } from './schema.ts'
 
 type Values = { readonly [name: string]: unknown }
 
@@ -74,5 +74,12 @@ describe('the chart', () => {
     ].flatMap((file) => textOf(file).match(/\bHUB(?:CTL)?_[A-Z_]*[A-Z]\b/gu) ?? [])
     expect(named.length).toBeGreaterThan(50)
     expect([...new Set([...FIXED, ...named])].filter((name) => !known.has(name))).toEqual([])
+  })
+
+  it('gives pods each secret whose place can be chosen', () => {
+    const lists = textOf('templates/_helpers.tpl').match(/(?<=^  secrets:)(?:.|\n)*?\]/gmu) ?? []
+    expect(lists).toHaveLength(5)
+    const given = new Set(lists.join().match(/HUB_[A-Z_]+/gu))
+    expect([...given].sort()).toEqual([...SECRETS].sort())
   })
 })

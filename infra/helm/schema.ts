@@ -23,6 +23,10 @@ const closed = (
   ...(required.length > 0 ? { required } : {}),
 })
 
+/** All of these have a default, which a user must not remove with `null`. */
+const complete = (properties: Readonly<Record<string, Schema>>): Schema =>
+  closed(properties, Object.keys(properties))
+
 const each = <Key extends string>(keys: ReadonlyArray<Key>, schemaOf: (key: Key) => Schema) =>
   Object.fromEntries(keys.map((key) => [key, schemaOf(key)]))
 
@@ -43,6 +47,13 @@ const inDeployments = catalogue.filter(
   ({ group, name: setting }) => group !== 'tests' && setting.startsWith('HUB_') && !FIXED.includes(setting),
 )
 const isOpen = ({ kind }: (typeof catalogue)[number]): boolean => !kind.secret
+
+/** The secret settings that the chart gives to pods. */
+export const SECRETS: ReadonlyArray<string> = inDeployments
+  .filter((setting) => !isOpen(setting) && ALL_APPS.some((app) => setting.readBy.includes(app)))
+  .map(({ name: setting }) => setting)
+  // A sign-in without the identity provider, and a proxy of webhooks, which few hubs have: `apps.<app>.env`.
+  .filter((setting) => !['HUB_OPERATIONS_LOCAL_SECRET', 'HUB_WEBHOOK_PROXY_URL'].includes(setting))
 
 const settingSchema = ({
   doc,
@@ -109,7 +120,7 @@ const instances = (app: AnyApp): Readonly<Record<string, Schema>> => {
   const lag = LAG[app]
   if (app === 'operations-api') return { replicas: atLeast(0) }
   return {
-    scaling: closed(
+    scaling: complete(
       lag === undefined
         ? { ...bounds, requestsPerSecond: atLeast(1) }
         : { ...bounds, lag: closed(each(lag, () => atLeast(1))) },
@@ -126,89 +137,79 @@ const probe = closed(
   ),
 )
 
-const exposed = closed({
+const exposed = complete({
   host: text,
-  ingress: closed({ enabled: flag, className: text, annotations: texts, tlsSecret: text }),
-  httpRoute: closed({ enabled: flag, parentRefs: list, annotations: texts }),
-  certificate: closed({ enabled: flag, issuerRef: closed({ name: text, kind: text, group: text }) }),
+  ingress: complete({ enabled: flag, className: text, annotations: texts, tlsSecret: text }),
+  httpRoute: complete({ enabled: flag, parentRefs: list, annotations: texts }),
+  certificate: complete({ enabled: flag, issuerRef: closed({ name: text, kind: text, group: text }) }),
 })
 
-const to = closed({ to: list, port })
-const from = closed({ from: list })
+const to = complete({ to: list, port })
+const from = complete({ from: list })
+
+const values: Readonly<Record<string, Schema>> = {
+  image: complete({
+    registry: text,
+    repository: name,
+    tag: text,
+    digest: { type: 'string', pattern: '^(sha256:[0-9a-f]{64})?$' },
+    pullPolicy: { enum: ['', 'Always', 'IfNotPresent', 'Never'] },
+    pullSecrets: { type: 'array', items: closed({ name }, ['name']) },
+  }),
+  fullnameOverride: { type: 'string', pattern: '^([a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?)?$' },
+  checkCluster: flag,
+  settings: closed(
+    { ...shared, HUB_BASE_URL: { ...(shared['HUB_BASE_URL'] as Schema), pattern: '^https://.+$' } },
+    ['HUB_BASE_URL', 'HUB_KAFKA_BROKERS', 'HUB_PARTITIONS'],
+  ),
+  secrets: complete({
+    hub: name,
+    operator: name,
+    from: closed(each(SECRETS, () => complete({ name, key: name }))),
+  }),
+  externalSecrets: complete({
+    enabled: flag,
+    store: complete({ name: text, kind: { enum: ['SecretStore', 'ClusterSecretStore'] } }),
+    refreshInterval: name,
+    hub: text,
+    operator: text,
+  }),
+  ca: complete({ configMap: text, secret: text, key: name }),
+  pods: complete(pods),
+  probes: complete({ startup: probe, readiness: probe, liveness: probe }),
+  apps: closed(
+    {
+      ...each(ALL_APPS, (app) =>
+        closed({ ...ofAnyWorkload, ...instances(app), settings: settingsOf(app) }, [
+          'resources',
+          ...(app === 'operations-api' ? ['replicas', 'settings'] : ['scaling']),
+        ]),
+      ),
+      hubctl: closed(ofAnyWorkload, ['resources']),
+    },
+    [...ALL_APPS, 'hubctl'],
+  ),
+  keda: complete({ enabled: flag, prometheus: name }),
+  prometheus: complete({
+    serviceMonitors: complete({ enabled: flag, interval: name, labels: texts }),
+    rules: complete({ enabled: flag, runbooksUrl: text, labels: texts }),
+  }),
+  podDisruptionBudgets: complete({
+    enabled: flag,
+    maxUnavailable: { anyOf: [atLeast(1), { type: 'string', pattern: '^[0-9]+%$' }] },
+    unhealthyPodEvictionPolicy: { enum: ['AlwaysAllow', 'IfHealthyBudget'] },
+  }),
+  expose: complete(each(['clients', 'staff', 'callbacks'], () => exposed)),
+  networkPolicies: complete({
+    enabled: flag,
+    dns: complete({ to: list }),
+    ...each(['postgresql', 'kafka', 'redis', 'traces', 'operator', 'identityProvider'], () => to),
+    ...each(['metrics', 'clients', 'staff'], () => from),
+  }),
+}
 
 export const valuesSchema: Schema = {
   $schema: 'http://json-schema.org/draft-07/schema#',
-  ...closed(
-    {
-      // Helm adds it to the values of a chart that another one contains.
-      global: ofKubernetes,
-      image: closed({
-        registry: text,
-        repository: name,
-        tag: text,
-        digest: { type: 'string', pattern: '^(sha256:[0-9a-f]{64})?$' },
-        pullPolicy: { enum: ['', 'Always', 'IfNotPresent', 'Never'] },
-        pullSecrets: { type: 'array', items: closed({ name }, ['name']) },
-      }),
-      fullnameOverride: { type: 'string', pattern: '^([a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?)?$' },
-      checkCluster: flag,
-      settings: closed(
-        { ...shared, HUB_BASE_URL: { ...(shared['HUB_BASE_URL'] as Schema), pattern: '^https://.+$' } },
-        ['HUB_BASE_URL', 'HUB_KAFKA_BROKERS', 'HUB_PARTITIONS'],
-      ),
-      secrets: closed({
-        hub: name,
-        operator: name,
-        from: closed(
-          Object.fromEntries(
-            inDeployments
-              .filter(
-                (setting) => !isOpen(setting) && setting.readBy.some((reader) => reader !== 'npm start'),
-              )
-              .map(({ name: setting }) => [setting, closed({ name, key: name }, ['name', 'key'])]),
-          ),
-        ),
-      }),
-      externalSecrets: closed({
-        enabled: flag,
-        store: closed({ name: text, kind: { enum: ['SecretStore', 'ClusterSecretStore'] } }),
-        refreshInterval: name,
-        hub: text,
-        operator: text,
-      }),
-      ca: closed({ configMap: text, secret: text, key: name }),
-      pods: closed(pods),
-      probes: closed({ startup: probe, readiness: probe, liveness: probe }),
-      apps: closed(
-        {
-          ...each(ALL_APPS, (app) =>
-            closed(
-              { ...ofAnyWorkload, ...instances(app), settings: settingsOf(app) },
-              app === 'operations-api' ? ['settings'] : [],
-            ),
-          ),
-          hubctl: closed(ofAnyWorkload),
-        },
-        [...ALL_APPS, 'hubctl'],
-      ),
-      keda: closed({ enabled: flag, prometheus: name }),
-      prometheus: closed({
-        serviceMonitors: closed({ enabled: flag, interval: name, labels: texts }),
-        rules: closed({ enabled: flag, runbooksUrl: text, labels: texts }),
-      }),
-      podDisruptionBudgets: closed({
-        enabled: flag,
-        maxUnavailable: { anyOf: [atLeast(1), { type: 'string', pattern: '^[0-9]+%$' }] },
-        unhealthyPodEvictionPolicy: { enum: ['AlwaysAllow', 'IfHealthyBudget'] },
-      }),
-      expose: closed(each(['clients', 'staff', 'callbacks'], () => exposed)),
-      networkPolicies: closed({
-        enabled: flag,
-        dns: closed({ to: list }),
-        ...each(['postgresql', 'kafka', 'redis', 'traces', 'operator', 'identityProvider'], () => to),
-        ...each(['metrics', 'clients', 'staff'], () => from),
-      }),
-    },
-    ['settings'],
-  ),
+  // Helm adds `global` to the values of a chart that another one contains.
+  ...closed({ global: ofKubernetes, ...values }, Object.keys(values)),
 }

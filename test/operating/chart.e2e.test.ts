@@ -6,11 +6,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { ROOT } from '@hub/local-stack'
-import { afterAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { prometheusRule } from '../../infra/observability/src/prometheus-rule.ts'
 import { type Found, orSkip } from '../support/external-tools.ts'
-import { type Output, type Run, runChart, type Values } from './chart/run-chart.ts'
+import { COMPILED_WITHIN_MS, type Output, type Run, runChart, type Values } from './chart/run-chart.ts'
 import { kubernetesFindings, workloadFindings } from './manifests/check-manifests.ts'
 import { type Doc, documentsIn, readCode, textOf, workloadsOf } from './manifests/parse.ts'
 import { kubectlMissing, kustomize, onceOnly, validate } from './manifests/tools.ts'
@@ -193,6 +193,11 @@ const bad: ReadonlyArray<readonly [what: string, run: Run, expected: RegExp]> = 
     'no name of the secret',
     { values: [required, { secrets: { hub: '' } }] },
     /at '\/secrets\/hub': minLength: got 0, want 1/u,
+  ],
+  [
+    'a default that is removed',
+    { values: [required, { keda: null, apps: { projector: { scaling: null } } }] },
+    /at '': missing property 'keda'/u,
   ],
   [
     'an unknown value',
@@ -453,6 +458,9 @@ const validated = onceOnly(async () => {
   ]
   return validate({ ...Object.fromEntries(sets), [SECRETS]: { documents } }, folder)
 })
+
+// The first run compiles the packages of Helm.
+beforeAll(async () => void (await rendered()), COMPILED_WITHIN_MS)
 
 describe('the Helm chart', () => {
   it.for(Object.keys(sizes) as ReadonlyArray<Size>)(
