@@ -159,12 +159,22 @@ const running = (partitions: string): Values => ({
 const EXAMPLE = 'examples/operators'
 const example = (file: string): ReadonlyArray<Doc> => documentsIn(textOf(`infra/helm/${EXAMPLE}/${file}`))
 
+/** The file of values in docs/deploying.md. */
+const ofThePage = parse(
+  /```yaml\n *(?<text># hub\.yaml\n[^`]*)```/u
+    .exec(textOf('docs/deploying.md'))
+    ?.groups?.['text']?.replaceAll(/^ {3}/gmu, '') ?? '',
+) as Values
+
 const good: Readonly<Record<string, Run>> = {
   ...Object.fromEntries(
     Object.entries(sizes).map(([name, values]) => [name, { values: [...values, required] }]),
   ),
   team: { values: [...sizes.small, required, TEAM.values] },
   everything: { values: [required, everything] },
+  'the values of docs/deploying.md': {
+    values: [...sizes.small, ofThePage, { checkCluster: false }],
+  },
   'the example with operators': { values: [...sizes.small, required, valuesIn(`${EXAMPLE}/values.yaml`)] },
   unscaled: { values: [required, unscaled] },
   'in a cluster': { values: [required, checked], ...cluster },
