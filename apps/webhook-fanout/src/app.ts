@@ -5,7 +5,7 @@
  */
 import { makeSupervisor } from '@hub/flow'
 import { type GroupControl, joinWithRetry, topicNames } from '@hub/kafka'
-import { type ConsumerLag, makeLagGauge } from '@hub/telemetry'
+import { type ConsumerLag, makeLagGauge, memoizeLabels } from '@hub/telemetry'
 import { Effect, Metric } from 'effect'
 import { makeAssignedPartitions } from './batching/assigned-partitions.ts'
 import { FanoutSettings } from './config.ts'
@@ -23,13 +23,11 @@ interface FanoutOptions {
 
 /** Redeliveries are rare and not urgent. */
 const REDELIVERIES_EVERY = '2 seconds'
-const GAUGES_EVERY = '1 second'
-/** For gauges that need a query to PostgreSQL or Kafka. */
-const QUERIED_GAUGES_EVERY = '5 seconds'
 
+const labelled = memoizeLabels()
 const subscriptionsBy = {
-  enabled: Metric.withAttributes(metrics.subscriptions, { state: 'enabled' }),
-  disabled: Metric.withAttributes(metrics.subscriptions, { state: 'disabled' }),
+  enabled: labelled(metrics.subscriptions, { state: 'enabled' }),
+  disabled: labelled(metrics.subscriptions, { state: 'disabled' }),
 }
 
 /** Runs the fan-out until the scope closes, which drains attempts and leaves the group. */
@@ -92,7 +90,7 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
   yield* runPurge.pipe(supervise, Effect.forkScoped)
 
   yield* every(
-    QUERIED_GAUGES_EVERY,
+    settings.queriedGaugesEveryMs,
     store.waiting.pipe(
       Effect.flatMap((count) => Metric.update(metrics.batchesWaiting, count)),
       Effect.catch((error) => Effect.logWarning('fan-out: could not count waiting batches', error)),
@@ -100,7 +98,7 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
   )
   const setLag = makeLagGauge(yield* Effect.context<never>())
   yield* every(
-    QUERIED_GAUGES_EVERY,
+    settings.queriedGaugesEveryMs,
     Effect.gen(function* () {
       if (control === null) return
       const lag: Array<ConsumerLag> = []
@@ -114,7 +112,7 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
     }).pipe(Effect.catch((error) => Effect.logWarning('fan-out: could not read the consumer lag', error))),
   )
   yield* every(
-    GAUGES_EVERY,
+    settings.gaugesEveryMs,
     Effect.gen(function* () {
       const open = partitions.opened()
       const sum = (of: (partition: (typeof open)[number]) => number) =>

@@ -72,6 +72,11 @@ export interface Settings extends DeliveryRules {
   /** Interval between deletions of rows of deleted subscriptions, ms. */
   readonly purgeEveryMs: number
 
+  /** Interval between updates of the gauges, ms. Attempts that the lease stopped begin then, too. */
+  readonly gaugesEveryMs: number
+  /** The same for gauges that need a query to PostgreSQL or Kafka. */
+  readonly queriedGaugesEveryMs: number
+
   /** How long a rebalance waits until attempts are recorded, ms. Others would repeat them. */
   readonly revokeDrainMs: number
   /** The same at shutdown, of the 10 s that a process has to leave the group and close. */
@@ -98,6 +103,8 @@ export const FANOUT_DEFAULTS: Settings = {
   collectedCharacters: 16 * 1024 * 1024,
   storeEvents: 2000,
   purgeEveryMs: 10_000,
+  gaugesEveryMs: 1000,
+  queriedGaugesEveryMs: 5000,
   revokeDrainMs: 1000,
   stopDrainMs: 5000,
 }

@@ -6,6 +6,7 @@ import { topicNames } from '@hub/kafka'
 import { HASH_SECRET } from '../dispatching/dispatchers.ts'
 import { follow, ReadModel } from '../dispatching/read-model.ts'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
+import { checkIdle } from '../world/idle.ts'
 import { runScenario, type Simulation } from '../world/simulation.ts'
 import { startClients } from './clients.ts'
 import { startCommandApis } from './command-apis.ts'
@@ -26,7 +27,7 @@ export const runAccepting = (plan: Plan, options: RunOptions = {}): RunResult =>
   runScenario({ servers: SERVERS, expectedErrors: UNRECORDED, run }, plan, options)
 
 const run = (simulation: Simulation): number => {
-  const { broker, plan, violations, world } = simulation
+  const { broker, plan, world } = simulation
   const topics = topicNames()
   const commandApis = startCommandApis(simulation, LIFETIMES)
   follow(simulation, new ReadModel(broker, topics, ({ id }) => commandApis.ledger.projected.add(id)))
@@ -41,12 +42,9 @@ const run = (simulation: Simulation): number => {
   world.runFor(FAULTS_MS)
   simulation.endFaults()
   if (!world.runUntilSometimes(clients.isDone, QUIESCE_MS)) clients.checkProgress()
-  world.runFor(15 * SECOND)
-  const lanes = () =>
-    [topics.acceptedOtp, topics.acceptedService].flatMap((topic) => broker.topic(topic).flat()).length
-  const before = lanes()
-  world.runFor(15 * SECOND)
-  if (lanes() > before) violations.add('the hub is not idle', `${lanes() - before} records`)
+  const lanes = [topics.acceptedOtp, topics.acceptedService]
+  const count = () => lanes.flatMap((topic) => broker.topic(topic).flat()).length
+  checkIdle(simulation, [{ violation: 'the hub is not idle', what: 'records', count }])
   clients.check()
   return clients.sends.length
 }

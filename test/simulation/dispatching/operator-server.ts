@@ -94,6 +94,8 @@ export class OperatorServer {
   readonly #ofHabits: SeededRandom
   readonly #idsOf = new Map<string, number>()
   #ids = 0
+  /** What it will send or will perhaps send again. */
+  #planned = 0
 
   constructor(
     world: World,
@@ -137,6 +139,11 @@ export class OperatorServer {
       [...all].some((one) => one.reference === reference),
     )
     return this.#unknown.has(reference) || isUnanswered
+  }
+
+  /** Whether it has nothing more to send. */
+  get isQuiet(): boolean {
+    return this.#planned === 0
   }
 
   /** The submits of a process whose answers did not arrive yet. */
@@ -301,7 +308,7 @@ export class OperatorServer {
         ...this.#reportOn(message, operatorIds[0]!, STRANGER, 'undelivered'),
         reference: null,
       }
-      this.#world.after(this.#ofHabits.between(0, 2000), () =>
+      this.#plan(this.#ofHabits.between(0, 2000), () =>
         this.#sendUntilStored(
           (connection, stored) => connection.report(mistaken, stored),
           () => {},
@@ -320,11 +327,19 @@ export class OperatorServer {
         if (this.#world.now() - acceptedAt >= this.#lateReportsMs[0]) message.isLate = true
         this.#world.note('operator', () => `has reported ${operatorId} of ${reference} as ${outcome}`)
       }
-      this.#world.after(delay, () => {
+      this.#plan(delay, () => {
         message.reported.add(operatorId)
         this.#sendUntilStored((connection, stored) => connection.report(report(), stored), onStored)
       })
     }
+  }
+
+  #plan(ms: number, act: () => void): void {
+    this.#planned++
+    this.#world.after(ms, () => {
+      this.#planned--
+      act()
+    })
   }
 
   #reportOn(
@@ -354,7 +369,7 @@ export class OperatorServer {
   /** A read receipt may overtake the delivery report. */
   #sendReceipt(message: SubmittedMessage, recipient: string): void {
     const [operatorId] = message.operatorIds
-    this.#world.after(this.#ofHabits.between(0, 8000), () => {
+    this.#plan(this.#ofHabits.between(0, 8000), () => {
       message.isSeen = true
       this.#sendUntilStored(
         (connection, stored) =>
@@ -403,7 +418,9 @@ export class OperatorServer {
         })
       }
       // The acknowledgement may be lost.
+      this.#planned++
       this.#world.afterQuiet(SEND_AGAIN_MS, () => {
+        this.#planned--
         if (!isStored || this.#random.chance(0.1)) attempt()
       })
     }

@@ -7,6 +7,7 @@ import { acceptedRecord, topicNames } from '@hub/kafka'
 import { encodePayload } from '@hub/store'
 import { randomBytes } from 'node:crypto'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
+import { checkIdle } from '../world/idle.ts'
 import { runScenario, type Simulation } from '../world/simulation.ts'
 import { FINAL_WITHIN_MS, HASH_SECRET, LIFETIMES, startDispatchers } from './dispatchers.ts'
 import { sendWords } from './inbound.ts'
@@ -30,7 +31,7 @@ export const runDispatchingForDays = (plan: Plan, options: RunOptions = {}): Run
   runScenario({ servers: SERVERS, run: runForDays }, plan, options)
 
 const run = (simulation: Simulation): number => {
-  const { accept, dispatchers, numbers, random, world } = startDispatching(simulation, LIFETIMES)
+  const { accept, dispatchers, hasAppended, numbers, random, world } = startDispatching(simulation, LIFETIMES)
   const { plan } = simulation
   const count = Math.min(random.between(3, 24), plan.size)
   const accepted = new Set<string>()
@@ -39,8 +40,10 @@ const run = (simulation: Simulation): number => {
 
   world.runFor(FAULTS_MS)
   simulation.endFaults()
-  const isDone = () => accepted.size === count && dispatchers.isFinal(accepted)
+  const isDone = () => accepted.size === count && hasAppended() && dispatchers.isFinal(accepted)
   if (!world.runUntilSometimes(isDone, FINAL_WITHIN_MS)) dispatchers.checkProgress(accepted)
+  dispatchers.settle()
+  checkIdle(simulation, [dispatchers.activity])
   dispatchers.check()
   return accepted.size
 }
@@ -78,7 +81,9 @@ const runForDays = (simulation: Simulation): number => {
     dispatchers.checkProgress(accepted)
   dispatchers.processes.stopFor(6 * HOUR)
   world.runFor(6 * HOUR)
-  dispatchers.check(MINUTE)
+  dispatchers.settle(MINUTE)
+  checkIdle(simulation, [dispatchers.activity])
+  dispatchers.check()
   return accepted.size
 }
 
@@ -105,6 +110,7 @@ const startDispatching = (
   const numbers = Array.from({ length: random.between(1, 6) }, (_, i) => `+7900123456${i}`)
   const mode = 'live'
   const repeated = random.pick([0.2, 0.6])
+  let appends = 0
   /** Returns the id of the message. */
   const accept = (): string => {
     const now = world.now()
@@ -136,11 +142,18 @@ const startDispatching = (
       world.note('command-api', () => `appends ${messageId} (${messageClass})${republished ? ' again' : ''}`)
       broker.append([acceptedRecord(topics, { ...fact, republished })])
     }
+    const appendLater = (ms: number, republished: boolean) => {
+      appends++
+      world.after(ms, () => {
+        appends--
+        append(republished)
+      })
+    }
     append(false)
     // The relay repeats an append that was not acknowledged; the reconciler publishes again.
-    if (random.chance(repeated)) world.after(random.between(0, REPEATED_WITHIN_MS), () => append(false))
-    if (random.chance(0.1)) world.after(random.between(5000, 40_000), () => append(true))
+    if (random.chance(repeated)) appendLater(random.between(0, REPEATED_WITHIN_MS), false)
+    if (random.chance(0.1)) appendLater(random.between(5000, 40_000), true)
     return messageId
   }
-  return { accept, dispatchers, numbers, random, world }
+  return { accept, dispatchers, hasAppended: () => appends === 0, numbers, random, world }
 }

@@ -13,6 +13,7 @@ import { InboundTables, sendWords } from '../dispatching/inbound.ts'
 import { APPLIED_WITHIN_MS, startProjectors } from '../projecting/projectors.ts'
 import { deliveredWithinMs, MINUTES, startFanouts } from '../webhooks/fanouts.ts'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
+import { checkIdle } from '../world/idle.ts'
 import { runScenario, type Simulation } from '../world/simulation.ts'
 
 const SERVERS = ['kafka', 'postgres', 'redis', 'operator', 'receiver']
@@ -70,10 +71,12 @@ const run = (simulation: Simulation): number => {
   const ids = clients.publishedIds()
   if (!world.runUntilSometimes(() => dispatchers.isFinal(ids), FINAL_WITHIN_MS))
     dispatchers.checkProgress(ids)
-  dispatchers.check()
+  dispatchers.settle()
   if (!world.runUntilSometimes(projectors.isDone, APPLIED_WITHIN_MS)) projectors.checkProgress()
-  projectors.check()
   if (!world.runUntilSometimes(fanouts.isDone, deliveredWithinMs(MINUTES))) fanouts.checkProgress()
+  checkIdle(simulation, [dispatchers.activity, projectors.activity, fanouts.activity])
+  dispatchers.check()
+  projectors.check()
   fanouts.check()
   clients.check()
 

@@ -34,6 +34,7 @@ import { decodeValue, type TopicRecord } from '../../support/checker/decode-valu
 import { uuidOf } from '../../support/checker/ids.ts'
 import { buildReference, type ReferenceModels, TABLES } from '../../support/checker/reference-projection.ts'
 import { payloadEncryption } from '../dispatching/stores.ts'
+import type { Activity } from '../world/idle.ts'
 import { runMain } from '../world/main-fiber.ts'
 import { ProcessFaults } from '../world/process-faults.ts'
 import type { Simulation } from '../world/simulation.ts'
@@ -48,10 +49,6 @@ const SECOND = 1000
  * longest pause between two attempts.
  */
 export const APPLIED_WITHIN_MS = 60 * SECOND
-/** Requests of the time with faults may come this late. */
-const LATE_MS = 15 * SECOND
-/** Nothing more may be recorded or published in this time. */
-const IDLE_MS = 10 * SECOND
 /** Events of a page: small, so that a reader stops within transactions. */
 const PAGE = 3
 /** Records of one transaction in a rebuild. */
@@ -363,17 +360,15 @@ export const startProjectors = (
       const due = store.tables.outcomesDue.size
       if (due > 0) violations.add('an outcome stays due', `${due} rows`)
     },
-    /** Runs the world until nothing may happen any more. */
-    check: () => {
-      const size = () =>
+    activity: {
+      violation: 'the projector is not idle',
+      what: 'events and outcomes',
+      count: () =>
         [...store.tables.journals.values()].reduce((sum, { events }) => sum + events.length, 0) +
         recordsOf(topics.webhooks).length +
-        recordsOf(topics.outcomes).length
-      world.runFor(LATE_MS)
-      const before = size()
-      world.runFor(IDLE_MS)
-      if (size() > before)
-        violations.add('the projector is not idle', `${size() - before} events and outcomes`)
+        recordsOf(topics.outcomes).length,
+    } satisfies Activity,
+    check: () => {
       for (const journal of journals) while (readPage(journal) > 0);
       checkTopics()
       checkDeadLetters()

@@ -6,6 +6,7 @@ import { encodeId, minorUnits, spendPeriodOf } from '@hub/domain'
 import { derivedColumns, type JournalEntry, type JournalKey } from '@hub/projector'
 import { journalName } from '@hub/projector/testing'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
+import { checkIdle } from '../world/idle.ts'
 import { runScenario, type Simulation } from '../world/simulation.ts'
 import { APPLIED_WITHIN_MS, startProjectors } from './projectors.ts'
 import { startWorkload } from './workload.ts'
@@ -78,6 +79,7 @@ const run = (simulation: Simulation): number => {
   simulation.endFaults()
   const isDone = () => workload.isOver() && projectors.isDone()
   if (!world.runUntilSometimes(isDone, APPLIED_WITHIN_MS)) projectors.checkProgress()
+  checkIdle(simulation, [projectors.activity])
   projectors.check()
 
   // ---- the checks of accounts

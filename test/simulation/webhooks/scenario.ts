@@ -5,6 +5,7 @@
  */
 import { encodeId, eventId } from '@hub/domain'
 import type { Plan, RunOptions, RunResult } from '../world/run.ts'
+import { checkIdle } from '../world/idle.ts'
 import { runScenario, type Simulation } from '../world/simulation.ts'
 import { deliveredWithinMs, HOURS, MINUTES, type Pace, SHORT_WINDOWS, startFanouts } from './fanouts.ts'
 
@@ -50,6 +51,7 @@ const run = (simulation: Simulation, pace: Pace, faultsMs: number): number => {
   simulation.endFaults()
   const isDone = () => fanouts.events.length === count && fanouts.isDone()
   if (!world.runUntilSometimes(isDone, deliveredWithinMs(pace))) fanouts.checkProgress()
+  checkIdle(simulation, [fanouts.activity])
   fanouts.check()
   return count
 }

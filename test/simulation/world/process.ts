@@ -59,10 +59,12 @@ export class SimulatedProcess {
     }
     const logger = Logger.make(({ logLevel, message }) => {
       if (logLevel === 'Debug' || logLevel === 'Trace') return
-      const text = [message].flat().map(textOf).join(' ')
-      world.note(this.name, () => `logs ${logLevel}: ${text}`)
-      if (logLevel === 'Error' || logLevel === 'Fatal') world.onErrorLogged(this.name, text)
-      else if (logLevel === 'Warn') world.onWarningLogged(this.name, text)
+      const parts = [message].flat()
+      // The text of a stack is expensive, and most are never read.
+      const text = () => parts.map(textOf).join(' ')
+      world.note(this.name, () => `logs ${logLevel}: ${text()}`)
+      if (logLevel === 'Error' || logLevel === 'Fatal') world.onErrorLogged(this.name, text())
+      else if (logLevel === 'Warn') world.onWarningLogged(this.name, String(parts[0]))
     })
     this.context = Context.empty().pipe(
       Context.add(Clock.Clock, clock),
