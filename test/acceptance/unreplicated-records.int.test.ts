@@ -1,5 +1,5 @@
 /**
- * The ends of the lanes prove to the reconciler that a code is not in Kafka. A record that is not on all
+ * What only several brokers show. The ends of the lanes prove to the reconciler that a code is not in Kafka. A record that is not on all
  * replicas in sync yet is in Kafka too, although readers cannot see it.
  */
 import { randomUUID } from 'node:crypto'
@@ -9,6 +9,9 @@ import { eventually } from '@hub/testkit'
 import { Effect } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
 import { startTwoBrokers, type TwoBrokers } from '../support/two-brokers.ts'
+
+/** Enough for one of them to fail if the requests for metadata of a call run concurrently. */
+const CALLS = 20
 
 let kafka: TwoBrokers
 beforeAll(async () => {
@@ -49,5 +52,21 @@ it.live('the end of a partition is behind a record that readers cannot see yet',
         eventually(async () => (await Effect.runPromise(visibleEnd)) === 2, { withinMs: 60_000 }),
       )
     }).pipe(Effect.scoped, Effect.provide(layerEventLog({ connection, partitions: 1 })))
+  }),
+)
+
+it.live('the ranges of several topics are complete, whichever broker answers first', () =>
+  Effect.gen(function* () {
+    const connection = { brokers: kafka.brokers, clientId: 'offset-ranges-test' }
+    const topics = Array.from({ length: 8 }, (_, index) => `ranges-${index}-${randomUUID()}`)
+    for (const topic of topics) yield* Effect.promise(() => kafka.createTopic(topic))
+    const missing = `missing-${randomUUID()}`
+    for (let call = 0; call < CALLS; call++) {
+      const ranges = yield* readOffsetRanges(connection, [...topics, missing])
+      assert.deepStrictEqual(
+        [...ranges],
+        topics.map((topic) => [topic, [{ partition: 0, low: 0, high: 0 }]]),
+      )
+    }
   }),
 )

@@ -13,6 +13,7 @@ import kafkajs, {
   type SASLOptions,
 } from 'kafkajs'
 import { trackConnections } from '../kafkajs-patches/destroy-connections.ts'
+import '../kafkajs-patches/failed-metadata.ts'
 import '../kafkajs-patches/request-queue-timer.ts'
 import { ignoreUnrefOfClosed } from '../kafkajs-patches/unref-closed-sockets.ts'
 import { destroySilent } from './silent-connections.ts'

@@ -21,6 +21,7 @@ const CONNECTION_ERRORS: ReadonlySet<string> = new Set([
   'KafkaJSNoBrokerAvailableError',
   'KafkaJSGroupCoordinatorNotFound',
   'KafkaJSMetadataNotLoaded',
+  'KafkaJSTopicMetadataNotLoaded',
 ])
 /** Error codes of the protocol. */
 const FATAL: ReadonlySet<string> = new Set([

@@ -45,12 +45,18 @@ interface InnerOffsets {
 /** kafkajs' class `Cluster`. */
 export interface InnerCluster {
   /** Its metadata is another object after each refresh. */
-  readonly brokerPool: { readonly metadata: unknown }
+  readonly brokerPool: {
+    readonly metadata: unknown
+    findConnectedBroker(): Promise<{ metadata(topics: ReadonlyArray<string>): Promise<object> }>
+  }
   connect(): Promise<void>
+  /** The metadata of the topics, or of all without any. `null`: all known brokers failed. */
+  metadata(request?: { readonly topics?: ReadonlyArray<string> }): Promise<object | null>
   refreshMetadata(): Promise<void>
   refreshMetadataIfNecessary(): Promise<void>
   /** Loads the metadata of the topic. */
   addTargetTopic(topic: string): Promise<void>
+  addMultipleTargetTopics(topics: ReadonlyArray<string>): Promise<void>
   findTopicPartitionMetadata(
     topic: string,
   ): ReadonlyArray<{ readonly partitionId: number; readonly leader: number }>
@@ -143,6 +149,10 @@ if ((require('kafkajs') as typeof kafkajs).Kafka !== kafkajs.Kafka) {
 
 export const InnerGroupClass = require('kafkajs/src/consumer/consumerGroup') as {
   readonly prototype: InnerGroup
+}
+
+export const ClusterClass = require('kafkajs/src/cluster') as {
+  readonly prototype: InnerCluster
 }
 
 export const RequestQueueClass = require('kafkajs/src/network/requestQueue') as {

@@ -6,6 +6,7 @@ import kafkajs, { type Assigner } from 'kafkajs'
 import { vi } from 'vitest'
 import { setBeforeJoin } from './before-join-hook.ts'
 import { trackConnections } from './destroy-connections.ts'
+import './failed-metadata.ts'
 import { InnerGroupClass, type InnerGroup, RequestQueueClass } from './internals.ts'
 import { createCluster } from './leave-group-for.ts'
 import './request-queue-timer.ts'
@@ -61,6 +62,8 @@ describe('kafkajs', () => {
     const broker = (require('kafkajs/src/broker') as { prototype: Record<string, unknown> }).prototype
     for (const method of [
       'connect',
+      'metadata',
+      'addMultipleTargetTopics',
       'findBroker',
       'findGroupCoordinator',
       'findLeaderForPartitions',
@@ -88,6 +91,26 @@ describe('kafkajs', () => {
 
   it('creates connections without a consumer', () => {
     assert.isFunction(createCluster(new kafkajs.Kafka({ brokers: ['localhost:1'] })).findGroupCoordinator)
+  })
+
+  it('fails with the error of a broker if none answers a request for metadata', async () => {
+    const answers = [{ brokers: [], topicMetadata: [] }]
+    const cluster = createCluster(new kafkajs.Kafka({ brokers: ['localhost:1'], retry: { retries: 0 } }))
+    const broker = {
+      isConnected: () => true,
+      metadata: () =>
+        answers.length > 0
+          ? Promise.resolve(answers.shift())
+          : Promise.reject(new kafkajs.KafkaJSConnectionError('closed')),
+    }
+    Object.assign(cluster.brokerPool, {
+      brokers: { 1: broker },
+      metadata: { topicMetadata: [] },
+      metadataExpireAt: Number.POSITIVE_INFINITY,
+    })
+    assert.deepStrictEqual(await cluster.metadata(), { brokers: [], topicMetadata: [] })
+    const failure: unknown = await cluster.metadata().catch((error: unknown) => error)
+    assert.instanceOf(failure, kafkajs.KafkaJSConnectionError)
   })
 
   it('emits HEARTBEAT after the answer', () => {

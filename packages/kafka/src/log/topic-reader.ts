@@ -14,6 +14,7 @@ import {
   type PeriodQuery,
   TopicReader,
 } from '../port.ts'
+import { partitionsOf } from '../topics/offset-ranges.ts'
 import { fetchRequest } from '../wire/fetch.ts'
 import { sendRequest } from '../wire/protocol.ts'
 
@@ -136,9 +137,6 @@ const offsetsOf = async (
   const [answer] = await cluster.fetchTopicsOffset([{ topic, partitions: asked, ...which }])
   return new Map(answer?.partitions.map(({ offset, partition }) => [partition, Number(offset)]))
 }
-
-const partitionsOf = (cluster: InnerCluster, topic: string): ReadonlyArray<number> =>
-  cluster.findTopicPartitionMetadata(topic).map(({ partitionId }) => partitionId)
 
 /** The records of all partitions, from their first offsets to their current ends. */
 const readAll = async (cluster: InnerCluster, topic: string): Promise<ReadonlyArray<IncomingRecord>> => {

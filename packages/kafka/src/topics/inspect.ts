@@ -6,7 +6,7 @@ import type { KafkaUnavailable, OffsetRange } from '../port.ts'
 import { type KafkaRequestRejected, withAdmin, withCluster } from './admin.ts'
 import type { TopicSpec } from './catalogue.ts'
 import { type TopicDifference, topicDifferences } from './differences.ts'
-import { fetchLogEnds, fetchOffsetRanges } from './offset-ranges.ts'
+import { fetchLogEnds, fetchOffsetRangesOf } from './offset-ranges.ts'
 
 type Request<A> = Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected>
 
@@ -110,14 +110,13 @@ export const readOffsetRanges = (
   connection: KafkaConnection,
   topics: ReadonlyArray<string>,
 ): Request<ReadonlyMap<string, ReadonlyArray<OffsetRange>>> =>
-  withAdmin(connection, async (admin) => {
-    const existing = new Set(await admin.listTopics())
-    const ranges = await Promise.all(
-      topics
-        .filter((topic) => existing.has(topic))
-        .map(async (topic) => [topic, await fetchOffsetRanges(admin, topic)] as const),
+  withCluster(connection, async (cluster) => {
+    // While no topic is added, it loads the metadata of all topics.
+    await cluster.refreshMetadata()
+    return fetchOffsetRangesOf(
+      cluster,
+      topics.filter((topic) => cluster.findTopicPartitionMetadata(topic).length > 0),
     )
-    return new Map(ranges)
   })
 
 interface GroupState {

@@ -1,29 +1,36 @@
 /** Reads the ends of the partitions of topics. */
-import type { Admin } from 'kafkajs'
+import kafkajs from 'kafkajs'
 import type { InnerCluster } from '../kafkajs-patches/internals.ts'
 import type { OffsetRange } from '../port.ts'
 
-/** In the order of the partitions. Only the leader of each partition can answer. */
-export const fetchOffsetRanges = async (admin: Admin, topic: string): Promise<ReadonlyArray<OffsetRange>> =>
-  (await admin.fetchTopicOffsets(topic))
-    .map(({ partition, low, high }) => ({ partition, low: Number(low), high: Number(high) }))
-    .sort((a, b) => a.partition - b.partition)
+/**
+ * The partitions of a topic that `addTargetTopic` has loaded. Metadata without the topic replaces it if a
+ * concurrent request was sent before that call, and answered later by another broker. Such a topic must
+ * not look like one without records.
+ */
+export const partitionsOf = (cluster: InnerCluster, topic: string): ReadonlyArray<number> => {
+  const partitions = cluster.findTopicPartitionMetadata(topic)
+  if (partitions.length === 0)
+    throw new kafkajs.KafkaJSTopicMetadataNotLoaded('The metadata lacks a topic', { topic })
+  return partitions.map(({ partitionId }) => partitionId)
+}
 
-/** The same for several topics, with two requests to each broker. */
+/**
+ * The ranges of each topic, in the order of the partitions, with two requests to each broker. Only the
+ * leader of a partition can answer.
+ */
 export const fetchOffsetRangesOf = async (
   cluster: InnerCluster,
   topics: ReadonlyArray<string>,
 ): Promise<ReadonlyMap<string, ReadonlyArray<OffsetRange>>> => {
-  for (const topic of topics) await cluster.addTargetTopic(topic)
+  await cluster.addMultipleTargetTopics(topics)
   await cluster.refreshMetadataIfNecessary()
   const offsets = async (fromBeginning: boolean) => {
     const answers = await cluster.fetchTopicsOffset(
       topics.map((topic) => ({
         topic,
         fromBeginning,
-        partitions: cluster
-          .findTopicPartitionMetadata(topic)
-          .map(({ partitionId }) => ({ partition: partitionId })),
+        partitions: partitionsOf(cluster, topic).map((partition) => ({ partition })),
       })),
     )
     return new Map(answers.map(({ partitions, topic }) => [topic, partitions]))
@@ -49,8 +56,7 @@ const LATEST = -1
  */
 export const fetchLogEnds = async (cluster: InnerCluster, topic: string): Promise<ReadonlyArray<number>> => {
   await cluster.addTargetTopic(topic)
-  const partitions = cluster.findTopicPartitionMetadata(topic).map(({ partitionId }) => partitionId)
-  const byLeader = Object.entries(cluster.findLeaderForPartitions(topic, partitions))
+  const byLeader = Object.entries(cluster.findLeaderForPartitions(topic, partitionsOf(cluster, topic)))
   const answers = await Promise.all(
     byLeader.map(async ([nodeId, led]) => {
       const broker = await cluster.findBroker({ nodeId })

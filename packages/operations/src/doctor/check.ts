@@ -70,7 +70,10 @@ const sentenceOf = (error: unknown): string => {
     if (mistake !== null) return mistake.message
   }
   if (typeof error === 'object' && error !== null && '_tag' in error && NO_ANSWER.has(String(error._tag))) {
-    return `does not answer (${'detail' in error ? String(error.detail) : 'no reason'})`
+    const detail = 'detail' in error ? String(error.detail) : 'no reason'
+    // The server answered with an error, or the client has a defect.
+    const isRejected = 'reason' in error && error.reason === 'rejected'
+    return isRejected ? `cannot be checked: the request failed (${detail})` : `does not answer (${detail})`
   }
   return describeFailure(error)?.message ?? 'cannot be checked'
 }

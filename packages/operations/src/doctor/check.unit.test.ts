@@ -1,6 +1,7 @@
 /** Checks run concurrently, each with a deadline. */
 import { assert, describe, it } from '@effect/vitest'
 import { settingError, settings } from '@hub/config'
+import { KafkaUnavailable } from '@hub/kafka'
 import { StorageUnavailable } from '@hub/store'
 import { Deferred, Duration, Effect, Fiber } from 'effect'
 import { TestClock } from 'effect/testing'
@@ -71,6 +72,12 @@ describe('checks', () => {
           'server',
           Effect.fail(new StorageUnavailable({ reason: 'unreachable', detail: 'ECONNREFUSED' })),
         ),
+        check(
+          'request',
+          Effect.fail(
+            new KafkaUnavailable({ reason: 'rejected', detail: 'KafkaJSProtocolError NOT_COORDINATOR' }),
+          ),
+        ),
         check('setting', Effect.fail(settingError(settings.redisUrl, 'is not set'))),
         check('defect', Effect.fail('something')),
       ])
@@ -78,6 +85,7 @@ describe('checks', () => {
         findings.map(({ mend, said }) => `${said} ${mend}`),
         [
           'does not answer (ECONNREFUSED) Mend server.',
+          'cannot be checked: the request failed (KafkaJSProtocolError NOT_COORDINATOR) Mend request.',
           'HUB_REDIS_URL is not set. Expected: a URL that begins with redis:// or rediss://. Set it as docs/configuration.md says.',
           'cannot be checked Mend defect.',
         ],
