@@ -54,6 +54,27 @@ describe('the image', () => {
     expect({ code, text: text.trim() }).toEqual({ code: 0, text: `hubctl v${readCode().version}` })
   })
 
+  it('has at most 150 MB, and no sources of the apps', async (context) => {
+    const { code, text } = await (
+      await orSkip(context, found)
+    ).run(
+      '--print',
+      `const { globSync, lstatSync } = require('node:fs')
+      const files = globSync('/{hub,usr,lib,lib64,etc,var}/**', { withFileTypes: true })
+        .filter((file) => file.isFile())
+        .map(({ name, parentPath }) => parentPath + '/' + name)
+      JSON.stringify({
+        bytes: files.reduce((sum, path) => sum + lstatSync(path).size, 0),
+        sources: files.filter((path) => /^\\/hub\\/(?:apps|packages)\\/.*\\.ts$/.test(path)),
+      })`,
+    )
+    expect(code, text).toBe(0)
+    const { bytes, sources } = JSON.parse(text) as { bytes: number; sources: ReadonlyArray<string> }
+    expect(sources).toEqual([])
+    expect(bytes).toBeGreaterThan(100_000_000)
+    expect(bytes).toBeLessThanOrEqual(150_000_000)
+  })
+
   it('contains each library once, with its licence', async (context) => {
     const builder = await orSkip(context, found)
     const { code, text } = await builder.run(
