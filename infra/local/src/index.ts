@@ -1,7 +1,7 @@
 /** The local stack: Kafka, PostgreSQL and Redis without Docker, and a whole hub on them. */
 export { killProcessesOf, lockDataDir, stopProcessesOf } from './data-dir-lock.ts'
 export { freePortBase, PORT_PLAN, PORT_SPAN, PortInUseError, type Ports, portsAt } from './ports.ts'
-export { processStartTime } from './pidfile.ts'
+export { isAlive, processStartTime, readPidFile } from './pidfile.ts'
 export { ensureJars, type Jars, type JarSet, STACK_JARS } from './jars.ts'
 export { programFile } from './bundles.ts'
 export { findJava } from './java.ts'
@@ -17,7 +17,7 @@ export {
 export { isKafkaReady, isPostgresReady, isRedisReady } from './probe.ts'
 export { findRedis, startRedis } from './redis.ts'
 export { UserError } from './user-error.ts'
-export { type Exit, tail } from './processes.ts'
+export { type Exit, launch, stopLeftoverProcesses, tail } from './processes.ts'
 export { makeService, type Service } from './service.ts'
 export { type SimulatorProtocol, readSettings, ROOT, type Settings } from './settings.ts'
 export { databaseFolder, removeData, type ReportProgress, type Stack, startStack } from './stack.ts'

@@ -14,7 +14,11 @@ const LOG4J = join(import.meta.dirname, '../log4j2.properties')
 
 /** A listener with TLS and authentication, for tests. A local hub uses the plaintext listener. */
 export interface SecuredListener {
+  /** Default: the loopback interface. */
+  readonly host?: string
   readonly port: number
+  /** The name that clients are told. Default: the address. */
+  readonly advertisedName?: string
   /** PEM. */
   readonly key: string
   readonly cert: string
@@ -74,6 +78,7 @@ const clusterProperties = ({ id, listeners, voters }: ClusterNode) => ({
   'controller.quorum.voters': voters,
   'listener.security.protocol.map': ['PLAINTEXT', 'CONTROLLER', ...listeners.map(({ name }) => name)]
     .map((name) => `${name}:PLAINTEXT`)
+    .concat('SECURED:SASL_SSL')
     .join(','),
   'min.insync.replicas': 2,
   'offsets.topic.replication.factor': 3,
@@ -87,8 +92,12 @@ const kafkaProperties = (
 ): string => {
   const { cluster, secured } = options
   const listeners = [`PLAINTEXT://127.0.0.1:${options.port}`]
-  if (secured !== undefined) listeners.push(`SECURED://127.0.0.1:${secured.port}`)
   const advertised = [...listeners]
+  if (secured !== undefined) {
+    const { advertisedName, host = '127.0.0.1', port } = secured
+    listeners.push(`SECURED://${host}:${port}`)
+    advertised.push(`SECURED://${advertisedName ?? host}:${port}`)
+  }
   for (const { advertisedPort, name, port } of cluster?.listeners ?? []) {
     listeners.push(`${name}://127.0.0.1:${port}`)
     advertised.push(`${name}://127.0.0.1:${advertisedPort}`)

@@ -26,6 +26,8 @@ export interface ImageBuilder {
   readonly run: (...args: ReadonlyArray<string>) => Promise<Output>
   /** The files of this repository that a builder gets. */
   readonly contextFiles: () => Promise<ReadonlyArray<string>>
+  /** Writes the built image under a name into an archive, which containerd and Docker can load. */
+  readonly save: (archive: string, name: string) => Promise<Output>
   readonly remove: () => Promise<void>
 }
 
@@ -88,6 +90,10 @@ const docker = async (): Promise<Found<ImageBuilder>> => {
     contextFiles: () => contextFiles(PINNED, build),
     run: (...args) =>
       at(['run', '--rm', '--read-only', '--cap-drop=ALL', '--network=none', TAG, ...args], RUN_WITHIN_MS),
+    save: async (archive, name) => {
+      const tagged = await at(['tag', TAG, name], RUN_WITHIN_MS)
+      return tagged.code === 0 ? at(['save', '--output', archive, name], BUILT_WITHIN_MS) : tagged
+    },
     remove: async () => {
       await at(['image', 'rm', '--force', TAG], RUN_WITHIN_MS)
     },
@@ -146,6 +152,10 @@ const buildah = async (): Promise<Found<ImageBuilder>> => {
     contextFiles: () => contextFiles(base, build),
     run: (...args) =>
       at(['run', '--isolation', 'chroot', '--cap-drop', 'ALL', 'hub', '--', '/usr/local/bin/node', ...args]),
+    save: (archive, name) => {
+      rmSync(archive, { force: true })
+      return at(['push', '--quiet', TAG, `docker-archive:${archive}:${name}`], BUILT_WITHIN_MS)
+    },
     remove,
   }
 }

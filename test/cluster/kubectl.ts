@@ -1,0 +1,31 @@
+/** Runs kubectl against one cluster. */
+import { attempt, type Ended, run } from './shell.ts'
+
+export interface Kubectl {
+  readonly kubeconfig: string
+  /** Returns the standard output. Fails with the answer of kubectl. */
+  readonly run: (args: ReadonlyArray<string>, withinMs?: number) => Promise<string>
+  /** Returns with any exit code. */
+  readonly attempt: (args: ReadonlyArray<string>, withinMs?: number) => Promise<Ended>
+  /** The answer as JSON. */
+  readonly get: (...args: ReadonlyArray<string>) => Promise<any>
+  /** Applies manifests, which are given as text. */
+  readonly apply: (manifests: string, ...options: ReadonlyArray<string>) => Promise<string>
+}
+
+export const makeKubectl = (command: string, kubeconfig: string): Kubectl => {
+  const withConfig = (args: ReadonlyArray<string>): ReadonlyArray<string> => [
+    '--kubeconfig',
+    kubeconfig,
+    ...args,
+  ]
+  const options = (withinMs?: number) => (withinMs === undefined ? {} : { withinMs })
+  return {
+    kubeconfig,
+    run: (args, withinMs) => run(command, withConfig(args), options(withinMs)),
+    attempt: (args, withinMs) => attempt(command, withConfig(args), options(withinMs)),
+    get: async (...args) => JSON.parse(await run(command, withConfig(['get', ...args, '--output=json']))),
+    apply: (manifests, ...more) =>
+      run(command, withConfig(['apply', '--filename=-', ...more]), { input: manifests }),
+  }
+}

@@ -1,0 +1,80 @@
+/** The trials: each disturbs the hub in its own way, and fails if a message is lost or submitted twice. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Cluster } from './cluster.ts'
+import { UserError } from '@hub/local-stack'
+import type { Trial, TrialResult } from './trials/trial.ts'
+import { openTrials } from './trials/trial.ts'
+import { install, settings, versions } from './trials/changes.ts'
+import { chart } from './trials/chart.ts'
+import { drain, kills, outOfMemory, restarts } from './trials/pods.ts'
+import { brokers, database, failover, redis, rotation } from './trials/servers.ts'
+import { scaling } from './trials/scaling.ts'
+import { policies } from './trials/policies.ts'
+import { monitoring } from './trials/monitoring.ts'
+import { lostNode } from './trials/node.ts'
+
+/** In the order in which they run. */
+export const TRIALS: Readonly<Record<string, Trial>> = {
+  install,
+  settings,
+  versions,
+  chart,
+  restarts,
+  drain,
+  kills,
+  'out-of-memory': outOfMemory,
+  scaling,
+  database,
+  failover,
+  brokers,
+  redis,
+  rotation,
+  policies,
+  monitoring,
+  'lost-node': lostNode,
+}
+
+/** A trial that hangs must not block the others. */
+const TRIAL_WITHIN_MS = 900_000
+
+const withTimeLimit = <A>(work: Promise<A>): Promise<A> => {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error('the trial has not ended in time')), TRIAL_WITHIN_MS)
+  return Promise.race([work, promise]).finally(() => clearTimeout(timer))
+}
+
+/** Runs the named trials, or all. Prints their figures, and returns the number of those that failed. */
+export const runTrials = async (
+  cluster: Cluster,
+  names: ReadonlyArray<string>,
+  report: (line: string) => void,
+): Promise<number> => {
+  const unknown = names.filter((name) => TRIALS[name] === undefined)
+  if (unknown.length > 0)
+    throw new UserError(
+      `There is no trial ${unknown.join(', ')}. There are ${Object.keys(TRIALS).join(', ')}.`,
+    )
+  const selected = names.length === 0 ? Object.keys(TRIALS) : names
+  const tools = openTrials(cluster, report)
+  const results: Record<string, TrialResult & { readonly seconds: number }> = {}
+  let failed = 0
+  for (const name of selected) {
+    const began = performance.now()
+    report(`trial ${name}`)
+    const result = await withTimeLimit(TRIALS[name]!(tools)).catch((error: unknown): TrialResult => ({
+      figures: {},
+      faults: [error instanceof Error ? error.message : String(error)],
+    }))
+    const seconds = Math.round((performance.now() - began) / 1000)
+    results[name] = { ...result, seconds }
+    if (result.faults.length > 0) failed += 1
+    report(
+      `${result.faults.length === 0 ? 'passed' : 'FAILED'} ${name} after ${seconds} s: ${JSON.stringify(result.figures)}`,
+    )
+    for (const fault of result.faults) report(`    ${fault}`)
+    writeFileSync(join(cluster.dir, 'results.json'), JSON.stringify(results, null, 2))
+  }
+  console.log(`${selected.length - failed} passed, ${failed} failed`)
+  return failed
+}

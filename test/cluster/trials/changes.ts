@@ -1,0 +1,109 @@
+/** Installation, a changed setting, a new version, and the way back. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ROOT } from '@hub/local-stack'
+import {
+  APPS,
+  applyOverlay,
+  changedObjects,
+  deployHub,
+  hubctl,
+  NAMESPACE,
+  rolledOut,
+  versionsOf,
+} from '../deploy.ts'
+import { imageOf, NODES } from '../own/plan.ts'
+import { containerd } from '../own/nodes.ts'
+import { runDocumented } from './documented.ts'
+import { timed, type Trial } from './trial.ts'
+
+/** The hub from nothing, and `hubctl doctor`. */
+export const install: Trial = async ({ cluster, report }) => {
+  const seconds = await timed(() => deployHub(cluster, report))
+  const before = await versionsOf(cluster.kubectl)
+  await applyOverlay(cluster)
+  const changed = changedObjects(before, await versionsOf(cluster.kubectl))
+  const doctor = await hubctl(cluster, 'doctor')
+  return {
+    figures: { secondsUntilTheApiAnswers: seconds, doctor: doctor.stdout.trim().split('\n').at(-1) },
+    faults: [
+      ...(doctor.code === 0 ? [] : [`hubctl doctor: ${doctor.stdout}${doctor.stderr}`]),
+      ...changed.map((name) => `a second apply changes ${name}`),
+    ],
+  }
+}
+
+/** A changed setting of the whole hub, and one of a single app. */
+export const settings: Trial = (tools) =>
+  tools.underLoad(async () => {
+    const { cluster } = tools
+    const seconds = await timed(async () => {
+      await applyOverlay(cluster, { settings: { HUB_LOG_LEVEL: 'Debug' } })
+      await rolledOut(cluster)
+    })
+    const before = await versionsOf(cluster.kubectl)
+    const setEnvironment = (value: string) =>
+      cluster.kubectl.run(['--namespace', NAMESPACE, 'set', 'env', 'deployment/projector', value])
+    await setEnvironment('HUB_LOG_LEVEL=Info')
+    await rolledOut(cluster, ['projector'])
+    const restarted = changedObjects(before, await versionsOf(cluster.kubectl))
+    await setEnvironment('HUB_LOG_LEVEL-')
+    await rolledOut(cluster, ['projector'])
+    if (restarted.join() !== 'Deployment/projector')
+      throw new Error(`a setting of the projector changed ${restarted.join(', ') || 'nothing'}`)
+    return { secondsUntilAllPodsHaveTheSetting: seconds }
+  })
+
+/** The commands of the section "A new version" of docs/deploying.md, which upgrade the apps in order. */
+const documentedCommands = (overlay: string): string => {
+  const page = readFileSync(join(ROOT, 'docs/deploying.md'), 'utf8')
+  const commands = /```sh\n(?<commands>apps='[\s\S]*?)```/u.exec(page)?.groups?.['commands']
+  if (commands === undefined) throw new Error('docs/deploying.md has no commands for a new version')
+  return commands.replaceAll('<your overlay>', overlay)
+}
+
+/** A new tag by the documented commands, a new tag for all apps at once, and the way back. */
+export const versions: Trial = async (tools) => {
+  const { cluster } = tools
+  if (cluster.own !== null)
+    for (const node of NODES)
+      for (const tag of ['2', '3'])
+        await containerd(
+          cluster.own,
+          node,
+          'images',
+          'tag',
+          '--force',
+          imageOf('sms-delivery-hub'),
+          imageOf('sms-delivery-hub').replace(/:1$/u, `:${tag}`),
+        )
+  const results = {
+    inOrder: await tools.underLoad(async () => ({
+      seconds: await timed(async () => {
+        await runDocumented(cluster, documentedCommands, '2')
+        await rolledOut(cluster)
+      }),
+    })),
+    allAtOnce: await tools.underLoad(async () => ({
+      seconds: await timed(async () => {
+        await applyOverlay(cluster, { tag: '3' })
+        await rolledOut(cluster)
+      }),
+    })),
+    back: await tools.underLoad(async () => ({
+      seconds: await timed(async () => {
+        for (const app of APPS)
+          await cluster.kubectl.run(['--namespace', NAMESPACE, 'rollout', 'undo', `deployment/${app}`])
+        await rolledOut(cluster)
+      }),
+    })),
+  }
+  await applyOverlay(cluster)
+  await rolledOut(cluster)
+  return {
+    figures: Object.fromEntries(Object.entries(results).map(([name, { figures }]) => [name, figures])),
+    faults: Object.entries(results).flatMap(([name, { faults }]) =>
+      faults.map((fault) => `${name}: ${fault}`),
+    ),
+  }
+}
