@@ -17,6 +17,7 @@ const SIMULATION_WORKERS = 2
  */
 const CONCURRENT = [
   'test/cli/**/*.e2e.test.ts',
+  'test/cluster/**/*.e2e.test.ts',
   'test/contract/**/*.e2e.test.ts',
   'test/operator/**/*.e2e.test.ts',
   'test/e2e/**/*.e2e.test.ts',
