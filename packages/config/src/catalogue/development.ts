@@ -94,6 +94,31 @@ export const tests = inGroup('tests', {
     readBy: TESTS,
     doc: 'The browser of the tests of the console.',
   }),
+  clusterDir: optional(kind.path('a folder'), "a folder in the system's folder for temporary files", {
+    name: 'HUB_CLUSTER_DIR',
+    readBy: TESTS,
+    doc: 'The folder for the data and logs of the cluster test.',
+  }),
+  clusterPrograms: optional(kind.path('a folder'), 'the folder of programs that the test has built', {
+    name: 'HUB_CLUSTER_PROGRAMS',
+    readBy: TESTS,
+    doc: 'A folder with the programs of a Kubernetes cluster, which the cluster test then does not build.',
+  }),
+  clusterAddresses: optional(kind.string(), 'addresses of its own cluster', {
+    name: 'HUB_CLUSTER_ADDRESSES',
+    readBy: TESTS,
+    doc: 'Seven addresses of this machine that the pods of an existing cluster reach: three for Kafka, then PostgreSQL, its standby, Redis, the operator.',
+  }),
+  clusterImage: optional(kind.string(), 'the image that it builds', {
+    name: 'HUB_CLUSTER_IMAGE',
+    readBy: TESTS,
+    doc: 'The image of the hub that the nodes of an existing cluster can pull.',
+  }),
+  clusterNginx: optional(kind.string(), '`nginx:1.29`', {
+    name: 'HUB_CLUSTER_NGINX',
+    readBy: TESTS,
+    doc: 'The image of nginx that the nodes of an existing cluster can pull.',
+  }),
   crashPoints: optional(kind.path('a folder'), 'no crash points', {
     name: 'HUB_CRASH_POINTS',
     readBy: [...ALL_APPS, 'hubctl', 'tests'],
