@@ -1,7 +1,7 @@
 /** A cluster with the servers of the hub: one that exists, or one that the test starts on this machine. */
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { removeData, UserError } from '@hub/local-stack'
+import { removeData } from '@hub/local-stack'
 import { type Daemons, openDaemons } from './daemons.ts'
 import { type Kubectl, makeKubectl } from './kubectl.ts'
 import { manifest } from './manifests.ts'
@@ -29,6 +29,8 @@ export interface Cluster {
   readonly images: { readonly hub: string; readonly nginx: string }
   /** The cluster that runs on this machine, or null. */
   readonly own: OwnCluster | null
+  /** Tells the pods where the servers are. PostgreSQL is where its primary is. */
+  readonly publishServers: () => Promise<void>
   /** Starts a node again that was ended, as a new one. */
   readonly replaceNode: (node: Node) => Promise<void>
   readonly up: (options: { readonly keepHubImage: boolean }) => Promise<void>
@@ -54,6 +56,19 @@ export const openCluster = async (
   )
   const own: OwnCluster | null =
     programs === null ? null : { dir, api: API_SERVER, programs, daemons, authority }
+
+  const publishServers = async (): Promise<void> => {
+    const [first, second, third] = addresses.kafka
+    await kubectl.apply(
+      manifest('hub-data.yaml', {
+        'kafka-a': first,
+        'kafka-b': second,
+        'kafka-c': third,
+        postgres: servers.databaseAddress(),
+        redis: addresses.redis,
+      }),
+    )
+  }
 
   const startOwn = async (cluster: OwnCluster, keepHubImage: boolean): Promise<void> => {
     const images = await makeImages(cluster.programs, cacheDir, keepHubImage, report)
@@ -90,6 +105,7 @@ export const openCluster = async (
       existing === null
         ? { hub: imageOf('sms-delivery-hub'), nginx: imageOf('nginx') }
         : { hub: existing.image, nginx: existing.nginx },
+    publishServers,
     replaceNode: async (node) => {
       if (own === null) throw new Error('only a node on this machine can be replaced')
       await kubectl.run(['delete', 'node', node.name])
@@ -107,19 +123,9 @@ export const openCluster = async (
       if (own !== null) await startOwn(own, keepHubImage)
       await servers.start()
       report('Kafka, PostgreSQL, Redis and the operator are ready')
-      const [first, second, third] = addresses.kafka
-      await kubectl.apply(
-        manifest('hub-data.yaml', {
-          'kafka-a': first,
-          'kafka-b': second,
-          'kafka-c': third,
-          postgres: servers.databaseAddress(),
-          redis: addresses.redis,
-        }),
-      )
+      await publishServers()
     },
     down: async () => {
-      if (own === null && kubeconfig === null) throw new UserError('There is no cluster.')
       if (own !== null) for (const node of NODES) await stopNode(own, node)
       const ended = await daemons.stopAll()
       report(`ended ${ended.length} programs`)

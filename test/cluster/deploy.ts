@@ -13,7 +13,7 @@ export const NAMESPACE = 'sms-hub'
 export const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout', 'operations-api'] as const
 export type App = (typeof APPS)[number]
 
-const ROLLED_OUT_MS = 420_000
+const ROLLED_OUT_SECONDS = 420
 const INGRESS_PORT = 30_080
 
 export interface Deployment {
@@ -121,11 +121,7 @@ export const rolledOut = async (
   cluster: Cluster,
   apps: ReadonlyArray<string> = [...APPS, 'hubctl'],
 ): Promise<void> => {
-  for (const app of apps)
-    await cluster.kubectl.run(
-      ['--namespace', NAMESPACE, 'rollout', 'status', `deployment/${app}`, '--timeout=420s'],
-      ROLLED_OUT_MS,
-    )
+  for (const app of apps) await cluster.kubectl.rolledOut(NAMESPACE, `deployment/${app}`, ROLLED_OUT_SECONDS)
 }
 
 /** Runs hubctl in its pod. */
@@ -152,10 +148,7 @@ const installIngress = async (cluster: Cluster): Promise<void> => {
     'ingress',
     `--from-file=nginx.conf=${configuration}`,
   ])
-  await kubectl.run(
-    ['--namespace', 'ingress', 'rollout', 'status', 'deployment/nginx', '--timeout=120s'],
-    130_000,
-  )
+  await kubectl.rolledOut('ingress', 'deployment/nginx', 120)
 }
 
 /** The address of the API for clients. */
@@ -183,7 +176,7 @@ export const deployHub = async (cluster: Cluster, report: (line: string) => void
       }
       return true
     },
-    { withinMs: ROLLED_OUT_MS, everyMs: 1000 },
+    { withinMs: ROLLED_OUT_SECONDS * 1000, everyMs: 1000 },
   )
   report('all pods are ready')
   await installIngress(cluster)

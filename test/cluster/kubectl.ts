@@ -9,6 +9,8 @@ export interface Kubectl {
   readonly attempt: (args: ReadonlyArray<string>, withinMs?: number) => Promise<Ended>
   /** The answer as JSON. */
   readonly get: (...args: ReadonlyArray<string>) => Promise<any>
+  /** Waits until the pods of a workload are replaced and ready. */
+  readonly rolledOut: (namespace: string, workload: string, seconds: number) => Promise<void>
   /** Applies manifests, which are given as text. */
   readonly apply: (manifests: string, ...options: ReadonlyArray<string>) => Promise<string>
 }
@@ -25,6 +27,11 @@ export const makeKubectl = (command: string, kubeconfig: string): Kubectl => {
     run: (args, withinMs) => run(command, withConfig(args), options(withinMs)),
     attempt: (args, withinMs) => attempt(command, withConfig(args), options(withinMs)),
     get: async (...args) => JSON.parse(await run(command, withConfig(['get', ...args, '--output=json']))),
+    rolledOut: async (namespace, workload, seconds) => {
+      const status = ['--namespace', namespace, 'rollout', 'status', workload, `--timeout=${seconds}s`]
+      // kubectl ends by itself at its limit, and says what it waited for.
+      await run(command, withConfig(status), { withinMs: (seconds + 10) * 1000 })
+    },
     apply: (manifests, ...more) =>
       run(command, withConfig(['apply', '--filename=-', ...more]), { input: manifests }),
   }

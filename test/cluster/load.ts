@@ -1,6 +1,7 @@
 /** Sends messages at a constant rate over kept connections, and records each answer. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Agent, fetch } from 'undici'
+import { send } from '../support/client.ts'
 
 export interface Answer {
   /** Milliseconds since the epoch. */
@@ -58,14 +59,7 @@ export const startLoad = ({ key, name, rate, url }: LoadOptions): Load => {
   const sendOne = async (index: number): Promise<Sent> => {
     const messageClass = index % 2 === 0 ? 'otp' : 'service'
     const ref = `${name}-${index}`
-    const body = JSON.stringify({
-      to: numberOf(index),
-      class: messageClass,
-      ...(messageClass === 'otp'
-        ? { template: 'otp_code', variables: { code: '4821' } }
-        : { template: 'order_ready', variables: { order: 'A-17' } }),
-      client_ref: ref,
-    })
+    const body = JSON.stringify(send(messageClass, numberOf(index), ref))
     const at = Date.now()
     const answers: Array<Answer> = []
     for (;;) {

@@ -127,30 +127,24 @@ export const openServers = async (
   const primary = (): DatabaseServer => (existsSync(promoted) ? 'standby' : 'postgres')
   const runDir = join(dir, 'run')
   const { cacheDir } = readSettings(process.env)
-  const databaseUrl = (server: DatabaseServer = primary()): string =>
+  const databaseUrl = (server: DatabaseServer): string =>
     `postgres://${DATABASE_USER}@${addresses[server]}:${POSTGRES_PORT}/${DATABASE}`
-  const isDatabaseReady = async (server: DatabaseServer): Promise<true> => {
+  const inDatabase = async (server: DatabaseServer, statement: string): Promise<true> => {
     const sql = openDatabase(databaseUrl(server))
     try {
-      await sql`SELECT 1`
+      await sql.unsafe(statement)
       return true
     } finally {
       await sql.end()
     }
   }
-
-  const setDatabasePassword = async (): Promise<void> => {
-    const sql = openDatabase(databaseUrl())
-    try {
-      await sql.unsafe(`ALTER ROLE ${DATABASE_USER} PASSWORD '${readPasswords(passwordFile).database}'`)
-    } finally {
-      await sql.end()
-    }
-  }
+  const setDatabasePassword = (): Promise<true> =>
+    inDatabase(primary(), `ALTER ROLE ${DATABASE_USER} PASSWORD '${readPasswords(passwordFile).database}'`)
+  const findJars = () => ensureJars(STACK_JARS, cacheDir, process.env, () => {}, AbortSignal.timeout(300_000))
 
   const startBrokers = async (): Promise<void> => {
     const java = await findJava(process.env)
-    const jars = await ensureJars(STACK_JARS, cacheDir, process.env, () => {}, AbortSignal.timeout(300_000))
+    const jars = await findJars()
     const idFile = join(dir, 'kafka-id')
     if (!existsSync(idFile)) writeFileSync(idFile, newKafkaId())
     const clusterId = readFileSync(idFile, 'utf8')
@@ -222,7 +216,7 @@ export const openServers = async (
           ...settings,
         },
       })
-      await eventually(() => isDatabaseReady(name), READY)
+      await eventually(() => inDatabase(name, 'SELECT 1'), READY)
     }
     await setDatabasePassword()
   }
@@ -250,9 +244,7 @@ export const openServers = async (
   }
 
   const startRedis = async (): Promise<void> => {
-    const command = await findRedis(process.env, () =>
-      ensureJars(STACK_JARS, cacheDir, process.env, () => {}, AbortSignal.timeout(300_000)),
-    )
+    const command = await findRedis(process.env, findJars)
     await daemons.start('redis', {
       command,
       args: [
@@ -301,7 +293,7 @@ export const openServers = async (
 
   return {
     passwords: () => readPasswords(passwordFile),
-    databaseUrl: () => databaseUrl(),
+    databaseUrl: () => databaseUrl(primary()),
     databaseAddress: () => addresses[primary()],
     changeDatabasePassword: async () => {
       const changed = { ...readPasswords(passwordFile), database: randomBytes(16).toString('hex') }
@@ -315,13 +307,8 @@ export const openServers = async (
     },
     promote: async () => {
       await daemons.stop('postgres')
-      const sql = openDatabase(databaseUrl('standby'))
-      try {
-        await sql`SELECT pg_promote()`
-        writeFileSync(promoted, '')
-      } finally {
-        await sql.end()
-      }
+      await inDatabase('standby', 'SELECT pg_promote()')
+      writeFileSync(promoted, '')
     },
   }
 }

@@ -7,25 +7,13 @@ import { run } from '../shell.ts'
 import { imageOf, NAME_SERVICE, SERVERS } from './plan.ts'
 import type { Programs } from './programs.ts'
 
-const ROLLED_OUT_MS = 300_000
-
-const rolledOut = async (
-  kubectl: Kubectl,
-  namespace: string,
-  ...workloads: ReadonlyArray<string>
-): Promise<void> => {
-  for (const workload of workloads)
-    await kubectl.run(
-      ['--namespace', namespace, 'rollout', 'status', workload, '--timeout=300s'],
-      ROLLED_OUT_MS,
-    )
-}
+const ROLLED_OUT_SECONDS = 300
 
 export const installNames = async (kubectl: Kubectl): Promise<void> => {
   await kubectl.apply(
     manifest('names.yaml', { image: imageOf('coredns'), address: NAME_SERVICE, operator: SERVERS.operator }),
   )
-  await rolledOut(kubectl, 'kube-system', 'deployment/coredns')
+  await kubectl.rolledOut('kube-system', 'deployment/coredns', ROLLED_OUT_SECONDS)
 }
 
 /** The published manifests of KEDA, with the images of this cluster. */
@@ -45,13 +33,8 @@ export const installKeda = async (kubectl: Kubectl, programs: Programs): Promise
     )
     .replaceAll('imagePullPolicy: Always', 'imagePullPolicy: IfNotPresent')
   await kubectl.apply(own, '--server-side', '--force-conflicts')
-  await rolledOut(
-    kubectl,
-    'keda',
-    'deployment/keda-operator',
-    'deployment/keda-metrics-apiserver',
-    'deployment/keda-admission',
-  )
+  for (const name of ['keda-operator', 'keda-metrics-apiserver', 'keda-admission'])
+    await kubectl.rolledOut('keda', `deployment/${name}`, ROLLED_OUT_SECONDS)
 }
 
 export const installPrometheus = async (kubectl: Kubectl, programs: Programs): Promise<void> => {
@@ -64,10 +47,10 @@ export const installPrometheus = async (kubectl: Kubectl, programs: Programs): P
       prometheus: imageOf('prometheus'),
     }),
   )
-  await rolledOut(kubectl, 'monitoring', 'deployment/prometheus-operator')
+  await kubectl.rolledOut('monitoring', 'deployment/prometheus-operator', ROLLED_OUT_SECONDS)
   await eventually(
     () => kubectl.run(['--namespace', 'monitoring', 'get', 'statefulset/prometheus-main']).then(() => true),
-    { withinMs: ROLLED_OUT_MS, everyMs: 1000 },
+    { withinMs: ROLLED_OUT_SECONDS * 1000, everyMs: 1000 },
   )
-  await rolledOut(kubectl, 'monitoring', 'statefulset/prometheus-main')
+  await kubectl.rolledOut('monitoring', 'statefulset/prometheus-main', ROLLED_OUT_SECONDS)
 }

@@ -28,7 +28,7 @@ const SINGLE: ReadonlyArray<Single> = [
 /** Debian with nginx, which runs without root. */
 const NGINX = `
 debootstrap --variant=minbase --include=nginx-light trixie "$1/root"
-rm -rf "$1/root/var/cache/apt/archives" "$1/root/var/lib/apt/lists" "$1/root/usr/share/doc" "$1/root/usr/share/locale"
+rm -rf "$1/root/var/cache/apt/archives" "$1/root/var/lib/apt/lists"
 tar -C "$1/root" -cf "$1/root.tar" .
 rm -rf "$1/root"
 `

@@ -39,4 +39,4 @@ export const NODES: ReadonlyArray<Node> = [1, 2].map((number) => ({
 export const CONTROL_GROUP = 'hub-cluster'
 
 /** The images of the cluster have names of a registry that does not exist, so nodes never pull them. */
-export const imageOf = (name: string): string => `cluster.test/${name}:1`
+export const imageOf = (name: string, tag = '1'): string => `cluster.test/${name}:${tag}`

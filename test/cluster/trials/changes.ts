@@ -15,7 +15,7 @@ import {
 import { imageOf, NODES } from '../own/plan.ts'
 import { containerd } from '../own/nodes.ts'
 import { runDocumented } from './documented.ts'
-import { timed, type Trial } from './trial.ts'
+import { inSteps, timed, type Trial, untilRolledOut } from './trial.ts'
 
 /** The hub from nothing, and `hubctl doctor`. */
 export const install: Trial = async ({ cluster, report }) => {
@@ -75,35 +75,18 @@ export const versions: Trial = async (tools) => {
           'tag',
           '--force',
           imageOf('sms-delivery-hub'),
-          imageOf('sms-delivery-hub').replace(/:1$/u, `:${tag}`),
+          imageOf('sms-delivery-hub', tag),
         )
-  const results = {
-    inOrder: await tools.underLoad(async () => ({
-      seconds: await timed(async () => {
-        await runDocumented(cluster, documentedCommands, '2')
-        await rolledOut(cluster)
-      }),
-    })),
-    allAtOnce: await tools.underLoad(async () => ({
-      seconds: await timed(async () => {
-        await applyOverlay(cluster, { tag: '3' })
-        await rolledOut(cluster)
-      }),
-    })),
-    back: await tools.underLoad(async () => ({
-      seconds: await timed(async () => {
-        for (const app of APPS)
-          await cluster.kubectl.run(['--namespace', NAMESPACE, 'rollout', 'undo', `deployment/${app}`])
-        await rolledOut(cluster)
-      }),
-    })),
-  }
+  const step = (change: () => Promise<unknown>) => untilRolledOut(cluster, change)
+  const result = await inSteps(tools, {
+    inOrder: step(() => runDocumented(cluster, documentedCommands, '2')),
+    allAtOnce: step(() => applyOverlay(cluster, { tag: '3' })),
+    back: step(async () => {
+      for (const app of APPS)
+        await cluster.kubectl.run(['--namespace', NAMESPACE, 'rollout', 'undo', `deployment/${app}`])
+    }),
+  })
   await applyOverlay(cluster)
   await rolledOut(cluster)
-  return {
-    figures: Object.fromEntries(Object.entries(results).map(([name, { figures }]) => [name, figures])),
-    faults: Object.entries(results).flatMap(([name, { faults }]) =>
-      faults.map((fault) => `${name}: ${fault}`),
-    ),
-  }
+  return result
 }

@@ -7,7 +7,7 @@ import { APPS, applyOverlay, NAMESPACE, rolledOut } from '../deploy.ts'
 import { POD_NETWORK } from '../own/plan.ts'
 import { USER } from '../servers.ts'
 import { run } from '../shell.ts'
-import { timed, type Trial, type TrialResult } from './trial.ts'
+import { inSteps, type Trial, untilRolledOut } from './trial.ts'
 
 const CHART = join(ROOT, 'infra/helm/sms-delivery-hub')
 const RELEASE = 'hub'
@@ -62,28 +62,15 @@ export const chart: Trial = async (tools) => {
     })
   const upgrade = (...more: ReadonlyArray<string>) =>
     helm('upgrade', RELEASE, CHART, '--values', join(CHART, 'values-small.yaml'), '--values', values, ...more)
-  const steps: Readonly<Record<string, () => Promise<string>>> = {
-    takeover: () => upgrade('--install', '--take-ownership'),
-    upgrade: () => upgrade('--set', 'settings.HUB_LOG_LEVEL=Debug'),
-    rollback: () => helm('rollback', RELEASE),
-  }
-  const results: Record<string, TrialResult> = {}
-  for (const [name, step] of Object.entries(steps)) {
-    results[name] = await tools.underLoad(async () => ({
-      seconds: await timed(async () => {
-        await step()
-        await rolledOut(cluster)
-      }),
-    }))
-  }
+  const step = (change: () => Promise<unknown>) => untilRolledOut(cluster, change)
+  const result = await inSteps(tools, {
+    takeover: step(() => upgrade('--install', '--take-ownership')),
+    upgrade: step(() => upgrade('--set', 'settings.HUB_LOG_LEVEL=Debug')),
+    rollback: step(() => helm('rollback', RELEASE)),
+  })
   // The other trials use kustomize. Without its secrets, Helm has no release.
   await kubectl.run(['--namespace', NAMESPACE, 'delete', 'secret', '--selector', 'owner=helm'])
   await applyOverlay(cluster)
   await rolledOut(cluster)
-  return {
-    figures: Object.fromEntries(Object.entries(results).map(([name, { figures }]) => [name, figures])),
-    faults: Object.entries(results).flatMap(([name, { faults }]) =>
-      faults.map((fault) => `${name}: ${fault}`),
-    ),
-  }
+  return result
 }

@@ -1,10 +1,9 @@
 /** Pods that are replaced, drained, killed, or that need too much memory. */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { App } from '../deploy.ts'
-import { NAMESPACE, rolledOut } from '../deploy.ts'
+import { APPS, NAMESPACE, rolledOut } from '../deploy.ts'
 import { containerd } from '../own/nodes.ts'
 import { NODES } from '../own/plan.ts'
-import { timed, type Trial, type TrialTools, untilPods } from './trial.ts'
+import { drainNode, timed, type Trial, type TrialTools, untilPods } from './trial.ts'
 
 const READY_WITHIN_MS = 180_000
 const BETWEEN_MS = 5000
@@ -18,17 +17,11 @@ export const restarts: Trial = ({ cluster, underLoad }) =>
     }),
   }))
 
-/** Empties a node, as for its maintenance. */
 export const drain: Trial = (tools) =>
   tools.underLoad(async () => {
     const { kubectl } = tools.cluster
     const [pod] = await tools.pods('dispatcher')
-    const seconds = await timed(() =>
-      kubectl.run(
-        ['drain', pod!.node, '--ignore-daemonsets', '--delete-emptydir-data', '--force', '--timeout=300s'],
-        310_000,
-      ),
-    )
+    const seconds = await drainNode(tools.cluster, pod!.node)
     await rolledOut(tools.cluster)
     await kubectl.run(['uncordon', pod!.node])
     return { drainSeconds: seconds }
@@ -49,20 +42,12 @@ const processOf = async ({ cluster }: TrialTools, node: string, container: strin
   return Number(line.split(/\s+/u)[1])
 }
 
-const CONSUMERS_AND_API: ReadonlyArray<App> = [
-  'command-api',
-  'dispatcher',
-  'projector',
-  'webhook-fanout',
-  'operations-api',
-]
-
 /** Kills one process of each app. A dispatcher may have submitted messages whose answer it has not recorded. */
 export const kills: Trial = (tools) =>
   tools.underLoad(
     async () => {
       const seconds: Record<string, number> = {}
-      for (const app of CONSUMERS_AND_API) {
+      for (const app of APPS) {
         const [pod] = await untilPods(
           tools,
           app,

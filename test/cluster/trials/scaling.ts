@@ -1,41 +1,28 @@
 /** KEDA adds instances when records wait, and removes them afterwards. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { fetch } from 'undici'
+import { client, send, sendBatchUntilAccepted } from '../../support/client.ts'
 import { NAMESPACE } from '../deploy.ts'
 import { timed, type Trial, untilPods } from './trial.ts'
 
 const BURST = 8000
 const BATCH = 500
+const BATCH_WITHIN_MS = 60_000
 const UP_WITHIN_MS = 240_000
 
 /** Sends batches until all of their messages are accepted. */
 const burst = async (url: string, key: string): Promise<number> => {
+  const hub = client(url, key)
   const name = `b${Date.now().toString(36)}`
   let accepted = 0
   for (let first = 0; first < BURST; first += BATCH) {
-    const messages = Array.from({ length: BATCH }, (_, index) => ({
-      to: `+7914${String((Date.now() + first + index) % 10_000_000).padStart(7, '0')}`,
-      class: 'service',
-      template: 'order_ready',
-      variables: { order: 'A-17' },
-      client_ref: `${name}-${first + index}`,
-    }))
-    for (let attempt = 0; attempt < 20; attempt++) {
-      const response = await fetch(`${url}/v1/messages/batch`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ messages }),
-        signal: AbortSignal.timeout(60_000),
-      }).catch(() => null)
-      if (response?.status === 202) {
-        const { results } = (await response.json()) as {
-          readonly results: ReadonlyArray<{ readonly status?: string }>
-        }
-        accepted += results.length
-        break
-      }
-      await delay(1000)
-    }
+    const messages = Array.from({ length: BATCH }, (_, index) =>
+      send(
+        'service',
+        `+7914${String((Date.now() + first + index) % 10_000_000).padStart(7, '0')}`,
+        `${name}-${first + index}`,
+      ),
+    )
+    accepted += (await sendBatchUntilAccepted(hub, messages, BATCH_WITHIN_MS)).length
   }
   return accepted
 }

@@ -1,9 +1,7 @@
 /** The servers of the hub are away, fail over, or change their certificates and passwords. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { createSecrets, NAMESPACE, rolledOut } from '../deploy.ts'
-import { manifest } from '../manifests.ts'
-import type { ServerAddresses } from '../settings.ts'
-import { timed, type Trial, type TrialTools } from './trial.ts'
+import { drainNode, inSteps, timed, type Trial, type TrialTools } from './trial.ts'
 
 const AWAY_MS = 30_000
 /** While PostgreSQL or Kafka is away, codes are refused. Afterwards they are accepted within these. */
@@ -23,12 +21,7 @@ export const database: Trial = (tools) =>
       const { cluster } = tools
       const [pod] = await tools.pods('projector')
       await cluster.daemons.stop('postgres')
-      const drained = timed(() =>
-        cluster.kubectl.run(
-          ['drain', pod!.node, '--ignore-daemonsets', '--delete-emptydir-data', '--force', '--timeout=300s'],
-          310_000,
-        ),
-      )
+      const drained = drainNode(cluster, pod!.node)
       await delay(AWAY_MS)
       const api = (await tools.pods('command-api')).filter(({ isReady }) => isReady).length
       await cluster.servers.start()
@@ -41,25 +34,14 @@ export const database: Trial = (tools) =>
     { codesRefusedMs: AFTER_OUTAGE_MS },
   )
 
-const pointTo = (tools: TrialTools, addresses: ServerAddresses, postgres: string): Promise<string> =>
-  tools.cluster.kubectl.apply(
-    manifest('hub-data.yaml', {
-      'kafka-a': addresses.kafka[0],
-      'kafka-b': addresses.kafka[1],
-      'kafka-c': addresses.kafka[2],
-      postgres,
-      redis: addresses.redis,
-    }),
-  )
-
 /** The standby takes the place of the primary, behind the same name. */
 export const failover: Trial = (tools) =>
   tools.underLoad(
     async () => {
-      const { addresses, servers } = tools.cluster
+      const { publishServers, servers } = tools.cluster
       const seconds = await timed(async () => {
         await servers.promote()
-        await pointTo(tools, addresses, addresses.standby)
+        await publishServers()
       })
       await rolledOut(tools.cluster)
       return { seconds }
@@ -68,23 +50,20 @@ export const failover: Trial = (tools) =>
   )
 
 /** One broker is killed and comes back. Then all are away for half a minute. */
-export const brokers: Trial = async (tools) => {
+export const brokers: Trial = (tools) => {
   const { cluster } = tools
-  const one = await tools.underLoad(
-    async () => {
-      await cluster.daemons.signal('kafka-2', 'SIGKILL')
-      await delay(AWAY_MS)
-      await cluster.servers.start()
-    },
-    { codesRefusedMs: 15_000 },
-  )
-  const all = await tools.underLoad(() => pause(tools, ['kafka-1', 'kafka-2', 'kafka-3']), {
-    codesRefusedMs: AFTER_OUTAGE_MS,
-  })
-  return {
-    figures: { oneKilled: one.figures, allAway: all.figures },
-    faults: [...one.faults.map((fault) => `one: ${fault}`), ...all.faults.map((fault) => `all: ${fault}`)],
+  const killOne = async (): Promise<void> => {
+    await cluster.daemons.signal('kafka-2', 'SIGKILL')
+    await delay(AWAY_MS)
+    await cluster.servers.start()
   }
+  return inSteps(tools, {
+    oneKilled: { disturb: killOne, tolerance: { codesRefusedMs: 15_000 } },
+    allAway: {
+      disturb: () => pause(tools, ['kafka-1', 'kafka-2', 'kafka-3']),
+      tolerance: { codesRefusedMs: AFTER_OUTAGE_MS },
+    },
+  })
 }
 
 export const redis: Trial = (tools) => tools.underLoad(() => pause(tools, ['redis']), {})

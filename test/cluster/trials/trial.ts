@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '@hub/testkit'
 import { makeHubAdmin } from '../../support/hub-admin.ts'
 import type { Cluster } from '../cluster.ts'
-import { type App, apiUrl, NAMESPACE } from '../deploy.ts'
+import { type App, apiUrl, NAMESPACE, rolledOut } from '../deploy.ts'
 import { judge, readMessages, type Tolerance, type Verdict } from '../judge.ts'
 import { type Load, startLoad } from '../load.ts'
 
@@ -15,6 +15,9 @@ export interface TrialResult {
   readonly faults: ReadonlyArray<string>
 }
 
+/** May return further figures. */
+type Disturb = (load: Load) => Promise<Readonly<Record<string, unknown>> | void>
+
 export interface TrialTools {
   readonly cluster: Cluster
   readonly report: (line: string) => void
@@ -22,10 +25,7 @@ export interface TrialTools {
    * Sends messages while `disturb` runs, and for some seconds before and after it. Then waits until all
    * are delivered, and judges.
    */
-  readonly underLoad: (
-    disturb: (load: Load) => Promise<Readonly<Record<string, unknown>> | void>,
-    tolerance?: Tolerance,
-  ) => Promise<TrialResult>
+  readonly underLoad: (disturb: Disturb, tolerance?: Tolerance) => Promise<TrialResult>
   readonly pods: (app: App) => Promise<ReadonlyArray<Pod>>
   /** The address of the API, and a live key of the account of the trials. */
   readonly access: () => Promise<{ readonly url: string; readonly key: string }>
@@ -129,6 +129,40 @@ export const openTrials = (cluster: Cluster, report: (line: string) => void): Tr
 
   return { cluster, report, underLoad, pods, access }
 }
+
+/** Disturbs the hub in several ways, one after another. Each fault names its step. */
+export const inSteps = async (
+  { underLoad }: TrialTools,
+  steps: Readonly<Record<string, { readonly disturb: Disturb; readonly tolerance?: Tolerance }>>,
+): Promise<TrialResult> => {
+  const figures: Record<string, unknown> = {}
+  const faults: Array<string> = []
+  for (const [name, { disturb, tolerance }] of Object.entries(steps)) {
+    const result = await underLoad(disturb, tolerance)
+    figures[name] = result.figures
+    faults.push(...result.faults.map((fault) => `${name}: ${fault}`))
+  }
+  return { figures, faults }
+}
+
+/** A step that changes the deployment, and waits until all pods are replaced. */
+export const untilRolledOut = (cluster: Cluster, change: () => Promise<unknown>) => ({
+  disturb: async () => ({
+    seconds: await timed(async () => {
+      await change()
+      await rolledOut(cluster)
+    }),
+  }),
+})
+
+/** Empties a node, as for its maintenance. Returns the seconds that it takes. */
+export const drainNode = ({ kubectl }: Cluster, node: string): Promise<number> =>
+  timed(() =>
+    kubectl.run(
+      ['drain', node, '--ignore-daemonsets', '--delete-emptydir-data', '--force', '--timeout=300s'],
+      310_000,
+    ),
+  )
 
 /** Waits until the pods of an app are as many as wanted, and ready. */
 export const untilPods = (

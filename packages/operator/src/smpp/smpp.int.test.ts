@@ -26,8 +26,6 @@ import {
 } from './testing/test-smsc.ts'
 
 const mayWrite = () => true
-/** A limit for a test that hangs. No wait takes long, except on a busy machine. */
-
 const until = <A>(check: () => A) => Effect.promise(() => eventually(check))
 
 interface Stored {
