@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { assert, it } from '@effect/vitest'
+import { AdminConnection } from '@hub/kafka/testing'
 import { EventLog, layerEventLog, readOffsetRanges, topicLogEnds } from '@hub/kafka'
 import { eventually } from '@hub/testkit'
 import { Effect } from 'effect'
@@ -12,6 +13,8 @@ import { startTwoBrokers, type TwoBrokers } from '../support/two-brokers.ts'
 
 /** Enough for one of them to fail if the requests for metadata of a call run concurrently. */
 const CALLS = 20
+/** The same for the committed offsets, of which fewer calls fail. */
+const FIRST_CALLS = 60
 
 let kafka: TwoBrokers
 beforeAll(async () => {
@@ -66,6 +69,27 @@ it.live('the ranges of several topics are complete, whichever broker answers fir
       assert.deepStrictEqual(
         [...ranges],
         topics.map((topic) => [topic, [{ partition: 0, low: 0, high: 0 }]]),
+      )
+    }
+  }),
+)
+
+it.live('the committed offsets of several topics are complete, whichever broker answers first', () =>
+  Effect.promise(async () => {
+    const topics = Array.from({ length: 8 }, (_, index) => `committed-${index}-${randomUUID()}`)
+    const group = `committed-${randomUUID()}`
+    for (const topic of topics) {
+      await kafka.createTopic(topic)
+      await kafka.commit(group, topic, 7)
+    }
+    const connection = { brokers: kafka.brokers, clientId: 'committed-offsets-test' }
+    for (let call = 0; call < FIRST_CALLS; call++) {
+      const admin = new AdminConnection(connection, Effect.runFork)
+      const offsets = await admin.committedOffsets(group)
+      admin.close()
+      assert.deepStrictEqual(
+        Object.fromEntries(offsets.map(({ partitions, topic }) => [topic, partitions[0]?.offset])),
+        Object.fromEntries(topics.map((topic) => [topic, '7'])),
       )
     }
   }),

@@ -11,6 +11,8 @@ export interface TwoBrokers {
   readonly brokers: ReadonlyArray<string>
   /** Creates a topic with one partition. Its leader is the first broker, and both brokers are in sync. */
   readonly createTopic: (topic: string) => Promise<void>
+  /** Commits an offset of the partition of a topic for a group without members. */
+  readonly commit: (groupId: string, topic: string, offset: number) => Promise<void>
   /**
    * The second broker stands still. It stays in sync for Kafka, because the controllers have no majority
    * without it, so no record is on all replicas in sync any more.
@@ -94,6 +96,8 @@ export const startTwoBrokers = async (): Promise<TwoBrokers> => {
       })
       await eventually(async () => (await inSync(topic)).length === nodes.length, READY_WITHIN)
     },
+    commit: (groupId, topic, offset) =>
+      admin.setOffsets({ groupId, topic, partitions: [{ partition: 0, offset: String(offset) }] }),
     stopSecond: () => signalSecond('SIGSTOP'),
     continueSecond: () => signalSecond('SIGCONT'),
     end,

@@ -81,7 +81,7 @@ const clusterProperties = ({ id, listeners, voters }: ClusterNode) => ({
     .concat('SECURED:SASL_SSL')
     .join(','),
   'min.insync.replicas': 2,
-  'offsets.topic.replication.factor': 3,
+  'offsets.topic.replication.factor': voters.split(',').length,
   'controller.quorum.election.timeout.ms': 1000,
   'broker.session.timeout.ms': 4000,
 })

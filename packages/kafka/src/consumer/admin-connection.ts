@@ -74,8 +74,12 @@ export class AdminConnection {
     })
   }
 
-  request<A>(send: (admin: Admin) => Promise<A>): Promise<A> {
-    return this.#admin.request(send)
+  /**
+   * The committed offsets of a group, of all its topics. For given topics, kafkajs first loads the metadata of
+   * each, concurrently. With several brokers, one answer can remove another topic, whose offsets are then missing.
+   */
+  committedOffsets(groupId: string): Promise<Awaited<ReturnType<Admin['fetchOffsets']>>> {
+    return this.#admin.request((admin) => admin.fetchOffsets({ groupId }))
   }
 
   /** The ranges of a topic. The calls of one turn of the event loop share their requests. */

@@ -430,7 +430,7 @@ export class Member {
   async #offsets(shards: ReadonlySet<number>): Promise<ReadonlyArray<PartitionOffsets>> {
     const { group: groupId, topics } = this.#options
     const [committed, ranges] = await Promise.all([
-      this.#admin.request((admin) => admin.fetchOffsets({ groupId, topics: [...topics] })),
+      this.#admin.committedOffsets(groupId),
       Promise.all(topics.map((topic) => this.#admin.offsetRanges(topic))),
     ])
     return topics.flatMap((topic, index) => {
