@@ -12,7 +12,7 @@ import { makeImages } from './own/images.ts'
 import { makeControlGroups, makeNetwork, removeNetwork } from './own/network.ts'
 import { describeNodes, importImages, startNode, stopNode } from './own/nodes.ts'
 import { imageOf, type Node, NODES, SERVERS } from './own/plan.ts'
-import { findPrograms, type Programs } from './own/programs.ts'
+import { builtPrograms, buildPrograms, type Programs } from './own/programs.ts'
 import { openServers, type Servers } from './servers.ts'
 import type { ClusterSettings, ServerAddresses } from './settings.ts'
 
@@ -20,7 +20,7 @@ export interface Cluster {
   readonly dir: string
   readonly kubectl: Kubectl
   /** The path of Helm. */
-  readonly helm: string
+  readonly helm: () => string
   readonly daemons: Daemons
   readonly authority: Authority
   readonly servers: Servers
@@ -45,13 +45,13 @@ export const openCluster = async (
   // PostgreSQL runs as another user if this is root.
   mkdirSync(dir, { recursive: true, mode: 0o755 })
   const programs: Programs | null =
-    kubeconfig === null ? await findPrograms(settings.programs, cacheDir, report) : null
+    kubeconfig === null ? builtPrograms(settings.programs, cacheDir) : null
   const daemons = openDaemons(dir)
   const authority = await openAuthority(join(dir, 'certificates'))
   const addresses = existing?.addresses ?? SERVERS
   const servers = await openServers(dir, daemons, authority, addresses)
   const kubectl = makeKubectl(
-    programs?.path('kubectl') ?? 'kubectl',
+    () => programs?.path('kubectl') ?? 'kubectl',
     kubeconfig ?? join(dir, 'admin.kubeconfig'),
   )
   const own: OwnCluster | null =
@@ -95,7 +95,7 @@ export const openCluster = async (
   return {
     dir,
     kubectl,
-    helm: programs?.path('helm') ?? 'helm',
+    helm: () => programs?.path('helm') ?? 'helm',
     daemons,
     authority,
     servers,
@@ -120,7 +120,10 @@ export const openCluster = async (
       await describeNodes(kubectl)
     },
     up: async ({ keepHubImage }) => {
-      if (own !== null) await startOwn(own, keepHubImage)
+      if (own !== null) {
+        await buildPrograms(settings.programs, cacheDir, report)
+        await startOwn(own, keepHubImage)
+      }
       await servers.start()
       report('Kafka, PostgreSQL, Redis and the operator are ready')
       await publishServers()

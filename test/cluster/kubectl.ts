@@ -15,7 +15,8 @@ export interface Kubectl {
   readonly apply: (manifests: string, ...options: ReadonlyArray<string>) => Promise<string>
 }
 
-export const makeKubectl = (command: string, kubeconfig: string): Kubectl => {
+/** `path` returns the path of kubectl, which may not be built yet. */
+export const makeKubectl = (path: () => string, kubeconfig: string): Kubectl => {
   const withConfig = (args: ReadonlyArray<string>): ReadonlyArray<string> => [
     '--kubeconfig',
     kubeconfig,
@@ -24,15 +25,15 @@ export const makeKubectl = (command: string, kubeconfig: string): Kubectl => {
   const options = (withinMs?: number) => (withinMs === undefined ? {} : { withinMs })
   return {
     kubeconfig,
-    run: (args, withinMs) => run(command, withConfig(args), options(withinMs)),
-    attempt: (args, withinMs) => attempt(command, withConfig(args), options(withinMs)),
-    get: async (...args) => JSON.parse(await run(command, withConfig(['get', ...args, '--output=json']))),
+    run: (args, withinMs) => run(path(), withConfig(args), options(withinMs)),
+    attempt: (args, withinMs) => attempt(path(), withConfig(args), options(withinMs)),
+    get: async (...args) => JSON.parse(await run(path(), withConfig(['get', ...args, '--output=json']))),
     rolledOut: async (namespace, workload, seconds) => {
       const status = ['--namespace', namespace, 'rollout', 'status', workload, `--timeout=${seconds}s`]
       // kubectl ends by itself at its limit, and says what it waited for.
-      await run(command, withConfig(status), { withinMs: (seconds + 10) * 1000 })
+      await run(path(), withConfig(status), { withinMs: (seconds + 10) * 1000 })
     },
     apply: (manifests, ...more) =>
-      run(command, withConfig(['apply', '--filename=-', ...more]), { input: manifests }),
+      run(path(), withConfig(['apply', '--filename=-', ...more]), { input: manifests }),
   }
 }

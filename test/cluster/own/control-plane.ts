@@ -68,7 +68,7 @@ export const startApiServer = async (cluster: OwnCluster): Promise<Kubectl> => {
   })
   const proxy = await authority.issue('front-proxy', { name: 'front-proxy' })
   const admin = await authority.issue('admin', { name: 'admin', group: 'system:masters' })
-  const kubectl = makeKubectl(programs.path('kubectl'), writeKubeconfig(cluster, 'admin', admin))
+  const kubectl = makeKubectl(() => programs.path('kubectl'), writeKubeconfig(cluster, 'admin', admin))
 
   await daemons.start('etcd', {
     command: programs.path('etcd'),

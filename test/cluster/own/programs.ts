@@ -226,27 +226,43 @@ const lookIn =
       .map((folder) => join(folder, name))
       .find((path) => existsSync(path))
 
+/** The programs that are built. */
+export const builtPrograms = (given: string | null, cacheDir: string): Programs => {
+  const find = lookIn(given, cacheDir)
+  const path = (name: string): string => {
+    const found = find(name)
+    if (found === undefined) throw new UserError(`${name} is not built: npm run cluster -- up builds it.`)
+    return found
+  }
+  return {
+    path,
+    get plugins() {
+      return dirname(path('host-local'))
+    },
+  }
+}
+
 /** Finds programs that are built already. Otherwise returns how to get them. */
 export const findBuilt = (
   names: ReadonlyArray<string>,
   given: string | null,
   cacheDir: string,
-): Found<Pick<Programs, 'path' | 'plugins'>> => {
+): Found<Programs> => {
   const look = lookIn(given, cacheDir)
   const missing = names.filter((name) => look(name) === undefined)
   return missing.length === 0
-    ? { path: (name) => look(name) ?? '', plugins: '' }
+    ? builtPrograms(given, cacheDir)
     : {
         missing: `${missing.join(', ')} not found: set HUB_CLUSTER_PROGRAMS to a folder with them, or run npm run cluster -- up, which builds them`,
       }
 }
 
-/** Finds all programs. Builds those that are in no folder. */
-export const findPrograms = async (
+/** Builds the programs that are in no folder. */
+export const buildPrograms = async (
   given: string | null,
   cacheDir: string,
   report: (line: string) => void,
-): Promise<Programs> => {
+): Promise<void> => {
   const missing = missingForCluster()
   if (missing.length > 0)
     throw new UserError(
@@ -275,10 +291,4 @@ export const findPrograms = async (
     rmSync(target, { recursive: true })
     report(`built ${title} in ${Math.round((performance.now() - began) / 1000)} s`)
   }
-  const path = (name: string): string => {
-    const found = find(name)
-    if (found === undefined) throw new Error(`${name} was not built`)
-    return found
-  }
-  return { path, plugins: dirname(path('host-local')) }
 }

@@ -56,7 +56,7 @@ export const chart: Trial = async (tools) => {
   const values = join(dir, 'hub.yaml')
   writeFileSync(values, JSON.stringify(valuesOf(cluster)))
   const helm = (...args: ReadonlyArray<string>) =>
-    run(cluster.helm, [...args, '--namespace', NAMESPACE], {
+    run(cluster.helm(), [...args, '--namespace', NAMESPACE], {
       env: { KUBECONFIG: kubectl.kubeconfig },
       withinMs: WITHIN_MS,
     })
