@@ -44,8 +44,7 @@ export const openCluster = async (
   const { cacheDir, dir, existing, kubeconfig } = settings
   // PostgreSQL runs as another user if this is root.
   mkdirSync(dir, { recursive: true, mode: 0o755 })
-  const programs: Programs | null =
-    kubeconfig === null ? builtPrograms(settings.programs, cacheDir) : null
+  const programs: Programs | null = kubeconfig === null ? builtPrograms(settings.programs, cacheDir) : null
   const daemons = openDaemons(dir)
   const authority = await openAuthority(join(dir, 'certificates'))
   const addresses = existing?.addresses ?? SERVERS

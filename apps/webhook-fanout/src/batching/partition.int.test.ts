@@ -14,7 +14,7 @@ import {
   certificate,
   clientLayer,
   type Deployment,
-  makeDeployment,
+  makeDeploymentInRealTime,
 } from '../testing/harness.ts'
 import { openPartition, type Partition } from './partition.ts'
 import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../config.ts'
@@ -166,7 +166,7 @@ const pending = (hub: Deployment, subscription: { readonly uuid: string }) =>
 const test = (name: string, body: (hub: Deployment) => Effect.Effect<void, unknown, Scope.Scope>) =>
   it.effect(
     name,
-    () => Effect.andThen(TestClock.setTime(START), Effect.flatMap(makeDeployment, body)),
+    () => Effect.andThen(TestClock.setTime(START), Effect.flatMap(makeDeploymentInRealTime, body)),
     // A day of transactions; the machine may be slow.
     120_000,
   )

@@ -9,7 +9,7 @@ import type { Queries } from '@hub/store'
 import { Context, Effect, Layer, Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import * as fc from 'fast-check'
-import { makeDeployment } from '../testing/harness.ts'
+import { makeDeployment, makeDeploymentInRealTime } from '../testing/harness.ts'
 import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../config.ts'
 import type { BatchCursor } from '../subscriptions/pending-batch.ts'
 import { acquirePosition, lockOwnership } from './positions.ts'
@@ -114,7 +114,7 @@ describe('the store on PostgreSQL', () => {
     () =>
       Effect.gen(function* () {
         yield* TestClock.setTime(START)
-        const hub = yield* makeDeployment
+        const hub = yield* makeDeploymentInRealTime
         const context = yield* Layer.build(Layer.fresh(hub.storeLayer)).pipe(
           Effect.provideService(FanoutSettings, settings),
         )

@@ -20,6 +20,7 @@ import { makeSql, type Queries, Sql, MasterKeyEncryption } from '@hub/store'
 import { freshDatabase, makeCertificateAuthority, testBrokers } from '@hub/testkit'
 import { AddressPolicy, makeAddressPolicy, makeWebhookClient, WebhookClient } from '@hub/webhooks'
 import { ConfigProvider, Context, Effect, Exit, Layer, Redacted, Schedule, Scope } from 'effect'
+import { TestClock } from 'effect/testing'
 import { makeFanout } from '../app.ts'
 import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../config.ts'
 import { layerPostgresStore } from '../store/postgres-store.ts'
@@ -302,5 +303,11 @@ export const makeDeployment = Effect.gen(function* () {
     topics,
   }
 })
+
+/**
+ * The same for a test that moves the clock. Topics are created again after a failure, which waits: under a clock that
+ * stands still, it would wait for ever.
+ */
+export const makeDeploymentInRealTime = Effect.suspend(() => TestClock.withLive(makeDeployment))
 
 export type Deployment = Effect.Success<typeof makeDeployment>
