@@ -5,9 +5,16 @@
 import { randomUUID } from 'node:crypto'
 import { assert, it } from '@effect/vitest'
 import { AdminConnection } from '@hub/kafka/testing'
-import { EventLog, layerEventLog, readOffsetRanges, topicLogEnds } from '@hub/kafka'
+import {
+  EventLog,
+  layerEventLog,
+  layerTopicReader,
+  readOffsetRanges,
+  topicLogEnds,
+  TopicReader,
+} from '@hub/kafka'
 import { eventually } from '@hub/testkit'
-import { Effect } from 'effect'
+import { Effect, Layer } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
 import { startTwoBrokers, type TwoBrokers } from '../support/two-brokers.ts'
 
@@ -71,6 +78,30 @@ it.live('the ranges of several topics are complete, whichever broker answers fir
         topics.map((topic) => [topic, [{ partition: 0, low: 0, high: 0 }]]),
       )
     }
+  }),
+)
+
+it.live('a topic is read after its leader has changed', () =>
+  Effect.gen(function* () {
+    const connection = { brokers: kafka.brokers, clientId: 'moved-leader-test' }
+    const topic = `moved-${randomUUID()}`
+    yield* Effect.promise(() => kafka.createTopic(topic))
+    yield* Effect.gen(function* () {
+      const log = yield* EventLog
+      const reader = yield* TopicReader
+      yield* log.append(
+        [{ topic, key: 'k', type: 'Something', id: 'first', occurredAt: 0, value: Buffer.from('first') }],
+        { deadlineMs: 30_000 },
+      )
+      assert.lengthOf(yield* reader.readAll(topic), 1)
+      yield* Effect.promise(() => kafka.moveLeader(topic))
+      assert.lengthOf(yield* reader.readAll(topic), 1)
+    }).pipe(
+      Effect.scoped,
+      Effect.provide(
+        Layer.mergeAll(layerEventLog({ connection, partitions: 1 }), layerTopicReader({ connection })),
+      ),
+    )
   }),
 )
 

@@ -13,6 +13,8 @@ export interface TwoBrokers {
   readonly createTopic: (topic: string) => Promise<void>
   /** Commits an offset of the partition of a topic for a group without members. */
   readonly commit: (groupId: string, topic: string, offset: number) => Promise<void>
+  /** Makes the second broker the leader of the partition of a topic. */
+  readonly moveLeader: (topic: string) => Promise<void>
   /**
    * The second broker stands still. It stays in sync for Kafka, because the controllers have no majority
    * without it, so no record is on all replicas in sync any more.
@@ -83,21 +85,30 @@ export const startTwoBrokers = async (): Promise<TwoBrokers> => {
     await end()
     throw error
   }
-  const inSync = async (topic: string): Promise<ReadonlyArray<number>> => {
+  const partitionOf = async (topic: string) => {
     const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
-    return topics[0]!.partitions[0]!.isr
+    return topics[0]!.partitions[0]!
   }
   return {
     brokers: [brokers[0]!],
     createTopic: async (topic) => {
-      await admin.createTopics({
-        topics: [{ topic, replicaAssignment: [{ partition: 0, replicas: [FIRST, SECOND] }] }],
-        waitForLeaders: true,
-      })
-      await eventually(async () => (await inSync(topic)).length === nodes.length, READY_WITHIN)
+      // A busy broker may create the topic and answer too late. Creating it again then changes nothing.
+      await eventually(async () => {
+        await admin.createTopics({
+          topics: [{ topic, replicaAssignment: [{ partition: 0, replicas: [FIRST, SECOND] }] }],
+          waitForLeaders: false,
+        })
+        return (await partitionOf(topic)).isr.length === nodes.length
+      }, READY_WITHIN)
     },
     commit: (groupId, topic, offset) =>
       admin.setOffsets({ groupId, topic, partitions: [{ partition: 0, offset: String(offset) }] }),
+    moveLeader: async (topic) => {
+      await admin.alterPartitionReassignments({
+        topics: [{ topic, partitionAssignment: [{ partition: 0, replicas: [SECOND] }] }],
+      })
+      await eventually(async () => (await partitionOf(topic)).leader === SECOND, READY_WITHIN)
+    },
     stopSecond: () => signalSecond('SIGSTOP'),
     continueSecond: () => signalSecond('SIGCONT'),
     end,

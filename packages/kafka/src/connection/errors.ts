@@ -35,6 +35,14 @@ const FATAL: ReadonlySet<string> = new Set([
   'UNSUPPORTED_VERSION',
 ])
 
+/** Error codes of a broker that does not lead the partition, or not yet. */
+const LEADER_MOVED: ReadonlySet<string> = new Set([
+  'NOT_LEADER_FOR_PARTITION',
+  'LEADER_NOT_AVAILABLE',
+  'FENCED_LEADER_EPOCH',
+  'UNKNOWN_LEADER_EPOCH',
+])
+
 interface KafkaJsError {
   readonly name?: string
   readonly type?: string
@@ -44,14 +52,22 @@ interface KafkaJsError {
   readonly errors?: ReadonlyArray<unknown>
 }
 
-/** The reason for an error of kafkajs. Its innermost cause decides. */
-export const reasonOf = (thrown: unknown): FailureReason => {
+const innermost = (thrown: unknown): KafkaJsError | null | undefined => {
   let error = thrown as KafkaJsError | null | undefined
   for (let depth = 0; depth < 8; depth++) {
     const inner = (error?.errors?.[0] ?? error?.cause) as KafkaJsError | null | undefined
     if (inner === undefined || inner === null || inner === error) break
     error = inner
   }
+  return error
+}
+
+/** A partition has another leader than the metadata says. The same request with new metadata succeeds. */
+export const hasLeaderMoved = (thrown: unknown): boolean => LEADER_MOVED.has(innermost(thrown)?.type ?? '')
+
+/** The reason for an error of kafkajs. Its innermost cause decides. */
+export const reasonOf = (thrown: unknown): FailureReason => {
+  const error = innermost(thrown)
   const name = error?.name ?? 'Error'
   const detail = [name, error?.type ?? error?.code].filter((word) => word !== undefined).join(' ')
   const timedOut =

@@ -2,9 +2,10 @@
  * The kafkajs adapter of the port `TopicReader`. It asks the leaders of the partitions directly,
  * because a consumer group would have to be joined first, and shares partitions among its members.
  */
+import { backoffSchedule, QUICK } from '@hub/flow'
 import { Effect, Layer } from 'effect'
 import { type Fork, type KafkaClient, type KafkaConnection, makeKafka } from '../connection/client.ts'
-import { reasonOf } from '../connection/errors.ts'
+import { hasLeaderMoved, reasonOf } from '../connection/errors.ts'
 import type { InnerCluster } from '../kafkajs-patches/internals.ts'
 import { createCluster } from '../kafkajs-patches/leave-group-for.ts'
 import {
@@ -196,7 +197,9 @@ export const layerTopicReader = (options: TopicReaderOptions): Layer.Layer<Topic
         deadlineMs: number,
         read: () => Promise<ReadonlyArray<IncomingRecord>>,
       ): Effect.Effect<ReadonlyArray<IncomingRecord>, KafkaUnavailable> =>
-        Effect.tryPromise({ try: read, catch: unavailable }).pipe(
+        Effect.tryPromise({ try: read, catch: (error) => error }).pipe(
+          Effect.retry({ while: hasLeaderMoved, schedule: backoffSchedule(QUICK) }),
+          Effect.mapError(unavailable),
           Effect.timeoutOrElse({
             duration: deadlineMs,
             orElse: () =>
