@@ -50,7 +50,7 @@ interface AppOptions {
   /** The secret of the recipient hash. */
   readonly hashSecret: string
   readonly lifetimes: Lifetimes
-  /** For readiness, and for the end offsets of the lanes. */
+  /** For the end offsets of the lanes. */
   readonly kafka: KafkaConnection
   /** Proxies whose `X-Forwarded-For` is used. */
   readonly trustedProxies: Networks
@@ -90,7 +90,7 @@ export const commandApi = (options: AppOptions) => {
   return gracefulShutdown(shutdownDelay).pipe(
     Layer.provideMerge(apiLayer({ hashSecret, topics, longestTtl, secretTransition })),
     Layer.provideMerge(serverLayer({ host, port, tls, trustedProxies, shutdownDelay })),
-    Layer.provide(Layer.mergeAll(accepting, maintenanceLayer, readinessLayer(kafka.brokers))),
+    Layer.provide(Layer.mergeAll(accepting, maintenanceLayer, readinessLayer)),
     Layer.provide(Layer.mergeAll(batchSweeperLayer(topics), reconciling, payloadKeysLayer)),
     Layer.provide(countersFromLedgerLayer(hashSecret)),
     Layer.provide(Layer.mergeAll(Access.layer(trustedProxies), Idempotency.layer)),

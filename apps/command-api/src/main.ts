@@ -24,5 +24,5 @@ const app = Layer.unwrap(
   ),
 )
 
-// Without Kafka it still accepts `service` messages.
-runApp({ name: APP, checks, waitsForKafka: false, layers, app })
+// Without Kafka it still accepts `service` messages. Before it has reached Kafka, its settings may be wrong.
+runApp({ name: APP, checks, beforeKafka: 'is not ready', layers, app })

@@ -69,6 +69,8 @@ export interface Dispatcher {
   readonly isReady: Effect.Effect<boolean>
   /** Whether no message waits for a payload key that this process cannot use. */
   readonly canDecrypt: Effect.Effect<boolean>
+  /** Whether no operator refuses the settings. An operator that has accepted them once may be away. */
+  readonly isAccepted: Effect.Effect<boolean>
   /** Never succeeds. It dies when a part has died that the process cannot work without. */
   readonly failure: Effect.Effect<never>
   readonly callbackPort: number | null
@@ -256,6 +258,9 @@ export const makeDispatcher = (
       observe,
       isReady: running.isReady,
       canDecrypt: Effect.sync(() => unusableKeys.counts(now()).size === 0),
+      isAccepted: Effect.sync(() =>
+        [...operators.byName.values()].every(({ refusesSettings }) => refusesSettings?.() !== true),
+      ),
       failure: Effect.raceFirst(running.failure, failure),
       callbackPort: live === null ? null : yield* withSink(receiveCallbacks(live)),
     }
@@ -295,6 +300,8 @@ export const dispatcher = Layer.effectDiscard(
     yield* readiness.add('shards', running.isReady)
     yield* readiness.add('payload_keys', running.canDecrypt)
     yield* readiness.add('erasures', yield* watchErasures)
+    // A new dispatcher whose settings the operator refuses must not replace one that can submit.
+    yield* readiness.add('operator', running.isAccepted)
     yield* readiness.started
     yield* Effect.forkScoped(yield* reportStatus(running.observe))
     return yield* running.failure

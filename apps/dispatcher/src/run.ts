@@ -10,7 +10,7 @@ export const run = (): void =>
     name: APP,
     checks,
     // It can submit nothing without Kafka. With secrets of another hub it must not take any shard.
-    waitsForKafka: true,
+    beforeKafka: 'waits',
     layers,
     app: dispatcher,
   })

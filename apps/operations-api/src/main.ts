@@ -19,4 +19,4 @@ const app = Layer.unwrap(
 )
 
 // Without Kafka it still shows what PostgreSQL has.
-runApp({ name: APP, checks, waitsForKafka: false, layers, app })
+runApp({ name: APP, checks, beforeKafka: 'is ready', layers, app })

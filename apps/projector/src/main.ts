@@ -4,4 +4,4 @@ import { projector } from './app.ts'
 import { APP, checks } from './config.ts'
 import { layers } from './layers.ts'
 
-runApp({ name: APP, checks, waitsForKafka: true, layers, app: projector })
+runApp({ name: APP, checks, beforeKafka: 'waits', layers, app: projector })

@@ -31,4 +31,4 @@ const app = Layer.effectDiscard(
   }),
 )
 
-runApp({ name: APP, checks, waitsForKafka: true, layers, app })
+runApp({ name: APP, checks, beforeKafka: 'waits', layers, app })

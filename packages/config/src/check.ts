@@ -5,6 +5,7 @@ import * as Effect from 'effect/Effect'
 import * as Result from 'effect/Result'
 import { catalogue, settings } from './catalogue/index.ts'
 import { dangers } from './dangers.ts'
+import { hasOuterSpace } from './kinds.ts'
 import { type Rule, rules } from './rules.ts'
 import { type AnyApp, invalidSettingOf, NOT_SET, type Setting, InvalidSetting } from './setting.ts'
 import { describeUnknown, unknownVariables } from './unknown.ts'
@@ -23,6 +24,17 @@ const isSet = (setting: Setting<unknown>): Effect.Effect<boolean> =>
   Config.option(Config.String(setting.name)).pipe(
     Effect.map((text) => text._tag === 'Some' && text.value.trim() !== ''),
     Effect.orElseSucceed(() => false),
+  )
+
+/** The secrets of a process whose text begins or ends with a space. In a password, it may be right. */
+const secretsWithOuterSpace = (reader: AnyApp | 'hubctl') =>
+  Effect.filter(
+    catalogue.filter(({ kind, readBy }) => kind.secret && readBy.includes(reader)),
+    ({ name }) =>
+      Config.option(Config.String(name)).pipe(
+        Effect.map((text) => text._tag === 'Some' && hasOuterSpace(text.value)),
+        Effect.orElseSucceed(() => false),
+      ),
   )
 
 /** Replaces a `ConfigError` of another source, which could contain a value. */
@@ -101,7 +113,8 @@ export const findDangerousSettings = Effect.fnUntraced(function* (reader: Select
 })
 
 /**
- * Validates the settings. It logs a warning for each unknown variable that begins like one, and fails with all problems at once. `names`: environment variables.
+ * Validates the settings. It logs a warning for each unknown variable that begins like one, and for each secret with
+ * a space at an end, and fails with all problems at once. `names`: environment variables.
  */
 export const checkSettings = Effect.fnUntraced(function* (
   reader: AnyApp | 'hubctl',
@@ -109,6 +122,10 @@ export const checkSettings = Effect.fnUntraced(function* (
   names: ReadonlyArray<string> = Object.keys(process.env),
 ) {
   for (const unknown of unknownVariables(names)) yield* Effect.logWarning(describeUnknown(unknown))
+  for (const { name } of yield* secretsWithOuterSpace(reader))
+    yield* Effect.logWarning(
+      `${name} begins or ends with a space. Remove it if it is not part of the secret.`,
+    )
   const mistakes = yield* findInvalidSettings(reader, attached)
   if (mistakes.length === 0) return
   for (const { message, variable } of mistakes) {

@@ -434,6 +434,15 @@ describe('a secret', () => {
       assert.match(String(invalidSettingOf(error)?.message), /a line break at its end/u)
     }),
   )
+
+  it.effect('that is a URL must not begin or end with a space', () =>
+    Effect.gen(function* () {
+      for (const url of [' redis://127.0.0.1', 'redis://127.0.0.1 ']) {
+        const error = yield* Effect.flip(settings.redisUrl.config).pipe(from({ HUB_REDIS_URL: url }))
+        assert.strictEqual(invalidSettingOf(error)?.problem, 'begins or ends with a space')
+      }
+    }),
+  )
 })
 
 describe('an unknown variable', () => {

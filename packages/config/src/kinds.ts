@@ -25,6 +25,8 @@ export interface Kind<out A> {
   readonly expected: string
   /** True if the value must never be shown, logged or stored. */
   readonly secret: boolean
+  /** The schemes of a URL, or the texts of a choice. Absent: of other kinds. */
+  readonly permitted?: ReadonlyArray<string>
   /** Parses the text. The error is the end of a sentence about the variable: `is too short`. */
   readonly read: (text: string) => Result.Result<A, string>
 }
@@ -78,11 +80,13 @@ export const port: Kind<number> = {
   expected: 'a port, 1 to 65535',
 }
 
-export const choice = <const A extends string>(values: ReadonlyArray<A>): Kind<A> =>
-  kind('choice', values.length > 2 ? `one of ${values.join(', ')}` : values.join(' or '), (text) => {
+export const choice = <const A extends string>(values: ReadonlyArray<A>): Kind<A> => ({
+  ...kind('choice', values.length > 2 ? `one of ${values.join(', ')}` : values.join(' or '), (text) => {
     const found = values.find((value) => value === text)
     return found === undefined ? Result.fail(INVALID) : Result.succeed(found)
-  })
+  }),
+  permitted: values,
+})
 
 const LEVELS = ['Trace', 'Debug', 'Info', 'Warn', 'Error', 'Fatal', 'None'] as const
 /** In any case: `debug` is what most programs call it, and what the logs contain. */
@@ -155,21 +159,24 @@ const beginnings = (schemes: ReadonlyArray<string>): string =>
   schemes.map((scheme) => `${scheme}://`).join(' or ')
 
 /** A URL with one of these schemes and no password. The text is not normalized. */
-export const url = (...schemes: ReadonlyArray<string>): Kind<string> =>
-  kind('url', `a URL that begins with ${beginnings(schemes)}, without a password`, (text) => {
+export const url = (...schemes: ReadonlyArray<string>): Kind<string> => ({
+  ...kind('url', `a URL that begins with ${beginnings(schemes)}, without a password`, (text) => {
     const read = URL.parse(text)
     if (read === null || !schemes.includes(read.protocol.slice(0, -1)) || read.hostname === '') {
       return Result.fail(INVALID)
     }
     return read.password === '' ? Result.succeed(text) : Result.fail('has a password in it')
-  })
+  }),
+  permitted: schemes,
+})
 
 /** A URL with a place for a value, such as `{trace_id}`. */
 export const urlTemplate = (place: string, ...schemes: ReadonlyArray<string>): Kind<string> => {
   const { expected, read } = url(...schemes)
-  return kind('url', `${expected}, with ${place} in it`, (text) =>
+  const withPlace = kind('url', `${expected}, with ${place} in it`, (text) =>
     text.includes(place) ? read(text) : Result.fail(`has no ${place} in it`),
   )
+  return { ...withPlace, permitted: schemes }
 }
 
 const secretKind = <A>(
@@ -203,13 +210,18 @@ export const secret = (options: {
   )
 }
 
+/** A frequent mistake in files of secrets. */
+export const hasOuterSpace = (text: string): boolean => text !== text.trim()
+
 /** A URL with a password. Only its scheme is checked: drivers accept several hosts. */
 export const secretUrl = (...schemes: ReadonlyArray<string>): Kind<Redacted.Redacted<string>> =>
   secretKind(`a URL that begins with ${beginnings(schemes)}`, (text) =>
-    onlyIf(
-      schemes.some((scheme) => text.startsWith(`${scheme}://`)),
-      text,
-    ),
+    hasOuterSpace(text)
+      ? Result.fail('begins or ends with a space')
+      : onlyIf(
+          schemes.some((scheme) => text.startsWith(`${scheme}://`)),
+          text,
+        ),
   )
 
 const KEY_BYTES = 32

@@ -1,4 +1,5 @@
 /** Counters: request rate, failed logins, flood windows and the hub's daily count. */
+export { acceptsSettings } from './accepted.ts'
 export { keepFloodWindowsReady } from './keep-flood-windows-ready.ts'
 export { secondsToNextDay, utcDay } from './day.ts'
 export {

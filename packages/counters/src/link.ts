@@ -8,6 +8,7 @@
  *
  * A background loop reconnects, so no caller has to try.
  */
+import { connectionFault } from '@hub/config'
 import { Data, Effect, Latch, Redacted, Schedule, type Scope } from 'effect'
 import { Redis } from 'ioredis'
 import { afterAnswer, deadlineOf, type DeadlineLimits, expectedOf, type Latency } from './latency.ts'
@@ -56,7 +57,15 @@ const PING_EVERY_MS = 250
 const MAX_IN_FLIGHT = 5_000
 
 /** Errors of a server that cannot serve now. A new connection may reach another one. */
-const UNUSABLE_CODES = new Set(['READONLY', 'LOADING', 'MASTERDOWN', 'CLUSTERDOWN', 'NOSCRIPT', 'NOAUTH'])
+const UNUSABLE_CODES = new Set([
+  'READONLY',
+  'LOADING',
+  'MASTERDOWN',
+  'CLUSTERDOWN',
+  'NOSCRIPT',
+  'NOAUTH',
+  'WRONGPASS',
+])
 
 export interface LinkOptions {
   readonly url: Redacted.Redacted<string>
@@ -297,10 +306,11 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
         protocol: 2,
         disableClientInfo: true,
       })
-      // Without a listener ioredis writes to the console. A failed call or the event `close`
-      // reports the error.
-      redis.on('error', () => {})
-      return redis
+      // Without a listener ioredis writes to the console. Later, a failed call or the event `close` reports the
+      // error. While it connects, only this event names the cause.
+      let firstError: unknown = null
+      redis.on('error', (error: unknown) => (firstError ??= error))
+      return { redis, cause: () => firstError }
     })
 
     const checkPolicy = (redis: Redis) =>
@@ -335,9 +345,12 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
     }
 
     /** Opens a connection and loads all scripts. Closes the client if that fails. */
-    const connect = Effect.flatMap(client, (redis) =>
+    const connect = Effect.flatMap(client, ({ cause, redis }) =>
       Effect.gen(function* () {
-        yield* withDeadline(() => redis.connect(), CONNECT_STEP_MS)
+        yield* withDeadline(
+          () => redis.connect().catch((error: unknown) => Promise.reject(cause() ?? error)),
+          CONNECT_STEP_MS,
+        )
         const askedAt = now()
         const loaded = yield* withDeadline(
           () =>
@@ -357,15 +370,25 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
       ),
     )
 
+    let warnedOf = ''
+    /** Once for each cause of an outage: attempts follow each other quickly. */
+    const warnOfFault = (cause: CountersUnavailable) => {
+      const sentence = connectionFault(cause)?.sentence ?? warnedOf
+      if (sentence === warnedOf) return Effect.void
+      warnedOf = sentence
+      return Effect.logWarning(`counters: ${sentence}`)
+    }
+
     const attempt = connect.pipe(
       Effect.map((opened) => {
         if (connection !== null) disconnect(connection, silent)
         connection = opened
+        warnedOf = ''
         opened.redis.on('close', () => disconnect(opened, toUnavailable(null)))
       }),
       Effect.catch((cause) => {
         down = cause.reason === 'timeout' ? connectTimedOut : cause
-        return Effect.fail(new ConnectFailed({ cause }))
+        return Effect.andThen(warnOfFault(cause), Effect.fail(new ConnectFailed({ cause })))
       }),
     )
 

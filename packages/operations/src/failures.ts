@@ -1,4 +1,5 @@
 /** The failures of operations: a code for programs, and a sentence without personal data. */
+import { connectionFault } from '@hub/config'
 import { Config, Data } from 'effect'
 import type { Permission } from './permission.ts'
 
@@ -107,9 +108,11 @@ export const describeFailure = (error: unknown): DescribedFailure | null => {
   const details = ['reason', 'detail', 'code', 'constraint'].flatMap(
     (name) => textField(error as object, name) ?? [],
   )
+  const fault = connectionFault(error as { readonly _tag: string })
+  const plain = details.length === 0 ? tag : `${tag}: ${details.join(', ')}`
   return {
     code: snakeCase(tag),
-    message: details.length === 0 ? tag : `${tag}: ${details.join(', ')}`,
+    message: fault === null ? plain : `${fault.sentence} (${plain})`,
     retryable: RETRYABLE.has(tag),
   }
 }

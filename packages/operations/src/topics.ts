@@ -1,14 +1,28 @@
 /** The topics of the cluster, compared with the topic catalogue. */
-import { alterTopics, compareTopics, createTopics, topicCatalogue } from '@hub/kafka'
+import { alterTopics, compareTopics, createTopics, type TopicDifference, topicCatalogue } from '@hub/kafka'
 import { Effect, Schema } from 'effect'
 import { kafkaConfig } from './kafka.ts'
 import { defineUseCase } from './use-case.ts'
 
-/** Differences that are not changed, with the reason. */
-const REASONS: Readonly<Record<string, string>> = {
-  partitions:
-    'recipients would belong to other partitions, so their open messages and their order would be lost. Migrate to topics of a new version instead',
-  'replication factor': 'kafka-reassign-partitions.sh moves replicas between brokers',
+/** Differences that are not changed, with the reason and what to do. */
+const REASONS: Readonly<Record<string, (found: string) => string>> = {
+  partitions: (found) =>
+    `recipients would belong to other partitions, so their open messages and their order would be lost. Set HUB_PARTITIONS to ${found}, or migrate to topics of a new version`,
+  'replication factor': (found) =>
+    `kafka-reassign-partitions.sh moves replicas between brokers. Until then, set HUB_REPLICATION_FACTOR to ${found}`,
+}
+
+/** More of them than a topic has replicas would refuse every record. */
+const IN_SYNC = 'min.insync.replicas'
+
+const reasonOf = (
+  { found, setting, topic }: TopicDifference,
+  all: ReadonlyArray<TopicDifference>,
+): string | null => {
+  const followsReplicas =
+    setting === IN_SYNC &&
+    all.some((other) => other.topic === topic && other.setting === 'replication factor')
+  return followsReplicas ? 'it follows the replication factor' : (REASONS[setting]?.(found) ?? null)
 }
 
 export const Step = Schema.Struct({
@@ -38,7 +52,7 @@ const readPlan = Effect.gen(function* () {
       reason: null,
     })),
     ...differences.map((difference): Step => {
-      const reason = REASONS[difference.setting] ?? null
+      const reason = reasonOf(difference, differences)
       return { ...difference, action: reason === null ? 'alter' : 'refuse', reason }
     }),
   ]
@@ -80,17 +94,19 @@ export const apply = defineUseCase({
   result: ({ altered, created }) => ({ create: created, alter: altered }),
   run: Effect.fnUntraced(function* () {
     const { connection, specs, steps } = yield* readPlan
-    const topicsOf = (action: Step['action']): ReadonlyArray<string> => [
-      ...new Set(steps.filter((step) => step.action === action).map(({ topic }) => topic)),
-    ]
-    const specsOf = (topics: ReadonlyArray<string>) => specs.filter(({ topic }) => topics.includes(topic))
-    const [created, altered] = [topicsOf('create'), topicsOf('alter')]
-    yield* createTopics(connection, specsOf(created))
-    yield* alterTopics(connection, specsOf(altered))
+    const stepsOf = (topic: string, action: Step['action']) =>
+      steps.filter((step) => step.topic === topic && step.action === action)
+    const missing = specs.filter(({ topic }) => stepsOf(topic, 'create').length > 0)
+    const changed = specs.flatMap((spec) => {
+      const changes = stepsOf(spec.topic, 'alter').map(({ setting, wanted }) => [setting, wanted] as const)
+      return changes.length === 0 ? [] : [{ ...spec, config: Object.fromEntries(changes) }]
+    })
+    yield* createTopics(connection, missing)
+    yield* alterTopics(connection, changed)
     return {
       object: 'topic_changes' as const,
-      created,
-      altered,
+      created: missing.map(({ topic }) => topic),
+      altered: changed.map(({ topic }) => topic),
       refused: steps.filter(({ action }) => action === 'refuse'),
     }
   }),

@@ -104,6 +104,11 @@ export interface Operator {
    * Called with the open messages after a restart, for adapters whose reports do not survive it.
    */
   readonly resume: (open: ReadonlyArray<OpenSubmission>) => Effect.Effect<void>
+  /**
+   * Whether the operator refuses the settings, such as the password, and has never accepted them. Absent: the
+   * adapter learns it only from the answers to messages.
+   */
+  readonly refusesSettings?: () => boolean
   /** The binds now. Absent: the operator has none. */
   readonly binds?: () => ReadonlyArray<Binds>
 }

@@ -2,7 +2,7 @@
 // Imported by its own path, because the whole package takes 25 MB more.
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { type AnyApp, checkSettings } from '@hub/config'
-import { makeHubProof, type MasterKeyEncryption, type Sql } from '@hub/store'
+import { type BeforeKafka, makeHubProof, type MasterKeyEncryption, type Sql } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, teardown, tracingLayer, withFailureLog } from '@hub/telemetry'
 import { Effect, Layer } from 'effect'
 
@@ -13,8 +13,7 @@ export interface AppOptions<Services, AppError, ConnectionError> {
   readonly name: AnyApp
   /** Checks in addition to those of the settings catalogue, before the process connects to anything. */
   readonly checks: Parameters<typeof checkSettings>[1]
-  /** Whether the app does nothing without Kafka. Otherwise it starts without Kafka. */
-  readonly waitsForKafka: boolean
+  readonly beforeKafka: BeforeKafka
   /** The connections and the keys of the process. */
   readonly layers: Layer.Layer<Services | ProofServices, ConnectionError, Readiness>
   /** Runs until its scope closes. If it fails, the process ends. */
@@ -27,12 +26,12 @@ export interface AppOptions<Services, AppError, ConnectionError> {
  */
 export const runApp = <Services, AppError, ConnectionError>({
   app,
+  beforeKafka,
   checks,
   layers,
   name,
-  waitsForKafka,
 }: AppOptions<Services, AppError, ConnectionError>): void => {
-  const proof = makeHubProof(name, { waitsForKafka })
+  const proof = makeHubProof(name, { beforeKafka })
   const process = app.pipe(
     Layer.provide(proof.layer),
     Layer.provide(layers),

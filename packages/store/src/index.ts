@@ -28,6 +28,7 @@ export {
   connectedKafka,
   findMismatches,
   type HubProof,
+  type BeforeKafka,
   makeHubProof,
   NotOfThisHub,
   ownIdentity,

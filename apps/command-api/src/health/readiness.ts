@@ -1,55 +1,47 @@
 /** The readiness checks of command-api. */
+import { acceptsSettings, Counters } from '@hub/counters'
 import { addServingCheck } from '@hub/http-server'
 import { CLOCK_TOLERANCE_MS, databaseClock, Sql, watchErasures } from '@hub/store'
-import { acceptsConnection, onceReached, Readiness } from '@hub/telemetry'
-import { Clock, Duration, Effect, Layer } from 'effect'
+import { onceReached, Readiness } from '@hub/telemetry'
+import { Clock, Effect, Layer } from 'effect'
 import { STATEMENT_DEADLINE } from '../deadlines.ts'
-
-/** A reachable broker accepts a connection within a millisecond. */
-const CONNECT_WITHIN = Duration.millis(400)
 
 /**
  * Adds the checks of this app: the clocks agree, the listener serves requests, the database contains all
- * erasures, and PostgreSQL and a Kafka broker were reachable once.
+ * erasures, PostgreSQL was reachable once, and Redis does not refuse the settings. The proof of the process adds the
+ * check of Kafka.
  *
  * Ready means that this process can answer. Without PostgreSQL it can: it refuses sends with 503 and
  * `retry_after`. If it were not ready then, no process would be, and a load balancer would answer in a
  * form that clients do not know. Source: docs/operating.md, "Ready and not ready".
  */
-export const readinessLayer = (brokers: ReadonlyArray<string>) =>
-  Layer.effectDiscard(
-    Effect.gen(function* () {
-      const readiness = yield* Readiness
-      const sql = yield* Sql
+export const readinessLayer = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const readiness = yield* Readiness
+    const sql = yield* Sql
 
-      const readDatabaseClock = sql.run(async (q) => {
-        const [row] = await q<{ at: number }[]>`SELECT ${databaseClock(q)} AS at`
-        return row?.at ?? 0
-      }, STATEMENT_DEADLINE)
-      yield* readiness.add('postgresql', onceReached(sql.answers))
-      yield* readiness.add(
-        'clock',
-        Effect.gen(function* () {
-          const before = yield* Clock.currentTimeMillis
-          const databaseTime = yield* readDatabaseClock
-          const after = yield* Clock.currentTimeMillis
-          // PostgreSQL read its clock between the two moments.
-          return databaseTime >= before - CLOCK_TOLERANCE_MS && databaseTime <= after + CLOCK_TOLERANCE_MS
-        }).pipe(
-          // Without an answer the clock is unknown.
-          Effect.catch(() => Effect.succeed(true)),
-        ),
-      )
-      // After the restore of a backup, it contains people who have been erased since.
-      yield* readiness.add('erasures', yield* watchErasures)
-      const reachesBroker = Effect.map(
-        Effect.forEach(brokers, (broker) => acceptsConnection(broker, CONNECT_WITHIN), {
-          concurrency: 'unbounded',
-        }),
-        (answers) => answers.includes(true),
-      )
-      yield* readiness.add('kafka', onceReached(reachesBroker))
-      yield* addServingCheck
-      yield* readiness.started
-    }),
-  )
+    const readDatabaseClock = sql.run(async (q) => {
+      const [row] = await q<{ at: number }[]>`SELECT ${databaseClock(q)} AS at`
+      return row?.at ?? 0
+    }, STATEMENT_DEADLINE)
+    yield* readiness.add('postgresql', onceReached(sql.answers))
+    yield* readiness.add(
+      'clock',
+      Effect.gen(function* () {
+        const before = yield* Clock.currentTimeMillis
+        const databaseTime = yield* readDatabaseClock
+        const after = yield* Clock.currentTimeMillis
+        // PostgreSQL read its clock between the two moments.
+        return databaseTime >= before - CLOCK_TOLERANCE_MS && databaseTime <= after + CLOCK_TOLERANCE_MS
+      }).pipe(
+        // Without an answer the clock is unknown.
+        Effect.catch(() => Effect.succeed(true)),
+      ),
+    )
+    // After the restore of a backup, it contains people who have been erased since.
+    yield* readiness.add('erasures', yield* watchErasures)
+    yield* readiness.add('redis', acceptsSettings(yield* Counters))
+    yield* addServingCheck
+    yield* readiness.started
+  }),
+)

@@ -72,6 +72,9 @@ const proven = ({ withKafka }: { readonly withKafka: boolean }) =>
 const provenSql = proven({ withKafka: false }).pipe(Layer.provideMerge(sqlLayer))
 const provenServers = proven({ withKafka: true }).pipe(Layer.provideMerge(sqlLayer))
 
+/** PostgreSQL without a comparison of secrets, so that it may still be away: `Sql`. */
+export const unprovenDatabase = orApi(sqlLayer.pipe(Layer.provideMerge(selectedHub)), Sql)
+
 /** PostgreSQL: `Sql`. */
 export const database = orApi(provenSql.pipe(Layer.provideMerge(selectedHub)), Sql)
 

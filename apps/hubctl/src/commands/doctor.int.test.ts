@@ -135,6 +135,16 @@ describe('hubctl topics', () => {
     assert.strictEqual(refused.code, 1)
     assert.match(refused.out, /partitions +2 +3 +refuse/u)
     assert.include(refused.out, 'recipients would belong to other partitions')
+    assert.include(refused.err, `Set HUB_PARTITIONS to ${PARTITIONS}`)
+    assert.strictEqual((await run(['topics', 'diff'])).code, 0)
+  })
+
+  // With three in-sync replicas of one, Kafka would refuse each record (NOT_ENOUGH_REPLICAS).
+  it('refuses another number of replicas, and leaves the in-sync replicas as they are', async () => {
+    const refused = await run(['topics', 'apply', '--yes'], { HUB_REPLICATION_FACTOR: '4' })
+    assert.strictEqual(refused.code, 1)
+    assert.match(refused.out, /min\.insync\.replicas +1 +3 +refuse/u)
+    assert.include(refused.err, 'set HUB_REPLICATION_FACTOR to 1')
     assert.strictEqual((await run(['topics', 'diff'])).code, 0)
   })
 })

@@ -1,11 +1,13 @@
 /** `hubctl migrations`: the schema of PostgreSQL. */
-import { defineGroup, NOTHING, refused, show, table } from '@hub/command-line'
-import { settings } from '@hub/config'
+import { defineGroup, NOTHING, printNote, refused, show, table } from '@hub/command-line'
+import { connectionFault, settings } from '@hub/config'
 import { auditedAfterwards } from '@hub/operations'
 import { migrate, migrationStatus } from '@hub/store'
 import { Effect, Redacted, Schedule } from 'effect'
 import { Flag } from 'effect/cli'
 import { defineCommand } from '../command-line/command.ts'
+import { unprovenDatabase } from '../command-line/connections.ts'
+import { toCommandFailed } from '../command-line/failure.ts'
 import { actor } from '../operations.ts'
 
 interface Row {
@@ -55,6 +57,9 @@ const status = defineCommand(
   }),
 )
 
+/** Whether the same settings would be refused again. */
+const isRefusal = (error: { readonly _tag: string }): boolean => connectionFault(error)?.isRefusal === true
+
 /** Longer than any migration so far on a large table. An orchestrator restarts the job after it. */
 const WITHIN_SECONDS = 300
 
@@ -64,10 +69,12 @@ const wait = defineCommand(
     short: 'Wait until no migration is pending',
     about:
       'Waits until all migrations of this version are applied, also while the database does not answer ' +
-      'yet. It accepts a newer schema, because a version works with the schema of the next one. The ' +
-      'exit code is not 0 after the timeout.',
+      'yet. It accepts a newer schema, because a version works with the schema of the next one. It says on ' +
+      'standard error why it waits. The exit code is not 0 after the timeout, or at once if the database refuses ' +
+      'the user, the password or the name of HUB_DATABASE_URL.',
     changes: NOTHING,
     examples: [{ command: 'hubctl migrations wait', description: 'Before an app of this version starts' }],
+    needs: unprovenDatabase,
     notOverApi: NOT_OVER_API,
   },
   {
@@ -78,13 +85,28 @@ const wait = defineCommand(
     ),
   },
   Effect.fnUntraced(function* ({ within }) {
-    yield* Effect.retry(
-      Effect.flatMap(migrationStatus, ({ pending }) =>
-        pending.length === 0
-          ? Effect.void
-          : refused('migrations_pending', `${pending.length} migrations are still pending.`),
-      ),
-      Schedule.spaced('1 second').pipe(Schedule.upTo({ duration: `${within} seconds` })),
+    const said = new Set<string>()
+    const sayOnce = (error: unknown) =>
+      Effect.suspend(() => {
+        const reason = toCommandFailed(error)?.message ?? ''
+        if (said.has(reason)) return Effect.void
+        said.add(reason)
+        return printNote(`hubctl: it waits. ${reason}`)
+      })
+    const attempt = Effect.flatMap(migrationStatus, ({ pending }) =>
+      pending.length === 0
+        ? Effect.void
+        : refused(
+            'migrations_pending',
+            `${pending.length} migrations are pending. hubctl migrations apply applies them.`,
+          ),
+    )
+    yield* attempt.pipe(
+      Effect.tapError((error) => (isRefusal(error) ? Effect.void : sayOnce(error))),
+      Effect.retry({
+        while: (error) => !isRefusal(error),
+        schedule: Schedule.spaced('1 second').pipe(Schedule.upTo({ duration: `${within} seconds` })),
+      }),
     )
     yield* show({ object: 'migrations_applied' }, () => 'No migration is pending.')
   }),

@@ -7,8 +7,11 @@ import { Effect } from 'effect'
 import { defineCommand } from '../command-line/command.ts'
 import { run } from '../operations.ts'
 
+const reasonsOf = (steps: ReadonlyArray<Topics.Step>): ReadonlyArray<string> => [
+  ...new Set(steps.flatMap(({ reason, setting }) => (reason === null ? [] : [`${setting}: ${reason}.`]))),
+]
+
 const stepsTable = (steps: ReadonlyArray<Topics.Step>, none = ''): string => {
-  const reasons = steps.flatMap(({ reason, setting }) => (reason === null ? [] : [`${setting}: ${reason}.`]))
   const shown = table(
     steps,
     {
@@ -20,7 +23,7 @@ const stepsTable = (steps: ReadonlyArray<Topics.Step>, none = ''): string => {
     },
     none,
   )
-  return [shown, ...new Set(reasons)].join('\n')
+  return [shown, ...reasonsOf(steps)].join('\n')
 }
 
 /** Why the operations API has no command of this group. */
@@ -56,7 +59,8 @@ const apply = defineCommand(
     about:
       'Creates missing topics, and gives existing topics the settings of the catalogue. Settings that ' +
       'the catalogue does not name stay. A different number of partitions or replicas is refused with ' +
-      'the reason; all other differences are applied.',
+      'the reason, and so are the in-sync replicas of a topic with a different number of replicas. All other ' +
+      'differences are applied.',
     changes:
       'Topics of the cluster. With a shorter retention Kafka deletes older records permanently; other ' +
       'settings can be changed back.',
@@ -85,7 +89,10 @@ const apply = defineCommand(
         `${created.length} created, ${altered.length} altered${left.length === 0 ? '.' : `, refused:\n${stepsTable(left)}`}`,
     )
     if (left.length > 0)
-      return yield* refused('topics_differ', `${left.length} differences were not changed.`)
+      return yield* refused(
+        'topics_differ',
+        `${left.length} differences were not changed. ${reasonsOf(left).join(' ')}`,
+      )
   }),
 )
 

@@ -25,6 +25,7 @@ const MAX_PARTS_PER_SECOND = 1_000_000
 
 const smppUrl: kind.Kind<URL> = {
   type: 'url',
+  permitted: ['smpp', 'smpps'],
   expected: `smpp://system_id@host:port, or smpps:// for TLS, with a system id of 1 to ${MAX_SYSTEM_ID} characters and no password (that is HUB_OPERATOR_SMPP_PASSWORD)`,
   secret: false,
   read: (text) => {

@@ -478,10 +478,16 @@ describe('the SMPP operator on real sockets', () => {
         bind_transceiver: (connection, pdu) => connection.answer(pdu, 0x0e),
       })
       const { sink } = collectingSink()
-      yield* operatorAt(smsc.port, sink, { reconnect: { firstMs: 1, longestMs: 60_000 } }, undefined, [
-        logger,
-      ])
+      const operator = yield* operatorAt(
+        smsc.port,
+        sink,
+        { reconnect: { firstMs: 1, longestMs: 60_000 } },
+        undefined,
+        [logger],
+      )
+      assert.isFalse(operator.refusesSettings?.())
       yield* until(() => annotations.length === 1)
+      assert.isTrue(operator.refusesSettings?.())
       const [line] = annotations
       assert.deepInclude(line, { logLevel: 'Error', why: 'refused', status: 'ESME_RINVPASWD' })
       assert.isAtLeast(line!['retryInMs'] as number, 30_000)

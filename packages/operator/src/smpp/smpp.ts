@@ -71,6 +71,8 @@ export const makeSmppOperator = (
 
     const sessions = new Set<Session>()
     let closing = false
+    let hasBound = false
+    let isRefused = false
     const transmitting = () => Array.from(sessions).filter(({ role }) => role !== 'receiver')
 
     const submitter = makeSubmitter({
@@ -136,6 +138,7 @@ export const makeSmppOperator = (
             bind: bindFields,
             onBound: () => {
               boundAt = performance.now()
+              hasBound = true
               logLimited(
                 `bound ${role}`,
                 Effect.logInfo('SMPP session bound').pipe(Effect.annotateLogs({ role })),
@@ -183,10 +186,16 @@ export const makeSmppOperator = (
               },
               failures,
             )
+        const fault = wrongCredentials
+          ? 'The SMPP operator refuses the system id, the password or the system type. Correct HUB_OPERATOR_SMPP_URL, HUB_OPERATOR_SMPP_PASSWORD or HUB_OPERATOR_SMPP_SYSTEM_TYPE. The bind is retried'
+          : why === 'untrusted'
+            ? 'No known authority has signed the certificate of the SMPP operator for this host. Correct HUB_OPERATOR_SMPP_CA_FILE or HUB_OPERATOR_SMPP_URL. The bind is retried'
+            : null
+        isRefused = fault !== null
         logLimited(
           `ended ${role} ${why}`,
-          (wrongCredentials || why === 'untrusted' ? Effect.logError : Effect.logWarning)(
-            'SMPP session ended or could not be bound: it is retried',
+          (fault === null ? Effect.logWarning : Effect.logError)(
+            fault ?? 'SMPP session ended or could not be bound: it is retried',
           ).pipe(
             Effect.annotateLogs({
               role,
@@ -259,6 +268,7 @@ export const makeSmppOperator = (
         }),
       // The SMSC keeps submitted messages and reports on them itself.
       resume: () => Effect.void,
+      refusesSettings: () => isRefused && !hasBound,
       binds: () => roles.map((role) => ({ role, established: countBinds(role), wanted: settings.binds })),
       isReady: Effect.sync(() => roles.every((role) => countBinds(role) > 0)),
     }

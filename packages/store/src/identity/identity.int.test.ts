@@ -54,7 +54,7 @@ const layerOf = (more: Readonly<Record<string, string>>) =>
 const start = async (more: Readonly<Record<string, string>>) => {
   const scope = Effect.runSync(Scope.make())
   scopes.push(scope)
-  const proof = makeHubProof('dispatcher', { waitsForKafka: true })
+  const proof = makeHubProof('dispatcher', { beforeKafka: 'waits' })
   return Effect.runPromise(
     Effect.gen(function* () {
       const services = yield* Layer.buildWithScope(layerOf(more), scope)
@@ -144,6 +144,32 @@ describe('the proof of a process', () => {
     assert.strictEqual(await refused({ HUB_MASTER_KEY: key }), 'HUB_MASTER_KEY')
     await started({ HUB_MASTER_KEY: key, HUB_PREVIOUS_MASTER_KEYS: previous })
     assert.strictEqual(await refused({ HUB_MASTER_KEY: key }), 'HUB_PREVIOUS_MASTER_KEYS')
+  })
+
+  it('refuses another number of partitions than that of the topics, also of a hub of an earlier version', async () => {
+    const settings = { HUB_MASTER_KEY: newKey(), HUB_TOPIC_PREFIX: topicPrefix() }
+    const catalogue = topicCatalogue({
+      prefix: settings.HUB_TOPIC_PREFIX,
+      partitions: 2,
+      replicationFactor: 1,
+    })
+    await Effect.runPromise(
+      createTopics(
+        { brokers: testBrokers(), clientId: 'identity-test' },
+        catalogue.filter(({ topic }) => topic.endsWith('hub.messages.v1')),
+      ),
+    )
+    const recorded = async () =>
+      (await sql`SELECT value FROM command.hub_identity WHERE kind = 'kafka'`)[0]?.['value'] as string
+    assert.strictEqual(await refused({ ...settings, HUB_PARTITIONS: '3' }), 'HUB_PARTITIONS')
+    await started({ ...settings, HUB_PARTITIONS: '2' })
+    const value = await recorded()
+    assert.match(value, / 2$/u)
+    assert.strictEqual(await refused({ ...settings, HUB_PARTITIONS: '1' }), 'HUB_PARTITIONS')
+    await sql`UPDATE command.hub_identity SET value = ${value.slice(0, -2)} WHERE kind = 'kafka'`
+    assert.strictEqual(await refused({ ...settings, HUB_PARTITIONS: '3' }), 'HUB_PARTITIONS')
+    await started({ ...settings, HUB_PARTITIONS: '2' })
+    assert.strictEqual(await recorded(), value)
   })
 
   it('ends a running process whose connections lead to another hub', async () => {

@@ -3,10 +3,13 @@
  * rotation can be tested.
  */
 
-/** The Kafka cluster of a hub, and the prefix of its topics. */
+/** The Kafka cluster of a hub, and its topics. */
 export interface KafkaIdentity {
   readonly cluster: string
+  /** Of the names of the topics. */
   readonly prefix: string
+  /** Of each topic; `null` if it is not known, because there are no topics yet. */
+  readonly partitions: number | null
 }
 
 /** A Kafka cluster, as a process finds it. */
@@ -20,6 +23,8 @@ export interface OwnIdentity {
   /** Check values. The first one is that of `HUB_MASTER_KEY`, the others of `HUB_PREVIOUS_MASTER_KEYS`. */
   readonly masterKeys: ReadonlyArray<string> | null
   readonly numberHashSecret: string | null
+  /** `HUB_PARTITIONS`. `null`: the process selects no partitions. */
+  readonly partitions: number | null
   readonly kafka: ConnectedKafka | null
 }
 
@@ -85,6 +90,16 @@ const kafkaMismatch = (own: KafkaIdentity, known: KafkaIdentity): Mismatch | nul
   }
 }
 
+/** With another number, the records of a recipient would be in another partition than before. */
+const partitionsMismatch = (own: OwnIdentity, known: KnownIdentity): Mismatch | null => {
+  const partitions = known.kafka?.partitions ?? own.kafka?.partitions ?? null
+  if (own.partitions === null || partitions === null || own.partitions === partitions) return null
+  return {
+    variable: 'HUB_PARTITIONS',
+    sentence: `HUB_PARTITIONS is ${own.partitions}, and the topics of this hub have ${partitions} partitions. Set it to ${partitions}; it can never change.`,
+  }
+}
+
 /** Only the records of the right cluster say which database is the right one. */
 const databaseMismatch = (own: ConnectedKafka, { database }: KnownIdentity): Mismatch | null => {
   if (database === null || own.database === null || database === own.database) return null
@@ -115,6 +130,9 @@ export const mismatches = (own: OwnIdentity, known: KnownIdentity): ReadonlyArra
     const server = kafka ?? databaseMismatch(own.kafka, known)
     if (server !== null) found.push(server)
   }
+  // The topics of another hub may have another number.
+  const partitions = found.length === 0 ? partitionsMismatch(own, known) : null
+  if (partitions !== null) found.push(partitions)
   if (found.length < 2) return found
   const names = found.map(({ variable }) => variable).join(', ')
   return [
@@ -124,6 +142,13 @@ export const mismatches = (own: OwnIdentity, known: KnownIdentity): ReadonlyArra
     },
   ]
 }
+
+/**
+ * What the database must record about Kafka, or `null`: the cluster of a new hub, and the partitions of the topics
+ * that it did not have before. Only for a process without a mismatch.
+ */
+export const kafkaToWrite = (own: ConnectedKafka | null, known: KafkaIdentity | null): KafkaIdentity | null =>
+  own !== null && (known === null || (known.partitions === null && own.partitions !== null)) ? own : null
 
 /** The master keys to write, with whether they are in use. Only for a process without a mismatch. */
 export const masterKeysToWrite = (

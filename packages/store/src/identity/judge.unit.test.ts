@@ -1,8 +1,8 @@
 /** Which processes belong to a hub, in every order of a rotation of the master key. */
 import { assert, describe, it } from 'vitest'
-import { type KnownIdentity, masterKeysToWrite, mismatches, type OwnIdentity } from './judge.ts'
+import { kafkaToWrite, type KnownIdentity, masterKeysToWrite, mismatches, type OwnIdentity } from './judge.ts'
 
-const KAFKA = { cluster: 'MkU3OEVBNTcwNTJENDM2Qk', prefix: '' }
+const KAFKA = { cluster: 'MkU3OEVBNTcwNTJENDM2Qk', prefix: '', partitions: 48 }
 const CONNECTED = { ...KAFKA, database: '7571234567890123456/16384' }
 const empty: KnownIdentity = {
   masterKeys: new Map(),
@@ -18,7 +18,7 @@ const hub: KnownIdentity = {
   database: CONNECTED.database,
   processes: [],
 }
-const own: OwnIdentity = { masterKeys: ['old'], numberHashSecret: 'hash', kafka: CONNECTED }
+const own: OwnIdentity = { masterKeys: ['old'], numberHashSecret: 'hash', partitions: 48, kafka: CONNECTED }
 const variables = (process: Partial<OwnIdentity>, known: Partial<KnownIdentity> = {}) =>
   mismatches({ ...own, ...process }, { ...hub, ...known }).map(({ variable }) => variable)
 
@@ -46,6 +46,27 @@ describe('a process', () => {
     assert.deepStrictEqual(variables({}, { database: null }), [], 'which its role may not read')
   })
 
+  it('with another number of partitions is told so, also while Kafka is away', () => {
+    assert.deepStrictEqual(variables({ partitions: 24 }), ['HUB_PARTITIONS'])
+    assert.deepStrictEqual(variables({ partitions: 96, kafka: null }), ['HUB_PARTITIONS'])
+    const [found] = mismatches({ ...own, partitions: 24 }, hub)
+    assert.include(found?.sentence, 'is 24, and the topics of this hub have 48 partitions. Set it to 48')
+  })
+
+  it('of a hub of an earlier version, which did not record its partitions, is compared with the topics', () => {
+    const before = { kafka: { ...KAFKA, partitions: null } }
+    assert.deepStrictEqual(variables({ partitions: 24 }, before), ['HUB_PARTITIONS'])
+    assert.deepStrictEqual(variables({ partitions: 24, kafka: null }, before), [])
+    assert.deepStrictEqual(variables({}, before), [])
+    assert.deepStrictEqual(kafkaToWrite(CONNECTED, before.kafka), CONNECTED)
+    assert.isNull(kafkaToWrite({ ...CONNECTED, partitions: null }, before.kafka))
+  })
+
+  it('continues when someone adds partitions to the topics: records go where they went before', () => {
+    assert.deepStrictEqual(variables({ kafka: { ...CONNECTED, partitions: 96 } }), [])
+    assert.isNull(kafkaToWrite({ ...CONNECTED, partitions: 96 }, KAFKA))
+  })
+
   it('with another Kafka cluster is told that only, whatever database that cluster names', () => {
     assert.deepStrictEqual(variables({ kafka: { ...CONNECTED, cluster: 'other', database: 'other/1' } }), [
       'HUB_KAFKA_BROKERS',
@@ -56,7 +77,10 @@ describe('a process', () => {
     assert.deepStrictEqual(variables({ masterKeys: ['other'], numberHashSecret: 'other' }), [
       'HUB_DATABASE_URL',
     ])
-    const [found] = mismatches({ masterKeys: ['a'], numberHashSecret: 'b', kafka: CONNECTED }, hub)
+    const [found] = mismatches(
+      { masterKeys: ['a'], numberHashSecret: 'b', partitions: 48, kafka: CONNECTED },
+      hub,
+    )
     assert.include(found?.sentence, 'HUB_MASTER_KEY, HUB_NUMBER_HASH_SECRET')
   })
 })

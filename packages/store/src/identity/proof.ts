@@ -4,12 +4,15 @@
  * nothing.
  */
 import { createHmac, randomUUID } from 'node:crypto'
-import { type AnyApp, settings } from '@hub/config'
+import { type AnyApp, connectionFault, settings } from '@hub/config'
 import {
   acceptDatabase,
   acceptedDatabase,
   describeCluster,
   kafkaConnectionConfig,
+  type KafkaRequestRejected,
+  type KafkaUnavailable,
+  readOffsetRanges,
   topicNames,
 } from '@hub/kafka'
 import { Readiness } from '@hub/telemetry'
@@ -19,6 +22,7 @@ import { type Queries, Sql, type StorageError } from '../sql.ts'
 import {
   type ConnectedKafka,
   type KafkaIdentity,
+  kafkaToWrite,
   masterKeysToWrite,
   type Mismatch,
   mismatches,
@@ -26,15 +30,14 @@ import {
 } from './judge.ts'
 import {
   define,
-  defineKafka,
   forgetProcess,
   lockIdentity,
   readDatabase,
   readIdentity,
   readKeyPrefixes,
-  replaceKafka,
   reportProcess,
   retireMasterKeys,
+  writeKafka,
   writeMasterKey,
 } from './tables.ts'
 
@@ -49,7 +52,7 @@ export class NotOfThisHub extends Data.TaggedError('NotOfThisHub')<{
 const CHECK_EVERY_MS = 10_000
 /** The same for Kafka, which needs a connection of its own. */
 const CHECK_KAFKA_EVERY_MS = 60_000
-/** Until the first proof. */
+/** Until the first proof, and until Kafka was reached. */
 const TRY_AGAIN_MS = 1000
 
 /** Part of the derivation, so it must not change. No phone number has this form. */
@@ -105,7 +108,8 @@ const compareAndRecord = async (
   if (own.numberHashSecret !== null && known.numberHashSecret === null) {
     await define(q, 'number_hash_secret', own.numberHashSecret)
   }
-  if (own.kafka !== null && known.kafka === null) await defineKafka(q, own.kafka)
+  const kafka = kafkaToWrite(own.kafka, known.kafka)
+  if (kafka !== null) await writeKafka(q, kafka)
   await reportProcess(q, { ...self, masterKeys })
   return { found: [], database }
 }
@@ -115,9 +119,12 @@ export const connectedKafka = (client: string) =>
   Effect.gen(function* () {
     const connection = yield* kafkaConnectionConfig(client)
     const prefix = yield* settings.topicPrefix.config
+    const topics = topicNames(prefix)
     const { cluster } = yield* describeCluster(connection)
-    const database = yield* acceptedDatabase(connection, topicNames(prefix))
-    return { cluster, prefix, database } satisfies ConnectedKafka
+    const database = yield* acceptedDatabase(connection, topics)
+    const ranges = yield* readOffsetRanges(connection, [topics.messages])
+    const partitions = ranges.get(topics.messages)?.length ?? null
+    return { cluster, prefix, partitions, database } satisfies ConnectedKafka
   })
 
 /** Makes a database the one of the hub. Returns false while the topic for it is missing. */
@@ -143,12 +150,14 @@ export interface HubProof {
 }
 
 /**
- * The proof of an app. `waitsForKafka`: whether it does nothing without Kafka. An app that works without
- * Kafka does not wait for it, and checks the cluster as soon as Kafka answers.
+ * What an app does until it has reached Kafka once. One that does not wait checks the cluster as soon as Kafka
+ * answers. One that is not ready until then does not replace a process whose settings are right.
  */
+export type BeforeKafka = 'waits' | 'is not ready' | 'is ready'
+
 export const makeHubProof = (
   app: AnyApp,
-  { waitsForKafka }: { readonly waitsForKafka: boolean },
+  { beforeKafka }: { readonly beforeKafka: BeforeKafka },
 ): HubProof => {
   const lost = Deferred.makeUnsafe<never, NotOfThisHub>()
   const start = Effect.gen(function* () {
@@ -161,6 +170,7 @@ export const makeHubProof = (
       ? numberHashCheckValue(Redacted.value(yield* settings.numberHashSecret.config))
       : null
     const masterKeys = keys.map(({ checkValue }) => checkValue)
+    const partitions = yield* settings.partitions.config
     let isProven = false
     let kafka: ConnectedKafka | null = null
     let kafkaCheckedAt = Number.NEGATIVE_INFINITY
@@ -171,7 +181,7 @@ export const makeHubProof = (
       kafkaCheckedAt = performance.now()
     })
     const check = Effect.gen(function* () {
-      const own: OwnIdentity = { masterKeys, numberHashSecret, kafka }
+      const own: OwnIdentity = { masterKeys, numberHashSecret, partitions, kafka }
       const { database, found } = yield* sql.transaction((q) => compareAndRecord(q, self, own, keys))
       isProven = found.length === 0
       if (found.length > 0) return yield* new NotOfThisHub({ mismatches: found })
@@ -180,27 +190,40 @@ export const makeHubProof = (
       // The next look at Kafka finds it, or that of a process that was quicker.
       kafka = { ...kafka, database }
     })
+    const warned = new Set<string>()
+    /** Once for each cause: a start during an outage would log it every second. */
+    const warn = (error: KafkaUnavailable | KafkaRequestRejected | StorageError) => {
+      const cause =
+        connectionFault(error)?.sentence ??
+        'It cannot compare its secrets and servers with those of the hub yet.'
+      const log = warned.has(cause) ? Effect.logDebug : Effect.logWarning
+      warned.add(cause)
+      return log(`identity: the process is not ready. ${cause}`, error)
+    }
+    const kafkaIsDown = (error: KafkaUnavailable | KafkaRequestRejected) =>
+      kafka === null && beforeKafka !== 'is ready'
+        ? warn(error)
+        : Effect.logDebug('identity: Kafka cannot be checked now', error)
     const unlessKafkaIsDown = Effect.catchTags(checkKafka, {
-      KafkaUnavailable: (error) => Effect.logDebug('identity: Kafka cannot be checked now', error),
-      KafkaRequestRejected: (error) => Effect.logDebug('identity: Kafka cannot be checked now', error),
+      KafkaUnavailable: kafkaIsDown,
+      KafkaRequestRejected: kafkaIsDown,
     })
-    const first = Effect.andThen(waitsForKafka ? checkKafka : unlessKafkaIsDown, check)
+    const first = Effect.andThen(beforeKafka === 'waits' ? checkKafka : unlessKafkaIsDown, check)
 
     yield* readiness.add(
       'identity',
       Effect.sync(() => isProven),
     )
+    if (beforeKafka === 'is not ready')
+      yield* readiness.add(
+        'kafka',
+        Effect.sync(() => kafka !== null),
+      )
     yield* Effect.addFinalizer(() => Effect.ignore(sql.run((q) => forgetProcess(q, self.id))))
-    let hasWarned = false
     const untilProven: Effect.Effect<void, NotOfThisHub | Config.ConfigError> = Effect.suspend(() =>
       Effect.catch(first, (error) => {
         if (error._tag === 'NotOfThisHub' || error._tag === 'ConfigError') return Effect.fail(error)
-        const level = hasWarned ? Effect.logDebug : Effect.logWarning
-        hasWarned = true
-        return level(
-          'identity: the process waits until it can compare its secrets with those of the hub',
-          error,
-        ).pipe(Effect.andThen(Effect.sleep(TRY_AGAIN_MS)), Effect.andThen(untilProven))
+        return warn(error).pipe(Effect.andThen(Effect.sleep(TRY_AGAIN_MS)), Effect.andThen(untilProven))
       }),
     )
     yield* untilProven
@@ -232,6 +255,7 @@ export const ownIdentity = Effect.gen(function* () {
   return {
     masterKeys: encryption._tag === 'Some' ? encryption.value.map(({ checkValue }) => checkValue) : null,
     numberHashSecret: hash._tag === 'Some' ? numberHashCheckValue(Redacted.value(hash.value)) : null,
+    partitions: null,
     kafka: null,
   } satisfies OwnIdentity
 })
@@ -246,13 +270,13 @@ export const findMismatches = (own: OwnIdentity): Effect.Effect<ReadonlyArray<Mi
     }),
   )
 
-/** Makes a Kafka cluster the one of the hub. Returns the one before. */
+/** Makes a Kafka cluster the one of the hub. The number of partitions stays. Returns the cluster before. */
 export const acceptKafka = (kafka: KafkaIdentity): Effect.Effect<KafkaIdentity | null, StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
     sql.transaction(async (q) => {
       await lockIdentity(q)
       const { kafka: before } = await readIdentity(q, null)
-      await replaceKafka(q, kafka)
+      await writeKafka(q, { ...kafka, partitions: before?.partitions ?? kafka.partitions })
       return before
     }),
   )

@@ -8,11 +8,15 @@ const LOCK = 4_907_226
 /** A process that was not seen for this long has ended: three missed checks. */
 export const RUNNING_SECONDS = 30
 
-/** `cluster prefix`: neither a cluster id nor a prefix contains a space. */
-const kafkaValue = ({ cluster, prefix }: KafkaIdentity): string => `${cluster} ${prefix}`
+/**
+ * `cluster prefix partitions`: neither a cluster id nor a prefix contains a space. Earlier versions wrote, and read,
+ * only the first two.
+ */
+const kafkaValue = ({ cluster, partitions, prefix }: KafkaIdentity): string =>
+  `${cluster} ${prefix}${partitions === null ? '' : ` ${partitions}`}`
 const kafkaOf = (value: string): KafkaIdentity => {
-  const [cluster = '', prefix = ''] = value.split(' ')
-  return { cluster, prefix }
+  const [cluster = '', prefix = '', partitions] = value.split(' ')
+  return { cluster, prefix, partitions: partitions === undefined ? null : Number(partitions) }
 }
 
 /** Until the end of the transaction, no other process reads or changes the identity of the hub. */
@@ -56,12 +60,9 @@ export const readIdentity = async (q: Queries, self: string | null): Promise<Kno
 export const define = (q: Queries, kind: 'number_hash_secret', value: string) => q`
   INSERT INTO command.hub_identity (kind, value) VALUES (${kind}, ${value}) ON CONFLICT DO NOTHING`
 
-export const defineKafka = (q: Queries, kafka: KafkaIdentity) => q`
-  INSERT INTO command.hub_identity (kind, value) VALUES ('kafka', ${kafkaValue(kafka)}) ON CONFLICT DO NOTHING`
-
-export const replaceKafka = async (q: Queries, kafka: KafkaIdentity): Promise<void> => {
+export const writeKafka = async (q: Queries, kafka: KafkaIdentity): Promise<void> => {
   await q`DELETE FROM command.hub_identity WHERE kind = 'kafka'`
-  await defineKafka(q, kafka)
+  await q`INSERT INTO command.hub_identity (kind, value) VALUES ('kafka', ${kafkaValue(kafka)})`
 }
 
 export const writeMasterKey = (q: Queries, value: string, inUse: boolean) => q`
