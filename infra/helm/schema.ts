@@ -65,7 +65,9 @@ const settingSchema = ({
     type: 'string',
     description: `${doc} Expected: ${kind.expected}.`,
     ...(kind.type === 'integer' || kind.type === 'port' ? { pattern: '^[0-9]*$' } : {}),
-    ...(kind.type === 'url' ? { pattern: '^([a-z]+://.+)?$' } : {}),
+    ...(kind.type === 'url' ? { pattern: `^((${(kind.permitted ?? ['[a-z]+']).join('|')})://.+)?$` } : {}),
+    // An empty text means that the setting is not set.
+    ...(kind.type === 'choice' && kind.permitted !== undefined ? { enum: ['', ...kind.permitted] } : {}),
   },
 ]
 

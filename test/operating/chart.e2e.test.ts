@@ -2,14 +2,14 @@
  * Renders the Helm chart with the packages of Helm, compares it object by object with what kustomize renders,
  * validates it against published schemas, and shows how it refuses mistakes.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { ROOT } from '@hub/local-stack'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { prometheusRule } from '../../infra/observability/src/prometheus-rule.ts'
-import { type Found, orSkip } from '../support/external-tools.ts'
+import { type Found, goFiles, orSkip } from '../support/external-tools.ts'
 import { COMPILED_WITHIN_MS, type Output, type Run, runChart, type Values } from './chart/run-chart.ts'
 import { kubernetesFindings, workloadFindings } from './manifests/check-manifests.ts'
 import { type Doc, documentsIn, readCode, textOf, workloadsOf } from './manifests/parse.ts'
@@ -243,6 +243,16 @@ const bad: ReadonlyArray<readonly [what: string, run: Run, expected: RegExp]> = 
     'a setting that is no number',
     { values: [required, { settings: { HUB_PARTITIONS: 'many' } }] },
     /at '\/settings\/HUB_PARTITIONS': 'many' does not match pattern/u,
+  ],
+  [
+    'a setting that is no choice',
+    { values: [required, { settings: { HUB_KAFKA_TLS: 'yes' } }] },
+    /at '\/settings\/HUB_KAFKA_TLS': value must be one of '', 'off', 'on'/u,
+  ],
+  [
+    'an address with another scheme',
+    { values: [required, { settings: { HUB_OPERATOR_SMPP_URL: 'https://smpp.team.test' } }] },
+    /at '\/settings\/HUB_OPERATOR_SMPP_URL': .* does not match pattern '\^\(\(smpp\|smpps\):/u,
   ],
   [
     'a public address without TLS',
@@ -505,6 +515,23 @@ describe('the Helm chart', () => {
     const { error, text } = all.get(what)!
     expect(text).toBe('')
     expect(error.split('\n').filter((line) => expected.test(line))).toHaveLength(1)
+  })
+
+  it('refuses an older KEDA, whose API leaves out the behavior of the fallback', async (context) => {
+    const file = 'keda.sh_scaledobjects.yaml'
+    const run = async (version: string): Promise<Run> => {
+      const module = `github.com/kedacore/keda/v2@v${version}`
+      const published = await orSkip(
+        context,
+        goFiles(`keda-${version}`, { [module]: [`config/crd/bases/${file}`] }),
+      )
+      const definition = parse(readFileSync(join(published.folder, file), 'utf8')) as Values
+      return { values: [required, checked], ...cluster, existing: [definition] }
+    }
+    // KEDA 2.17.0 added the field, and refused a fallback without a type of metric (its list of changes).
+    const [old, oldest] = await orSkip(context, runChart([await run('2.16.1'), await run('2.17.1')], folder))
+    expect(old).toMatchObject({ text: '', error: expect.stringContaining('KEDA is older than 2.17.1') })
+    expect(oldest?.error).toBe('')
   })
 
   it('applies each value where it belongs', async (context) => {
