@@ -5,6 +5,7 @@ import type { Cluster } from './cluster.ts'
 import { UserError } from '@hub/local-stack'
 import type { Trial, TrialResult } from './trials/trial.ts'
 import { openTrials } from './trials/trial.ts'
+import { badInput } from './trials/bad-input.ts'
 import { install, settings, versions } from './trials/changes.ts'
 import { chart } from './trials/chart.ts'
 import { drain, kills, outOfMemory, restarts } from './trials/pods.ts'
@@ -20,6 +21,7 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
   settings,
   versions,
   chart,
+  'bad-input': badInput,
   restarts,
   drain,
   kills,
