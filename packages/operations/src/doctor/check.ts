@@ -1,5 +1,5 @@
 /** Checks of the dependencies of a hub. They run concurrently, each with a deadline. */
-import { invalidSettingOf } from '@hub/config'
+import { connectionFault, invalidSettingOf } from '@hub/config'
 import type { Sql } from '@hub/store'
 import { Config, Duration, Effect } from 'effect'
 import { describeFailure } from '../failures.ts'
@@ -63,6 +63,13 @@ const NO_ANSWER: ReadonlySet<string> = new Set([
   'NoAnswer',
 ])
 
+/** The sentence of a server that refuses the settings; `null` for other failures. */
+const refusalOf = (error: unknown): string | null => {
+  if (typeof error !== 'object' || error === null || !('_tag' in error)) return null
+  const fault = connectionFault(error as { readonly _tag: string })
+  return fault?.isRefusal === true ? fault.sentence : null
+}
+
 /** Describes a failure. Of package errors it shows only codes. */
 const sentenceOf = (error: unknown): string => {
   if (error instanceof Config.ConfigError) {
@@ -71,6 +78,7 @@ const sentenceOf = (error: unknown): string => {
   }
   if (typeof error === 'object' && error !== null && '_tag' in error && NO_ANSWER.has(String(error._tag))) {
     const detail = 'detail' in error ? String(error.detail) : 'no reason'
+    if (refusalOf(error) !== null) return `refuses the settings (${detail})`
     // The server answered with an error, or the client has a defect.
     const isRejected = 'reason' in error && error.reason === 'rejected'
     return isRejected ? `cannot be checked: the request failed (${detail})` : `does not answer (${detail})`
@@ -78,9 +86,9 @@ const sentenceOf = (error: unknown): string => {
   return describeFailure(error)?.message ?? 'cannot be checked'
 }
 
-/** An invalid setting has its own repair. */
+/** An invalid setting, and one that a server refuses, have their own repair. */
 const mendOf = (error: unknown, mend: string): string =>
-  error instanceof Config.ConfigError ? 'Set it as docs/configuration.md says.' : mend
+  error instanceof Config.ConfigError ? 'Set it as docs/configuration.md says.' : (refusalOf(error) ?? mend)
 
 /**
  * Runs all checks. `deadline` bounds each check, so a chain of `needs` can take a multiple of it.

@@ -78,6 +78,8 @@ describe('checks', () => {
             new KafkaUnavailable({ reason: 'rejected', detail: 'KafkaJSProtocolError NOT_COORDINATOR' }),
           ),
         ),
+        // invalid_password in the list of PostgreSQL's error codes.
+        check('password', Effect.fail(new StorageUnavailable({ reason: 'failed', detail: '28P01' }))),
         check('setting', Effect.fail(settingError(settings.redisUrl, 'is not set'))),
         check('defect', Effect.fail('something')),
       ])
@@ -86,6 +88,7 @@ describe('checks', () => {
         [
           'does not answer (ECONNREFUSED) Mend server.',
           'cannot be checked: the request failed (KafkaJSProtocolError NOT_COORDINATOR) Mend request.',
+          'refuses the settings (28P01) PostgreSQL refuses the user or the password. Correct HUB_DATABASE_URL.',
           'HUB_REDIS_URL is not set. Expected: a URL that begins with redis:// or rediss://. Set it as docs/configuration.md says.',
           'cannot be checked Mend defect.',
         ],
