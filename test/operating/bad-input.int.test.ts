@@ -3,8 +3,10 @@
  * ready. So a rollout with them stops at its first pod.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createTopics, topicCatalogue } from '@hub/kafka'
@@ -22,6 +24,7 @@ import {
 } from '@hub/testkit'
 import { Effect } from 'effect'
 import { Redis } from 'ioredis'
+import { createServer } from 'smpp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type SecuredKafka, startSecuredKafka } from '../support/secured-kafka.ts'
 
@@ -232,6 +235,27 @@ describe('a wrong password', () => {
     expect(await process.failing()).toEqual([])
     await client.quit()
     await stop(process)
+  })
+
+  it('of the SMPP operator: the dispatcher is not ready', async () => {
+    // ESME_RINVPASWD (SMPP 3.4, 5.1.3).
+    const smsc = createServer((session) => {
+      session.on('bind_transceiver', (pdu) => void session.send(pdu.response({ command_status: 0x0e })))
+    })
+    smsc.listen(0, '127.0.0.1')
+    await once(smsc, 'listening')
+    const { port } = smsc.address() as AddressInfo
+    const process = await expectNotReady(
+      'dispatcher',
+      {
+        HUB_OPERATOR_SMPP_URL: `smpp://hub@127.0.0.1:${port}`,
+        HUB_OPERATOR_SMPP_PASSWORD: 'wrong',
+      },
+      /The SMPP operator refuses .* Correct .*HUB_OPERATOR_SMPP_PASSWORD/u,
+      'operator',
+    )
+    await stop(process)
+    smsc.close()
   })
 })
 

@@ -494,6 +494,30 @@ describe('the SMPP operator on real sockets', () => {
     }).pipe(Effect.scoped),
   )
 
+  it.live('no longer refuses the settings when it has accepted them once', () =>
+    Effect.gen(function* () {
+      let status = 0x0e
+      let refused = 0
+      const smsc = yield* makeTestSmsc({
+        bind_transceiver: (connection, pdu) => {
+          if (status !== 0) refused++
+          connection.answer(pdu, status)
+        },
+      })
+      const { sink } = collectingSink()
+      const operator = yield* operatorAt(smsc.port, sink, { reconnect: { firstMs: 1, longestMs: 50 } })
+      yield* until(() => operator.refusesSettings?.() === true)
+      status = 0
+      yield* until(() => Effect.runSync(operator.isReady))
+      assert.isFalse(operator.refusesSettings?.())
+      status = 0x0e
+      refused = 0
+      smsc.connections.at(-1)?.socket.destroy()
+      yield* until(() => refused > 1)
+      assert.isFalse(operator.refusesSettings?.())
+    }).pipe(Effect.scoped),
+  )
+
   it.live('binds a transmitter and a receiver if configured', () =>
     Effect.gen(function* () {
       const { smsc, operator, stored } = yield* startOperator({}, { bindMode: 'transmitter_receiver' })
