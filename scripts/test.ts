@@ -21,6 +21,7 @@ import {
   type Stack,
   startStack,
   tail,
+  WITHOUT_FSYNC,
 } from '@hub/local-stack'
 import {
   type Counts,
@@ -195,7 +196,10 @@ const main = async (): Promise<number> => {
       ports: portsAt(await freePortBase()),
     }
     await lockDataDir(settings, (line) => console.log(line))
-    return startStack(settings, process.env, (line) => console.log(line), { signal: ending.signal })
+    return startStack(settings, process.env, (line) => console.log(line), {
+      signal: ending.signal,
+      postgres: WITHOUT_FSYNC,
+    })
   }
 
   const runs: Array<Run> = []

@@ -36,6 +36,7 @@ import {
   startPostgres,
   startRedis,
   STACK_JARS,
+  WITHOUT_FSYNC,
 } from '@hub/local-stack'
 import { eventually, freePort, openDatabase } from '@hub/testkit'
 import { type Network, startNetwork } from './network.ts'
@@ -93,11 +94,8 @@ interface ClusterOptions {
   readonly signal: AbortSignal
 }
 
-/**
- * A run ends processes, and never the machine, so what they wrote is safe without `fsync`. With it, a
- * busy disk would decide the rate.
- */
-const POSTGRES = { fsync: 'off', max_wal_size: '1GB' }
+/** Otherwise, a busy disk would decide the rate. */
+const POSTGRES = { ...WITHOUT_FSYNC, max_wal_size: '1GB' }
 
 const RESTART_AFTER_MS = 1000
 /** A start on a busy machine, or after the recovery of a crashed server. */

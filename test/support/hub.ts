@@ -38,6 +38,7 @@ import {
   startStack as startLocalStack,
   tail,
   UserError,
+  WITHOUT_FSYNC,
 } from '@hub/local-stack'
 import { eventually, freePort, openDatabase } from '@hub/testkit'
 import { emptyServers } from './empty-servers.ts'
@@ -196,6 +197,9 @@ const cleanEnvironment = (): Record<string, string | undefined> =>
     Object.entries(process.env).filter(([name]) => !name.startsWith('HUB_') || name === 'HUB_CACHE_DIR'),
   )
 
+/** Whether the test runner has started this process. It stops what is left at its end. Benchmarks have no runner. */
+const isTestRun = process.env['HUB_TEST_DIR'] !== undefined
+
 /** The data folders of servers and hubs that are not stopped. If this process ends, they end with it. */
 const inUse = new Set<string>()
 process.on('exit', () => {
@@ -280,7 +284,12 @@ export const startStack = (options: TestStackOptions = {}): Promise<TestStack> =
     const report = options.report ?? (() => {})
     const release = await lockDataDir(settings, report)
     if (options.database !== undefined) renameSync(options.database, databaseFolder(settings.dataDir))
-    const stack = await startLocalStack(settings, cleanEnvironment(), report)
+    const stack = await startLocalStack(
+      settings,
+      cleanEnvironment(),
+      report,
+      isTestRun ? { postgres: WITHOUT_FSYNC } : {},
+    )
     const { isStopped, stop } = makeStopping(settings.dataDir, async () => {
       await stack.stop()
       release()
@@ -327,7 +336,7 @@ const leaveServers = (stack: TestStack): void => {
  * hub of this process uses them.
  */
 export const borrowStack = async (): Promise<TestStack> => {
-  if (process.env['HUB_TEST_DIR'] === undefined) return startStack()
+  if (!isTestRun) return startStack()
   const stack = await takeServers()
   let left = false
   const stop = async () => {
@@ -362,8 +371,7 @@ const settingsOfSuccessor = (settings: Settings, { dataDir, ports }: TestHub): S
  * restarts a process that ends.
  */
 export const startHub = async (options: TestHubOptions = {}): Promise<TestHub> => {
-  const canLeaveServers = process.env['HUB_TEST_DIR'] !== undefined
-  if (options.servers !== undefined || options.ownServers === true || !canLeaveServers) {
+  if (options.servers !== undefined || options.ownServers === true || !isTestRun) {
     return startHubOn(options)
   }
   const servers = await takeServers()

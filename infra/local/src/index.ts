@@ -13,6 +13,7 @@ export {
   locatePostgres,
   type PostgresLocation,
   startPostgres,
+  WITHOUT_FSYNC,
 } from './postgres.ts'
 export { isKafkaReady, isPostgresReady, isRedisReady } from './probe.ts'
 export { findRedis, startRedis } from './redis.ts'

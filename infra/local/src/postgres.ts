@@ -233,6 +233,12 @@ const initialise = async (location: PostgresLocation, cacheDir: string): Promise
   renameSync(temporary, dir)
 }
 
+/**
+ * For tests. They end processes and never the machine, so what PostgreSQL wrote is safe without `fsync`, and no test
+ * waits for a busy disk.
+ */
+export const WITHOUT_FSYNC = { fsync: 'off' } as const
+
 interface PostgresOptions {
   readonly location: PostgresLocation
   readonly port: number

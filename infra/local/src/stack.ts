@@ -124,6 +124,8 @@ export const startStack = async (
     readonly onReady?: (server: string, addresses: Pick<Stack, 'brokers' | 'databaseUrl'>) => void
     /** If aborted, the servers stop and the start fails. */
     readonly signal?: AbortSignal
+    /** Further settings of PostgreSQL. */
+    readonly postgres?: Readonly<Record<string, string>>
   } = {},
 ): Promise<Stack> => {
   const { dataDir, ports } = settings
@@ -181,6 +183,7 @@ export const startStack = async (
           log,
           runDir: runDir(dataDir),
           cacheDir: settings.cacheDir,
+          ...(options.postgres === undefined ? {} : { settings: options.postgres }),
         }),
       ),
     )
