@@ -3,8 +3,6 @@
  * The packages that programs load are copied without source maps and declarations, which nothing reads.
  * The others are in bundles and built files. Of them, the description and the licence are copied: image
  * scanners read the one, and the licences require the other.
- *
- *   node infra/supply/install.ts <folder>
  */
 import { cpSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -34,15 +32,12 @@ export const isCopied = (file: string, isLoaded: boolean): boolean => {
   return isLoaded ? !UNREAD.test(file) : DESCRIPTION.test(file)
 }
 
-const main = (folder: string): void => {
+/** Copies the packages into `node_modules` of a folder. Returns the reason if the installed ones are not those of the lock. */
+export const installPackages = (folder: string): string | null => {
   const lock = readLock(join(ROOT, 'package-lock.json'))
   const packages = productionPackages(lock)
   const difference = differenceOf(packages, readLock(join(ROOT, 'node_modules/.package-lock.json')))
-  if (difference !== null) {
-    console.error(`The installed packages do not match package-lock.json: ${difference}.`)
-    process.exitCode = 1
-    return
-  }
+  if (difference !== null) return difference
   const loaded = loadedFolders(lock)
   for (const { isOurs, path } of packages) {
     if (isOurs) continue
@@ -52,13 +47,5 @@ const main = (folder: string): void => {
       filter: (file) => isCopied(relative(from, file), loaded.has(path)),
     })
   }
-  console.log(`${loaded.size} packages for programs to load, and ${packages.length} in the bill of materials`)
-}
-
-if (import.meta.main) {
-  const [folder] = process.argv.slice(2)
-  if (folder === undefined) {
-    console.error('Usage: node infra/supply/install.ts <folder>')
-    process.exitCode = 2
-  } else main(folder)
+  return null
 }

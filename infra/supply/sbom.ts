@@ -1,13 +1,15 @@
 /**
- * Writes the software bill of materials (SBOM) of the image from package-lock.json, in CycloneDX
- * 1.5. The same lock gives the same file, byte for byte.
+ * Writes the software bill of materials (SBOM) in CycloneDX 1.5: the packages of package-lock.json, the Node that
+ * runs this program, and the libraries of Debian if `root` is the root file system of the image. The same
+ * contents give the same file, byte for byte.
  *
- *   node infra/supply/sbom.ts [file]   default: `.local/sbom.cdx.json`
+ *   node infra/supply/sbom.ts [file [root]]   default: `.local/sbom.cdx.json`
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { type Package, productionPackages, readLock, ROOT } from './packages.ts'
+import { debianComponents, nodeComponent, type RuntimeComponent } from './runtime.ts'
 
 /** https://github.com/package-url/purl-spec: encodes the `@` of a scope, but not its slash. */
 const purlOf = ({ name, version }: Package): string => `pkg:npm/${name.replace('@', '%40')}@${version}`
@@ -22,18 +24,26 @@ const hashOf = (integrity: string) => {
 const licenceOf = (licence: string) =>
   /[ ()]/u.test(licence) ? { expression: licence } : { license: { id: licence } }
 
-export const billOfMaterials = (packages: ReadonlyArray<Package>, version: string) => {
+/** `runtime`: Node, and the libraries that it uses. */
+export const billOfMaterials = (
+  packages: ReadonlyArray<Package>,
+  version: string,
+  runtime: ReadonlyArray<RuntimeComponent> = [],
+) => {
   const refs = new Map(packages.map((found) => [found.path, purlOf(found)]))
   const content = {
-    components: packages.map((found) => ({
-      type: found.isOurs ? 'application' : 'library',
-      'bom-ref': purlOf(found),
-      name: found.name,
-      version: found.version,
-      purl: purlOf(found),
-      ...(found.integrity === null ? {} : { hashes: [hashOf(found.integrity)] }),
-      ...(found.licence === null ? {} : { licenses: [licenceOf(found.licence)] }),
-    })),
+    components: [
+      ...packages.map((found) => ({
+        type: found.isOurs ? 'application' : 'library',
+        'bom-ref': purlOf(found),
+        name: found.name,
+        version: found.version,
+        purl: purlOf(found),
+        ...(found.integrity === null ? {} : { hashes: [hashOf(found.integrity)] }),
+        ...(found.licence === null ? {} : { licenses: [licenceOf(found.licence)] }),
+      })),
+      ...runtime,
+    ],
     dependencies: packages.map((found) => ({
       ref: purlOf(found),
       dependsOn: found.dependsOn.map((path) => refs.get(path) ?? path),
@@ -52,13 +62,21 @@ export const billOfMaterials = (packages: ReadonlyArray<Package>, version: strin
   }
 }
 
-const main = (): void => {
+/** Returns the number of components. */
+export const writeBill = (file: string, root: string | null): number => {
   const lock = readLock(join(ROOT, 'package-lock.json'))
-  const packages = productionPackages(lock)
-  const file = resolve(ROOT, process.argv[2] ?? '.local/sbom.cdx.json')
+  const runtime = [
+    nodeComponent(process.execPath, process.versions.node),
+    ...(root === null ? [] : debianComponents(root)),
+  ]
+  const bill = billOfMaterials(productionPackages(lock), lock['']?.version ?? '', runtime)
   mkdirSync(dirname(file), { recursive: true })
-  writeFileSync(file, `${JSON.stringify(billOfMaterials(packages, lock['']?.version ?? ''), null, 2)}\n`)
-  console.log(`${file}: ${packages.length} packages`)
+  writeFileSync(file, `${JSON.stringify(bill, null, 2)}\n`)
+  return bill.components.length
 }
 
-if (import.meta.main) main()
+if (import.meta.main) {
+  const [given = '.local/sbom.cdx.json', root] = process.argv.slice(2)
+  const file = resolve(ROOT, given)
+  console.log(`${file}: ${writeBill(file, root ?? null)} components`)
+}

@@ -1,9 +1,11 @@
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { licenceProblems, PAGE, thirdPartyPage } from './licences.ts'
 import { differenceOf, isCopied } from './install.ts'
 import { loadedFolders, type Lock, productionPackages, PROGRAMS, readLock, ROOT } from './packages.ts'
+import { debianComponent, nodeComponent, releaseComponent } from './runtime.ts'
 import { billOfMaterials } from './sbom.ts'
 
 const lock = readLock(join(ROOT, 'package-lock.json'))
@@ -99,6 +101,81 @@ describe('the bill of materials', () => {
     expect(billOfMaterials(smallPackages(), '1.0.0')).toEqual(bill)
     const other = productionPackages({ ...smallLock, 'node_modules/low': { version: '2.0.1' } }, ['apps/app'])
     expect(billOfMaterials(other, '1.0.0').serialNumber).not.toBe(bill.serialNumber)
+  })
+})
+
+describe('the bill of materials of Node and of Debian', () => {
+  // /etc/os-release of Debian 12, shortened.
+  const release = releaseComponent(`PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"
+NAME="Debian GNU/Linux"
+VERSION_ID="12"
+VERSION="12 (bookworm)"
+ID=debian
+`)
+
+  it('names the release as scanners do', () => {
+    expect(release).toMatchObject({ type: 'operating-system', name: 'debian', version: '12' })
+  })
+
+  it.each([
+    // The status of dpkg in node:23-slim, shortened, and the package URL that Docker Scout prints for it.
+    [
+      `Package: libc6
+Status: install ok installed
+Architecture: arm64
+Multi-Arch: same
+Source: glibc
+Version: 2.36-9+deb12u9
+`,
+      'pkg:deb/debian/libc6@2.36-9%2Bdeb12u9?arch=arm64&distro=debian-12&upstream=glibc',
+    ],
+    [
+      `Package: libstdc++6
+Architecture: arm64
+Source: gcc-12
+Version: 12.2.0-14
+`,
+      'pkg:deb/debian/libstdc%2B%2B6@12.2.0-14?arch=arm64&distro=debian-12&upstream=gcc-12',
+    ],
+    // The name of the source is the name of the package, and the version has an epoch.
+    [
+      `Package: zlib1g
+Architecture: amd64
+Version: 1:1.2.13
+`,
+      'pkg:deb/debian/zlib1g@1%3A1.2.13?arch=amd64&distro=debian-12',
+    ],
+    // The source has another version.
+    [
+      `Package: libgcc-s1
+Architecture: amd64
+Source: gcc-12 (12.2.0-14)
+Version: 12.2.0-14+b1
+`,
+      'pkg:deb/debian/libgcc-s1@12.2.0-14%2Bb1?arch=amd64&distro=debian-12&upstream=gcc-12',
+    ],
+  ])('names a package of Debian as scanners do %#', (status, purl) => {
+    expect(debianComponent(status, release)).toMatchObject({ type: 'library', purl, 'bom-ref': purl })
+  })
+
+  it('has the digest of the program of Node', () => {
+    // `printf abc | sha256sum`: the first example of FIPS 180-2.
+    const folder = mkdtempSync(join(tmpdir(), 'hub-supply-'))
+    try {
+      writeFileSync(join(folder, 'node'), 'abc')
+      expect(nodeComponent(join(folder, 'node'), '24.1.2')).toMatchObject({
+        purl: 'pkg:generic/node@24.1.2',
+        cpe: 'cpe:2.3:a:nodejs:node.js:24.1.2:*:*:*:*:*:*:*',
+        hashes: [
+          {
+            alg: 'SHA-256',
+            content: 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
+          },
+        ],
+      })
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
   })
 })
 

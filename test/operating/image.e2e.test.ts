@@ -98,4 +98,29 @@ describe('the image', () => {
     expect(contents['debian']?.toSorted()).toEqual(['libc6', 'libgcc-s1', 'libstdc++6'])
     expect(contents['undocumented']).toEqual([])
   })
+
+  it('lists Node and each package of Debian in its bill of materials', async (context) => {
+    const { code, text } = await (
+      await orSkip(context, found)
+    ).run(
+      '--print',
+      `const { globSync, readFileSync } = require('node:fs')
+      const bill = JSON.parse(readFileSync('sbom.cdx.json', 'utf8')).components
+      const fields = (text) => Object.fromEntries(text.split('\\n').map((line) => line.split(': ')))
+      JSON.stringify({
+        listed: bill.filter(({ purl }) => purl?.startsWith('pkg:deb/debian/')).map(({ name, version }) => [name, version]),
+        installed: globSync('/var/lib/dpkg/status.d/*').map((path) => fields(readFileSync(path, 'utf8')))
+          .map(({ Package, Version }) => [Package, Version]),
+        release: bill.find(({ type }) => type === 'operating-system'),
+        node: bill.find(({ purl }) => purl === 'pkg:generic/node@' + process.versions.node)?.hashes,
+        program: require('node:crypto').createHash('sha256').update(readFileSync(process.execPath)).digest('hex'),
+      })`,
+    )
+    expect(code, text).toBe(0)
+    const contents = JSON.parse(text)
+    expect(contents.installed.length).toBeGreaterThan(2)
+    expect(contents.listed).toEqual(contents.installed.toSorted())
+    expect(contents.release).toMatchObject({ name: 'debian', version: '13' })
+    expect(contents.node).toEqual([{ alg: 'SHA-256', content: contents.program }])
+  })
 })
