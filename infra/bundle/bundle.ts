@@ -74,12 +74,13 @@ export interface Bundled {
   readonly packages: ReadonlyArray<string>
 }
 
-/** Modules read files beside them, so they keep their own address. */
-const keepAddresses = (outDir: string): Plugin => ({
+/** Modules read files beside them, so they keep their own address, relative to the folder of the bundles. */
+const keepAddresses = (runFrom: string): Plugin => ({
   name: 'keep-addresses',
   transform: (code, id) => {
     if (!code.includes('import.meta.')) return null
-    const of = (path: string): string => `new URL(${JSON.stringify(relative(outDir, path))}, import.meta.url)`
+    const of = (path: string): string =>
+      `new URL(${JSON.stringify(relative(runFrom, path))}, import.meta.url)`
     return {
       code: code
         .replaceAll('import.meta.url', `${of(id)}.href`)
@@ -89,11 +90,15 @@ const keepAddresses = (outDir: string): Plugin => ({
   },
 })
 
-/** Writes bundles to a folder inside the root, from where they find `node_modules`. */
+/**
+ * Writes bundles to a folder. They run from `runFrom`, a folder inside the root, from where they find `node_modules`
+ * and the files that they read. It is another folder than `outDir` if the bundles move into a copy of the root.
+ */
 export const bundlePrograms = async (
   programs: Readonly<Record<string, string>>,
   root: string,
   outDir: string,
+  runFrom: string = outDir,
 ): Promise<Bundled> => {
   // Only a build needs the bundler.
   const { rolldown } = await import('rolldown')
@@ -104,7 +109,7 @@ export const bundlePrograms = async (
     platform: 'node',
     external: (id) => !isBundled(id),
     logLevel: 'warn',
-    plugins: [keepAddresses(outDir)],
+    plugins: [keepAddresses(runFrom)],
   })
   try {
     const { output } = await bundle.write({

@@ -1,5 +1,6 @@
 /** What the image is built from: the sources that the builder gets, and the packages that the bundles load. */
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -23,6 +24,21 @@ describe('the bundles of the image', () => {
     expect(bundled.sources).toEqual(expect.arrayContaining(Object.values(PROGRAMS)))
     const dockerignore = textOf('.dockerignore')
     expect(bundled.sources.filter((path) => isIgnored(dockerignore, path))).toEqual([])
+  })
+
+  it('are the same if they are built in another folder', async () => {
+    const other = mkdtempSync(join(tmpdir(), 'hub-bundles-'))
+    try {
+      await bundlePrograms(PROGRAMS, ROOT, other, folder)
+      const files = readdirSync(folder).toSorted()
+      expect(files.length).toBeGreaterThan(Object.keys(PROGRAMS).length)
+      expect(readdirSync(other).toSorted()).toEqual(files)
+      for (const file of files) {
+        expect(readFileSync(join(other, file)).equals(readFileSync(join(folder, file))), file).toBe(true)
+      }
+    } finally {
+      rmSync(other, { recursive: true, force: true })
+    }
   })
 
   it('load the packages that the image has, and no others', () => {

@@ -2,11 +2,13 @@
 import { describe, expect, it } from 'vitest'
 import {
   composeFindings,
+  graceS,
   imageFileFindings,
   kubernetesFindings,
   workloadFindings,
 } from './manifests/check-manifests.ts'
 import {
+  appsOf,
   COMPOSE,
   composeWorkloads,
   documentsIn,
@@ -17,6 +19,7 @@ import {
   textOf,
   workloadsOf,
 } from './manifests/parse.ts'
+import { readUnits, unitFindings, unitWorkloads } from './manifests/units.ts'
 
 const code = readCode()
 
@@ -29,18 +32,21 @@ const originals = {
   dockerfile: textOf('infra/image/Dockerfile'),
   dockerignore: textOf('.dockerignore'),
   compile: textOf('infra/image/compile.ts'),
+  units: readUnits(),
 }
 type Read = typeof originals
 
 /** Returns a copy of all manifests that a test can modify. */
 const read = (): Read => structuredClone(originals)
 
-const findingsOf = ({ base, compose, composeText, envExample, prometheus, ...image }: Read) => [
+const findingsOf = ({ base, compose, composeText, envExample, prometheus, units, ...image }: Read) => [
   ...workloadFindings(workloadsOf(base)),
   ...workloadFindings(composeWorkloads(compose)),
   ...kubernetesFindings(base, code),
   ...composeFindings(compose, { text: composeText, envExample, prometheus }, code),
   ...imageFileFindings(image, code),
+  ...workloadFindings(unitWorkloads(units)),
+  ...unitFindings(units, appsOf(base), graceS),
 ]
 
 describe('the manifests', () => {
@@ -54,6 +60,15 @@ describe('the manifests', () => {
   const trigger = (all: Read, name: string) => found(all, 'ScaledObject', name).triggers[0].metadata
   const settings = (all: Read) => all.base.find((document) => document['kind'] === 'ConfigMap')?.['data']
   const service = (all: Read, name: string) => all.compose['services'][name]
+
+  const changeUnit = (all: Read, name: string, from: RegExp | string, to: string): void => {
+    all.units = {
+      ...all.units,
+      services: all.units.services.map((unit) =>
+        unit.name === `sms-delivery-hub-${name}` ? { ...unit, text: unit.text.replace(from, to) } : unit,
+      ),
+    }
+  }
 
   const mistakes: ReadonlyArray<readonly [what: string, corrupt: (all: Read) => void, expected: RegExp]> = [
     ['an unknown setting', (all) => (settings(all)['HUB_PARTITION'] = '6'), /no setting HUB_PARTITION$/mu],
@@ -289,6 +304,55 @@ describe('the manifests', () => {
       'an image of a folder that its builder does not get',
       (all) => (all.dockerignore = all.dockerignore.replace('!infra/bundle\n', '')),
       /the builder does not get infra\/bundle/u,
+    ],
+    [
+      'a unit of systemd that gives a secret to an app that does not read it',
+      (all) => changeUnit(all, 'projector', /^UnsetEnvironment=HUB_REDIS_URL /mu, 'UnsetEnvironment='),
+      /systemd, sms-delivery-hub-projector: HUB_REDIS_URL is given to an app/u,
+    ],
+    [
+      'a unit of systemd without a required secret',
+      (all) => changeUnit(all, 'dispatcher', /^UnsetEnvironment=/mu, 'UnsetEnvironment=HUB_REDIS_URL '),
+      /systemd, sms-delivery-hub-dispatcher: .*HUB_REDIS_URL is not set/u,
+    ],
+    [
+      'a unit of systemd with other flags',
+      (all) => changeUnit(all, 'dispatcher', '--max-semi-space-size=8', '--max-semi-space-size=16'),
+      /systemd, sms-delivery-hub-dispatcher: Node is started with/u,
+    ],
+    [
+      'a unit of systemd that gives an app too little time to end',
+      (all) => changeUnit(all, 'command-api', /^TimeoutStopSec=\d+$/mu, 'TimeoutStopSec=20'),
+      /systemd, sms-delivery-hub-command-api: 20 s are too short/u,
+    ],
+    [
+      'a unit of systemd with another memory limit than in Kubernetes',
+      (all) => changeUnit(all, 'projector', 'MemoryMax=1G', 'MemoryMax=512M'),
+      /systemd, sms-delivery-hub-projector: its memory limit is not 1G/u,
+    ],
+    [
+      'a unit of systemd that does not wait for the schema',
+      (all) => changeUnit(all, 'projector', /^ExecStartPre=.*\n/mu, ''),
+      /systemd, sms-delivery-hub-projector: it does not wait for the schema/u,
+    ],
+    [
+      'a unit of systemd that prepares no topics',
+      (all) => changeUnit(all, 'prepare', 'topics apply', 'topics status'),
+      /nothing runs hubctl topics apply/u,
+    ],
+    [
+      'a secret in the example of secrets.env',
+      (all) =>
+        (all.units = {
+          ...all.units,
+          secrets: all.units.secrets.replace('HUB_REDIS_URL=', 'HUB_REDIS_URL=rediss://'),
+        }),
+      /secrets\.env has a value for HUB_REDIS_URL/u,
+    ],
+    [
+      'a setting in settings.env that does not exist',
+      (all) => (all.units = { ...all.units, settings: `${all.units.settings}HUB_PARTITION=6\n` }),
+      /there is no setting HUB_PARTITION$/mu,
     ],
   ]
   it.each(mistakes)('report %s', (_what, corrupt, expected) => {

@@ -1,5 +1,9 @@
-/** Builds the console for the image: `node apps/console/build/main.ts`. */
-import { join } from 'node:path'
+/**
+ * Builds the console, for the image and for the archive:
+ *
+ *   node apps/console/build/main.ts [folder]   default: apps/console/dist
+ */
+import { join, resolve } from 'node:path'
 import { buildConsole } from './build.ts'
 
-await buildConsole(join(import.meta.dirname, '../dist'))
+await buildConsole(resolve(process.argv[2] ?? join(import.meta.dirname, '../dist')))

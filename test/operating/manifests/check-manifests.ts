@@ -118,7 +118,7 @@ const serverFindings = (workloads: ReadonlyArray<Workload>): ReadonlyArray<strin
       : [],
   )
 
-/** Checks that apply to Kubernetes and Compose. */
+/** Checks that apply to Kubernetes, Compose and systemd. */
 export const workloadFindings = (workloads: ReadonlyArray<Workload>): ReadonlyArray<string> => [
   ...workloads.flatMap(settingFindings),
   ...wordFindings(workloads),
@@ -139,6 +139,8 @@ const PROBES = { startupProbe: '/healthz', readinessProbe: '/readyz', livenessPr
 const endsWithinS = (app: string): number => (app.endsWith('-api') ? 30 : 10)
 /** For a machine under load. */
 const MARGIN_S = 5
+/** The shortest time between SIGTERM and SIGKILL. */
+export const graceS = (app: string): number => endsWithinS(app) + MARGIN_S
 
 const deploymentFindings = (deployment: Doc, { contains }: Code): ReadonlyArray<string> => {
   const { name } = deployment['metadata']
@@ -167,9 +169,7 @@ const deploymentFindings = (deployment: Doc, { contains }: Code): ReadonlyArray<
         ? []
         : [`${where}: ${probe} asks ${get?.path ?? 'nothing'} at ${get?.port ?? 'no port'}`]
     }),
-    ...(grace >= preStop + endsWithinS(name) + MARGIN_S
-      ? []
-      : [`${where}: a grace period of ${grace} s is too short`]),
+    ...(grace >= preStop + graceS(name) ? [] : [`${where}: a grace period of ${grace} s is too short`]),
     ...(pod.volumes?.some((volume: Doc) => volume['name'] === 'data' && volume['emptyDir'] !== undefined)
       ? []
       : [`${where}: the folder of the member id is not an emptyDir volume`]),
@@ -542,9 +542,7 @@ export const composeFindings = (
         (compose['services'] as Record<string, Doc>)[app]?.['stop_grace_period'],
         10,
       )
-      return grace >= endsWithinS(app) + MARGIN_S
-        ? []
-        : [`compose, ${app}: a grace period of ${grace} s is too short`]
+      return grace >= graceS(app) ? [] : [`compose, ${app}: a grace period of ${grace} s is too short`]
     }),
     ...ALL_APPS.flatMap((app) => {
       const port = (compose['services'] as Record<string, Doc>)[app]?.['environment'].HUB_ADMIN_PORT

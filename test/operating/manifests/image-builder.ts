@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
+import { commitTime } from '../../../infra/systemd/tarball.ts'
 import { cachedTool, type Found, type Output, runTool } from '../../support/external-tools.ts'
 import { textOf } from './parse.ts'
 
@@ -29,6 +30,11 @@ export interface ImageBuilder {
   /** Writes the built image under a name into an archive, which containerd and Docker can load. */
   readonly save: (archive: string, name: string) => Promise<Output>
   readonly remove: () => Promise<void>
+}
+
+interface Buildah extends ImageBuilder {
+  /** Builds the image, and returns its digest. Fails with an `Error`. */
+  readonly digest: () => Promise<string>
 }
 
 /**
@@ -100,7 +106,7 @@ const docker = async (): Promise<Found<ImageBuilder>> => {
   }
 }
 
-const buildah = async (): Promise<Found<ImageBuilder>> => {
+export const buildah = async (): Promise<Found<Buildah>> => {
   const there = await runTool('buildah', ['--version'], { withinMs: RUN_WITHIN_MS })
   if (there.code !== 0)
     return { missing: 'neither Docker nor Buildah can build here (Debian: apt-get install buildah)' }
@@ -138,16 +144,34 @@ const buildah = async (): Promise<Found<ImageBuilder>> => {
     }
   }
   const base = pulled.code === 0 ? PINNED : STAND_IN
-  const build = (dockerfile: string) => {
-    const options = ['--isolation', 'chroot', '--format', 'docker', '--build-arg', `NODE_IMAGE=${base}`]
-    return at(['bud', ...options, '--file', dockerfile, '--tag', TAG, ROOT], BUILT_WITHIN_MS)
-  }
+  // With the time of the commit, two builds give the same image.
+  const from = `NODE_IMAGE=${base}`
+  const options = [
+    '--isolation',
+    'chroot',
+    '--format',
+    'docker',
+    '--timestamp',
+    commitTime(),
+    '--build-arg',
+    from,
+  ]
+  const build = (dockerfile: string) =>
+    at(['bud', ...options, '--file', dockerfile, '--tag', TAG, ROOT], BUILT_WITHIN_MS)
   return {
     buildImage: async () => {
       const built = await build(DOCKERFILE)
       if (built.code !== 0) return built
       const container = await at(['from', '--name', 'hub', TAG])
       return container.code === 0 ? built : container
+    },
+    digest: async () => {
+      const { code, text } = await steps([
+        ['bud', ...options, '--file', DOCKERFILE, '--tag', TAG, ROOT],
+        ['inspect', '--type', 'image', '--format', '{{.FromImageDigest}}', TAG],
+      ])
+      if (code !== 0) throw new Error(text)
+      return text.trim()
     },
     contextFiles: () => contextFiles(base, build),
     run: (...args) =>

@@ -57,7 +57,7 @@ export const IDLE = 'infra/image/idle.ts'
 export const programOf = (words: ReadonlyArray<string>): string =>
   words.find((word) => word.endsWith('.mjs') || word === IDLE) ?? ''
 
-const readerOf = (words: ReadonlyArray<string>): Workload['reader'] =>
+export const readerOf = (words: ReadonlyArray<string>): Workload['reader'] =>
   ALL_APPS.find((app) => programOf(words) === programInImage(app)) ?? 'hubctl'
 
 // Kubernetes
