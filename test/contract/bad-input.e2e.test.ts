@@ -1,7 +1,7 @@
 /** Malformed requests get an answer of the contract, and never a 500. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { startHub, type TestHub } from '../support/hub.ts'
+import { startHub, type TestHub, WITHOUT_WEBHOOKS } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, client, send } from '../support/client.ts'
 import { makeHubAdmin } from '../support/hub-admin.ts'
@@ -10,7 +10,7 @@ let hub: TestHub
 let test: Client
 
 beforeAll(async () => {
-  hub = await startHub({ apiRps: 10_000 })
+  hub = await startHub({ apps: WITHOUT_WEBHOOKS, apiRps: 10_000 })
   const { base_url, keys } = hub.describe()
   test = client(base_url, keys.test)
 })

@@ -2,7 +2,7 @@
  * Stop and start words of recipients, received over SMPP, change whether the next send is accepted.
  */
 import { eventually } from '@hub/testkit'
-import { operatorStatistics, startHub, type TestHub } from '../support/hub.ts'
+import { operatorStatistics, startHub, type TestHub, WITHOUT_WEBHOOKS } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, isTemporaryRefusal, send } from '../support/client.ts'
 import { type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
@@ -11,7 +11,7 @@ let hub: TestHub
 let admin: HubAdmin
 let live: Client
 beforeAll(async () => {
-  hub = await startHub()
+  hub = await startHub({ apps: WITHOUT_WEBHOOKS })
   admin = makeHubAdmin(hub)
   live = (
     await admin.createAccount({ live: { flood_pause_seconds: 0, flood_per_hour: 1000, flood_per_day: 1000 } })

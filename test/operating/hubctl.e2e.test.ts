@@ -5,7 +5,7 @@
 import { execFile } from 'node:child_process'
 import { eventually, openDatabase } from '@hub/testkit'
 import { programFile } from '@hub/local-stack'
-import { startHub, type TestHub } from '../support/hub.ts'
+import { startHub, type TestHub, WITHOUT_WEBHOOKS } from '../support/hub.ts'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { type Client, client } from '../support/client.ts'
 
@@ -16,7 +16,7 @@ const NUMBER = '+79005554433'
 let hub: TestHub
 
 beforeAll(async () => {
-  hub = await startHub()
+  hub = await startHub({ apps: WITHOUT_WEBHOOKS })
 })
 afterAll(async () => {
   await hub?.stop()

@@ -4,7 +4,7 @@
  * `HUB_CHECKER_MESSAGES` sets the number of messages; 50,000 take some minutes.
  */
 import { openDatabase, eventually } from '@hub/testkit'
-import { startHub, type TestHub } from '../support/hub.ts'
+import { startHub, type TestHub, WITHOUT_WEBHOOKS } from '../support/hub.ts'
 import { decodeId } from '@hub/domain'
 import { SANDBOX_DEFAULTS } from '@hub/operator'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -43,7 +43,7 @@ let admin: HubAdmin
 beforeAll(async () => {
   // Over HTTP the operator recognises repeated references. So every message becomes final,
   // whichever app is killed.
-  hub = await startHub({ liveOperator: 'http' })
+  hub = await startHub({ apps: WITHOUT_WEBHOOKS, liveOperator: 'http' })
   admin = makeHubAdmin(hub)
 })
 afterAll(async () => {
