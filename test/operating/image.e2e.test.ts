@@ -54,7 +54,7 @@ describe('the image', () => {
     expect({ code, text: text.trim() }).toEqual({ code: 0, text: `hubctl v${readCode().version}` })
   })
 
-  it('has at most 150 MB, and no sources of the apps', async (context) => {
+  it('has at most 150 MB, the built console, and no sources of the apps', async (context) => {
     const { code, text } = await (
       await orSkip(context, found)
     ).run(
@@ -66,11 +66,14 @@ describe('the image', () => {
       JSON.stringify({
         bytes: files.reduce((sum, path) => sum + lstatSync(path).size, 0),
         sources: files.filter((path) => /^\\/hub\\/(?:apps|packages)\\/.*\\.ts$/.test(path)),
+        console: files.filter((path) => path.startsWith('/hub/apps/console/')),
       })`,
     )
     expect(code, text).toBe(0)
-    const { bytes, sources } = JSON.parse(text) as { bytes: number; sources: ReadonlyArray<string> }
+    type Contents = Record<'sources' | 'console', ReadonlyArray<string>> & { readonly bytes: number }
+    const { bytes, console: built, sources } = JSON.parse(text) as Contents
     expect(sources).toEqual([])
+    expect(built).toContain('/hub/apps/console/dist/index.html')
     expect(bytes).toBeGreaterThan(100_000_000)
     expect(bytes).toBeLessThanOrEqual(150_000_000)
   })

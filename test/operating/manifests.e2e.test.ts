@@ -2,7 +2,7 @@
  * Validates the manifests with third-party tools: kustomize, hadolint, and the schemas of
  * Kubernetes, KEDA, Prometheus operator and Compose.
  */
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { programFile, ROOT } from '@hub/local-stack'
@@ -10,7 +10,6 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { type Found, orSkip, pythonTool, runTool } from '../support/external-tools.ts'
 import { prometheusRule } from '../../infra/observability/src/prometheus-rule.ts'
 import { kubernetesFindings, workloadFindings } from './manifests/check-manifests.ts'
-import { runStage } from './manifests/image-stage.ts'
 import {
   composeWorkloads,
   type Doc,
@@ -27,8 +26,6 @@ import {
 import { kubectlMissing, kustomize, onceOnly, validate } from './manifests/tools.ts'
 
 const TOOL_WITHIN_MS = 60_000
-/** Installs some ten packages. */
-const STAGE_WITHIN_MS = 180_000
 
 const code = readCode()
 
@@ -224,29 +221,5 @@ describe('the Dockerfile', () => {
       withinMs: TOOL_WITHIN_MS,
     })
     expect(ran).toEqual({ code: 0, text: '' })
-  })
-
-  it('builds the console from the files and packages that its stages copy and install', async (context) => {
-    const folder = mkdtempSync(join(tmpdir(), 'image-'))
-    try {
-      const dockerfile = textOf('infra/image/Dockerfile')
-      for (const stage of ['manifests', 'console']) {
-        const { code, text } = await runStage(stage, {
-          dockerfile,
-          dockerignore: textOf('.dockerignore'),
-          folder,
-          withinMs: STAGE_WITHIN_MS,
-        })
-        if (/npm error code E(?:AI_AGAIN|CONNREFUSED|NETUNREACH|NOTFOUND|TIMEDOUT)/u.test(text)) {
-          await orSkip(context, Promise.resolve({ missing: 'npm cannot reach its registry' }))
-        }
-        expect({ code, text }).toEqual({ code: 0, text: '' })
-      }
-      const built = '/hub/apps/console/dist'
-      expect(readdirSync(join(folder, 'console', built))).toContain('index.html')
-      expect(dockerfile).toContain(`COPY --from=console --chown=0:0 ${built} ${built}\n`)
-    } finally {
-      rmSync(folder, { recursive: true, force: true })
-    }
   })
 })
