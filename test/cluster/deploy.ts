@@ -32,7 +32,7 @@ const put = async (cluster: Cluster, args: ReadonlyArray<string>): Promise<void>
 /** The secrets of docs/deploying.md, step 4, and the authority of the servers. */
 export const createSecrets = async (cluster: Cluster): Promise<void> => {
   const { authority, servers } = cluster
-  const { database, kafka, masterKey, numberHashSecret, redis, smpp } = servers.passwords()
+  const { database, databaseUser, kafka, masterKey, numberHashSecret, redis, smpp } = servers.passwords()
   const inHub = ['--namespace', NAMESPACE]
   await put(cluster, ['configmap', 'hub-ca', ...inHub, `--from-file=ca.crt=${authority.ca}`])
   const secret = (name: string, values: Readonly<Record<string, string>>) =>
@@ -44,7 +44,7 @@ export const createSecrets = async (cluster: Cluster): Promise<void> => {
       ...Object.entries(values).map(([key, value]) => `--from-literal=${key}=${value}`),
     ])
   await secret('hub-secrets', {
-    HUB_DATABASE_URL: `postgres://hub:${database}@postgres.hub-data:${POSTGRES_PORT}/hub?sslmode=verify-full`,
+    HUB_DATABASE_URL: `postgres://${databaseUser}:${database}@postgres.hub-data:${POSTGRES_PORT}/hub?sslmode=verify-full`,
     HUB_REDIS_URL: `rediss://:${redis}@redis.hub-data:${REDIS_PORT}`,
     HUB_MASTER_KEY: masterKey,
     HUB_NUMBER_HASH_SECRET: numberHashSecret,

@@ -78,7 +78,9 @@ export const startLoad = ({ key, name, rate, url }: LoadOptions): Load => {
         answers.push({ at: began, status: response.status, code: parsed?.error?.code ?? '', isForeign })
         if (response.status === 202 || response.status === 200)
           return { ref, class: messageClass, at, answers, accepted: { id: parsed.id, at: Date.now() } }
-        if (response.status < 500 && response.status !== 429)
+        // Each message has its own recipient, so its window is not full: the hub could not check it in time.
+        const isUnchecked = parsed?.error?.code === 'recipient_flood_limited'
+        if (response.status < 500 && response.status !== 429 && !isUnchecked)
           return { ref, class: messageClass, at, answers, accepted: null }
       } catch (error) {
         const { cause, name: kind } = error as Error & { readonly cause?: { readonly code?: string } }

@@ -45,6 +45,7 @@ export const SMPP_PORT = 3550
 export const USER = 'hub'
 
 export interface Passwords {
+  readonly databaseUser: string
   readonly database: string
   readonly redis: string
   readonly kafka: string
@@ -64,8 +65,10 @@ export interface Servers {
   readonly databaseUrl: () => string
   /** The address of the primary. */
   readonly databaseAddress: () => string
-  /** Gives the user of the hub a new password. */
-  readonly changeDatabasePassword: () => Promise<void>
+  /** Creates another user of the hub, with the rights of the first one. The first one can still connect. */
+  readonly addDatabaseUser: () => Promise<void>
+  /** The first user cannot connect with a password any more. */
+  readonly removeFirstDatabasePassword: () => Promise<void>
   /** What the operator has received. */
   readonly operatorStatistics: () => Promise<Readonly<Record<string, number>>>
   /** Starts what does not run, and waits until all are ready. */
@@ -80,6 +83,7 @@ const readPasswords = (path: string): Passwords => {
   if (!existsSync(path)) {
     const secret = () => randomBytes(16).toString('hex')
     const passwords: Passwords = {
+      databaseUser: DATABASE_USER,
       database: secret(),
       redis: secret(),
       kafka: secret(),
@@ -138,8 +142,10 @@ export const openServers = async (
       await sql.end()
     }
   }
-  const setDatabasePassword = (): Promise<true> =>
-    inDatabase(primary(), `ALTER ROLE ${DATABASE_USER} PASSWORD '${readPasswords(passwordFile).database}'`)
+  const setDatabasePassword = (): Promise<true> => {
+    const { database, databaseUser } = readPasswords(passwordFile)
+    return inDatabase(primary(), `ALTER ROLE ${databaseUser} PASSWORD '${database}'`)
+  }
   const findJars = () => ensureJars(STACK_JARS, cacheDir, process.env, () => {}, AbortSignal.timeout(300_000))
 
   const startBrokers = async (): Promise<void> => {
@@ -295,10 +301,23 @@ export const openServers = async (
     passwords: () => readPasswords(passwordFile),
     databaseUrl: () => databaseUrl(primary()),
     databaseAddress: () => addresses[primary()],
-    changeDatabasePassword: async () => {
-      const changed = { ...readPasswords(passwordFile), database: randomBytes(16).toString('hex') }
+    addDatabaseUser: async () => {
+      const databaseUser = `${DATABASE_USER}_${randomBytes(2).toString('hex')}`
+      // What it creates belongs to the first user, like all that exists.
+      await inDatabase(
+        primary(),
+        `CREATE ROLE ${databaseUser} LOGIN IN ROLE ${DATABASE_USER}; ALTER ROLE ${databaseUser} SET role = ${DATABASE_USER}`,
+      )
+      const changed = {
+        ...readPasswords(passwordFile),
+        databaseUser,
+        database: randomBytes(16).toString('hex'),
+      }
       writeFileSync(passwordFile, JSON.stringify(changed), { mode: 0o600 })
       await setDatabasePassword()
+    },
+    removeFirstDatabasePassword: async () => {
+      await inDatabase(primary(), `ALTER ROLE ${DATABASE_USER} PASSWORD NULL`)
     },
     operatorStatistics,
     start: async () => {

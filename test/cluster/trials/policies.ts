@@ -32,7 +32,7 @@ export const policies: Trial = async ({ cluster, pods }) => {
   const [api] = await pods('command-api')
   const [dispatcher] = await pods('dispatcher')
   const targets = [
-    { name: 'postgres', host: addresses.postgres, port: POSTGRES_PORT },
+    { name: 'postgres', host: cluster.servers.databaseAddress(), port: POSTGRES_PORT },
     { name: 'kafka', host: addresses.kafka[0], port: KAFKA_PORT },
     { name: 'redis', host: addresses.redis, port: REDIS_PORT },
     { name: 'operator', host: addresses.operator, port: SMPP_PORT },

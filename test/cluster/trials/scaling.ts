@@ -4,7 +4,8 @@ import { client, send, sendBatchUntilAccepted } from '../../support/client.ts'
 import { NAMESPACE } from '../deploy.ts'
 import { timed, type Trial, untilPods } from './trial.ts'
 
-const BURST = 8000
+/** KEDA wants an instance for each 5,000 messages that wait: four instances. */
+const BURST = 20_000
 const BATCH = 500
 const BATCH_WITHIN_MS = 60_000
 const UP_WITHIN_MS = 240_000

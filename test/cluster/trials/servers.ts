@@ -68,7 +68,7 @@ export const brokers: Trial = (tools) => {
 
 export const redis: Trial = (tools) => tools.underLoad(() => pause(tools, ['redis']), {})
 
-/** New certificates of all servers while the hub runs, and a changed password of PostgreSQL. */
+/** New certificates of servers while the hub runs, and another user of PostgreSQL, as docs/operating.md says. */
 export const rotation: Trial = (tools) =>
   tools.underLoad(
     async () => {
@@ -80,11 +80,12 @@ export const rotation: Trial = (tools) =>
         await daemons.stop(name)
         await servers.start()
       }
-      await servers.changeDatabasePassword()
+      await servers.addDatabaseUser()
       const seconds = await timed(async () => {
         await createSecrets(cluster)
         await cluster.kubectl.run(['--namespace', NAMESPACE, 'rollout', 'restart', 'deployment'])
         await rolledOut(cluster)
+        await servers.removeFirstDatabasePassword()
       })
       return { secondsUntilAllPodsHaveTheSecret: seconds }
     },
