@@ -39,6 +39,7 @@ describe('leave-at-start', () => {
       [...new Set([...files].map((file) => file.slice(root.length).split('/').slice(0, 2).join('/')))],
       ['packages/kafka', 'packages/config'],
     )
-    assert.isAtMost(files.size, 26)
+    // The two packages have more than eighty files.
+    assert.isAtMost(files.size, 30)
   })
 })
