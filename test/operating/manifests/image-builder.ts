@@ -1,5 +1,5 @@
 /** Builds and runs the image of the hub with Docker or Buildah, whichever this machine has. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
@@ -33,7 +33,7 @@ export interface ImageBuilder {
 }
 
 interface Buildah extends ImageBuilder {
-  /** Builds the image, and returns its digest. Fails with an `Error`. */
+  /** Builds the image, and returns its digest in the format of OCI. Fails with an `Error`. */
   readonly digest: () => Promise<string>
 }
 
@@ -166,12 +166,14 @@ export const buildah = async (): Promise<Found<Buildah>> => {
       return container.code === 0 ? built : container
     },
     digest: async () => {
+      const file = join(folder, 'digest')
       const { code, text } = await steps([
         ['bud', ...options, '--file', DOCKERFILE, '--tag', TAG, ROOT],
-        ['inspect', '--type', 'image', '--format', '{{.FromImageDigest}}', TAG],
+        // In the format of Docker, Buildah writes its random host name into the configuration.
+        ['push', '--quiet', '--format', 'oci', '--digestfile', file, TAG, `oci:${join(folder, 'oci')}`],
       ])
       if (code !== 0) throw new Error(text)
-      return text.trim()
+      return readFileSync(file, 'utf8').trim()
     },
     contextFiles: () => contextFiles(base, build),
     run: (...args) =>
