@@ -24,6 +24,8 @@ import type { Sql } from 'postgres'
 
 export const FANOUT_PARTITIONS = 6
 const MASTER_KEY = randomBytes(32).toString('base64')
+/** Queries of the fixture have ended by then. */
+const END_WITHIN_SECONDS = 5
 
 export interface Servers {
   readonly brokers: ReadonlyArray<string>
@@ -183,7 +185,8 @@ export const startFanoutFixture = async (servers: Servers): Promise<FanoutFixtur
     },
     stop: async () => {
       await kill('SIGKILL')
-      await sql.end()
+      // After a crash of PostgreSQL, a connection of the pool may wait for ever.
+      await sql.end({ timeout: END_WITHIN_SECONDS })
       await database.drop()
       rmSync(dir, { recursive: true, force: true })
     },
