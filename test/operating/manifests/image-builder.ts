@@ -144,17 +144,16 @@ export const buildah = async (): Promise<Found<Buildah>> => {
     }
   }
   const base = pulled.code === 0 ? PINNED : STAND_IN
-  // With the time of the commit, two builds give the same image.
-  const from = `NODE_IMAGE=${base}`
   const options = [
     '--isolation',
     'chroot',
     '--format',
     'docker',
+    // With the time of the commit, two builds give the same image.
     '--timestamp',
     commitTime(),
     '--build-arg',
-    from,
+    `NODE_IMAGE=${base}`,
   ]
   const build = (dockerfile: string) =>
     at(['bud', ...options, '--file', dockerfile, '--tag', TAG, ROOT], BUILT_WITHIN_MS)
@@ -167,11 +166,11 @@ export const buildah = async (): Promise<Found<Buildah>> => {
     },
     digest: async () => {
       const file = join(folder, 'digest')
-      const { code, text } = await steps([
-        ['bud', ...options, '--file', DOCKERFILE, '--tag', TAG, ROOT],
-        // In the format of Docker, Buildah writes its random host name into the configuration.
-        ['push', '--quiet', '--format', 'oci', '--digestfile', file, TAG, `oci:${join(folder, 'oci')}`],
-      ])
+      const built = await build(DOCKERFILE)
+      if (built.code !== 0) throw new Error(built.text)
+      // In the format of Docker, Buildah writes its random host name into the configuration.
+      const push = ['push', '--quiet', '--format', 'oci', '--digestfile', file, TAG]
+      const { code, text } = await at([...push, `oci:${join(folder, 'oci')}`], BUILT_WITHIN_MS)
       if (code !== 0) throw new Error(text)
       return readFileSync(file, 'utf8').trim()
     },
