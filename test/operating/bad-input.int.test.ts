@@ -2,7 +2,6 @@
  * Processes with wrong settings: each says in one line what is wrong and what to correct, and ends, or does not become
  * ready. So a rollout with them stops at its first pod.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -26,6 +25,7 @@ import { Effect } from 'effect'
 import { Redis } from 'ioredis'
 import { createServer } from 'smpp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Program as Running, startProgram } from '../support/program.ts'
 import { type SecuredKafka, startSecuredKafka } from '../support/secured-kafka.ts'
 
 const PARTITIONS = '3'
@@ -104,12 +104,10 @@ const secured = (change: Variables): Variables => ({
 })
 
 let started = 0
-interface Started {
-  readonly child: ChildProcess
+interface Started extends Running {
   readonly output: () => string
   /** The checks that fail now. */
   readonly failing: () => Promise<ReadonlyArray<string>>
-  readonly ended: Promise<number | null>
 }
 
 const start = async (
@@ -118,7 +116,7 @@ const start = async (
   args: ReadonlyArray<string> = [],
 ): Promise<Started> => {
   const [adminPort, port] = [await freePort(), await freePort()]
-  const child = spawn(process.execPath, [await programFile(program), ...args], {
+  const running = startProgram(process.execPath, [await programFile(program), ...args], {
     env: {
       PATH: process.env['PATH'],
       HUB_DATABASE_URL: databaseUrl(PASSWORD),
@@ -137,15 +135,10 @@ const start = async (
       HUB_SHUTDOWN_DELAY_MS: '0',
       ...change,
     },
-    stdio: ['ignore', 'pipe', 'pipe'],
   })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
   return {
-    child,
-    output: () => output,
-    ended: new Promise((resolve) => child.once('close', resolve)),
+    ...running,
+    output: () => running.lines.join('\n'),
     failing: async () => {
       const response = await fetch(`http://127.0.0.1:${adminPort}/readyz`)
       const { failing } = (await response.json()) as { readonly failing: ReadonlyArray<string> }
@@ -168,8 +161,8 @@ const runToEnd = async (
   code: number,
   args: ReadonlyArray<string> = [],
 ): Promise<string> => {
-  const { child, ended, output } = await start(program, change, args)
-  const timer = setTimeout(() => child.kill('SIGKILL'), WITHIN.withinMs)
+  const { ended, output, stop: end } = await start(program, change, args)
+  const timer = setTimeout(() => void end(), WITHIN.withinMs)
   const found = await ended
   clearTimeout(timer)
   expect(found, output()).toBe(code)
@@ -190,8 +183,8 @@ const expectNotReady = async (
   return process
 }
 
-const stop = async ({ child, ended, output }: Started): Promise<void> => {
-  child.kill('SIGTERM')
+const stop = async ({ ended, output, terminate }: Started): Promise<void> => {
+  terminate()
   expect(await ended, output()).toBe(0)
 }
 

@@ -2,9 +2,7 @@
  * The hub without containers: makes the archive, installs it with the commands of docs/deploying-systemd.md in an
  * empty folder, and starts each program with the commands of its unit.
  */
-import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import {
   chmodSync,
   chownSync,
@@ -31,6 +29,7 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { makeTarball } from '../../infra/systemd/tarball.ts'
 import { orSkip, runTool } from '../support/external-tools.ts'
+import { startProgram } from '../support/program.ts'
 import { readCode, textOf } from './manifests/parse.ts'
 import { directivesIn, environmentOf, readUnits, unsetIn } from './manifests/units.ts'
 
@@ -89,31 +88,15 @@ afterAll(async () => {
 const installed = (name: string) =>
   directivesIn(readFileSync(join(root, `etc/systemd/system/sms-delivery-hub-${name}.service`), 'utf8'))
 
-const started = new Set<ReturnType<typeof spawn>>()
-afterAll(() => {
-  for (const child of started) child.kill('SIGKILL')
-})
-
 /** Runs a command of a unit as systemd would, but below the root folder, with only the given variables. */
 const start = (line: string, env: Readonly<Record<string, string>>) => {
   const [command = '', ...args] = line.split(' ')
-  const child = spawn(join(root, command), args, {
+  const program = startProgram(join(root, command), args, {
     cwd: join(root, 'opt/sms-delivery-hub/current'),
-    env: { ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    env,
     ...IDENTITY,
   })
-  started.add(child)
-  const output: Array<Buffer> = []
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => output.push(chunk))
-  return {
-    child,
-    text: () => Buffer.concat(output).toString(),
-    ended: once(child, 'close').then(([code]) => {
-      started.delete(child)
-      return code as number | null
-    }),
-  }
+  return { ...program, text: () => program.lines.join('\n') }
 }
 
 const settings: Readonly<Record<string, string>> = {
@@ -199,10 +182,10 @@ describe('the units', () => {
       expect(await before.ended, before.text()).toBe(0)
       const running = start(onlyCommand(app, 'ExecStart'), env)
       await eventually(async () => {
-        expect(running.child.exitCode, running.text()).toBe(null)
+        expect(running.isRunning(), running.text()).toBe(true)
         return (await fetch(`http://127.0.0.1:${env['HUB_ADMIN_PORT']}/healthz`)).ok
       })
-      running.child.kill('SIGTERM')
+      running.terminate()
       expect(await running.ended, running.text()).toBe(0)
     }
     await Promise.all(ALL_APPS.map(startApp))

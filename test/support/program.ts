@@ -1,5 +1,5 @@
-/** Starts third-party programs, records their output, and ends them by process id. */
-import { type ChildProcess, spawn } from 'node:child_process'
+/** Starts programs, records their output, and ends them by process id. */
+import { type ChildProcess, spawn, type SpawnOptions } from 'node:child_process'
 import { createInterface } from 'node:readline'
 
 /** Flags of Java programs that run for seconds: the fast compiler and collector start fastest. */
@@ -9,8 +9,10 @@ export interface Program {
   /** The lines of standard output and standard error. */
   readonly lines: ReadonlyArray<string>
   readonly isRunning: () => boolean
-  /** Resolves when the program has ended. */
-  readonly ended: Promise<void>
+  /** Resolves when the program has ended, with its exit code. `null`: a signal has ended it, or it did not start. */
+  readonly ended: Promise<number | null>
+  /** Asks the program to end (SIGTERM). */
+  readonly terminate: () => void
   /** Kills the program if it runs, and waits for its end. Further calls do nothing. */
   readonly stop: () => Promise<void>
 }
@@ -22,28 +24,33 @@ process.on('exit', () => {
 })
 
 /** Starts a program. Its standard input stays open while this process lives. */
-export const startProgram = (command: string, args: ReadonlyArray<string>): Program => {
-  const child = spawn(command, [...args], { stdio: ['pipe', 'pipe', 'pipe'] })
+export const startProgram = (
+  command: string,
+  args: ReadonlyArray<string>,
+  options: Pick<SpawnOptions, 'cwd' | 'env' | 'gid' | 'uid'> = {},
+): Program => {
+  const child = spawn(command, [...args], { ...options, stdio: ['pipe', 'pipe', 'pipe'] })
   running.add(child)
   const lines: Array<string> = []
   for (const output of [child.stdout, child.stderr]) {
     createInterface({ input: output }).on('line', (line) => lines.push(line))
   }
-  const ended = new Promise<void>((resolve) => {
+  const ended = new Promise<number | null>((resolve) => {
     child.once('error', (error) => {
       lines.push(error.message)
       running.delete(child)
-      resolve()
+      resolve(null)
     })
-    child.once('close', () => {
+    child.once('close', (code) => {
       running.delete(child)
-      resolve()
+      resolve(code)
     })
   })
   return {
     lines,
     isRunning: () => running.has(child),
     ended,
+    terminate: () => void child.kill('SIGTERM'),
     stop: async () => {
       child.kill('SIGKILL')
       await ended
