@@ -1,5 +1,5 @@
 /**
- * Selects the hub that hubctl uses. If `HUB_DATABASE_URL` is set, the environment describes it.
+ * Selects the hub that hubctl uses. If `HUB_DATABASE_URL` or its file is set, the environment describes it.
  * Otherwise it is the local hub: `npm start` writes its variables to `hubctl.env` in its data
  * folder (`.local`, or `HUB_DATA_DIR`). Settings of two hubs are never mixed.
  */
@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { type CommandFailed, printNote, unavailable } from '@hub/command-line'
+import { readSecretFile } from '@hub/config'
 import { ConfigProvider, Context, Effect, Layer, Result } from 'effect'
 
 /** The checkout of this file, in which a local hub has its data folder. */
@@ -32,6 +33,9 @@ interface HubSettings {
 const describeUrl = (url: string): string =>
   URL.canParse(url) ? `${new URL(url).host}${new URL(url).pathname}` : 'a database whose URL cannot be read'
 
+/** Whatever is wrong with the file is reported when the setting is read. */
+const urlOfFile = (file: string): string => Result.getOrElse(readSecretFile(file), () => '')
+
 const readFileIfExists = (path: string): string | null => {
   try {
     return readFileSync(path, 'utf8')
@@ -42,8 +46,9 @@ const readFileIfExists = (path: string): string | null => {
 }
 
 export const findHub = (environment: Variables): Result.Result<HubSettings, CommandFailed> => {
-  const url = environment['HUB_DATABASE_URL']?.trim()
-  if (url !== undefined && url !== '') {
+  const file = environment['HUB_DATABASE_URL_FILE']?.trim() || null
+  const url = environment['HUB_DATABASE_URL']?.trim() || (file === null ? null : urlOfFile(file))
+  if (url !== null) {
     return Result.succeed({ title: `the hub at ${describeUrl(url)}`, variables: environment })
   }
   const dataDir = resolve(ROOT, environment['HUB_DATA_DIR']?.trim() || '.local')

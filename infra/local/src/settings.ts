@@ -33,6 +33,15 @@ const optionalVariable = (environment: Environment, name: string): string | unde
   return value === undefined || value === '' ? undefined : value
 }
 
+/** Secrets that `npm start` reads or makes. The apps read the files of the others. */
+const SECRETS = ['HUB_DATABASE_URL', 'HUB_REDIS_URL', 'HUB_MASTER_KEY', 'HUB_NUMBER_HASH_SECRET']
+
+const refuseFiles = (environment: Environment): void => {
+  const name = SECRETS.find((secret) => optionalVariable(environment, `${secret}_FILE`) !== undefined)
+  if (name === undefined) return
+  throw new UserError(`npm start does not read ${name}_FILE: set ${name}, or neither of them.`)
+}
+
 const liveOperator = (environment: Environment): SimulatorProtocol | null => {
   const isConfigured = ['HUB_OPERATOR_SMPP_URL', 'HUB_OPERATOR_HTTP_URL'].some(
     (name) => optionalVariable(environment, name) !== undefined,
@@ -62,6 +71,7 @@ export const readSettings = (environment: Environment): Settings => {
       `HUB_PORT_BASE must be a whole number, such as ${DEFAULT_PORT_BASE}; it is "${base}".`,
     )
   }
+  refuseFiles(environment)
   const cacheHome = optionalVariable(environment, 'XDG_CACHE_HOME')
   return {
     ports: portsAt(base === undefined ? DEFAULT_PORT_BASE : Number(base)),

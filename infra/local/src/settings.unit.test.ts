@@ -42,6 +42,15 @@ describe('settings', () => {
     expect(() => readSettings({ HUB_PORT_BASE: '73oo' })).toThrow(UserError)
   })
 
+  it('refuse the file of a secret that npm start reads itself', () => {
+    expect(() => readSettings({ HUB_MASTER_KEY_FILE: '/run/secrets/key' })).toThrow(
+      'npm start does not read HUB_MASTER_KEY_FILE: set HUB_MASTER_KEY, or neither of them.',
+    )
+    expect(
+      readSettings({ HUB_MASTER_KEY_FILE: '', HUB_KAFKA_PASSWORD_FILE: '/x' }).databaseUrl,
+    ).toBeUndefined()
+  })
+
   it('select the protocol of the simulator, unless another operator is configured', () => {
     expect(readSettings({}).liveOperator).toBe('smpp')
     expect(readSettings({ HUB_LOCAL_OPERATOR: 'http' }).liveOperator).toBe('http')

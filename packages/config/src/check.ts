@@ -1,5 +1,5 @@
 /** Validates all settings of a process at its start, and reports every invalid one. */
-import * as Config from 'effect/Config'
+import type * as Config from 'effect/Config'
 import * as Data from 'effect/Data'
 import * as Effect from 'effect/Effect'
 import * as Result from 'effect/Result'
@@ -7,7 +7,15 @@ import { catalogue, settings } from './catalogue/index.ts'
 import { dangers } from './dangers.ts'
 import { hasOuterSpace } from './kinds.ts'
 import { type Rule, rules } from './rules.ts'
-import { type AnyApp, invalidSettingOf, NOT_SET, type Setting, InvalidSetting } from './setting.ts'
+import {
+  type AnyApp,
+  invalidSettingOf,
+  InvalidSetting,
+  isSet,
+  NOT_SET,
+  type Setting,
+  textOfSetting,
+} from './setting.ts'
 import { describeUnknown, unknownVariables } from './unknown.ts'
 
 /** The process cannot start. A retry with the same environment fails in the same way. */
@@ -20,18 +28,12 @@ class SettingsInvalid extends Data.TaggedError('SettingsInvalid')<{
 /** A validation that only the component can do, in addition to the catalogue. */
 type ExtraCheck = Effect.Effect<unknown, Config.ConfigError>
 
-const isSet = (setting: Setting<unknown>): Effect.Effect<boolean> =>
-  Config.option(Config.String(setting.name)).pipe(
-    Effect.map((text) => text._tag === 'Some' && text.value.trim() !== ''),
-    Effect.orElseSucceed(() => false),
-  )
-
 /** The secrets of a process whose text begins or ends with a space. In a password, it may be right. */
 const secretsWithOuterSpace = (reader: AnyApp | 'hubctl') =>
   Effect.filter(
     catalogue.filter(({ kind, readBy }) => kind.secret && readBy.includes(reader)),
-    ({ name }) =>
-      Config.option(Config.String(name)).pipe(
+    (setting) =>
+      textOfSetting(setting).pipe(
         Effect.map((text) => text._tag === 'Some' && hasOuterSpace(text.value)),
         Effect.orElseSucceed(() => false),
       ),
@@ -61,7 +63,7 @@ const readSettings = Effect.fnUntraced(function* (reader: Selection, add: (mista
   const given = new Set<string>()
   const values = new Map<Setting<unknown>, unknown>()
   for (const setting of own) {
-    if (yield* isSet(setting)) given.add(setting.name)
+    if (yield* Effect.orElseSucceed(isSet(setting), () => false)) given.add(setting.name)
     const read = yield* Effect.result(setting.config)
     if (Result.isSuccess(read)) values.set(setting, read.success)
     else add(problemOf(read.failure))

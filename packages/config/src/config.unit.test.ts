@@ -8,6 +8,7 @@ import {
   checkSettings,
   configurationPage,
   dangers,
+  fileVariable,
   findDangerousSettings,
   findInvalidSettings,
   invalidSettingOf,
@@ -80,7 +81,7 @@ describe('the catalogue', () => {
   )
 
   it('contains every variable in the sources', () => {
-    const known = new Set(catalogue.map(({ name }) => name))
+    const known = new Set(catalogue.flatMap(({ name }) => [name, fileVariable(name)]))
     const unknown = sources
       // Tests use invented names, and manifests have names that no process reads. The command line of
       // clients runs without a hub, and has variables of its own (docs/hub.md).

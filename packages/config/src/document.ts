@@ -2,6 +2,7 @@
 import { catalogue, settings } from './catalogue/index.ts'
 import { dangers } from './dangers.ts'
 import { rules } from './rules.ts'
+import { fileVariable } from './secret-file.ts'
 import { GROUPS, type Group, type Setting } from './setting.ts'
 
 /** Escapes pipes, which would end a table cell. */
@@ -70,6 +71,22 @@ const dangerous = (): string =>
     '',
   ].join('\n')
 
+/** Secrets in files. */
+const secretFiles = (): string =>
+  [
+    '## Secrets in files',
+    '',
+    'Each secret of an app or of hubctl can be in a file. Its variable with `_FILE` at the end names the file:',
+    `\`${fileVariable(settings.masterKey.name)}=/run/secrets/master-key\`. The hub removes one line break at the end of the file.`,
+    'A process reads the file when it starts, so restart it after a change.',
+    '',
+    'No process starts if both variables are set, or if the file is missing, empty, larger than 64 KiB, or usable by every',
+    'user. The last bits of its mode must be 0, as in 0400 and 0440. Volumes of Kubernetes have the mode 0644 unless',
+    '`defaultMode` is set: set it to `0440`. The group of the files is the `fsGroup` of the pod, which is the group of the hub',
+    'in `infra/k8s` ([example](deploying.md#secrets-in-files)). Credentials of systemd have the mode 0400.',
+    '',
+  ].join('\n')
+
 export const configurationPage = (): string =>
   [
     '# Configuration',
@@ -83,6 +100,7 @@ export const configurationPage = (): string =>
     'the effective settings.',
     '',
     across(),
+    secretFiles(),
     dangerous(),
     ...(Object.keys(GROUPS) as ReadonlyArray<Group>).map(section),
   ].join('\n')

@@ -10,6 +10,7 @@ export type { Kind } from './kinds.ts'
 export { lifetimesConfig } from './lifetimes.ts'
 export { isLoopback } from './loopback.ts'
 export { type Rule, rules } from './rules.ts'
+export { fileVariable, readSecretFile } from './secret-file.ts'
 export {
   ALL_APPS,
   type AnyApp,
@@ -24,5 +25,8 @@ export {
   refineSetting,
   type Setting,
   InvalidSetting,
+  isSet,
+  mayBeInFile,
+  textOfSetting,
 } from './setting.ts'
 export { describeUnknown, unknownVariables } from './unknown.ts'

@@ -6,6 +6,7 @@ import * as Effect from 'effect/Effect'
 import * as Option from 'effect/Option'
 import * as Result from 'effect/Result'
 import type { Kind } from './kinds.ts'
+import { fileVariable, readSecretFile, SECRET_FILE } from './secret-file.ts'
 
 /** The apps that messages and events pass. */
 export const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
@@ -95,6 +96,39 @@ const textOf = (name: string): Config.Config<Option.Option<string>> =>
 const failure = (variable: string, problem: string, expected: string) =>
   Effect.fail(configError(new InvalidSetting({ variable, problem, expected })))
 
+/** Whether the value may be in a file: it is a secret of an app or of hubctl. */
+export const mayBeInFile = ({ kind, readBy }: Pick<Setting<unknown>, 'kind' | 'readBy'>): boolean =>
+  kind.secret && readBy.some((reader) => reader === 'hubctl' || ALL_APPS.some((app) => app === reader))
+
+type Origin = Pick<Setting<unknown>, 'name' | 'kind' | 'readBy'>
+
+/** Whether the setting is in the environment, itself or with the name of its file. */
+export const isSet = (setting: Origin): Config.Config<boolean> =>
+  Config.all(
+    (mayBeInFile(setting) ? [setting.name, fileVariable(setting.name)] : [setting.name]).map(textOf),
+  ).pipe(Config.map((texts) => texts.some(Option.isSome)))
+
+/** Reads the text of a setting: from its variable, or from the file that its second variable names. */
+export const textOfSetting = (setting: Origin): Config.Config<Option.Option<string>> => {
+  const { name } = setting
+  if (!mayBeInFile(setting)) return textOf(name)
+  const variable = fileVariable(name)
+  return Config.all([textOf(name), textOf(variable)]).pipe(
+    Config.mapEffect(([text, file]): Effect.Effect<Option.Option<string>, Config.ConfigError> => {
+      if (Option.isNone(file)) return Effect.succeed(text)
+      if (Option.isSome(text)) {
+        return failure(variable, `is set, and so is ${name}`, 'one of the two')
+      }
+      return Effect.suspend(() => {
+        const read = readSecretFile(file.value.trim())
+        return Result.isSuccess(read)
+          ? Effect.succeed(Option.some(read.success))
+          : failure(variable, read.failure, SECRET_FILE)
+      })
+    }),
+  )
+}
+
 const make = <A, Unset>(
   kind: Kind<A>,
   need: Setting<A>['need'],
@@ -107,7 +141,7 @@ const make = <A, Unset>(
   kind,
   need,
   otherwise,
-  config: textOf(description.name).pipe(
+  config: textOfSetting({ ...description, kind }).pipe(
     Config.mapEffect((text): Effect.Effect<A | Unset, Config.ConfigError> => {
       if (Option.isNone(text)) return whenUnset
       return read(kind, description.name, text.value)

@@ -1,5 +1,7 @@
 /** Finds unknown variables that look like settings of the hub, and the settings that they may mean. */
 import { catalogue } from './catalogue/index.ts'
+import { fileVariable } from './secret-file.ts'
+import { mayBeInFile } from './setting.ts'
 
 interface UnknownVariable {
   readonly name: string
@@ -40,7 +42,11 @@ export const describeUnknown = ({ name, nearest }: UnknownVariable): string =>
 
 /** Returns the names that begin like settings, with `HUB_` or `HUBCTL_`, and are none. */
 export const unknownVariables = (names: ReadonlyArray<string>): ReadonlyArray<UnknownVariable> => {
-  const known = new Set(catalogue.map(({ name }) => name))
+  const known = new Set(
+    catalogue.flatMap((setting) =>
+      mayBeInFile(setting) ? [setting.name, fileVariable(setting.name)] : [setting.name],
+    ),
+  )
   return names
     .filter((name) => PREFIX.test(name) && !known.has(name))
     .sort()

@@ -6,12 +6,14 @@ import {
   describeUnknown,
   findDangerousSettings,
   findInvalidSettings,
+  isSet,
   type Reader,
   type Setting,
+  textOfSetting,
   unknownVariables,
   validateSetting,
 } from '@hub/config'
-import { Config, ConfigProvider, Effect, Option, Result } from 'effect'
+import { ConfigProvider, Effect, Option, Result } from 'effect'
 import { Flag } from 'effect/cli'
 import { defineCommand } from '../command-line/command.ts'
 import { Environment, findHub } from '../config.ts'
@@ -44,10 +46,9 @@ interface Row {
 const readRow = (setting: Setting<unknown>) =>
   Effect.gen(function* () {
     const { doc, kind, name, need, otherwise, readBy, unit } = setting
-    const given = yield* Config.option(Config.String(name)).pipe(
-      Effect.map(Option.filter((text) => text.trim() !== '')),
-    )
     const mistake = yield* validateSetting(setting)
+    // A file that cannot be read is a mistake.
+    const given = mistake === null ? yield* textOfSetting(setting) : Option.none()
     const defaultValue = need === 'default' ? otherwise : null
     return {
       name,
@@ -59,7 +60,7 @@ const readRow = (setting: Setting<unknown>) =>
       secret: kind.secret,
       read_by: readBy,
       doc,
-      is_set: Option.isSome(given),
+      is_set: yield* isSet(setting),
       // An invalid value may be a secret in the wrong variable.
       value: kind.secret || mistake !== null ? null : Option.getOrElse(given, () => defaultValue),
       problem: mistake === null ? null : mistake.problem,
