@@ -44,7 +44,8 @@ export const FIXED: ReadonlyArray<string> = [
 ]
 
 const inDeployments = catalogue.filter(
-  ({ group, name: setting }) => group !== 'tests' && setting.startsWith('HUB_') && !FIXED.includes(setting),
+  ({ group, name: setting }) =>
+    group !== 'tests' && !setting.startsWith('HUBCTL_') && !FIXED.includes(setting),
 )
 const isOpen = ({ kind }: (typeof catalogue)[number]): boolean => !kind.secret
 
@@ -52,8 +53,13 @@ const isOpen = ({ kind }: (typeof catalogue)[number]): boolean => !kind.secret
 export const SECRETS: ReadonlyArray<string> = inDeployments
   .filter((setting) => !isOpen(setting) && ALL_APPS.some((app) => setting.readBy.includes(app)))
   .map(({ name: setting }) => setting)
-  // A sign-in without the identity provider, and a proxy of webhooks, which few hubs have: `apps.<app>.env`.
-  .filter((setting) => !['HUB_OPERATIONS_LOCAL_SECRET', 'HUB_WEBHOOK_PROXY_URL'].includes(setting))
+  // A sign-in without the identity provider. What few hubs have is set with `apps.<app>.env`.
+  .filter(
+    (setting) =>
+      !['HUB_OPERATIONS_LOCAL_SECRET', 'HUB_WEBHOOK_PROXY_URL', 'OTEL_EXPORTER_OTLP_HEADERS'].includes(
+        setting,
+      ),
+  )
 
 const settingSchema = ({
   doc,

@@ -50,7 +50,7 @@ describe('the catalogue', () => {
   it('has unique names in the usual form', () => {
     const names = catalogue.map(({ name }) => name)
     assert.deepStrictEqual(names, [...new Set(names)])
-    for (const name of names) assert.match(name, /^HUB(?:CTL)?_[A-Z]+(?:_[A-Z]+)*$/u)
+    for (const name of names) assert.match(name, /^(?:HUB(?:CTL)?|OTEL)_[A-Z]+(?:_[A-Z]+)*$/u)
     assert.lengthOf(names, Object.keys(settings).length)
   })
 

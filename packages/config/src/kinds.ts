@@ -95,6 +95,11 @@ export const logLevel: Kind<LogLevel.LogLevel> = kind('choice', `one of ${LEVELS
   return found === undefined ? Result.fail(INVALID) : Result.succeed(found)
 })
 
+/** In any case, as the specification of OpenTelemetry says. */
+export const boolean: Kind<boolean> = kind('choice', 'true or false', (text) =>
+  onlyIf(/^(?:true|false)$/iu.test(text), text.toLowerCase() === 'true'),
+)
+
 /** Any number of the given words, separated by commas. */
 export const choices = <const A extends string>(values: ReadonlyArray<A>): Kind<ReadonlyArray<A>> =>
   kind('words', `any of ${values.join(', ')}, separated by commas`, (text) => {
@@ -134,6 +139,27 @@ export const proxyNetworks: Kind<ReadonlyArray<string>> = {
         : Result.succeed(networks),
     ),
 }
+
+/** Reads `key=value`, separated by commas. Both are percent-encoded. Source: OpenTelemetry, W3C Baggage 3.2.1. */
+const readPairs = (text: string): Result.Result<ReadonlyArray<readonly [string, string]>, string> =>
+  Result.all(
+    text
+      .split(',')
+      .filter((pair) => pair.trim() !== '')
+      .map((pair) => {
+        const [, key = '', value = ''] = /^([^=]+)=(.*)$/su.exec(pair) ?? []
+        return Result.try({
+          try: () => [decodeURIComponent(key.trim()), decodeURIComponent(value.trim())] as const,
+          catch: () => 'has a % that does not begin a percent-encoded octet',
+        }).pipe(Result.flatMap((read) => onlyIf(read[0] !== '', read)))
+      }),
+  )
+
+const PAIRS = 'key=value, more than one separated by commas, both percent-encoded'
+
+export const pairs: Kind<Readonly<Record<string, string>>> = kind('words', PAIRS, (text) =>
+  Result.map(readPairs(text), Object.fromEntries<string>),
+)
 
 /** A host name, an IPv4 address or an IPv6 address in brackets, and a port. */
 const HOST_AND_PORT = /^(?:\[[0-9a-fA-F:.]+\]|[^\s:/@[\]]+):(?<port>\d{1,5})$/u
@@ -223,6 +249,16 @@ export const secretUrl = (...schemes: ReadonlyArray<string>): Kind<Redacted.Reda
           text,
         ),
   )
+
+/** HTTP headers, of which one may be a password. */
+export const headers: Kind<Redacted.Redacted<Readonly<Record<string, string>>>> = secretKind(PAIRS, (text) =>
+  Result.flatMap(readPairs(text), (all) =>
+    Result.try({
+      try: () => Object.fromEntries(new Headers(all.map(([name, value]) => [name, value]))),
+      catch: () => 'has a name or a value that no HTTP header can have',
+    }),
+  ),
+)
 
 const KEY_BYTES = 32
 const keyOf = (text: string): Result.Result<Buffer, string> => {

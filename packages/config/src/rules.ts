@@ -103,6 +103,7 @@ export const rules: ReadonlyArray<Rule> = [
   needs(settings.operatorSmppUrl, settings.operatorSmppPassword),
   needs(settings.operatorHttpUrl, settings.operatorHttpSecret, settings.operatorCallbackPort),
   together(settings.tlsCertFile, settings.tlsKeyFile),
+  needs(settings.otelSamplerRatio, settings.otelSampler),
   needs(settings.oidcIssuer, settings.oidcClientId, settings.oidcRoles),
   needs(settings.oidcAudience, settings.oidcIssuer),
   differ('id tokens have the client id as their audience', settings.oidcAudience, settings.oidcClientId),

@@ -24,6 +24,7 @@ export const GROUPS = {
   servers: 'PostgreSQL, Redis and Kafka',
   secrets: 'Keys and secrets',
   process: 'Every process',
+  telemetry: 'Traces: the variables of OpenTelemetry',
   api: 'The API',
   messages: 'Lifetimes of messages',
   smpp: 'The operator of live keys, over SMPP',

@@ -32,7 +32,7 @@ const distance = (a: string, b: string): number => {
 /** A name is similar if at most this share of its letters differs. */
 const MAX_DIFFERENCE = 1 / 3
 
-const PREFIX = /^HUB(?:CTL)?_/u
+const PREFIX = /^(?:HUB(?:CTL)?|OTEL)_/u
 
 /** The sentence about an unknown variable. */
 export const describeUnknown = ({ name, nearest }: UnknownVariable): string =>
@@ -40,7 +40,7 @@ export const describeUnknown = ({ name, nearest }: UnknownVariable): string =>
     ? `${name} is no setting of the hub and has no effect`
     : `${name} is no setting of the hub and has no effect; ${nearest} is`
 
-/** Returns the names that begin like settings, with `HUB_` or `HUBCTL_`, and are none. */
+/** Returns the names that begin like settings, with `HUB_`, `HUBCTL_` or `OTEL_`, and are none. */
 export const unknownVariables = (names: ReadonlyArray<string>): ReadonlyArray<UnknownVariable> => {
   const known = new Set(
     catalogue.flatMap((setting) =>

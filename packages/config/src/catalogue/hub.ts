@@ -16,6 +16,19 @@ const MAX_SECRET_TRANSITION_SECONDS = 31 * 86_400
 /** Requests in progress get another 20 s, and the whole shutdown must end within 30 s. */
 const MAX_SHUTDOWN_DELAY_MS = 4000
 
+/** A longer wait would only hold spans back, and spans that wait longer are dropped. */
+const MAX_EXPORT_MS = 60_000
+
+/** Source: OpenTelemetry specification, SDK environment variables. Those of other systems are refused. */
+const SAMPLERS = [
+  'always_on',
+  'always_off',
+  'traceidratio',
+  'parentbased_always_on',
+  'parentbased_always_off',
+  'parentbased_traceidratio',
+] as const
+
 /** The servers whose connections need TLS in production. */
 export const SERVERS = ['postgresql', 'redis', 'kafka'] as const
 
@@ -142,14 +155,14 @@ export const processes = inGroup('process', {
   otlpUrl: optional(kind.url('https', 'http'), 'no traces', {
     name: 'HUB_OTLP_URL',
     readBy: ALL_APPS,
-    doc: 'An OTLP/HTTP receiver for traces, such as `http://otel-collector:4318`.',
+    doc: 'An OTLP/HTTP receiver for traces, such as `http://otel-collector:4318`. It takes precedence over the addresses in `OTEL_` variables.',
   }),
   // One percent of a thousand messages a second shows typical requests.
   traceRatio: withDefault(kind.share, '0.01', {
     name: 'HUB_TRACE_RATIO',
     unit: 'share of requests',
     readBy: ALL_APPS,
-    doc: 'The share of requests without a `traceparent` that are traced.',
+    doc: 'The share of requests without a `traceparent` that are traced, unless `OTEL_TRACES_SAMPLER` is set.',
   }),
   // An outcome costs CPU time and bytes for each message, and only some hubs have analysts.
   messageOutcomes: withDefault(kind.choice(['off', 'on']), 'off', {
@@ -161,6 +174,61 @@ export const processes = inGroup('process', {
     name: 'HUB_DATA_DIR',
     readBy: ['dispatcher', 'projector', 'webhook-fanout', 'hubctl', 'npm start'],
     doc: 'The folder for the member id of a process. A restarted process uses the id to end its old session. For `npm start` (default `.local`): the folder for all data of a local hub.',
+  }),
+})
+
+export const openTelemetry = inGroup('telemetry', {
+  otelDisabled: withDefault(kind.boolean, 'false', {
+    name: 'OTEL_SDK_DISABLED',
+    readBy: ALL_APPS,
+    doc: 'Whether traces are off, whatever the other settings are.',
+  }),
+  otelEndpoint: optional(kind.url('https', 'http'), '`HUB_OTLP_URL`', {
+    name: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+    readBy: ALL_APPS,
+    doc: 'The base address of an OTLP/HTTP receiver. Spans are sent to `/v1/traces` below it.',
+  }),
+  otelTracesEndpoint: optional(kind.url('https', 'http'), '`OTEL_EXPORTER_OTLP_ENDPOINT`', {
+    name: 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
+    readBy: ALL_APPS,
+    doc: 'The complete address for spans, to which nothing is added. It takes precedence over the base address.',
+  }),
+  otelProtocol: withDefault(kind.choice(['http/json']), 'http/json', {
+    name: 'OTEL_EXPORTER_OTLP_PROTOCOL',
+    readBy: ALL_APPS,
+    doc: 'The form of the spans. Receivers of `http/protobuf` also take JSON, at the same address.',
+  }),
+  otelHeaders: optional(kind.headers, 'no further headers', {
+    name: 'OTEL_EXPORTER_OTLP_HEADERS',
+    readBy: ALL_APPS,
+    doc: 'HTTP headers of the requests to the receiver, such as `api-key=secret`.',
+  }),
+  otelTimeoutMs: withDefault(kind.integer(1, MAX_EXPORT_MS), '5000', {
+    name: 'OTEL_EXPORTER_OTLP_TIMEOUT',
+    unit: 'ms',
+    readBy: ALL_APPS,
+    doc: 'How long a request waits for the answer of the receiver.',
+  }),
+  otelServiceName: optional(kind.string('a name'), 'the name of the app', {
+    name: 'OTEL_SERVICE_NAME',
+    readBy: ALL_APPS,
+    doc: 'The resource attribute `service.name`. Set it for each app separately, because it tells the apps apart.',
+  }),
+  otelResourceAttributes: optional(kind.pairs, 'those of the hub', {
+    name: 'OTEL_RESOURCE_ATTRIBUTES',
+    readBy: ALL_APPS,
+    doc: 'Further resource attributes, such as `deployment.environment.name=production`. They replace those of the hub with the same name, and `OTEL_SERVICE_NAME` replaces their `service.name`.',
+  }),
+  otelSampler: optional(kind.choice(SAMPLERS), '`parentbased_traceidratio` with `HUB_TRACE_RATIO`', {
+    name: 'OTEL_TRACES_SAMPLER',
+    readBy: ALL_APPS,
+    doc: 'Which requests are traced. The first process of a message decides.',
+  }),
+  otelSamplerRatio: optional(kind.share, 'all requests', {
+    name: 'OTEL_TRACES_SAMPLER_ARG',
+    unit: 'share of requests',
+    readBy: ALL_APPS,
+    doc: 'The share of `traceidratio` and `parentbased_traceidratio`. Other samplers ignore it.',
   }),
 })
 

@@ -1,7 +1,17 @@
 /** The catalogue of all settings. Each is defined once. */
 import { GROUPS, type Group, type Setting } from '../setting.ts'
 import { local, simulator, tests } from './development.ts'
-import { api, hubctl, hubctlApi, operations, processes, secrets, servers, webhooks } from './hub.ts'
+import {
+  api,
+  hubctl,
+  hubctlApi,
+  openTelemetry,
+  operations,
+  processes,
+  secrets,
+  servers,
+  webhooks,
+} from './hub.ts'
 import { messages } from './messages.ts'
 import { http, optOutWords, smpp } from './operators.ts'
 
@@ -9,6 +19,7 @@ export const settings = {
   ...servers,
   ...secrets,
   ...processes,
+  ...openTelemetry,
   ...hubctl,
   ...hubctlApi,
   ...api,

@@ -46,8 +46,14 @@ const randomHex = (bytes: number): string => {
   }
 }
 
+export const newTraceId = (): string => randomHex(16)
+
 /** Makes the root span of a new trace. */
-export const rootSpan = (): Span => ({ traceId: randomHex(16), spanId: randomHex(8), parentId: null })
+export const rootSpan = (traceId: string = newTraceId()): Span => ({
+  traceId,
+  spanId: randomHex(8),
+  parentId: null,
+})
 
 /** Makes a child of a span of this or another process. */
 export const childSpan = ({ spanId, traceId }: Pick<Span, 'traceId' | 'spanId'>): Span => ({

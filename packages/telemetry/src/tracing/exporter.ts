@@ -16,7 +16,6 @@ const QUEUE_SPANS = 8192
 const BATCH_SPANS = 512
 /** The longest wait for a full batch. */
 const EXPORT_INTERVAL = Duration.seconds(1)
-const REQUEST_DEADLINE = Duration.seconds(5)
 /** The pause after a failure. It doubles with each further failure, up to the maximum. */
 const PAUSE_MS = 1000
 const MAX_PAUSE_MS = 30_000
@@ -54,8 +53,16 @@ interface Exporter {
 
 export const makeExporter: (options: {
   readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  /** How long a request waits for its answer. */
+  readonly timeoutMs: number
   readonly resource: OtlpResource.Resource
-}) => Effect.Effect<Exporter, never, Scope.Scope> = Effect.fnUntraced(function* ({ resource, url }) {
+}) => Effect.Effect<Exporter, never, Scope.Scope> = Effect.fnUntraced(function* ({
+  headers,
+  resource,
+  timeoutMs,
+  url,
+}) {
   const queue: Array<OtlpSpan> = []
   const hasSpans = yield* Latch.make(false)
   const requestLock = yield* Semaphore.make(1)
@@ -77,7 +84,7 @@ export const makeExporter: (options: {
         }
         const response = await fetch(url, {
           method: 'POST',
-          headers: { 'content-type': 'application/json' },
+          headers: { ...headers, 'content-type': 'application/json' },
           body: JSON.stringify(data),
           redirect: 'manual',
           signal,
@@ -88,7 +95,7 @@ export const makeExporter: (options: {
       catch: () => new NotExported({ reason: 'not reachable', retry: true }),
     }).pipe(
       Effect.timeoutOrElse({
-        duration: REQUEST_DEADLINE,
+        duration: timeoutMs,
         orElse: () => Effect.fail(new NotExported({ reason: 'timeout', retry: true })),
       }),
       Effect.flatMap((status) =>

@@ -1,25 +1,59 @@
-/** The tracing settings of a process. */
+/** The tracing settings of a process: `HUB_OTLP_URL`, and the variables of OpenTelemetry. */
 import { settings } from '@hub/config'
-import { Effect } from 'effect'
+import { Effect, Redacted } from 'effect'
+import { ratioSampler, type Sampler, samplerOf } from './sampler.ts'
 
 export interface TracingSettings {
   /** The complete URL for spans. */
   readonly url: string
-  /** The share of requests without a `traceparent` that are sampled, 0 to 1. */
-  readonly ratio: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly timeoutMs: number
+  readonly sampler: Sampler
+  /** `null`: the name of the app. */
+  readonly serviceName: string | null
+  /** Further resource attributes. */
+  readonly attributes: Readonly<Record<string, string>>
 }
 
+const PATH = '/v1/traces'
+
 /** Adds the path of OTLP/HTTP to a base URL. */
-const tracesUrl = (base: string): string => {
+const below = (base: string): string => {
   const url = new URL(base)
-  const path = url.pathname.replace(/\/$/u, '')
-  url.pathname = path.endsWith('/v1/traces') ? path : `${path}/v1/traces`
+  url.pathname = `${url.pathname.replace(/\/$/u, '')}${PATH}`
   return url.href
 }
 
+/** `HUB_OTLP_URL` may be the complete address. */
+const hubUrl = (base: string): string =>
+  new URL(base).pathname.replace(/\/$/u, '').endsWith(PATH) ? new URL(base).href : below(base)
+
+const tracesUrl = Effect.gen(function* () {
+  const own = yield* settings.otlpUrl.config
+  if (own !== null) return hubUrl(own)
+  const complete = yield* settings.otelTracesEndpoint.config
+  if (complete !== null) return complete
+  const base = yield* settings.otelEndpoint.config
+  return base === null ? null : below(base)
+})
+
+const sampler = Effect.gen(function* () {
+  const name = yield* settings.otelSampler.config
+  if (name === null) return ratioSampler(yield* settings.traceRatio.config, true)
+  return samplerOf(name, (yield* settings.otelSamplerRatio.config) ?? 1)
+})
+
 /** `null` if tracing is off. */
 export const tracingConfig = Effect.gen(function* () {
-  const base = yield* settings.otlpUrl.config
-  const ratio = yield* settings.traceRatio.config
-  return base === null ? null : ({ url: tracesUrl(base), ratio } satisfies TracingSettings)
+  const url = yield* tracesUrl
+  if (url === null || (yield* settings.otelDisabled.config)) return null
+  const headers = yield* settings.otelHeaders.config
+  return {
+    url,
+    headers: headers === null ? {} : Redacted.value(headers),
+    timeoutMs: yield* settings.otelTimeoutMs.config,
+    sampler: yield* sampler,
+    serviceName: yield* settings.otelServiceName.config,
+    attributes: (yield* settings.otelResourceAttributes.config) ?? {},
+  } satisfies TracingSettings
 })

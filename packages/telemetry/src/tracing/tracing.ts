@@ -3,14 +3,14 @@
  * fit, because one fiber handles many messages, and one message passes many fibers. A message that
  * is not sampled has no `traceparent`, so later components only check one field.
  *
- * The first process decides (head sampling): it follows a caller's `traceparent`, and samples a
- * share of the other requests. Later processes follow that decision.
+ * The first process decides (head sampling): by default it follows a caller's `traceparent`, and
+ * samples a share of the other requests. Later processes follow that decision.
  */
 import { OtlpResource } from 'effect/observability'
 import { Context, Effect, Layer } from 'effect'
 import { hostname } from 'node:os'
 import packageJson from '../../package.json' with { type: 'json' }
-import { childSpan, readTraceparent, type RemoteParent, rootSpan, type Span } from './context.ts'
+import { childSpan, newTraceId, readTraceparent, type RemoteParent, rootSpan, type Span } from './context.ts'
 import { makeExporter, syncClock, wallClock } from './exporter.ts'
 import { tracingConfig, type TracingSettings } from './settings.ts'
 
@@ -91,25 +91,30 @@ const otlpSpan = (span: Span, ended: EndedSpan) => {
 }
 
 const make = Effect.fnUntraced(function* (app: string, settings: TracingSettings) {
+  const { attributes, headers, sampler, serviceName, timeoutMs, url } = settings
   const exporter = yield* makeExporter({
-    url: settings.url,
+    url,
+    headers,
+    timeoutMs,
     resource: OtlpResource.make({
-      serviceName: app,
-      serviceVersion: packageJson.version,
       attributes: {
+        'service.name': app,
+        'service.version': packageJson.version,
         'service.namespace': 'hub',
         'service.instance.id': `${hostname()}-${process.pid}`,
         'process.pid': process.pid,
+        ...attributes,
+        ...(serviceName === null ? {} : { 'service.name': serviceName }),
       },
     }),
   })
   syncClock()
-  const { ratio } = settings
   return {
     isOn: true,
     startRequest: (parent) => {
-      if (parent !== null) return parent.sampled ? childSpan(parent) : null
-      return Math.random() < ratio ? rootSpan() : null
+      const traceId = parent?.traceId ?? newTraceId()
+      if (!sampler(traceId, parent)) return null
+      return parent === null ? rootSpan(traceId) : childSpan(parent)
     },
     continueTrace: (traceparent) => {
       // The usual case. It avoids the regular expression.
@@ -126,7 +131,7 @@ const make = Effect.fnUntraced(function* (app: string, settings: TracingSettings
 /** Tracing is off by default. */
 export const Tracing = Context.Reference<TracingShape>('@hub/telemetry/Tracing', { defaultValue: () => off })
 
-/** Tracing of an app. It is on if `HUB_OTLP_URL` is set. */
+/** Tracing of an app. It is on if a setting names a receiver. */
 export const tracingLayer = (app: string) =>
   Layer.effect(
     Tracing,
