@@ -13,6 +13,8 @@ import {
 
 /** A gauge that has no sample yet. */
 const FIRST_SECONDS = 'in the first seconds'
+/** The processes of the hub. Other programs have metrics with the same names. */
+const OURS = '{job=~"command-api|dispatcher|projector|webhook-fanout|operations-api"}'
 const SENDS = '{method="POST",route="/v1/messages"}'
 
 /** The ratio of two rates per second, by the same labels. */
@@ -151,7 +153,7 @@ const acceptance: Dashboard = {
       title: 'Event loop of command-api',
       about: '99th percentile of the delay since the last scrape. Above 100 ms, an instance is overloaded.',
       unit: 's',
-      queries: [byLabel('max', 'instance', 'hub_process_event_loop_delay_p99_seconds{job="command-api"}')],
+      queries: [byLabel('max', 'instance', 'nodejs_eventloop_lag_p99_seconds{job="command-api"}')],
     },
   ],
 }
@@ -598,13 +600,58 @@ const pipeline: Dashboard = {
       title: 'Resident memory',
       about: 'By process.',
       unit: 'bytes',
-      queries: [byLabel('max', 'job, instance', 'hub_process_resident_memory_bytes')],
+      queries: [byLabel('max', 'job, instance', `process_resident_memory_bytes${OURS}`)],
+    },
+    {
+      title: 'Memory of Node',
+      about: 'The heap in use by process, and the sums of all processes.',
+      unit: 'bytes',
+      queries: [
+        byLabel('max', 'job, instance', `nodejs_heap_size_used_bytes${OURS}`),
+        query(`sum(nodejs_heap_size_total_bytes${OURS})`, 'heap of all processes'),
+        query(`sum(nodejs_external_memory_bytes${OURS})`, 'outside of the heap, all processes'),
+      ],
+    },
+    {
+      title: 'CPU time',
+      about: 'Cores in use. A process uses little more than one.',
+      unit: 'short',
+      queries: [
+        rate('process_cpu_seconds_total', 'job, instance', OURS),
+        query(perSecond('process_cpu_user_seconds_total', '', OURS), 'user, all processes'),
+        query(perSecond('process_cpu_system_seconds_total', '', OURS), 'system, all processes'),
+      ],
+    },
+    {
+      title: 'Open files and connections, as a share of their limit',
+      about: 'By process.',
+      unit: 'percentunit',
+      queries: [byLabel('max', 'job, instance', `process_open_fds${OURS} / process_max_fds${OURS}`)],
     },
     {
       title: 'Event loop delay',
-      about: '99th percentile since the last scrape.',
+      about: 'Since the last scrape: the 99th percentile by process, and the worst of all processes.',
       unit: 's',
-      queries: [byLabel('max', 'job, instance', 'hub_process_event_loop_delay_p99_seconds')],
+      queries: [
+        byLabel('max', 'job, instance', `nodejs_eventloop_lag_p99_seconds${OURS}`),
+        query(`max(nodejs_eventloop_lag_p50_seconds${OURS})`, 'median, worst process'),
+        query(`max(nodejs_eventloop_lag_max_seconds${OURS})`, 'maximum, worst process'),
+      ],
+    },
+    {
+      title: 'Versions',
+      about: 'Processes by version of the hub and of Node. During a rollout there are two.',
+      unit: 'short',
+      queries: [
+        query('count by (job, version) (hub_build_info)', '{{job}} {{version}}'),
+        query(`count by (version) (nodejs_version_info${OURS})`, 'Node {{version}}'),
+      ],
+    },
+    {
+      title: 'Time since the start',
+      about: 'Of the youngest process of each app.',
+      unit: 's',
+      queries: [query(`min by (job) (time() - process_start_time_seconds${OURS})`, '{{job}}')],
     },
     {
       title: 'Running processes',

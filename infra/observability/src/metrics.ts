@@ -44,6 +44,7 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     reason:
       '`wait` (the expected wait is over its limit), `urgent` (more urgent work waits), `share` (the account uses more than its share), `memory` (a bound of memory is reached)',
   },
+  hub_build_info: { version: 'the version of the hub' },
   hub_consumer_lag_records: { topic: TOPIC, partition: 'its number' },
   hub_dispatcher_account_fairness: { class: CLASS, operator: OPERATOR },
   hub_dispatcher_answered_parts_total: {
@@ -134,6 +135,12 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   hub_smpp_submitted_parts_total: { result: '`accepted`, `throttled`, `retry`, `rejected`, `lost`' },
   hub_trace_spans_dropped_total: { reason: '`queue_full`, `refused`' },
   hub_webhook_attempts_total: { result: '`succeeded`, or a reason of the delivery log' },
+  nodejs_version_info: {
+    version: 'the version of Node',
+    major: 'its first part',
+    minor: 'its second part',
+    patch: 'its third part',
+  },
   hub_webhook_subscriptions: { state: '`enabled`, `disabled`' },
 }
 
@@ -142,7 +149,7 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
  * several lines.
  */
 const DEFINITION =
-  /\b(?<type>counter|gauge|histogram)\(\s*'(?<name>hub_\w+)',\s*(?:\{\s*description:\s*)?'(?<help>(?:[^'\\]|\\.)*)'/gu
+  /\b(?<type>counter|gauge|histogram)\(\s*'(?<name>(?:hub|process|nodejs)_\w+)',\s*(?:\{\s*description:\s*)?'(?<help>(?:[^'\\]|\\.)*)'/gu
 
 const sourcesIn = (folder: string): ReadonlyArray<string> =>
   readdirSync(join(ROOT, folder), { withFileTypes: true, recursive: true })
@@ -158,7 +165,7 @@ const foldersWithCode = (): ReadonlyArray<string> =>
 
 /** The current name of a metric that exists for a version under its old name too; else `null`. */
 export const currentName = ({ help }: Pick<MetricDefinition, 'help'>): string | null =>
-  /^Old name of (?<name>hub_\w+), /u.exec(help)?.groups?.['name'] ?? null
+  /^Old name of (?<name>\w+), /u.exec(help)?.groups?.['name'] ?? null
 
 /** Every metric that the code defines, sorted by name. */
 export const definedMetrics = (): ReadonlyArray<MetricDefinition> => {
@@ -191,7 +198,7 @@ export const seriesOf = ({ name, type }: MetricDefinition): ReadonlyArray<string
 
 /** The metrics of the hub in a PromQL query. */
 export const metricsIn = (query: string): ReadonlyArray<string> => [
-  ...new Set([...query.matchAll(/\bhub_\w+/gu)].map(([name]) => name)),
+  ...new Set([...query.matchAll(/\b(?:hub|process|nodejs)_\w+/gu)].map(([name]) => name)),
 ]
 
 const labelsOf = ({ labels }: MetricDefinition): string =>

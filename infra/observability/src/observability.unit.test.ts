@@ -6,6 +6,7 @@ import { parse } from 'yaml'
 import { dashboards } from './dashboards.ts'
 import { generated } from './generated.ts'
 import { currentName, definedMetrics, metricsIn, ROOT, seriesOf, strayLabels } from './metrics.ts'
+import { inScope } from './panels.ts'
 import { RUNBOOKS } from './prometheus-rule.ts'
 
 interface Rule {
@@ -29,12 +30,13 @@ const unknown = (query: string) => metricsIn(query).filter((name) => !known.has(
 
 /** The unknown labels that a query selects by, as `metric{label}`. */
 const unknownSelectors = (query: string): ReadonlyArray<string> =>
-  [...query.matchAll(/\b(?<metric>hub_\w+)\{(?<selector>[^}]*)\}/gu)].flatMap(({ groups }) =>
-    [...(groups?.['selector'] ?? '').matchAll(/(?<label>\w+)\s*(?:=~|!~|!=|=)/gu)]
-      .map((found) => found.groups?.['label'] ?? '')
-      .filter((label) => !['job', 'instance'].includes(label))
-      .filter((label) => labels.get(groups?.['metric'] ?? '')?.has(label) !== true)
-      .map((label) => `${groups?.['metric']}{${label}}`),
+  [...query.matchAll(/\b(?<metric>(?:hub|process|nodejs)_\w+)\{(?<selector>[^}]*)\}/gu)].flatMap(
+    ({ groups }) =>
+      [...(groups?.['selector'] ?? '').matchAll(/(?<label>\w+)\s*(?:=~|!~|!=|=)/gu)]
+        .map((found) => found.groups?.['label'] ?? '')
+        .filter((label) => !['job', 'instance'].includes(label))
+        .filter((label) => labels.get(groups?.['metric'] ?? '')?.has(label) !== true)
+        .map((label) => `${groups?.['metric']}{${label}}`),
   )
 
 /** Ignores the spaces and lines of tables, which the formatter decides. */
@@ -45,7 +47,7 @@ describe('metrics', () => {
     assert.isAbove(defined.length, 60)
     assert.deepStrictEqual(strayLabels(defined), [])
     for (const { help, name, type } of defined) {
-      assert.match(name, /^hub_[a-z][a-z0-9_]*$/u)
+      assert.match(name, /^(?:hub|process|nodejs)_[a-z][a-z0-9_]*$/u)
       assert.match(help, /^[A-Z0-9].{8,}\.$/u, name)
       assert.strictEqual(name.endsWith('_total'), type === 'counter', name)
       if (type === 'histogram') assert.match(name, /_(?:seconds|bytes|messages|records)$/u)
@@ -104,6 +106,18 @@ describe('dashboards', () => {
       }
     })
   }
+})
+
+describe('the dashboards of Grafana', () => {
+  it.each([
+    ['sum(up)', 'sum(up{cluster=~"$cluster",namespace=~"$namespace"})'],
+    [
+      'max by (job) (hub_smpp_binds_up{role="receiver"}) / sum(rate(process_cpu_seconds_total[1m]))',
+      'max by (job) (hub_smpp_binds_up{role="receiver",cluster=~"$cluster",namespace=~"$namespace"}) / sum(rate(process_cpu_seconds_total{cluster=~"$cluster",namespace=~"$namespace"}[1m]))',
+    ],
+  ])('show the selected clusters and namespaces: %s', (expr, restricted) => {
+    assert.strictEqual(inScope(expr), restricted)
+  })
 })
 
 describe('alerts', () => {

@@ -71,6 +71,38 @@ const WIDTH = 12
 const HEIGHT = 8
 const DATASOURCE = { type: 'prometheus', uid: '${datasource}' } as const
 
+/** Labels that a Prometheus of several clusters has. Without them, the value for all selects every series. */
+const SCOPE = ['cluster', 'namespace'] as const
+const SCOPE_SELECTOR = SCOPE.map((label) => `${label}=~"$${label}"`).join(',')
+
+/** Restricts each metric of a query to the clusters and namespaces that the dashboard shows. */
+export const inScope = (expr: string): string =>
+  expr.replaceAll(
+    /\b(?<metric>(?:hub|process|nodejs)_\w+|up)\b(?:\{(?<selector>[^}]*)\})?/gu,
+    (_match, metric: string, selector: string | undefined) =>
+      `${metric}{${selector === undefined ? '' : `${selector},`}${SCOPE_SELECTOR}}`,
+  )
+
+const scopeVariable = (label: (typeof SCOPE)[number]) => {
+  const values = `label_values(up{job="command-api"${label === 'cluster' ? '' : ',cluster=~"$cluster"'}}, ${label})`
+  return {
+    name: label,
+    type: 'query',
+    label: label === 'cluster' ? 'Cluster' : 'Namespace',
+    datasource: DATASOURCE,
+    definition: values,
+    query: { query: values, refId: label },
+    // Also after a change of the time range.
+    refresh: 2,
+    sort: 1,
+    multi: true,
+    includeAll: true,
+    allValue: '.*',
+    current: { text: ['All'], value: ['$__all'] },
+    hide: 0,
+  }
+}
+
 const panelJson = ({ about, queries, title, unit }: Panel, index: number) => ({
   id: index + 1,
   type: 'timeseries',
@@ -83,7 +115,7 @@ const panelJson = ({ about, queries, title, unit }: Panel, index: number) => ({
   targets: queries.map(({ expr, legend }, at) => ({
     refId: String.fromCodePoint(65 + at),
     datasource: DATASOURCE,
-    expr,
+    expr: inScope(expr),
     legendFormat: legend,
   })),
 })
@@ -100,7 +132,10 @@ export const grafanaJson = ({ about, panels, title, uid }: Dashboard): object =>
   refresh: '30s',
   time: { from: 'now-3h', to: 'now' },
   templating: {
-    list: [{ name: 'datasource', type: 'datasource', query: 'prometheus', label: 'Prometheus', hide: 0 }],
+    list: [
+      { name: 'datasource', type: 'datasource', query: 'prometheus', label: 'Prometheus', hide: 0 },
+      ...SCOPE.map(scopeVariable),
+    ],
   },
   links: [
     { title: 'Dashboards of the hub', type: 'dashboards', tags: ['sms-delivery-hub'], asDropdown: true },

@@ -2,13 +2,13 @@
  * The admin listener of every app on `HUB_ADMIN_PORT`: `/healthz` (the process runs), `/readyz`
  * (200 if it can work, else 503 with the failing checks) and `/metrics` (Prometheus).
  */
-import { gauge } from './metric-kinds.ts'
 import { settings } from '@hub/config'
 import { createServer, type Server } from 'node:http'
 import { flushCompileCache } from 'node:module'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { type Config, Context, Data, Effect, Layer, Metric, Scope } from 'effect'
+import { type Config, Context, Data, Effect, Layer, Scope } from 'effect'
 import { PrometheusMetrics } from 'effect/observability'
+import { updateProcessMetrics } from './process-metrics.ts'
 
 /** The admin listener could not listen on its port. */
 class AdminUnavailable extends Data.TaggedError('AdminUnavailable')<{ readonly detail: string }> {}
@@ -74,12 +74,6 @@ export class Readiness extends Context.Service<
 /** Each sample wakes the process, which costs an idle one about 0.2 ms. A scrape sees thirty of them. */
 const DELAY_SAMPLE_MS = 500
 
-const residentMemory = gauge('hub_process_resident_memory_bytes', 'Resident memory of the process, in bytes.')
-const eventLoopDelay = gauge(
-  'hub_process_event_loop_delay_p99_seconds',
-  '99th percentile of the event loop delay since the last scrape, in seconds.',
-)
-
 /** Runs the admin listener until the scope closes. */
 export const adminLayer: Layer.Layer<never, AdminUnavailable | Config.ConfigError, Readiness> =
   Layer.effectDiscard(
@@ -95,9 +89,7 @@ export const adminLayer: Layer.Layer<never, AdminUnavailable | Config.ConfigErro
       yield* Effect.addFinalizer(() => Effect.sync(() => delay.disable()))
 
       const metrics = Effect.gen(function* () {
-        yield* Metric.update(residentMemory, process.memoryUsage.rss())
-        yield* Metric.update(eventLoopDelay, delay.percentile(99) / 1e9)
-        delay.reset()
+        updateProcessMetrics(delay)
         return yield* PrometheusMetrics.format()
       })
 
