@@ -34,7 +34,7 @@ const unknownSelectors = (query: string): ReadonlyArray<string> =>
     ({ groups }) =>
       [...(groups?.['selector'] ?? '').matchAll(/(?<label>\w+)\s*(?:=~|!~|!=|=)/gu)]
         .map((found) => found.groups?.['label'] ?? '')
-        .filter((label) => !['job', 'instance'].includes(label))
+        .filter((label) => !['job', 'instance', 'le'].includes(label))
         .filter((label) => labels.get(groups?.['metric'] ?? '')?.has(label) !== true)
         .map((label) => `${groups?.['metric']}{${label}}`),
   )
