@@ -81,7 +81,11 @@ describe('metrics', () => {
       return name === null ? [] : [[one, defined.find((other) => other.name === name)] as const]
     })
     assert.isNotEmpty(renamed)
-    for (const [old, current] of renamed) assert.strictEqual(old.type, current?.type, old.name)
+    const notes = read('docs/release-notes.md')
+    for (const [old, current] of renamed) {
+      assert.strictEqual(old.type, current?.type, old.name)
+      assert.include(notes, `\`${old.name}\``)
+    }
   })
 })
 
